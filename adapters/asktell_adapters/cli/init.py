@@ -1,8 +1,6 @@
 """`asktell init`: a configuration for what is at hand, with comments, and small files where there is nothing yet."""
 
 import argparse
-import csv
-import io
 import json
 import os
 import re
@@ -24,23 +22,11 @@ from asktell_adapters.rows import Table
 PER_PROMPT = 8
 """Evaluations of each prompt that a budget begins with."""
 
-PROMPTS = """\
-Answer the question in one word.
-You answer questions for busy people. Give only the answer, in as few words as you can.
-Think about what is asked, and then answer in one word, without an explanation.
-Name what the question asks for.
-"""
-ROWS = """\
-question,answer
-What is the capital of France?,Paris
-Which planet is nearest to the sun?,Mercury
-What is the chemical symbol of gold?,Au
-How many legs does a spider have?,eight
-Who wrote Hamlet?,Shakespeare
-What is the largest ocean?,Pacific
-In which country is Kyoto?,Japan
-What do bees make?,honey
-"""
+_TEMPLATES = Path(__file__).with_name("templates")
+
+
+def template(name: str) -> str:
+    return (_TEMPLATES / name).read_text(encoding="utf-8")
 
 
 class Model(NamedTuple):
@@ -90,64 +76,9 @@ MODELS = {
 }
 
 HARNESSES = {
-    "promptfoo": (
-        "a promptfoo config: its prompts, tests, providers and assertions",
-        """\
-# Which prompt of a promptfoo config is best?   asktell check NAME, then asktell run NAME
-# Needs promptfoo in this folder, or installed: npm install promptfoo. Its providers' keys are in the environment.
-
-budget = 32                                  # evaluations; asktell extend gives more later
-# budget = { cost = 1.0 }                    # or money, where the providers say what they cost
-concurrency = 4                              # evaluations at once
-
-[evaluator]                                  # has data, models and metrics of its own
-type = "promptfoo"
-config = "promptfooconfig.yaml"              # its prompts and tests
-# provider = "openai:gpt-4o-mini"            # which one, where there are several: its label or id
-# rows = "rows.jsonl"                        # keeps each result as promptfoo gives it
-
-[goal]
-maximize = "score"                           # promptfoo's own; or the metric of an assertion
-# at_most = { latency = 5.0 }                # only among the prompts whose mean keeps this
-""",
-    ),
-    "inspect": (
-        "an Inspect task: its samples, solvers and scorers",
-        """\
-# Which prompt is best for an Inspect task?   asktell check NAME, then asktell run NAME
-# Needs: pip install 'asktell[inspect]', and the package and the key of your model's provider
-
-budget = 32                                  # evaluations; asktell extend gives more later
-concurrency = 10                             # samples in one call of Inspect
-
-[prompts]
-file = PROMPTS
-
-[evaluator]                                  # has data, models and metrics of its own
-type = "inspect"
-task = "inspect_task:task"                   # module:function, which returns a Task; beside this file
-model = MODEL
-log_dir = "logs"                             # inspect view --log-dir logs
-
-[goal]
-maximize = "includes"                        # a scorer's name
-# at_most = { output_tokens = 100 }          # only among the prompts whose mean keeps this
-""",
-    ),
+    "promptfoo": "a promptfoo config: its prompts, tests, providers and assertions",
+    "inspect": "an Inspect task: its samples, solvers and scorers",
 }
-
-TASK = '''\
-"""An Inspect task to begin with."""
-
-from inspect_ai import Task
-from inspect_ai.dataset import Sample
-from inspect_ai.scorer import includes
-
-
-def task() -> Task:
-    """A few sums."""
-    return Task([Sample(input=f"What is {n} + {n}?", target=str(2 * n)) for n in range(20)], scorer=includes())
-'''
 
 
 @dataclass
@@ -173,8 +104,8 @@ class Plan:
 
     def examples_of_ours(self) -> dict[Path, str]:
         """The files to be written beside the configuration; those that are there stay."""
-        files = zip(self.with_examples, (self.prompts, self.data), (PROMPTS, ROWS), strict=True)
-        return {file: content for ours, file, content in files if ours and not file.exists()}
+        files = zip(self.with_examples, (self.prompts, self.data), ("prompts.txt", "examples.csv"), strict=True)
+        return {file: template(name) for ours, file, name in files if ours and not file.exists()}
 
     def next_steps(self) -> Iterator[str]:
         if self.key is not None and not os.environ.get(self.key):
@@ -299,7 +230,6 @@ _REFERENCES = (  # patterns of names in lower case without spaces and punctuatio
 )
 _NAMES = ("id", "uuid", "key", "index", "nr", "no", "number")  # of rows, which are no inputs
 _RUBRIC = "The answer does what was asked, correctly and completely."
-_OF_OURS: list[Mapping[str, Any]] = list(csv.DictReader(io.StringIO(ROWS)))
 
 
 def init(arguments: argparse.Namespace) -> int:
@@ -307,7 +237,7 @@ def init(arguments: argparse.Namespace) -> int:
     if arguments.promptfoo is not None and arguments.kind not in (None, "promptfoo"):
         raise InvalidArgumentError(f"--promptfoo goes with --kind promptfoo, not with {arguments.kind}.")
     given = arguments.kind or (arguments.promptfoo and "promptfoo")
-    kinds = {kind: MODELS[kind].what if kind in MODELS else HARNESSES[kind][0] for kind in KINDS}
+    kinds = {kind: MODELS[kind].what if kind in MODELS else HARNESSES[kind] for kind in KINDS}
     kind = given or ask.one_of("What answers?", kinds)
     path: Path = arguments.config or Path("selection.toml")
     if path.exists() and not arguments.force:
@@ -400,13 +330,13 @@ def _plan(kind: str, path: Path, arguments: argparse.Namespace, ask: _Asking) ->
     data = arguments.data or _path(ask.text("File of examples? (none: a small example)", "", _there))
     ours = prompts is None, data is None
     prompts, data = prompts or home / "prompts.txt", data or home / "examples.csv"
-    rows, reading = (_OF_OURS, {}) if ours[1] and not data.exists() else _rows(data, arguments)
+    rows, reading = _rows(data if data.exists() or not ours[1] else _TEMPLATES / "examples.csv", arguments)
     chosen, reference = _columns(data, rows, arguments, ask)
     rubric = _rubric(arguments.rubric or [])
     if not rubric:
         said = ask.text("What makes an answer good? (an LLM judges by it; none: only the wanted answer)", "")
         rubric = {"good": said or _RUBRIC} if said or not reference else {}
-    n_prompts, encoding = len(PROMPTS.splitlines()), None
+    n_prompts, encoding = len(template("prompts.txt").splitlines()), None
     if prompts.exists() or not ours[0]:
         found, encoding = _decoded(lambda name: load_prompts(prompts, encoding=name), None)
         n_prompts = len(found)
@@ -509,7 +439,7 @@ def _harness(kind: str, path: Path, arguments: argparse.Namespace, ask: _Asking)
         raise InvalidArgumentError(f"--prompts {str(arguments.prompts)!r}: {had}.")
     if len(arguments.model or ()) > 1:
         raise InvalidArgumentError(f"Several --model do not go with {kind}: the file names one.")
-    text = HARNESSES[kind][1].replace("NAME", str(path))
+    text = template(f"{kind}.toml").replace("NAME", str(path))
     made: list[Path] = [path]
     said: list[str] = []
     if kind == "promptfoo":
@@ -517,12 +447,12 @@ def _harness(kind: str, path: Path, arguments: argparse.Namespace, ask: _Asking)
     if kind == "inspect":
         model = (arguments.model or [ask.text("Which model, by Inspect's name?", "openai/gpt-4o-mini")])[0]
         prompts = arguments.prompts or path.parent / "prompts.txt"
-        for file, content in ((prompts, PROMPTS), (path.parent / "inspect_task.py", TASK)):
+        for file, name in ((prompts, "prompts.txt"), (path.parent / "inspect_task.py", "inspect_task.txt")):
             if not file.exists():
-                file.write_text(content, encoding="utf-8")
+                file.write_text(template(name), encoding="utf-8")
                 made.append(file)
         home = path.resolve().parent
-        text = text.replace("PROMPTS", quoted(relative(prompts, home))).replace("MODEL", quoted(model))
+        text = text.replace('"PROMPTS"', quoted(relative(prompts, home))).replace('"MODEL"', quoted(model))
     if arguments.budget is not None:
         text = text.replace("budget = 32 ", f"budget = {arguments.budget} ")
     path.write_text(text, encoding="utf-8")

@@ -2,7 +2,7 @@
 
 import inspect
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
@@ -49,21 +49,21 @@ class ProfileTable(Table, table="profile"):
     )
     half_life: float | None = key(None, "After this many later runs, a run counts half as much.")
 
-    def profile(self, output_folder: Callable[[Path], Path]) -> ExampleProfile:
+    def profile(self) -> ExampleProfile:
         """The profile of the runs. Each is a folder or TOML file, a study's SQLite file, or a profile's .json."""
         if not self.runs:
             raise self.error("from", "must name at least one earlier run")
         profiles = []
         for name in self.runs:
             try:
-                profiles.append(profile_of(self.beside(name), output_folder))
+                profiles.append(profile_of(self.beside(name)))
             except (AsktellError, OSError) as error:
                 raise self.mistake(f"'from' in [profile]: {name!r}: {error}") from error
         with self.named():
             return ExampleProfile.merged(*profiles, half_life=self.half_life)
 
 
-def profile_of(path: Path, output_folder: Callable[[Path], Path]) -> ExampleProfile:
+def profile_of(path: Path) -> ExampleProfile:
     if path.suffix == ".json":
         return ExampleProfile.from_json(path.read_bytes())
     if path.suffix == ".toml" and path.is_file():
@@ -326,8 +326,7 @@ def load_config(path: Path, improve: bool = False, *, text: str | None = None) -
         improving = read_improve(path, top.improve or {}, whole, top.seed)
         allowed = improving.first if improve else whole
         options = {**_with_method(top, settings), **({"features": top.features} if top.features else {})}
-        profiles = None if top.profile is None else ProfileTable.read(path, "profile", top.profile)
-        profile = None if profiles is None else profiles.profile(output_folder)
+        profile = None if top.profile is None else ProfileTable.read(path, "profile", top.profile).profile()
         selector = Selector(
             prompts, goal, allowed, examples=dataset.ids, profile=profile, segments=dataset.segments, **options
         )
