@@ -10,20 +10,16 @@ pytest is needed to run them, and not to import this module's package.
 
 import math
 from collections.abc import Callable
-from typing import ClassVar, Literal, TypeAlias
+from typing import Any, ClassVar, Literal, TypeAlias
 
 import pytest
 
-from asktell.errors import EvaluatorError
-from asktell.problem.goals import BestFeasible
-from asktell.running.evaluator import Evaluator
-from asktell.running.run import run
-from asktell.selector import Selector
+from asktell import BestFeasible, EvaluatorError, Selector, run
 
 Fault: TypeAlias = Literal["raises", "times out", "no score", "nan"]
 Script: TypeAlias = Callable[[str, int], float | Fault]
 """(prompt, example) -> the score that the harness is to come to, or what is to go wrong there."""
-Make: TypeAlias = Callable[[Script], Evaluator]
+Make: TypeAlias = Callable[[Script], Any]
 
 PROMPTS = ("Answer.", "Answer briefly.", "Think, then answer.", "Answer {as you} like: 100%")
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from asktell.errors import EvaluatorError
+from asktell import EvaluatorError
 
 
 class Table:
