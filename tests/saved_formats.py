@@ -134,7 +134,6 @@ def write(folder: Path) -> None:
         study.ask(worker="w", lease=60)  # the snapshot has a lease
         play(study, 30)
         trial = study.ask()
-        assert trial is not None
         study.tell(trial, score(trial, 2), details={"answer": "short"})
         study.add({"late": "Be late."})
         study.export(folder / "study-v1.jsonl")

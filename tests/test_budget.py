@@ -208,7 +208,6 @@ def test_what_is_planned_and_too_dear_by_now_makes_room_for_cheaper_prompts() ->
 def test_a_missing_cost_is_an_error_that_loses_nothing() -> None:
     s = Selector(prompts(2), PARETO, Budget(cost=5), examples=4)
     trial = s.ask()
-    assert trial is not None
     before = s.to_json()
     with pytest.raises(InvalidArgumentError, match=r"tell\(trial, scores, cost=...\)"):
         s.tell(trial, [0.1, 0.2])
@@ -219,7 +218,6 @@ def test_a_missing_cost_is_an_error_that_loses_nothing() -> None:
 def test_the_result_says_what_was_spent() -> None:
     s = Selector(prompts(2), PARETO, Budget(cost=5), examples=4)
     trial = s.ask()
-    assert trial is not None
     s.tell(trial, [0.1, 0.2], cost=1.25)
     assert "1 of 8 evaluations and a cost of 1.25 of 5 spent" in str(s.result())
     endless = Selector(prompts(2), PARETO, Budget(cost=5))
@@ -263,7 +261,6 @@ def test_malformed_costs_are_refused(costs: Any) -> None:
 
     s = Selector(prompts(2), PARETO, Budget(cost=5), examples=4)
     trial = s.ask()
-    assert trial is not None
     s.tell(trial, [0.1, 0.2], cost=1.25)
     data = json.loads(s.to_json())
     data["state"]["costs"] = costs

@@ -85,7 +85,6 @@ def test_data_that_was_parsed_elsewhere() -> None:
 def test_exported_studies(text: str, tmp_path: Path) -> None:
     study = Study.create(MemoryStorage(), "s", new())
     trial = study.ask(worker="w")
-    assert trial is not None
     study.tell(trial, 0.5, details={"answer": "yes"})
     study.export(tmp_path / "s")
     lines = (tmp_path / "s").read_text().splitlines()

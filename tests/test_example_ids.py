@@ -28,7 +28,6 @@ def test_ids_are_kept_and_a_trial_has_the_position() -> None:
     assert again.example_ids == tuple(IDS)
     assert again.to_json() == selector.to_json()
     trial = again.ask()
-    assert trial is not None
     assert trial == new(4).ask()
     assert trial.example in range(4)
     assert again.result().example_ids == tuple(IDS)

@@ -201,7 +201,6 @@ def test_a_failure_can_count_as_scores(method: str) -> None:
 def test_a_failure_that_counts_is_told_once() -> None:
     selector = Selector(PROMPTS, ZERO_ONE, 8, "uniform", examples=40, on_failure={"a": 0})
     trial = selector.ask()
-    assert trial is not None
     selector.fail(trial, "down", cost=0.5)
     assert (selector.spent, selector.spent_cost) == (1, 0.5)
     for scores in ([0.0], [1.0]):
@@ -273,7 +272,6 @@ def test_a_study_goes_on_from_its_log_and_its_snapshots(monkeypatch: pytest.Monk
         if rng.random() < 0.2:
             study = Study.open(storage, "s")
     found = storage.snapshot(1)
-    assert found is not None
     assert len(found.parts) > 3
     for opened in (study, Study.open(storage, "s")):
         assert opened.selector.to_json() == straight.to_json()

@@ -37,7 +37,6 @@ def test_a_bare_number_is_the_score_of_one_metric(score: Any) -> None:
     for goal in (BestFeasible("q"), BestFeasible("q", {"q": 0.1}), ParetoSet("q")):
         selector = new(goal)
         trial = selector.ask()
-        assert trial is not None
         selector.tell(trial, score)
         selector.observe("b", score)
         assert selector.state.history.scores().tolist() == [[float(score)]] * 2
@@ -47,7 +46,6 @@ def test_a_bare_number_is_the_score_of_one_metric(score: Any) -> None:
 def test_a_bare_number_that_is_no_score_is_refused() -> None:
     selector = new()
     trial = selector.ask()
-    assert trial is not None
     for wrong in (float("nan"), None, "0.5", b"1", np.array(float("inf")), 1j):
         with pytest.raises(InvalidScoresError):
             selector.tell(trial, wrong)

@@ -64,7 +64,6 @@ def test_a_saved_study_opens_and_one_that_was_exported_is_the_same(tmp_path: Pat
             assert plain(imported.result().to_dict()) == plain(result.to_dict())
             assert imported.pending == study.pending
         trial = study.ask()
-        assert trial is not None
         assert trial.id == 0  # the first, whose lease has run out
         assert study.tell(trial, [0.5, 0.5])
 

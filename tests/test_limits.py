@@ -68,7 +68,6 @@ def test_by_the_tail_another_prompt_is_the_best_and_exact_once_all_is_seen(metho
     right = np.zeros((3, 20))
     right[0, :9], right[1, :15], right[2, :12] = 1.0, 1.0, 1.0
     result = run(BestFeasible("right", LATENCY), {"right": right, "latency": latency}, method=method).result()
-    assert result.best is not None
     assert result.best.id == 2
     if method in ("auto", "uniform"):
         shares = [entry.estimate["latency <= 2"] for entry in result.prompts]
@@ -91,7 +90,6 @@ def test_the_rate_of_failures_is_a_metric_that_nobody_tells(method: str) -> None
     selector = run(goal, {"right": right}, failed, method=method)
     result = Selector.from_json(selector.to_json()).result()
     assert result == selector.result()
-    assert result.best is not None
     assert result.best.id == 1
     rates = [entry.estimate["failure_rate"] for entry in result.prompts]
     if method == "uniform":

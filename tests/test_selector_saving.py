@@ -179,8 +179,6 @@ def test_methods_goals_and_options_come_back_as_they_were(method: str) -> None:
     again = Selector.from_json(selector.to_json())
     assert (again.method, again.goal, again.budget) == (composed, goal, 17)
     problem, loaded = selector.state.problem, again.state.problem
-    assert problem.features is not None
-    assert loaded.features is not None
     assert loaded.features.tolist() == problem.features.tolist()
     assert (loaded.seed, loaded.sampling, loaded.max_failure_rate, loaded.n_examples) == (2**64 - 1, "iid", 1, None)
     assert [(e.id, e.prompt) for e in again.result().prompts] == list(prompts.items())

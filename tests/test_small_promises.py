@@ -111,7 +111,6 @@ def test_failures_between_successes_do_not_stop_a_run() -> None:
 def test_keys_that_are_no_metrics_are_ignored() -> None:
     s = Selector(["x", "y"], BestFeasible("q"), 4, examples=2)
     trial = s.ask()
-    assert trial is not None
     s.tell(trial, {"reason": "short and right", "q": 1.0, "tokens": 17})
     s.observe("y", {"q": 0.5, "why": None}, example=1)
     assert [entry.estimate["q"] is not None for entry in s.result().prompts] == [True, True]

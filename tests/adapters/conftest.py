@@ -69,8 +69,6 @@ def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def _fake_vllm() -> ModuleType:
     spec = importlib.util.spec_from_file_location("fake_vllm", Path(__file__).with_name("fake_vllm.py"))
-    assert spec is not None
-    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module

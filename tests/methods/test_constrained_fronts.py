@@ -121,14 +121,12 @@ def test_the_posterior_states_who_is_feasible_and_who_is_in_the_front() -> None:
     selector = Selector([f"p{i}" for i in range(14)], GOAL, 400, examples=30)
     for _ in range(120):
         trial = selector.ask()
-        assert trial is not None
         selector.tell(trial, scores[trial.prompt_id, trial.example or 0].tolist())
     for entry in selector.result().prompts:
         assert entry.p_feasible is not None
         assert entry.p_best is not None
         assert 0 <= entry.p_best <= entry.p_feasible <= 1
     belief = Adaptive().statement(selector.state)
-    assert belief is not None
     assert belief.members is not None
     for values, members in zip(belief.values, belief.members, strict=True):  # joint draws of objectives and slacks
         assert np.flatnonzero(members).tolist() == literal_front(values, 2)

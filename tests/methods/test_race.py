@@ -199,7 +199,6 @@ def test_scores_behind_one_that_is_out_do_not_count_yet() -> None:
     scores = np.stack([np.zeros((60, 1)), np.ones((60, 1))])
     selector = Selector(PAIR, BEST, 120, Race(block=5), examples=60)
     slow = selector.ask()
-    assert slow is not None
     play(selector, scores, n=79)
     assert selector.n_active == 2
     selector.tell(slow, scores[list(PAIR).index(str(slow.prompt_id)), slow.example])

@@ -68,7 +68,6 @@ def test_resumed_continues_exactly_and_recomputes_no_decision(name: str, monkeyp
     interrupted = new(name)
     for count in range(len(asks) // 2):
         trial = interrupted.ask()
-        assert trial is not None
         assert (trial.id, trial.prompt_id, trial.example) == asks[count]
         interrupted.tell(trial, scores(trial))
     text = interrupted.to_json()

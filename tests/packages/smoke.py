@@ -134,7 +134,6 @@ def service() -> None:
             [sys.executable, "-I", "-c", main, "serve", url, "--port", "0"], stdout=subprocess.PIPE, text=True
         )
         try:
-            assert server.stdout is not None
             address = server.stdout.readline().split(" at ")[1].split()[0]
             with asktell.RemoteStudy.open(address, "s") as study:
                 asktell.run(study, lambda prompt, example: {"a": len(prompt), "b": example}, progress=False)

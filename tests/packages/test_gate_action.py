@@ -44,8 +44,6 @@ goal.maximize = "exact_match"
 
 def steps() -> Any:
     spec = importlib.util.spec_from_file_location("gate_action", FOLDER / "gate.py")
-    assert spec is not None
-    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module

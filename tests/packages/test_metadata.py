@@ -51,7 +51,6 @@ def test_the_pythons_that_are_claimed_are_tested() -> None:
     claimed = re.findall(r"Python :: (3\.\d+)", "\n".join(PROJECT["classifiers"]))
     assert PROJECT["requires-python"] == f">={claimed[0]}"
     tested = re.search(r"^PYTHONS \?= (.+)$", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
-    assert tested is not None
     assert tested[1].split() == [*claimed, "oldest"]
     workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "ci.yml").read_text(encoding="utf-8"))
     assert {*claimed, "oldest"} <= set(workflow["jobs"]["pythons"]["strategy"]["matrix"]["python"])

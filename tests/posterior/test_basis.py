@@ -120,7 +120,6 @@ def test_a_column_for_each_level_of_the_factors_that_count() -> None:
     np.testing.assert_array_equal(z, [[*a, *b] for a in np.eye(2) for b in np.eye(3)])
     assert of_factors(grid(prompt=["x", "y"])) is None  # a level for each candidate says nothing more
     both = of_factors(candidates, np.random.default_rng(0).normal(size=(6, 2)))
-    assert both is not None
     assert set(both.blocks.tolist()) == {0, 1, 2}  # type: ignore[union-attr]
     many = Candidates([{"x": i % 300, "y": i % 2, "z": i % 299} for i in range(900)])
     assert [int(codes.max()) + 1 for codes in levels_of(many)] == [2, 299]

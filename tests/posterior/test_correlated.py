@@ -53,7 +53,6 @@ def test_metrics_that_go_together_are_believed_to(sign: int) -> None:
         for example, x in enumerate(rng.normal(size=8)):
             selector.observe(prompt, [x, sign * x + 0.1 * rng.normal()], example=example)
     belief = Adaptive().statement(selector.state)
-    assert belief is not None
     values = belief.values - belief.values.mean(axis=0)
     found = np.corrcoef(values[:, :, 0].ravel(), values[:, :, 1].ravel())[0, 1]
     assert sign * found > 0.5

@@ -25,7 +25,6 @@ def p_feasible(score: float, bound: Constraint, seen: int = SEEN) -> list[float]
         for arm in (0, 1):
             selector.observe(arm, [0.1 * arm + 0.01 * example, score], example=example)
     found = stated(selector.state)
-    assert found is not None
     return membership.feasible(found.given).mean(axis=0).tolist()  # type: ignore[no-any-return]
 
 

@@ -124,7 +124,6 @@ def test_a_metric_that_never_varies_tells_nothing(value: float) -> None:
 
 def test_shape_is_in_units_of_the_mean_example() -> None:
     shape = ExampleProfile.of(study(1), study(2)).shape("right", IDS)
-    assert shape is not None
     assert shape.shift.mean() == pytest.approx(0.0, abs=1e-12)
     for column in shape[1:4]:
         assert column.mean() == pytest.approx(1.0)

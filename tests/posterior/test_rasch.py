@@ -89,7 +89,6 @@ def test_a_statement_of_scores_of_0_and_1_states_the_error_of_the_level_that_all
         for example in range(4):
             selector.observe(arm, [float(example < 2)], example=example)
     found = stated(selector.state)
-    assert found is not None
     assert 0.12 < found.new[:, :, 0].mean(axis=1).std() < 0.3
     assert (found.errors[:, 0] > 0.12).all()
 

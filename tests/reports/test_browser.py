@@ -150,7 +150,6 @@ def test_a_panel_for_the_factors_of_candidates(browser: Any, tmp_path: Path) -> 
     grid = asktell.grid(model=odd, prompt={f"p{k}": f"Prompt {k}" for k in range(24)})
     selector = asktell.Selector(grid, GOAL, 150, examples=20)
     while trial := selector.ask():
-        assert trial.candidate is not None
         rouge = 0.2 + 0.3 * odd.index(str(trial.candidate["model"]))
         selector.tell(trial, [rouge, 0.5 + 0.01 * (trial.example or 0), 0.1])
     selector.report(tmp_path / "page.html")

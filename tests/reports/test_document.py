@@ -52,7 +52,6 @@ def test_factors_of_candidates_stand_by_level_and_the_one_that_matters_is_named(
     selector = asktell.Selector(grid, asktell.BestFeasible("rouge"), 60, examples=30)
     assert document(selector)["words"]["factors"] == "No factor makes a clear difference in rouge yet."
     while trial := selector.ask():
-        assert trial.candidate is not None
         good = trial.candidate["model"] == "good"
         selector.tell(trial, told(trial.id % 3, trial.example or 0, 1)[0] + 0.3 * good)
     data, found = document(selector), selector.result().factors()
@@ -170,7 +169,6 @@ def levels(picture: dict[str, Any], heat: dict[str, Any]) -> np.ndarray[Any, Any
 def test_the_heat_map_has_the_scores_in_their_places_and_unseen_cells_blank() -> None:
     state = grid_selector({(0, 0): 0.0, (1, 0): 0.5, (1, 2): 1.0}, 2, 3).state
     heat = heat_map(Grid(state), np.array([1, 0]))
-    assert heat is not None
     assert (heat["rows"], heat["columns"], heat["seen"], heat["all"]) == ([1, 0], [0, 2], 3, 6)
     assert levels(heat["pictures"][0], heat).tolist() == [[128, 255], [1, 0]]
 
@@ -180,7 +178,6 @@ def test_a_heat_map_too_large_is_binned_and_says_so() -> None:
     cells = {(k, int(e)): float(rng.random()) for k in range(600) for e in rng.permutation(700)[:3]}
     state = grid_selector(cells, 600, 700).state
     heat = heat_map(Grid(state), np.arange(600))
-    assert heat is not None
     assert heat["binned"]
     assert levels(heat["pictures"][0], heat).size <= MOST_CELLS
     assert len(heat["row_starts"]) == 500
@@ -192,7 +189,6 @@ def test_examples_that_divide_and_examples_that_everybody_fails() -> None:
     rows = {0: [0, 1, 0, 1], 1: [0, 1, 1, 1], 2: [0, 1, 0, 1]}
     cells = {(k, e): float(x) for k, row in rows.items() for e, x in enumerate(row)}
     found = examples_that_tell(Grid(grid_selector(cells, 3, 4).state))
-    assert found is not None
     assert found["judged"] == 4
     assert [row["example"] for row in found["rows"] if row["failed"]] == [0]
     assert found["rows"][0]["example"] == 2
@@ -317,7 +313,6 @@ def test_if_nobody_keeps_the_thresholds_nobody_is_called_the_best() -> None:
     goal = asktell.BestFeasible("s", subject_to={"t": 0.9})
     selector = asktell.Selector({"a": "A.", "b": "B."}, goal, 16, examples=8)
     trial = selector.ask()
-    assert trial is not None
     selector.tell(trial, [0.5, 0.1])
     assert document(selector)["words"]["answer"].startswith("No prompt keeps every constraint so far")
     said = play(selector, lambda prompt, e: [0.5, 0.1 if prompt == "a" else 0.4 + 0.01 * e])["words"]
@@ -354,7 +349,6 @@ def test_examples_say_what_earlier_studies_told(done: Study) -> None:
         selectors.append(selector)
     data = document(selectors[1])
     shape = selectors[1].state.problem.shapes[0]
-    assert shape is not None
     assert [row["earlier"] for row in data["telling"]["rows"]] == [
         shape.tells[row["example"]] for row in data["telling"]["rows"]
     ]

@@ -54,7 +54,6 @@ def test_the_state_is_sent_when_it_is_new(running: Study) -> None:
         assert (data["spent"], data["made"]["about"]) == (20, {"model": "small"})
         assert json.loads(get(server, f"{server.path}state?version={data['state']}")[2]).keys() == {"live"}
         trial = running.ask()
-        assert trial is not None
         running.tell(trial, [0.9, 0.9], 0.1)
         until = time.monotonic() + 60
         while "spent" not in (newer := json.loads(get(server, f"{server.path}state?version={data['state']}")[2])):
@@ -98,7 +97,6 @@ def test_who_is_reading_is_not_interrupted(browser: Any, running: Study) -> None
         unfold(page)
         page.locator("#prompts input").fill("variant")
         trial = running.ask()
-        assert trial is not None
         running.tell(trial, [0.5, 0.9], 0.1)
         page.get_by_role("button", name="Show the new state").wait_for(timeout=60_000)
         page.locator("header").get_by_text("21 of 40", exact=False).wait_for(timeout=60_000)

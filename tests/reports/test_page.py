@@ -83,7 +83,6 @@ def test_an_attack_adds_no_element(hostile: dict[str, Any]) -> None:
 def test_the_policy_allows_the_two_inline_parts_and_nothing_else(hostile: dict[str, Any]) -> None:
     page = Parsed(reports.render(hostile))
     policy = next(a["content"] for t, a in page.tags if t == "meta" and "http-equiv" in a)
-    assert policy is not None
     digests = {
         kind: "'sha256-" + base64.b64encode(hashlib.sha256(page.content[kind][-1].encode()).digest()).decode() + "'"
         for kind in ("script", "style")

@@ -90,7 +90,6 @@ def test_a_result_keeps_comparing_what_it_rested_on() -> None:
     scores = table(3, 40)
     for _ in range(12):
         trial = selector.ask()
-        assert trial is not None
         selector.tell(trial, scores[list(PROMPTS).index(str(trial.prompt_id)), trial.example])
     before = selector.result()
     played(selector, scores)
@@ -171,7 +170,6 @@ def test_a_score_outside_its_range_is_refused_and_the_trial_stays_open() -> None
     assert goal.ranges == {"a": (0, 1), "b": (0, 5)}
     selector = Selector(["x", "y"], goal, 4, examples=2)
     trial = selector.ask()
-    assert trial is not None
     for scores, said in (([1.5, 2], "'a' must be within its range [0, 1]; got 1.5"), ([0.5, -1], "'b' must be within")):
         with pytest.raises(InvalidScoresError) as error:
             selector.tell(trial, scores)
@@ -205,7 +203,6 @@ def test_the_baseline_is_never_eliminated(goal: Any, method: str) -> None:
     assert result.prompts[7].status == "active"
     assert "p7" not in [entry.id for entry in result.selected]
     assert all(entry.status in ("accepted", "rejected") for entry in result.prompts[:7])
-    assert result.comparison is not None
     assert result.comparison.differences["accuracy"].pairs >= 5
     assert result.sentence is not None
     assert str(result).endswith(f"\n{result.sentence}")
@@ -234,7 +231,6 @@ def test_the_best_of_many_shares_the_error_with_those_it_was_chosen_from() -> No
     result = played(
         Selector([f"p{i}" for i in range(5)], ZERO_ONE, 100, "uniform", examples=40, baseline=4), table(5, 40)
     ).result()
-    assert result.comparison is not None
     automatic, single = result.comparison.differences["accuracy"], result.compare(0).differences["accuracy"]
     assert automatic.low == result.compare(0, confidence=1 - 0.05 / 4).differences["accuracy"].low
     assert automatic.low < single.low  # type: ignore[operator]

@@ -187,7 +187,6 @@ def test_of_new_examples_a_lead_on_all_that_were_given_is_a_sample() -> None:
     assert (drawn.low or 0) < 0 < 1 / 60 < (drawn.high or 0)
     assert 0.5 < found.new.p_better < 0.7
     ties = compare(np.ones(8), np.ones(8), population=8).new
-    assert ties is not None
     assert (ties.low or 0) < 0 == ties.estimate < (ties.high or 0)
     comparison = Comparison("a", "b", 0.95, {"right": found}, 60)
     assert "on new ones like them, better with probability 0." in comparison.sentence("right")

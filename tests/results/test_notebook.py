@@ -108,7 +108,6 @@ def test_evaluations_of_a_study_have_costs_and_answers() -> None:
         "memory://frames", "s", Selector(["a", "b"], BestFeasible("cost"), 3, examples=4)
     ) as study:
         trial = study.ask()
-        assert trial is not None
         study.tell(trial, [0.5], cost=0.25, details={"output": "an answer"})
         (row,) = study.evaluations().to_dataframe().to_dict("records")
         assert (row["metric cost"], row["cost"], row["answer"], row["example"]) == (
@@ -127,7 +126,6 @@ def test_frames_of_evaluations_name_examples_and_go_on_after_what_is_known() -> 
     with asktell.Study.create("memory://frames", "named", selector) as study:
         for _ in range(3):
             trial = study.ask()
-            assert trial is not None
             study.tell(trial, 0.5, details={"output": f"of {trial.id}"})
         frame = study.evaluations().to_dataframe()
         assert [("first", "second")[e] for e in frame["example"]] == list(frame["example_id"])

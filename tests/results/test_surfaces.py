@@ -132,7 +132,6 @@ def numbers_agree(selector: asktell.Selector, result: Result, document: dict[str
     assert [row[columns.index("p_best")] for row in rows] == [by_id[row[0]].p_best for row in rows]
     if verdict.p_best is not None:  # the answer's row, and every percentage of the sentence
         best = result.best
-        assert best is not None
         assert best.p_best == verdict.p_best
         if "it is the best with probability" in verdict.sentence:
             assert f"it is the best with probability {in_percent(verdict.p_best)}" in verdict.sentence

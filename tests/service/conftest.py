@@ -85,7 +85,6 @@ class Process:
             text=True,
             env={**clean, **environment},
         )
-        assert self.process.stdout is not None
         self.line = self.process.stdout.readline()
         found = re.search(r"http://\S+", self.line)
         self.url = found[0] if found else ""

@@ -86,7 +86,6 @@ def test_goals_and_methods_come_back_as_they_were(goal: Any, server: Any) -> Non
         assert study.goal == goal
         assert study.method == Selector(["p", "q"], goal, 9, method).method
         trial = study.ask()
-        assert trial is not None
         study.tell(trial, dict.fromkeys(goal.metrics, 1.0))
         assert study.result().goal == goal
         study.close()
@@ -130,7 +129,6 @@ def test_a_study_that_was_made_anew(server: Any) -> None:
 
 def test_a_study_goes_on_where_its_selector_stood(server: Any, remote: RemoteStudy) -> None:
     trial = remote.ask()
-    assert trial is not None
     remote.tell(trial, scores(trial))
     held = remote.ask(2)
     copied = RemoteStudy.create(server.url, f"{remote.name} copied", remote.selector)
@@ -400,7 +398,6 @@ def test_hostile_texts_survive(server: Any) -> None:
             assert trial.prompt == HOSTILE[str(trial.prompt_id)]
             study.tell(trial.prompt if trial.prompt_id != "big" else trial, [1.0])
         trial = study.ask()
-        assert trial is not None
         study.fail(trial, "".join(HOSTILE[kind] for kind in ("NUL", "surrogate", "escapes")))
         assert {entry.id: entry.prompt for entry in study.result().prompts} == HOSTILE
         assert json.loads(study.selector.to_json())["prompts"]["texts"] == list(HOSTILE.values())
@@ -559,7 +556,6 @@ def test_newcomers_bring_features_over_http(server: Any) -> None:
         with pytest.raises(InvalidArgumentError, match="features"):
             study.add(["d"])
         features = study.selector.state.problem.features
-        assert features is not None
         assert features.tolist() == [[1, 0], [0, 1], [1, 1]]
 
 
@@ -568,7 +564,6 @@ def test_candidates_of_factors(server_url: str) -> None:
     made = Selector(asktell.grid(model=["a", "b"], temperature=[0.0, 1]), BestFeasible("x"), 12, examples=4)
     with RemoteStudy.create(server_url, "grid", made) as study:
         trial = study.ask()
-        assert trial is not None
         assert trial == made.ask()
         assert trial.candidate in list(made.prompts.candidates)  # type: ignore[arg-type]
         assert study.tell(trial, [0.5])

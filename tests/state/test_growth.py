@@ -200,7 +200,6 @@ def test_newcomers_bring_features_of_the_same_width() -> None:
         assert facts(selector) == before
     selector.add(["d"], features=[[5, 6]])
     features = selector.state.problem.features
-    assert features is not None
     assert features.tolist() == [[0, 1], [1, 0], [1, 1], [5, 6]]
     with pytest.raises(InvalidArgumentError, match="have none"):
         Selector(["a"], BestFeasible("a"), 9).add(["b"], features=[[1]])
@@ -210,12 +209,10 @@ def test_features_of_texts_are_made_in_the_basis_of_the_first() -> None:
     texts = [f"{verb} the {noun} in {n} words" for verb in ("Sum up", "Judge") for noun in "abc" for n in (5, 50)]
     selector = Selector(texts, BestFeasible("a"), 50, examples=9, features="text")
     first = selector.state.problem.features
-    assert first is not None
     first = first.copy()
     selector.add([texts[0] + "!", "Something quite different"])
     selector.add(["Judge the d in 500 words"], features="text")
     features = selector.state.problem.features
-    assert features is not None
     np.testing.assert_array_equal(features[: len(texts)], first)
     distance = np.linalg.norm(features - features[0], axis=1)
     assert distance[len(texts)] < distance[1 : len(texts)].min()

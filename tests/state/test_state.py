@@ -153,6 +153,5 @@ def test_capacity_counts_every_example_an_arm_has_had(sampling: str) -> None:
         return
     assert state.capacity().tolist() == [4, 4, 4, 4]
     pull = state.next_pull()
-    assert pull is not None
     state = folded(state, Asked(0, *pull[1:]), Failed(0, "boom"))
     assert state.capacity().tolist() == [3, 4, 4, 4]

@@ -64,7 +64,6 @@ def test_what_was_told_before_is_on_the_disk_when_it_is_told_again(path: Path) -
     storage = SQLiteStorage(path)
     study = Study.open(storage, "s")
     trial = study.ask()
-    assert trial is not None
     study.tell(trial, [1.0])
     size = Path(f"{path}-wal").stat().st_size
     study.tell(trial, [1.0])
@@ -79,7 +78,6 @@ def test_many_threads_and_connections_take_turns(path: Path) -> None:
         with Study.open(path, "s") as study:
             for _ in range(20):
                 trial = study.ask(worker=f"w{i}")
-                assert trial is not None
                 study.tell(trial, [float(i)], worker=f"w{i}")
         return i
 

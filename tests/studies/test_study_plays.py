@@ -65,7 +65,6 @@ def test_a_lease_on_a_trial_that_is_not_out_is_refused(random_table: Any) -> Non
     storage, table = MemoryStorage(), random_table(6, 30, seed=1)
     study = Study.create(storage, "s", selector(table, "auto", "evaluations"))
     trial = study.ask(worker="A")
-    assert trial is not None
     study.release(trial, worker="A")
     state = study._replica.logged.state
     with storage.transaction(1, durable=True) as transaction:
@@ -83,7 +82,6 @@ def test_a_lease_on_a_trial_that_is_not_out_is_refused(random_table: Any) -> Non
 def test_a_refused_tell_takes_nobody_elses_trial(random_table: Any) -> None:
     study = Study.create(MemoryStorage(), "s", selector(random_table(6, 30, seed=1), "auto", "evaluations"))
     trial = study.ask(worker="A")
-    assert trial is not None
     study.release(trial, worker="A")
     assert study.ask(worker="B") == trial
     with pytest.raises(asktell.InvalidArgumentError, match="cost"):

@@ -382,7 +382,6 @@ def test_status_of_a_run_that_goes_on(project: Project) -> None:
     files = {file.name: file.read_bytes() for file in project.folder.path.iterdir()}
     with project.folder.open_study() as study, project.folder.locked():
         trial = study.ask(worker="w")
-        assert trial is not None
         study.tell(trial, {"token_f1": 1, "brevity": 1}, worker="w")
         out = cli("status", project.folder.path).out
     assert f"running (process {os.getpid()})" in " ".join(out.split())

@@ -19,7 +19,6 @@ def test_a_second_terminal_joins(tmp_path: Path) -> None:
     project.run(code=130)
     project.write()
     setup = project.folder.read_setup()
-    assert setup is not None
     setup["model"]["arguments"] = project.arguments
     project.folder.write_setup(setup)
     with project.folder.locked():  # the one that was started lives, and has nothing out

@@ -230,7 +230,6 @@ def test_a_harness_is_configured_checked_and_run(kind: str, home: Path, monkeypa
         (home / "a.toml").write_text((home / "a.toml").read_text().replace("inspect_task:", "task_of_a_test:"))
         (home / "task_of_a_test.py").write_text("def task():\n    return 'the task'\n")
     config = load_config(home / "a.toml")
-    assert config.harness is not None
     given, options = config.harness.evaluator.given
     if kind == "inspect":
         assert (given[0], given[1], options["log_dir"].name) == ("the task", "openai/gpt-4o-mini", "logs")
@@ -359,7 +358,6 @@ def test_several_models_are_candidates_and_have_one_judge(home: Path, monkeypatc
     for written in (text, uncommented):
         (home / "selection.toml").write_text(written)
         config = load_config(home / "selection.toml")
-        assert config.models is not None
         assert bool(config.models.unpriced()) == (written is text)
         evaluator = config.evaluator()
         assert {evaluator.llm.of({"model": name}).base_url for name in ("a", "b/1")} == {"http://x/v1"}

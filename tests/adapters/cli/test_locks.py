@@ -61,7 +61,6 @@ def holder(preamble: str, tmp_path: Path) -> Iterator["subprocess.Popen[str]"]:
         [sys.executable, "-c", preamble + HOLD, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
     with process:
-        assert process.stdout is not None
         assert process.stdout.readline() == "held\n"
         yield process
         process.kill()

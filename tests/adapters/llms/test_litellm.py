@@ -34,8 +34,6 @@ def litellm(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     if importlib.util.find_spec("litellm") is not None:
         return importlib.import_module("litellm")
     spec = importlib.util.spec_from_file_location("fake_litellm", Path(__file__).parents[1] / "fake_litellm.py")
-    assert spec is not None
-    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     fake: ModuleType = module.fake_litellm()
@@ -107,7 +105,6 @@ def test_the_cost_is_what_its_price_data_say() -> None:
     with FaultyLLMServer([Reply(usage=(1000, 500, 0))] * 2) as server, client(server.base_url) as llm:
         (answer,) = llm.complete([HELLO])
         known = known_price(MODEL)
-        assert known is not None
         assert isinstance(answer, Completion)
         assert answer.cost == pytest.approx(known.of(1000, 500))
         assert answer.cost > 0

@@ -77,7 +77,6 @@ def test_a_pickled_copy_gives_the_same_answer_without_a_reused_prefix(smollm2_fi
     fresh = LlamaCpp(smollm2_file, n_ctx=512, n_slots=1, n_threads=1, reuse_prefix=False)
     fresh.load()
     saved = pickle.dumps(fresh)
-    assert fresh._server is not None
     assert fresh._server._key.encode() not in saved
     copy = pickle.loads(saved)
     answers = completions([fresh.complete([chat("Say yes.", 4)])[0], *copy.complete([chat("Say yes.", 4)] * 2)])
@@ -91,7 +90,6 @@ _shared: LlamaCpp | None = None
 
 
 def _ask_the_shared_one(text: str) -> str:
-    assert _shared is not None
     return completions(_shared.complete([chat(text, 4)]))[0].text
 
 
@@ -225,7 +223,6 @@ def test_it_ends_with_the_process_that_loaded_it(smollm2_file: Path, tmp_path: P
     command = [sys.executable, str(tmp_path / "parent.py"), str(smollm2_file), how]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment, start_new_session=True) as parent:
-        assert parent.stdout is not None
         pid = int(parent.stdout.readline())
         if how != "exit":
             assert is_running(pid)

@@ -91,7 +91,6 @@ def test_a_resumed_selection_goes_on_where_it_was(table: Table, new_selector: Ne
     tracker = Kept(kept, name="mine")
     for _ in range(17):
         trial = selector.ask()
-        assert trial is not None
         selector.tell(trial, table(trial.prompt, trial.example))
         tracker(selector, trial)  # and no end: the process is killed
     again = asktell.Selector.from_json(selector.to_json())
@@ -105,7 +104,6 @@ def test_a_study_is_tracked_by_one_of_its_workers(table: Table, new_selector: Ne
     with asktell.Study.create(tmp_path / "study.db", "one", new_selector(table, "csr", budget=30)) as study:
         for _ in range(4):  # by another worker, that is not tracked
             trial = study.ask(worker="other")
-            assert trial is not None
             study.tell(trial, table(trial.prompt, trial.example), worker="other")
         with Kept([]) as tracker:
             asktell.run(study, evaluate(table), progress=False, on_tell=tracker)
@@ -149,7 +147,6 @@ def test_the_selection_so_far_and_its_numbers(table: Table, new_selector: NewSel
     tracker = Kept([])
     tracker(selector)
     trial = selector.ask()
-    assert trial is not None
     selector.fail(trial, "no", cost=2.0)
     view = View(selector.state, selector.result())
     numbers = view.progress()
@@ -157,7 +154,6 @@ def test_the_selection_so_far_and_its_numbers(table: Table, new_selector: NewSel
     assert numbers["progress/spent_cost"] == 2.0
     assert numbers["progress/active"] == 6
     trial = selector.ask()
-    assert trial is not None
     selector.tell(trial, table(trial.prompt, trial.example))
     columns, rows = View(selector.state, selector.result()).prompts()
     assert all(len(row) == len(columns) for row in rows)

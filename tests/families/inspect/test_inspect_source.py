@@ -55,7 +55,6 @@ def test_one_eval_one_log(scripted: Scripted, logs: Path) -> None:
     assert source.result().selected[0].estimate == {"includes": 1.0, "output_tokens": 3.0}
     (file,) = logs.glob("*.eval")
     samples = read_eval_log(str(file)).samples
-    assert samples is not None
     assert {sample.id for sample in samples} == {f"{id_}|{i + 1}" for id_ in PROMPTS for i in range(4)}
     assert samples[0].metadata["asktell"]["prompt"] in PROMPTS.values()
     assert (len(task.dataset), task.sample_source) == (4, None), "the task itself is not changed"
@@ -280,7 +279,6 @@ async def test_what_an_operator_takes_out_of_the_queue_is_handed_back(
     selector = new_selector()
     source = InspectSource(selector, questions(epochs=2), concurrency=2)
     first = await source.next_samples()
-    assert first is not None
     assert len(first) == len(selector.pending) == 2
     await source.sample_abandoned(first[0], 1)
     assert len(selector.pending) == 2, "its other epoch is still to come"

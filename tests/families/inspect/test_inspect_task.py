@@ -105,7 +105,6 @@ def test_scores_usage_and_log(scripted: Scripted, logs: Path) -> None:
     assert second["includes"] == 0.0
     (file,) = logs.glob("*.eval")
     log = read_eval_log(str(file))
-    assert log.samples is not None
     assert log.eval.tags == ["asktell"]
     assert [sample.id for sample in log.samples] == ["p0|s1", "p1|2"]
     assert log.samples[1].metadata["asktell"] == {"prompt_id": "p1", "prompt": "B", "example": 1}

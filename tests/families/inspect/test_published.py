@@ -68,7 +68,6 @@ def test_as_the_source_of_one_eval(logs: Path) -> None:
     assert [entry.id for entry in source.result().selected] == ["careful"]
     assert len(log.samples or ()) == source.result().spent == 24
     assert not any(entry.failures for entry in source.result().prompts)
-    assert log.results is not None
     metrics = {(s.name, m.name): m.value for s in log.results.scores for m in s.metrics.values()}
     assert metrics["utility", "accuracy(lazy)"] == 0
     assert metrics["security", "accuracy(lazy)"] == 1

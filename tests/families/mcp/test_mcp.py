@@ -201,8 +201,6 @@ def test_refusals_say_what_to_do(in_memory: Session, tmp_path: Path) -> None:
 def test_ctrl_c_ends_it(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "asktell", "mcp", f"sqlite:///{tmp_path}/studies.db"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
-        assert process.stdin is not None
-        assert process.stdout is not None
         ping = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
         process.stdin.write(json.dumps(ping).encode() + b"\n")
         process.stdin.flush()

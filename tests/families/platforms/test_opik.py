@@ -59,7 +59,6 @@ def test_the_best_candidate_is_the_result_and_every_trial_is_in_opik(server: Sta
     assert found.score == pytest.approx(1, abs=0.1)
     assert found.initial_score == 0
     assert found.details["finish_reason"] == "completed"
-    assert optimizer.result is not None
     assert optimizer.result.spent == 18
     assert len(found.history[0]["trials"]) == 3
     (optimization,) = server.sent("POST", "/v1/private/optimizations")
@@ -75,7 +74,6 @@ def test_the_best_candidate_is_the_result_and_every_trial_is_in_opik(server: Sta
 def test_an_item_that_fails_fails_alone(server: StandIn, dataset: Any) -> None:
     optimizer = AsktellOptimizer(["Repeat."], 20, verbose=0, method="uniform")
     optimizer.optimize_prompt(PROMPT, dataset, correct, agent=Scripted(ROWS[3]), n_samples=1)
-    assert optimizer.result is not None
     assert [entry.failures for entry in optimizer.result.prompts] == [1, 1]
     assert [entry.pulls for entry in optimizer.result.prompts] == [9, 9]
 
@@ -95,7 +93,6 @@ def test_limits_on_the_parts_of_an_objective(dataset: Any) -> None:
     whole = {"chat-prompt": ChatPrompt(system="Repeat it.", user="{question}")}
     optimizer = AsktellOptimizer(lambda context: [whole, "Sing."], 12, goal=goal, verbose=0, method="uniform")
     found = optimizer.optimize_prompt(PROMPT, dataset, both, agent=Scripted(), n_samples=1)
-    assert optimizer.result is not None
     assert json.loads(optimizer.result.prompts[1].prompt)["chat-prompt"][0]["content"] == "Repeat it."
     assert optimizer.result.prompts[1].feasible is False
     assert found.prompt.get_messages()[0]["content"] in ("Answer.", "Sing.")

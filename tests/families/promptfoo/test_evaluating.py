@@ -121,7 +121,6 @@ def test_the_process_ends_with_the_one_that_started_it(
     )
     arguments = [sys.executable, "-c", code, str(tmp_path / "promptfooconfig.json"), str(node_modules), node]
     with subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
         pid = int(process.stdout.readline())
         process.kill()
     deadline = time.monotonic() + 10

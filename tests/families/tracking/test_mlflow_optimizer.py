@@ -75,7 +75,6 @@ def test_the_best_candidate_is_found_within_the_budget_of_rows() -> None:
     assert isinstance(optimizer, BasePromptOptimizer)
     output = optimize(optimizer, evaluating)
     assert output.optimized_prompts == {"qa": "xxxxx {{question}}"}
-    assert optimizer.result is not None
     assert optimizer.result.spent <= 60
     assert len(set(evaluating.rows)) == optimizer.result.spent
     assert output.initial_eval_score == pytest.approx(0.095, abs=0.1)
@@ -94,7 +93,6 @@ def test_scorers_are_metrics_and_constraints() -> None:
 def test_a_predict_fn_that_raises_is_a_failure_and_no_score() -> None:
     optimizer = PromptOptimizer(["xxxxx {{question}}"], budget=40)
     optimize(optimizer, Evaluating(failing=["3", "7"]))
-    assert optimizer.result is not None
     assert sum(entry.failures for entry in optimizer.result.prompts) == 4
     assert optimizer.result.prompts[1].estimate["score"] == pytest.approx(1.1, abs=0.02)
     with pytest.raises(EvaluatorError, match="down"):
