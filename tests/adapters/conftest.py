@@ -12,6 +12,7 @@ import pytest
 
 from asktell_adapters.llms.gguf import smollm2
 from asktell_adapters.llms.llama_cpp import _Server
+from tests.adapters.fake_vllm import fake_vllm
 
 TEMPLATE = "{% for m in messages %}{{ m['role'] }} {{ m['content'] }} {% endfor %}assistant"
 
@@ -67,16 +68,9 @@ def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def _fake_vllm() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("fake_vllm", Path(__file__).with_name("fake_vllm.py"))
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 @pytest.fixture(params=["0.10.0", "0.33.0"])
 def vllm(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     """A module `vllm` with the signatures and manners of a real version, and no model."""
-    module: ModuleType = _fake_vllm().fake_vllm(request.param)
+    module: ModuleType = fake_vllm(request.param)
     monkeypatch.setitem(sys.modules, "vllm", module)
     return module

@@ -21,6 +21,7 @@ from asktell_adapters.llms.litellm import known_price
 from asktell_adapters.metrics import Judge
 from asktell_adapters.testing.llm_contract import LLMContract
 from asktell_adapters.testing.llm_server import FaultyLLMServer, Reply
+from tests.adapters.fake_litellm import fake_litellm
 
 KEY = "sk-very-secret-0123456789"
 MODEL = "openai/gpt-4o-mini"
@@ -33,10 +34,7 @@ def litellm(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     monkeypatch.setenv("LITELLM_LOCAL_MODEL_COST_MAP", "True")
     if importlib.util.find_spec("litellm") is not None:
         return importlib.import_module("litellm")
-    spec = importlib.util.spec_from_file_location("fake_litellm", Path(__file__).parents[1] / "fake_litellm.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    fake: ModuleType = module.fake_litellm()
+    fake = fake_litellm()
     monkeypatch.setitem(sys.modules, "litellm", fake)
     return fake
 
