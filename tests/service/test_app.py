@@ -1,6 +1,7 @@
 """Operations and problems, in this process."""
 
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -269,15 +270,9 @@ def test_a_study_in_use_may_give_way(tmp_path: Path) -> None:
 def test_threads_share_one_object_per_study(tmp_path: Path) -> None:
     studies = OpenStudies(f"sqlite:///{tmp_path}/x.db")
     studies.create("a", selector(), 3, exist_ok=False)
-    found: list[Any] = []
-    threads = [
-        threading.Thread(target=lambda: found.append(studies.call("a", lambda study: (id(study), study.ask()))))
-        for _ in range(8)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(8) as threads:
+        asking = [threads.submit(studies.call, "a", lambda study: (id(study), study.ask())) for _ in range(8)]
+    found = [each.result() for each in asking]
     assert len({identity for identity, _ in found}) == 1
     assert len({trial.id for _, trial in found}) == 8
     studies.close()

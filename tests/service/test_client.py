@@ -8,8 +8,9 @@ import pickle
 import re
 import threading
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -266,115 +267,92 @@ def test_a_token_is_text() -> None:
         RemoteStudy.open("http://127.0.0.1:9", "s", token=b"secret")  # type: ignore[arg-type]
 
 
-class Flaky:
-    """Between a client and a service: drops connections after passing the request on, and says 503."""
+class Quiet(BaseHTTPRequestHandler):
+    def log_message(self, *args: Any) -> None:
+        """Say nothing."""
 
-    def __init__(self, target: str, script: list[str]) -> None:
-        import urllib3
 
-        pool = urllib3.PoolManager(retries=False)
-        self.keys: list[str | None] = []
-        outer = self
+@contextmanager
+def serving(handler: type[BaseHTTPRequestHandler]) -> Iterator[str]:
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server, ThreadPoolExecutor(1) as thread:
+        thread.submit(server.serve_forever, 0.02)
+        try:
+            yield f"http://127.0.0.1:{server.server_address[1]}"
+        finally:
+            server.shutdown()
 
-        class Handler(BaseHTTPRequestHandler):
-            def handle_any(self) -> None:
-                body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-                what = script.pop(0) if script else "pass"
-                outer.keys.append(self.headers.get("Idempotency-Key"))
-                if what == "busy":
-                    self.send_response(503)
-                    self.send_header("Retry-After", "0")
-                    self.end_headers()
-                    return
-                headers = {k: v for k, v in self.headers.items() if k.lower() not in ("host", "content-length")}
-                response = pool.request(self.command, target + self.path, body=body, headers=headers)
-                if what == "drop":
-                    self.close_connection = True
-                    return
-                self.send_response(response.status)
-                for name in ("Content-Type", "Content-Length"):
-                    if name in response.headers:
-                        self.send_header(name, response.headers[name])
+
+@contextmanager
+def flaky(target: str, script: list[str]) -> Iterator[tuple[str, list[str | None]]]:
+    """Between a client and a service: drops connections after passing the request on, and says 503; its keys, too."""
+    import urllib3
+
+    pool, keys = urllib3.PoolManager(retries=False), list[str | None]()
+
+    class Handler(Quiet):
+        def handle_any(self) -> None:
+            body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            what = script.pop(0) if script else "pass"
+            keys.append(self.headers.get("Idempotency-Key"))
+            if what == "busy":
+                self.send_response(503)
+                self.send_header("Retry-After", "0")
                 self.end_headers()
-                self.wfile.write(response.data)
+                return
+            headers = {k: v for k, v in self.headers.items() if k.lower() not in ("host", "content-length")}
+            response = pool.request(self.command, target + self.path, body=body, headers=headers)
+            if what == "drop":
+                self.close_connection = True
+                return
+            self.send_response(response.status)
+            for name in ("Content-Type", "Content-Length"):
+                if name in response.headers:
+                    self.send_header(name, response.headers[name])
+            self.end_headers()
+            self.wfile.write(response.data)
 
-            do_GET = do_POST = do_PUT = do_DELETE = handle_any
+        do_GET = do_POST = do_PUT = do_DELETE = handle_any
 
-            def log_message(self, *args: Any) -> None:
-                """Say nothing."""
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.server.server_address[1]}"
-        self.thread = threading.Thread(target=self.server.serve_forever, args=(0.02,))
-        self.thread.start()
-
-    def close(self) -> None:
-        self.server.shutdown()
-        self.server.server_close()
-        self.thread.join()
-
-
-@pytest.fixture
-def flaky(server: Any) -> Iterator[Callable[[list[str]], Flaky]]:
-    made = []
-
-    def make(script: list[str]) -> Flaky:
-        made.append(Flaky(server.url, script))
-        return made[-1]
-
-    yield make
-    for proxy in made:
-        proxy.close()
+    with serving(Handler) as url:
+        yield url, keys
 
 
-def test_what_is_sent_again_is_not_done_again(flaky: Any) -> None:
+def test_what_is_sent_again_is_not_done_again(server: Any) -> None:
     lossy = ["drop", "busy", "pass"]
-    proxy = flaky(lossy * 7)
-    study = RemoteStudy.create(proxy.url, f"s {next(_numbers)}", small())
-    first, second, third = study.ask(3)
-    study.observe("w", [1.0, 1.0])
-    assert study.tell(first, scores(first))
-    assert study.fail(second, "no")
-    assert study.release(third)
-    assert [h.trial for h in study.workers()] == []
-    assert study.spent == 1
-    assert sum(entry.failures for entry in study.result().prompts) == 1
-    observed = [entry for entry in study.result().prompts if entry.id == "w"]
-    assert observed[0].pulls == 1 + (first.prompt_id == "w")
-    RemoteStudy.delete(proxy.url, study.name)
-    assert proxy.keys[:3] == [proxy.keys[0]] * 3
-    assert len(set(proxy.keys) - {None}) == 7
-    study.close()
+    name = f"s {next(_numbers)}"
+    with flaky(server.url, lossy * 7) as (url, keys), RemoteStudy.create(url, name, small()) as study:
+        first, second, third = study.ask(3)
+        study.observe("w", [1.0, 1.0])
+        assert study.tell(first, scores(first))
+        assert study.fail(second, "no")
+        assert study.release(third)
+        assert [h.trial for h in study.workers()] == []
+        assert study.spent == 1
+        assert sum(entry.failures for entry in study.result().prompts) == 1
+        observed = [entry for entry in study.result().prompts if entry.id == "w"]
+        assert observed[0].pulls == 1 + (first.prompt_id == "w")
+        RemoteStudy.delete(url, study.name)
+        assert keys[:3] == [keys[0]] * 3
+        assert len(set(keys) - {None}) == 7
 
 
-def test_who_asks_again_without_end_is_told(flaky: Any) -> None:
-    proxy = flaky(["busy"] * 3)
-    with pytest.raises(ServiceError, match="status 503"):
-        RemoteStudy.open(proxy.url, "s", retries=2)
+def test_who_asks_again_without_end_is_told(server: Any) -> None:
+    with flaky(server.url, ["busy"] * 3) as (url, _), pytest.raises(ServiceError, match="status 503"):
+        RemoteStudy.open(url, "s", retries=2)
 
 
 @pytest.mark.parametrize("body", [b"<html>", b"[]", b'"x"', b'{"detail": 3}'])
 @pytest.mark.parametrize("status", [200, 404, 500])
 def test_something_else_at_the_address(status: int, body: bytes) -> None:
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(Quiet):
         def do_GET(self) -> None:
             self.send_response(status)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
             self.wfile.write(body)
 
-        def log_message(self, *args: Any) -> None:
-            """Say nothing."""
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as other:
-        thread = threading.Thread(target=other.serve_forever, args=(0.02,))
-        thread.start()
-        try:
-            with pytest.raises(ServiceError, match="Is the address right"):
-                RemoteStudy.open(f"http://127.0.0.1:{other.server_address[1]}", "s", retries=0)
-        finally:
-            other.shutdown()
-            thread.join()
+    with serving(Handler) as url, pytest.raises(ServiceError, match="Is the address right"):
+        RemoteStudy.open(url, "s", retries=0)
 
 
 # Hostile texts

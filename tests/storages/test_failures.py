@@ -286,31 +286,13 @@ print(study.spent)
     assert done.stdout == "6\n"
 
 
-def remove(path: Path) -> None:
-    path.unlink()
-
-
 def remove_all(path: Path) -> None:
     for suffix in ("", "-wal", "-shm"):
         Path(f"{path}{suffix}").unlink()
 
 
-def remove_the_log(path: Path) -> None:
-    Path(f"{path}-wal").unlink()
-
-
-def remove_the_index(path: Path) -> None:
-    Path(f"{path}-shm").unlink()
-
-
-def rename(path: Path) -> None:
-    path.rename(path.with_name("renamed.db"))
-
-
 def put_a_copy_there(path: Path) -> None:
-    copy = path.with_name("copy.db")
-    shutil.copy(path, copy)
-    copy.replace(path)
+    shutil.copy(path, path.with_name("copy.db")).replace(path)
 
 
 def put_another_study_there(path: Path) -> None:
@@ -319,20 +301,22 @@ def put_another_study_there(path: Path) -> None:
         tell_some(study, 10)
 
 
-def rename_the_folder(path: Path) -> None:
-    path.parent.rename(path.parent.with_name("renamed"))
-
-
-MOVES = [
-    *(remove, remove_all, remove_the_log, remove_the_index, rename, put_a_copy_there, put_another_study_there),
-    rename_the_folder,
-]
+MOVES: dict[str, Callable[[Path], object]] = {
+    "remove": Path.unlink,
+    "remove all": remove_all,
+    "remove the log": lambda path: Path(f"{path}-wal").unlink(),
+    "remove the index": lambda path: Path(f"{path}-shm").unlink(),
+    "rename": lambda path: path.rename(path.with_name("renamed.db")),
+    "put a copy there": put_a_copy_there,
+    "put another study there": put_another_study_there,
+    "rename the folder": lambda path: path.parent.rename(path.parent.with_name("renamed")),
+}
 
 
 @pytest.mark.parametrize("linked", [False, True])
-@pytest.mark.parametrize("move", MOVES)
+@pytest.mark.parametrize("move", MOVES.values(), ids=MOVES)
 def test_a_file_that_is_no_longer_at_its_path_is_noticed(
-    move: Callable[[Path], None], linked: bool, tmp_path: Path
+    move: Callable[[Path], object], linked: bool, tmp_path: Path
 ) -> None:
     path, link = tmp_path / "folder" / "studies.db", tmp_path / "link.db"
     path.parent.mkdir()
@@ -361,9 +345,9 @@ def test_a_file_that_is_no_longer_at_its_path_is_noticed(
     storage.close()
 
 
-@pytest.mark.parametrize("move", MOVES)
+@pytest.mark.parametrize("move", MOVES.values(), ids=MOVES)
 def test_a_file_that_leaves_its_path_during_a_transaction_is_noticed(
-    move: Callable[[Path], None], tmp_path: Path
+    move: Callable[[Path], object], tmp_path: Path
 ) -> None:
     path = tmp_path / "folder" / "studies.db"
     path.parent.mkdir()

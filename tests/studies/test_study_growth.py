@@ -2,7 +2,7 @@
 
 import multiprocessing
 import random
-import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -45,13 +45,9 @@ def test_others_see_what_one_adds(tmp_path: Path) -> None:
         assert work(study) == 5
         assert [entry.status for entry in other.result().prompts].count("retired") == 1
         assert {e.prompt for e in other.evaluations()} == {0, 1, 2, 3}
+        seen = other.result().to_dict()
     with Study.open(tmp_path / "x.db", "s") as again:
-        assert again.result().to_dict() == study_result(tmp_path)
-
-
-def study_result(path: Path) -> Any:
-    with Study.open(path / "x.db", "s") as study:
-        return study.result().to_dict()
+        assert again.result().to_dict() == seen
 
 
 def test_a_program_that_made_the_study_still_opens_it(tmp_path: Path) -> None:
@@ -109,29 +105,16 @@ def test_processes_add_at_once_and_of_the_same_text_one_is_taken(tmp_path: Path)
 
 def test_threads_add_while_others_work() -> None:
     study = Study.create(MemoryStorage(), "s", new(budget=60))
-    errors: list[BaseException] = []
 
     def adds(k: int) -> None:
-        try:
-            for j in range(3):
-                study.add([f"{k}-{j}"])
-                study.extend(evaluations=4)
-        except BaseException as error:
-            errors.append(error)
+        for j in range(3):
+            study.add([f"{k}-{j}"])
+            study.extend(evaluations=4)
 
-    def works() -> None:
-        try:
-            work(study)
-        except BaseException as error:
-            errors.append(error)
-
-    threads = [threading.Thread(target=adds, args=(k,)) for k in range(2)] + [threading.Thread(target=works)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(3) as threads:
+        for done in [threads.submit(adds, 0), threads.submit(adds, 1), threads.submit(work, study)]:
+            done.result()
     work(study)
-    assert not errors
     assert study.budget == study.spent == 60 + 24
     assert len(study.result().prompts) == 9
 

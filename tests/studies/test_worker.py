@@ -1,7 +1,6 @@
 """`asktell.run` on a study, by one worker or several."""
 
 import logging
-import threading
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -63,18 +62,13 @@ def test_a_study_is_run_as_a_selector_is(kind: str, study: Study, selector: Sele
 def test_several_runs_share_a_study(study: Study, selector: Selector, table: Table) -> None:
     expected = asktell.run(selector, table, progress=False, repeatable=True)
     n_calls = len(table.calls)
-    results = []
 
-    def work(concurrency: int) -> None:
+    def work(concurrency: int) -> asktell.Result:
         with Study.open(study._replica.storage.path, "s") as mine:  # type: ignore[attr-defined]
-            results.append(asktell.run(mine, Batch(table), concurrency=concurrency, progress=False, repeatable=True))
+            return asktell.run(mine, Batch(table), concurrency=concurrency, progress=False, repeatable=True)
 
-    threads = [threading.Thread(target=work, args=(n,)) for n in (1, 2, 5)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert [result.to_dict() for result in results] == [expected.to_dict()] * 3
+    with ThreadPoolExecutor(3) as threads:
+        assert [result.to_dict() for result in threads.map(work, (1, 2, 5))] == [expected.to_dict()] * 3
     assert len(table.calls) == 2 * n_calls
 
 
