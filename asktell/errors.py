@@ -7,7 +7,12 @@ from collections.abc import Sequence
 
 
 class AsktellError(Exception):
-    """Base class of every error that asktell raises on purpose."""
+    """Base class of every error that asktell raises on purpose.
+
+    Docstrings leave out what holds everywhere: an argument that cannot be used is an InvalidArgumentError, before
+    anything has changed; an optional package that is missing is a MissingExtraError; a study's methods raise a
+    StorageError if its storage cannot be used.
+    """
 
 
 class InvalidArgumentError(AsktellError, ValueError):
