@@ -95,13 +95,12 @@ class BLUP(AbstractEstimator):
         with _blup_jax.double_precision():
             seen = [pad_rows(a, size) for a in (x[few], y[few], left[few], pulled[few].astype(float))]
             found = _blup_jax.fit(*seen, squared_length, _blup_jax.Noise(*noise), _PRIOR, _START)
-            if len(x) <= self.max_exact:
-                size = padded_size(len(x))
-                rows = [pad_rows(a, size) for a in (x, y, left, pulled.astype(float))]
+            is_exact = len(x) <= self.max_exact
+            size = padded_size(len(x)) if is_exact else -(-len(x) // _BLOCK) * _BLOCK
+            rows = [pad_rows(a, size) for a in (x, y, left, pulled.astype(float))]
+            if is_exact:
                 posterior = _blup_jax.predict(*rows, squared_length, found)
             else:
-                size = -(-len(x) // _BLOCK) * _BLOCK
-                rows = [pad_rows(a, size) for a in (x, y, left, pulled.astype(float))]
                 blocks = [a.reshape(-1, _BLOCK, *a.shape[1:]) for a in rows]
                 posterior = _blup_jax.predict_low_rank(*blocks, squared_length, found, x[few])
             m = y.shape[1]

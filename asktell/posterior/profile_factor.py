@@ -75,7 +75,6 @@ class Learned(NamedTuple):
     level_variance: Vector
     loading: Vector
     loading_variance: Vector
-    covariance: Vector
     residual: Vector
 
 
@@ -117,8 +116,8 @@ def learned(sums: Sums, binary: bool) -> Learned:
             + 2.0 * (level * loading + c) * sums.a + (loading**2 + vs) * sums.aa
         )  # fmt: skip
         residual = prior.residual * _shrunken(np.maximum(squares, 0.0) / prior.residual, sums.n, binary)
-    level, loading, vl, vs, c = _regression(sums, prior, deviation, residual)
-    return Learned(level, vl, loading, vs, c, residual)
+    level, loading, vl, vs, _ = _regression(sums, prior, deviation, residual)
+    return Learned(level, vl, loading, vs, residual)
 
 
 def fitted(
@@ -173,13 +172,16 @@ def _between(sums: Sums, mean: float, spread: float) -> float:
     return float(off / max(n.sum() - (n**2).sum() / n.sum(), 1e-12))
 
 
-def _regression(
-    sums: Sums, prior: Expected, deviation: float, residual: Vector
-) -> tuple[Vector, Vector, Vector, Vector, Vector]:
-    """Level and loading of each example, their variances and covariance, by Bayes' linear regression."""
+def _information(sums: Sums, prior: Expected, deviation: float, residual: Vector) -> tuple[Vector, ...]:
+    """The loadings' variances beforehand; of level and loading the two precisions, what they share, the determinant."""
     own = (deviation * prior.loading) ** 2
     p11, p22, p12 = sums.n / residual + 1.0 / prior.between, sums.aa / residual + 1.0 / own, sums.a / residual
-    det = p11 * p22 - p12**2
+    return own, p11, p22, p12, p11 * p22 - p12**2
+
+
+def _regression(sums: Sums, prior: Expected, deviation: float, residual: Vector) -> tuple[Vector, ...]:
+    """Level and loading of each example, their variances and covariance, by Bayes' linear regression."""
+    own, p11, p22, p12, det = _information(sums, prior, deviation, residual)
     b1, b2 = sums.y / residual + prior.mean / prior.between, sums.ya / residual + prior.loading / own
     return (p22 * b1 - p12 * b2) / det, (p11 * b2 - p12 * b1) / det, p22 / det, p11 / det, -p12 / det
 
@@ -190,9 +192,7 @@ def _likeliest_deviation(sums: Sums, prior: Expected, residual: Vector) -> float
     b2 = (sums.ya - prior.mean * sums.a - prior.loading * sums.aa) / residual
     densities = []
     for deviation in _DEVIATIONS:
-        own = (deviation * prior.loading) ** 2
-        p11, p22, p12 = sums.n / residual + 1.0 / prior.between, sums.aa / residual + 1.0 / own, sums.a / residual
-        det = p11 * p22 - p12**2
+        own, p11, p22, p12, det = _information(sums, prior, deviation, residual)
         fit = (p22 * b1 * b1 - 2.0 * p12 * b1 * b2 + p11 * b2 * b2) / det
         densities.append(float((fit - np.log(det * own)).sum()))
     return float(_DEVIATIONS[int(np.argmax(densities))])

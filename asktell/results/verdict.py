@@ -179,9 +179,9 @@ class _Judge(ABC):
     def losses(self, held: Masks) -> Vector:
         """(S,) the loss in each draw if those are the answer; 0 where no prompt is feasible."""
 
-    @abstractmethod
     def hits(self, held: Masks) -> float | None:
-        """How often those are the best."""
+        """How often those are the best; None of a front."""
+        return None
 
     @abstractmethod
     def chosen(self, predicted: Draws) -> Masks:
@@ -213,7 +213,9 @@ class _Judge(ABC):
 
     def _outlook(self) -> tuple[Outlook, ...]:
         problem, spent = self.state.problem, max(1, len(self.state.history))
-        room = self._room()
+        # Evaluations that each prompt has left; endless without a fixed set of examples.
+        most = np.inf if problem.n_examples is None else float(problem.n_examples * problem.repeats)
+        room = np.where(self.alive, np.maximum(most - self.state.told, 0.0), 0.0)
         left = float(room.sum())
         wanted = [float(round(part * spent)) for part in _MORE if round(part * spent) < left]
         wanted += [left] if 0 < left < np.inf else []
@@ -224,19 +226,10 @@ class _Judge(ABC):
             p_best, loss = self._after(per_arm, min(new_examples, float(per_arm.max())))
             p_last = None if p_best is None or p_last is None else max(p_best, p_last)  # scores do no harm
             last = min(loss, last)
-            found.append(Outlook(int(n), self._price(per_arm), p_last, last))
+            costs = self.state.costs
+            price = float(per_arm @ costs.expected_all(len(per_arm))) if costs.pool.total else None
+            found.append(Outlook(int(n), price, p_last, last))
         return tuple(found)
-
-    def _room(self) -> Vector:
-        """(K,) evaluations that each prompt has left; endless without a fixed set of examples."""
-        problem = self.state.problem
-        used = self.state.told
-        most = np.inf if problem.n_examples is None else float(problem.n_examples * problem.repeats)
-        return np.where(self.alive, np.maximum(most - used, 0.0), 0.0)
-
-    def _price(self, per_arm: Vector) -> float | None:
-        costs = self.state.costs
-        return float(per_arm @ costs.expected_all(len(per_arm))) if costs.pool.total else None
 
     def _after(self, per_arm: Vector, new_examples: float) -> tuple[float | None, float]:
         """P(best) and the loss to expect after so many more evaluations of each prompt, partly on new examples."""
@@ -266,24 +259,9 @@ class _Judge(ABC):
             result[:, :, k] += _moved(column - mean - level, _TOLD * per_arm, float(residual[k]), rng)
         return result
 
-    def enough(self, arms: Sequence[int]) -> int | None:
-        """New examples that would halve the loss if these arms were evaluated on them; None if that takes too many."""
-        given = self.state.problem.n_examples
-        if given is None or self.loss <= 0.0:
-            return None
-        who = np.zeros(len(self.alive))
-        who[list(arms)] = 1.0
-        for part in _LARGER:
-            n = max(1, round(part * given))
-            if self._after(n * who, float(n))[1] <= 0.5 * self.loss:
-                return n
-        return None
-
-    def saves(self) -> bool:
-        return any(self._saves(each) for each in self.outlook)
-
-    def _saves(self, then: Outlook) -> bool:
-        return then.loss < (1.0 - _WORTHWHILE) * self.loss
+    def saves(self, *outlook: Outlook) -> bool:
+        """True if any of these lowers the loss by enough to be advised."""
+        return any(then.loss < (1.0 - _WORTHWHILE) * self.loss for then in outlook)
 
     def name(self, arm: int) -> str:
         id_ = self.ids[arm]
@@ -302,10 +280,10 @@ class _Judge(ABC):
 
     def worth(self, what: str) -> str:
         """What more evaluations would bring, as a sentence; `what` they lower, to an amount."""
-        then = next((each for each in self.outlook if self._saves(each)), self.outlook[-1])
+        then = next((each for each in self.outlook if self.saves(each)), self.outlook[-1])
         price = "" if then.cost is None else f" (cost about {then.cost:.3g})"
         p_now, gains = self.hits(self.held), []
-        if self._saves(then):
+        if self.saves(then):
             gains.append(f"lower {what.format(self.amount(then.loss))}")
         if then.p_best is not None and p_now is not None and then.p_best - p_now >= _NOTABLE:
             gains.append(f"raise the probability to {in_percent(then.p_best)}")
@@ -316,9 +294,12 @@ class _Judge(ABC):
         given = self.state.problem.n_examples
         if given is None:
             return "More evaluations would change little."
-        enough = self.enough(arms)
-        said = f"More evaluations of these {given:,} examples cannot decide this"
-        return f"{said}; about {enough:,} new examples could." if enough else f"{said}."
+        said, who = f"More evaluations of these {given:,} examples cannot decide this", np.zeros(len(self.alive))
+        who[list(arms)] = 1.0
+        for n in (max(1, round(part * given)) for part in _LARGER if self.loss > 0.0):
+            if self._after(n * who, float(n))[1] <= 0.5 * self.loss:
+                return f"{said}; about {n:,} new examples could."
+        return f"{said}."
 
     def amount(self, loss: float) -> str:
         """A loss with its unit."""
@@ -402,7 +383,7 @@ class _OfBest(_Judge):
             return EITHER
         if self._is_settled():
             return TAKE
-        return GO_ON if self.saves() or gain > _WORTHWHILE else TAKE
+        return GO_ON if self.saves(*self.outlook) or gain > _WORTHWHILE else TAKE
 
     def _is_settled(self) -> bool:
         needed = _COVERED if not isinstance(self.goal, BestFeasible) or self.goal.sure is None else self.goal.sure
@@ -450,9 +431,6 @@ class _OfFront(_Judge):
         some = membership.feasible(self.new[:, arms], p).any(axis=1) & (whole > 0)
         return np.asarray(np.where(some, 1.0 - own / np.maximum(whole, 1), 0.0))
 
-    def hits(self, held: Masks) -> float | None:
-        return None
-
     def chosen(self, predicted: Draws, closest: bool = False) -> Masks:
         return _shares(predicted, self.goal, self.alive, closest) > 0.0
 
@@ -477,7 +455,7 @@ class _OfFront(_Judge):
     def _action(self) -> str:
         if self.none_is_feasible:
             return NONE
-        return TAKE if self.loss_95 <= self.tolerance or not self.saves() else GO_ON
+        return TAKE if self.loss_95 <= self.tolerance or not self.saves(*self.outlook) else GO_ON
 
     def _sentence(self, action: str, contenders: Sequence[int]) -> str:
         if action == NONE:
