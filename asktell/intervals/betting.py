@@ -101,7 +101,12 @@ class Betting(AbstractBounded):
         spread = np.maximum(0.0, squares - total**2 / np.maximum(seen, 1))
         variance = (spread + _PRIOR_WEIGHT * _PRIOR_VARIANCE) / (seen + _PRIOR_WEIGHT)
         growth = 1.0 if self.population is None else self.population / np.maximum(self.population - gone, 1)
-        sizes = np.sqrt(_EVIDENCE / (variance[..., None] * self._horizons()))
+        # Up to the first horizon that covers the population.
+        last = min(_LAST_HORIZON, self.population or _LAST_HORIZON)
+        horizons = [_FIRST_HORIZON]
+        while horizons[-1] < last:
+            horizons.append(horizons[-1] * _FACTOR)
+        sizes = np.sqrt(_EVIDENCE / (variance[..., None] * horizons))
         rates = np.asarray(sizes * np.expand_dims(growth, -1))
 
         def log_capital(prices: Floats) -> Floats:
@@ -115,11 +120,3 @@ class Betting(AbstractBounded):
             return np.asarray(most + np.log(np.exp(logs - most[..., None]).mean(axis=-1)))
 
         return log_capital
-
-    def _horizons(self) -> list[int]:
-        """How many observations each bet is sized for: up to the first power that covers the population."""
-        last = min(_LAST_HORIZON, self.population or _LAST_HORIZON)
-        horizons = [_FIRST_HORIZON]
-        while horizons[-1] < last:
-            horizons.append(horizons[-1] * _FACTOR)
-        return horizons

@@ -107,14 +107,16 @@ class Adaptive:
     def decide(self, state: State) -> Decided:
         """Plan the next batch, or end."""
         number, room = len(state.decisions), state.room
-        open_ = np.intersect1d(np.flatnonzero(state.open_arms()), self._field(state))
+        field = self._field(state)
+        open_ = np.intersect1d(np.flatnonzero(state.open_arms()), field)
         belief = self.belief(state)
         if not room or not len(open_):
             return self._finish(state, number, belief)
         unproven_arms = None if self.confidence is None else self._unproven(state, belief)
         if unproven_arms is not None and not len(unproven_arms):
             return self._finish(state, number, belief)._replace(settled=True)
-        arms = self._choose(state, open_, min(room, self._batch_size(state)), number, belief, unproven_arms)
+        size = len(field) if self._first(state) is None else min(len(field), state.problem.budget)
+        arms = self._choose(state, open_, min(room, max(1, round(self.batch * size))), number, belief, unproven_arms)
         n_asked = state.spent + len(state.missing) + len(state.pending)
         n_pulls = min(room, max(len(arms), n_asked // _PULLS_BEFORE_A_LOOK))
         alone = len(open_) == 1 or room == 1
@@ -123,10 +125,6 @@ class Adaptive:
     def belief(self, state: State) -> Belief | None:
         """The posterior now that decisions rest on, given the most likely variances; None if nothing is known."""
         return believe(state, self.draws, averaged=False, among=self._field(state))
-
-    def statement(self, state: State) -> Belief | None:
-        """The posterior now that results state, averaged over what the variances may be; None if nothing is known."""
-        return believe(state, self.draws, averaged=True)
 
     def answer(self, state: State) -> list[int]:
         """The prompts that are the answer if nothing more is learned; only such as were evaluated."""
@@ -139,7 +137,7 @@ class Adaptive:
         active = state.active
         if not state.told[active].all():
             return None
-        statement = self.statement(state)
+        statement = believe(state, self.draws, averaged=True)
         if statement is None or statement.is_guess:
             return None
         # Failed prompts are excluded.
@@ -167,12 +165,6 @@ class Adaptive:
             reason = "the answer" if arm in answer else "not the answer"
             departures.append(Departure.of(arm, arm in answer, reason, (belief.means[arm], belief.errors[arm])))
         return Decided(number, tuple(departures), finished=True, answer=tuple(answer))
-
-    def _batch_size(self, state: State) -> int:
-        size = float(len(self._field(state)))
-        if self._first(state) is not None:
-            size = min(size, state.problem.budget)
-        return max(1, round(self.batch * size))
 
     def _first(self, state: State) -> Indices | None:
         """The arms that are pulled before the posterior chooses, in this order; None: all.
@@ -289,8 +281,12 @@ class Adaptive:
             return self._in_order(state, arms, n_pulls)
         of_first = self._first(state)
         first = belief is None or not seen[arms if of_first is None else np.intersect1d(arms, of_first)].all()
+        used_arms, used = _used_places(state, problem.telling_place)
         if first and belief is not None and state.growth:
-            return self._first_cells(state, arms[:n_pulls], belief)
+            # Arms that joined are pulled once each, on examples that tell them from those who were there.
+            arms, each = arms[:n_pulls], _FIRST_SHARE if self.share is None else self.share
+            places = design.joining_examples(arms, used_arms, used, len(problem.order), each, belief.weight)
+            return tuple(zip(arms.tolist(), problem.telling_order[places].tolist(), strict=True))
         # Candidates of a level often score alike on an example, whatever else they differ in: they take several.
         spread = not first and belief is not None and of_first is not None and belief.explained > _MOSTLY
         by_doubt = None if first or spread else belief
@@ -299,7 +295,6 @@ class Adaptive:
         if share is None:
             paired = _BOUNDED_SHARE if problem.goal.is_constrained else float(problem.n_arms)
             share = _FACTORS_SHARE if spread else _FIRST_SHARE if first else paired
-        used_arms, used = _used_places(state, problem.telling_place)
         noise = belief.noise if belief is not None and alone and problem.is_noisy else None
         where = None
         if not first and belief is not None and belief.in_segments is not None and problem.segments is not None:
@@ -313,14 +308,6 @@ class Adaptive:
             cells += zip(arms.tolist(), problem.telling_order[places].tolist(), strict=True)
             used_arms, used = np.concatenate((used_arms, arms)), np.concatenate((used, places))
         return tuple(cells[:n_pulls])
-
-    def _first_cells(self, state: State, arms: Indices, belief: Belief) -> tuple[tuple[int, int], ...]:
-        """One pull of each arm that joined, on examples that tell it from those who were there."""
-        problem = state.problem
-        used_arms, used = _used_places(state, problem.telling_place)
-        share = _FIRST_SHARE if self.share is None else self.share
-        places = design.joining_examples(arms, used_arms, used, len(problem.order), share, belief.weight)
-        return tuple(zip(arms.tolist(), problem.telling_order[places].tolist(), strict=True))
 
     def _in_order(self, state: State, arms: Indices, n_pulls: int) -> tuple[tuple[int, int], ...]:
         """The first examples of the order that each arm has used least, in turn: whom it suits plays no part."""

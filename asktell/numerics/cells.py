@@ -64,7 +64,11 @@ class Scored(NamedTuple):
     def noise(self, variance: Vector) -> Vector:
         """(m,) variance of a score within its cell; `variance` (m,) is that of scores, for the guess."""
         freedom = float((self.asks - 1).sum())
-        guess = np.where(self._are_exact(), 0.0, PRIOR_SHARE * variance)
+        # A metric is exact whose scores always came again as they were, which by chance only small simple ones do.
+        again = self.scores[self.asks > 1]
+        simple = (np.abs(again) <= 10.0) & (4.0 * again == np.round(4.0 * again))
+        are_exact = (self.squares == 0.0).all(axis=0) & ((~simple).sum(axis=0) >= _FEWEST_EQUAL)
+        guess = np.where(are_exact, 0.0, PRIOR_SHARE * variance)
         return np.asarray((self.squares.sum(axis=0) + PRIOR_FREEDOM * guess) / (freedom + PRIOR_FREEDOM))
 
     def noise_of_means(self, variance: Vector, n_arms: int) -> Means:
@@ -74,13 +78,6 @@ class Scored(NamedTuple):
         squares = np.stack([np.bincount(self.arms, column, n_arms) for column in self.squares.T], axis=1)
         own = (squares + PRIOR_FREEDOM * self.noise(variance)) / (freedom + PRIOR_FREEDOM)
         return np.asarray(own * (np.bincount(self.arms, 1.0 / self.asks, n_arms) / n_cells)[:, None])
-
-    def _are_exact(self) -> np.ndarray:
-        """(m,) whether scores always came again as they were, which by chance only small simple numbers do."""
-        again = self.asks > 1
-        scores = self.scores[again]
-        simple = (np.abs(scores) <= 10.0) & (4.0 * scores == np.round(4.0 * scores))
-        return np.asarray((self.squares == 0.0).all(axis=0) & ((~simple).sum(axis=0) >= _FEWEST_EQUAL))
 
 
 def nth_asks(trials: Indices, cells: Indices) -> Indices:

@@ -87,13 +87,13 @@ class System:
         self.scales = np.ones(z.shape[1])
         self.y, self.n, self.n_arms, self.n_examples = y, n, n_arms, n_examples
         if n_examples is None:
-            columns, self.in_population = np.zeros(n, dtype=np.int64), np.zeros(0, dtype=bool)
+            columns, seen = np.zeros(n, dtype=np.int64), examples[:0]
         else:
             # A score on an example that is none of the N has an example effect of its own.
             loose = examples < 0
             named = np.where(loose, n_examples + np.arange(n), examples)
             seen, columns = np.unique(named, return_inverse=True)
-            self.in_population = seen < n_examples
+        self.in_population = seen < (n_examples or 0)
         self.n_columns = len(self.in_population)
         self.arms, self.columns = arms, columns
         self.group_of_arm, self.group_of_column = np.zeros(n_arms, np.int64), np.zeros(self.n_columns, np.int64)
@@ -104,14 +104,12 @@ class System:
         self.keep_arms = n_arms <= self.n_columns
         rows, others = (arms, columns) if self.keep_arms else (columns, arms)
         self.n_kept, self.n_others = (n_arms, self.n_columns) if self.keep_arms else (self.n_columns, n_arms)
-        self._take_shape(shape, examples, seen if shape is not None else columns[:0])
+        self._take_shape(shape, examples, seen)
         # Of each cell: its weight, and how much of it is the arm's.
         weights, into_arm = self.precision / self.residual, self.precision / self.residual * self.loading
         per_arm = np.bincount(arms, into_arm * self.loading, n_arms)
-        into_kept, into_other = (into_arm, weights) if self.keep_arms else (weights, into_arm)
-        own_kept, own_other = (
-            (into_arm * self.loading, weights) if self.keep_arms else (weights, into_arm * self.loading)
-        )
+        both = (into_arm, into_arm * self.loading), (weights, weights)
+        (into_kept, own_kept), (into_other, own_other) = both if self.keep_arms else both[::-1]
         self.counts_other: Vector = np.bincount(others, own_other, self.n_others).astype(float)
         self.level_other: Vector = np.bincount(others, into_other, self.n_others).astype(float)
         members = slice(0, self.n_kept)  # none without examples
@@ -146,26 +144,17 @@ class System:
 
     def _take_shape(self, shape: Shape | None, examples: Indices, seen: Indices) -> None:
         """What the examples' differences mean for cells, for the two effects, and for what is not seen."""
-        n = self.n
-        self.loading, self.residual = np.ones(n), np.ones(n)
-        self.spread_kept: Vector | float = 1.0  # variances of the members of an effect, in units of the effect's
-        self.spread_other: Vector | float = 1.0
-        self.log_shape = 0.0
-        real, n_groups = self.in_population, len(self.sizes)
-        in_group = self.group_of_column[real]
-        self.unseen_spread = self.sizes - np.bincount(in_group, minlength=n_groups)  # of examples never seen, the sum
-        if shape is None:
-            return
-        own = examples >= 0
-        self.loading[own], self.residual[own] = shape.loading[examples[own]], shape.residual[examples[own]]
-        spread = np.ones(self.n_columns)
-        spread[real] = shape.example[seen[real]]
-        self.unseen_spread = np.maximum(0.0, self.sizes - np.bincount(in_group, spread[real], n_groups))
+        self.loading, self.residual, spread = np.ones(self.n), np.ones(self.n), np.ones(self.n_columns)
+        real, own = self.in_population, examples >= 0
+        if shape is not None:
+            self.loading[own], self.residual[own] = shape.loading[examples[own]], shape.residual[examples[own]]
+            spread[real] = shape.example[seen[real]]
+        told = np.bincount(self.group_of_column[real], spread[real], len(self.sizes))
+        self.unseen_spread = np.maximum(0.0, self.sizes - told)  # of examples never seen, the sum
         self.log_shape = float(np.log(self.residual).sum() + np.log(spread).sum())
-        if self.keep_arms:
-            self.spread_other = spread
-        else:
-            self.spread_kept = spread
+        # Variances of the members of an effect, in units of the effect's.
+        ones = np.ones(self.n_arms)
+        self.spread_kept, self.spread_other = (ones, spread) if self.keep_arms else (spread, ones)
 
     def _table(self, rows: Indices, others: Indices) -> Any:
         """(kept + 1, other) counts of cells, weighted."""
@@ -245,10 +234,6 @@ class System:
         log_det -= self.n_kept * np.log(v.residual / of_kept) + self.n_others * np.log(v.residual / of_other)
         log_det += self.log_shape
         return float(log_det), max(float(self.squares[0, 0] - fitted), 0.0)
-
-    def means(self, v: Variances) -> Gaussian:
-        """The posterior of the prompts' means over all examples, whatever the basis."""
-        return self._means(v, self.solve(v))[0]
 
     def means_by_basis(self, v: Variances, share: float) -> Gaussian:
         """The posterior of the prompts' means over all examples.

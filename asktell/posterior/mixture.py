@@ -112,7 +112,10 @@ class Posterior(NamedTuple):
     def _drawn(self, part: Gaussian, normals: Matrix) -> Matrix:
         result = part.deviations(normals)
         if np.isfinite(self.freedom):
-            result *= self._scales(normals[:, -1:])
+            # sqrt(freedom / chi²), by the cube of a normal (Wilson & Hilferty 1931).
+            part_of_one = 2.0 / (9.0 * self.freedom)
+            chi2 = np.maximum(1.0 - part_of_one + np.sqrt(part_of_one) * normals[:, -1:], 0.1) ** 3
+            result *= chi2**-0.5
         result += part.mean
         return result
 
@@ -123,12 +126,6 @@ class Posterior(NamedTuple):
         )
         a, b, e = (v * spread**2 for v in self.variances)
         return self._replace(parts=parts, sd=spread * self.sd, variances=(a, b, e))
-
-    def _scales(self, normals: Matrix) -> Matrix:
-        """sqrt(freedom / chi²), by the cube of a normal (Wilson & Hilferty 1931)."""
-        part = 2.0 / (9.0 * self.freedom)
-        chi2 = np.maximum(1.0 - part + np.sqrt(part) * normals, 0.1) ** 3
-        return np.asarray(chi2**-0.5)
 
 
 def row_products(one: Any, other: Matrix) -> Vector:

@@ -137,8 +137,10 @@ def fitted(
     prior = expected(Sums.of(examples, y, mean[arms], mean[arms], n_examples), binary)
     loading, weight = prior.loading[examples], (prior.loading / prior.residual)[examples]
     ability = _FIRST_ABILITY * float((prior.residual / prior.loading**2).mean())
+    precision = np.bincount(examples, minlength=n_examples) / prior.residual + 1.0 / prior.between
     for _ in range(_STEPS):
-        level = _levels(examples, y - loading * mean[arms], prior, n_examples)
+        left = np.bincount(examples, y - loading * mean[arms], n_examples)
+        level = (left / prior.residual + prior.mean / prior.between) / precision
         told = np.bincount(arms, weight * loading, n_arms).astype(float)
         variance: Vector = 1.0 / (1.0 / ability + told)
         mean = variance * np.bincount(arms, weight * (y - level[examples]), n_arms)
@@ -152,12 +154,6 @@ def _rounded(x: Vector) -> Vector:
     places = _DIGITS - 1 - np.floor(np.log10(size))
     up, down = 10.0 ** np.maximum(places, 0.0), 10.0 ** np.maximum(-places, 0.0)
     return np.asarray(np.round(x / down * up) / up * down)  # to the float that is nearest to the decimal number
-
-
-def _levels(examples: Indices, y: Vector, prior: Expected, n_examples: int) -> Vector:
-    n = np.bincount(examples, minlength=n_examples)
-    precision = n / prior.residual + 1.0 / prior.between
-    return np.asarray((np.bincount(examples, y, n_examples) / prior.residual + prior.mean / prior.between) / precision)
 
 
 def _between(sums: Sums, mean: float, spread: float) -> float:

@@ -226,17 +226,16 @@ def _over_shares(
     system: System, of_seen: System, guesses: list[Variances], weights: Vector
 ) -> tuple[list[Gaussian], Vector, float]:
     """The posterior for every guess and every share of the prompts' variance that the basis may explain; its mean."""
-    if not system.basis.shape[1]:
-        kept = weights > _LEAST_WEIGHT * weights.sum()
-        parts = [system.means(guess) for guess, keep in zip(guesses, kept, strict=True) if keep]
-        return parts, np.asarray(weights[kept] / weights[kept].sum()), 0.0
-    found = np.array([[of_seen.density_by_basis(guess, share) for share in _SHARES] for guess in guesses])
+    shares: tuple[float, ...] = _SHARES if system.basis.shape[1] else (0.0,)
+    found = np.zeros((len(guesses), 1))
+    if len(shares) > 1:
+        found = np.array([[of_seen.density_by_basis(guess, share) for share in shares] for guess in guesses])
     gains = found - found[:, :1]
     # The gain of a share is over none of the variance, which the guess's weight accounts for.
     divided = np.exp(gains - gains.max()) * weights[:, None]
     kept = divided > _LEAST_WEIGHT * divided.sum()
-    parts = [system.means_by_basis(guesses[i], _SHARES[j]) for i, j in np.argwhere(kept)]
-    explained = float(divided.sum(axis=0) @ _SHARES / divided.sum())
+    parts = [system.means_by_basis(guesses[i], shares[j]) for i, j in np.argwhere(kept)]
+    explained = float(divided.sum(axis=0) @ shares / divided.sum())
     return parts, np.asarray(divided[kept] / divided[kept].sum()), explained
 
 

@@ -268,10 +268,12 @@ def premises(
     exact = n_seen == problem.exhausted_at
     broken = list(_broken(problem, n_seen, exact, in_order, failures, widened))
     differs = bool(repeated.changed) and (not noisy or repeated.has_drifted)
+    clauses = list(broken)
     if differs and repeated.late_changed:  # of noise alone the intervals know by now
-        clauses = [*broken, "what is evaluated has changed during the run"]
-    else:
-        clauses = broken if noisy or differs else [*broken, _repeatable(repeated)]
+        clauses.append("what is evaluated has changed during the run")
+    elif not noisy and not differs:
+        agreed = f" ({repeated.times} of {repeated.times} repeated evaluations agreed)" if repeated.times else ""
+        clauses.append(f"evaluations differ when repeated{agreed}")
     # Whoever repeats evaluations does not know whether they can be: a few that agree leave room for some that do not.
     guaranteed = not broken and not differs and (noisy or not repeated.times)
     return Premises(guaranteed, f"unless {', or '.join(clauses)}" if clauses else "")
@@ -286,11 +288,6 @@ def _broken(problem: Problem, n_seen: int, exact: bool, in_order: bool, failures
         yield "evaluations that failed would have scored unlike the others"
     if widened:
         yield "prompts or examples that joined on the way were chosen for the scores seen before"
-
-
-def _repeatable(repeated: Repeated) -> str:
-    agreed = f" ({repeated.times} of {repeated.times} repeated evaluations agreed)" if repeated.times else ""
-    return f"evaluations differ when repeated{agreed}"
 
 
 def differ(problem: Problem, repeated: Repeated) -> bool:

@@ -130,7 +130,11 @@ def summarize(state: State, method: Method, named: Prompts) -> Result:
     answer = _best_first(answer, prompts, state)
     selected = [prompts[arm] for arm in answer]
     feasible = [entry.feasible for entry in selected]
-    verdict = judge(state, found, likely, answer, named.ids, _none_is_feasible(prompts), _tolerance(state, method))
+    rivals = [entry.feasible for entry in prompts if entry.status not in (FAILED, RETIRED)]
+    none_is_feasible = False in rivals and True not in rivals
+    is_best = isinstance(state.problem.goal, BestFeasible)
+    tolerance = method.tolerance if is_best and not isinstance(method, Elimination) else 0.0
+    verdict = judge(state, found, likely, answer, named.ids, none_is_feasible, tolerance)
     if state.doubts and answer:
         verdict = replace(verdict, sentence=f"Do not rely on these scores. {' '.join(state.doubts)}")
     result = Result(
@@ -269,16 +273,6 @@ def _of_dominated(by: Mapping[str | int, str | int]) -> Iterator[str]:
         more = ", ..." if len(by) > _PAIRS_SHOWN else ""
         are = "is dominated by another" if len(by) == 1 else "are dominated by others"
         yield f"By the estimates, {len(by)} of the selected {are} ({some}{more}), but that is in doubt."
-
-
-def _tolerance(state: State, method: Method) -> float:
-    is_best = isinstance(state.problem.goal, BestFeasible)
-    return method.tolerance if is_best and not isinstance(method, Elimination) else 0.0
-
-
-def _none_is_feasible(prompts: list[PromptResult]) -> bool:
-    rivals = [entry.feasible for entry in prompts if entry.status not in (FAILED, RETIRED)]
-    return False in rivals and True not in rivals
 
 
 def _prompt_results(

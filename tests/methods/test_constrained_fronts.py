@@ -13,6 +13,7 @@ import asktell
 from asktell import Adaptive, ParetoSet, Race, Selector, at_most, maximize, minimize
 from asktell.elimination import ConstrainedParetoGap, ParetoGap
 from asktell.errors import IncompatibleMethodError
+from asktell.methods.belief import believe
 from asktell.methods.certainty import unproven
 from tests.elimination.test_constrained_pareto_gap import literal_front
 
@@ -126,7 +127,7 @@ def test_the_posterior_states_who_is_feasible_and_who_is_in_the_front() -> None:
         assert entry.p_feasible is not None
         assert entry.p_best is not None
         assert 0 <= entry.p_best <= entry.p_feasible <= 1
-    belief = Adaptive().statement(selector.state)
+    belief = believe(selector.state, 256, averaged=True)
     assert belief.members is not None
     for values, members in zip(belief.values, belief.members, strict=True):  # joint draws of objectives and slacks
         assert np.flatnonzero(members).tolist() == literal_front(values, 2)

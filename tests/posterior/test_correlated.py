@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import asktell
-from asktell.methods.adaptive import Adaptive
+from asktell.methods.belief import believe
 from asktell.posterior.draws import correlated, of_metrics
 from asktell.posterior.two_way import Cells
 
@@ -52,7 +52,7 @@ def test_metrics_that_go_together_are_believed_to(sign: int) -> None:
     for prompt in "abcde":
         for example, x in enumerate(rng.normal(size=8)):
             selector.observe(prompt, [x, sign * x + 0.1 * rng.normal()], example=example)
-    belief = Adaptive().statement(selector.state)
+    belief = believe(selector.state, 256, averaged=True)
     values = belief.values - belief.values.mean(axis=0)
     found = np.corrcoef(values[:, :, 0].ravel(), values[:, :, 1].ravel())[0, 1]
     assert sign * found > 0.5
