@@ -345,9 +345,9 @@ def dump_rows(
         "scores": pack(history.scores(rows)),
         "decisions": [[n_rows, decided._asdict()] for n_rows, decided in state.decisions[decisions:]],
         "failures": {
-            "trials": pack(failed.trials(failures)),
-            "arms": pack(failed.arms(failures)),
-            "examples": pack(failed.examples(failures)),
+            "trials": pack(failed.pulls.trials(failures)),
+            "arms": pack(failed.pulls.arms(failures)),
+            "examples": pack(failed.pulls.examples(failures)),
             "reasons": failed.reasons(failures),
         },
     }
@@ -392,10 +392,10 @@ def load_state(data: object, origin: Problem) -> State:
     # Whatever was asked was told, is out, has failed, or was handed back and forgotten when its arm left.
     most = (n_arms + 1) * problem.budget + len(failures)
     asked = whole("asked", record["asked"], 0, most)
-    for what, ids in (("told", told), ("failed", failures.trials())):
+    for what, ids in (("told", told), ("failed", failures.pulls.trials())):
         if (np.diff(np.sort(ids)) == 0).any() or ids.max(initial=-1) >= asked:
             raise InvalidStateError(f"A trial {what} twice, or before it was asked.")
-    scored = np.isin(failures.trials(), told)
+    scored = np.isin(failures.pulls.trials(), told)
     if scored.any() if problem.failure_scores is None else not scored.all():
         raise InvalidStateError("Failed trials have scores where on_failure says so, and only there.")
     if record["spent"] != len(told):
@@ -429,7 +429,7 @@ def load_state(data: object, origin: Problem) -> State:
     pending, returned = pulls("pending"), pulls("returned")
     if any(pull.trial is None for pull in pending):
         raise InvalidStateError("A trial is pending without its id.")
-    over = np.concatenate((told, failures.trials()))
+    over = np.concatenate((told, failures.pulls.trials()))
     out = [pull.trial for pull in (*pending, *returned) if pull.trial is not None]
     if len(set(out)) < len(out) or np.isin(np.array(out, dtype=np.int64), over).any():
         raise InvalidStateError("A trial is out twice, or out and told or failed.")
@@ -484,12 +484,11 @@ def _load_costs(data: object, n_arms: int) -> Costs:
 def _load_failures(data: object, n_arms: int, n_examples: int) -> Failures:
     record = typed("failures", data, dict)
     reasons = [typed("a reason", reason, str) for reason in items("the reasons of failures", record.get("reasons"))]
-    return Failures.from_columns(
-        _column("failures", record.get("trials"), 0, _MOST_TRIALS, len(reasons)),
-        _column("failures", record.get("arms"), 0, n_arms - 1, len(reasons)),
-        _column("failures", record.get("examples"), -1, n_examples - 1, len(reasons)),
-        reasons,
+    limits = (("trials", 0, _MOST_TRIALS), ("arms", 0, n_arms - 1), ("examples", -1, n_examples - 1))
+    trials, arms, examples = (
+        _column("failures", record.get(name), low, high, len(reasons)) for name, low, high in limits
     )
+    return Failures(History.from_columns(trials, arms, examples, np.empty((len(reasons), 0))), reasons)
 
 
 # A whole selector
@@ -512,10 +511,7 @@ def dump_selector(prompts: Prompts, method: Method, state: State) -> dict[str, A
 
 @checked("The saved selector")
 def load_selector(data: Mapping[str, Any], method: Method | None = None) -> tuple[Prompts, Method, State]:
-    """What `dump_selector` made `data` of, the prompts as before the first pull.
-
-    `method` stands in for one that a file cannot hold.
-    """
+    """What `dump_selector` made `data` of; `method` stands in for one that a file cannot hold."""
     if data.get("format") != FORMAT:
         raise InvalidStateError(f"This is not a saved asktell selector: its format is {short(data.get('format'))}.")
     if data.get("version") != VERSION:

@@ -325,7 +325,7 @@ def test_a_failure_copies_nothing_of_those_before() -> None:
     columns = set()
     for trial in selector.ask(500):
         selector.fail(trial, "down") if trial.id % 2 else selector.tell(trial, [1.0])
-        columns.add((id(selector.state.failures._pulls._columns), id(selector.state.failures._reasons)))
+        columns.add((id(selector.state.failures.pulls._columns), id(selector.state.failures._reasons)))
     assert len(columns) == 1
     assert [len(selector.state.failures), selector.state.failures.count(0)] == [250, 0]
 

@@ -121,7 +121,7 @@ def _model(problem: Problem, known: Known) -> draws.Model:
     cells = Cells.of(history.arms(), history.examples(), history.scores(), problem.n_examples, problem.is_noisy)
     n_rows = len(history) if problem.is_noisy else len(cells.arms)  # repeats that agree change no draw
     if known.missing:
-        cells = cells.with_failures(known.missing.arms(), known.missing.examples())
+        cells = cells.with_failures(known.missing.pulls.arms(), known.missing.pulls.examples())
     return draws.Model(
         cells, problem.goal, problem.shapes, _basis(problem), problem.n_arms, problem.n_examples, n_rows, problem.seed,
         problem.segments,

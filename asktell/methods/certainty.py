@@ -96,8 +96,8 @@ class Evidence:
         if problem.exhausted_at is not None:
             told = np.zeros((problem.n_arms, problem.exhausted_at + 1), dtype=bool)
             told[arms, places] = True
-            failed = missing.examples() >= 0
-            told[missing.arms()[failed], problem.place[missing.examples()[failed]]] = True
+            failed = missing.pulls.examples() >= 0
+            told[missing.pulls.arms()[failed], problem.place[missing.pulls.examples()[failed]]] = True
             known = np.minimum(told.argmin(axis=1), told.shape[1] if reach is None else reach)
         totals = np.stack([np.bincount(arms, column, minlength=problem.n_arms) for column in values.T], axis=1)
         means = np.where(counts[:, None] > 0, totals / np.maximum(counts, 1)[:, None], np.nan)
@@ -216,15 +216,15 @@ class _Failed(NamedTuple):
     @classmethod
     def of(cls, problem: Problem, missing: Failures, told: Indices, reach: int | None) -> "_Failed":
         """Those before the first turn that is out."""
-        goal, found = problem.goal, missing.trials()
+        goal, found = problem.goal, missing.pulls.trials()
         if problem.population is not None:
-            found = problem.place[missing.examples()]
+            found = problem.place[missing.pulls.examples()]
         before = found < (np.inf if reach is None else reach)
         column = len(goal.columns) - 1
         ends = goal.values(np.eye(2, column + 1, column - 1))
         which = [k for k, bound in enumerate(goal.bounds, len(goal.objectives)) if bound.column == column]
         slacks = {k: (float(ends[0, k]), float(ends[1, k])) for k in which}
-        return cls(missing.arms()[before], found[before], told, slacks)
+        return cls(missing.pulls.arms()[before], found[before], told, slacks)
 
     def joined(self, arm: int, rows: slice, column: int) -> Values:
         """An arm's slacks in the order of its turns, those in which it failed among its rows of scores."""

@@ -226,7 +226,7 @@ class Race:
 
 def _reached(state: State) -> int:
     """The first turn in the order of all pulls that nobody was asked to take."""
-    _, examples, asks = state.asked_cells()
+    _, examples, asks = state.used_cells(observed=False)
     problem = state.problem
     return int(((asks - 1) * len(problem.order) + problem.place[examples]).max(initial=-1)) + 1
 

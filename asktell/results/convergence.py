@@ -63,7 +63,7 @@ def at(state: State, rows: int) -> State:
     left = {d.arm: (decided.round, d) for _, decided in decisions for d in decided.departures}
     last = int(history.trials().max(initial=-1))
     # Whoever failed too often was asked no more.
-    failed = dict(zip(state.failures.arms().tolist(), state.failures.trials().tolist(), strict=True))
+    failed = dict(zip(state.failures.pulls.arms().tolist(), state.failures.pulls.trials().tolist(), strict=True))
     left |= {
         arm: (round_, departure)
         for arm, (round_, departure) in state.left.items()

@@ -26,7 +26,7 @@ from asktell.selector import Features, NewPrompts, Selector, part_at
 from asktell.service.problems import error_of
 from asktell.service.transport import Connection, path_of
 from asktell.studies.base import AbstractStudy
-from asktell.studies.details import decode, encode
+from asktell.studies.details import encode
 from asktell.studies.leases import SECONDS, Holding, check_lease
 from asktell.studies.worker import Worker
 
@@ -393,7 +393,7 @@ def _trials(data: object) -> list[Trial]:
 
 
 def _kept(details: str | None) -> dict[str, Any]:
-    return {} if details is None else {"details": decode(details)}
+    return {} if details is None else {"details": json.loads(details)}
 
 
 def _named(trial: object) -> int | str | dict[str, Any]:

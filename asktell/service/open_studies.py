@@ -61,24 +61,17 @@ class OpenStudies:
         finally:
             self._forget(name)
 
-    def call(self, name: str, operation: Callable[[Study], _T]) -> _T:
-        """Call an operation on a study."""
+    def call(self, name: str, operation: Callable[[Study], _T], keep: bool = True) -> _T:
+        """Call an operation on a study, which stays open unless it is not to `keep`, as in loops over all studies."""
         try:
+            if not keep and name not in self._entries:
+                return operation(Study.open(self._storage, name))
             with suppress(StudyNotFoundError):
                 return operation(self._opened(name))
             self._forget(name)  # it was deleted; somebody may have made a new one since
             return operation(self._opened(name))
         except StudyNotFoundError:
             self._forget(name)
-            raise _unknown(name) from None
-
-    def peek(self, name: str, operation: Callable[[Study], _T]) -> _T:
-        """Call an operation without keeping the study open, for loops over all studies."""
-        if name in self._entries:
-            return self.call(name, operation)
-        try:
-            return operation(Study.open(self._storage, name))
-        except StudyNotFoundError:
             raise _unknown(name) from None
 
     def close(self) -> None:

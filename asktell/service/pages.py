@@ -156,10 +156,10 @@ class Overview:
 
     def _renewed(self, name: str, row: Row, answers: bool) -> Row:
         try:
-            standing = self._studies.peek(name, lambda study: study.standing)
+            standing = self._studies.call(name, lambda study: study.standing, keep=False)
             row = replace(row, standing=standing, looked=self._clock())
             if answers and row.answered != standing.version:
-                result = self._studies.peek(name, lambda study: study.result())
+                result = self._studies.call(name, lambda study: study.result(), keep=False)
                 ids = [str(prompt.id) for prompt in result.selected]
                 more = (f"and {len(ids) - _ANSWERS_NAMED} more",) if len(ids) > _ANSWERS_NAMED else ()
                 answer = (*ids[:_ANSWERS_NAMED], *more)

@@ -151,10 +151,6 @@ def _decided(state: State, event: events.Decided) -> State:
     )
 
 
-def _remarked(state: State, event: events.Remarked) -> State:
-    return state._replace(remarks=state.remarks.set(event.topic, event))
-
-
 def _grown(state: State, event: events.Growth) -> State:
     """A selection that was done goes on: who left with its last decision, by what was known then, is back."""
     reopening = reopens(event, state.decisions[-1][1] if state.finished else None)
@@ -182,7 +178,7 @@ _APPLY: dict[type, Callable[[State, Any], State]] = {
     events.Failed: _failed,
     events.Observed: _observed,
     events.Decided: _decided,
-    events.Remarked: _remarked,
+    events.Remarked: lambda state, event: state._replace(remarks=state.remarks.set(event.topic, event)),
     events.Added: _grown,
     events.Retired: _grown,
     events.Extended: _grown,

@@ -150,60 +150,42 @@ class History:
         return history
 
 
+@dataclass(frozen=True, eq=False)
 class Failures:
-    """The failed evaluations, oldest first; immutable to whoever holds it, in columns as a history's."""
+    """The failed evaluations, oldest first: their pulls, as rows without scores, and reasons, which only grow."""
 
-    __slots__ = ("_pulls", "_reasons")
-
-    def __init__(self) -> None:
-        self._pulls = History(0)
-        self._reasons: list[str] = []
+    pulls: History = field(default_factory=lambda: History(0))
+    _reasons: list[str] = field(default_factory=list)
 
     def __len__(self) -> int:
-        return len(self._pulls)
+        return len(self.pulls)
 
     def __iter__(self) -> Iterator[Failure]:
-        pulls = (column.tolist() for column in (self.trials(), self.arms(), self.examples()))
+        pulls = (column.tolist() for column in (self.pulls.trials(), self.pulls.arms(), self.pulls.examples()))
         for trial, arm, example, reason in zip(*pulls, self.reasons(), strict=True):
             yield Failure(trial, arm, None if example < 0 else example, reason)
 
     def append(self, failure: Failure) -> "Failures":
         """The failures with one more."""
-        trial, arm, example, reason = failure
-        reasons, grown = self._reasons, Failures.__new__(Failures)
-        if len(reasons) != len(self):
-            reasons = reasons[: len(self)]
-        reasons.append(reason)
-        grown._pulls, grown._reasons = self._pulls.append(trial, arm, example, ()), reasons
-        return grown
+        reasons = self._reasons if len(self._reasons) == len(self) else self._reasons[: len(self)]
+        reasons.append(failure.reason)
+        return Failures(self.pulls.append(*failure[:3], ()), reasons)
 
     def count(self, arm: int) -> int:
         """How many are an arm's."""
-        return self._pulls.n_asked(arm)
+        return self.pulls.n_asked(arm)
 
     def per_arm(self, n_arms: int) -> Counts:
         """(K,) how many are each arm's."""
-        return np.bincount(self.arms(), minlength=n_arms)
+        return np.bincount(self.pulls.arms(), minlength=n_arms)
 
     @property
     def counts(self) -> "Map[int, int]":
         """How many are each arm's, of the arms that have any."""
-        return self._pulls._asked
+        return self.pulls._asked
 
     def __contains__(self, trial: object) -> bool:
-        return isinstance(trial, int) and self._pulls.pull_of(trial) is not None
-
-    def trials(self, start: int = 0) -> Indices:
-        """(n,) ids of the trials from the `start`-th failure on."""
-        return self._pulls.trials(start)
-
-    def arms(self, start: int = 0) -> Indices:
-        """(n,) arms from the `start`-th failure on."""
-        return self._pulls.arms(start)
-
-    def examples(self, start: int = 0) -> Indices:
-        """(n,) examples from the `start`-th failure on, -1 for none."""
-        return self._pulls.examples(start)
+        return isinstance(trial, int) and self.pulls.pull_of(trial) is not None
 
     def reasons(self, start: int = 0) -> list[str]:
         """Why they failed, from the `start`-th failure on."""
@@ -211,15 +193,7 @@ class Failures:
 
     def last(self, arm: int) -> str:
         """The reason of an arm's last failure; it must have one."""
-        return self._reasons[int(np.flatnonzero(self.arms() == arm)[-1])]
-
-    @classmethod
-    def from_columns(cls, trials: Indices, arms: Indices, examples: Indices, reasons: list[str]) -> "Failures":
-        """The failures in whole columns, as they were saved."""
-        failures = cls()
-        failures._pulls = History.from_columns(trials, arms, examples, np.empty((len(trials), 0)))
-        failures._reasons = reasons
-        return failures
+        return self._reasons[int(np.flatnonzero(self.pulls.arms() == arm)[-1])]
 
 
 _LATEST = 2**62
@@ -235,10 +209,10 @@ def turns(problem: Problem, missing: Failures, trials: Indices, arms: Indices, e
     if problem.repeats == 1:
         return place
     n_examples = len(problem.order)
-    real = missing.examples() >= 0
-    failed = missing.arms()[real] * n_examples + missing.examples()[real]
+    real = missing.pulls.examples() >= 0
+    failed = missing.pulls.arms()[real] * n_examples + missing.pulls.examples()[real]
     cells = np.concatenate((arms * n_examples + examples, failed))
-    nth = nth_asks(np.concatenate((trials, missing.trials()[real])), cells)[: len(place)]
+    nth = nth_asks(np.concatenate((trials, missing.pulls.trials()[real])), cells)[: len(place)]
     return np.asarray(nth * n_examples + place)
 
 

@@ -26,10 +26,7 @@ def _early(spent: int) -> int:
 
 
 def to_repeat(state: State, done: int, late: bool) -> list[tuple[int, int]]:
-    """The cells (arm, example) to evaluate again now.
-
-    `done`: repeats that are out, or have failed. `late`: whether the run ends.
-    """
+    """The cells (arm, example) to evaluate again now, `late` if the run ends; `done` repeats are out or have failed."""
     problem, history = state.problem, state.history
     if problem.population is None or (problem.repeats > 1 and not late):  # where it is gone through again anyway
         return []
@@ -42,7 +39,7 @@ def to_repeat(state: State, done: int, late: bool) -> list[tuple[int, int]]:
     of_examples = history.examples() >= 0
     cells = (history.arms() * n_examples + history.examples())[of_examples]
     trials = history.trials()[of_examples]
-    told = cells[(trials >= 0) & ~np.isin(trials, state.failures.trials())]
+    told = cells[(trials >= 0) & ~np.isin(trials, state.failures.pulls.trials())]
     few = max(_FIRST, len(told) // _PART)
     once = np.intersect1d(told[:few] if late else told[-few:], _alone(cells))
     once = once[~np.isin(once // n_examples, state.no_rivals())]

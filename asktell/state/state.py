@@ -204,20 +204,17 @@ class State(NamedTuple):
         pulls = np.bincount(arms, np.minimum(asks, self.problem.repeats), self.problem.n_arms)
         return np.asarray(pulls, dtype=np.int64)
 
-    def used_cells(self) -> tuple[Indices, Indices, Counts]:
-        """Arms and examples of the cells that were scored, are out or have failed, each once, and how often."""
-        return self._counted_cells(np.ones(len(self.history), dtype=bool))
+    def used_cells(self, observed: bool = True) -> tuple[Indices, Indices, Counts]:
+        """Arms and examples of the cells that were scored, are out or have failed, each once, and how often.
 
-    def asked_cells(self) -> tuple[Indices, Indices, Counts]:
-        """The same without what was observed."""
-        return self._counted_cells(self.history.trials() >= 0)
-
-    def _counted_cells(self, rows: Mask) -> tuple[Indices, Indices, Counts]:
+        `observed`: whether what was observed counts.
+        """
+        rows = slice(None) if observed else self.history.trials() >= 0
         n, missing = self.problem.n_examples or 1, self.missing
         more = [(p.arm, p.example) for p in (*self.pending.values(), *self.returned) if p.example is not None]
         extra = np.array(more, dtype=np.int64).reshape(-1, 2)
-        arms = np.concatenate((self.history.arms()[rows], missing.arms(), extra[:, 0]))
-        examples = np.concatenate((self.history.examples()[rows], missing.examples(), extra[:, 1]))
+        arms = np.concatenate((self.history.arms()[rows], missing.pulls.arms(), extra[:, 0]))
+        examples = np.concatenate((self.history.examples()[rows], missing.pulls.examples(), extra[:, 1]))
         real = examples >= 0
         cells, asks = counted(arms[real] * n + examples[real])
         return cells // n, cells % n, asks
@@ -226,7 +223,7 @@ class State(NamedTuple):
         """How many trials of a cell were asked before this one, failed ones too."""
         others = [p.trial for p in (*self.pending.values(), *self.returned) if (p.arm, p.example) == (arm, example)]
         before = len([other for other in others if other is not None and other < trial])
-        for rows in (self.history, self.missing):
+        for rows in (self.history, self.missing.pulls):
             trials = rows.trials()
             asked = (trials >= 0) & (trials < trial) & (rows.arms() == arm) & (rows.examples() == example)
             before += int(asked.sum())
@@ -313,10 +310,7 @@ def initial(problem: Problem) -> State:
 
 
 def observed_examples(state: State, only: int | None = None) -> dict[int, Counter[int]]:
-    """For arms with observed examples: how often they have had each, by whatever way. Empty for most studies.
-
-    `only`: look at no other arm.
-    """
+    """For arms (or `only` one) with observed examples: how often they have had each. Empty for most studies."""
     if state.problem.population is None or len(state.history) == state.spent:  # nothing but told trials
         return {}
     trials, arms, examples = state.history.trials(), state.history.arms(), state.history.examples()

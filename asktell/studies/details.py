@@ -4,7 +4,6 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from asktell import serialization
 from asktell.errors import InvalidArgumentError
 from asktell.problem.checks import short
 
@@ -12,12 +11,9 @@ _MOST_LEVELS = 100  # what was kept must be readable wherever it is read, also f
 
 
 def encode(details: Mapping[str, Any] | None) -> str | None:
-    """Details as JSON, as `encoded`; None stays None."""
-    return None if details is None else encoded(details)
-
-
-def encoded(details: Mapping[str, Any]) -> str:
-    """Details as JSON, in ASCII."""
+    """Details as JSON, in ASCII; None stays None."""
+    if details is None:
+        return None
     try:
         if not isinstance(details, Mapping):
             raise TypeError("a mapping is expected")
@@ -30,11 +26,6 @@ def encoded(details: Mapping[str, Any]) -> str:
             f"details must be a mapping of text to what JSON can hold (finite numbers, text, lists, ...), got "
             f"{short(details)}: {error}."
         ) from error
-
-
-def decode(text: str) -> dict[str, Any]:
-    """Details of the JSON that `encode` made."""
-    return serialization.parse(text, "What is kept of a trial")
 
 
 def _levels(value: object) -> int:

@@ -18,7 +18,7 @@ from asktell.problem.checks import short
 from asktell.problem.examples import changes
 from asktell.selector import Selector
 from asktell.studies import log
-from asktell.studies.details import encoded
+from asktell.studies.details import encode
 from asktell.studies.log import LoggedSelector
 
 FORMAT, VERSION = "asktell.study", 1
@@ -131,7 +131,7 @@ def _details(data: Mapping[str, Any], logged: LoggedSelector) -> tuple[int, str]
     if not 0 <= trial < logged.state.asked or logged.state.open(trial) is not None:
         raise InvalidStateError(f"Trial {trial} has details, but no scores.")
     with serialization.checked("What is kept of a trial"):
-        return trial, encoded(details)
+        return trial, str(encode(details))
 
 
 def _document(data: Mapping[str, Any]) -> Document:

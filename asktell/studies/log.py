@@ -38,7 +38,6 @@ from asktell.selector import Selector
 from asktell.state import Problem, State, apply, decide, events, grown
 from asktell.state.growth import check_growth, prompts_after
 from asktell.state.lookup import check_match, trial_id
-from asktell.studies import details as details_codec
 from asktell.studies.leases import Entry, Expired, Leased, Leases, Paused, Resumed, follow
 
 GROWTH = (events.Added, events.Retired, events.Extended)
@@ -292,10 +291,6 @@ class LoggedSelector:
             check_match(self.state, self.selector.prompts, trial._replace(prompt=""))
         return id_
 
-    def grouped(self, trials: list[Trial]) -> list[Trial]:
-        """The trials with those of the same prompt together, in the order of the prompts."""
-        return sorted(trials, key=lambda trial: self.state.pending[trial.id].arm)
-
     # Leases
 
     def expire(self, now: float, max_attempts: int) -> None:
@@ -339,7 +334,7 @@ def evaluations(
         details = find([evaluation.trial for evaluation in group])
         for evaluation in group:
             if (text := details.get(evaluation.trial)) is not None:
-                evaluation = evaluation._replace(details=details_codec.decode(text))
+                evaluation = evaluation._replace(details=serialization.parse(text, "What is kept of a trial"))
             yield evaluation
 
 

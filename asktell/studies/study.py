@@ -210,7 +210,7 @@ class Study(AbstractStudy):
             trials += logged.selector._ask(n - held)
             if worker is not None and trials:
                 logged.note(Leased(worker, round(now + seconds, 3), tuple(map(attrgetter("id"), trials))))
-            return logged.grouped(trials) if held else trials
+            return sorted(trials, key=lambda trial: logged.state.pending[trial.id].arm) if held else trials
 
     # Telling. When these return, what they took is on the disk.
 

@@ -1,11 +1,9 @@
 """What every evaluator must do, as tests: derive a class, and give it an evaluator over a harness that does as told.
 
-    class TestMyHarness(EvaluatorContract):
-        @pytest.fixture
-        def make(self):
-            return lambda script: MyEvaluator(MyHarness(answer=script))
-
-pytest is needed to run them, and not to import this module's package.
+class TestMyHarness(EvaluatorContract):
+@pytest.fixture
+def make(self):
+return lambda script: MyEvaluator(MyHarness(answer=script))
 """
 
 import math

@@ -1,11 +1,9 @@
 """What every storage must do, as tests: derive a class, and give it the two fixtures.
 
-    class TestMyStorage(StorageContract):
-        @pytest.fixture
-        def connect(self, tmp_path):
-            return lambda: MyStorage(tmp_path / "studies")
-
-pytest is needed to run them, and not to import this module's package.
+class TestMyStorage(StorageContract):
+@pytest.fixture
+def connect(self, tmp_path):
+return lambda: MyStorage(tmp_path / "studies")
 """
 
 import threading

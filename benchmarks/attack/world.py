@@ -268,7 +268,7 @@ class World:
         rows = zip(history.trials().tolist(), map(tuple, history.scores().tolist()), strict=True)
         asked = [(trial, scores) for trial, scores in rows if trial >= 0]
         failed = [(trial, scores) for trial, scores in asked if trial in state.failures]
-        counted = [] if (worst := state.problem.failure_scores) is None else state.failures.trials().tolist()
+        counted = [] if (worst := state.problem.failure_scores) is None else state.failures.pulls.trials().tolist()
         if failed != [(trial, worst) for trial in counted]:
             raise BrokenPromiseError(f"failures count as {worst}, and what is there of {counted} is {failed}")
         there = [(trial, scores) for trial, scores in asked if trial not in state.failures]

@@ -52,16 +52,16 @@ def test_a_look_at_many_studies_is_short_and_goes_on_where_it_ended(
     monkeypatch.setattr("asktell.service.pages._STALE", 100.0)
     now = 0.0
     overview = Overview(service.studies, clock=lambda: now)
-    genuine = service.studies.peek
+    genuine = service.studies.call
     looked: list[str] = []
 
-    def peek(name: str, operation: Any) -> Any:
+    def call(name: str, operation: Any, keep: bool) -> Any:
         nonlocal now
         now += 1.0
         looked.append(name)
-        return genuine(name, operation)
+        return genuine(name, operation, keep)
 
-    service.studies.peek = peek
+    service.studies.call = call
     assert [row.name for row in overview.look()] == names[:3]
     for _ in range(4):
         overview.look()
