@@ -14,17 +14,22 @@ with constraints: only who is certainly feasible is a rival, so that all of its 
 
 Pareto set of m objectives: that one prompt is ahead of another in one of them, K (K - 1) m, and that a prompt keeps or
 misses one of C constraints, K C: it does one of the two, so only the other can be wrong.
+
+Two prompts whose difference is asked for have intervals of their own (`compare`).
 """
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple, TypeAlias, final
 
 import numpy as np
+import numpy.typing as npt
 
 from asktell.intervals.asymptotic import Asymptotic
 from asktell.intervals.betting import Betting
 from asktell.intervals.noisy import bounded
+from asktell.intervals.paired_posterior import p_positive
 from asktell.intervals.racing import certainly_worse
 from asktell.numerics.arrays import Counts, Indices, Mask, Matrix, Means, Values, Vector, decimal, mostly_equal
 from asktell.problem.goals import BestFeasible, Goal, ParetoSet, check_no_segments
@@ -169,9 +174,7 @@ class Evidence:
         _, in_a, in_b = np.intersect1d(places_a, places_b, assume_unique=True, return_indices=True)
         return x[in_a] - y[in_b]
 
-    def _above(
-        self, rows: list[Values], limits: tuple[float, float] | None, claim: float, column: int, or_equal: bool
-    ) -> Mask:
+    def _above(self, rows: list[Values], limits: Limits, claim: float, column: int, or_equal: bool) -> Mask:
         """(P,) whether the mean of each row is certainly above the claim."""
         found = np.zeros(len(rows), dtype=bool)
         problem = self.problem
@@ -497,3 +500,136 @@ def when_decided(
         open_ = open_[~decided]
         n = most if n < most < n * _STEP else max(n + 1, int(n * _STEP))
     return Decisions(examples, passed, failed)
+
+
+BETTER, WORSE, EQUAL, UNDECIDED = "better", "worse", "equal", "undecided"
+
+
+class OfNew(NamedTuple):
+    """A lead on new examples like those given, as if there were no end of them; None where nothing bounds it."""
+
+    estimate: float
+    low: float | None
+    high: float | None
+    p_better: float
+
+
+@dataclass(frozen=True)
+class Difference:
+    """The lead of prompt a over prompt b in one metric, in its own units; None if unknown.
+
+    `estimate` is a minus b, `low` and `high` its interval (None where the pairs are too few to bound it), `p_better`
+    the probability that a is better in the metric's direction, `pairs` the number of common examples. `verdict`:
+    "equal" if the interval is within the tolerance, else "better" or "worse" if zero is outside it, else "undecided".
+    `guaranteed`: the interval holds at every look; it needs a known range and examples in an order that does not depend
+    on scores, or all examples; and no doubt that an evaluation gives the same scores when it is repeated, unless noise
+    is allowed for (`repeats` above 1). All of it speaks of the examples given; of new examples like them if there is no
+    end of them. `new`: (estimate, low, high, p_better) for new examples, None without pairs.
+    """
+
+    estimate: float | None
+    low: float | None
+    high: float | None
+    p_better: float
+    pairs: int
+    verdict: str
+    guaranteed: bool
+    new: OfNew | None = None
+
+
+def compare(
+    scores_a: npt.ArrayLike,
+    scores_b: npt.ArrayLike,
+    *,
+    population: int | None = None,
+    limits: Limits = None,
+    confidence: float = 0.95,
+    tolerance: float = 0.0,
+    minimize: bool = False,
+    random_order: bool = True,
+    rounds: int | None = None,
+) -> Difference:
+    """One metric of two prompts, from their (n,) scores of the same examples, in the order in which they were taken.
+
+    `population`: how many examples there are, each taken once; None: independent draws from any number. `limits`: the
+    lowest and the highest score there can be, None if unknown. `random_order`: the order of the examples is random and
+    does not depend on scores. `rounds`: how often all examples may be taken, if scores are noisy, else None; scores are
+    then given round by round. What counts is the mean over the examples of the expected difference, so no number of
+    noisy scores makes that known exactly. Whoever reads several intervals divides the error among them.
+    """
+    a, b = np.asarray(scores_a, dtype=np.float64), np.asarray(scores_b, dtype=np.float64)
+    scores = np.concatenate([a, b])
+    n, differences = len(a), decimal(a - b, float(np.abs(scores).max(initial=0.0)))
+    noisy = rounds is not None
+    exhausted = n > 0 and n == population and not noisy
+    guaranteed = exhausted or (limits is not None and random_order)
+    if limits is None and np.isin(scores, (0.0, 1.0)).all() and n:
+        limits = (0.0, 1.0)
+    if n == 0 and limits is None:
+        return Difference(None, None, None, 0.5, 0, UNDECIDED, False)
+    low, high = _interval(differences, scores, population, limits, confidence, rounds)
+    estimate = _mean(a - b, float(np.abs(scores).max())) if n else None
+    if exhausted and estimate is not None:
+        low = high = estimate
+    verdict = _verdict(low, high, tolerance, minimize)
+    two_valued = len(np.unique(scores)) <= 2
+    p_above = p_positive(differences, None if noisy else population, two_valued=two_valued) if n else 0.5
+    new = None
+    if estimate is not None:
+        drawn = differences
+        if noisy and population is not None and n > population:  # a new example is one, however often it is repeated
+            places = np.arange(n) % population
+            drawn = np.bincount(places, differences) / np.bincount(places)
+        p_new = p_positive(drawn, None, two_valued=two_valued)
+        bounds = _interval(drawn, scores, None, limits, confidence)
+        new = OfNew(estimate, *_shown(*bounds, scores, limits), 1 - p_new if minimize else p_new)
+    return Difference(
+        estimate,
+        *_shown(low, high, scores, limits),
+        1 - p_above if minimize else p_above,
+        min(n, population) if noisy and population else n,
+        verdict,
+        guaranteed,
+        new,
+    )
+
+
+def _interval(
+    differences: Vector,
+    scores: Vector,
+    population: int | None,
+    limits: Limits,
+    confidence: float,
+    rounds: int | None = None,
+) -> tuple[float, float]:
+    """(n,) differences of `scores` -> bounds of their mean over the population; infinite where nothing bounds it."""
+    if limits is not None:
+        width = limits[1] - limits[0]
+        low, high = bounded(-width, width, population, rounds).interval(differences, 1 - confidence)
+    else:
+        scale = np.ptp(scores) if mostly_equal(differences) else 0.0
+        draws = Asymptotic(None if rounds is not None else population)
+        low, high = draws.interval(differences, 1 - confidence, scale)
+    return float(low), float(high)
+
+
+def _shown(low: float, high: float, scores: Vector, limits: Limits) -> tuple[float | None, float | None]:
+    """The bounds that say something, else None."""
+    if limits is None and high - low > 2 * np.ptp(scores):
+        # Of few scores an asymptotic interval is wider than any difference of two that were seen, which says nothing.
+        return None, None
+    return low if math.isfinite(low) else None, high if math.isfinite(high) else None
+
+
+def _verdict(low: float, high: float, tolerance: float, minimize: bool) -> str:
+    if -tolerance <= low and high <= tolerance:
+        return EQUAL
+    if low > 0 or high < 0:
+        return BETTER if (low > 0) != minimize else WORSE
+    return UNDECIDED
+
+
+def _mean(differences: Vector, largest: float) -> float:
+    mean = math.fsum(differences.tolist()) / len(differences)
+    # Sums of decimal fractions that are equal differ by some units in the last place.
+    return 0.0 if abs(mean) <= _ROUNDING * largest else mean

@@ -1,6 +1,7 @@
 """Results of a selection at any time: the answer, estimates of every prompt, comparisons, plots."""
 
-from asktell.results.comparison import Comparison, Difference
+from asktell.methods.certainty import Difference
+from asktell.results.comparison import Comparison
 from asktell.results.entries import PromptResult
 from asktell.results.result import Result
 from asktell.results.verdict import Outlook, Verdict

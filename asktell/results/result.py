@@ -11,11 +11,12 @@ from asktell._util.cached import cached_property
 from asktell._util.extras import needs_extra
 from asktell._util.terminal import filled, in_blocks, one_line, safe, with_doubt, with_error
 from asktell.errors import IncompatibleMethodError, InvalidArgumentError
+from asktell.methods.certainty import UNDECIDED
 from asktell.numerics.arrays import Indices, Values
 from asktell.problem.budget import describe_spending
 from asktell.problem.candidates import AnyPrompt, ById, Prompts
 from asktell.problem.goals import BestFeasible, Goal, ParetoSet
-from asktell.results.comparison import UNDECIDED, Comparer, Comparison, compare_two
+from asktell.results.comparison import Comparer, Comparison, compare_two
 from asktell.results.entries import FailureGroup, PromptResult, in_words
 from asktell.results.verdict import Verdict
 

@@ -7,7 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from asktell.results.comparison import Comparison, Difference, compare
+from asktell.methods.certainty import Difference, compare
+from asktell.results.comparison import Comparison
 
 
 def said(difference: Difference, examples: int | None = None, tolerance: float = 0.0) -> str:
