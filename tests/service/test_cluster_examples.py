@@ -6,7 +6,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ import yaml
 
 from asktell import RemoteStudy, Study
 from asktell_adapters.cli.arguments import make_parser
+from tests.times import wait_for
 
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
 WORKER, SLURM = EXAMPLES / "worker.py", EXAMPLES / "slurm" / "workers.sbatch"
@@ -61,13 +61,6 @@ def start(tmp_path: Path) -> Iterator[Start]:
         if process.poll() is None:
             process.kill()
         print(process.args, process.returncode, *process.communicate())  # shown when a test fails
-
-
-def wait_for(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 def appeared(url: str) -> Any:

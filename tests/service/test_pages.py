@@ -15,6 +15,7 @@ from asktell.service.auth import Tokens
 from asktell.studies.study import Study
 from asktell.studies.watching import LiveReport
 from tests.service.test_auth import basic
+from tests.times import wait_for
 
 WRITE, READ = "write-token-0123456789", "read-token-0123456789"
 WRITES, READS = basic(WRITE), basic(READ)
@@ -217,11 +218,8 @@ def test_who_works_is_sent_by_itself_when_nothing_else_has_changed(service: Any)
     assert (worker["name"], worker["seen"]) == ("<b>w</b>", None)
     assert [arm for arm, *_ in worker["trials"]] == [[0, 1][t["prompt_id"] == "q"] for t in trials]
     service.post("/v1/studies/s/heartbeat", {"worker": "<b>w</b>", "lease": 600})
-    until = time.monotonic() + 60
-    while (worker := service.get(path)["live"]["workers"][0])["seen"] is None:
-        assert time.monotonic() < until
-        time.sleep(0.1)
-    assert worker["until"] > first["live"]["workers"][0]["until"] + 500
+    wait_for(lambda: service.get(path)["live"]["workers"][0]["seen"] is not None)
+    assert service.get(path)["live"]["workers"][0]["until"] > first["live"]["workers"][0]["until"] + 500
 
 
 def test_a_study_made_anew_is_shown_anew(service: Any) -> None:

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -23,6 +23,7 @@ from asktell.service.server import _without_secrets
 from asktell.storages.sqlite import SQLiteStorage
 from tests.command_line import cli
 from tests.service.conftest import Process
+from tests.times import wait_for
 
 TOKEN, READ = "write-token-0123456789", "read-token-0123456789"
 
@@ -141,9 +142,9 @@ def test_requests_in_flight_are_answered_before_the_end(how: signal.Signals, ser
     with storage.transaction(storage.find("s"), durable=False):  # whoever tells waits for this to end
         teller = threading.Thread(target=lambda: told.append(study.tell(trial, [1.0])))
         teller.start()
-        _until(lambda: "asktell_requests_running 2.0" in _metrics(process.url))
+        wait_for(lambda: "asktell_requests_running 2.0" in _metrics(process.url))
         process.process.send_signal(how)
-        _until(lambda: _refuses(process.url))
+        wait_for(lambda: _refuses(process.url))
         assert told == []
         assert process.process.poll() is None
     teller.join()
@@ -179,7 +180,7 @@ def test_requests_that_do_not_end_do_not_keep_the_service_alive(serve: Any) -> N
     askers = [threading.Thread(target=ask) for _ in range(50)]  # more than there are threads
     for asker in askers:
         asker.start()
-    _until(lambda: "asktell_requests_running 51.0" in _metrics(process.url))
+    wait_for(lambda: "asktell_requests_running 51.0" in _metrics(process.url))
     assert urllib3.request("GET", f"{process.url}/health", timeout=60, retries=False).status == 503
     process.process.terminate()
     code, errors = process.end()
@@ -331,13 +332,6 @@ def _refuses(url: str) -> bool:
     except ConnectionRefusedError:
         return True
     return False
-
-
-def _until(condition: Callable[[], bool], seconds: float = 120.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 # Slow clients

@@ -15,16 +15,7 @@ from asktell.storages.memory import MemoryStorage
 from asktell.storages.sqlite import SQLiteStorage
 from asktell.studies.leases import Holding
 from asktell.testing.fakes import Table
-
-
-class Clock:
-    """A clock that a test sets."""
-
-    def __init__(self) -> None:
-        self.time = 1.8e9
-
-    def __call__(self) -> float:
-        return self.time
+from tests.times import Clock
 
 
 @pytest.fixture

@@ -13,7 +13,8 @@ from asktell.errors import InvalidStateError
 from asktell.storages import Line
 from asktell.storages.memory import MemoryStorage
 from asktell.studies import replica as replicas
-from tests.studies.test_study_plays import Clock, facts
+from tests.studies.test_study_plays import facts
+from tests.times import Clock
 
 
 def new(budget: int = 12) -> Selector:

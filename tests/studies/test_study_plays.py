@@ -15,6 +15,7 @@ from asktell.storages.memory import MemoryStorage
 from asktell.studies import log, snapshots
 from asktell.studies.leases import Leases
 from asktell.testing.fakes import Table
+from tests.times import Clock
 
 BUDGETS: dict[str, int | Budget] = {
     "evaluations": 40,
@@ -22,13 +23,6 @@ BUDGETS: dict[str, int | Budget] = {
     "cost, and the most of one": Budget(cost=30.0, max_cost_per_evaluation=5.0),
     "both": Budget(cost=30.0, evaluations=40),
 }
-
-
-class Clock:
-    time = 1.8e9
-
-    def __call__(self) -> float:
-        return self.time
 
 
 def selector(table: Table, method: str, budget: str) -> Selector:

@@ -16,13 +16,7 @@ from asktell.storages.memory import MemoryStorage
 from asktell.storages.sqlite import SQLiteStorage
 from asktell.studies import replica, snapshots
 from asktell.testing.fakes import Table
-
-
-class Clock:
-    time = 1.8e9
-
-    def __call__(self) -> float:
-        return self.time
+from tests.times import Clock
 
 
 def everything(study: Study) -> Any:

@@ -7,7 +7,7 @@ import pytest
 from asktell import BestFeasible, Budget, Selector, Study
 from asktell.storages.memory import MemoryStorage
 from asktell.studies.watching import Watch
-from tests.studies.test_study_plays import Clock
+from tests.times import Clock
 
 
 @pytest.fixture

@@ -15,6 +15,7 @@ from asktell_adapters.evaluators import Completion, Example, LLMEvaluator, OpenA
 from asktell_adapters.evaluators.openai_batch import OpenAIBatch
 from asktell_adapters.testing.llm_server import Reply, content
 from tests.adapters.batch_server import BatchServer, Fault
+from tests.times import Clock
 
 KEY = "sk-very-secret-0123456789"
 PROMPTS = ["Answer.", "Answer briefly.", "Think."]
@@ -45,15 +46,6 @@ def selector(budget: int = 18) -> asktell.Selector:
     return asktell.Selector(PROMPTS, asktell.BestFeasible("words"), budget, "uniform", examples=N_EXAMPLES)
 
 
-class Clock:
-    def __init__(self) -> None:
-        self._start = time.time()
-        self.ahead = 0.0
-
-    def __call__(self) -> float:
-        return self._start + self.ahead
-
-
 def told(study: asktell.Study) -> dict[tuple[str, int], float]:
     history = study.selector.state.history
     cells = zip(history.arms(), history.examples(), history.scores(), strict=True)
@@ -69,6 +61,7 @@ class Night:
 
     def __init__(self, server: BatchServer, url: str) -> None:
         self.server, self.url, self.clock = server, url, Clock()
+        self.clock.time = time.time()  # as the server has it
         self.study = asktell.Study.create(url, "night", selector())
         self.batches = self.make()
 
@@ -221,7 +214,7 @@ def test_a_crash_before_the_upload_hands_the_trials_back_later(monkeypatch: pyte
     early = night.collect()
     assert (early.unsettled, early.released) == (6, 0)
     assert "6 trials of a submission" in str(early)
-    night.clock.ahead = 2 * 3600
+    night.clock.time += 2 * 3600
     assert night.collect().released == 6
     assert night.study.pending == []
 
@@ -240,7 +233,7 @@ def test_a_crash_while_the_batch_is_created_never_submits_twice(
             night.submit(6)
     assert len(night.server.batches) == with_effect
     assert len(night.study.pending) == 6
-    night.clock.ahead = 2 * 3600
+    night.clock.time += 2 * 3600
     if with_effect:
         night.server.end()
         assert night.collect().told == 6
@@ -428,7 +421,7 @@ def test_paid_answers_are_taken_after_their_leases_ran_out(night: Night) -> None
     time.sleep(0.3)
     (stolen, *_) = night.study.ask(3, worker="somebody")  # their leases end now
     assert night.study.tell(stolen, {"words": expected(stolen.prompt, stolen.example or 0)}, worker="somebody")
-    night.clock.ahead = DAY
+    night.clock.time += DAY
     collected = night.collect()
     assert (collected.told, collected.passed_over) == (17, 1)
     assert night.study.done
@@ -464,7 +457,7 @@ def test_a_study_of_the_same_name_gets_no_answers_to_other_questions(tmp_path: P
     other = asktell.Selector(prompts, asktell.BestFeasible("words"), 18, "uniform", examples=N_EXAMPLES)
     with asktell.Study.create(f"sqlite:///{tmp_path}/others.db", "night", other) as namesake:
         namesake.ask(18)
-        night.clock.ahead = 8 * DAY
+        night.clock.time += 8 * DAY
         collected = night.batches.collect(namesake)
         assert (collected.told, collected.failed, collected.passed_over) == (0, 0, 18)
         assert len(namesake.pending) == 18

@@ -158,7 +158,7 @@ def test_a_loop_killed_at_any_instant_ends_as_one_that_was_not(
             patch.setattr(owner, "extend", calls(calls(extend), after=True))
             for _ in range(2):
                 try:
-                    found = loop(study(), calls(more), evaluator=calls(evaluate_pair), budget=60)
+                    found = loop(study(), calls(more), evaluator=calls(evaluate), budget=60)
                 except Killed:
                     continue
                 assert summary(found) == whole
@@ -167,10 +167,6 @@ def test_a_loop_killed_at_any_instant_ends_as_one_that_was_not(
                 pytest.fail("it was killed twice")
         if (home / "s.db").exists():
             (home / "s.db").unlink()
-
-
-def evaluate_pair(prompt: str, example: int) -> dict[str, float]:
-    return evaluate(prompt, example)
 
 
 def test_a_finished_loop_returns_at_once_and_goes_on_with_more() -> None:
