@@ -70,6 +70,7 @@ def _a(*flags: str, **options: Any) -> Argument:
 # fmt: off
 _URL = "sqlite:///studies.db"
 _STORAGE = "sqlite:///PATH, a path, postgresql://USER@HOST/NAME"
+_STUDIES = _a("url", metavar="URL", help=f"{_STORAGE}, http://... of a service; a run's file or folder")
 _CONFIG = _a("config", metavar="CONFIG.toml", type=Path, help="configuration of the run")
 _RUN = _a("run", metavar="RUN", help="configuration or folder of the run; or URL and NAME of a study")
 _NAME = _a("name", metavar="NAME", nargs="?", help="name of the study, if a URL is given")
@@ -251,9 +252,7 @@ COMMANDS = (
         "Serve the studies at URL over stdin and stdout, as tools of the Model Context Protocol: create, add, ask,\n"
         "tell, why, verdict and report. The agent's configuration starts this command.",
         f"example: asktell mcp {_URL}",
-        (
-            _a("url", metavar="URL", help=f"{_STORAGE}, http://... of a service; a run's file or folder"),
-        ),
+        (_STUDIES,),
     ),
     Command("cache", "studies:cache", "inspect or clear the answer cache",
         "`info` prints the number of cached answers and their size, `clear` removes them all.",
@@ -363,15 +362,13 @@ COMMANDS = (
     Command("studies", "studies:list_studies", "list the studies at a URL",
         "Print every study with its progress and workers.",
         f"example: asktell studies {_URL}\n         asktell studies http://localhost:8000",
-        (
-            _a("url", metavar="URL", help=f"{_STORAGE}, http://... of a service; a run's file or folder"),
-        ),
+        (_STUDIES,),
     ),
     Command("watch", "studies:watch", "watch a study",
         "Print the evaluations done, the best so far, and each worker's pending trials, until the study is done.",
         f"example: asktell watch {_URL} summarize",
         (
-            _a("url", metavar="URL", help=f"{_STORAGE}, http://... of a service; a run's file or folder"),
+            _STUDIES,
             _NAME,
             _a("--once", action="store_true", help="print once and exit"),
             _a("--interval", metavar="SECONDS", type=float, default=2.0, help="default: %(default)g"),

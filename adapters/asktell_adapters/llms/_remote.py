@@ -43,14 +43,12 @@ class RemoteChat(ABC):
         requests_per_minute: float | None,
         tokens_per_minute: float | None,
     ) -> None:
-        for name, seconds in [("timeout", timeout), ("backoff", backoff), ("max_wait", max_wait)]:
-            positive(name, seconds, " of seconds")
         self.api = api
         self.concurrency = whole("concurrency", concurrency, 1)
-        self.timeout = timeout
+        self.timeout = positive("timeout", timeout, " of seconds")
         self.max_retries = whole("max_retries", max_retries, 0)
-        self.backoff = backoff
-        self.max_wait = max_wait
+        self.backoff = positive("backoff", backoff, " of seconds")
+        self.max_wait = positive("max_wait", max_wait, " of seconds")
         self.requests_per_minute = requests_per_minute
         self.tokens_per_minute = tokens_per_minute
         self._requests = Pace("requests_per_minute", requests_per_minute)

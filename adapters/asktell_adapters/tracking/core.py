@@ -5,6 +5,7 @@ import json
 import logging
 import time
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from types import TracebackType
@@ -42,8 +43,15 @@ class Decision(NamedTuple):
     departures: list[tuple[str | int, str, str]]
     active: int
 
-    def count(self, status: str) -> int:
-        return sum(1 for departure in self.departures if departure[1] == status)
+    def numbers(self) -> dict[str, float]:
+        left = Counter(status for _, status, _ in self.departures)
+        decided = {
+            "round": self.round,
+            "active": self.active,
+            "accepted": left["accepted"],
+            "rejected": left["rejected"],
+        }
+        return {f"decision/{name}": number for name, number in decided.items()}
 
 
 @dataclass(frozen=True)
@@ -225,16 +233,6 @@ class Tracker(ABC):
 
     def _close(self, error: BaseException | None) -> None:  # noqa: B027, most have nothing to close
         """Let go of the run; `error` ended it, if not None."""
-
-
-def counts(decision: Decision) -> dict[str, float]:
-    """A decision in numbers."""
-    return {
-        "decision/round": decision.round,
-        "decision/active": decision.active,
-        "decision/accepted": decision.count("accepted"),
-        "decision/rejected": decision.count("rejected"),
-    }
 
 
 def _selection(name: str | None, selector: Selector, view: View) -> Selection:

@@ -9,7 +9,7 @@ from itertools import islice
 from typing import Any, TypeVar, final
 
 from asktell.extend import import_extra
-from asktell_adapters.tracking.core import Extent, Selection, Tracker, View, counts
+from asktell_adapters.tracking.core import Extent, Selection, Tracker, View
 
 _NAME, _KEY, _REGISTERED = "asktell.name", "asktell.key", "asktell.registered"
 _T = TypeVar("_T")
@@ -95,7 +95,7 @@ class MLflowTracker(Tracker):
             yield tracked
         for decisions in _parts(view.decisions(since.decisions), _BATCH // 5):
             tracked = tracked._replace(decisions=decisions[-1].number)
-            left = [(name, x, decision.evaluations) for decision in decisions for name, x in counts(decision).items()]
+            left = [(name, x, decision.evaluations) for decision in decisions for name, x in decision.numbers().items()]
             log([*left, ("progress/decisions", tracked.decisions, decisions[-1].evaluations)])
             yield tracked
         log((name, value, view.extent.evaluations) for name, value in view.progress().items())

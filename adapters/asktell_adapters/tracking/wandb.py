@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, final
 
 from asktell.extend import import_extra
-from asktell_adapters.tracking.core import Extent, Selection, Tracker, View, counts
+from asktell_adapters.tracking.core import Extent, Selection, Tracker, View
 
 
 @final
@@ -78,7 +78,7 @@ class WandbTracker(Tracker):
             row |= {"evaluation/prompt": str(prompt), "progress/evaluations": number}
             self.run.log(row if example is None else {**row, "evaluation/example": example})
         for decision in view.decisions(since.decisions):
-            self.run.log({**counts(decision), "progress/evaluations": decision.evaluations})
+            self.run.log({**decision.numbers(), "progress/evaluations": decision.evaluations})
         self.run.log(view.progress())
         if self._progress is not None:
             self._progress.write_text(json.dumps(view.extent))
