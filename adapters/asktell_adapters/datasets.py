@@ -1,6 +1,5 @@
 """Data sets and prompts from files, and the packaged ACLSum."""
 
-import importlib.util
 import random
 import re
 import tomllib
@@ -8,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from asktell import InvalidArgumentError, MissingExtraError
+from asktell import InvalidArgumentError
 from asktell.extend import whole
+from asktell_adapters.llms._machine import packaged
 from asktell_adapters.llms.base import Example
 from asktell_adapters.prompts import text_of
 from asktell_adapters.rows import KINDS, Table, as_text, check_column, from_json, jsonl, read_text
@@ -168,23 +168,12 @@ def load_aclsum(
         raise InvalidArgumentError(f"section must be one of {list(sections)}, got {section!r}.")
     examples = []
     for part in wanted:
-        for _, paper in jsonl(_aclsum_folder() / f"{part}.jsonl"):
+        for _, paper in jsonl(packaged("aclsum", f"dataset/{part}.jsonl", "the data set")):
             sentences = [_detokenized(text) if detokenize else text for text in paper["sentences"][section]]
             reference = "\n".join(paper["summary"][name].strip() for name in aspects)
             fields = {"title": paper["title"], "split": part}
             examples.append(Example(" ".join(_whole(sentences, max_words)), reference, paper["id"], fields))
     return examples
-
-
-def _aclsum_folder() -> Path:
-    # The package's own __init__ imports `sienna`, which is not needed to find the files.
-    spec = importlib.util.find_spec("aclsum")
-    for folder in spec.submodule_search_locations or [] if spec else []:
-        if (Path(folder) / "dataset" / "test.jsonl").is_file():
-            return Path(folder) / "dataset"
-    raise MissingExtraError(
-        "No module named 'aclsum', which holds the data set. Run: pip install --no-deps aclsum", name="aclsum"
-    )
 
 
 def _whole(sentences: list[str], max_words: int | None) -> list[str]:

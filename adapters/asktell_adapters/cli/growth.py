@@ -62,9 +62,8 @@ def extend(arguments: argparse.Namespace) -> int:
             with _appended(place, Path(arguments.run), study) as examples:
                 study.extend(arguments.evaluations, arguments.cost, examples)
         else:
-            if examples is not None and study.example_ids is None:
-                examples = _number(examples)
-            study.extend(arguments.evaluations, arguments.cost, examples)
+            words = examples if examples is None or study.example_ids is not None else _number(examples)
+            study.extend(arguments.evaluations, arguments.cost, words)
         show(_where(study))
     return 0
 

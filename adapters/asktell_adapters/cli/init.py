@@ -256,9 +256,7 @@ def init(arguments: argparse.Namespace) -> int:
     show(f"Wrote {', '.join(map(str, [path, *made]))}: {counts}.")
     wanted = f"wanted answer: {quoted(plan.reference)}" if plan.reference else "no wanted answer; --reference names one"
     show(f"Columns of {plan.data}: input: {quoted(plan.input)}; {wanted}.")
-    show("Next:")
-    for line in plan.next_steps():
-        show(f"  {line}")
+    show("\n  ".join(["Next:", *plan.next_steps()]))
     return 0
 
 
@@ -456,12 +454,8 @@ def _harness(kind: str, path: Path, arguments: argparse.Namespace, ask: _Asking)
     if arguments.budget is not None:
         text = text.replace("budget = 32 ", f"budget = {arguments.budget} ")
     path.write_text(text, encoding="utf-8")
-    show(f"Wrote {', '.join(map(str, made))}.")
-    for line in said:
-        show(line)
-    show("Next:")
-    show(f"  asktell check {path}")
-    show(f"  asktell run {path}")
+    wrote = f"Wrote {', '.join(map(str, made))}."
+    show("\n".join([wrote, *said, "Next:", f"  asktell check {path}", f"  asktell run {path}"]))
     return 0
 
 

@@ -29,7 +29,7 @@ from asktell_adapters.cli.places import AnyStudy, create_study, open_study
 from asktell_adapters.cli.process import Terminated, logging_to_stderr, signals
 from asktell_adapters.cli.studies import say_cached
 from asktell_adapters.config import Config, changed_rows, differences, load_config, only_more_rows
-from asktell_adapters.estimate import Estimate, Selection, estimate
+from asktell_adapters.estimate import Selection, estimate
 from asktell_adapters.evaluators.llm import asked_of
 from asktell_adapters.llms.base import Asked
 from asktell_adapters.optimizers.improving import Improvement, improve
@@ -299,15 +299,15 @@ def say_estimate(config: Config, arguments: argparse.Namespace) -> None:
         raise InvalidArgumentError(
             "--estimate knows the requests of [model], and not those of [evaluator]: asktell check."
         )
+    folder = RunFolder(config.output)
+    opened: Any = contextlib.nullcontext(config.selector)
     if arguments.study is not None:
-        name = arguments.name or config.path.stem
-        with Study.create(arguments.study, name, config.selector, exist_ok=True) as study:
-            found = _estimate(config, study, arguments.estimate)
-    elif not arguments.fresh and RunFolder(config.output).study_name is not None:
-        with RunFolder(config.output).open_study() as study:
-            found = _estimate(config, study, arguments.estimate)
-    else:
-        found = _estimate(config, config.selector, arguments.estimate)
+        opened = Study.create(arguments.study, arguments.name or config.path.stem, config.selector, exist_ok=True)
+    elif not arguments.fresh and folder.study_name is not None:
+        opened = folder.open_study()
+    n, concurrency = arguments.estimate, config.concurrency
+    with opened as selection:
+        found = estimate(config.evaluator(), selection, real_calls=n, concurrency=concurrency)
     show(json.dumps(found.to_dict(), indent=1) if arguments.json else str(found))
 
 
@@ -325,7 +325,3 @@ def confirm(config: Config, selection: Selection, evaluator: Any, yes: bool) -> 
     print(f"{words}. Go on? [y/N] ", end="", file=sys.stderr, flush=True)
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):
         raise InvalidArgumentError("Not started; nothing was spent.")
-
-
-def _estimate(config: Config, selection: Selection, real_calls: int) -> Estimate:
-    return estimate(config.evaluator(), selection, real_calls=real_calls, concurrency=config.concurrency)

