@@ -11,17 +11,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from asktell import (
-    AsktellError,
-    BestFeasible,
-    Budget,
-    EvaluatorError,
-    InvalidArgumentError,
-    ParetoSet,
-    PromptResult,
-    Selector,
-    run,
-)
+import asktell
+from asktell import AsktellError, EvaluatorError, InvalidArgumentError, PromptResult, Selector, run
 from asktell.extend import Goal, State, at_state, in_words, not_worse, reports, write_atomically
 from asktell_adapters.cli.gate_estimate import GateEstimate
 from asktell_adapters.cli.output import show
@@ -102,9 +93,9 @@ def ranged(goal: Goal, metrics: Mapping[str, object]) -> Goal:
         each if (span := spans.get(each.metric)) is None else replace(each, range=span, scale=span[1] - span[0])
         for each in goal.constraints
     ]
-    if isinstance(goal, BestFeasible):
-        return BestFeasible(objectives[0], constraints, goal.sure)
-    return ParetoSet(*objectives, subject_to=constraints)
+    if isinstance(goal, asktell.BestFeasible):
+        return asktell.BestFeasible(objectives[0], constraints, goal.sure)
+    return asktell.ParetoSet(*objectives, subject_to=constraints)
 
 
 def _judge(
@@ -183,7 +174,7 @@ def _selector(
     return Selector(
         pair,
         goal,
-        Budget(max(2, min(2 * n * repeats, problem.budget)), max_cost),
+        asktell.Budget(max(2, min(2 * n * repeats, problem.budget)), max_cost),
         "uniform",
         config.dataset.ids,
         seed=problem.seed,

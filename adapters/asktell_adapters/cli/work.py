@@ -9,17 +9,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, TypeAlias
 
-from asktell import (
-    EvaluatorError,
-    InvalidArgumentError,
-    InvalidStateError,
-    Result,
-    Selector,
-    Study,
-    StudyExistsError,
-    Trial,
-    run,
-)
+import asktell
+from asktell import EvaluatorError, InvalidArgumentError, Result, Selector, Study
 from asktell.extend import changes, describe_spending, safe
 from asktell_adapters._scores import Scores
 from asktell_adapters.cli import growth
@@ -92,14 +83,14 @@ def _at_url(config: Config, url: str, name: str) -> AnyStudy:
     """The study at a URL, made if there is none, or grown to what the configuration has by now."""
     try:
         return create_study(url, name, config.selector)
-    except StudyExistsError as error:
+    except asktell.StudyExistsError as error:
         study = open_study(url, name)
         if growth.grow(study, config.selector) is not None:
             return study
         with study:
             then = study.example_ids
         if then and (rows := changed_rows(then, config.dataset)):
-            raise StudyExistsError(
+            raise asktell.StudyExistsError(
                 f"The study {name!r} was made with other data: {rows}. Choose another name."
             ) from error
         raise
@@ -117,7 +108,7 @@ def _start(config: Config, arguments: argparse.Namespace, folder: RunFolder) -> 
     with folder.locked():
         saved = folder.read_setup()
         if saved is None and folder.used:
-            raise InvalidStateError(
+            raise asktell.InvalidStateError(
                 f"{str(folder.path)!r} holds a run without {folder.setup_file.name}, so that it cannot be told whether "
                 "it is this one. Choose another `output`, or start over with --fresh."
             )
@@ -143,7 +134,7 @@ def _join(config: Config, arguments: argparse.Namespace, folder: RunFolder) -> O
     """Work beside the process that was started in this folder."""
     saved = folder.read_setup()
     if saved is None:
-        raise InvalidStateError(f"There is no run in {str(folder.path)!r} to join. Start it without --join.")
+        raise asktell.InvalidStateError(f"There is no run in {str(folder.path)!r} to join. Start it without --join.")
     _check_same(config, saved, folder)
     with folder.open_study() as study:
         outcome = _work(study, config, arguments)
@@ -173,7 +164,7 @@ def _work(
         print(f"Worker {worker.name}, after {describe_spending(study)}.", file=sys.stderr)
     with signals(), logging_to_stderr():
         try:
-            drive: Callable[..., Outcome] = run
+            drive: Callable[..., Outcome] = asktell.run
             if (how := config.improving) is not None:
                 writer = how.writer(evaluator.llm, config.examples, config.concurrency)
                 drive = partial(improve, writer=writer, budget=how.total, examples=config.examples, **how.settings)
@@ -213,7 +204,7 @@ class _Clocked:
 class TimedBatches(_Clocked):
     """An evaluator with `evaluate_batch(trials)`; each trial took its part of the time."""
 
-    def evaluate_batch(self, trials: Sequence[Trial], repeats: Sequence[int] = ()) -> Any:
+    def evaluate_batch(self, trials: Sequence[asktell.Trial], repeats: Sequence[int] = ()) -> Any:
         start = time.perf_counter()
         found = self._evaluator.evaluate_batch(trials, repeats)
         seconds = (time.perf_counter() - start) / len(trials)

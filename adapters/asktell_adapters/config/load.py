@@ -7,17 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
 
-from asktell import (
-    Adaptive,
-    AsktellError,
-    Budget,
-    ConfigError,
-    ExampleProfile,
-    InvalidArgumentError,
-    Race,
-    Selector,
-    Study,
-)
+import asktell
+from asktell import AsktellError, ConfigError, ExampleProfile, InvalidArgumentError
 from asktell.extend import Goal, nearest, parse_goal
 from asktell_adapters.cache import AnswerCache
 from asktell_adapters.config.candidates import CandidatesTable, LLMTables, read_candidates, read_models
@@ -74,8 +65,8 @@ def profile_of(path: Path) -> ExampleProfile:
             "There is no run. Name a run's folder or TOML file, a study's SQLite file, or a profile's .json."
         )
     profiles = []
-    for name in Study.names(str(file)):
-        with Study.open(str(file), name) as study:
+    for name in asktell.Study.names(str(file)):
+        with asktell.Study.open(str(file), name) as study:
             profiles.append(ExampleProfile.of(study))
     return ExampleProfile.merged(*profiles)
 
@@ -204,7 +195,7 @@ class Config:
 
     path: Path  # the file
     output: Path  # the run's folder
-    selector: Selector  # with prompts, goal, budget and method; nothing asked yet
+    selector: asktell.Selector  # with prompts, goal, budget and method; nothing asked yet
     dataset: DataSet  # the examples, with their ids
     metrics: Mapping[str, Metric]  # name -> metric
     models: LLMTables | None  # the tables of the LLMs
@@ -327,7 +318,7 @@ def load_config(path: Path, improve: bool = False, *, text: str | None = None) -
         allowed = improving.first if improve else whole
         options = {**_with_method(top, settings), **({"features": top.features} if top.features else {})}
         profile = None if top.profile is None else ProfileTable.read(path, "profile", top.profile).profile()
-        selector = Selector(
+        selector = asktell.Selector(
             prompts, goal, allowed, examples=dataset.ids, profile=profile, segments=dataset.segments, **options
         )
         if improve:
@@ -392,14 +383,14 @@ def _prompts(top: TopTable, dataset: DataSet) -> tuple[Selected, bool | None]:
     return prompts, table.fields
 
 
-def _budget(top: TopTable, computed: Mapping[str, Any] | None, models: LLMTables | None) -> int | Budget:
+def _budget(top: TopTable, computed: Mapping[str, Any] | None, models: LLMTables | None) -> int | asktell.Budget:
     if top.budget is None:
         raise top.error("budget", f"is missing; it is {expected(TopTable.model_fields['budget'])}")
     if isinstance(top.budget, int):
         return top.budget
     table = BudgetTable.read(top.config_file, "budget", top.budget)
     with table.named():
-        budget = Budget(**table.model_dump(exclude_unset=True))
+        budget = asktell.Budget(**table.model_dump(exclude_unset=True))
     if budget.cost is not None and models is not None and "cost" not in (computed or {}) and models.unpriced():
         words = f"needs to know what an evaluation costs: give {models.unpriced()} a price, or [metrics] cost"
         raise table.error("cost", words)
@@ -416,7 +407,7 @@ def _with_method(top: TopTable, settings: Mapping[str, Any]) -> dict[str, Any]:
         raise top.error("confidence_kind", "is for method = 'auto' only: a race ends with a proof", "race")
     if settings["method"] not in ("auto", "race"):
         raise top.error(next(iter(stop)), "is for method = 'auto' or 'race' only", settings["method"])
-    return {**others, "method": {"auto": Adaptive, "race": Race}[settings["method"]](**stop)}
+    return {**others, "method": {"auto": asktell.Adaptive, "race": asktell.Race}[settings["method"]](**stop)}
 
 
 def _parse(path: Path) -> dict[str, Any]:

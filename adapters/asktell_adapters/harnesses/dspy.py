@@ -135,19 +135,9 @@ def bootstrap_demos(
         teacher: a program that makes the demos; by default the student.
         seed: makes the choice of examples repeatable.
     """
+    options = {"teacher_settings": {}, "metric_threshold": threshold, "teacher": teacher, "seed": seed}
     with contextlib.redirect_stdout(io.StringIO()):  # which it tells what it does
-        made = create_n_fewshot_demo_sets(
-            program,
-            n,
-            trainset,
-            max_labeled,
-            max_bootstrapped,
-            metric,
-            teacher_settings={},
-            metric_threshold=threshold,
-            teacher=teacher,
-            seed=seed,
-        )
+        made = create_n_fewshot_demo_sets(program, n, trainset, max_labeled, max_bootstrapped, metric, **options)
     names = [name for name, _ in program.named_predictors()]
     return [{name: list(made[i][place]) for i, name in enumerate(names)} for place in range(n)]
 
@@ -415,14 +405,9 @@ def _inputs(example: Any, position: int) -> None:
 
 
 __all__ = [
-    "AsktellOptimizer",
-    "Candidate",
-    "ContextThreadPool",
-    "DSPyEvaluationError",
-    "DSPyEvaluator",
-    "bootstrap_demos",
+    "AsktellOptimizer", "Candidate", "ContextThreadPool", "DSPyEvaluationError", "DSPyEvaluator", "bootstrap_demos",
     "propose_instructions",
-]
+]  # fmt: skip
 
 _log = logging.getLogger("asktell")
 

@@ -90,34 +90,24 @@ class ChatAPI:
         """
         try:
             text, calls, finish_reason = _choice(reply)
-            prompt_tokens, completion_tokens, cached_tokens = _usage(_get(reply, "usage", dict))
+            usage = _usage(_get(reply, "usage", dict))
         except ValueError as error:
             raise CompletionError(
                 f"{source} sent a malformed answer, not a chat completion ({error}): {short(reply)}", attempts=attempts
             ) from None
         if cost is None:
-            cost = self.price.of(prompt_tokens, completion_tokens, cached_tokens) if self.price else 0.0
+            cost = self.price.of(*usage) if self.price else 0.0
         cost *= paid
         if calls and not text:
             text = calls_text(calls)
         if not text and not self.allow_empty:
             raise CompletionError(
                 f"{source} sent an empty completion (finish_reason {finish_reason!r}, "
-                f"{completion_tokens} tokens); allow_empty=True accepts it as an answer",
+                f"{usage[1]} tokens); allow_empty=True accepts it as an answer",
                 cost=cost,
                 attempts=attempts,
             )
-        return Completion(
-            text=text,
-            prompt_tokens=prompt_tokens,
-            completion_tokens=completion_tokens,
-            cached_tokens=cached_tokens,
-            latency=seconds,
-            cost=cost,
-            finish_reason=finish_reason,
-            attempts=attempts,
-            tool_calls=calls,
-        )
+        return Completion(text, *usage, seconds, cost, finish_reason, attempts, tool_calls=calls)
 
 
 _MOST_TOKENS = 10**9  # of one request: what is more is no count, and would be a cost

@@ -9,21 +9,8 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from asktell import (
-    Adaptive,
-    AsktellError,
-    BestFeasible,
-    Budget,
-    EvaluatorError,
-    IncompatibleMethodError,
-    InvalidArgumentError,
-    PromptResult,
-    Race,
-    Result,
-    Selector,
-    Study,
-    run,
-)
+import asktell
+from asktell import AsktellError, Budget, EvaluatorError, InvalidArgumentError, PromptResult, Result, Selector
 from asktell.extend import (
     Evaluation,
     Evaluator,
@@ -135,7 +122,7 @@ def judge(result: Result, newest: Begun, certainty: float) -> Verdict:
         return Verdict(False, "there is no answer")
     young = {entry.id for entry in result.prompts[newest.first :]}
     new = [entry for entry in result.selected if entry.id in young]
-    if not isinstance(result.goal, BestFeasible):
+    if not isinstance(result.goal, asktell.BestFeasible):
         names = ", ".join(str(entry.id) for entry in new[:5]) + (", ..." if len(new) > 5 else "")
         return Verdict(bool(new), f"new in the Pareto set: {names}" if new else "none of it is in the Pareto set")
     answer = result.selected[0]
@@ -317,7 +304,7 @@ def improve(
             if any(more):
                 study.extend(more[0] or None, more[1] or None, key=key_of_budget(newest.number))
         if not study.done:
-            run(
+            asktell.run(
                 worker,
                 evaluator,
                 executor,
@@ -339,7 +326,7 @@ def improve(
         stopped = _ending(afford, verdicts, patience, chosen)
         if not stopped:
             # With their details, where those can be read.
-            evaluations = study.evaluations() if isinstance(study, Study) else selector.evaluations()
+            evaluations = study.evaluations() if isinstance(study, asktell.Study) else selector.evaluations()
             brief = Brief(
                 newest.number + 1,
                 min(candidates, afford),
@@ -359,8 +346,8 @@ def improve(
 
 def check_method(selector: Selector) -> None:
     """Check that prompts can join a selection: its method must not plan rounds."""
-    if not isinstance(selector.method, Adaptive | Race):
-        raise IncompatibleMethodError(
+    if not isinstance(selector.method, asktell.Adaptive | asktell.Race):
+        raise asktell.IncompatibleMethodError(
             f"Prompts cannot join a selection by {type(selector.method).__name__}, which plans its rounds; improve() "
             'needs method="auto", or "race".'
         )

@@ -9,17 +9,8 @@ from contextlib import nullcontext
 from operator import attrgetter
 from typing import Any, final
 
-from asktell import (
-    BestFeasible,
-    EvaluatorError,
-    InvalidArgumentError,
-    PromptResult,
-    Result,
-    Selector,
-    Study,
-    Trial,
-    run,
-)
+import asktell
+from asktell import EvaluatorError, InvalidArgumentError, PromptResult, Result, Trial
 from asktell.extend import Goal, Method, needs_extra, whole
 from asktell_adapters._scores import Scores, checked_example, in_groups, number
 from asktell_adapters.llms.base import Example
@@ -80,7 +71,7 @@ class PromptOptimizer(BasePromptOptimizer):  # type: ignore[misc]
             )
         self.result: Result | None = None
         self._candidates, self._writer, self._budget = list(candidates), writer, whole("budget", budget, 1)
-        self._goal, self._method, self._seed = goal or BestFeasible("score"), method, seed
+        self._goal, self._method, self._seed = goal or asktell.BestFeasible("score"), method, seed
         self._batch_size, self._study, self._progress = batch_size, study, display_progress_bar
 
     def optimize(
@@ -104,18 +95,18 @@ class PromptOptimizer(BasePromptOptimizer):  # type: ignore[misc]
         rows = _Rows(eval_fn, train_data, target_prompts)
         texts = list(dict.fromkeys(map(rows.text, [target_prompts, *self._candidates])))
         budget = self._budget // _GENERATIONS if self._writer else self._budget
-        selector = Selector(
+        selector = asktell.Selector(
             texts, self._goal, max(1, budget), self._method, examples=len(train_data), baseline=0, seed=self._seed
         )
         location = self._study or (f"memory://{uuid.uuid4().hex}", "mlflow")
         settings: dict[str, Any] = {"concurrency": self._batch_size, "progress": self._progress}
         with (
-            Study.create(*location, selector, exist_ok=True) as study,
+            asktell.Study.create(*location, selector, exist_ok=True) as study,
             MLflowTracker() if enable_tracking else nullcontext() as tracker,
         ):
             settings["on_tell"] = tracker
             if self._writer is None:
-                self.result = run(study, rows, **settings)
+                self.result = asktell.run(study, rows, **settings)
             else:
                 examples, writer = [_example(row) for row in train_data], rows.completing(self._writer)
                 self.result = improve(study, rows, writer, budget=self._budget, examples=examples, **settings).result

@@ -16,19 +16,8 @@ from typing import Any, NamedTuple, final
 
 import numpy as np
 
-from asktell import (
-    Adaptive,
-    AsktellError,
-    BestFeasible,
-    IncompatibleMethodError,
-    InvalidArgumentError,
-    ParetoSet,
-    Result,
-    Selector,
-    at_most,
-    maximize,
-    minimize,
-)
+import asktell
+from asktell import Adaptive, AsktellError, IncompatibleMethodError, InvalidArgumentError, Result, Selector
 from asktell.extend import Goal, Method, State, apply, at_state, decide, events, needs_extra, short
 
 with needs_extra("optuna"):
@@ -201,9 +190,11 @@ def goal_of(study: Study, constraints: Sequence[str] = ()) -> Goal:
     minimized = [direction == StudyDirection.MINIMIZE for direction in study.directions]
     n = len(minimized)
     names = study.metric_names or (["value"] if n == 1 else [f"value_{i}" for i in range(n)])
-    objectives = [(minimize if down else maximize)(name) for name, down in zip(names, minimized, strict=True)]
-    bounds: Any = {name: at_most(0) for name in constraints}
-    return BestFeasible(objectives[0], bounds) if n == 1 else ParetoSet(*objectives, subject_to=bounds)
+    objectives = [
+        (asktell.minimize if down else asktell.maximize)(name) for name, down in zip(names, minimized, strict=True)
+    ]
+    bounds: Any = {name: asktell.at_most(0) for name in constraints}
+    return asktell.BestFeasible(objectives[0], bounds) if n == 1 else asktell.ParetoSet(*objectives, subject_to=bounds)
 
 
 def _choices(parameter: str, distribution: BaseDistribution) -> Sequence[Any]:

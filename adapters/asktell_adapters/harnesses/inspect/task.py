@@ -21,16 +21,8 @@ from asktell_adapters.harnesses.inspect.samples import (
 )
 
 _OURS = {
-    "tasks",
-    "model",
-    "limit",
-    "sample_id",
-    "fail_on_error",
-    "log_header_only",
-    "log_samples",
-    "run_samples",
-    "score",
-}
+    "tasks", "model", "limit", "sample_id", "fail_on_error", "log_header_only", "log_samples", "run_samples", "score",
+}  # fmt: skip
 _one_eval_at_a_time = threading.Lock()  # Inspect refuses a second one in the same process.
 
 
