@@ -19,6 +19,7 @@ import asktell
 from asktell import BestFeasible, EvaluatorError, InvalidArgumentError, Selector, Study, Trial
 from asktell.testing.evaluator_contract import PROMPTS, good
 from asktell_adapters.executors.ray import run
+from tests.times import wait_for
 
 ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
@@ -162,13 +163,6 @@ def test_an_interruption_hands_back_and_kills_the_actors() -> None:
     assert selector.pending == []
     assert selector.spent == 8  # the rest of its batch was evaluated
     wait_for(lambda: ray.available_resources().get("CPU") == 2)
-
-
-def wait_for(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
 
 
 # Death
