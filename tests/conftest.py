@@ -4,23 +4,17 @@ import os
 import re
 import tempfile
 import uuid
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
-from typing import Any
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # a worker for each core
 
 import hypothesis
-import numpy as np
 import pytest
 
-import asktell
 from asktell.errors import MissingExtraError
-from asktell.methods import preset
-from asktell.testing.fakes import Table
 from asktell.testing.postgresql_server import Server, find_binaries
 from asktell.testing.postgresql_server import postgresql_server as server_in
-from tests.presets import CONSTRAINED
 
 os.environ["COLUMNS"] = "200"  # whatever terminal they run in
 
@@ -88,9 +82,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.timeout(3600) if run_slow else pytest.mark.skip("slow: --run-slow runs it"))
 
 
-# Session-scoped fixtures that return functions, because hypothesis calls a test's body many times per fixture.
-
-
 # A PostgreSQL server
 
 
@@ -130,85 +121,8 @@ def postgresql_url(new_postgresql_url: Callable[[], str]) -> str:
     return new_postgresql_url()
 
 
-@pytest.fixture(scope="session")
-def random_table() -> Callable[..., Table]:
-    """Scores with an effect of the prompt, one of the example and noise; continuous, so there are no ties."""
-
-    def make(n_prompts: int, n_examples: int, n_metrics: int = 2, seed: int = 0, noise: float = 0.3) -> Table:
-        rng = np.random.default_rng(seed)
-        scores = (
-            rng.uniform(0, 1, (n_prompts, 1, n_metrics))
-            + noise * rng.normal(0, 1, (1, n_examples, n_metrics))
-            + noise * rng.normal(0, 1, (n_prompts, n_examples, n_metrics))
-        )
-        return Table(scores)
-
-    return make
-
-
-@pytest.fixture(scope="session")
-def new_selector() -> Callable[..., asktell.Selector]:
-    """A selector for a table, by a preset and a schedule."""
-
-    def make(
-        table: Table,
-        method: str = "auto",
-        *,
-        budget: int,
-        goal: asktell.problem.goals.Goal | None = None,
-        schedule: str = "default",
-        data: str = "pooled",
-        **options: Any,
-    ) -> asktell.Selector:
-        if goal is None and method.endswith(CONSTRAINED):
-            goal = constrained_front(table)
-        elif goal is None:
-            pareto = method.startswith("ege")
-            goal = asktell.ParetoSet(*table.metrics) if pareto else best_feasible(table)
-        method = method.removesuffix(CONSTRAINED)
-        options.setdefault("examples", table.scores.shape[1])
-        composed = preset(method, goal, schedule=schedule, data=data)
-        return asktell.Selector(table.prompts, goal, budget, composed, **options)
-
-    return make
-
-
 @pytest.fixture
 def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
     """A new state of a live page is made at once."""
     monkeypatch.setattr("asktell.studies.watching._SECONDS_BETWEEN_LOOKS", 0.1)
     monkeypatch.setattr("asktell.studies.watching._PAUSE", 1.0)
-
-
-def best_feasible(table: Table) -> asktell.BestFeasible:
-    """The first metric, subject to the others being at least the median of their true means."""
-    first, *others = table.metrics
-    bounds = np.median(table.means, axis=0)[1:]
-    return asktell.BestFeasible(first, dict(zip(others, bounds.tolist(), strict=True)))
-
-
-def constrained_front(table: Table) -> asktell.ParetoSet:
-    """All metrics but the last (of one, that one), subject to the last being at least the median of its true means."""
-    *objectives, last = table.metrics
-    bound = float(np.median(table.means[:, -1]))
-    return asktell.ParetoSet(*(objectives or [last]), subject_to={last: bound})
-
-
-@pytest.fixture(scope="session")
-def play() -> Callable[..., list[asktell.Trial]]:
-    """Ask and tell until the end; returns the trials in the order they were asked."""
-
-    def run(
-        selector: asktell.Selector,
-        table: Table,
-        batch: int = 1,
-        order: Callable[[list[asktell.Trial]], Iterable[asktell.Trial]] = lambda trials: trials,
-    ) -> list[asktell.Trial]:
-        asked: list[asktell.Trial] = []
-        while trials := selector.ask(batch):
-            asked += trials
-            for trial in order(trials):
-                selector.tell(trial, table(trial.prompt, trial.example))
-        return asked
-
-    return run

@@ -3,6 +3,6 @@
 PRESETS = ["uniform", "csr", "csr-sh", "ege-sr", "ege-sh"]
 """Eliminations on sample means: they need no features, and no package of an extra."""
 CONSTRAINED = " under constraints"
-"""Behind a method's name, for the `new_selector` of conftest: it looks for a front under a constraint."""
+"""Behind a method's name, for `new_selector`: it looks for a front under a constraint."""
 FRONTS = [f"{name}{CONSTRAINED}" for name in PRESETS if not name.startswith("csr")]
 """Those that do."""

@@ -1,7 +1,6 @@
 """What holds for every preset, schedule and way of sampling."""
 
 import random
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,11 +11,8 @@ from hypothesis import strategies as st
 import asktell
 from asktell import BestFeasible, ParetoSet, Selector, Trial, at_least
 from asktell.testing.fakes import Table
+from tests.plays import new_selector, play, random_table
 from tests.presets import FRONTS, PRESETS
-
-New = Callable[..., Selector]
-Play = Callable[..., list[Trial]]
-RandomTable = Callable[..., Table]
 
 METHODS = [(preset, schedule) for preset in (*PRESETS, *FRONTS) for schedule in ("default", "published")]
 PARETO = [case for case in METHODS if not case[0].startswith("csr") and case[0] not in FRONTS]
@@ -29,7 +25,7 @@ def ids(selector: Selector) -> list[Any]:
 
 @pytest.mark.parametrize(("preset", "schedule", "sampling"), CASES)
 def test_the_same_seed_and_answers_give_the_same_asks_whatever_the_batches_and_the_order_of_answers(
-    preset: str, schedule: str, sampling: str, new_selector: New, random_table: RandomTable, play: Play
+    preset: str, schedule: str, sampling: str
 ) -> None:
     table = random_table(9, 20, seed=3)
     rng = random.Random(0)
@@ -49,9 +45,7 @@ def test_the_same_seed_and_answers_give_the_same_asks_whatever_the_batches_and_t
 
 @pytest.mark.parametrize(("preset", "schedule"), METHODS)
 @pytest.mark.parametrize("seed", range(2))
-def test_permuting_prompts_permutes_the_answer(
-    preset: str, schedule: str, seed: int, new_selector: New, random_table: RandomTable, play: Play
-) -> None:
+def test_permuting_prompts_permutes_the_answer(preset: str, schedule: str, seed: int) -> None:
     # 48 pulls on 8 prompts leave no remainder in any round of any schedule but the published successive rejects',
     # which pull all active prompts alike anyhow. Remainders would go to prompts by a seeded order of positions.
     table = random_table(8, 50, seed=seed)
@@ -69,13 +63,7 @@ def test_permuting_prompts_permutes_the_answer(
 @pytest.mark.parametrize(("preset", "schedule"), PARETO)
 @pytest.mark.parametrize(("scale", "shift"), [(1, (3.0, -40.0)), (0.125, (0, 0)), (1000.0, (-1.0, 7.0))])
 def test_shifting_a_metric_or_scaling_all_leaves_the_pareto_set(
-    preset: str,
-    schedule: str,
-    scale: float,
-    shift: tuple[float, float],
-    new_selector: New,
-    random_table: RandomTable,
-    play: Play,
+    preset: str, schedule: str, scale: float, shift: tuple[float, float]
 ) -> None:
     for seed in range(3):
         table = random_table(10, 30, seed=seed)
@@ -91,9 +79,7 @@ def test_shifting_a_metric_or_scaling_all_leaves_the_pareto_set(
 @pytest.mark.parametrize(
     ("preset", "schedule"), [case for case in METHODS if not case[0].startswith("ege") and case[0] not in FRONTS]
 )
-def test_shifting_a_metric_and_its_threshold_together_leaves_the_constrained_answer(
-    preset: str, schedule: str, new_selector: New, random_table: RandomTable, play: Play
-) -> None:
+def test_shifting_a_metric_and_its_threshold_together_leaves_the_constrained_answer(preset: str, schedule: str) -> None:
     for seed in range(3):
         table = random_table(10, 30, 3, seed=seed)
         shift = np.array([0.0, 5.0, -100.0])
@@ -108,9 +94,7 @@ def test_shifting_a_metric_and_its_threshold_together_leaves_the_constrained_ans
 
 @pytest.mark.parametrize(("preset", "schedule"), PARETO)
 @pytest.mark.parametrize("n_metrics", [1, 2, 3])
-def test_minimizing_is_maximizing_the_negative(
-    preset: str, schedule: str, n_metrics: int, new_selector: New, random_table: RandomTable, play: Play
-) -> None:
+def test_minimizing_is_maximizing_the_negative(preset: str, schedule: str, n_metrics: int) -> None:
     table = random_table(9, 20, n_metrics, seed=4)
     up = new_selector(table, preset, budget=40, schedule=schedule, goal=ParetoSet(*table.metrics))
     down_goal = ParetoSet(*[asktell.minimize(metric) for metric in table.metrics])
@@ -134,8 +118,6 @@ def dominated(means: Any) -> list[bool]:
     seed=st.integers(0, 10**6),
 )
 def test_without_noise_the_answer_is_exact(
-    new_selector: New,
-    play: Play,
     method: tuple[str, str],
     sampling: str,
     n_prompts: int,
@@ -177,9 +159,7 @@ def test_without_noise_the_answer_is_exact(
 
 
 @pytest.mark.parametrize(("preset", "schedule"), METHODS)
-def test_the_recorded_rounds_are_the_schedule(
-    preset: str, schedule: str, new_selector: New, random_table: RandomTable, play: Play
-) -> None:
+def test_the_recorded_rounds_are_the_schedule(preset: str, schedule: str) -> None:
     table = random_table(12, 200)
     selector = new_selector(table, preset, budget=60, schedule=schedule)
     play(selector, table)

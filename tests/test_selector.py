@@ -21,14 +21,11 @@ from asktell import (
     UnknownTrialError,
 )
 from asktell.testing.fakes import Table
+from tests.plays import new_selector, play, random_table
 from tests.presets import PRESETS
 
 PROMPTS = ["alpha", "beta", "gamma", "delta"]
 GOAL = ParetoSet("a", "b")
-
-New = Callable[..., Selector]
-Play = Callable[..., list[Trial]]
-RandomTable = Callable[..., Table]
 
 
 def four(**changes: Any) -> Selector:
@@ -197,9 +194,7 @@ def test_a_late_score_after_release_and_a_second_ask_is_accepted_once() -> None:
     assert selector.spent == 1
 
 
-def test_releasing_everything_changes_nothing_in_the_end(
-    new_selector: New, random_table: RandomTable, play: Play
-) -> None:
+def test_releasing_everything_changes_nothing_in_the_end() -> None:
     table = random_table(6, 8)
     straight, released = (new_selector(table, "ege-sr", budget=24) for _ in range(2))
     play(straight, table)
@@ -252,9 +247,7 @@ def test_a_trial_released_after_its_prompt_has_left_is_not_asked_again() -> None
 
 @pytest.mark.parametrize("method", [*PRESETS, "auto", "race"])
 @pytest.mark.parametrize("max_failure_rate", [1e-6, 0.5, 1])
-def test_all_prompts_failing_ends_with_an_empty_result(
-    method: str, max_failure_rate: float, new_selector: New, random_table: RandomTable
-) -> None:
+def test_all_prompts_failing_ends_with_an_empty_result(method: str, max_failure_rate: float) -> None:
     selector = new_selector(random_table(5, 8), method, budget=20, max_failure_rate=max_failure_rate)
     while trial := selector.ask():
         selector.fail(trial, "no")
@@ -268,9 +261,7 @@ def test_all_prompts_failing_ends_with_an_empty_result(
 
 
 @pytest.mark.parametrize("method", [*PRESETS, "auto", "race"])
-def test_a_prompt_whose_every_example_failed_is_a_failed_prompt(
-    method: str, new_selector: New, random_table: RandomTable
-) -> None:
+def test_a_prompt_whose_every_example_failed_is_a_failed_prompt(method: str) -> None:
     table = random_table(3, 2)
     selector = new_selector(table, method, budget=6, max_failure_rate=1)
     while trial := selector.ask():
@@ -285,9 +276,7 @@ def test_a_prompt_whose_every_example_failed_is_a_failed_prompt(
 
 
 @pytest.mark.parametrize("method", ["csr", "csr-sh"])
-def test_if_all_who_were_kept_fail_the_answer_is_the_best_of_those_rejected(
-    method: str, new_selector: New, random_table: RandomTable
-) -> None:
+def test_if_all_who_were_kept_fail_the_answer_is_the_best_of_those_rejected(method: str) -> None:
     table = random_table(8, 50, 1, seed=2)
     selector = new_selector(table, method, budget=48, max_failure_rate=1e-6)
     while trial := selector.ask():
@@ -306,9 +295,7 @@ def test_if_all_who_were_kept_fail_the_answer_is_the_best_of_those_rejected(
 
 
 @pytest.mark.parametrize("sampling", ["shared", "iid"])
-def test_a_prompt_that_the_published_halving_never_reached_is_not_accepted(
-    sampling: str, new_selector: New, random_table: RandomTable, play: Play
-) -> None:
+def test_a_prompt_that_the_published_halving_never_reached_is_not_accepted(sampling: str) -> None:
     for seed in range(6):
         table = random_table(30, 20, 3, seed=seed)
         selector = new_selector(table, "ege-sh", budget=60, schedule="published", sampling=sampling, seed=seed)
@@ -389,7 +376,7 @@ def test_a_prompt_observed_on_every_example_is_exact_and_not_asked() -> None:
     assert entry.standard_error == {"a": 0.0, "b": 0.0}
 
 
-def test_observing_after_the_end_does_not_reopen_it(new_selector: New, random_table: RandomTable, play: Play) -> None:
+def test_observing_after_the_end_does_not_reopen_it() -> None:
     table = random_table(4, 8)
     selector = new_selector(table, "csr", budget=12)
     play(selector, table)
@@ -404,9 +391,7 @@ def test_observing_after_the_end_does_not_reopen_it(new_selector: New, random_ta
 
 
 @pytest.mark.parametrize("method", PRESETS)
-def test_an_exhausted_data_set_gives_exact_means_and_nobody_is_pulled_more_than_n_times(
-    method: str, new_selector: New, random_table: RandomTable, play: Play
-) -> None:
+def test_an_exhausted_data_set_gives_exact_means_and_nobody_is_pulled_more_than_n_times(method: str) -> None:
     table = random_table(6, 4)
     selector = new_selector(table, method, budget=1000)
     asked = play(selector, table, batch=7)
@@ -424,9 +409,7 @@ def test_an_exhausted_data_set_gives_exact_means_and_nobody_is_pulled_more_than_
 
 
 @pytest.mark.parametrize("method", PRESETS)
-def test_shared_examples_never_repeat_and_follow_one_order(
-    method: str, new_selector: New, random_table: RandomTable, play: Play
-) -> None:
+def test_shared_examples_never_repeat_and_follow_one_order(method: str) -> None:
     table = random_table(8, 12)
     selector = new_selector(table, method, budget=60)
     by_prompt = defaultdict(list)
@@ -438,9 +421,7 @@ def test_shared_examples_never_repeat_and_follow_one_order(
 
 
 @pytest.mark.parametrize("method", PRESETS)
-def test_iid_sampling_draws_with_replacement(
-    method: str, new_selector: New, random_table: RandomTable, play: Play
-) -> None:
+def test_iid_sampling_draws_with_replacement(method: str) -> None:
     table = random_table(5, 3)
     selector = new_selector(table, method, budget=60, sampling="iid")
     asked = play(selector, table)
@@ -452,7 +433,7 @@ def test_iid_sampling_draws_with_replacement(
     assert any(min(entry.standard_error.values()) > 0 for entry in selector.result().prompts)
 
 
-def test_without_examples_the_evaluator_draws_them(new_selector: New, random_table: RandomTable, play: Play) -> None:
+def test_without_examples_the_evaluator_draws_them() -> None:
     table = random_table(5, 30)
     selector = new_selector(table, "csr", budget=40, examples=None)
     asked = play(selector, table)
@@ -467,9 +448,7 @@ def test_without_examples_the_evaluator_draws_them(new_selector: New, random_tab
 @pytest.mark.parametrize("method", PRESETS)
 @pytest.mark.parametrize("n_metrics", [1, 2, 3, 4])
 @pytest.mark.parametrize("n_prompts", [1, 2, 3])
-def test_any_number_of_metrics_and_few_prompts(
-    method: str, n_metrics: int, n_prompts: int, new_selector: New, random_table: RandomTable, play: Play
-) -> None:
+def test_any_number_of_metrics_and_few_prompts(method: str, n_metrics: int, n_prompts: int) -> None:
     table = random_table(n_prompts, 9, n_metrics, seed=n_metrics)
     selector = new_selector(table, method, budget=8)
     asked = play(selector, table)
@@ -504,9 +483,7 @@ def noiseless(means: list[list[float]], metrics: tuple[str, ...]) -> Table:
         (BestFeasible("up", {"down": asktell.at_most(-1)}), 2, False),
     ],
 )
-def test_directions_and_thresholds(
-    method: str, goal: BestFeasible, best: int, feasible: bool | None, new_selector: New, play: Play
-) -> None:
+def test_directions_and_thresholds(method: str, goal: BestFeasible, best: int, feasible: bool | None) -> None:
     table = noiseless([[0.5, 2.0], [0.6, 4.0], [0.1, 1.0], [0.9, 8.0]], ("up", "down"))
     if goal.metrics != table.metrics[: len(goal.metrics)]:
         columns = [table.metrics.index(m) for m in goal.metrics]
@@ -522,7 +499,7 @@ def test_directions_and_thresholds(
 
 
 @pytest.mark.parametrize("method", ["uniform", "ege-sr", "ege-sh"])
-def test_a_pareto_set_of_a_maximized_and_a_minimized_metric(method: str, new_selector: New, play: Play) -> None:
+def test_a_pareto_set_of_a_maximized_and_a_minimized_metric(method: str) -> None:
     table = noiseless([[0.5, 2.0], [0.6, 4.0], [0.1, 1.0], [0.55, 8.0], [0.05, 2.5]], ("quality", "cost"))
     goal = ParetoSet("quality", asktell.minimize("cost", range=(0, 10)))
     selector = new_selector(table, method, budget=30, goal=goal)
@@ -532,9 +509,7 @@ def test_a_pareto_set_of_a_maximized_and_a_minimized_metric(method: str, new_sel
 
 @pytest.mark.parametrize("data", ["pooled", "round"])
 @pytest.mark.parametrize("method", PRESETS)
-def test_estimates_from_the_current_round_only_also_come_to_an_end(
-    method: str, data: str, new_selector: New, random_table: RandomTable
-) -> None:
+def test_estimates_from_the_current_round_only_also_come_to_an_end(method: str, data: str) -> None:
     table = random_table(7, 10)
     selector = new_selector(table, method, budget=21, data=data)
     while trial := selector.ask():
@@ -560,9 +535,7 @@ def test_a_name_is_a_preset(goal: asktell.problem.goals.Goal, name: str) -> None
     assert four(goal=goal, method=name).method == asktell.preset(name, goal)
 
 
-def test_threads_hammering_ask_and_tell_get_every_pull_exactly_once(
-    new_selector: New, random_table: RandomTable, play: Play
-) -> None:
+def test_threads_hammering_ask_and_tell_get_every_pull_exactly_once() -> None:
     table = random_table(20, 50)
     selector = new_selector(table, "ege-sr", budget=600)
     straight = new_selector(table, "ege-sr", budget=600)

@@ -5,7 +5,7 @@ import os
 import random
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, final
 
@@ -20,10 +20,8 @@ from asktell.elimination import ParetoGap
 from asktell.estimators import SampleMean
 from asktell.schedulers import AbstractScheduler, Round
 from asktell.testing.fakes import Table
+from tests.plays import new_selector, random_table
 from tests.presets import FRONTS, PRESETS
-
-New = Callable[..., Selector]
-RandomTable = Callable[..., Table]
 
 
 def step(selector: Selector, table: Table, rng: random.Random) -> Any:
@@ -67,9 +65,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("method", "schedule", "sampling"), CASES)
-def test_reloading_before_every_step_changes_nothing(
-    method: str, schedule: str, sampling: str, new_selector: New, random_table: RandomTable
-) -> None:
+def test_reloading_before_every_step_changes_nothing(method: str, schedule: str, sampling: str) -> None:
     seed = CASES.index((method, schedule, sampling))
     table = random_table(6, 9, 1 + seed % 3, seed=seed)
     options = {"budget": 24, "schedule": schedule, "sampling": sampling, "seed": seed, "max_failure_rate": 0.2}
@@ -194,7 +190,7 @@ class TwoHalves(AbstractScheduler):
         return (Round(half, max(1, n_arms // 2)), Round(half, 1))
 
 
-def test_a_part_of_ones_own_cannot_be_saved_but_the_method_can_be_given_again(random_table: RandomTable) -> None:
+def test_a_part_of_ones_own_cannot_be_saved_but_the_method_can_be_given_again() -> None:
     table = random_table(6, 10)
     own = Elimination(TwoHalves(), Uniform(), SampleMean(), ParetoGap())
     selector = Selector(table.prompts, ParetoSet("a", "b"), 24, own, examples=10)

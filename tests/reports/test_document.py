@@ -16,6 +16,7 @@ from asktell.results.convergence import CHECKPOINTS, at
 from asktell.results.evaluations import Evaluation
 from asktell.results.result import ranking
 from asktell.studies.study import Study
+from tests.plays import new_selector, random_table
 from tests.reports.conftest import told
 
 GOAL = asktell.BestFeasible("rouge", subject_to={"brevity": 0.3})
@@ -114,9 +115,7 @@ def test_how_it_settled_ends_where_the_result_is(done: Study) -> None:
 
 
 @pytest.mark.parametrize("method", ["auto", "race", "csr-sh", "uniform"])
-def test_the_state_of_a_moment_answers_as_it_did_then(
-    method: str, new_selector: Callable[..., asktell.Selector], random_table: Callable[..., Any]
-) -> None:
+def test_the_state_of_a_moment_answers_as_it_did_then(method: str) -> None:
     table = random_table(5, 12)
     selector = new_selector(table, method, budget=40)
     answers = {}

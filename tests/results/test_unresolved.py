@@ -1,18 +1,15 @@
 """Who may be the best beside the answer: the contenders."""
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pytest
 
-from asktell import BestFeasible, ParetoSet, Selector, Trial, minimize
+from asktell import BestFeasible, ParetoSet, minimize
 from asktell.problem.goals import Goal
 from asktell.testing.fakes import Table
-
-New = Callable[..., Selector]
-Play = Callable[..., list[Trial]]
+from tests.plays import new_selector, play
 
 
 def scores(means: list[list[float]], n_examples: int = 1000, noise: float = 0.1, shared: float = 0.0) -> Table:
@@ -22,9 +19,7 @@ def scores(means: list[list[float]], n_examples: int = 1000, noise: float = 0.1,
     return Table(np.array(means)[:, None, :] + rng.normal(0, noise, shape) + common)
 
 
-def unresolved(
-    new_selector: New, play: Play, table: Table, goal: Goal, per_prompt: int = 20, **options: Any
-) -> list[Any]:
+def unresolved(table: Table, goal: Goal, per_prompt: int = 20, **options: Any) -> list[Any]:
     budget = per_prompt * len(table.prompts)
     selector = new_selector(table, "uniform", budget=budget, goal=goal, **options)
     play(selector, table)
@@ -46,9 +41,7 @@ BEST: list[tuple[BestFeasible, list[list[float]], list[int]]] = [
 
 @pytest.mark.parametrize("sampling", ["shared", "iid"])
 @pytest.mark.parametrize(("goal", "means", "open_"), BEST)
-def test_best_feasible(
-    sampling: str, goal: BestFeasible, means: list[list[float]], open_: list[int], new_selector: New, play: Play
-) -> None:
+def test_best_feasible(sampling: str, goal: BestFeasible, means: list[list[float]], open_: list[int]) -> None:
     table = scores(means)
     selector = new_selector(table, "uniform", budget=20 * len(means), goal=goal, sampling=sampling)
     play(selector, table)
@@ -69,9 +62,7 @@ PARETO: list[tuple[ParetoSet, list[list[float]], set[int]]] = [
 
 @pytest.mark.parametrize("sampling", ["shared", "iid"])
 @pytest.mark.parametrize(("goal", "means", "near"), PARETO)
-def test_pareto_set(
-    sampling: str, goal: ParetoSet, means: list[list[float]], near: set[int], new_selector: New, play: Play
-) -> None:
+def test_pareto_set(sampling: str, goal: ParetoSet, means: list[list[float]], near: set[int]) -> None:
     table = scores(means)
     selector = new_selector(table, "uniform", budget=20 * len(means), goal=goal, sampling=sampling)
     play(selector, table)
@@ -82,14 +73,14 @@ def test_pareto_set(
     assert near <= answer
 
 
-def test_common_examples_tell_apart_what_independent_ones_cannot(new_selector: New, play: Play) -> None:
+def test_common_examples_tell_apart_what_independent_ones_cannot() -> None:
     table = scores([[0.5], [0.0]], noise=0.05, shared=2.0)
     goal = BestFeasible("a")
-    assert unresolved(new_selector, play, table, goal) == []
-    assert len(unresolved(new_selector, play, table, goal, sampling="iid")) == 1
+    assert unresolved(table, goal) == []
+    assert len(unresolved(table, goal, sampling="iid")) == 1
 
 
-def test_exact_means_are_told_apart_however_close(new_selector: New, play: Play) -> None:
+def test_exact_means_are_told_apart_however_close() -> None:
     table = scores([[0.5], [0.5], [0.5]], n_examples=10, noise=1.0)
     table.scores[:] += (np.array([0.0, 1e-9, -1e-9]) - table.scores.mean(axis=1)[:, 0])[:, None, None]
     selector = new_selector(table, "uniform", budget=30, goal=BestFeasible("a"))
@@ -99,7 +90,7 @@ def test_exact_means_are_told_apart_however_close(new_selector: New, play: Play)
     assert (verdict.p_best or 1) < 0.7  # on new examples
 
 
-def test_prompts_that_failed_are_not_open(new_selector: New) -> None:
+def test_prompts_that_failed_are_not_open() -> None:
     table = scores([[0.5], [0.5], [0.5]])
     selector = new_selector(table, "uniform", budget=9, goal=BestFeasible("a"), max_failure_rate=1e-6)
     while trial := selector.ask():
@@ -112,9 +103,7 @@ def test_prompts_that_failed_are_not_open(new_selector: New) -> None:
 
 
 @pytest.mark.parametrize("sampling", ["shared", "iid"])
-def test_two_equal_prompts_are_told_apart_in_about_a_twentieth_of_cases(
-    sampling: str, new_selector: New, play: Play
-) -> None:
+def test_two_equal_prompts_are_told_apart_in_about_a_twentieth_of_cases(sampling: str) -> None:
     n, wrong = 120, 0
     for seed in range(n):
         rng: npt.NDArray[np.float64] = np.random.default_rng(seed).normal(size=(2, 2000, 1))
@@ -141,13 +130,7 @@ CONSTRAINED: list[tuple[ParetoSet, list[list[float]], set[int], set[int]]] = [
 @pytest.mark.parametrize("sampling", ["shared", "iid"])
 @pytest.mark.parametrize(("goal", "means", "members", "open_"), CONSTRAINED)
 def test_pareto_set_under_constraints(
-    sampling: str,
-    goal: ParetoSet,
-    means: list[list[float]],
-    members: set[int],
-    open_: set[int],
-    new_selector: New,
-    play: Play,
+    sampling: str, goal: ParetoSet, means: list[list[float]], members: set[int], open_: set[int]
 ) -> None:
     table = scores(means)
     selector = new_selector(table, "uniform", budget=20 * len(means), goal=goal, sampling=sampling)

@@ -15,6 +15,7 @@ from asktell.storages.memory import MemoryStorage
 from asktell.storages.sqlite import SQLiteStorage
 from asktell.studies.leases import Holding
 from asktell.testing.fakes import Table
+from tests.plays import new_selector, play, random_table
 from tests.times import Clock
 
 
@@ -57,9 +58,7 @@ def scores(trial: Trial) -> list[float]:
 
 
 @pytest.mark.parametrize(("method", "batch"), [("auto", 1), ("csr-sh", 7)])
-def test_a_study_asks_and_answers_as_the_selector_does(
-    method: str, batch: int, storage: AbstractStorage, random_table: Any, new_selector: Any, play: Any
-) -> None:
+def test_a_study_asks_and_answers_as_the_selector_does(method: str, batch: int, storage: AbstractStorage) -> None:
     table: Table = random_table(6, 12)
     selector = new_selector(table, method, budget=40)
     study = Study.create(storage, "s", selector)

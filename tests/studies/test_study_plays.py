@@ -15,6 +15,7 @@ from asktell.storages.memory import MemoryStorage
 from asktell.studies import log, snapshots
 from asktell.studies.leases import Leases
 from asktell.testing.fakes import Table
+from tests.plays import random_table
 from tests.times import Clock
 
 BUDGETS: dict[str, int | Budget] = {
@@ -55,7 +56,7 @@ def test_a_run_on_money_can_be_opened(seed: int) -> None:
     assert again.result().to_dict() == result.to_dict()
 
 
-def test_a_lease_on_a_trial_that_is_not_out_is_refused(random_table: Any) -> None:
+def test_a_lease_on_a_trial_that_is_not_out_is_refused() -> None:
     storage, table = MemoryStorage(), random_table(6, 30, seed=1)
     study = Study.create(storage, "s", selector(table, "auto", "evaluations"))
     trial = study.ask(worker="A")
@@ -73,7 +74,7 @@ def test_a_lease_on_a_trial_that_is_not_out_is_refused(random_table: Any) -> Non
         study.ask()
 
 
-def test_a_refused_tell_takes_nobody_elses_trial(random_table: Any) -> None:
+def test_a_refused_tell_takes_nobody_elses_trial() -> None:
     study = Study.create(MemoryStorage(), "s", selector(random_table(6, 30, seed=1), "auto", "evaluations"))
     trial = study.ask(worker="A")
     study.release(trial, worker="A")
@@ -83,7 +84,7 @@ def test_a_refused_tell_takes_nobody_elses_trial(random_table: Any) -> None:
     assert [holding.worker for holding in study.workers()] == ["B"]
 
 
-def test_any_error_of_one_operation_is_no_concern_of_another(random_table: Any) -> None:
+def test_any_error_of_one_operation_is_no_concern_of_another() -> None:
     study = Study.create(MemoryStorage(), "s", selector(random_table(6, 30, seed=1), "auto", "evaluations"))
 
     class Odd:
@@ -119,9 +120,7 @@ def test_any_error_of_one_operation_is_no_concern_of_another(random_table: Any) 
 
 
 @pytest.mark.parametrize("where", ["memory", "sqlite", "postgresql"])
-def test_threads_may_do_anything_at_once(
-    where: str, tmp_path: Path, random_table: Any, request: pytest.FixtureRequest
-) -> None:
+def test_threads_may_do_anything_at_once(where: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     table = random_table(8, 60, seed=1)
     location: Any = MemoryStorage() if where == "memory" else tmp_path / "x.db"
     if where == "postgresql":
@@ -193,13 +192,13 @@ def test_thousands_of_leases_run_out() -> None:
 
 
 @pytest.mark.parametrize("besides", [5, "12", b"12", [[]], [1.5], [True], None])
-def test_what_a_worker_is_busy_with_is_ids(besides: Any, random_table: Any) -> None:
+def test_what_a_worker_is_busy_with_is_ids(besides: Any) -> None:
     study = Study.create(MemoryStorage(), "s", selector(random_table(6, 30, seed=1), "auto", "evaluations"))
     with pytest.raises(asktell.InvalidArgumentError, match="besides"):
         study.ask(2, worker="A", besides=besides)
 
 
-def test_a_line_of_the_log_is_what_one_operation_did(random_table: Any) -> None:
+def test_a_line_of_the_log_is_what_one_operation_did() -> None:
     storage, table = MemoryStorage(), random_table(6, 30, seed=1)
     study = Study.create(storage, "s", selector(table, "auto", "evaluations"))
     trials = study.ask(3, worker="A")

@@ -14,17 +14,18 @@ from asktell import BestFeasible, Selector, StorageError, Study, Trial
 from asktell.storages.memory import MemoryStorage
 from asktell.studies import worker as worker_module
 from asktell.testing.fakes import Table
+from tests.plays import new_selector, random_table
 
 SPENT = 59  # by the rounds of sequential halving, of a budget of 60
 
 
 @pytest.fixture
-def table(random_table: Any) -> Table:
+def table() -> Table:
     return random_table(5, 20)  # type: ignore[no-any-return]
 
 
 @pytest.fixture
-def selector(table: Table, new_selector: Any) -> Selector:
+def selector(table: Table) -> Selector:
     return new_selector(table, "csr-sh", budget=60)  # type: ignore[no-any-return]
 
 

@@ -11,9 +11,7 @@ from asktell.state.repeats import n_repeats
 from asktell.testing.fakes import Table
 from asktell_adapters.tracking import core
 from asktell_adapters.tracking.core import Extent, Selection, Tracker, View
-
-RandomTable = Callable[..., Table]
-NewSelector = Callable[..., asktell.Selector]
+from tests.plays import new_selector, random_table
 
 
 class Kept(Tracker):
@@ -58,12 +56,12 @@ def evaluate(table: Table) -> Callable[[str, int | None], object]:
 
 
 @pytest.fixture
-def table(random_table: RandomTable) -> Table:
+def table() -> Table:
     return random_table(6, 10)
 
 
 @pytest.mark.parametrize("interval", [0.0, 1e9])
-def test_everything_is_tracked_once(interval: float, table: Table, new_selector: NewSelector) -> None:
+def test_everything_is_tracked_once(interval: float, table: Table) -> None:
     selector = new_selector(table, "csr", budget=30)
     tracker = Kept([], interval=interval)
     with tracker:
@@ -85,7 +83,7 @@ def test_everything_is_tracked_once(interval: float, table: Table, new_selector:
     assert written[-1] == result
 
 
-def test_a_resumed_selection_goes_on_where_it_was(table: Table, new_selector: NewSelector) -> None:
+def test_a_resumed_selection_goes_on_where_it_was(table: Table) -> None:
     kept: list[object] = []
     selector = new_selector(table, "csr", budget=30)
     tracker = Kept(kept, name="mine")
@@ -100,7 +98,7 @@ def test_a_resumed_selection_goes_on_where_it_was(table: Table, new_selector: Ne
     assert len(tracker.of(core.Decision)) == sum(1 for _, one in again.state.decisions if one.departures)
 
 
-def test_a_study_is_tracked_by_one_of_its_workers(table: Table, new_selector: NewSelector, tmp_path: Path) -> None:
+def test_a_study_is_tracked_by_one_of_its_workers(table: Table, tmp_path: Path) -> None:
     with asktell.Study.create(tmp_path / "study.db", "one", new_selector(table, "csr", budget=30)) as study:
         for _ in range(4):  # by another worker, that is not tracked
             trial = study.ask(worker="other")
@@ -115,7 +113,7 @@ def test_a_study_is_tracked_by_one_of_its_workers(table: Table, new_selector: Ne
 
 
 def test_an_error_is_a_warning_once_and_nothing_is_lost(
-    table: Table, new_selector: NewSelector, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    table: Table, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(core, "_SHARE", 0)  # a look after each evaluation
     tracker = Kept([])
@@ -129,7 +127,7 @@ def test_an_error_is_a_warning_once_and_nothing_is_lost(
     assert "the server is down" in warnings[0]
 
 
-def test_everything_failed(table: Table, new_selector: NewSelector) -> None:
+def test_everything_failed(table: Table) -> None:
     def never(prompt: str, example: int | None) -> float:
         raise ConnectionError
 
@@ -142,7 +140,7 @@ def test_everything_failed(table: Table, new_selector: NewSelector) -> None:
     assert tracker.closed == ["None"]
 
 
-def test_the_selection_so_far_and_its_numbers(table: Table, new_selector: NewSelector) -> None:
+def test_the_selection_so_far_and_its_numbers(table: Table) -> None:
     selector = new_selector(table, "uniform", budget=60)
     tracker = Kept([])
     tracker(selector)

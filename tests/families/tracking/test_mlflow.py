@@ -18,13 +18,11 @@ from asktell.testing.fakes import Table
 mlflow = pytest.importorskip("mlflow")
 
 from asktell_adapters.tracking.mlflow import MLflowTracker  # noqa: E402
-
-RandomTable = Callable[..., Table]
-NewSelector = Callable[..., asktell.Selector]
+from tests.plays import new_selector, random_table  # noqa: E402
 
 
 @pytest.fixture
-def table(random_table: RandomTable) -> Table:
+def table() -> Table:
     return random_table(6, 10)
 
 
@@ -57,7 +55,7 @@ def rows(client: Any, run_id: str, name: str) -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO(mlflow.artifacts.load_text(f"runs:/{run_id}/{name}"))))
 
 
-def test_a_selection_is_a_run(table: Table, new_selector: NewSelector, store: Any) -> None:
+def test_a_selection_is_a_run(table: Table, store: Any) -> None:
     selector = new_selector(table, "csr", budget=30)
     with MLflowTracker("prompts", name="mine", register="best-prompt") as tracker:
         result = asktell.run(selector, evaluate(table), progress=False, on_tell=tracker, repeatable=True)
@@ -84,7 +82,7 @@ def test_a_selection_is_a_run(table: Table, new_selector: NewSelector, store: An
     assert run.data.tags["asktell.registered"] == "best-prompt 1"
 
 
-def test_a_run_in_which_everything_failed(table: Table, new_selector: NewSelector, store: Any) -> None:
+def test_a_run_in_which_everything_failed(table: Table, store: Any) -> None:
     def never(prompt: str, example: int | None) -> float:
         raise ConnectionError("no server")
 
@@ -99,7 +97,7 @@ def test_a_run_in_which_everything_failed(table: Table, new_selector: NewSelecto
     assert run.data.metrics["progress/failures"] == sum(entry.failures for entry in result.prompts) > 0
 
 
-def test_a_study_goes_on_in_its_run(table: Table, new_selector: NewSelector, store: Any, tmp_path: Path) -> None:
+def test_a_study_goes_on_in_its_run(table: Table, store: Any, tmp_path: Path) -> None:
     with asktell.Study.create(tmp_path / "study.db", "long", new_selector(table, "csr", budget=30)) as study:
         first = MLflowTracker("prompts", interval=0)
         play(study, table, first, 17)
@@ -152,7 +150,7 @@ def test_a_process_that_is_killed(store: Any, tmp_path: Path) -> None:
     assert steps(store, run.info.run_id, "evaluation/a") == list(range(1, 901))
 
 
-def test_more_evaluations_than_fit_in_a_request(table: Table, new_selector: NewSelector, store: Any) -> None:
+def test_more_evaluations_than_fit_in_a_request(table: Table, store: Any) -> None:
     selector = new_selector(table, "uniform", budget=2400, examples=None, sampling="iid")
     while (trial := selector.ask()) is not None:
         selector.tell(trial, table(trial.prompt, 0))
@@ -161,7 +159,7 @@ def test_more_evaluations_than_fit_in_a_request(table: Table, new_selector: NewS
     assert steps(store, tracker.run_id, f"evaluation/{table.metrics[1]}") == list(range(1, 2401))
 
 
-def test_the_active_run_is_used_and_left_open(table: Table, new_selector: NewSelector, store: Any) -> None:
+def test_the_active_run_is_used_and_left_open(table: Table, store: Any) -> None:
     with mlflow.start_run() as run:
         with MLflowTracker() as tracker:
             asktell.run(new_selector(table, "uniform", budget=12), evaluate(table), progress=False, on_tell=tracker)
@@ -171,7 +169,7 @@ def test_the_active_run_is_used_and_left_open(table: Table, new_selector: NewSel
 
 
 def test_a_store_that_is_down_does_not_stop_the_run(
-    table: Table, new_selector: NewSelector, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    table: Table, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tracker = MLflowTracker(name="down", interval=0)
 

@@ -15,13 +15,11 @@ from asktell.testing.fakes import Table
 wandb = pytest.importorskip("wandb")
 
 from asktell_adapters.tracking.wandb import WandbTracker  # noqa: E402
-
-RandomTable = Callable[..., Table]
-NewSelector = Callable[..., asktell.Selector]
+from tests.plays import new_selector, random_table  # noqa: E402
 
 
 @pytest.fixture
-def table(random_table: RandomTable) -> Table:
+def table() -> Table:
     return random_table(6, 10)
 
 
@@ -78,7 +76,7 @@ def numbers(folder: Path, key: str) -> list[int]:
     return [row["progress/evaluations"] for row in logged(folder) if key in row]
 
 
-def test_a_selection_is_a_run(table: Table, new_selector: NewSelector, folder: Path, offline: dict[str, Any]) -> None:
+def test_a_selection_is_a_run(table: Table, folder: Path, offline: dict[str, Any]) -> None:
     selector = new_selector(table, "csr", budget=30)
     with WandbTracker("prompts", name="mine", **offline) as tracker:
         result = asktell.run(selector, evaluate(table), progress=False, on_tell=tracker)
@@ -95,9 +93,7 @@ def test_a_selection_is_a_run(table: Table, new_selector: NewSelector, folder: P
     assert json.loads(answer.read_text())["selected"][0]["id"] == result.selected[0].id
 
 
-def test_a_study_goes_on_in_its_run(
-    table: Table, new_selector: NewSelector, folder: Path, tmp_path: Path, offline: dict[str, Any]
-) -> None:
+def test_a_study_goes_on_in_its_run(table: Table, folder: Path, tmp_path: Path, offline: dict[str, Any]) -> None:
     with asktell.Study.create(tmp_path / "study.db", "long", new_selector(table, "csr", budget=30)) as study:
         first = WandbTracker("prompts", interval=0, **offline)
         for _ in range(17):
@@ -118,7 +114,7 @@ def test_a_study_goes_on_in_its_run(
     assert len(numbers(folder, "decision/active")) == 5
 
 
-def test_the_active_run_is_used_and_left_open(table: Table, new_selector: NewSelector, folder: Path) -> None:
+def test_the_active_run_is_used_and_left_open(table: Table, folder: Path) -> None:
     with wandb.init(project="mine", mode="offline", dir=folder.parent) as run:
         with WandbTracker() as tracker:
             asktell.run(new_selector(table, "uniform", budget=12), evaluate(table), progress=False, on_tell=tracker)
