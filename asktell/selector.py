@@ -111,11 +111,7 @@ class Selection(ABC):
 
     @abstractmethod
     def observe(
-        self,
-        prompt: AnyPrompt,
-        scores: Scores | None,
-        example: int | str | None = None,
-        cost: float | None = None,
+        self, prompt: AnyPrompt, scores: Scores | None, example: int | str | None = None, cost: float | None = None
     ) -> bool:
         """Record scores from elsewhere (a warm start): they inform the estimates and are not part of the budget.
 
@@ -477,11 +473,7 @@ class Selector(Selection):
         return all_taken(outcomes)
 
     def observe(
-        self,
-        prompt: AnyPrompt,
-        scores: Scores | None,
-        example: int | str | None = None,
-        cost: float | None = None,
+        self, prompt: AnyPrompt, scores: Scores | None, example: int | str | None = None, cost: float | None = None
     ) -> bool:
         with self._lock:
             vector = None if scores is None and cost is not None else self._state.problem.goal.vector(scores)

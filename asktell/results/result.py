@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from asktell._util.cached import cached_property
 from asktell._util.extras import needs_extra
 from asktell._util.terminal import filled, in_blocks, one_line, safe, with_doubt, with_error
 from asktell.errors import IncompatibleMethodError, InvalidArgumentError
 from asktell.methods.certainty import UNDECIDED
 from asktell.numerics.arrays import Indices, Values
+from asktell.numerics.cached import cached_property
 from asktell.problem.budget import describe_spending
 from asktell.problem.candidates import AnyPrompt, ById, Prompts
 from asktell.problem.goals import BestFeasible, Goal, ParetoSet

@@ -127,11 +127,8 @@ class Cell:
     def _left(self, result: Result) -> float | None:
         """Seconds until the budget is spent, at the pace of this run; None where it has none yet."""
         first = self._first or result
-        seconds, told, paid = (
-            self._clock() - self._start,
-            result.spent - first.spent,
-            result.spent_cost - first.spent_cost,
-        )
+        seconds = self._clock() - self._start
+        told, paid = result.spent - first.spent, result.spent_cost - first.spent_cost
         if result.done or told <= 0:
             return None
         left = [(result.budget - result.spent) * seconds / told]

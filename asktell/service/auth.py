@@ -105,7 +105,8 @@ class Guard:
             if path not in _OPEN:
                 sent = "there is none" if authorization is None else "the token is unknown"
                 # Scripts of our pages send Origin or Sec-Fetch-Site; the browser knows the token of the same realm.
-                browser = _is_page(path) or "origin" in headers or "sec-fetch-site" in headers
+                is_page = path in ("/", "/studies") or path.startswith("/studies/")
+                browser = is_page or "origin" in headers or "sec-fetch-site" in headers
                 raise ProblemDetails(
                     401,
                     f"A request needs the header `Authorization: Bearer TOKEN`; {sent}.",
@@ -127,10 +128,6 @@ class Guard:
         if len(self._due) >= _MOST_ADDRESSES:
             self._due.clear()
         self._due[address] = due + 1
-
-
-def _is_page(path: str) -> bool:
-    return path in ("/", "/studies") or path.startswith("/studies/")
 
 
 def is_loopback(host: str) -> bool:

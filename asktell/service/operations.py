@@ -36,7 +36,7 @@ from asktell.service import schemas
 from asktell.service.metrics import CONTENT_TYPE, Metrics
 from asktell.service.open_studies import OpenStudies
 from asktell.service.pages import Overview, StudyName
-from asktell.service.problems import damaged, problem_of
+from asktell.service.problems import ProblemDetails, kind_of, problem_of
 from asktell.studies.study import Study
 
 _T = TypeVar("_T")
@@ -287,7 +287,8 @@ def call(studies: OpenStudies, name: str, operation: Callable[[Study], _T]) -> _
         return studies.call(name, attempt)
     except InvalidStateError as error:
         log.error("study %s: %s", safe(repr(name)), safe(str(error)))
-        raise damaged(error) from error
+        detail = "The study cannot be read; the service's log says why."
+        raise ProblemDetails(503, detail, kind_of(InvalidStateError), {"Retry-After": "60"}) from error
 
 
 def done(studies: OpenStudies, name: str, method: Callable[..., _T], body: schemas.StrictRequest) -> _T:

@@ -8,7 +8,6 @@ from asktell import errors
 from asktell.errors import (
     AsktellError,
     ConflictingTellError,
-    InvalidStateError,
     MissingExtraError,
     ServiceError,
     StorageBusyError,
@@ -84,12 +83,6 @@ def problem_of(error: AsktellError, **members: Any) -> ProblemDetails:
         detail = "The storage cannot be used; the service's log says why. What was confirmed is not lost."
         headers = {"Retry-After": "5"}
     return ProblemDetails(status, detail, kind_of(type(error)), headers, **members)
-
-
-def damaged(error: InvalidStateError) -> ProblemDetails:
-    """The problem details of a study that exists but cannot be read."""
-    detail = "The study cannot be read; the service's log says why."
-    return ProblemDetails(503, detail, kind_of(type(error)), {"Retry-After": "60"})
 
 
 def kind_of(error: type[AsktellError]) -> str:

@@ -7,10 +7,10 @@ from typing import Any, Final, Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from asktell._util.cached import cached_property
 from asktell.errors import InvalidArgumentError, InvalidScoresError, InvalidStateError
 from asktell.numerics import counters
 from asktell.numerics.arrays import Features, Indices, Vector
+from asktell.numerics.cached import cached_property
 from asktell.posterior.segments import Segments
 from asktell.posterior.shape import Shape
 from asktell.problem import checks

@@ -77,9 +77,6 @@ class ExampleProfile:
                 evaluate does not matter.
             half_life: after how many later studies one counts half as much as it did, for data or models that drift.
                 None: all count the same.
-
-        Raises:
-            InvalidArgumentError: a study has no ids of examples, or no scores; or half_life is not above 0.
         """
         return cls.merged(*(_of(study) for study in studies), half_life=half_life)
 
@@ -90,9 +87,6 @@ class ExampleProfile:
         Args:
             profiles: of studies that are not in two of them.
             half_life: as for `of`; the studies within a profile are of the same age.
-
-        Raises:
-            InvalidArgumentError: there is no profile, or half_life is not above 0.
         """
         if not profiles or not all(isinstance(profile, ExampleProfile) for profile in profiles):
             raise InvalidArgumentError(f"A profile is made of studies or profiles, at least one; got {some(profiles)}.")
@@ -132,11 +126,7 @@ class ExampleProfile:
         return self._studies
 
     def examples(self, metric: str) -> list[KnownExample]:
-        """The examples, most informative first.
-
-        Raises:
-            InvalidArgumentError: nothing is known of the metric.
-        """
+        """The examples, most informative first."""
         if metric not in self._metrics:
             raise InvalidArgumentError(f"The profile knows no metric {short(metric)}; it knows {some(self.metrics)}.")
         known = self._metrics[metric]

@@ -45,12 +45,6 @@ class Document(NamedTuple):
 
     def refuse_others(self, other: "Document", name: str) -> None:
         """See that another document of the same name is the same, apart from what had been asked and told by then."""
-        if found := self._differences(other):
-            raise StudyExistsError(
-                f"The study {name!r} was made with other values of {', '.join(found)}. Choose another name."
-            )
-
-    def _differences(self, other: "Document") -> list[str]:
         mine, theirs, apart = self.selector, other.selector, ("asktell", "state", "examples", "example_ids")
         found = [key for key in {**mine, **theirs} if key not in apart and mine.get(key) != theirs.get(key)]
         ids: tuple[Any, Any] = mine.get("example_ids"), theirs.get("example_ids")
@@ -58,7 +52,10 @@ class Document(NamedTuple):
             found += [f"examples: {changed}"] if (changed := changes(*ids)) else []
         elif ids[0] or mine["examples"] != theirs["examples"]:  # what was made without ids knows no others
             found.append("examples")
-        return found + ["max_attempts"] * (self.max_attempts != other.max_attempts)
+        if found := found + ["max_attempts"] * (self.max_attempts != other.max_attempts):
+            raise StudyExistsError(
+                f"The study {name!r} was made with other values of {', '.join(found)}. Choose another name."
+            )
 
 
 def from_bytes(data: bytes) -> Document:

@@ -94,10 +94,6 @@ class Leases(NamedTuple):
         """Number of the attempt at a trial, from 1."""
         return 1 + self.reissued.get(trial, Reissue()).expired
 
-    def overdue(self, now: float) -> list[int]:
-        """The trials whose leases have run out, oldest first."""
-        return sorted(trial for trial, lease in self.by_trial.items() if lease.deadline <= now)
-
     def with_lease(self, worker: str, deadline: float, trials: tuple[int, ...]) -> "Leases":
         """The same, with those trials held by a worker and by no other."""
         leases = self

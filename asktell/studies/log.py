@@ -295,7 +295,7 @@ class LoggedSelector:
 
     def expire(self, now: float, max_attempts: int) -> None:
         """End the leases that have run out: their trials are asked again, or fail after so many attempts."""
-        for id_ in self.leases.overdue(now):
+        for id_ in sorted(trial for trial, lease in self.leases.by_trial.items() if lease.deadline <= now):
             worker = self.leases.holder(id_)
             self.note(Expired(id_))
             expired = self.leases.reissued[id_].expired
