@@ -1,20 +1,16 @@
-from collections.abc import Callable
-
 import numpy as np
 import pytest
 
 from asktell.errors import IncompatibleMethodError
 from asktell.problem.goals import ParetoSet
 from benchmarks import problems
-from benchmarks.problems import BenchmarkProblem
 from benchmarks.selection import fronts, methods
-
-Named = Callable[[str], BenchmarkProblem]
+from tests.benchmarks.pools import problem
 
 
 @pytest.mark.parametrize("goal", problems.FRONTS)
 @pytest.mark.parametrize("method", [*fronts.METHODS, "race", "in-full", "capo-race", "blup-ege"])
-def test_with_every_score_every_method_finds_the_front(problem: Named, goal: str, method: str) -> None:
+def test_with_every_score_every_method_finds_the_front(goal: str, method: str) -> None:
     one = problem(goal)
     assert isinstance(one.goal, ParetoSet)
     outcome = methods.run(method, one, 12 * 30, 0)
@@ -28,7 +24,7 @@ def test_with_every_score_every_method_finds_the_front(problem: Named, goal: str
         assert len(found) < 12
 
 
-def test_who_does_not_mind_constraints_or_has_no_front_to_filter_is_refused(problem: Named) -> None:
+def test_who_does_not_mind_constraints_or_has_no_front_to_filter_is_refused() -> None:
     for method, goal in (("ape", problems.FRONTS[0]), ("auto+filter", "pareto"), ("auto+conclude", "best@.5")):
         with pytest.raises(IncompatibleMethodError, match=r"is not for|is for fronts"):
             methods.run(method, problem(goal), 60, 0)

@@ -1,17 +1,12 @@
-from collections.abc import Callable
-
 import numpy as np
 import pytest
 
 import asktell
 from asktell.errors import BudgetTooSmallError, IncompatibleMethodError, InvalidArgumentError
 from asktell.numerics import counters
-from benchmarks.problems import BenchmarkProblem
 from benchmarks.selection import methods
 from benchmarks.selection.metrics import evaluate
-from tests.benchmarks.pools import pool_of
-
-MakeProblem = Callable[[str], BenchmarkProblem]
+from tests.benchmarks.pools import exact, pool_of, problem
 
 # Those that take seconds to compile are tested with the engine.
 FAST = [name for name in methods.names() if not name.startswith(("mlp-", "blup-", "auto", "lcsh", "gege"))]
@@ -25,7 +20,7 @@ def _needs_optuna(request: pytest.FixtureRequest) -> None:
 
 @pytest.mark.parametrize("goal", ["best@.5", "pareto"])
 @pytest.mark.parametrize("method", FAST)
-def test_a_method_keeps_to_its_budget_and_repeats_itself(method: str, goal: str, problem: MakeProblem) -> None:
+def test_a_method_keeps_to_its_budget_and_repeats_itself(method: str, goal: str) -> None:
     for budget in (12, 60):
         try:
             outcome = methods.run(method, problem(goal), budget, seed=3)
@@ -38,7 +33,7 @@ def test_a_method_keeps_to_its_budget_and_repeats_itself(method: str, goal: str,
 
 
 @pytest.mark.parametrize("method", FAST)
-def test_with_everything_evaluated_the_answer_is_right(method: str, exact: Callable[..., BenchmarkProblem]) -> None:
+def test_with_everything_evaluated_the_answer_is_right(method: str) -> None:
     means = ((0.1, 0.9), (0.5, 0.8), (0.7, 0.6), (0.9, 0.1), (0.2, 0.2))
     for goal in ("best@.5", "pareto"):
         try:
@@ -54,7 +49,7 @@ def test_every_preset_of_the_engine_is_in_the_table() -> None:
     assert set(methods.REFERENCE.values()) <= set(methods.names())
 
 
-def test_auto_has_features_only_by_name(exact: Callable[..., BenchmarkProblem]) -> None:
+def test_auto_has_features_only_by_name() -> None:
     means = tuple((0.1 * i, 1 - 0.1 * i) for i in range(10))
     plain, featured = exact("pareto", *means), exact("pareto", *means, features=np.eye(10))
     assert methods.run("auto", featured, 20, 0) == methods.run("auto", plain, 20, 0)
@@ -63,13 +58,13 @@ def test_auto_has_features_only_by_name(exact: Callable[..., BenchmarkProblem]) 
         methods.run("auto+features", plain, 20, 0)
 
 
-def test_an_unknown_method_is_an_error(problem: MakeProblem) -> None:
+def test_an_unknown_method_is_an_error() -> None:
     for name in ("nonsense", "auto-published"):
         with pytest.raises(KeyError, match=name):
             methods.run(name, problem("pareto"), 50, 0)
 
 
-def test_rivals_get_the_cells_that_our_methods_get(problem: MakeProblem) -> None:
+def test_rivals_get_the_cells_that_our_methods_get() -> None:
     scores = problem("pareto").scores
     pool = pool_of(scores, 100, seed=5)
     goal = asktell.ParetoSet("quality", "brevity")
@@ -82,7 +77,7 @@ def test_rivals_get_the_cells_that_our_methods_get(problem: MakeProblem) -> None
 
 
 @pytest.mark.parametrize("method", methods.RIVALS)
-def test_a_rival_takes_one_of_equals_by_chance(method: str, exact: Callable[..., BenchmarkProblem]) -> None:
+def test_a_rival_takes_one_of_equals_by_chance(method: str) -> None:
     goal = "best@.5" if asktell.BestFeasible in methods.RIVALS[method].goals else "pareto"
     problem = exact(goal, *[(0.5, 0.5)] * 4, features=np.eye(4))
     answers = [methods.run(method, problem, 4, seed).answer for seed in range(60)]
@@ -90,7 +85,7 @@ def test_a_rival_takes_one_of_equals_by_chance(method: str, exact: Callable[...,
     assert chosen.min() >= 4  # of 15 on average, with a standard deviation of 3.4
 
 
-def test_a_pool_refuses_to_overspend_and_begins_again_after_the_last_example(problem: MakeProblem) -> None:
+def test_a_pool_refuses_to_overspend_and_begins_again_after_the_last_example() -> None:
     pool = pool_of(problem("pareto").scores, 31, seed=0)
     rows = [pool.pull(4) for _ in range(31)]
     np.testing.assert_array_equal(rows[30], rows[0])
@@ -100,7 +95,7 @@ def test_a_pool_refuses_to_overspend_and_begins_again_after_the_last_example(pro
         pool.pull(4)
 
 
-def test_rivals_run_in_a_simulation(problem: Callable[[str], BenchmarkProblem]) -> None:
+def test_rivals_run_in_a_simulation() -> None:
     pool = problem("best@.5")
     names = ("ucb-e", "capo-race", "ape")
     rivals = {name: methods.RIVALS[name] for name in names}

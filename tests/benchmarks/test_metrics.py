@@ -1,12 +1,8 @@
-from collections.abc import Callable
-
 import numpy as np
 import pytest
 
-from benchmarks.problems import BenchmarkProblem
 from benchmarks.selection.metrics import evaluate
-
-Exact = Callable[..., BenchmarkProblem]
+from tests.benchmarks.pools import exact
 
 # The threshold at the .25 quantile of b is 4.75 with these: only the last prompt misses it.
 POOL = ((1.0, 10.0), (2.0, 8.0), (3.0, 6.0), (9.0, 1.0))
@@ -21,24 +17,24 @@ POOL = ((1.0, 10.0), (2.0, 8.0), (3.0, 6.0), (9.0, 1.0))
         (3, {"quality": 0.0, "hard": 0.0, "soft": 0.0, "infeasible": 1.0, "violation": 3.75, "regret": 0.0}),
     ],
 )
-def test_best_feasible(exact: Exact, answer: int, expected: dict[str, float]) -> None:
+def test_best_feasible(answer: int, expected: dict[str, float]) -> None:
     found = evaluate(exact("best@.25", *POOL), [answer])
     assert {name: found[name] for name in expected} == pytest.approx(expected)
 
 
-def test_the_soft_reward_tolerates_a_tenth_of_the_threshold(exact: Exact) -> None:
+def test_the_soft_reward_tolerates_a_tenth_of_the_threshold() -> None:
     problem = exact("best@.5", (1.0, 10.0), (2.0, 9.5), (3.0, 10.5))
     assert problem.threshold == 10.0
     found = evaluate(problem, [1])
     assert (found["hard"], found["soft"]) == (0.0, pytest.approx(2 / 3))
 
 
-def test_no_answer_is_worth_nothing(exact: Exact) -> None:
+def test_no_answer_is_worth_nothing() -> None:
     assert evaluate(exact("best@.25", *POOL), [])["quality"] == 0.0
     assert evaluate(exact("pareto", *POOL), [])["quality"] == 0.0
 
 
-def test_pareto_set_by_hand(exact: Exact) -> None:
+def test_pareto_set_by_hand() -> None:
     # In units of the ranges: (0, 1), (1, 0), (.5, .5) and a dominated (.25, .25).
     problem = exact("pareto", (0.0, 4.0), (8.0, 0.0), (4.0, 2.0), (2.0, 1.0))
     assert evaluate(problem, [0, 1, 2])["quality"] == 1.0
@@ -50,7 +46,7 @@ def test_pareto_set_by_hand(exact: Exact) -> None:
     assert evaluate(problem, [3])["hypervolume"] == pytest.approx(0.25)
 
 
-def test_a_constant_metric_does_not_break_the_hypervolume(exact: Exact) -> None:
+def test_a_constant_metric_does_not_break_the_hypervolume() -> None:
     problem = exact("pareto", (1.0, 1.0), (2.0, 1.0))
     assert evaluate(problem, [1])["hypervolume"] == 1.0
     assert evaluate(exact("pareto", (1.0, 1.0), (1.0, 1.0)), [0])["hypervolume"] == 1.0
@@ -68,7 +64,7 @@ FRONT_POOL = ((0.0, 9.0), (2.0, 7.0), (4.0, 5.0), (1.0, 4.0), (6.0, 1.0))
         ("pareto", range(5), [0, 1, 2, 4]),
     ],
 )
-def test_fronts_under_a_constraint(exact: Exact, goal: str, feasible: list[int], front: list[int]) -> None:
+def test_fronts_under_a_constraint(goal: str, feasible: list[int], front: list[int]) -> None:
     problem = exact(goal, *FRONT_POOL)
     assert np.flatnonzero(problem.truth.feasible).tolist() == list(feasible)
     assert np.flatnonzero(problem.truth.front).tolist() == front
@@ -76,7 +72,7 @@ def test_fronts_under_a_constraint(exact: Exact, goal: str, feasible: list[int],
     assert evaluate(problem, [])["quality"] == 0.0
 
 
-def test_only_feasible_members_count_from_the_worst_feasible_point(exact: Exact) -> None:
+def test_only_feasible_members_count_from_the_worst_feasible_point() -> None:
     problem = exact("front@floor.5", (0.0, 9.0), (2.0, 7.0), (4.0, 5.0), (9.0, 4.0), (9.0, 1.0))
     # In the box of the feasible ones: (0, 1), (.5, .5), (1, 0).
     found = evaluate(problem, [1, 3])

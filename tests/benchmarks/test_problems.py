@@ -1,7 +1,6 @@
 import gzip
 import json
 import os
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +8,7 @@ import pytest
 
 from benchmarks import problems
 from benchmarks.problems import BenchmarkProblem, grown, replay, synthetic
+from tests.benchmarks.pools import problem
 
 
 @pytest.mark.parametrize("name", synthetic.NAMES)
@@ -41,7 +41,7 @@ def test_features_explain_the_structured_tables_only() -> None:
     assert unexplained("unstructured") > 0.8
 
 
-def test_the_threshold_is_a_quantile_of_the_second_metric(problem: Callable[[str], BenchmarkProblem]) -> None:
+def test_the_threshold_is_a_quantile_of_the_second_metric() -> None:
     assert [int(problem(goal).truth.feasible.sum()) for goal in problems.BEST] == [9, 6, 3]
     assert problem("pareto").truth.front.any()
 

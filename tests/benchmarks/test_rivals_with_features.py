@@ -6,14 +6,13 @@ from scipy.optimize import check_grad
 
 import asktell
 from asktell.errors import IncompatibleMethodError
-from benchmarks.problems import BenchmarkProblem
 from benchmarks.rivals.gaussian_process import GaussianProcess
 from benchmarks.rivals.hbbops import brackets, hbbops
 from benchmarks.rivals.pool import Pool
 from benchmarks.rivals.triple_clst import triple_clst
 from benchmarks.rivals.triple_gse import bayesian_ridge, triple_gse
 from benchmarks.selection import methods
-from tests.benchmarks.pools import pool_of
+from tests.benchmarks.pools import exact, pool_of
 
 BEST = asktell.BestFeasible("quality")
 ALL = (hbbops, triple_clst, triple_gse)
@@ -44,7 +43,7 @@ def test_no_cell_is_bought_twice_and_the_budget_is_spent(rival: Callable[..., li
     assert pool.spent == min(budget, 400) or (budget > 90 and rival is not hbbops)
 
 
-def test_methods_that_need_features_say_so(exact: Callable[..., BenchmarkProblem]) -> None:
+def test_methods_that_need_features_say_so() -> None:
     for name in ("triple-clst", "triple-gse"):
         with pytest.raises(IncompatibleMethodError, match="It needs features"):
             methods.run(name, exact("best@.5", (0.1, 0.2), (0.3, 0.4)), 10, 0)
