@@ -100,7 +100,7 @@ def test_an_agent_over_stdio_cannot_declare_victory_after_one_proposal(tmp_path:
     assert not any(is_error for _, is_error, _ in transcript)
     verdicts = [said for tool, _, said in transcript if tool == "verdict"]
     assert verdicts[0].startswith("Too early: there is only one prompt, and nothing to compare it with.")
-    assert verdicts[1].startswith("Too early to name a winner ('new' not evaluated yet).")
+    assert verdicts[1].startswith("Too early to name a winner (no score yet: 'new').")
     assert all(said.startswith("Too early to name a winner.") for said in verdicts[3:-1])
     assert verdicts[-1].startswith("Take new: on new examples like these it is the best with probability")
     assert "new is better than old" in verdicts[-1]
