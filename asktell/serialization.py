@@ -23,20 +23,7 @@ from asktell.problem.budget import Budget, Costs, Spent
 from asktell.problem.candidates import ById, Candidates, Prompts
 from asktell.problem.checks import short, whole
 from asktell.problem.goals import BestFeasible, Constraint, Goal, Objective, ParetoSet
-from asktell.state import (
-    ACCEPTED,
-    FAILED,
-    REJECTED,
-    Failures,
-    Grown,
-    History,
-    Problem,
-    Pull,
-    State,
-    events,
-    grown,
-    initial,
-)
+from asktell.state import Failures, Grown, History, Problem, State, events, grown, initial
 from asktell.state.growth import check_key, extension, prompts_after, told_departures
 from asktell.state.problem import checked_problem
 from asktell.state.queue import Queue
@@ -250,7 +237,7 @@ def load_decided(data: object, problem: Problem) -> events.Decided:
 
 def _load_departure(data: object, problem: Problem) -> events.Departure:
     arm, status, reason, means, errors = items("a departure", data, 5)
-    if status not in (ACCEPTED, REJECTED, FAILED):
+    if status not in (events.ACCEPTED, events.REJECTED, events.FAILED):
         raise InvalidStateError(f"A departure is malformed: {short(data)}.")
     n_metrics = len(problem.goal.columns)
     if {len(items("a departure's estimate", vector)) for vector in (means, errors)} not in ({0}, {n_metrics}):
@@ -364,7 +351,7 @@ def dump_rest(state: State) -> dict[str, Any]:
         "failed_out": [
             [arm, round_, d.reason]
             for arm, (round_, d) in sorted(state.left.items())
-            if d.status == FAILED and (round_, d) != told.get(arm)
+            if d.status == events.FAILED and (round_, d) != told.get(arm)
         ],
         "asked": state.asked,
         "spent": state.spent,
@@ -416,9 +403,9 @@ def load_state(data: object, origin: Problem) -> State:
     def arm(number: object) -> int:
         return whole("arm", number, 0, n_arms - 1)
 
-    def pulls(name: str) -> list[Pull]:
+    def pulls(name: str) -> list[events.Pull]:
         return [
-            Pull(
+            events.Pull(
                 None if trial is None else whole("trial", trial, 0, asked - 1),
                 arm(number),
                 None if example is None else whole("example", example, 0, n_examples - 1),
@@ -439,7 +426,7 @@ def load_state(data: object, origin: Problem) -> State:
     if len(told) + len(pending) + len(returned) + len(plan_arms) > problem.budget:
         raise InvalidStateError(f"More trials are told, out and planned than the budget of {problem.budget} allows.")
     for number, round_, reason in items("failed_out", record["failed_out"]):
-        departure = events.Departure(arm(number), FAILED, typed("a reason", reason, str))
+        departure = events.Departure(arm(number), events.FAILED, typed("a reason", reason, str))
         state = state._replace(left=state.left.set(departure.arm, (whole("round", round_, 0), departure)))
     redraws = {arm(number): whole("redraws", extra, 1, most) for number, extra in items("redraws", record["redraws"])}
     return state._replace(

@@ -19,16 +19,8 @@ from anyio import CapacityLimiter, move_on_after, to_thread
 from fastapi import FastAPI, Query, Response
 from fastapi.responses import PlainTextResponse
 
-from asktell import serialization
+from asktell import errors, serialization
 from asktell._util.terminal import safe
-from asktell.errors import (
-    AsktellError,
-    InvalidArgumentError,
-    InvalidStateError,
-    StorageBusyError,
-    TellManyError,
-    UnknownTrialError,
-)
 from asktell.problem.candidates import Tell
 from asktell.problem.checks import MOST_EVALUATIONS
 from asktell.selector import Selector
@@ -73,7 +65,9 @@ def add_health(app: FastAPI, studies: OpenStudies, metrics: Metrics, overview: O
         if not check.done():
             await asyncio.wait([check], timeout=max(0.0, checked + _SECONDS_FOR_A_CHECK - now))
         if not check.done():
-            raise StorageBusyError(f"A check of the storage has been running for over {_SECONDS_FOR_A_CHECK:g} s.")
+            raise errors.StorageBusyError(
+                f"A check of the storage has been running for over {_SECONDS_FOR_A_CHECK:g} s."
+            )
         check.result()
         return answer({"status": "ok"})
 
@@ -81,7 +75,7 @@ def add_health(app: FastAPI, studies: OpenStudies, metrics: Metrics, overview: O
     async def counts() -> Response:
         """Requests and the progress of studies, in Prometheus' format."""
         # Requests are known even if the storage is gone, or a study is busy for long.
-        with suppress(AsktellError), move_on_after(_SECONDS_FOR_A_LOOK):
+        with suppress(errors.AsktellError), move_on_after(_SECONDS_FOR_A_LOOK):
             await to_thread.run_sync(overview.look, abandon_on_cancel=True)
         return Response(metrics.text(), media_type=CONTENT_TYPE)
 
@@ -96,7 +90,9 @@ def add_studies(app: FastAPI, studies: OpenStudies) -> None:
 
     def created(name: str, selector: Selector, max_attempts: int, exist_ok: bool) -> Response:
         if name in (".", ".."):
-            raise InvalidArgumentError(f"A study in a service cannot be called {name!r}: in an address it gets lost.")
+            raise errors.InvalidArgumentError(
+                f"A study in a service cannot be called {name!r}: in an address it gets lost."
+            )
         studies.create(name, selector, max_attempts, exist_ok)
         return answer(call(studies, name, info), 201, {"Location": f"/v1/studies/{quote(name, safe='')}"})
 
@@ -170,7 +166,7 @@ def add_trials(app: FastAPI, studies: OpenStudies) -> None:
         def operation(study: Study) -> Sequence[bool | Exception]:
             try:
                 return study.tell_many(tells, worker=body.worker)
-            except TellManyError as error:
+            except errors.TellManyError as error:
                 return error.outcomes
 
         return answer({"outcomes": [_outcome(each) for each in call(studies, name, operation)]})
@@ -279,16 +275,16 @@ def call(studies: OpenStudies, name: str, operation: Callable[[Study], _T]) -> _
     def attempt(study: Study) -> _T:
         try:
             return operation(study)
-        except UnknownTrialError as error:
+        except errors.UnknownTrialError as error:
             pending = [trial.id for trial in study.pending[:_PENDING_SHOWN]]
             raise problem_of(error, pending=pending) from error
 
     try:
         return studies.call(name, attempt)
-    except InvalidStateError as error:
+    except errors.InvalidStateError as error:
         log.error("study %s: %s", safe(repr(name)), safe(str(error)))
         detail = "The study cannot be read; the service's log says why."
-        raise ProblemDetails(503, detail, kind_of(InvalidStateError), {"Retry-After": "60"}) from error
+        raise ProblemDetails(503, detail, kind_of(errors.InvalidStateError), {"Retry-After": "60"}) from error
 
 
 def done(studies: OpenStudies, name: str, method: Callable[..., _T], body: schemas.StrictRequest) -> _T:
@@ -322,7 +318,7 @@ def info(study: Study) -> dict[str, Any]:
 
 
 def _outcome(outcome: bool | Exception) -> dict[str, Any]:
-    if isinstance(outcome, AsktellError):
+    if isinstance(outcome, errors.AsktellError):
         return {"taken": False, "problem": problem_of(outcome).document}
     if isinstance(outcome, Exception):
         raise outcome

@@ -5,30 +5,19 @@ from collections.abc import Mapping
 from typing import Any
 
 from asktell import errors
-from asktell.errors import (
-    AsktellError,
-    ConflictingTellError,
-    MissingExtraError,
-    ServiceError,
-    StorageBusyError,
-    StorageError,
-    StudyExistsError,
-    StudyNotFoundError,
-    UnknownTrialError,
-)
 
 MEDIA_TYPE = "application/problem+json"
 _PREFIX = "urn:asktell:problem:"
 
 # The first that fits.
-_STATUS: tuple[tuple[type[AsktellError], int], ...] = (
-    (StudyNotFoundError, 404),
-    (UnknownTrialError, 404),
-    (StudyExistsError, 409),
-    (ConflictingTellError, 409),
-    (MissingExtraError, 501),
-    (StorageError, 503),
-    (AsktellError, 422),
+_STATUS: tuple[tuple[type[errors.AsktellError], int], ...] = (
+    (errors.StudyNotFoundError, 404),
+    (errors.UnknownTrialError, 404),
+    (errors.StudyExistsError, 409),
+    (errors.ConflictingTellError, 409),
+    (errors.MissingExtraError, 501),
+    (errors.StorageError, 503),
+    (errors.AsktellError, 422),
 )
 _TITLES = {
     400: "The request is malformed",
@@ -72,20 +61,20 @@ class ProblemDetails(Exception):  # noqa: N818 - RFC 9457's word
         }
 
 
-def problem_of(error: AsktellError, **members: Any) -> ProblemDetails:
+def problem_of(error: errors.AsktellError, **members: Any) -> ProblemDetails:
     """The problem details of an error, without the server's paths and addresses."""
     status = next(status for kind, status in _STATUS if isinstance(error, kind))
     detail, headers = str(error), {}
-    if isinstance(error, StorageBusyError):
+    if isinstance(error, errors.StorageBusyError):
         detail = "The storage has been held by another process for too long. Nothing was changed; try again."
         headers = {"Retry-After": "1"}
-    elif isinstance(error, StorageError):
+    elif isinstance(error, errors.StorageError):
         detail = "The storage cannot be used; the service's log says why. What was confirmed is not lost."
         headers = {"Retry-After": "5"}
     return ProblemDetails(status, detail, kind_of(type(error)), headers, **members)
 
 
-def kind_of(error: type[AsktellError]) -> str:
+def kind_of(error: type[errors.AsktellError]) -> str:
     """An error's name, as UnknownTrialError: unknown-trial."""
     return re.sub(r"(?<=[a-z])(?=[A-Z])", "-", error.__name__.removesuffix("Error")).lower()
 
@@ -93,13 +82,15 @@ def kind_of(error: type[AsktellError]) -> str:
 _BY_KIND = {
     kind_of(error): error
     for error in vars(errors).values()
-    if isinstance(error, type) and issubclass(error, AsktellError)
+    if isinstance(error, type) and issubclass(error, errors.AsktellError)
 }
 
 
-def error_of(status: int, document: object) -> AsktellError:
+def error_of(status: int, document: object) -> errors.AsktellError:
     """The error in a service's response."""
     if isinstance(document, dict) and isinstance(document.get("detail"), str):
         kind = str(document.get("type", "")).removeprefix(_PREFIX)
-        return _BY_KIND.get(kind, ServiceError)(document["detail"])
-    return ServiceError(f"The service answered with status {status}, and not as asktell's does. Is the address right?")
+        return _BY_KIND.get(kind, errors.ServiceError)(document["detail"])
+    return errors.ServiceError(
+        f"The service answered with status {status}, and not as asktell's does. Is the address right?"
+    )
