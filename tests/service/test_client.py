@@ -49,11 +49,6 @@ def scores(trial: Trial) -> list[float]:
 
 
 @pytest.fixture
-def server_url(server: Any) -> str:
-    return str(server.url)
-
-
-@pytest.fixture
 def remote(server: Any) -> Iterator[RemoteStudy]:
     with RemoteStudy.create(server.url, f"s {next(_numbers)}", small()) as study:
         yield study
@@ -382,7 +377,7 @@ def test_hostile_texts_survive(server: Any) -> None:
         assert os.linesep not in repr(study)
 
 
-def test_two_prompts_are_compared_by_the_service(server_url: str) -> None:
+def test_two_prompts_are_compared_by_the_service(server: Any) -> None:
     selector = Selector(
         ["be brief", "be exact", "be kind"],
         BestFeasible(maximize("a", range=(0, 1))),
@@ -391,7 +386,7 @@ def test_two_prompts_are_compared_by_the_service(server_url: str) -> None:
         examples=10,
         baseline="be exact",
     )
-    with RemoteStudy.create(server_url, "compared", selector) as study:
+    with RemoteStudy.create(server.url, "compared", selector) as study:
         while trial := study.ask():
             study.tell(trial, [0.1 * (trial.example or 0) / (1 + int(trial.prompt_id))])
         local = study.selector.result()
@@ -537,10 +532,10 @@ def test_newcomers_bring_features_over_http(server: Any) -> None:
         assert features.tolist() == [[1, 0], [0, 1], [1, 1]]
 
 
-def test_candidates_of_factors(server_url: str) -> None:
+def test_candidates_of_factors(server: Any) -> None:
     """Made from a selector or by a request, they are asked, told, joined and shown as in this process."""
     made = Selector(asktell.grid(model=["a", "b"], temperature=[0.0, 1]), BestFeasible("x"), 12, examples=4)
-    with RemoteStudy.create(server_url, "grid", made) as study:
+    with RemoteStudy.create(server.url, "grid", made) as study:
         trial = study.ask()
         assert trial == made.ask()
         assert trial.candidate in list(made.prompts.candidates)  # type: ignore[arg-type]
