@@ -57,6 +57,13 @@ def new_study(sampler: Any, names: list[str] | None = None, **options: Any) -> A
     return study
 
 
+def played(selector: asktell.Selector, score: Any = objective, **options: Any) -> Any:
+    """A study of a selector that came to its end, and its result."""
+    study = new_study(AsktellSampler(selector), **options)
+    study.optimize(score, n_trials=100)
+    return study, study.sampler.result(study)
+
+
 def cells(study: Any) -> list[tuple[str, int]]:
     return [(trial.params["prompt"], trial.params["example"]) for trial in study.trials]
 
@@ -65,10 +72,7 @@ def cells(study: Any) -> list[tuple[str, int]]:
 
 
 def test_a_study_ends_with_the_budget_and_the_best_prompt() -> None:
-    sampler = AsktellSampler(new_selector())
-    study = new_study(sampler)
-    study.optimize(objective, n_trials=100)
-    result = sampler.result(study)
+    study, result = played(new_selector())
     assert len(study.trials) == result.spent == 20
     assert result.done
     assert [entry.id for entry in result.selected] == ["p5"]
@@ -93,19 +97,16 @@ def test_a_new_sampler_for_every_trial_goes_on_exactly() -> None:
 
 
 def test_several_values_are_a_pareto_set() -> None:
-    goal = asktell.ParetoSet("accuracy", asktell.minimize("words"))
-    sampler = AsktellSampler(new_selector(goal, 30))
-    study = new_study(sampler, directions=["maximize", "minimize"])
-
     def two(trial: Any) -> tuple[float, float]:
         prompt, example = suggest(trial)
         # p4 is worse than p3 in both.
         words = {"p3": 3.0, "p4": 4.0}.get(prompt, 5.0 if int(prompt[1:]) < 3 else 6.0)
         return accuracy("p2" if prompt == "p4" else prompt, example), words + 0.01 * example
 
-    study.optimize(two)
-    assert {entry.id for entry in sampler.result(study).selected} == {"p3", "p5"}
-    assert sampler.result(study).spent == 30
+    goal = asktell.ParetoSet("accuracy", asktell.minimize("words"))
+    _, result = played(new_selector(goal, 30), two, directions=["maximize", "minimize"])
+    assert {entry.id for entry in result.selected} == {"p3", "p5"}
+    assert result.spent == 30
 
 
 @pytest.mark.parametrize("kind", ["user attribute", "set_constraint"])
@@ -124,10 +125,7 @@ def test_constraints(kind: str) -> None:
 
     bound = 2.5 if kind == "user attribute" else 0
     goal = asktell.BestFeasible("accuracy", {"words": asktell.at_most(bound)})
-    sampler = AsktellSampler(new_selector(goal, 30))
-    study = new_study(sampler)
-    study.optimize(limited)
-    result = sampler.result(study)
+    _, result = played(new_selector(goal, 30), limited)
     assert [entry.id for entry in result.selected] == ["p2"]
     assert result.selected[0].estimate["words"] == pytest.approx(2 if kind == "user attribute" else -0.5)
 
@@ -143,10 +141,6 @@ def test_constraints(kind: str) -> None:
     ids=["positions", "texts", "another order", "an int"],
 )
 def test_choices_are_ids_or_texts(prompts: Any, choices: Any) -> None:
-    selector = asktell.Selector(prompts, asktell.BestFeasible("accuracy"), 20, examples=N)
-    sampler = AsktellSampler(selector)
-    study = new_study(sampler)
-
     def other(trial: Any) -> float:
         example = trial.suggest_categorical("example", [f"row {i}" for i in range(N)])  # the example first
         if choices is None:
@@ -157,8 +151,8 @@ def test_choices_are_ids_or_texts(prompts: Any, choices: Any) -> None:
         number = text[1:] if text in PROMPTS else text.split()[2]
         return accuracy(f"p{number}", int(example.split()[1]))
 
-    study.optimize(other)
-    assert [entry.prompt for entry in sampler.result(study).selected] == ["Answer in 5 words."]
+    _, result = played(asktell.Selector(prompts, asktell.BestFeasible("accuracy"), 20, examples=N), other)
+    assert [entry.prompt for entry in result.selected] == ["Answer in 5 words."]
 
 
 @pytest.mark.filterwarnings("ignore:Argument .*(multivariate|group)")
@@ -229,9 +223,6 @@ def test_failed_trials() -> None:
 
 
 def test_pruned_trials_count_by_their_last_value() -> None:
-    sampler = AsktellSampler(new_selector())
-    study = new_study(sampler, pruner=optuna.pruners.ThresholdPruner(lower=0.2))
-
     def stepwise(trial: Any) -> float:
         prompt, example = suggest(trial)
         if prompt == "p4":
@@ -241,8 +232,7 @@ def test_pruned_trials_count_by_their_last_value() -> None:
             raise optuna.TrialPruned
         return accuracy(prompt, example)
 
-    study.optimize(stepwise)
-    result = sampler.result(study)
+    _, result = played(new_selector(), stepwise, pruner=optuna.pruners.ThresholdPruner(lower=0.2))
     by_id = {entry.id: entry for entry in result.prompts}
     assert result.selected[0].id == "p5"
     assert by_id["p0"].pulls > 0
@@ -252,18 +242,13 @@ def test_pruned_trials_count_by_their_last_value() -> None:
 
 
 def test_a_trial_without_a_metric_is_a_failure() -> None:
-    goal = asktell.BestFeasible("accuracy", {"brevity": 0.5})
-    sampler = AsktellSampler(new_selector(goal))
-    study = new_study(sampler)
-
     def forgetful(trial: Any) -> float:
         prompt, example = suggest(trial)
         if prompt != "p5":
             trial.set_user_attr("brevity", 1 - 0.1 * int(prompt[1:]))
         return accuracy(prompt, example)
 
-    study.optimize(forgetful)
-    result = sampler.result(study)
+    _, result = played(new_selector(asktell.BestFeasible("accuracy", {"brevity": 0.5})), forgetful)
     assert [entry.id for entry in result.selected] == ["p4"]
     assert "missing: ['brevity']" in str(result.prompts[5].reason)
 
@@ -430,23 +415,17 @@ def test_ask_and_tell() -> None:
 
 
 def test_a_budget_of_cost() -> None:
-    sampler = AsktellSampler(new_selector(budget=asktell.Budget(cost=1.0)))
-    study = new_study(sampler)
-
     def priced(trial: Any) -> float:
         value = objective(trial)
         trial.set_user_attr("cost", 0.0625)
         return value
 
-    study.optimize(priced, n_trials=100)
-    result = sampler.result(study)
+    study, result = played(new_selector(budget=asktell.Budget(cost=1.0)), priced)
     assert result.spent_cost == pytest.approx(1.0)
     assert len(study.trials) == 16
 
-    silent = AsktellSampler(new_selector(budget=asktell.Budget(cost=1.0)))
-    study = new_study(silent)
-    study.optimize(objective, n_trials=100)
-    assert "no user attribute 'cost'" in str(silent.result(study).prompts[0].reason)
+    _, result = played(new_selector(budget=asktell.Budget(cost=1.0)))
+    assert "no user attribute 'cost'" in str(result.prompts[0].reason)
 
 
 def test_samplers_are_pickled_with_their_studies() -> None:
