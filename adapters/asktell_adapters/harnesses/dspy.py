@@ -3,7 +3,6 @@
 import contextlib
 import contextvars
 import functools
-import io
 import json
 import logging
 import math
@@ -26,7 +25,6 @@ with needs_extra("dspy"):
     import dspy
     from dspy.propose import GroundedProposer
     from dspy.teleprompt import Teleprompter
-    from dspy.teleprompt.utils import create_n_fewshot_demo_sets
     from dspy.utils.callback import BaseCallback
 
 Demos: TypeAlias = Sequence[Any]
@@ -135,11 +133,24 @@ def bootstrap_demos(
         teacher: a program that makes the demos; by default the student.
         seed: makes the choice of examples repeatable.
     """
-    options = {"teacher_settings": {}, "metric_threshold": threshold, "teacher": teacher, "seed": seed}
-    with contextlib.redirect_stdout(io.StringIO()):  # which it tells what it does
-        made = create_n_fewshot_demo_sets(program, n, trainset, max_labeled, max_bootstrapped, metric, **options)
-    names = [name for name, _ in program.named_predictors()]
-    return [{name: list(made[i][place]) for i, name in enumerate(names)} for place in range(n)]
+    draw = random.Random(seed)
+    found: list[dict[str, Demos]] = []
+    for place in range(n):
+        examples, most = list(trainset), max_bootstrapped
+        if place == 0:
+            compiled = program.reset_copy()
+        elif place == 1 and max_labeled:
+            compiled = dspy.LabeledFewShot(k=max_labeled).compile(program, trainset=examples)
+        else:
+            if place > 2:
+                draw.shuffle(examples)
+                most = draw.randint(1, max_bootstrapped)
+            optimizer = dspy.BootstrapFewShot(
+                metric=metric, metric_threshold=threshold, max_bootstrapped_demos=most, max_labeled_demos=max_labeled
+            )
+            compiled = optimizer.compile(program, teacher=teacher, trainset=examples)
+        found.append({name: list(predictor.demos) for name, predictor in compiled.named_predictors()})
+    return found
 
 
 def propose_instructions(
@@ -298,9 +309,8 @@ class DSPyEvaluator:
                 latency = time.perf_counter() - start
             run = {"latency": latency, "calls": float(spent.calls), **spent.tokens()}
             if isinstance(prediction, dspy.Prediction) and dspy.settings.track_usage:
-                prediction.set_lm_usage(
-                    spent.trackers[0].get_total_tokens()
-                )  # the program's own tracker stood back for ours
+                # The program's own tracker stood back for ours.
+                prediction.set_lm_usage(spent.trackers[0].get_total_tokens())
             with _metered(spent), failing("the metric raised"):
                 value = self._metric(row, prediction)
             scores = {**run, **scores_of(value)}
