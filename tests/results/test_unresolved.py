@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from asktell import BestFeasible, ParetoSet, minimize
+from asktell import BestFeasible, ParetoSet, Result, minimize
 from asktell.problem.goals import Goal
 from asktell.testing.fakes import Table
 from tests.plays import new_selector, play
@@ -19,11 +19,14 @@ def scores(means: list[list[float]], n_examples: int = 1000, noise: float = 0.1,
     return Table(np.array(means)[:, None, :] + rng.normal(0, noise, shape) + common)
 
 
-def unresolved(table: Table, goal: Goal, per_prompt: int = 20, **options: Any) -> list[Any]:
-    budget = per_prompt * len(table.prompts)
-    selector = new_selector(table, "uniform", budget=budget, goal=goal, **options)
+def played(table: Table, goal: Goal, per_prompt: int = 20, **options: Any) -> Result:
+    selector = new_selector(table, "uniform", budget=per_prompt * len(table.prompts), goal=goal, **options)
     play(selector, table)
-    return [entry.id for entry in selector.result().unresolved]
+    return selector.result()
+
+
+def unresolved(*arguments: Any, **options: Any) -> list[Any]:
+    return [entry.id for entry in played(*arguments, **options).unresolved]
 
 
 FAR, NEAR = 1.0, 0.01
@@ -42,10 +45,7 @@ BEST: list[tuple[BestFeasible, list[list[float]], list[int]]] = [
 @pytest.mark.parametrize("sampling", ["shared", "iid"])
 @pytest.mark.parametrize(("goal", "means", "open_"), BEST)
 def test_best_feasible(sampling: str, goal: BestFeasible, means: list[list[float]], open_: list[int]) -> None:
-    table = scores(means)
-    selector = new_selector(table, "uniform", budget=20 * len(means), goal=goal, sampling=sampling)
-    play(selector, table)
-    result = selector.result()
+    result = played(scores(means), goal, sampling=sampling)
     chosen = [entry.id for entry in result.selected]
     either = {0, *open_}  # the two that are nearly equal may be taken for one another
     assert set(chosen) <= either
@@ -63,10 +63,7 @@ PARETO: list[tuple[ParetoSet, list[list[float]], set[int]]] = [
 @pytest.mark.parametrize("sampling", ["shared", "iid"])
 @pytest.mark.parametrize(("goal", "means", "near"), PARETO)
 def test_pareto_set(sampling: str, goal: ParetoSet, means: list[list[float]], near: set[int]) -> None:
-    table = scores(means)
-    selector = new_selector(table, "uniform", budget=20 * len(means), goal=goal, sampling=sampling)
-    play(selector, table)
-    result = selector.result()
+    result = played(scores(means), goal, sampling=sampling)
     answer = {entry.id for entry in result.selected} | {entry.id for entry in result.unresolved}
     clearly_out = {2} if near == {3} else set()
     assert answer == set(range(len(means))) - clearly_out
@@ -132,10 +129,7 @@ CONSTRAINED: list[tuple[ParetoSet, list[list[float]], set[int], set[int]]] = [
 def test_pareto_set_under_constraints(
     sampling: str, goal: ParetoSet, means: list[list[float]], members: set[int], open_: set[int]
 ) -> None:
-    table = scores(means)
-    selector = new_selector(table, "uniform", budget=20 * len(means), goal=goal, sampling=sampling)
-    play(selector, table)
-    result = selector.result()
+    result = played(scores(means), goal, sampling=sampling)
     chosen, left = ({entry.id for entry in entries} for entries in (result.selected, result.unresolved))
     assert chosen | left == members | open_
     assert chosen <= members | open_
