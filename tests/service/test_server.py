@@ -161,8 +161,8 @@ import threading
 from asktell import Study
 from asktell.service import operations, server
 
-operations._SECONDS_FOR_A_CHECK = 1.0
-server._SECONDS_TO_FINISH = server._SECONDS_FOR_THREADS = 1
+operations._SECONDS_FOR_A_CHECK = operations._SECONDS_FOR_A_LOOK = server._SECONDS_FOR_THREADS = 0.2
+server._SECONDS_TO_FINISH = 1
 
 def ask(study, *arguments, **options):
     with study._replica.storage.transaction(study._replica.key, durable=False):
@@ -194,10 +194,10 @@ def test_requests_that_do_not_end_do_not_keep_the_service_alive(serve: Any) -> N
 
 STUCK_CHECK = """
 import threading
-from asktell.service import operations
+from asktell.service import operations, server
 from asktell.storages.sqlite import SQLiteStorage
 
-operations._SECONDS_FOR_A_CHECK = 1.0
+operations._SECONDS_FOR_A_CHECK = server._SECONDS_FOR_THREADS = 0.2
 
 def check(storage, *arguments):
     with storage._lock:
