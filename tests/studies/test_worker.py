@@ -236,7 +236,7 @@ def few() -> Selector:
 def test_who_waits_says_for_whom(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker_module, "_SAID_AFTER", 0.1)
     study = Study.create(MemoryStorage(), "s", few())
-    study.ask(2, worker="slow", lease=1.5)
+    study.ask(2, worker="slow", lease=0.8)
     unnamed = study.ask()
     assert unnamed is not None
 
@@ -246,7 +246,7 @@ def test_who_waits_says_for_whom(caplog: pytest.LogCaptureFixture, monkeypatch: 
         return 0.1 * ord(prompt[0]) % 1
 
     with caplog.at_level(logging.WARNING, "asktell"):
-        ends = time.time() + 1.5
+        ends = time.time() + 0.8
         assert asktell.run(study, evaluate, progress=False).spent == 12
     (line,) = [record.getMessage() for record in caplog.records]
     assert line.startswith("Waiting for 2 trials held by worker slow until ")
