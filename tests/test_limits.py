@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import asktell
-from asktell import BestFeasible, ParetoSet, Race, Selector, Study, at_least, at_most
+from asktell import BestFeasible, ParetoSet, Race, Selector, Study, at_least, at_most, maximize
 from asktell.methods.certainty import not_worse
 from asktell.problem.goals import Goal, parse_goal
 
@@ -159,6 +159,19 @@ def test_a_proof_counts_the_failures_in_their_turn(examples: int | None) -> None
             if selector.spent % 10 == 0:
                 wrong += not_worse(selector.state, 0, 1, 0.0, 0.95)["failure_rate <= 0.2"] is True
     assert wrong <= 1
+
+
+@pytest.mark.parametrize("examples", [300, None])
+def test_a_gate_uses_no_score_behind_one_that_is_out(examples: int | None) -> None:
+    selector = Selector(["new", "old"], BestFeasible(maximize("a", range=(0, 1))), 400, "uniform", examples=examples)
+    first, *others = selector.ask(400)
+    for trial in others:
+        selector.tell(trial, float(trial.prompt == "new"))
+    late = {trial.id for trial in selector.pending}
+    assert late == {first.id}
+    assert not_worse(selector.state, 0, 1, 0.0, 0.95) == {"a": None}
+    selector.tell(first, float(first.prompt == "new"))
+    assert not_worse(selector.state, 0, 1, 0.0, 0.95) == {"a": True}
 
 
 def test_a_goal_in_words_has_quantiles_and_segments() -> None:

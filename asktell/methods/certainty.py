@@ -19,7 +19,7 @@ Two prompts whose difference is asked for have intervals of their own (`compare`
 """
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple, TypeAlias, final
 
@@ -192,20 +192,23 @@ class Evidence:
                 if n == problem.exhausted_at:
                     mean = x.mean(axis=1)
                     found[chunk] = mean >= claim - rounding if or_equal else mean > claim + rounding
-                elif not self.error:
-                    continue
-                elif limits is None:
-                    found[chunk] = self._asymptotically_above(x, claim, column)
-                else:
+                elif self.error and limits is None:
+                    values = self._values[:, column]
+                    x = decimal(x, float(np.abs(values).max()))
+                    scale = np.where(mostly_equal(x), np.ptp(values), 0.0)
+                    found[chunk] = Asymptotic(problem.exhausted_at).lower(x, self.error, scale) > claim
+                elif self.error and limits is not None:
                     sequence = bounded(*limits, problem.population, problem.rounds)
                     found[chunk] = sequence.refutes(x, claim, self.error)
         return found
 
-    def _asymptotically_above(self, x: Values, claim: float, column: int) -> Mask:
-        values = self._values[:, column]
-        x = decimal(x, float(np.abs(values).max()))
-        scale = np.where(mostly_equal(x), np.ptp(values), 0.0)
-        return np.asarray(Asymptotic(self.problem.exhausted_at).lower(x, self.error, scale) > claim)
+
+def first_out(state: State, but: Container[int] = ()) -> int | None:
+    """The first place in the order of all pulls (without one, the first trial) that is out, but those of some arms."""
+    out = [pull for pull in (*state.pending.values(), *state.returned) if pull.arm not in but]
+    if state.problem.population is not None:
+        return min(turns_out(state.problem, state.history, state.missing, out), default=None)
+    return min((pull.trial for pull in out if pull.trial is not None), default=None)
 
 
 class _Failed(NamedTuple):
@@ -365,8 +368,7 @@ def _in_order(state: State, columns: tuple[Limits, ...]) -> Evidence:
     """The evidence in the first examples of each prompt, up to one that is out, or was not asked for."""
     problem, history = state.seen, state.history
     if problem.population is None:
-        out = [pull.trial for pull in (*state.pending.values(), *state.returned) if pull.trial is not None]
-        return Evidence.of(problem, history, state.missing, min(out, default=None), columns)
+        return Evidence.of(problem, history, state.missing, first_out(state), columns)
     arms, examples = history.arms(), history.examples()
     known = Evidence.of(problem, history, state.missing, None, columns).known
     told = np.flatnonzero(examples >= 0)
@@ -435,10 +437,9 @@ def not_worse(state: State, candidate: int, baseline: int, margin: float, confid
     problem, history, goal, error = state.problem, state.history, state.problem.goal, 1 - confidence
     check_no_segments(goal, "a gate")
     scaled = isinstance(goal, ParetoSet)  # whose values are in units of the metrics' ranges
-    out = turns_out(problem, history, state.missing, (*state.pending.values(), *state.returned))
     margins: dict[str, float | None] = {o.metric: margin / o.scale if scaled else margin for o in goal.objectives}
     margins |= {str(constraint): None for constraint in goal.constraints}
-    evidence = Evidence.of(problem, history, state.missing, min(out, default=None))
+    evidence = Evidence.of(problem, history, state.missing, first_out(state))
     sure, surer = replace(evidence, error=error), replace(evidence, error=error / len(margins))
     if repeated(problem, history).has_drifted:
         return dict.fromkeys(margins)

@@ -18,7 +18,7 @@ from typing import final
 import numpy as np
 
 from asktell.methods.belief import Known
-from asktell.methods.certainty import Evidence, slacks_of
+from asktell.methods.certainty import Evidence, first_out, slacks_of
 from asktell.methods.elimination import rule_of
 from asktell.numerics import counters
 from asktell.numerics.arrays import Indices, Mask, Values
@@ -26,7 +26,6 @@ from asktell.numerics.pareto import pareto_mask
 from asktell.problem.checks import LARGEST, MOST_EXAMPLES, check_number, check_part, whole
 from asktell.problem.goals import BestFeasible, Goal, check_no_segments, check_not_sure
 from asktell.state import Decided, Departure, Problem, State
-from asktell.state.history import turns_out
 
 _DECIMALS = 12  # of means of decimal fractions; a double has 15, the last ones are rounding
 
@@ -101,12 +100,7 @@ class Race:
         return self._best(state, np.array([arm for arm in state.active if arm not in verdicts], dtype=np.int64))
 
     def _evidence(self, state: State) -> Evidence:
-        out = [pull for pull in (*state.pending.values(), *state.returned) if pull.arm not in state.left]
-        if state.problem.population is None:
-            behind = [pull.trial for pull in out if pull.trial is not None]
-        else:
-            behind = turns_out(state.problem, state.history, state.missing, out)
-        reach = min(behind, default=None)
+        reach = first_out(state, state.left)
         evidence, goal = _gathered(state.seen, Known(state.history, state.missing), reach), state.problem.goal
         if isinstance(goal, BestFeasible):
             return evidence.for_best(1 - self.confidence, self.tolerance)

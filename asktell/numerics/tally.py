@@ -41,9 +41,8 @@ class Tally:
 
     def wider(self, n: int) -> "Tally":
         """The tally with `n` more arms, of which nothing is told."""
-        zeros = np.zeros((n, self.sums.shape[1]))
-        first, sums, squares = (np.concatenate((column, zeros)) for column in (self.first, self.sums, self.squares))
-        return Tally(np.concatenate((self.counts, np.zeros(n, dtype=np.int64))), first, sums, squares)
+        first, sums, squares = (np.pad(column, ((0, n), (0, 0))) for column in (self.first, self.sums, self.squares))
+        return Tally(np.pad(self.counts, (0, n)), first, sums, squares)
 
     def plus(self, arms: Indices, scores: Means) -> "Tally":
         """The tally with more rows, (n,) and (n, m), summed strictly in their order."""
