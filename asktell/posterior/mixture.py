@@ -76,7 +76,8 @@ class Posterior(NamedTuple):
         within = np.concatenate([weight * fit.weights for weight, fit in zip(weights, fits, strict=True)])
         best = fits[int(weights.argmax())]
         whole = cls.of(parts, within, best.freedom, best.variances, best.noise)
-        return whole._replace(trust=float(weights @ trusts))
+        explained = float(weights @ np.array([fit.explained for fit in fits]))
+        return whole._replace(trust=float(weights @ trusts), explained=explained)
 
     @property
     def mean(self) -> Vector:
