@@ -61,16 +61,14 @@ class Asymptotic:
         farthest = np.maximum(np.abs(values - mean[..., None]).max(axis=-1), scale)
         variance = (((values - mean[..., None]) ** 2).sum(axis=-1) + _UNSEEN * farthest**2) / (n - 1)
         clock = float(n) if self.population is None else n * (self.population - 1) / (self.population - n)
-        from scipy import stats  # here, to keep the import of asktell light
-
-        bound = stats.t.isf(stats.norm.sf(self._boundary(clock, error, odds)), n - 1)
-        # Where all scores agree nothing tells how large a difference could be.
-        half = np.where(farthest > 0, bound * np.sqrt(variance / clock), np.inf)
-        return Interval(mean - half, mean + half)
-
-    def _boundary(self, clock: float, error: Floats, odds: Callable[[Floats], Floats]) -> Floats:
-        """How many standard errors a mean may be off: the normal mixture boundary, tightest early on."""
         tightest = _TIGHTEST_AT if self.population is None else min(_TIGHTEST_AT, self.population / 2)
         evidence = -2 * np.log(np.minimum(error, 0.5))
         mixed = clock * (evidence + np.log(evidence + 1)) / tightest
-        return np.asarray(np.sqrt(2 * (1 + 1 / mixed) * np.log(odds(np.sqrt(mixed + 1)))))
+        # How many standard errors a mean may be off: the normal mixture boundary, tightest early on.
+        boundary = np.asarray(np.sqrt(2 * (1 + 1 / mixed) * np.log(odds(np.sqrt(mixed + 1)))))
+        from scipy import stats  # here, to keep the import of asktell light
+
+        bound = stats.t.isf(stats.norm.sf(boundary), n - 1)
+        # Where all scores agree nothing tells how large a difference could be.
+        half = np.where(farthest > 0, bound * np.sqrt(variance / clock), np.inf)
+        return Interval(mean - half, mean + half)

@@ -560,7 +560,8 @@ def compare(
     """
     a, b = np.asarray(scores_a, dtype=np.float64), np.asarray(scores_b, dtype=np.float64)
     scores = np.concatenate([a, b])
-    n, differences = len(a), decimal(a - b, float(np.abs(scores).max(initial=0.0)))
+    n, largest = len(a), float(np.abs(scores).max(initial=0.0))
+    differences = decimal(a - b, largest)
     noisy = rounds is not None
     exhausted = n > 0 and n == population and not noisy
     guaranteed = exhausted or (limits is not None and random_order)
@@ -569,7 +570,9 @@ def compare(
     if n == 0 and limits is None:
         return Difference(None, None, None, 0.5, 0, UNDECIDED, False)
     low, high = _interval(differences, scores, population, limits, confidence, rounds)
-    estimate = _mean(a - b, float(np.abs(scores).max())) if n else None
+    estimate = math.fsum((a - b).tolist()) / n if n else None
+    if estimate is not None and abs(estimate) <= _ROUNDING * largest:
+        estimate = 0.0
     if exhausted and estimate is not None:
         low = high = estimate
     verdict = _verdict(low, high, tolerance, minimize)
@@ -628,9 +631,3 @@ def _verdict(low: float, high: float, tolerance: float, minimize: bool) -> str:
     if low > 0 or high < 0:
         return BETTER if (low > 0) != minimize else WORSE
     return UNDECIDED
-
-
-def _mean(differences: Vector, largest: float) -> float:
-    mean = math.fsum(differences.tolist()) / len(differences)
-    # Sums of decimal fractions that are equal differ by some units in the last place.
-    return 0.0 if abs(mean) <= _ROUNDING * largest else mean
