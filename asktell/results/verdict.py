@@ -99,7 +99,6 @@ class Chances(NamedTuple):
     p_best: Vector  # (K,) on new examples like those given
     p_feasible: Vector | None
     given_p_best: Vector  # (K,) on the examples given
-    given_p_feasible: Vector | None
     taken: Mask | None  # (K,) who is taken to keep every constraint; bounds at an end of the scale by who has kept them
 
 
@@ -108,12 +107,10 @@ def chances(state: State, stated: Statement) -> Chances:
     alive, goal = _alive(state), state.problem.goal
     given, new = (_shares(values, goal, alive).mean(axis=0) for values in (stated.given, stated.new))
     if not goal.is_constrained:
-        return Chances(new, None, given, None, None)
+        return Chances(new, None, given, None)
     n = len(goal.objectives)
-    of_given, of_new = (membership.feasible(values, n).mean(axis=0) for values in (stated.given, stated.new))
-    slacks = stated.given[:, :, n:]
-    taken = ((slacks >= 0) | stated.kept).all(axis=2).mean(axis=0) >= _TAKEN
-    return Chances(new, of_new, given, of_given, taken)
+    taken = ((stated.given[:, :, n:] >= 0) | stated.kept).all(axis=2).mean(axis=0) >= _TAKEN
+    return Chances(new, membership.feasible(stated.new, n).mean(axis=0), given, taken)
 
 
 def members(state: State, stated: Statement) -> Masks:
