@@ -15,6 +15,7 @@ MOST_EXAMPLES = 10**7
 MOST_REPEATS = 10**6
 SMALLEST_RANGE = 1e-50  # sizes of numbers; within them, squares and sums of scores in units of their range stay finite
 
+_MOST = 2**63 - 1  # a 64-bit integer
 _SHOWN = 20
 _COMPARED = 1000  # names, with one that is misspelt
 
@@ -151,10 +152,11 @@ def check_reason(reason: object) -> str:
     return reason
 
 
-def whole(name: str, number: object, low: int, high: int = 2**63 - 1) -> int:
+def whole(name: str, number: object, low: int, high: int = _MOST) -> int:
     """The number as an int from low to high; bools are refused."""
     if isinstance(number, bool) or not isinstance(number, (int, np.integer)) or not low <= number <= high:
-        raise InvalidArgumentError(f"{name} must be a whole number from {low} to {high}, got {short(number)}.")
+        span = f"from {low} to {high}" if high != _MOST else f"of at least {low}"
+        raise InvalidArgumentError(f"{name} must be a whole number {span}, got {short(number)}.")
     return int(number)
 
 
