@@ -67,16 +67,15 @@ def _mask(values: Values) -> Mask:
 
 def fronts(first: Matrix, second: Matrix) -> Masks:
     """(S, n): who is Pareto-optimal in each row of two columns (S, n); nobody of minus infinity."""
-    order = np.lexsort((-second, -first), axis=-1)
-    first, second = np.take_along_axis(first, order, 1), np.take_along_axis(second, order, 1)
+    rows, order = np.arange(len(first))[:, None], np.lexsort((-second, -first), axis=-1)
+    first, second = first[rows, order], second[rows, order]
     before = np.full_like(second, -np.inf)
     before[:, 1:] = np.maximum.accumulate(second, axis=1)[:, :-1]
     alive = second > before
     # A duplicate of a row on the front has the same values as the last row that raised the maximum.
     last = np.maximum.accumulate(np.where(alive, np.arange(alive.shape[1]), 0), axis=1)
-    alive = (np.take_along_axis(second, last, 1) == second) & (np.take_along_axis(first, last, 1) == first)
     members: Masks = np.empty(alive.shape, dtype=bool)
-    np.put_along_axis(members, order, alive, 1)
+    members[rows, order] = (second[rows, last] == second) & (first[rows, last] == first)
     return members
 
 
@@ -99,16 +98,18 @@ def pareto_gaps(values: Values) -> tuple[Vector, Mask]:
 def _gaps_2d(values: Values) -> tuple[Vector, Mask]:
     optimal = _mask(values)
     front = np.flatnonzero(optimal)
+    front = front[values[front, 0].argsort()]
+    x, y = values[front].T
     # Ascending and descending, strictly: on a front rows of the same first column are duplicates.
-    x, start, group, size = np.unique(values[front, 0], return_index=True, return_inverse=True, return_counts=True)
-    y = values[front[start], 1]
+    new = np.concatenate(([True], x[1:] != x[:-1]))
+    x, y, group = x[new], y[new], np.cumsum(new) - 1
 
     # Between front points the neighbours are the nearest.
     nearest = np.full(len(x), np.inf)
     step = np.minimum(x[1:] - x[:-1], y[:-1] - y[1:])
     nearest[1:] = step
     np.minimum(nearest[:-1], step, out=nearest[:-1])
-    nearest[size > 1] = 0.0  # a duplicate is at distance 0
+    nearest[np.bincount(group) > 1] = 0.0  # a duplicate is at distance 0
 
     gaps, below = np.empty(len(values)), np.flatnonzero(~optimal)
     if len(below):

@@ -1,9 +1,11 @@
 """What every evaluator must do, as tests: derive a class, and give it an evaluator over a harness that does as told.
 
-class TestMyHarness(EvaluatorContract):
-@pytest.fixture
-def make(self):
-return lambda script: MyEvaluator(MyHarness(answer=script))
+    class TestMyHarness(EvaluatorContract):
+        @pytest.fixture
+        def make(self):
+            return lambda script: MyEvaluator(MyHarness(answer=script))
+
+It needs pytest.
 """
 
 import math

@@ -1,9 +1,11 @@
 """What every storage must do, as tests: derive a class, and give it the two fixtures.
 
-class TestMyStorage(StorageContract):
-@pytest.fixture
-def connect(self, tmp_path):
-return lambda: MyStorage(tmp_path / "studies")
+    class TestMyStorage(StorageContract):
+        @pytest.fixture
+        def connect(self, tmp_path):
+            return lambda: MyStorage(tmp_path / "studies")
+
+It needs pytest.
 """
 
 import threading
