@@ -1,19 +1,25 @@
 """Adaptive, the method that "auto" stands for: a posterior over all prompts, and pulls where the answer is in doubt.
 
-1. The field: all prompts. For a single best one, if the budget is below two pulls each, as many as it has two pulls
+1. The field: all A prompts. For a single best one, if the budget is below two pulls each, as many as it has two pulls
    for, drawn by chance.
-2. First every prompt in it is pulled once, in one plan; about eight share an example.
-3. Then each decision draws distinct prompts at random by weight, on the posterior's joint draws (`belief.py`):
-   - best feasible: the share of draws in which the prompt is best or second (top-two Thompson sampling, Russo 2016).
-     With a part f of the budget spent, only the A^(1 - f) prompts of the highest expected quality can be drawn.
+2. First every prompt in it is pulled once, in one plan; about eight share an example. Of candidates with factors, only
+   as many as a third of the budget pays for, which cover the factors' levels evenly.
+3. Then each decision picks distinct prompts at random by weight (`belief.py`, from joint draws of the posterior):
+   - best feasible: the share of draws in which the prompt is best or second (after top-two Thompson sampling, Russo
+     2016). With a part f of the budget spent, only the A^(1 - f) prompts, at least two, of the highest expected quality
+     can be picked. Quality in a draw: 1 for the best feasible prompt, 0 for the median and for infeasible ones.
    - Pareto set: p (1 - p), where p is the probability of being in it.
-   Weights shrink with pulls that are out, with failures, and with cost, if the budget limits it.
-4. Each takes the examples that prompts in doubt share most (`asktell.posterior.design`).
-5. There are no rounds and no barrier: a decision plans `batch` of the prompts, later a sixteenth of the pulls so far,
-   while others are out. No prompt leaves before the end, except by failures.
-6. The answer has the highest expected quality, or is the most likely set.
+   Weights shrink with pulls that are out, with failures, and with cost, if the budget limits it. It picks as many as
+   are in doubt (their effective number), at most `batch` of the field; a baseline that lags behind comes first.
+4. Each takes an example that is new to it: of those in use, the one that prompts in doubt share most, or that tells
+   most (`asktell.posterior.design`). More examples come into use as pulls do (`share`).
+5. The plan is one pull of each, and again one each up to a sixteenth of the pulls so far. There are no rounds and no
+   barrier: it is made while others are out. No prompt leaves before the end, except by failures or `retire`.
+6. The answer has the highest expected quality, as a prompt or as a set, among those evaluated (with `sure`, the highest
+   mean among those sure enough to keep the limits).
 
-With a confidence, prompts for which the proof is missing come before step 3, and examples in one common order.
+With a confidence, the field is all prompts and examples come in one common order; once the posterior is sure, the
+prompts for which the proof is missing take the place of step 3.
 """
 
 import math
@@ -55,18 +61,18 @@ ConfidenceKind: TypeAlias = Literal["proof", "posterior"]
 class Adaptive:
     """Sample where the answer is in doubt, judge by the posterior of a two-way model, answer by expected quality.
 
-    `share`: about how many pulls each example gets; None: one of every prompt where only differences count, six where
-    a mean is to be held against a threshold. `batch`: prompts that one decision draws at most, as a part of all; more
-    where none was pulled yet. `draws`: joint draws from the posterior per decision, at most 10,000; fewer for large
-    pools.
+    `share`: a new example comes into use once in so many pulls, or for a prompt that has seen the others; None: in as
+    many as there are prompts where only differences count, in six where a mean is held against a threshold. `batch`:
+    prompts that one decision picks at most, as a part of the field; all of it where none was pulled yet. `draws`: joint
+    draws from the posterior per decision, 64 to 10,000; fewer for large pools.
 
     `confidence`: end before the budget, once every prompt was evaluated and the answer is right with this probability;
-    None: never. `confidence_kind`: "proof": by the posterior, and by a proof that holds without its model at every
-    look; "posterior": by the posterior alone, which needs fewer evaluations, but is right so often only on average over
-    problems like those that the model expects. `tolerance`: how much worse than right counts as right, in the metrics'
-    own units (for a Pareto set, in units of a metric's range where the goal names one). Without a tolerance, prompts
-    that are equally good keep it going. Trials that are out when it ends may still be told, and change the answer no
-    more.
+    None: never. `confidence_kind`: "proof": by the posterior, and by confidence sequences, which hold without its model
+    at every look (for metrics without a range, in the limit of many examples); "posterior": by the posterior alone,
+    which needs fewer evaluations, but is right so often only on average over problems like those that the model
+    expects. `tolerance`: how much worse than right counts as right, in the metric's own units (for limits, and for a
+    Pareto set, in units of a metric's range where the goal names one). Without a tolerance, prompts that are equally
+    good keep it going. Trials that are out when it ends may still be told, and change the answer no more.
     """
 
     share: float | None = None
@@ -234,10 +240,11 @@ class Adaptive:
         if problem.allowance.cost is not None:
             weight = weight / state.costs.expected_all(problem.n_arms)[open_]
         top = float(weight.max())
-        weight = weight / top + 1e-9 if top > 0 else np.ones(len(weight))
-        effective = int(np.ceil(weight.sum() ** 2 / (weight**2).sum()))  # number of prompts in doubt (Kish 1965)
+        weight = weight / top if top > 0 else np.ones(len(weight))
+        # The effective number of prompts in doubt (Kish 1965), to rounding.
+        effective = math.ceil(weight.sum() ** 2 / (weight**2).sum() - 1e-9)
         # Weighted sampling without replacement (Efraimidis & Spirakis 2006).
-        order = open_[np.argsort(-np.log(uniform) / weight, kind="stable")]
+        order = open_[np.argsort(-np.log(uniform) / (weight + 1e-9), kind="stable")]
         chosen = order[: max(1, min(room, effective))]
         baseline = problem.baseline
         tried = seen + out + np.maximum(0, failed - seen)  # where most fail, more tries are no cure

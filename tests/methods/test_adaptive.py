@@ -45,6 +45,14 @@ def play(s: Selector, scores: Any, together: int = 1) -> list[Any]:
     return trials
 
 
+def test_late_pulls_go_to_contenders_alone_when_those_are_equally_in_doubt() -> None:
+    scores = table(20, 400, m=1)
+    scores[:2] += 5.0
+    s = selector(scores, BestFeasible("a"), 400)
+    late = play(s, scores)[340:]  # at most two contend: 20 ** (1 - 340 / 400) < 2
+    assert {trial.prompt_id for trial in late} == {0, 1}
+
+
 @pytest.mark.parametrize("goal", [BEST, PARETO])
 @pytest.mark.parametrize("together", [1, 5, 100])
 def test_it_spends_the_budget_and_never_repeats_a_cell(goal: Any, together: int) -> None:
