@@ -328,7 +328,10 @@ def _plan(kind: str, path: Path, arguments: argparse.Namespace, ask: _Asking) ->
     data = arguments.data or _path(ask.text("File of examples? (none: a small example)", "", _there))
     ours = prompts is None, data is None
     prompts, data = prompts or home / "prompts.txt", data or home / "examples.csv"
-    rows, reading = _rows(data if data.exists() or not ours[1] else _TEMPLATES / "examples.csv", arguments)
+    if data.exists() or not ours[1]:
+        rows, reading = _rows(data, arguments)
+    else:  # which --encoding, --sheet and --split are not about
+        rows, reading = [row.values for row in Table(_TEMPLATES / "examples.csv").rows], {}
     chosen, reference = _columns(data, rows, arguments, ask)
     rubric = _rubric(arguments.rubric or [])
     if not rubric:

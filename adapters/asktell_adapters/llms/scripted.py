@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import final
 
-from asktell.extend import attempt
+from asktell_adapters._scores import if_ready
 from asktell_adapters.llms.base import Completion, Request
 
 
@@ -20,12 +20,14 @@ class ScriptedLLM:
         self.requests: list[Request] = []
 
     def complete(self, requests: Sequence[Request], /) -> list[Completion | Exception]:
-        self.requests += requests
-        return [attempt(self._answer, request) for request in requests]
+        return if_ready(requests, self._asked, list)
 
     async def acomplete(self, request: Request, /) -> Completion:
-        self.requests.append(request)
-        return self._answer(request)
+        return self._asked(request)
 
     def identity(self) -> dict[str, str]:
         return {"llm": "scripted", "model": self.name}
+
+    def _asked(self, request: Request) -> Completion:
+        self.requests.append(request)
+        return self._answer(request)

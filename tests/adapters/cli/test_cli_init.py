@@ -79,6 +79,12 @@ def test_data_of_ones_own_are_taken_as_they_are(home: Path) -> None:
     assert sorted(path.name for path in home.iterdir()) == ["data", "p.json", "runs.toml"]
 
 
+@pytest.mark.parametrize("option", ["--encoding utf-16", "--sheet 2", "--split test"])
+def test_how_data_are_to_be_read_is_not_said_of_the_small_example(option: str, home: Path) -> None:
+    cli(f"init --kind openai {option}")
+    assert load_config(home / "selection.toml").examples[0].reference == "Paris"
+
+
 def test_without_a_wanted_answer_a_judge_grades(home: Path) -> None:
     (home / "d.jsonl").write_text('{"article": "a", "id": "x"}\n')
     cli("init --kind openai --data d.jsonl --rubric 'Is right.' --rubric 'short=Is short: \"one\" line.'")

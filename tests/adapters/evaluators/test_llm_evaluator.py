@@ -2,6 +2,7 @@
 
 import asyncio
 import inspect
+import sys
 
 import pytest
 from hypothesis import given
@@ -78,6 +79,13 @@ def test_one_trials_failure_is_its_own() -> None:
     assert evaluator.evaluate_batch([]) == []
     with pytest.raises(CompletionError, match="scripted"):
         evaluator("bad", 0)
+
+
+def test_an_exit_of_the_llm_is_no_answer() -> None:
+    llm = ScriptedLLM(lambda request: sys.exit("no licence"))
+    with pytest.raises(SystemExit, match="no licence"):
+        LLMEvaluator(llm, EXAMPLES, [output_tokens]).evaluate_batch([trial("a", 0), trial("b", 0)])
+    assert len(llm.requests) == 1
 
 
 def test_a_failing_metric_fails_the_trial_and_says_which() -> None:
