@@ -283,6 +283,8 @@ def load_growth(data: list[Any], problem: Problem) -> events.Growth:
     if isinstance(event, events.Extended):
         if event.ids is not None and len(event.ids) != event.examples:
             raise InvalidStateError(f"There are {len(event.ids)} ids for {event.examples!r} examples that join.")
+        if any(type(each) not in (int, float) for each in event[:3]):
+            raise InvalidStateError(f"A selection is extended by numbers, got {short(event[:3])}.")
         more = event.evaluations, event.cost, event.examples if event.ids is None else event.ids
         evaluations, cost, examples = (None if each == 0 else each for each in more)
         return extension(evaluations, cost, examples, event.key)

@@ -115,6 +115,7 @@ class Threshold:
     in_every_segment: bool = False
 
     def __post_init__(self) -> None:
+        _truth("at_most", self.at_most)
         name = "at_most()" if self.at_most else "at_least()"
         object.__setattr__(self, "bound", finite(name, self.bound))
         if self.quantile is not None:
@@ -161,8 +162,8 @@ class Constraint:
     in_every_segment: bool = False
 
     def __post_init__(self) -> None:
-        like = Objective(self.metric, self.at_most, self.range)
         bound = Threshold(self.bound, self.at_most, self.quantile, self.in_every_segment).bound
+        like = Objective(self.metric, self.at_most, self.range)
         scale = check_number("a constraint's scale", self.scale, SMALLEST_RANGE, 2 * LARGEST)
         vars(self).update(bound=bound, scale=scale, range=like.range)
 

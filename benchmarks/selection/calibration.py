@@ -23,6 +23,7 @@ import asktell
 from asktell.errors import BudgetTooSmallError, IncompatibleMethodError
 from asktell.methods.belief import stated
 from asktell.numerics.pareto import pareto_mask
+from asktell.posterior import membership
 from asktell.problem.goals import Goal
 from asktell.results.verdict import chances
 from asktell.simulation.lines import read_lines
@@ -112,10 +113,10 @@ def measure(table: Table, method: str, per_prompt: float, seed: int) -> Line:
     best, feasible = _truth(goal, truth)
     known = stated(selector.state)
     if known is not None and not known.is_guess:
-        likely = chances(selector.state, known)
-        line["optimal"] = binned(likely.given_p_best, best)
-        if likely.given_p_feasible is not None:
-            line["feasible"] = binned(likely.given_p_feasible, feasible)
+        line["optimal"] = binned(chances(selector.state, known).given_p_best, best)
+        if goal.is_constrained:
+            keeps = membership.feasible(known.given, len(goal.objectives))
+            line["feasible"] = binned(keeps.mean(axis=0), feasible)
     ahead: list[tuple[float, bool]] = []
     rng = np.random.default_rng([seed, 1])
     for _ in range(min(_PAIRS, n_arms * (n_arms - 1) // 2)):
