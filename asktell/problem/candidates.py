@@ -123,10 +123,10 @@ def all_taken(outcomes: Sequence[bool | Exception]) -> list[bool]:
 class Candidates(Sequence[dict[str, Value]]):
     """Candidates that differ in several factors: models, prompts, settings. Each maps every factor to its value.
 
-    `factors` maps each factor to its levels, and each level's name to its value. The id of a candidate is the names of
-    its levels, joined by "/"; its text is the value of the factor "prompt", or its id if there is no such factor.
-    A level's name is its value as text; of a long text, the beginning and a checksum. `asktell.grid` combines levels,
-    and can give them names.
+    `factors` maps each factor to its levels, and each level's name to its value: text, a finite number, true, false or
+    None. The id of a candidate is the names of its levels, joined by "/"; its text is the value of the factor "prompt",
+    or its id if there is no such factor. A level's name is its value as text; of a long text, the beginning and a
+    checksum. `asktell.grid` combines levels, and can give them names.
     """
 
     def __init__(self, candidates: Iterable[Mapping[str, Value]]) -> None:
