@@ -16,6 +16,7 @@ from asktell_adapters.evaluators import (
     Completion,
     Example,
     LLMEvaluator,
+    Models,
     Price,
     Request,
     ScriptedLLM,
@@ -123,6 +124,17 @@ def test_what_the_cache_has_costs_nothing(tmp_path: Path) -> None:
     assert (second.evaluations, second.calls, second.real_calls, second.real_cost) == (6, 3, 0, 0.0)
     assert second.completion_tokens == 3 * 6
     assert "about 3 of them in the cache" in str(second)
+    assert estimate(cached, selector(asktell.Budget(cost=0.68)), price=PRICE, real_calls=3).evaluations == 2
+
+
+def test_of_several_models_the_dearest_bounds_the_money() -> None:
+    llms: Any = {"a": Counting(), "b": Counting()}
+    llms["a"].price, llms["b"].price = PRICE, Price(input=3e4, output=1e4)
+    goal = asktell.BestFeasible(asktell.minimize("output_tokens"))
+    chosen = asktell.Selector(asktell.grid(model=["a", "b"], prompt=["pppp"]), goal, 4, examples=3)
+    found = estimate(evaluator(Models(llms)), chosen, real_calls=1)
+    assert found.cost == pytest.approx(4 * (8 * 0.02 + 6 * 0.055))
+    assert found.most_cost == pytest.approx(4 * (8 * 0.03 + 20 * 0.1))
 
 
 def test_an_async_llm_answers_many_at_once_within_its_limits() -> None:
@@ -211,9 +223,19 @@ def test_a_judges_calls_tokens_and_money_are_told(n_llms: int, options: Any, per
     read = told.prompt_tokens / (5 * per_answer)
     assert length(judge, "") < read < length(judge, "") + 20
     assert told.cost == pytest.approx(5 * per_answer * (0.01 * read + 0.02 * 25), rel=0.001)
+    most = 0.01 * (read + (20 - 6) * 4 / 6) + 0.02 * 40  # four of six answers were not seen
+    assert told.most_cost == pytest.approx(5 * per_answer * most, rel=0.001)
     assert really.cost == pytest.approx(5 * (8 * 0.01 + 6 * 0.1) + told.cost)
     assert f"judge quality  {5 * per_answer} calls, about" in str(really)
     assert f"2 and {2 * per_answer} of judges, for {2 * 0.7 + 0.5 * 2 * per_answer:.4g}" in str(really)
+
+
+def test_opinions_in_the_cache_are_not_paid_again(tmp_path: Path) -> None:
+    cache = AnswerCache(tmp_path / "answers.db")
+    judge = Judge(Priced(), {"good": "It is good."}, cache=cache)
+    told = [estimate(judged(judge, cache=cache), selector(6), price=PRICE, real_calls=3).judges[0] for _ in range(2)]
+    assert [each.calls for each in told] == [6, 3]
+    assert told[1].real_calls == 0
 
 
 def test_a_preference_reads_two_answers_in_both_orders() -> None:
