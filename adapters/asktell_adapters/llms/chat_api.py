@@ -85,8 +85,8 @@ class ChatAPI:
     ) -> Completion:
         """The completion in a reply, of which nothing is taken on trust.
 
-        `source`, whose reply it is, is for messages. It is `paid` times the price, or times `cost`: by a half in a
-        batch, more than once where lost answers were charged too.
+        `source` is whose reply it is, for messages. The answer costs `paid` times its price, or `paid` times `cost` if
+        given: half of it in a batch, more than all where lost answers were charged too.
         """
         try:
             text, calls, finish_reason = _choice(reply)

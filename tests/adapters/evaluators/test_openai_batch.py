@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import asktell
-from asktell.errors import EvaluatorError, InvalidArgumentError
+from asktell.errors import EvaluatorError, InvalidArgumentError, UnknownTrialError
 from asktell_adapters.cache import AnswerCache
 from asktell_adapters.evaluators import Completion, Example, LLMEvaluator, OpenAIChat, Price, ScriptedLLM
 from asktell_adapters.evaluators.openai_batch import OpenAIBatch
@@ -277,6 +277,20 @@ def test_another_process_on_another_machine_collects(tmp_path: Path, night: Nigh
     with asktell.Study.open(f"sqlite:///{tmp_path}/studies.db", "night") as other:
         assert night.make().collect(other).told == 18
     assert night.collect().told == 0
+
+
+@pytest.mark.parametrize(("status", "operation"), [("expired", "release"), ("completed", "fail")])
+def test_what_another_process_settles_meanwhile_is_passed_over(
+    status: Any, operation: str, monkeypatch: pytest.MonkeyPatch, night: Night
+) -> None:
+    def late(*args: object, **kwargs: object) -> None:
+        raise UnknownTrialError("told by another")
+
+    night.submit(4)
+    night.server.end(status=status, missing={2})
+    monkeypatch.setattr(night.study, operation, late)
+    collected = night.collect()
+    assert (collected.told, collected.failed, collected.released) == (3, 0, 0)
 
 
 # The API's own failures

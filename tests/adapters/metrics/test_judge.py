@@ -308,6 +308,8 @@ def test_a_repeat_of_the_evaluation_is_another_opinion(tmp_path: Path) -> None:
         says("A cat."), [EXAMPLE], [Judge(judging, CRITERIA, cache=cache, temperature=1.0)], cache=cache
     )
     assert [evaluator("p", 0, repeat)["judge"] for repeat in (0, 1, 0, 1)] == [1.0, 5.0, 1.0, 5.0]
+    trials = [asktell.Trial(number, 0, "p", 0) for number in range(2)]
+    assert evaluator.evaluate_batch(trials, [0, 1]) == [{"judge": 1.0}, {"judge": 5.0}]
     assert len(judging.requests) == 2
 
 
