@@ -172,6 +172,7 @@ def midway() -> Selector:
 Use = Callable[[Selector], object]
 USE: list[tuple[Use, type[AsktellError], str]] = [
     (lambda s: s.ask(-1), InvalidArgumentError, "n must be a whole number of at least 0"),
+    (lambda s: s.ask(2**63), InvalidArgumentError, "n must be a whole number from 0 to 9223372036854775807"),
     (lambda s: s.ask(1.5), InvalidArgumentError, "got 1.5"),
     (lambda s: s.ask("3"), InvalidArgumentError, "got '3'"),
     (lambda s: s.ask(True), InvalidArgumentError, "got True"),

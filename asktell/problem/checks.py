@@ -155,7 +155,8 @@ def check_reason(reason: object) -> str:
 def whole(name: str, number: object, low: int, high: int = _MOST) -> int:
     """The number as an int from low to high; bools are refused."""
     if isinstance(number, bool) or not isinstance(number, (int, np.integer)) or not low <= number <= high:
-        span = f"from {low} to {high}" if high != _MOST else f"of at least {low}"
+        is_open = high == _MOST and not (isinstance(number, int) and number > high)
+        span = f"of at least {low}" if is_open else f"from {low} to {high}"
         raise InvalidArgumentError(f"{name} must be a whole number {span}, got {short(number)}.")
     return int(number)
 
