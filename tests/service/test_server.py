@@ -83,12 +83,17 @@ def test_a_clients_address_is_taken_from_a_known_proxy_only(proxy: str | None, s
 
 
 def test_a_clients_token_may_come_from_the_environment(serve: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    process = serve(ASKTELL_TOKEN=TOKEN)
-    monkeypatch.delenv("ASKTELL_TOKEN", raising=False)
+    process = serve(ASKTELL_TOKEN=TOKEN, ASKTELL_READ_TOKEN=READ)
+    for name in ("ASKTELL_TOKEN", "ASKTELL_READ_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
+    RemoteStudy.create(process.url, "s", small(), token=TOKEN).close()
     with pytest.raises(AccessDeniedError, match="there is none"):
         RemoteStudy.names(process.url)
+    monkeypatch.setenv("ASKTELL_READ_TOKEN", READ)  # which the command line shows
+    assert "0 of 12 evaluations" in cli("studies", process.url).out
+    assert "12" in cli("status", process.url, "s").out
     monkeypatch.setenv("ASKTELL_TOKEN", TOKEN)
-    assert RemoteStudy.names(process.url) == []
+    assert RemoteStudy.names(process.url) == ["s"]
 
 
 def test_mistakes_on_the_command_line(tmp_path: Path) -> None:
