@@ -77,6 +77,9 @@ def test_everything_is_tracked_once(interval: float, table: Table) -> None:
     left = {prompt: (status, one.round) for one in decisions for prompt, status, _ in one.departures}
     assert left == {entry.id: (entry.status, entry.round) for entry in result.prompts}
     assert decisions[-1].active == 0
+    for status in ("accepted", "rejected"):
+        counted = sum(one.numbers()[f"decision/{status}"] for one in decisions)
+        assert counted == sum(entry.status == status for entry in result.prompts) > 0
     assert [one.active for one in decisions] == sorted((one.active for one in decisions), reverse=True)
     written = tracker.of(asktell.Result)  # when it is done, and in its place once the last repeats have come
     assert len(written) == 2
