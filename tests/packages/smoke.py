@@ -143,6 +143,12 @@ def service() -> None:
             server.wait(30)
 
 
+def config() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        for kind in ("openai", "inspect", "promptfoo"):  # it needs the files beside the code
+            command("init", f"{folder}/{kind}.toml", "--kind", kind, "--yes")
+
+
 def openai() -> None:
     from asktell_adapters.llms.openai import OpenAIChat
 
@@ -163,6 +169,7 @@ DO: dict[str, Callable[[], None]] = {
     "metrics": metrics,
     "postgresql": postgresql,
     "service": service,
+    "config": config,
     "openai": openai,
     "optuna": optuna,
 }
