@@ -115,8 +115,7 @@ def measure(table: Table, method: str, per_prompt: float, seed: int) -> Line:
     if known is not None and not known.is_guess:
         line["optimal"] = binned(chances(selector.state, known).given_p_best, best)
         if goal.is_constrained:
-            keeps = membership.feasible(known.given, len(goal.objectives))
-            line["feasible"] = binned(keeps.mean(axis=0), feasible)
+            line["feasible"] = binned(membership.feasible(known.given, len(goal.objectives)).mean(axis=0), feasible)
     ahead: list[tuple[float, bool]] = []
     rng = np.random.default_rng([seed, 1])
     for _ in range(min(_PAIRS, n_arms * (n_arms - 1) // 2)):
