@@ -1,12 +1,12 @@
 """Selector: ask what to evaluate, tell the scores, read the result. The one mutable object of the engine.
 
 How a prompt is chosen: all that is known is an immutable `State` (`asktell.state`). `ask` hands out the next pull of
-its plan, a prompt and an example; pulls that were handed back come first. When the plan is used up, the method
-("auto": `asktell.methods.adaptive`) reads the state and decides what to pull next, or that the selection ends, and
-who leaves and who is accepted ("auto": at the end). It does so in the `tell`, `fail` or `retire` after which nothing is
-pending, otherwise in the next `ask`; a study always in `ask`. That decision
-is an event, as are what was asked and told, and `apply` folds each event into the next state. So a saved selector, or
-another process that reads the events, stands exactly where this one stands, and decides nothing twice.
+its plan, a prompt and an example; pulls that were handed back come first. When the plan is used up, the method ("auto":
+`asktell.methods.adaptive`) reads the state and decides what to pull next, or that the selection ends, and who leaves
+and who is accepted ("auto": at the end). It does so in the `tell`, `fail` or `retire` after which nothing is pending,
+otherwise in the next `ask`; a study always in `ask`. That decision is an event, as are what was asked and told, and
+`apply` folds each event into the next state. So a saved selector, or another process that reads the events, stands
+exactly where this one stands, and decides nothing twice.
 """
 
 import json
