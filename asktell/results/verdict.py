@@ -276,12 +276,13 @@ class _Judge(ABC):
         return f"Loosen a limit, or add prompts: none keeps every limit. {nearest}."
 
     def worth(self, what: str) -> str:
-        """What more evaluations would bring, as a sentence; `what` they lower, to an amount."""
+        """What more evaluations would bring, as a sentence; `what` they lower."""
         then = next((each for each in self.outlook if self.saves(each)), self.outlook[-1])
         price = "" if then.cost is None else f" (cost about {then.cost:.3g})"
         p_now, gains = self.hits(self.held), []
         if self.saves(then):
-            gains.append(f"lower {what.format(self.amount(then.loss))}")
+            to = self.amount(then.loss)
+            gains.append(f"lower {what} to {to if to != self.amount(self.loss) else f'{100 * then.loss:.2g} %'}")
         if then.p_best is not None and p_now is not None and then.p_best - p_now >= _NOTABLE:
             gains.append(f"raise the probability to {in_percent(then.p_best)}")
         return f"{then.evaluations:,} more evaluations{price} would {' and '.join(gains)}."
@@ -405,7 +406,7 @@ class _OfBest(_Judge):
         best += f", and expected to be {self.amount(self.loss)} below the best"
         if action == GO_ON:
             leads = "leads" if p_best >= self.chances.p_best.max() else "is a little ahead in expected quality"
-            return f"Go on: {name} {leads}; {best}.{self.keeps} {self.worth('the expected loss to {}')}"
+            return f"Go on: {name} {leads}; {best}.{self.keeps} {self.worth('the expected loss')}"
         return f"{take} {name}, or find more examples: {best}.{self.keeps} {self.no_use(self._contenders())}"
 
 
@@ -462,7 +463,7 @@ class _OfFront(_Judge):
         they_are = "they are" if n > 1 else "it is"
         misses = f"{they_are} expected to miss {in_percent(self.loss)} of what the best choices cover"
         if action == GO_ON:
-            return f"Go on: {misses}.{self.keeps} {self.worth('that to {}')}"
+            return f"Go on: {misses}.{self.keeps} {self.worth('that')}"
         rest = "" if self.loss <= self.tolerance else f" {self.no_use(contenders)}"
         return f"{these}: {misses}.{self.keeps}{rest}"
 

@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import re
 from typing import Any
 
 import numpy as np
@@ -49,6 +50,16 @@ def test_a_clear_winner_is_to_be_taken() -> None:
         "Take prompt 1: on new examples like these it is the best with probability over 99"
     )
     assert verdict.contenders == ((1, verdict.p_best),)
+
+
+@pytest.mark.parametrize("seed", [10, 17, 32])
+def test_what_a_front_misses_is_lowered_to_an_amount_that_reads_as_less(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    means, of_examples = rng.normal(size=(8, 1, 2)), 0.5 * rng.normal(size=(60, 2))
+    scores = means + of_examples + 0.3 * rng.normal(size=(8, 60, 2))
+    sentence = played(scores, ParetoSet("a", "b"), 110, "auto", seed=seed).result().verdict.sentence
+    now, then = re.findall(r"expected to miss ((?:under )?[\d.]+ %).* lower that to ((?:under )?[\d.]+ %)", sentence)[0]
+    assert now != then
 
 
 def test_prompts_that_score_the_same_are_equals() -> None:
