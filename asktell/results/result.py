@@ -62,7 +62,10 @@ def layers(values: Values) -> list[Indices]:
     return [np.sort(layer) for layer in NonDominatedSorting().do(-values)] if len(values) else []
 
 
-_PLAIN = ("spent", "budget", "spent_cost", "max_cost", "done", "stopped_early", "finished_early", "repeats", "feasible")
+_PLAIN = (
+    "spent", "budget", "spent_cost", "max_cost", "done", "stopped_early", "finished_early", "repeats", "inputs",
+    "feasible",
+)  # fmt: skip
 CONFIDENCE = 0.95  # the confidence of what is said about the baseline
 _LEVELS_SHOWN = 6
 _ROWS_SHOWN = 10
@@ -83,8 +86,9 @@ class Result:
     (`Adaptive(confidence=...)`, `Race`). `finished_early`: whether budget was left over because every prompt in the
     last round had no evaluation left. `feasible`: whether every selected
     prompt keeps every constraint (None without constraints; see `PromptResult`).
-    `examples`: how many there are for a prompt to see, None for any number. `repeats`: how often it may see each; above
-    1 scores are noisy, and estimates speak of what is scored on average. `spent_cost`: sum of the costs told.
+    `inputs`: what estimates, errors and probabilities are about: "new", the expected score on a new input that is
+    evaluated once, or "given", the mean over exactly the given examples. `examples`: the number of examples that a
+    prompt can see, None for any number. `repeats`: how often it may see each of them. `spent_cost`: sum of the costs told.
     `max_cost`: maximum cost; None if unlimited. `notes`: what else there is to know, in sentences. `baseline`: id
     of the prompt in use today, if the selector was given one. `example_ids`: the examples' ids by position, if the
     selector was given some. `failures`: the evaluations that failed, by their reasons, the most common one first.
@@ -105,6 +109,7 @@ class Result:
     feasible: bool | None
     examples: int | None = None
     repeats: int = 1
+    inputs: str = "new"
     stopped_early: bool = False
     finished_early: bool = False
     max_cost: float | None = None

@@ -151,6 +151,7 @@ def summarize(state: State, method: Method, named: Prompts) -> Result:
         feasible=None if not feasible or None in feasible else all(feasible),
         examples=state.problem.population,
         repeats=state.problem.repeats,
+        inputs=state.problem.inputs,
         stopped_early=state.finished and state.decisions[-1][1].settled and not state.doubts,
         finished_early=_finished_early(state),
         baseline=None if state.problem.baseline is None else named.ids[state.problem.baseline],
