@@ -5,7 +5,7 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, final
+from typing import Any, Literal, final
 
 import asktell
 from asktell import AsktellError, ConfigError, ExampleProfile, InvalidArgumentError
