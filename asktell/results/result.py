@@ -88,8 +88,8 @@ class Result:
     prompt keeps every constraint (None without constraints; see `PromptResult`).
     `inputs`: what estimates, errors and probabilities are about: "new", the expected score on a new input that is
     evaluated once, or "given", the mean over exactly the given examples. `examples`: the number of examples that a
-    prompt can see, None for any number. `repeats`: how often it may see each of them. `spent_cost`: sum of the costs told.
-    `max_cost`: maximum cost; None if unlimited. `notes`: what else there is to know, in sentences. `baseline`: id
+    prompt can see, None for any number. `repeats`: how often it may see each of them. `spent_cost`: sum of the costs
+    told. `max_cost`: maximum cost; None if unlimited. `notes`: what else there is to know, in sentences. `baseline`: id
     of the prompt in use today, if the selector was given one. `example_ids`: the examples' ids by position, if the
     selector was given some. `failures`: the evaluations that failed, by their reasons, the most common one first.
 
