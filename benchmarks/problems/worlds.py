@@ -267,7 +267,7 @@ def costs(rng: Rng, k: int) -> World:
 def idle_metric(rng: Rng, k: int) -> World:
     """A metric that does not matter: length 15.0, 15.1, ... under a limit of 20; accuracies are equal (ability .5)."""
     accuracy = binary("accuracy", np.full(k, 0.5))
-    length = gaussian("length", 15.0 + 0.1 * np.arange(k), 0.5, 0.5)
+    length = gaussian("length", 15.0 + 0.1 * np.arange(k, dtype=float), 0.5, 0.5)
     return World((accuracy, length), asktell.BestFeasible("accuracy", {"length": asktell.at_most(20.0)}))
 
 
@@ -334,6 +334,11 @@ def noisy_agents(rng: Rng, k: int) -> World:
     return _best(binary("accuracy", 0.5 * rng.normal(size=k), normal(2.1)))._replace(n_examples=40, repeats=4)
 
 
+def same_agent(rng: Rng, k: int) -> World:
+    """The same agent under several names, on 127 tasks; 23 % of cells differ when run again, and nobody says so."""
+    return _best(binary("accuracy", np.full(k, 0.5), normal(2.1)))._replace(n_examples=127)
+
+
 def skewed_costs(rng: Rng, k: int) -> World:
     """0/1 accuracy (abilities N(0, .5)) under a limit on cost at the median of the prompts.
 
@@ -375,6 +380,7 @@ WORLDS: dict[str, Make] = {
     "failure rates": failure_rates,
     "rare errors": rare_errors,
     "noisy agents": noisy_agents,
+    "same agent": same_agent,
     "skewed costs": skewed_costs,
     "median limit": median_limit,
 }

@@ -67,11 +67,12 @@ SMALL: dict[str, Cells] = {
     "failure rates": ((5, 20), (30, 10)),
     "rare errors": ((5, 20), (30, 10)),
     "noisy agents": ((10, 10), (5, 40)),
+    "same agent": ((2, 127), (5, 60)),
     "skewed costs": ((5, 10), (30, 3)),
     "median limit": ((10, 5), (30, 3)),
 }
 _GRID: Cells = (*product((2, 5, 10, 30), (1.0, 2.0, 3.0, 5.0, 10.0)), (100, 1), (100, 5), (200, 1), (200, 3))
-_FEW_PROMPTS = {"costs", "idle metric", "ties", "alike"}  # worlds in which more prompts show nothing new
+_FEW_PROMPTS = {"costs", "idle metric", "ties", "alike", "same agent"}  # worlds in which more prompts show nothing new
 FULL: dict[str, Cells] = {
     name: tuple(dict.fromkeys(cells + tuple(cell for cell in _GRID if name not in _FEW_PROMPTS or cell[0] <= 10)))
     for name, cells in SMALL.items()
@@ -87,6 +88,7 @@ _BOOTSTRAPS = 200
 _MOST_GIVEN, _MOST_PROMPTS = 300, 700  # of recorded tables
 _Z = 1.96
 _ROUNDING = 1e-9
+_RIVALS = 5  # that the selected prompt is compared with, at most
 _PULLS = {"1": (1, 1), "2-3": (2, 3), "4-9": (4, 9), "10+": (10, 10**9)}
 
 
@@ -287,6 +289,13 @@ class Later(NamedTuple):
     after: float
 
 
+class Lead(NamedTuple):
+    """A comparison in the objective: whether the interval holds the true lead, and whether a decision is right."""
+
+    holds: bool | None  # None: no interval
+    is_right: bool | None  # None: undecided
+
+
 class Stated(NamedTuple):
     """What one run states, with what is true.
 
@@ -310,6 +319,7 @@ class Stated(NamedTuple):
     loss: tuple[float, float, float] | None  # stated, its bound, and as it is
     contenders: tuple[float, bool] | None  # their share of all prompts, and whether the best is among them
     later: list[Later]
+    leads: list[Lead]  # of worlds
 
 
 def state(saved: Saved) -> Stated:
@@ -352,6 +362,7 @@ def state(saved: Saved) -> Stated:
         loss=loss,
         contenders=(len(held) / len(truth.keeps), bool(truth.best[list(held)].any())) if truth.keeps.any() else None,
         later=_later(result, truth, saved["answers"]),
+        leads=[] if np.any(saved["errors"]) else _leads(result, truth, answer),
     )
 
 
@@ -414,6 +425,22 @@ def _later(result: Result, truth: Truths, answers: Sequence[int]) -> list[Later]
         n = round(part * result.spent)
         if n in said and result.verdict.loss is not None:
             found.append(Later(part, result.verdict.loss, said[n], now, loss))
+    return found
+
+
+def _leads(result: Result, truth: Truths, answer: int) -> list[Lead]:
+    """The selected prompt against others, those that are evaluated most."""
+    others = sorted((entry for entry in result.prompts if int(entry.id) != answer), key=lambda entry: -entry.pulls)
+    objective, found = result.goal.objectives[0], []
+    for other in others[:_RIVALS]:
+        said = result.compare(result.prompts[answer], other).differences[objective.metric]
+        true = truth.objective[answer] - truth.objective[int(other.id)]
+        holds = is_right = None
+        if said.low is not None and said.high is not None:
+            holds = said.low - _ROUNDING <= objective.sign * true <= said.high + _ROUNDING
+        if said.verdict in ("better", "worse"):
+            is_right = bool(true > _ROUNDING if said.verdict == "better" else true < -_ROUNDING)
+        found.append(Lead(holds, is_right))
     return found
 
 
@@ -534,6 +561,19 @@ def contenders(runs: Sequence[Stated]) -> Row:
     return {"runs": len(held), "hold the best": _mean(held), "+-": _noise(held), "share of prompts": _mean(share)}
 
 
+def comparisons(runs: Sequence[Stated]) -> Row:
+    """Intervals of the selected prompt's lead over others, and decisions; of equal prompts, every decision is wrong."""
+    found = [lead for run in runs for lead in run.leads]
+    decided = [lead.is_right for lead in found if lead.is_right is not None]
+    return {
+        "pairs": len(found),
+        "interval holds": _mean([lead.holds for lead in found if lead.holds is not None]),
+        "decided": len(decided),
+        "wrong, of all pairs": _mean([lead.is_right is False for lead in found]),
+        "wrong, of those decided": _mean([not is_right for is_right in decided]),
+    }
+
+
 def tenths(runs: Sequence[Stated]) -> list[Row]:
     """A row per tenth of what is said: its mean, what came true, and of how many."""
     rows: list[Row] = []
@@ -604,7 +644,7 @@ def report(runs: Sequence[Stated], by_cell: bool = False) -> dict[str, list[Row]
 
     def rows(measure: Callable[[Sequence[Stated]], Row], of: Mapping[str, list[Stated]] = found) -> list[Row]:
         every = ({"of": name, **measure(mine)} for name, mine in of.items())
-        return [row for row in every if any(value and key != "of" for key, value in row.items())]
+        return [row for row in every if next(value for key, value in row.items() if key != "of")]
 
     constrained = {n: [run for run in mine if run.is_constrained] for n, mine in found.items()}
     constrained = {name: mine for name, mine in constrained.items() if mine}
@@ -620,6 +660,7 @@ def report(runs: Sequence[Stated], by_cell: bool = False) -> dict[str, list[Row]
         **{f"Outlook, {100 * part:.0f} % more evaluations: losses now, then": rows(outlook(part)) for part in _LATER},
         "Actions": rows(actions),
         "Contenders": rows(contenders),
+        "`compare`, the selected prompt with up to five others": rows(comparisons),
     }  # fmt: skip
 
 
