@@ -16,6 +16,7 @@ the objective, and the other one is bounded within half of a deviation of the pr
 import argparse
 import gzip
 import json
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import product
 from pathlib import Path
@@ -81,7 +82,7 @@ OF_TABLES: dict[str, Cells] = {
     "small": ((2, 5), (5, 3), (12, 10), (30, 3)),
     "full": tuple(product((2, 5, 12, 30, 100), (1.0, 2.0, 3.0, 5.0, 10.0))),
 }
-SUITES = {"small": (SMALL, 12, 4), "full": (FULL, 10, 4)}  # with the number of seeds of worlds and of tables
+SUITES = {"small": (SMALL, 10, 4), "full": (FULL, 10, 4)}  # with the number of seeds of worlds and of tables
 
 _LATER = (0.5, 1.0, 2.0)  # how much further runs go, in units of what was spent
 _BOOTSTRAPS = 200
@@ -245,7 +246,8 @@ def tasks(suite: str, names: Iterable[str], tables: Iterable[str], seeds: int | 
     cells = SUITES[suite][0]
     of_worlds, of_tables = (range(default if seeds is None else seeds) for default in SUITES[suite][1:])
     found = [Task(name, k, b, seed) for name in names for k, b in cells[name] for seed in of_worlds]
-    return found + [Task(name, k, b, seed) for name in tables for k, b in OF_TABLES[suite] for seed in of_tables]
+    found += [Task(name, k, b, seed) for name in tables for k, b in OF_TABLES[suite] for seed in of_tables]
+    return sorted(found, key=lambda task: task.seed)  # so that there are runs of all, wherever it is stopped
 
 
 def make(wanted: Sequence[Task], folder: Path, tables: Path | None) -> None:
@@ -262,7 +264,7 @@ def make(wanted: Sequence[Task], folder: Path, tables: Path | None) -> None:
         else:
             drawn = of_world(task)
         saved = {**task._asdict(), **run(drawn, task.per_prompt, task.seed)}
-        partial = folder / "partial"
+        partial = folder / f"partial-{os.getpid()}"
         with gzip.open(partial, "wt") as file:
             json.dump(saved, file)
         partial.rename(folder / task.file)
@@ -447,6 +449,27 @@ def _leads(result: Result, truth: Truths, answer: int) -> list[Lead]:
 # Tables
 
 
+def overview(runs: Sequence[Stated]) -> Row:
+    """A few numbers of every statement; the better one of constant and bootstrap is the rival."""
+    row: Row = {"runs": len(runs)}
+    of_estimates = estimates(runs)
+    row |= {name: of_estimates[name] for name in ("within", "+-", "bias")}
+    for name in ("P(best)", "P(feasible)"):
+        found = chance({"P(best)": "p_best", "P(feasible)": "p_feasible"}[name])(runs)
+        row[f"{name}: said, true"] = [found["said"], found["true"]]
+        row["Brier, rival" + " " * (name == "P(feasible)")] = [
+            found["Brier"],
+            min(found["constant"], found["bootstrap"]),
+        ]
+    loss = losses(runs)
+    row["loss: said, true"], row["loss_95 holds"] = [loss["said"], loss["true"]], loss["holds"]
+    none, gain = nones(runs), outlook(1.0)(runs)
+    row['"none", wrong'] = [none['"none" said'], none["though some keep"]]
+    row["gain of +100 %: said, true"] = [gain["gain said"], gain["gain true"]]
+    row["contenders hold the best"] = contenders(runs)["hold the best"]
+    return row
+
+
 def estimates(runs: Sequence[Stated]) -> Row:
     """Coverage, bias, by evaluations of the prompt."""
     row: Row = {}
@@ -585,8 +608,7 @@ def tenths(runs: Sequence[Stated]) -> list[Row]:
         row: Row = {"of": f"{low / 10:.1f} to {(low + 1) / 10:.1f}"}
         for name, found in columns.items():
             here = np.minimum((10 * found[:, 0]).astype(int), 9) == low
-            row[name] = [_mean(found[here, 0]), _mean(found[here, 2])]
-            row[f"n{len(row)}"] = int(here.sum())
+            row[name] = [_mean(found[here, 0]), _mean(found[here, 2]), int(here.sum())]
         rows.append(row)
     return rows
 
@@ -599,7 +621,7 @@ def _mean(values: Any) -> float:
 def _noise(values: Any) -> float:
     """The standard error of a mean."""
     values = np.asarray(values, dtype=float)
-    return float(values.std() / np.sqrt(max(1, len(values))))
+    return float(values.std() / np.sqrt(len(values))) if len(values) else np.nan
 
 
 def _clustered(by_run: Sequence[Array]) -> tuple[float, float]:
@@ -649,6 +671,7 @@ def report(runs: Sequence[Stated], by_cell: bool = False) -> dict[str, list[Row]
     constrained = {n: [run for run in mine if run.is_constrained] for n, mine in found.items()}
     constrained = {name: mine for name, mine in constrained.items() if mine}
     return {
+        "Overview": rows(overview),
         "Estimates: share within 1.96 errors, and bias in units of the scores' range; by evaluations: within, bias":
             rows(estimates, by_metric(found)),
         "P(best) of the selected prompt": rows(chance("p_best")),
@@ -669,8 +692,7 @@ def text(title: str, rows: Sequence[Row]) -> str:
     if not rows:
         return f"{title}: nothing was stated."
     cells = [[_cell(value, name) for name, value in row.items()] for row in rows]
-    header = ["" if name[:1] == "n" and name[1:].isdigit() else name.strip() for name in rows[0]]
-    header[0] = ""
+    header = ["", *[name.strip() for name in rows[0]][1:]]
     widths = [max(len(row[i]) for row in [header, *cells]) for i in range(len(header))]
     lined = [[cell.ljust(w) if i == 0 else cell.rjust(w) for i, (cell, w) in enumerate(zip(row, widths, strict=True))]
              for row in [header, *cells]]  # fmt: skip

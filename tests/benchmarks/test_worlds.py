@@ -7,6 +7,7 @@ import pytest
 
 import asktell
 from benchmarks.problems import worlds
+from benchmarks.problems.table import Table
 from benchmarks.selection import worlds as statements
 
 
@@ -66,6 +67,22 @@ def test_the_best_is_among_those_that_keep_every_bound_and_equals_share_it() -> 
     none = statements.Truths.of(goal, np.array([[0.9, 1.2], [0.7, 1.9]]))
     assert not none.best.any()
     assert none.loss(1) == 0.0
+
+
+def test_of_a_table_half_of_the_examples_are_given_and_the_others_are_the_truth() -> None:
+    scores = np.random.default_rng(0).random((6, 40, 3))
+    table = Table("models/any", ("a", "b", "c"), scores, tuple("uvwxyz"))
+    for seed, (objective, bounded) in enumerate([(0, 1), (1, 0)]):
+        drawn = statements.of_table(table, statements.Task(table.name, 4, 3, seed))
+        assert (drawn.goal.metrics, drawn.family) == (("ab"[objective], "ab"[bounded]), "models, report")
+        assert drawn.cells.shape == (4, 20, 1, 2)
+        prompts = [int(np.flatnonzero((scores[:, :, objective] == row[0, 0, 0]).any(axis=1))[0]) for row in drawn.cells]
+        given = [int(np.flatnonzero(scores[prompts[0], :, objective] == x)[0]) for x in drawn.cells[0, :, 0, 0]]
+        others = np.setdiff1d(np.arange(40), given)
+        assert len(others) == 20
+        for j, metric in enumerate((objective, bounded)):
+            np.testing.assert_array_equal(drawn.cells[:, :, 0, j], scores[prompts][:, given, metric])
+            np.testing.assert_allclose(drawn.truth[:, j], scores[prompts][:, others, metric].mean(axis=1))
 
 
 @pytest.fixture(scope="module")
