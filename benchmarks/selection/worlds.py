@@ -89,6 +89,7 @@ _BOOTSTRAPS = 200
 _MOST_GIVEN, _MOST_PROMPTS = 300, 700  # of recorded tables
 _Z = 1.96
 _ROUNDING = 1e-9
+_PROBABILITIES = {"P(best)": "p_best", "P(feasible)": "p_feasible"}
 _RIVALS = 5  # that the selected prompt is compared with, at most
 _PULLS = {"1": (1, 1), "2-3": (2, 3), "4-9": (4, 9), "10+": (10, 10**9)}
 
@@ -601,9 +602,9 @@ def tenths(runs: Sequence[Stated]) -> list[Row]:
     """A row per tenth of what is said: its mean, what came true, and of how many."""
     rows: list[Row] = []
     columns: dict[str, Array] = {}
-    for kind, name in product(("worlds", "tables"), ("p_best", "p_feasible")):
+    for kind, (title, name) in product(("worlds", "tables"), _PROBABILITIES.items()):
         mine = [getattr(run, name) for run in runs if ("/" in run.task.source) == (kind == "tables")]
-        columns[f"{kind}: {name}"] = np.array([each for each in mine if each is not None], dtype=float).reshape(-1, 3)
+        columns[f"{kind}, {title}"] = np.array([each for each in mine if each is not None], dtype=float).reshape(-1, 3)
     for low in range(10):
         row: Row = {"of": f"{low / 10:.1f} to {(low + 1) / 10:.1f}"}
         for name, found in columns.items():
@@ -723,6 +724,7 @@ def main() -> None:
     parser.add_argument("--worlds", nargs="*", choices=tuple(worlds.WORLDS), default=tuple(worlds.WORLDS))
     parser.add_argument("--seeds", type=int, help="instead of those of the suite")
     parser.add_argument("--by-cell", action="store_true", help="a row for every number of prompts and of evaluations")
+    parser.add_argument("--overview", action="store_true", help="print only the overview and the tenths")
     parser.add_argument("--json", type=Path, help="file to write the numbers to")
     args = parser.parse_args()
     names = [] if args.tables is None else [n for n in replay.replay_names(args.tables) if _half(n) in args.half]
@@ -736,6 +738,8 @@ def main() -> None:
     halves = "" if args.tables is None else f" and of recorded tables ({', '.join(args.half)})"
     print(f"Suite {args.suite}: {len(found)} runs of {len(args.worlds)} worlds{halves}\n")
     for title, rows in shown.items():
+        if args.overview and not title.startswith(("Overview", "Tenths")):
+            continue
         print(text(title, rows) + "\n")
     if args.json:
         args.json.write_text(json.dumps(shown, indent=1).replace("NaN", "null"))
