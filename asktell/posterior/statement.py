@@ -5,7 +5,7 @@ promise: scores of 0 and 1 have the model that suits them (`asktell.posterior.ra
 it counts where a constraint's bound stands. Where candidates have factors, the Gaussian model is stated, which knows
 them: on simulated grids 96 % of its 95 % intervals hold, of the other's 80 to 92 %. People set a bound near what they
 think prompts reach, so the level that all prompts share is likely to be near it beforehand; how near was chosen for the
-least Brier score of P(feasible) on recorded tables (`python -m benchmarks.selection.verdicts`).
+least Brier score of P(feasible) on recorded tables (`python -m benchmarks.selection.worlds`).
 """
 
 from collections.abc import Mapping
