@@ -242,10 +242,12 @@ def _bootstrap(drawn: Drawn, told: Sequence[tuple[int, int, Array]], answer: int
     return p_best, p_feasible if goal.is_constrained else None
 
 
-def tasks(suite: str, names: Iterable[str], tables: Iterable[str], seeds: int | None = None) -> list[Task]:
-    """The runs of a suite: of these worlds and these tables."""
-    cells = SUITES[suite][0]
-    of_worlds, of_tables = (range(default if seeds is None else seeds) for default in SUITES[suite][1:])
+def tasks(
+    suite: str, names: Iterable[str], tables: Iterable[str], seeds: int | None = None, first: int = 0
+) -> list[Task]:
+    """The runs of a suite: of these worlds and these tables, with so many seeds from the first one on."""
+    cells, *default = SUITES[suite]
+    of_worlds, of_tables = (range(first, first + (n if seeds is None else seeds)) for n in default)
     found = [Task(name, k, b, seed) for name in names for k, b in cells[name] for seed in of_worlds]
     found += [Task(name, k, b, seed) for name in tables for k, b in OF_TABLES[suite] for seed in of_tables]
     return sorted(found, key=lambda task: task.seed)  # so that there are runs of all, wherever it is stopped
@@ -703,6 +705,8 @@ def text(title: str, rows: Sequence[Row]) -> str:
 def _cell(value: Any, name: str) -> str:
     if isinstance(value, list):
         return " ".join(_cell(each, name) for each in value)
+    if value is None:  # what was no number, after JSON
+        return "-"
     if isinstance(value, float):
         return "-" if np.isnan(value) else f"{value:.1f}" if name == "ratio" else _short(value)
     return str(value)
@@ -723,26 +727,36 @@ def main() -> None:
     parser.add_argument("--half", nargs="+", choices=HALVES, default=["development"], help="of the recorded tables")
     parser.add_argument("--worlds", nargs="*", choices=tuple(worlds.WORLDS), default=tuple(worlds.WORLDS))
     parser.add_argument("--seeds", type=int, help="instead of those of the suite")
+    parser.add_argument("--first-seed", type=int, default=0, help="other seeds than those that a model was chosen on")
     parser.add_argument("--by-cell", action="store_true", help="a row for every number of prompts and of evaluations")
     parser.add_argument("--overview", action="store_true", help="print only the overview and the tenths")
     parser.add_argument("--json", type=Path, help="file to write the numbers to")
+    parser.add_argument("--against", type=Path, help="such a file, from before a change: the overview shows it, too")
     args = parser.parse_args()
     names = [] if args.tables is None else [n for n in replay.replay_names(args.tables) if _half(n) in args.half]
-    wanted = tasks(args.suite, args.worlds, names, args.seeds)
+    wanted = tasks(args.suite, args.worlds, names, args.seeds, args.first_seed)
     make(wanted, args.runs, args.tables)
     found = []
     for task in tqdm([task for task in wanted if (args.runs / task.file).exists()], unit="run", mininterval=20):
         with gzip.open(args.runs / task.file, "rt") as file:
             found.append(state(json.load(file)))
     shown = report(found, args.by_cell)
+    if args.json:
+        args.json.write_text(json.dumps(shown, indent=1).replace("NaN", "null"))
+    if args.against:
+        shown["Overview"] = _with_before(shown["Overview"], json.loads(args.against.read_text())["Overview"])
     halves = "" if args.tables is None else f" and of recorded tables ({', '.join(args.half)})"
     print(f"Suite {args.suite}: {len(found)} runs of {len(args.worlds)} worlds{halves}\n")
     for title, rows in shown.items():
         if args.overview and not title.startswith(("Overview", "Tenths")):
             continue
         print(text(title, rows) + "\n")
-    if args.json:
-        args.json.write_text(json.dumps(shown, indent=1).replace("NaN", "null"))
+
+
+def _with_before(rows: Sequence[Row], before: Sequence[Row]) -> list[Row]:
+    """Below each row, the one of the same name from before."""
+    old = {row["of"]: {**row, "of": "- before"} for row in before}
+    return [each for row in rows for each in (row, old.get(row["of"])) if each is not None]
 
 
 def _half(name: str) -> str:

@@ -173,4 +173,10 @@ def test_runs_are_kept_and_the_report_prints_every_table(
     assert capsys.readouterr().out == printed
     with open(f"{tmp_path}/numbers") as file:
         numbers = json.load(file)
+    monkeypatch.setattr("sys.argv", [*words, "--overview", "--against", f"{tmp_path}/numbers"])
+    statements.main()
+    overview = capsys.readouterr().out.splitlines()
+    before = [i for i, line in enumerate(overview) if line.startswith("| - before")]
+    assert before
+    assert all(overview[i].split("|")[2:] == overview[i - 1].split("|")[2:] for i in before)
     assert all(f"{title}\n" in printed or f"{title}:" in printed for title in numbers)
