@@ -8,7 +8,7 @@ likelihood and a prior.
 
 The Gaussian model of `asktell.posterior.two_way` serves decisions, which are many and need only be about right. For
 statements it is too narrow for scores of 0 and 1: an example that is right or wrong whoever answers tells nothing of
-prompts, and a few examples tell less of the level than their variance says (`python -m benchmarks.selection.verdicts`).
+prompts, and a few examples tell less of the level than their variance says (`python -m benchmarks.selection.worlds`).
 """
 
 from typing import NamedTuple
