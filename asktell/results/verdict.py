@@ -33,6 +33,7 @@ _TOLERATED = 0.01  # of the metric's range: a loss too small to matter
 _WORTHWHILE = 0.1  # of the loss: what more evaluations have to save to be advised
 _MORE = (0.5, 1.0, 2.0)  # evaluations of the outlook, in units of those spent; more than twice as many are not advised
 _LARGER = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)  # numbers of new examples that are tried, in units of the given ones
+_TOLD = 0.5  # of an evaluation: examples differ between prompts, so that some of the information is about the examples
 _STAGES = 3  # of further evaluations in the outlook: `auto` narrows its contenders as it goes
 _SET_DRAWS, _SET_ARMS = 64, 300  # for a set's hypervolume: to .01, within a tenth of a second
 _MOST_NUMBERS = 1 << 17  # draws times prompts that losses are computed for: a tenth of a second for a thousand prompts
@@ -634,6 +635,7 @@ def _observed(
     A score has the variance of the residual (q,); the update is that of a normal mean.
     """
     n = np.broadcast_to(n, truth.shape[:2])[:, :, None]
+    n = n * _TOLD
     part = np.where(np.isinf(n), 1.0, n * variance / np.maximum(n * variance + residual, 1e-300))
     part = np.where((residual > 0) | (n == 0), part, 1.0)
     error = np.sqrt(np.where(n > 0, residual / np.maximum(n, 1e-300), 0.0)) * rng.normal(size=truth.shape)

@@ -407,11 +407,11 @@ def _estimates(result: Result, truth: Truths, saved: Saved, answer: int) -> tupl
         for arm, entry in enumerate(result.prompts):
             estimate, error = entry.estimate.get(metric), _error(entry, metric)
             if estimate is None or error is None:
-                unstated += entry.pulls > 0
+                unstated += entry.evaluations > 0
                 continue
             off = estimate - truth.means[arm, j]
             within = abs(off) <= _Z * np.hypot(error, saved["errors"][arm][j]) + _ROUNDING
-            rows.append((entry.pulls, off / scale, within, places[arm], arm == answer))
+            rows.append((entry.evaluations, off / scale, within, places[arm], arm == answer))
         found[metric] = np.array(rows, dtype=float).reshape(-1, 5)
     return found, unstated
 
@@ -435,7 +435,7 @@ def _later(result: Result, truth: Truths, answers: Sequence[int]) -> list[Later]
 
 def _leads(result: Result, truth: Truths, answer: int) -> list[Lead]:
     """The selected prompt against others, those that are evaluated most."""
-    others = sorted((entry for entry in result.prompts if int(entry.id) != answer), key=lambda entry: -entry.pulls)
+    others = sorted((entry for entry in result.prompts if int(entry.id) != answer), key=lambda entry: -entry.evaluations)
     objective, found = result.goal.objectives[0], []
     for other in others[:_RIVALS]:
         said = result.compare(result.prompts[answer], other).differences[objective.metric]
