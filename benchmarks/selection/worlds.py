@@ -457,18 +457,15 @@ def overview(runs: Sequence[Stated]) -> Row:
     row: Row = {"runs": len(runs)}
     of_estimates = estimates(runs)
     row |= {name: of_estimates[name] for name in ("within", "+-", "bias")}
-    for name in ("P(best)", "P(feasible)"):
-        found = chance({"P(best)": "p_best", "P(feasible)": "p_feasible"}[name])(runs)
-        row[f"{name}: said, true"] = [found["said"], found["true"]]
-        row["Brier, rival" + " " * (name == "P(feasible)")] = [
-            found["Brier"],
-            min(found["constant"], found["bootstrap"]),
-        ]
+    for title, name in _PROBABILITIES.items():
+        found = chance(name)(runs)
+        row[f"{title}: said / true"] = [found["said"], found["true"]]
+        row[f"Brier of {title} / a rival's"] = [found["Brier"], min(found["constant"], found["bootstrap"])]
     loss = losses(runs)
-    row["loss: said, true"], row["loss_95 holds"] = [loss["said"], loss["true"]], loss["holds"]
+    row["loss: said / true"], row["loss_95 holds"] = [loss["said"], loss["true"]], loss["holds"]
     none, gain = nones(runs), outlook(1.0)(runs)
-    row['"none", wrong'] = [none['"none" said'], none["though some keep"]]
-    row["gain of +100 %: said, true"] = [gain["gain said"], gain["gain true"]]
+    row['"none" / wrong'] = [none['"none" said'], none["though some keep"]]
+    row["gain of +100 %: said / true"] = [gain["gain said"], gain["gain true"]]
     row["contenders hold the best"] = contenders(runs)["hold the best"]
     return row
 
@@ -551,17 +548,17 @@ def outlook(part: float) -> Callable[[Sequence[Stated]], Row]:
 
 
 def gains(found: Sequence[Later]) -> Row:
-    """Mean losses before and after, and the ratio of the gains."""
+    """Mean losses before and after, and the ratio of the gains if the true one is above its standard error."""
     _, said_now, said, now, after = np.array(found, dtype=float).reshape(-1, 5).T
-    predicted, realized = _mean(said_now - said), _mean(now - after)
+    predicted, realized, noise = _mean(said_now - said), _mean(now - after), _noise(now - after)
     return {
         "runs": len(said),
         "loss said": [_mean(said_now), _mean(said)],
         "true ": [_mean(now), _mean(after)],
         "gain said": predicted,
         "gain true": realized,
-        "+-": _noise(now - after),
-        "ratio": predicted / realized if realized else np.nan,
+        "+-": noise,
+        "ratio": predicted / realized if realized > noise else np.nan,
     }
 
 
@@ -577,7 +574,7 @@ def actions(runs: Sequence[Stated]) -> Row:
     doubtful = [run for run in took if run.p_feasible is not None and run.p_feasible.said < 0.5]
     row["below 1/2"], row["of them infeasible"] = len(doubtful), _mean([not run.keeps for run in doubtful])
     going = [each for run in runs if run.action == "go on" for each in run.later if each.part == 1.0]
-    row["go on: loss, +100 %"] = [_mean([each.now for each in going]), _mean([each.after for each in going])]
+    row["go on: loss now / +100 %"] = [_mean([each.now for each in going]), _mean([each.after for each in going])]
     return row
 
 
@@ -675,15 +672,15 @@ def report(runs: Sequence[Stated], by_cell: bool = False) -> dict[str, list[Row]
     constrained = {name: mine for name, mine in constrained.items() if mine}
     return {
         "Overview": rows(overview),
-        "Estimates: share within 1.96 errors, and bias in units of the scores' range; by evaluations: within, bias":
+        "Estimates: share within 1.96 errors, and bias in units of the scores' range; by evaluations: within / bias":
             rows(estimates, by_metric(found)),
         "P(best) of the selected prompt": rows(chance("p_best")),
         "P(feasible) of the selected prompt": rows(chance("p_feasible"), constrained),
         "P(feasible) of all prompts": rows(of_all, constrained),
-        "Tenths of what is said of the selected prompt: said, true, runs": tenths(runs),
+        "Tenths of what is said of the selected prompt: said / true / runs": tenths(runs),
         "Loss": rows(losses),
         '"none"': rows(nones, constrained),
-        **{f"Outlook, {100 * part:.0f} % more evaluations: losses now, then": rows(outlook(part)) for part in _LATER},
+        **{f"Outlook, {100 * part:.0f} % more evaluations: losses now / then": rows(outlook(part)) for part in _LATER},
         "Actions": rows(actions),
         "Contenders": rows(contenders),
         "`compare`, the selected prompt with up to five others": rows(comparisons),
@@ -704,7 +701,7 @@ def text(title: str, rows: Sequence[Row]) -> str:
 
 def _cell(value: Any, name: str) -> str:
     if isinstance(value, list):
-        return " ".join(_cell(each, name) for each in value)
+        return " / ".join(_cell(each, name) for each in value)
     if value is None:  # what was no number, after JSON
         return "-"
     if isinstance(value, float):
@@ -714,7 +711,7 @@ def _cell(value: Any, name: str) -> str:
 
 def _short(value: float) -> str:
     """Three digits after the point, without the zero before it; small ones as they are."""
-    digits = f"{value:.3f}" if abs(value) >= 0.001 or not value else f"{value:.0e}"
+    digits = f"{value:.3f}" if abs(value) >= 0.001 or abs(value) < _ROUNDING else f"{value:.0e}"
     return digits.replace("0.", ".", 1) if digits.lstrip("-").startswith("0.") else digits
 
 
