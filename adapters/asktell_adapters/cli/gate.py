@@ -34,7 +34,7 @@ _MOST_ROUNDS = 100
 
 @dataclass
 class Judge:
-    """Decides if a candidate is worse than a baseline, from the scores of both on the same examples.
+    """Decides if a candidate is worse than a baseline, from the scores and failures of both on the same examples.
 
     A pass is wrong with probability 1 - confidence at most, and so is a failure, whenever one looks: for a wrong pass
     one thing that is false has to look certain, for a wrong failure any one of them may.
@@ -46,7 +46,7 @@ class Judge:
     verdicts: dict[str, str] = field(default_factory=dict)
 
     def look(self, state: State) -> str:
-        """The verdict by now; `verdicts` has one for each objective's metric and each constraint."""
+        """The verdict by now; `verdicts` has one for each objective, each constraint and the rate of failures."""
         found = not_worse(state, _CANDIDATE, _BASELINE, self.margin, self.confidence)
         words = {True: PASSED, False: FAILED, None: UNDECIDED}
         self.verdicts = {name: words[certain] for name, certain in found.items()}
@@ -60,8 +60,9 @@ def gate(arguments: argparse.Namespace) -> int:
         raise InvalidArgumentError(f"--confidence must be above 0 and below 1, got {arguments.confidence}.")
     if not 0 <= arguments.margin < math.inf:
         raise InvalidArgumentError(f"--margin must be a number of at least 0, got {arguments.margin}.")
-    for path in (arguments.summary, arguments.junit, arguments.report):
-        if path is not None and (path.is_dir() or not path.resolve().parent.is_dir()):
+    written = [path for path in (arguments.summary, arguments.junit, arguments.report) if path is not None]
+    for path in written:
+        if path.is_dir() or not path.resolve().parent.is_dir():
             raise InvalidArgumentError(f"{str(path)!r} cannot be written: give a file in a folder that exists.")
     config = load_config(arguments.config)
     baseline, candidate = _pair(config, arguments)
@@ -69,6 +70,9 @@ def gate(arguments: argparse.Namespace) -> int:
     if arguments.estimate is not None:
         _say_estimate(config, judge, baseline, candidate, arguments)
         return 0
+    for path in written:
+        if path.is_file():  # of an earlier gate, whose verdict this one has not confirmed
+            path.unlink()
     try:
         ruling = _judge(config, judge, baseline, candidate, arguments)
     except AsktellError:
@@ -104,6 +108,8 @@ def _judge(
     evaluator = _evaluator(config, baseline, candidate)
     selector = _selector(config, judge.goal, baseline, candidate, evaluator.repeatable)
     confirm(config, selector, evaluator, arguments.yes)
+    for line in beforehand(judge, selector, evaluator.repeatable, arguments.differ):
+        print(line, file=sys.stderr)
     progress = not arguments.no_progress and sys.stderr.isatty()
     answers: dict[tuple[str, int | None], str] = {}
 
@@ -139,7 +145,9 @@ def _judge(
         llm = llm_of(evaluator.llm, evaluator.request(candidate.candidate or candidate.prompt, 0))
         currency = getattr(getattr(llm, "price", None), "currency", "")
     found = verdict, judge.verdicts, judge.goal, judge.margin, comparison, result, remarks
-    return Ruling(*found, evaluations, config.examples, currency, config.is_priced, link)
+    ruling = Ruling(*found, evaluations, config.examples, currency, config.is_priced, link, selector.state.doubts)
+    needed = pairs_for_equal(selector.state.problem, judge, ruling.squared_difference)
+    return replace(ruling, pairs_for_equal=needed)
 
 
 def _evaluator(config: Config, *pair: PromptResult) -> Any:
@@ -179,7 +187,7 @@ def _selector(
         config.dataset.ids,
         seed=problem.seed,
         on_failure=problem.on_failure,
-        max_failure_rate=problem.max_failure_rate,
+        max_failure_rate=1.0,  # how often the candidate fails is for the gate to judge
         baseline=str(baseline.id),
         repeats=repeats,
     )
