@@ -104,11 +104,12 @@ _MODULES = {"events": "asktell.state.events", "reports": "asktell.reports"}
 _HOME_OF = {name: f"asktell.{home}" for home, names in _HOMES.items() for name in names}
 
 __all__ = [
-    "AbstractStudy", "Board", "Calling", "Evaluation", "Evaluator", "Goal", "LiveReport", "MaxFailures", "Method",
-    "OnTell", "Outcome", "State", "UNSEEN_FAILURES", "Worker", "aligned", "apply", "at_state", "attempt", "changes", "check_extra",
-    "decide", "describe_spending", "details_of", "events", "fresh_after_fork", "goal_scores", "import_extra",
-    "in_words", "n_repeats", "nearest", "needs_extra", "not_worse", "one_line", "open_board", "outside_of_loops",
-    "parse_goal", "parts_of", "reports", "safe", "serve", "short", "some", "when_decided", "whole", "write_atomically",
+    "UNSEEN_FAILURES", "AbstractStudy", "Board", "Calling", "Evaluation", "Evaluator", "Goal", "LiveReport",
+    "MaxFailures", "Method", "OnTell", "Outcome", "State", "Worker", "aligned", "apply", "at_state", "attempt",
+    "changes", "check_extra", "decide", "describe_spending", "details_of", "events", "fresh_after_fork", "goal_scores",
+    "import_extra", "in_words", "n_repeats", "nearest", "needs_extra", "not_worse", "one_line", "open_board",
+    "outside_of_loops", "parse_goal", "parts_of", "reports", "safe", "serve", "short", "some", "when_decided", "whole",
+    "write_atomically",
 ]  # fmt: skip
 
 
