@@ -19,7 +19,7 @@ from asktell_adapters.cli.gate_estimate import GateEstimate, pairs_for_equal
 from asktell_adapters.cli.growth import besides_configuration
 from asktell_adapters.cli.output import show
 from asktell_adapters.cli.process import logging_to_stderr, signals
-from asktell_adapters.cli.ruling import FAILED, PASSED, UNDECIDED, Ruling, more_or_wider
+from asktell_adapters.cli.ruling import FAILED, PASSED, UNDECIDED, Ruling, more_or_wider, roughly
 from asktell_adapters.cli.work import confirm, timed
 from asktell_adapters.config import Config, load_config
 from asktell_adapters.config.harness import Harness
@@ -76,8 +76,8 @@ def beforehand(judge: Judge, selector: Selector, differ: float) -> str:
     if needed is None:
         return "Scores may differ when repeated, so equal prompts stay undecided without a --margin."
     said = (
-        f"If the two prompts are equally good, a pass takes about {needed:,} evaluations of each, provided that they "
-        f"differ on {100 * differ:g} % of the examples (--differ). The budget allows {pairs:,} of each"
+        f"If the two prompts are equally good, a pass takes about {roughly(needed)} evaluations of each, provided that "
+        f"they differ on {100 * differ:g} % of the examples (--differ). The budget allows {pairs:,} of each"
     )
     return f"{said}: expect no verdict. {more_or_wider(judge.margin)}" if needed > pairs else f"{said}."
 

@@ -159,8 +159,8 @@ class Ruling:
         compared = min(all_ for _, all_ in self._failed.values())
         if self.needed is not None and self.needed > compared:
             said.append(
-                f"If the two are equally good, a pass takes about {self.needed:,} evaluations of each, {compared:,} "
-                f"were made. {more_or_wider(self.margin)}"
+                f"If the two are equally good, a pass takes about {roughly(self.needed)} evaluations of each, "
+                f"{compared:,} were made. {more_or_wider(self.margin)}"
             )
         return said
 
@@ -371,6 +371,11 @@ class Ruling:
 def more_or_wider(margin: float) -> str:
     """What to do if evaluations are too few."""
     return f"Take more examples and evaluations, or a larger --margin than {margin:g}."
+
+
+def roughly(n: int) -> str:
+    """A number of evaluations that is known to two digits at most."""
+    return f"{float(f'{n:.2g}'):,.0f}"
 
 
 def loss_in_words(loss: float, span: tuple[float, float] | None) -> str:
