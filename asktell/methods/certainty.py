@@ -513,7 +513,7 @@ def _part_of_range(evidence: Evidence, goal: Goal, margins: list[float | None]) 
         (margin or 0.0) / (limits[1] - limits[0]) if limits is not None and limits[1] > limits[0] else 0.0
         for margin, limits in zip(margins, evidence.columns[: len(goal.objectives)], strict=True)
     ]
-    return min(1.0, *known) if known else 0.0
+    return min(1.0, *known)
 
 
 UNSEEN_FAILURES = 0.05
@@ -533,36 +533,39 @@ def fails_no_more(
     examples given, each by its first evaluation, and ever wrong with probability `error`. A False, with `error_of_no`,
     is about evaluations to come: a single failure may be an accident even where every example was seen.
     """
-    problem, history, failures = state.problem, state.history, state.failures.pulls
-    reach = first_out(state)
-    trials = np.concatenate((history.trials(), failures.trials()))
-    arms = np.concatenate((history.arms(), failures.arms()))
-    examples = np.concatenate((history.examples(), failures.examples()))
-    failed = np.concatenate((np.isin(history.trials(), failures.trials()), np.ones(len(failures), dtype=bool)))
-    by_arm = []
-    for arm in (candidate, baseline):
-        rows = np.flatnonzero((arms == arm) & (trials >= 0))
-        rows = rows[np.argsort(trials[rows], kind="stable")]
-        if problem.population is None:
-            rows = rows[np.unique(trials[rows], return_index=True)[1]]
-            rows = rows if reach is None else rows[trials[rows] < reach]
-            places = np.arange(len(rows))
-        else:
-            _, first = np.unique(examples[rows], return_index=True)
-            rows = rows[first]
-            places = problem.place[examples[rows]]
-            if reach is not None:
-                rows, places = rows[places < reach], places[places < reach]
-        by_arm.append((places, failed[rows].astype(np.float64)))
-    (of_a, failed_a), (of_b, failed_b) = by_arm
-    _, in_a, in_b = np.intersect1d(of_a, of_b, return_indices=True)
-    more = failed_a[in_a] - failed_b[in_b]
+    (places, failed), (places_before, failed_before) = (_first_failed(state, arm) for arm in (candidate, baseline))
+    _, rows, rows_before = np.intersect1d(places, places_before, assume_unique=True, return_indices=True)
+    more = failed[rows] - failed_before[rows_before]
     if not len(more):
         return None
     if Betting(-1.0, 1.0).refutes(more, margin, error_of_no):
         return False
     allowed = margin if more.sum() > 0 else max(margin, UNSEEN_FAILURES)
-    return True if _at_most(more, allowed, problem.population, error) else None
+    return True if _at_most(more, allowed, state.problem.population, error) else None
+
+
+def _first_failed(state: State, arm: int) -> tuple[Indices, Vector]:
+    """The places of the examples that an arm has seen, ascending, and 1 where its first evaluation failed, else 0.
+
+    Without examples, the places count its evaluations. Nothing is used from the first place on that is out.
+    """
+    problem, history, failures, reach = state.problem, state.history, state.failures.pulls, first_out(state)
+    scored = (history.arms() == arm) & (history.trials() >= 0)  # and not a repeat beside the selection
+    own = failures.arms() == arm
+    trials = np.concatenate((failures.trials()[own], history.trials()[scored]))
+    examples = np.concatenate((failures.examples()[own], history.examples()[scored]))
+    # What failed comes first: where failures count as scores, their trials are among the scored ones, too.
+    failed = np.concatenate((np.ones(int(own.sum())), np.zeros(int(scored.sum()))))
+    trials, first = np.unique(trials, return_index=True)
+    if problem.population is None:
+        n = len(trials) if reach is None else int(np.searchsorted(trials, reach))
+        return np.arange(n), failed[first[:n]]
+    examples, failed = examples[first], failed[first]
+    _, first = np.unique(examples, return_index=True)
+    places, failed = problem.place[examples[first]], failed[first]
+    order = np.argsort(places)
+    order = order if reach is None else order[places[order] < reach]
+    return places[order], failed[order]
 
 
 def _at_most(more: Vector, allowed: float, population: int | None, error: float) -> bool:
