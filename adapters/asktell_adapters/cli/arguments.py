@@ -214,9 +214,9 @@ COMMANDS = (
     ),
     Command("gate", "gate:gate", "fail a build when a prompt got worse",
         "Evaluate a candidate and the baseline on the same examples of CONFIG until it is certain whether the\n"
-        "candidate is worse, or misses a constraint of the goal.\n"
-        "Exit codes: 0: not worse by more than the margin, and every constraint is kept; 1: worse, or a constraint is\n"
-        "missed; 3: undecided when the budget ended; 2: error.",
+        "candidate is worse, fails more often, or misses a constraint of the goal.\n"
+        "Exit codes: 0: neither worse nor failing more often by more than the margin, and every constraint is kept;\n"
+        "1: worse, failing more often, or a constraint is missed; 3: undecided; 2: error.",
         "example: asktell gate summarize.toml --baseline old --candidate new --margin 0.02",
         (
             _a("config", metavar="CONFIG.toml", type=Path, help="with prompts, data, model, metrics and goal"),
@@ -229,7 +229,7 @@ COMMANDS = (
             _a("--estimate", metavar="N", type=int, nargs="?", const=0,
                help="only estimate what a verdict takes and costs, from N real calls (default: none)"),
             _a("--differ", metavar="SHARE", type=float, default=0.2,
-               help="for --estimate: share of examples on which the two prompts differ (default: %(default)g)"),
+               help="share of examples on which the two prompts are expected to differ (default: %(default)g)"),
             _NO_PROGRESS, _YES, _CONFIDENCE,
         ),
     ),
