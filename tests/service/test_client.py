@@ -482,6 +482,19 @@ def test_ids_of_examples_travel(server: Any) -> None:
 # An address that is wrong
 
 
+def test_what_are_no_further_examples_is_refused_before_it_travels(server: Any) -> None:
+    selector = Selector(["x", "y"], BestFeasible("q"), 8, examples=["a", "b"])
+    study = RemoteStudy.create(server.url, "no further examples", selector)
+    wrong: Any
+    for wrong in ("row 17", b"row 17", {"row 17": 1}, True, 0):
+        with pytest.raises(InvalidArgumentError, match="examples must be"):
+            study.extend(examples=wrong)
+    assert study.example_ids == ("a", "b")
+    study.extend(examples=np.array(["row 17"]))
+    assert study.example_ids == ("a", "b", "row 17")
+    study.close()
+
+
 def test_a_wrong_address_is_known_after_seconds() -> None:
     import socket
 

@@ -72,9 +72,7 @@ def test_a_look_at_many_studies_is_short_and_goes_on_where_it_ended(
 
 
 @pytest.mark.parametrize("broken", ["standing", "result"])
-def test_one_broken_study_does_not_hide_the_others(
-    service: Any, monkeypatch: pytest.MonkeyPatch, broken: str
-) -> None:
+def test_one_broken_study_does_not_hide_the_others(service: Any, monkeypatch: pytest.MonkeyPatch, broken: str) -> None:
     for name in ("whole", "broken"):
         service.post("/v1/studies", {**STUDY, "name": name}, 201)
     genuine = service.studies.call
