@@ -9,7 +9,7 @@ from immutables import Map
 
 from asktell.errors import InvalidArgumentError
 from asktell.numerics.arrays import Vector
-from asktell.problem.checks import LARGEST, MOST_EVALUATIONS, check_number, whole
+from asktell.problem.checks import LARGEST, MOST_EVALUATIONS, check_number, exact, whole
 
 _PRIOR_PULLS = 1.0  # that the mean cost of all prompts is worth in a prompt's own; a judgement
 
@@ -46,9 +46,10 @@ class Budget:
                 vars(self)[name] = check_number(f"{name} of Budget", value, 0.0, LARGEST, above=True)
         if self.max_cost_per_evaluation is not None and self.cost is None:
             raise InvalidArgumentError("max_cost_per_evaluation of Budget goes with cost=...")
-        if self.cost is not None and (self.max_cost_per_evaluation or 0.0) > self.cost:
+        cost, most = self.cost, self.max_cost_per_evaluation or 0.0
+        if cost is not None and most > cost:
             raise InvalidArgumentError(
-                f"A budget of cost={self.cost:g} pays for no evaluation that may cost {self.max_cost_per_evaluation:g}."
+                f"A budget of cost={exact(cost)} pays for no evaluation that may cost {exact(most)}."
             )
 
 

@@ -29,6 +29,12 @@ def short(item: object) -> str:
     return text if len(text) <= 60 else text[:57] + "..."
 
 
+def exact(number: float) -> str:
+    """The shortest usual text that only this number has: 2, 0.5, 1.0000001."""
+    text = f"{number:g}"
+    return text if float(text) == number else repr(float(number))
+
+
 def some(items: Sequence[object]) -> str:
     """The first values and how many there are, for a message."""
     shown = ", ".join(short(item) for item in items[:_SHOWN])
