@@ -32,7 +32,7 @@ from asktell import serialization
 from asktell.errors import InvalidStateError
 from asktell.methods import Method, check_method
 from asktell.problem.candidates import AnyTrial, Prompts, Trial
-from asktell.problem.checks import LARGEST, check_number, short, whole
+from asktell.problem.checks import LARGEST, check_cost, check_number, short, whole
 from asktell.results.evaluations import Evaluation, evaluations_of, id_of_example
 from asktell.selector import Selector
 from asktell.state import Problem, State, apply, decide, events, grown
@@ -133,7 +133,7 @@ def _scores(vector: Any, problem: Problem) -> tuple[float, ...]:
 
 
 def _cost(number: Any) -> float:
-    return check_number("a cost", number, 0.0, LARGEST)
+    return check_cost(check_number("a cost", number, 0.0, LARGEST))
 
 
 def check(state: State, entry: Entry) -> None:
