@@ -23,6 +23,7 @@ from asktell.studies.leases import Leases, Reissue
 
 VERSION = 1
 _BYTES = 8  # of a column's item in memory
+_FREE_COLUMNS = 2**26  # bytes of the head's, however well they compress: a plan of millions of pulls does
 
 Pack: TypeAlias = Callable[[Any], list[str]]
 
@@ -54,26 +55,29 @@ def dump(state: State, leases: Leases, covered: Covered) -> tuple[bytes, bytes]:
     def part(pack: Pack) -> dict[str, Any]:
         return serialization.dump_rows(state, *covered[:3], pack=pack)
 
-    return _compress(head), _compress(part)
+    return _compress(head, _FREE_COLUMNS), _compress(part)
 
 
 @serialization.checked("The study's snapshot")
 def read_covered(head: bytes) -> Covered | None:
     """What the parts of a head cover; None for one of an unknown version, which a newer asktell made."""
-    data = _Reader(head).read(head)
-    if data.get("version") != VERSION:
-        return None
-    return Covered(*[whole("what is covered", n, 0) for n in serialization.items("covered", data["covered"], 4)])
+    return _covered(_read(head))
 
 
 @serialization.checked("The study's snapshot")
-def load(head: bytes, parts: Sequence[bytes], problem: Problem) -> tuple[State, Leases]:
-    """The state and leases that were dumped; `problem` as known before the first pull."""
-    reader = _Reader(head, *parts)
-    data = reader.read(head)
-    loaded = [reader.read(part) for part in parts]
+def load(head: bytes, parts: Sequence[bytes], problem: Problem) -> tuple[State, Leases] | None:
+    """The state and leases that were dumped; `problem` as known before the first pull.
+
+    None for a snapshot of an unknown version, which a newer asktell made.
+    """
+    data = _read(head)
+    mark = _covered(data)
+    if mark is None:
+        return None
+    columns_of = _Columns(head, *parts)
+    loaded = [_read(part) for part in parts]
     columns, failures = (
-        {name: np.concatenate([reader.unpack(part[name]) for part in group]) for name in names}
+        {name: np.concatenate([columns_of.unpack(part[name]) for part in group]) for name in names}
         for group, names in (
             (loaded, ("trials", "arms", "examples", "scores")),
             ([part["failures"] for part in loaded], ("trials", "arms", "examples")),
@@ -81,7 +85,7 @@ def load(head: bytes, parts: Sequence[bytes], problem: Problem) -> tuple[State, 
     )
     reasons = [reason for part in loaded for reason in part["failures"]["reasons"]]
     decisions = [item for part in loaded for item in part["decisions"]]
-    mark, found = read_covered(head), Covered(len(columns["trials"]), len(decisions), len(reasons), len(loaded))
+    found = Covered(len(columns["trials"]), len(decisions), len(reasons), len(loaded))
     if mark != found:
         raise InvalidStateError(f"The study's snapshot has {found}, and says {mark}.")
     saved = {
@@ -90,11 +94,22 @@ def load(head: bytes, parts: Sequence[bytes], problem: Problem) -> tuple[State, 
         "scores": columns["scores"].reshape(found.rows, len(problem.goal.columns)).astype(np.float64),
         "decisions": decisions,
         "failures": {**failures, "reasons": reasons},
-        "plan": [reader.unpack(column) for column in data["plan"]],
-        "draws": reader.unpack(data["draws"]),
+        "plan": [columns_of.unpack(column) for column in data["plan"]],
+        "draws": columns_of.unpack(data["draws"]),
     }
     state = serialization.load_state(saved, problem)
     return state, _load_leases(data["leases"], state)
+
+
+def _read(part: bytes) -> dict[str, Any]:
+    what = "The study's snapshot"
+    return serialization.parse(serialization.decompress(part, what), what)
+
+
+def _covered(head: dict[str, Any]) -> Covered | None:
+    if head.get("version") != VERSION:
+        return None
+    return Covered(*[whole("what is covered", n, 0) for n in serialization.items("covered", head["covered"], 4)])
 
 
 def _dump_leases(leases: Leases) -> dict[str, Any]:
@@ -111,8 +126,11 @@ def _dump_leases(leases: Leases) -> dict[str, Any]:
 def _load_leases(data: dict[str, Any], state: State) -> Leases:
     leases = Leases(paused=None if data["paused"] is None else float(data["paused"]))
     for worker, held in data["held"]:
+        together: dict[float, list[int]] = {}
         for trial, end in held:
-            leases = leases.with_lease(str(worker), float(end), (int(trial),))
+            together.setdefault(float(end), []).append(int(trial))
+        for end, trials in together.items():
+            leases = leases.with_lease(str(worker), end, tuple(trials))
     if not all(trial in state.pending for trial in leases.by_trial):
         raise InvalidStateError("The study's snapshot has leases on trials that are not pending.")
     reissued = {
@@ -122,8 +140,8 @@ def _load_leases(data: dict[str, Any], state: State) -> Leases:
     return leases._replace(reissued=Map(reissued))
 
 
-def _compress(make: Callable[[Pack], dict[str, Any]]) -> bytes:
-    """What `make` makes, with the columns that it packs, as JSON that a `_Reader` takes.
+def _compress(make: Callable[[Pack], dict[str, Any]], free: int = 0) -> bytes:
+    """What `make` makes, with the columns that it packs, as JSON; its text and `_Columns` are read again.
 
     What compresses too well for that, as a million equal scores do, is left as it is.
     """
@@ -136,8 +154,9 @@ def _compress(make: Callable[[Pack], dict[str, Any]]) -> bytes:
 
         text = json.dumps(make(pack), separators=(",", ":"), allow_nan=False).encode("ascii")
         data = zlib.compress(text, level)
-        n_bytes = len(text) + _BYTES * sum(np.size(column) for column in columns)
-        if n_bytes <= serialization.most_bytes(len(data)):
+        n_bytes = _BYTES * sum(np.size(column) for column in columns)
+        most = serialization.most_bytes(len(data))
+        if len(text) <= most and n_bytes <= most + free:
             break
     return data
 
@@ -151,17 +170,11 @@ def _pack(column: Any, level: int) -> list[str]:
     return [kind, base64.b64encode(zlib.compress(array.astype(kind).tobytes(), level)).decode("ascii")]
 
 
-class _Reader:
-    """Reads the parts of one snapshot, which together may take so much memory, however they are compressed."""
+class _Columns:
+    """Unpacks the columns of one snapshot, which together may take so much memory, however they are compressed."""
 
-    def __init__(self, *parts: bytes) -> None:
-        self._left = sum(serialization.most_bytes(len(part)) for part in parts)
-
-    def read(self, part: bytes) -> dict[str, Any]:
-        """A part's data."""
-        text = serialization.decompress(part, "The study's snapshot", self._left)
-        self._left -= len(text)
-        return serialization.parse(text, "The study's snapshot")
+    def __init__(self, head: bytes, *parts: bytes) -> None:
+        self._left = _FREE_COLUMNS + sum(serialization.most_bytes(len(part)) for part in (head, *parts))
 
     def unpack(self, packed: Any) -> Any:
         """The column that `_pack` packed."""

@@ -85,8 +85,18 @@ def test_a_damaged_snapshot_is_refused(damage: bytes, monkeypatch: pytest.Monkey
 
 def test_columns_of_every_size() -> None:
     for values in [[], [0], [-1, 127], [-1, 128], [2**31, 5], [-1, 2**62], [0, 255]]:
-        assert snapshots._Reader(b"").unpack(snapshots._pack(values, 1)).tolist() == values
-    assert snapshots._Reader(b"").unpack(snapshots._pack([0.1, 1e-300], 0)).tolist() == [0.1, 1e-300]
+        assert snapshots._Columns(b"").unpack(snapshots._pack(values, 1)).tolist() == values
+    assert snapshots._Columns(b"").unpack(snapshots._pack([0.1, 1e-300], 0)).tolist() == [0.1, 1e-300]
+
+
+def test_few_lines_with_many_entries_are_saved_as_often_as_many_lines() -> None:
+    storage = MemoryStorage()
+    study = Study.create(storage, "s", Selector(["x", "y"], BestFeasible("a"), 10**5, "uniform"))
+    positions = []
+    for _ in range(4):
+        study.ask(replica.ENTRIES_PER_SNAPSHOT)
+        positions.append(storage.snapshot(1).position)  # type: ignore[union-attr]
+    assert positions == [1, 2, 3, 4]
 
 
 # What would take more memory than any study is refused, and not unpacked
