@@ -9,7 +9,7 @@ from immutables import Map
 
 from asktell.errors import InvalidArgumentError
 from asktell.numerics.arrays import Vector
-from asktell.problem.checks import LARGEST, MOST_EVALUATIONS, check_number, whole
+from asktell.problem.checks import MOST_EVALUATIONS, SMALLEST_COST, check_max_cost, exact, whole
 
 _PRIOR_PULLS = 1.0  # that the mean cost of all prompts is worth in a prompt's own; a judgement
 
@@ -43,12 +43,13 @@ class Budget:
             whole("evaluations of Budget", self.evaluations, 1, MOST_EVALUATIONS)
         for name in ("cost", "max_cost_per_evaluation"):
             if (value := getattr(self, name)) is not None:
-                vars(self)[name] = check_number(f"{name} of Budget", value, 0.0, LARGEST, above=True)
+                vars(self)[name] = check_max_cost(f"{name} of Budget", value)
         if self.max_cost_per_evaluation is not None and self.cost is None:
             raise InvalidArgumentError("max_cost_per_evaluation of Budget goes with cost=...")
-        if self.cost is not None and (self.max_cost_per_evaluation or 0.0) > self.cost:
+        cost, most = self.cost, self.max_cost_per_evaluation or 0.0
+        if cost is not None and most > cost:
             raise InvalidArgumentError(
-                f"A budget of cost={self.cost:g} pays for no evaluation that may cost {self.max_cost_per_evaluation:g}."
+                f"A budget of cost={exact(cost)} pays for no evaluation that may cost {exact(most)}."
             )
 
 
@@ -112,7 +113,7 @@ class Costs(NamedTuple):
 
     def expected_all(self, n_arms: int) -> Vector:
         """(K,) of every arm's next pull; ones as long as there is no cost."""
-        if not self.pool.total:
+        if self.pool.total < SMALLEST_COST:
             return np.ones(n_arms)
         result = np.full(n_arms, self.pool.total / self.pool.n)
         for arm in self.by_arm:

@@ -68,7 +68,8 @@ def publish() -> int:
         try:
             _comment(event["pull_request"]["number"], marker, body)
         except (OSError, ValueError) as error:  # the verdict is not changed by it
-            print(f"::warning::No comment on the pull request: {error}. Has the job pull-requests: write?")
+            why = " ".join(str(error).split())  # a line of its own could be another command
+            print(f"::warning::No comment on the pull request: {why}. Has the job pull-requests: write?")
     return 0
 
 

@@ -1,5 +1,6 @@
 """The output of `asktell status` and `asktell result`."""
 
+import re
 import sys
 import textwrap
 from collections.abc import Iterator
@@ -16,8 +17,16 @@ if TYPE_CHECKING:
 _WIDTH = 97  # characters of a line
 
 
+# What GitHub Actions and Azure Pipelines take as a command, where a line of a log begins with it, as ::warning:: does.
+_COMMAND = re.compile(r"(\s*)([:#])(?=:|#\[|#vso\[)")
+
+
 def show(text: str) -> None:
+    """Print lines; nothing in them steers a terminal, or is a command to the runner of a build."""
     for line in text.split("\n"):
+        command = _COMMAND.match(line)
+        if command:
+            line = f"{command[1]}\\x{ord(command[2]):02x}{line[command.end() :]}"
         print(safe(line))
 
 

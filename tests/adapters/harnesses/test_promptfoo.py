@@ -1,6 +1,7 @@
 """The parts of the promptfoo adapter that need no promptfoo: scores of rows, files of results, the process."""
 
 import json
+import os
 import stat
 import sys
 from collections.abc import Callable
@@ -86,6 +87,7 @@ def test_rows_become_a_table_in_which_the_last_one_counts(tmp_path: Path) -> Non
     with path.open("a") as file:
         file.write('{"prompt": {"te')  # cut off by a crash
     document = json.loads(write_results(tmp_path / "results.json", read_rows(path), SUITE).read_text())
+    assert os.name == "nt" or {file.stat().st_mode & 0o777 for file in tmp_path.iterdir()} == {0o600}
     results = document["results"]
     assert results["version"] == 3
     assert [prompt["label"] for prompt in results["prompts"]] == ["count", "generated", "say"], "most evaluations first"

@@ -4,6 +4,7 @@ import hashlib
 import json
 import logging
 import math
+import os
 import threading
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Any, TypeAlias, final
 
 from asktell import EvaluatorError, InvalidArgumentError, InvalidStateError, Trial
+from asktell.extend import write_atomically
 from asktell_adapters._scores import checked_example, if_ready, or_raise, positive
 from asktell_adapters.harnesses.promptfoo.node import (
     NodeWorker,
@@ -251,8 +253,12 @@ _TOKENS = ("prompt", "completion", "cached", "total", "numRequests")
 
 def append_row(path: Path, row: Mapping[str, Any]) -> None:
     """Add a result to the file, in the JSON lines that `promptfoo eval --output results.jsonl` writes."""
-    with path.open("a", encoding="utf-8") as file:
+    with open(path, "a", encoding="utf-8", opener=_for_its_owner) as file:
         file.write(json.dumps(row) + "\n")
+
+
+def _for_its_owner(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
 
 
 def read_rows(path: Path) -> list[dict[str, Any]]:
@@ -332,7 +338,7 @@ def write_results(path: Path, rows: Iterable[Mapping[str, Any]], suite: Mapping[
         "shareableUrl": None,
         "metadata": {"promptfooVersion": suite["version"], "exportedAt": moment, "evaluationCreatedAt": moment},
     }
-    path.write_text(json.dumps(document), encoding="utf-8")
+    write_atomically(path, json.dumps(document))
     return path
 
 
