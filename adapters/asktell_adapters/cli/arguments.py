@@ -111,6 +111,7 @@ COMMANDS = (
             _a("--kind", choices=KINDS, help="what answers"),
             _a("--promptfoo", metavar="FILE", type=Path,
                help="take prompts, tests, provider and metrics of its config"),
+            _a("--maximize", metavar="METRIC", help="of promptfoo's metrics the one to choose by (default: score)"),
             _a("--price", metavar=("IN", "OUT"), type=float, nargs=2, help="per million tokens read and written"),
             _a("--prompts", metavar="FILE", type=Path, help="file of prompts"),
             _a("--data", metavar="FILE", type=Path, help="file of examples: .csv, .json, .parquet, .xlsx and others"),
@@ -131,11 +132,11 @@ COMMANDS = (
     ),
     Command("check", "check:check", "try one evaluation before a run",
         "Put one prompt on one example through the model, the metrics and the judges. Print what was sent, the\n"
-        "answer, the scores and the cost. Nothing is written into the run's folder.",
+        "answer, the wanted answer, the scores and the cost. Nothing is written into the run's folder.",
         "example: asktell check summarize.toml\n         asktell check summarize.toml --prompt brief --example r7",
         (
             _CONFIG,
-            _a("--prompt", metavar="ID", help="id of the prompt (default: the first one)"),
+            _a("--prompt", metavar="ID", help="id of a prompt, which may have joined the run (default: the first)"),
             _a("--example", metavar="ID", help="id of the example, or its row's number (default: the first one)"),
             _JSON,
         ),
