@@ -43,6 +43,7 @@ class Joint(NamedTuple):
     errors: Means  # (K, m) posterior standard deviations; NaN after a single example
     values: Draws  # (S, K, q) draws of the goal's values
     kept: Masks  # (K, c) who has always kept a bound at an end of the scale
+    columns: Draws  # (m, S, K) draws of the metrics' means
     in_segments: Draws | None = None  # (columns by segment x G, S, K) draws of the means in every segment
 
 
@@ -84,7 +85,7 @@ def joint(model: Model, most_draws: int, averaged: bool, instead: Mapping[int, D
     draws = np.array([fit.draws(own) for fit, own in zip(fits, mixed, strict=True)])
     for j, own_draws in instead.items():
         draws[j] = own_draws[:n_draws]
-    in_segments: Draws | None = None
+    columns, in_segments = draws, None
     if segments is not None and n_examples is not None and goal.by_segment and (cells.examples >= 0).any():
         found, n = [], len(segments.names)
         for number, j in enumerate(goal.by_segment):
@@ -97,7 +98,7 @@ def joint(model: Model, most_draws: int, averaged: bool, instead: Mapping[int, D
     if n_examples is not None and n_examples >= ENDLESS:
         n_examples = None
     _hold_unvarying(goal, cells, n_examples, draws, values, instead)
-    return Joint(fits, means, errors, values, _hold_at_ends(goal, cells, n_examples, values), in_segments)
+    return Joint(fits, means, errors, values, _hold_at_ends(goal, cells, n_examples, values), columns, in_segments)
 
 
 def normals(seed: int, purpose: str, shape: tuple[int, int], *counts: int) -> Draws:

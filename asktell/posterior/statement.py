@@ -42,6 +42,8 @@ class Statement(NamedTuple):
     n_seen: int  # of the examples given
     is_guess: bool  # after a single evaluation, which supports no error and no probability
     fits: list[Posterior]  # (m,) over the examples given, of the Gaussian model
+    given_columns: Draws  # (c, S, K) draws of every column's mean over the examples given, in metric units
+    new_columns: Draws  # and over new examples
     in_segments: tuple[Matrix, Matrix] | None = None  # (K, c, G) means in segments of the examples given, their errors
 
 
@@ -83,6 +85,8 @@ def statement(model: Model) -> Statement:
         len(np.unique(cells.examples[cells.examples >= 0])),
         len(cells.of_column(0).arms) < 2,
         given.fits,
+        given.columns,
+        new.columns,
         _of_segments(cells, goal, n_arms, segments),
     )
 
