@@ -141,12 +141,12 @@ class Evidence:
             places = np.arange(len(usable)) - starts[arms[usable]]
             first, known, cut = Rows(starts, places, values[usable]), np.diff(starts), False
         else:
-            known = completed(problem, history, missing, reach)
             if problem.target is None:
                 rounds = observations(problem, history, missing, values, reach, out or ())
                 rounds = rounds or [(np.arange(0), np.arange(0), values[:0])]
             else:
                 rounds = [in_turns(problem, missing, trials, arms, examples, values, reach)]
+            known = completed(problem, history, missing, rounds[0][:2], reach)
             cut = problem.target is None or out is not None
             if cut:
                 rounds = [_before(known, *each) for each in rounds]
@@ -291,20 +291,25 @@ def observations(
     return in_rounds(problem, trials, arms, examples, values)
 
 
-def completed(problem: Problem, history: History, missing: Failures, reach: int | None = None) -> Counts:
+def completed(
+    problem: Problem, history: History, missing: Failures, scored: Sequence[Indices], reach: int | None = None
+) -> Counts:
     """(K,) how many of the first examples of the shared order each arm has completed: with a score, or by failing.
 
-    For given examples with noisy scores these are places in the order of all pulls, one round after the other.
+    For given examples with noisy scores these are places in the order of all pulls, one round after the other. `scored`
+    are arms and places of the scores that count.
     """
-    both = history, missing.pulls
-    trials, arms, examples = (np.concatenate([getattr(rows, name)() for rows in both]) for name in _PLACES)
-    real = examples >= 0
-    at = turns(problem, Failures(), trials[real], arms[real], examples[real])
-    width = problem.most_pulls or 0
-    if problem.rounds is None:
-        at, width = at % max(1, len(problem.order)), len(problem.order)
+    width = (problem.most_pulls or 0) if problem.rounds is not None else len(problem.order)
     told = np.zeros((problem.n_arms, width + 1), dtype=bool)
-    told[arms[real], np.minimum(at, width)] = True
+    arms, places = scored
+    told[arms, np.minimum(places, width)] = True
+    if missing:
+        both = history, missing.pulls
+        trials, arms, examples = (np.concatenate([getattr(rows, name)() for rows in both]) for name in _PLACES)
+        real, failed = examples >= 0, np.arange(len(trials)) >= len(history)
+        at = turns(problem, Failures(), trials[real], arms[real], examples[real])
+        at = at if problem.rounds is not None else at % max(1, width)
+        told[arms[real & failed], np.minimum(at[failed[real]], width)] = True
     told[:, width] = False
     return np.asarray(np.minimum(told.argmin(axis=1), width if reach is None else reach))
 

@@ -139,6 +139,9 @@ def _drift(state: State, again: Repeated) -> Check:
         return Check("drift", False, f"{found} What is evaluated seems to have changed during the run.")
     if not again.late:
         return Check("drift", None, "No evaluation was repeated late, so a change during the run could not be seen.")
+    if again.late_changed:
+        found = f"{again.late_changed} of {again.late} evaluations that were repeated late differ"
+        return Check("drift", None, f"{found}: by noise, or because what is evaluated has changed.")
     times = f"{again.late} evaluation{'s were' if again.late > 1 else ' was'} repeated late"
     if again.late < _FEW_LATE:
         return Check("drift", None, f"{times}: too few to see a change during the run.")
@@ -160,7 +163,7 @@ def _examples(state: State) -> Check:
     if problem.target is not None:
         return Check("examples", True, f"Statements are about exactly the {problem.target} given examples; {were}.")
     if n < _FEW:
-        few = f"Only {were}: too few to say much about new inputs, whatever else holds."
+        few = f"Only {were}: what is stated of so few is rough."
         return Check("examples", False if state.finished else None, few)
     alike = "if several stem from one document, user or conversation, less is known than it seems"
     return Check("examples", True, f"{were[0].upper()}{were[1:]}. They count as independent: {alike}.")

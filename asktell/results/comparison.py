@@ -175,14 +175,14 @@ class Pairs:
             n = min(len(of_a), len(of_b))
             # A draw from the given examples may come again: that is no new input.
             return of_a[:n], of_b[:n], drawn_a and drawn_b and problem.n_examples is None
-        known = completed(problem, history, missing)
-        n_both = int(known[[a, b]].min())
         if problem.target is None:
             rounds = observations(problem, history, missing, scores, None, self.out)
         else:
             rounds = [in_turns(problem, missing, history.trials(), arms, history.examples(), scores)]
+        rounds = rounds or [(np.arange(0), np.arange(0), scores[:0])]
+        n_both = int(completed(problem, history, missing, rounds[0][:2])[[a, b]].min())
         rows = []
-        for of_arms, places, values in rounds or [(np.arange(0), np.arange(0), scores[:0])]:
+        for of_arms, places, values in rounds:
             kept = places < n_both
             rows.append(Rows.of(of_arms[kept], places[kept], values[kept], problem.n_arms))
         places, of_a, of_b = longest(rows[::-1], a, b)
