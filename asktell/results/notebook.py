@@ -39,11 +39,12 @@ def as_html(result: "Result", heading: list[str], above: str = "") -> str:
 
 
 def _checks(result: "Result") -> str:
-    """What statements rest on, folded."""
-    if not result.checks:
+    """What statements rest on, folded; without what the notes say above."""
+    shown = [check for check in result.checks if check.sentence not in result.notes]
+    if not shown:
         return ""
     marks = {True: "✓", False: "✗", None: "?"}
-    items = "".join(f"<li>{marks[check.ok]} {_text(check.sentence)}</li>" for check in result.checks)
+    items = "".join(f"<li>{marks[check.ok]} {_text(check.sentence)}</li>" for check in shown)
     return f"<details><summary>What could go wrong</summary><ul>{items}</ul></details>"
 
 
