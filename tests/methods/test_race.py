@@ -294,10 +294,11 @@ def test_numbers_that_make_no_sense(wrong: dict[str, Any]) -> None:
         Race(**wrong)
 
 
+@pytest.mark.parametrize("inputs", simulated.WORLDS)
 @pytest.mark.parametrize("kind", simulated.KINDS)
-def test_it_is_wrong_no_more_often_than_stated(kind: str) -> None:
+def test_it_is_wrong_no_more_often_than_stated(kind: str, inputs: str) -> None:
     outcomes = [
-        simulated.play(kind, goal, k, 60, 0.05, seed, confidence=0.8)
+        simulated.play(kind, goal, k, 60, 0.05, seed, inputs, confidence=0.8)
         for goal, seed, k in itertools.product(simulated.GOALS, range(4), (2, 5))
     ]
     # 24 runs at .2: more than 10 wrong ones would be a chance of one in a thousand.
@@ -308,8 +309,9 @@ def test_it_is_wrong_no_more_often_than_stated(kind: str) -> None:
 @pytest.mark.parametrize("goal", simulated.GOALS)
 @pytest.mark.parametrize("kind", simulated.KINDS)
 @pytest.mark.parametrize("k", [2, 5, 20])
-def test_it_is_wrong_no_more_often_than_stated_in_many_runs(kind: str, goal: str, k: int) -> None:
-    outcomes = [simulated.play(kind, goal, k, 200, 0.0, seed) for seed in range(400)]
+@pytest.mark.parametrize("inputs", simulated.WORLDS)
+def test_it_is_wrong_no_more_often_than_stated_in_many_runs(inputs: str, kind: str, goal: str, k: int) -> None:
+    outcomes = [simulated.play(kind, goal, k, 200, 0.0, seed, inputs) for seed in range(400)]
     assert sum(outcome.wrong for outcome in outcomes) <= 34
 
 
