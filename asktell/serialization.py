@@ -211,7 +211,7 @@ def load_problem(data: Mapping[str, Any], prompts: Prompts) -> Problem:
         data["repeats"],
         data["profile"],
         data["segments"],
-        data["inputs"],
+        data.get("inputs", "new"),
     )
 
 

@@ -120,44 +120,30 @@ def pareto_members(values: Draws) -> Masks:
 
 
 def best_set(values: Draws, members: Masks, seed: int, n_objectives: int | None = None) -> Indices:
-    """The set of the highest expected quality, built greedily: F1 and relative hypervolume in equal parts.
+    """The likeliest members, as many as give the highest expected quality: F1 and relative hypervolume in equal parts.
 
-    The hypervolume of a draw is measured by random points of the box that its feasible prompts span (where there is
-    none, by violations): which of those below its front does the set dominate too? More prompts never lower it, and F1
-    keeps the set small. Columns from `n_objectives` on are slacks.
+    So no selected prompt is less likely to be in the set than one that is not selected. The hypervolume of a draw is
+    measured by random points of the box that its feasible prompts span (where none is feasible, by violations), as the
+    share of the points below its front that the selected prompts dominate. More prompts never lower it, and F1 keeps
+    the set small. Columns from `n_objectives` on are slacks.
     """
+    probability = members.mean(axis=0)
+    candidates = np.argsort(-probability, kind="stable")[:_CANDIDATES]
+    candidates = candidates[probability[candidates] >= 0.5 * _LEAST_PROBABILITY]
     n_draws = min(len(values), _SET_DRAWS)
     values, members = values[:n_draws], members[:n_draws]
     some: Masks = np.zeros((n_draws, 1), dtype=bool)
     if n_objectives is not None and n_objectives < values.shape[2]:
         some = np.asarray(feasible(values, n_objectives).any(axis=1, keepdims=True))
         values = standing(values, n_objectives)
-    probability = members.mean(axis=0)
-    candidates = np.argsort(-probability, kind="stable")[:_CANDIDATES]
-    candidates = candidates[probability[candidates] >= 0.5 * _LEAST_PROBABILITY]
     # Where a prompt is feasible, infeasible ones are below 0, and feasible ones not.
     low = np.where(some[:, :, None] & (values < 0), np.inf, values).min(axis=1)
-    covers = coverage(values, candidates, low, seed)  # (S, C, P)
-    below = np.maximum(covers.any(axis=1).sum(axis=1), 1)
-    sizes, optimal = members.sum(axis=1), members[:, candidates]
-    hits, covered = np.zeros(n_draws), np.zeros((n_draws, covers.shape[2]), dtype=bool)
-    chosen: list[int] = []
-    best, best_size = -1.0, 1
-    left = np.ones(len(candidates), dtype=bool)
-    counts = covers.astype(np.float32)  # small whole numbers: sums are exact, and fast as products of matrices
-    while left.any():
-        new = (counts @ (~covered).astype(np.float32)[:, :, None])[:, :, 0] + covered.sum(axis=1)[:, None]
-        f1 = 2.0 * (hits[:, None] + optimal) / (len(chosen) + 1 + sizes)[:, None]
-        gain = np.where(left, (f1 + new / below[:, None]).mean(axis=0), -1.0)
-        at = int(gain.argmax())
-        chosen.append(at)
-        left[at] = False
-        hits, covered = hits + optimal[:, at], covered | covers[:, at]
-        if gain[at] > best:
-            best, best_size = float(gain[at]), len(chosen)
-        if len(chosen) > 2 * best_size + 4:
-            break
-    answer: Indices = candidates[chosen[:best_size]]
+    covers = np.maximum.accumulate(coverage(values, candidates, low, seed), axis=1)  # (S, C, P) by the first c + 1
+    below = np.maximum(covers[:, -1].sum(axis=1, keepdims=True), 1)
+    hits = members[:, candidates].cumsum(axis=1)
+    f1 = 2.0 * hits / (np.arange(1, len(candidates) + 1) + members.sum(axis=1, keepdims=True))
+    best = int((f1 + covers.sum(axis=2) / below).mean(axis=0).argmax())
+    answer: Indices = candidates[: best + 1]
     return answer
 
 

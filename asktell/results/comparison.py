@@ -155,8 +155,7 @@ class Pairs:
         stated, told = self.stated, self.history.arms()
         if stated is None or not (told == a).any() or not (told == b).any():
             return None
-        columns = stated.new_columns if self.problem.inputs == "new" else stated.given_columns
-        found = lead(columns[metric], stated.means[:, metric], a, b, minimize)
+        found = lead(stated.columns[metric], stated.means[:, metric], a, b, minimize)
         return found._replace(p_better=0.5) if stated.is_guess or self.doubtful else found
 
     def _common(self, a: int, b: int) -> tuple[Means, Means, bool]:

@@ -150,17 +150,17 @@ class Problem:
     @cached_property
     def with_noise(self) -> "Problem":
         """The same problem, in which scores of a cell differ."""
-        return self._with(differs=True)
+        return self._in_same_order(replace(self, differs=True))
 
     @cached_property
     def without_noise(self) -> "Problem":
         """The same problem, in which repeated evaluations of a cell agree."""
-        return self._with(exact=True)
+        return self._in_same_order(replace(self, exact=True))
 
-    def _with(self, **changes: bool) -> "Problem":
-        changed = replace(self, **changes)
-        vars(changed).update(order=self.order, place=self.place)  # need not be drawn again
-        return changed
+    def _in_same_order(self, other: "Problem") -> "Problem":
+        """The other problem with the order of this one, which need not be drawn again."""
+        vars(other).update(order=self.order, place=self.place)
+        return other
 
     @cached_property
     def place(self) -> Indices:
