@@ -185,7 +185,7 @@ class Evidence:
         low, high = self.columns[0] or (0.0, 1.0)
         betting = Betting(low - high, high - low, self.problem.target)
         stays = np.isin(arms, np.setdiff1d(state.active, state.exhausted()))
-        joined = _joined(state)[arms]
+        joined = joined_at(state)[arms]
         found = certainly_worse(betting, scores, known, joined, stays, self.race)
         return np.asarray(arms[found <= scores.shape[1]])
 
@@ -397,7 +397,7 @@ class _Failed(NamedTuple):
         return np.where(self.failed[self.arms == arm], bad, good)
 
 
-def _joined(state: State) -> Counts:
+def joined_at(state: State) -> Counts:
     """(K,) how many of the first examples others had seen when each arm joined; 0 for those of the beginning."""
     joined, first = np.zeros(state.problem.n_arms, dtype=np.int64), state.origin.n_arms
     for _, n_rows, _, event in state.growth:

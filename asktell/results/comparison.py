@@ -1,6 +1,6 @@
 """Is one prompt better than another, and how sure is that?"""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple, TypeAlias
 
@@ -119,7 +119,8 @@ class Pairs:
     """What was told, as it was when the result was made.
 
     `seen`: the problem by what was seen, see `State.seen`. `out`: the evaluations that were out. `stated`: what the
-    model states, None if nothing is known. `doubtful`: a remark says that the scores are not to be relied on.
+    model states, None if nothing is known. `doubtful`: a remark says that the scores are not to be relied on. `late`:
+    the arms that joined when there were scores, which may be why they were made.
     """
 
     problem: Problem
@@ -129,6 +130,7 @@ class Pairs:
     out: Sequence[Pull]
     stated: Statement | None
     doubtful: bool
+    late: Collection[int] = ()
 
     def __call__(self, a: Place, b: Place, confidence: float, tolerance: float) -> Comparison:
         """Compare two prompts; the error is divided among the metrics."""
@@ -136,7 +138,8 @@ class Pairs:
         (arm_a, id_a), (arm_b, id_b) = a, b
         of_a, of_b, is_whole = self._common(arm_a, arm_b)
         # Of doubtful scores nothing is certain. Where what is evaluated has changed, draws are not alike.
-        holds = is_whole and not self.doubtful and not repeated(self.problem, self.history).has_drifted
+        is_late = arm_a in self.late or arm_b in self.late
+        holds = is_whole and not is_late and not self.doubtful and not repeated(self.problem, self.history).has_drifted
         compared = goal.columns[: len(goal.columns) - goal.counts_failures]  # of which an evaluation has scores
         error = (1 - confidence) / (len(compared) * n_sequences(self.seen))
         differences: dict[str, Difference] = {}

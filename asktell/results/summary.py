@@ -11,6 +11,7 @@ from asktell._util.terminal import safe
 from asktell._util.threads import one_thread
 from asktell.methods import Adaptive, Elimination, Method, Race
 from asktell.methods.belief import stated
+from asktell.methods.certainty import joined_at
 from asktell.numerics import counters
 from asktell.numerics.arrays import Draws, Means
 from asktell.posterior.basis import levels_of
@@ -121,7 +122,8 @@ def compare(
 
 def _pairs(state: State, found: Statement | None) -> Pairs:
     out = (*state.pending.values(), *state.returned)
-    return Pairs(state.problem, state.seen, state.history, state.missing, out, found, bool(state.doubts))
+    late = np.flatnonzero(joined_at(state)).tolist()
+    return Pairs(state.problem, state.seen, state.history, state.missing, out, found, bool(state.doubts), late)
 
 
 def _notes(

@@ -302,6 +302,23 @@ def test_doubtful_scores_are_compared_and_prove_nothing() -> None:
     assert (check.ok, check.sentence) == (False, "The judge disagrees with people.")
 
 
+def test_a_prompt_that_joined_late_is_compared_but_not_guaranteed() -> None:
+    scores = table(3, 40)
+    selector = Selector({"mine": "Answer.", "b": "Answer briefly."}, ZERO_ONE, 120, "race", examples=40)
+    for _ in range(20):
+        trial = selector.ask()
+        selector.tell(trial, scores[["mine", "b"].index(str(trial.prompt_id)), trial.example])
+    assert selector.compare("mine", "b").guaranteed
+    selector.add({"c": "Answer at length."})
+    played(selector, scores)
+    assert selector.compare("mine", "b").guaranteed
+    late = selector.compare("c", "mine")
+    assert not late.guaranteed
+    assert late.differences["accuracy"].pairs > 0
+    (check,) = (check for check in selector.result().checks if check.name == "order")
+    assert check.ok is None
+
+
 @pytest.mark.parametrize("order", [(0, 1, 2, 3), (3, 1, 0, 2)])
 def test_repeats_of_an_example_are_one_observation_by_whole_rounds(order: tuple[int, ...]) -> None:
     """While a round is incomplete, it counts for nothing; and it does not matter in which order its scores came."""
