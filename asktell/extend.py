@@ -111,8 +111,8 @@ __all__ = [
     "MaxFailures", "Method", "OnTell", "Outcome", "State", "Worker", "aligned", "apply", "at_state", "attempt",
     "changes", "check_extra", "decide", "describe_spending", "details_of", "events", "fresh_after_fork", "goal_scores",
     "import_extra", "in_words", "n_repeats", "nearest", "needs_extra", "not_worse", "one_line", "open_board",
-    "outside_of_loops", "parse_goal", "parts_of", "reports", "safe", "serve", "short", "shown_estimates", "some", "when_decided",
-    "whole", "write_atomically",
+    "outside_of_loops", "parse_goal", "parts_of", "reports", "safe", "serve", "short", "shown_estimates", "some",
+    "when_decided", "whole", "write_atomically",
 ]  # fmt: skip
 
 

@@ -140,7 +140,7 @@ class Adaptive:
 
     def _unproven(self, state: State, belief: Belief | None) -> Indices | None:
         """Who keeps the answer from being certain, empty if it is; None as long as the posterior doubts it itself."""
-        if self.confidence is None or belief is None:
+        if self.confidence is None or belief is None or state.doubts:
             return None
         active = state.active
         if not state.told[active].all():

@@ -1,5 +1,22 @@
 """Proofs about means and differences, from scores in one shared order of the examples.
 
+What is proven. With `inputs="given"` a mean is that over the given examples, which are drawn without replacement: see
+`asktell.intervals`. With `inputs="new"` it is the expected score on a new input that is evaluated once.
+
+Theorem (new inputs). Let the examples in their seeded order be independent draws of inputs, and let the evaluations of
+a prompt on an example be independent of those on other examples. For every r, let D_j be the mean of the first r
+evaluations of one prompt on the j-th example, less the same of another prompt. Then D_1, D_2, ... are independent and
+equal in distribution. Their expectation is the difference of the two prompts' means, however noisy an evaluation is. So
+a confidence sequence of them with an error of e / R is wrong at some j with a probability of e / R at most. By the
+union bound, those for r = 1, ..., R are all right at all j with a probability of 1 - e at least. So a statement from
+any r and any j is right with that probability, even if they were chosen by looking at the scores. The same holds for
+the evaluations of a single prompt.
+
+Here R is `repeats`, and r is the largest number of evaluations that every one of the first examples has had from both
+prompts: while another round is incomplete, it counts for nothing. The examples are the longest beginning of the order
+that both prompts have completed. Why each was evaluated does not matter, therefore, nor when, nor by which method.
+Repeats beyond R are ignored, and so is a score that came in before an earlier one of the same cell.
+
 Where the error goes. The answer is wrong only if one of few things is wrongly taken for certain.
 
 Best of K prompts, if the metric's range is known and scores are not noisy: that the true best is worse than another.
@@ -19,7 +36,7 @@ Two prompts whose difference is asked for have intervals of their own (`compare`
 """
 
 import math
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple, TypeAlias, final
 
@@ -29,12 +46,11 @@ import numpy.typing as npt
 from asktell.intervals.asymptotic import Asymptotic
 from asktell.intervals.betting import Betting
 from asktell.intervals.noisy import bounded
-from asktell.intervals.paired_posterior import p_positive
 from asktell.intervals.racing import certainly_worse
 from asktell.numerics.arrays import Counts, Indices, Mask, Matrix, Means, Values, Vector, decimal, mostly_equal
 from asktell.problem.goals import FAILURE_RATE, BestFeasible, Goal, ParetoSet, check_no_segments
-from asktell.state import Added, Failures, Problem, State
-from asktell.state.history import History, in_turns, repeated, turns_out
+from asktell.state import Added, Failures, Problem, Pull, State
+from asktell.state.history import History, in_rounds, in_turns, repeated, turns, turns_out
 
 _ROUNDING = 1e-12  # of a mean: sums of decimal fractions differ by some units in the last place
 _MOST_NUMBERS = 1 << 21  # in one array, 16 MB
@@ -45,10 +61,39 @@ Limits: TypeAlias = tuple[float, float] | None
 """The lowest and the highest value there can be in a column of the goal's values; None if unknown."""
 
 
+class Rows(NamedTuple):
+    """Values of every arm, by arm and place in the order of the examples (or of all pulls)."""
+
+    starts: Indices  # (K + 1,) where each arm's rows begin
+    places: Indices  # (n,) by arm, ascending
+    values: Values  # (n, q)
+
+    @classmethod
+    def of(cls, arms: Indices, places: Indices, values: Values, n_arms: int) -> "Rows":
+        """Rows that are sorted by arm and place."""
+        return cls(np.searchsorted(arms, np.arange(n_arms + 1)), places, values)
+
+    def part(self, arm: int) -> slice:
+        """Where the rows of an arm stand."""
+        return slice(int(self.starts[arm]), int(self.starts[arm + 1]))
+
+    def pair(self, a: int, b: int) -> tuple[Indices, Indices]:
+        """The rows of two arms on their common places, in order."""
+        of_a, of_b = self.part(a), self.part(b)
+        n = min(of_a.stop - of_a.start, of_b.stop - of_b.start)
+        if np.array_equal(self.places[of_a][:n], self.places[of_b][:n]):
+            return of_a.start + np.arange(n), of_b.start + np.arange(n)
+        _, in_a, in_b = np.intersect1d(self.places[of_a], self.places[of_b], assume_unique=True, return_indices=True)
+        return of_a.start + in_a, of_b.start + in_b
+
+
 @final
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """Values of every arm on the first examples of the shared order, larger is better; round by round if noisy.
+    """Values of every arm on the first examples of the shared order, larger is better.
+
+    For given examples with noisy scores they stand round by round. For new inputs there is one value for each example,
+    the mean of its first r evaluations: r = 1 in `_starts`, `_places` and `_values`, r = 2, 3, ... in `_again`.
 
     Each statement is ever wrong with probability `error`; at 0, it rests on what is known exactly. `race`: with what
     probability the best of all is ever lost in one; at 0, there is none. Of examples of which some scores are out
@@ -59,13 +104,14 @@ class Evidence:
     error: float
     columns: tuple[Limits, ...]
     counts: Counts  # (K,)
-    known: Counts  # (K,) how many of the first examples have a score or have failed, unless scores are noisy
+    known: Counts  # (K,) how many of the first examples have a score or have failed
     means: Means  # (K, q), NaN without scores
     _starts: Indices  # (K + 1,) where each arm's rows begin
     _places: Indices  # (n,) by arm, ascending
     _values: Values  # (n, q)
     _failed: "_Failed | None" = None
     race: float = 0.0
+    _again: tuple[Rows, ...] = ()
 
     @classmethod
     def of(
@@ -75,44 +121,52 @@ class Evidence:
         missing: Failures,
         reach: int | None,
         columns: tuple[Limits, ...] | None = None,
-        rows: Indices | None = None,
+        out: Sequence[Pull] | None = None,
     ) -> "Evidence":
-        """The evidence in the scores told, or in some `rows` of them, without an error yet.
+        """The evidence in the scores told, without an error yet.
 
         `reach`: the first place in the order of all pulls (without one, the first trial) that is out. `columns`: by
-        default as the ranges of metrics and the scores of 0 and 1 say.
+        default as the ranges of metrics and the scores of 0 and 1 say. `out`: the pulls that are out, with which each
+        arm's scores count up to the first example that it has not completed; for new inputs they always do.
         """
-        which = slice(None) if rows is None else rows
-        trials, arms, examples = history.trials()[which], history.arms()[which], history.examples()[which]
-        scores = history.scores()[which]
+        trials, arms, examples = history.trials(), history.arms(), history.examples()
+        scores, n_arms = history.scores(), problem.n_arms
         values = problem.goal.values(scores)
         columns = columns_of(problem.goal, scores) if columns is None else columns
+        again: list[Rows] = []
         if problem.population is None:
             order = np.lexsort((trials, arms))
             usable = order if reach is None else order[trials[order] < reach]
-            starts = np.searchsorted(arms[usable], np.arange(problem.n_arms + 1))
+            starts = np.searchsorted(arms[usable], np.arange(n_arms + 1))
             places = np.arange(len(usable)) - starts[arms[usable]]
-            arms, values, keys = arms[usable], values[usable], trials[usable]
+            first, known, cut = Rows(starts, places, values[usable]), np.diff(starts), False
         else:
-            arms, places, values = in_turns(problem, missing, trials, arms, examples, values, reach)
-            keys = places
-            starts = np.searchsorted(arms, np.arange(problem.n_arms + 1))
-        counts = known = np.diff(starts)
-        if problem.exhausted_at is not None:
-            told = np.zeros((problem.n_arms, problem.exhausted_at + 1), dtype=bool)
-            told[arms, places] = True
-            failed = missing.pulls.examples() >= 0
-            told[missing.pulls.arms()[failed], problem.place[missing.pulls.examples()[failed]]] = True
-            known = np.minimum(told.argmin(axis=1), told.shape[1] if reach is None else reach)
-        totals = np.stack([np.bincount(arms, column, minlength=problem.n_arms) for column in values.T], axis=1)
-        means = np.where(counts[:, None] > 0, totals / np.maximum(counts, 1)[:, None], np.nan)
-        rate = _Failed.of(problem, missing, keys, reach) if problem.goal.counts_failures and missing else None
-        return cls(problem, 0.0, columns, counts, known, means, starts, places, values, rate)
+            if problem.target is None:
+                rounds = observations(problem, history, missing, values, reach, out or ())
+                rounds = rounds or [(np.arange(0), np.arange(0), values[:0])]
+            else:
+                rounds = [in_turns(problem, missing, trials, arms, examples, values, reach)]
+            known = completed(problem, history, missing, rounds[0][:2], reach)
+            cut = problem.target is None or out is not None
+            if cut:
+                rounds = [_before(known, *each) for each in rounds]
+            first, *again = [Rows.of(*each, n_arms) for each in rounds]
+        counts = np.diff(first.starts)
+        means = _means(first, counts)
+        for rows in again:
+            whole = np.diff(rows.starts) == counts
+            means[whole] = _means(rows, counts)[whole]
+        rate = None
+        if problem.goal.counts_failures and missing:
+            rate = _Failed.of(problem, history, missing, reach, known if cut else None)
+        return cls(problem, 0.0, columns, counts, known, means, *first, rate, 0.0, tuple(again))
 
     def for_best(self, error: float, tolerance: float) -> "Evidence":
         """The same with an error divided among what could make the best feasible prompt wrong."""
         n_others, n_constraints = self.problem.n_arms - 1, len(self.columns) - 1
-        races = self.problem.rounds is None and not n_constraints and self.columns[0] is not None
+        # What others scored in an earlier round says who is there in a later one, so no bet would be fair.
+        races = self.problem.repeats == 1 and self.problem.rounds is None
+        races = races and not n_constraints and self.columns[0] is not None
         if not races or (tolerance and n_others < FEW):
             return replace(self, error=error / max(1, n_others + n_constraints))
         if tolerance:
@@ -129,9 +183,9 @@ class Evidence:
             n_told = int(np.searchsorted(self._places[part], n))
             row[self._places[part][:n_told]] = self._values[part][:n_told, 0]
         low, high = self.columns[0] or (0.0, 1.0)
-        betting = Betting(low - high, high - low, self.problem.population)
+        betting = Betting(low - high, high - low, self.problem.target)
         stays = np.isin(arms, np.setdiff1d(state.active, state.exhausted()))
-        joined = _joined(state)[arms]
+        joined = joined_at(state)[arms]
         found = certainly_worse(betting, scores, known, joined, stays, self.race)
         return np.asarray(arms[found <= scores.shape[1]])
 
@@ -157,22 +211,26 @@ class Evidence:
         """True if the arms are known exactly: they have seen every example, whose scores are not noisy."""
         return self.problem.exhausted_at is not None and bool((self.counts[arms] == self.problem.exhausted_at).all())
 
+    @property
+    def each_error(self) -> float:
+        """The error of one confidence sequence: for new inputs, there is one for each number of evaluations."""
+        return self.error / n_sequences(self.problem)
+
+    @property
+    def _rounds(self) -> list[Rows]:
+        """The rows of one evaluation of each example; before them those of two, and so on."""
+        return [*reversed(self._again), Rows(self._starts, self._places, self._values)]
+
     def _own(self, arm: int, column: int) -> Values:
-        part = slice(self._starts[arm], self._starts[arm + 1])
         if self._failed is not None and column in self._failed.slacks:
-            return self._failed.joined(arm, part, column)
-        return self._values[part, column]
+            return self._failed.of_arm(arm, column)
+        whole = next(rows for rows in self._rounds if rows.starts[arm + 1] - rows.starts[arm] == self.counts[arm])
+        return whole.values[whole.part(arm), column]
 
     def _pair(self, a: int, b: int, column: int) -> Values:
         """Differences on common examples, in their order, round by round."""
-        of_a, of_b = (slice(self._starts[arm], self._starts[arm + 1]) for arm in (a, b))
-        places_a, places_b = self._places[of_a], self._places[of_b]
-        n = min(len(places_a), len(places_b))
-        x, y = self._values[of_a, column], self._values[of_b, column]
-        if np.array_equal(places_a[:n], places_b[:n]):
-            return x[:n] - y[:n]
-        _, in_a, in_b = np.intersect1d(places_a, places_b, assume_unique=True, return_indices=True)
-        return x[in_a] - y[in_b]
+        of_a, of_b = longest(self._rounds, a, b)[1:]
+        return of_a[:, column] - of_b[:, column]
 
     def _above(self, rows: list[Values], limits: Limits, claim: float, column: int, or_equal: bool) -> Mask:
         """(P,) whether the mean of each row is certainly above the claim."""
@@ -196,11 +254,94 @@ class Evidence:
                     values = self._values[:, column]
                     x = decimal(x, float(np.abs(values).max()))
                     scale = np.where(mostly_equal(x), np.ptp(values), 0.0)
-                    found[chunk] = Asymptotic(problem.exhausted_at).lower(x, self.error, scale) > claim
+                    found[chunk] = Asymptotic(problem.exhausted_at).lower(x, self.each_error, scale) > claim
                 elif self.error and limits is not None:
-                    sequence = bounded(*limits, problem.population, problem.rounds)
-                    found[chunk] = sequence.refutes(x, claim, self.error)
+                    sequence = bounded(*limits, problem.target, problem.rounds)
+                    found[chunk] = sequence.refutes(x, claim, self.each_error)
         return found
+
+
+def n_sequences(problem: Problem) -> int:
+    """How many confidence sequences share an error: for new inputs one for each number of evaluations of a cell."""
+    return problem.repeats if problem.population is not None and problem.target is None else 1
+
+
+def observations(
+    problem: Problem,
+    history: History,
+    missing: Failures,
+    values: Matrix,
+    reach: int | None,
+    out: Sequence[Pull],
+) -> list[tuple[Indices, Indices, Matrix]]:
+    """Arms, places and mean values of the first evaluation of each cell, of the first two, ...; see `in_rounds`.
+
+    Only rows before the turn `reach` count, and none behind one of the pulls that are `out`.
+    """
+    trials, arms, examples = history.trials(), history.arms(), history.examples()
+    if reach is not None:
+        known = np.flatnonzero(examples >= 0)
+        known = known[turns(problem, missing, trials[known], arms[known], examples[known]) < reach]
+        trials, arms, examples, values = trials[known], arms[known], examples[known], values[known]
+    asked = [(p.trial, p.arm, p.example) for p in out if p.trial is not None and p.example is not None]
+    trials_out, arms_out, examples_out = np.array(asked, dtype=np.int64).reshape(-1, 3).T
+    trials, arms = np.concatenate((trials, trials_out)), np.concatenate((arms, arms_out))
+    unknown = np.full((len(asked), values.shape[1]), np.nan)
+    examples, values = np.concatenate((examples, examples_out)), np.concatenate((values, unknown))
+    return in_rounds(problem, trials, arms, examples, values)
+
+
+def completed(
+    problem: Problem, history: History, missing: Failures, scored: Sequence[Indices], reach: int | None = None
+) -> Counts:
+    """(K,) how many of the first examples of the shared order each arm has completed: with a score, or by failing.
+
+    For given examples with noisy scores these are places in the order of all pulls, one round after the other. `scored`
+    are arms and places of the scores that count.
+    """
+    width = (problem.most_pulls or 0) if problem.rounds is not None else len(problem.order)
+    told = np.zeros((problem.n_arms, width + 1), dtype=bool)
+    arms, places = scored
+    told[arms, np.minimum(places, width)] = True
+    if missing:
+        both = history, missing.pulls
+        trials, arms, examples = (np.concatenate([getattr(rows, name)() for rows in both]) for name in _PLACES)
+        real, failed = examples >= 0, np.arange(len(trials)) >= len(history)
+        at = turns(problem, Failures(), trials[real], arms[real], examples[real])
+        at = at if problem.rounds is not None else at % max(1, width)
+        told[arms[real & failed], np.minimum(at[failed[real]], width)] = True
+    told[:, width] = False
+    return np.asarray(np.minimum(told.argmin(axis=1), width if reach is None else reach))
+
+
+_PLACES = ("trials", "arms", "examples")
+
+
+def longest(rounds: Sequence[Rows], a: int, b: int) -> tuple[Indices, Values, Values]:
+    """Common places of two arms and the values of both: of as many evaluations as every one of these has had."""
+    *more, first = rounds
+    in_a, in_b = first.pair(a, b)
+    of = first
+    for rows in more:
+        pair = rows.pair(a, b)
+        if len(pair[0]) == len(in_a):
+            of, (in_a, in_b) = rows, pair
+            break
+    return of.places[in_a], of.values[in_a], of.values[in_b]
+
+
+def _before(known: Counts, arms: Indices, places: Indices, values: Values) -> tuple[Indices, Indices, Values]:
+    """The rows of each arm's first places."""
+    kept = places < known[arms]
+    return arms[kept], places[kept], values[kept]
+
+
+def _means(rows: Rows, counts: Counts) -> Means:
+    """(K, q) means of every arm's rows, NaN without any."""
+    arms = np.repeat(np.arange(len(counts)), np.diff(rows.starts))
+    totals = np.stack([np.bincount(arms, column, minlength=len(counts)) for column in rows.values.T], axis=1)
+    with np.errstate(invalid="ignore"):
+        return np.where(counts[:, None] > 0, totals / np.maximum(counts, 1)[:, None], np.nan)
 
 
 def first_out(state: State, but: Container[int] = ()) -> int | None:
@@ -212,35 +353,51 @@ def first_out(state: State, but: Container[int] = ()) -> int | None:
 
 
 class _Failed(NamedTuple):
-    """Evaluations that failed, and what they and others are as slacks of a bound on the rate of failures."""
+    """Which evaluations failed, by arm and turn, and what they and others are as slacks of a bound on that rate."""
 
     arms: Indices
-    turns: Indices  # their places in the order; where there is none, their trials
-    told: Indices  # the same of the rows of scores
+    failed: Mask
     slacks: dict[int, tuple[float, float]]  # by column of the values: without and with a failure
 
     @classmethod
-    def of(cls, problem: Problem, missing: Failures, told: Indices, reach: int | None) -> "_Failed":
-        """Those before the first turn that is out."""
-        goal, found = problem.goal, missing.pulls.trials()
-        if problem.population is not None:
-            found = problem.place[missing.pulls.examples()]
-        before = found < (np.inf if reach is None else reach)
+    def of(
+        cls, problem: Problem, history: History, missing: Failures, reach: int | None, known: Counts | None
+    ) -> "_Failed":
+        """Those before the first turn that is out, and before what each arm has not completed, if that is `known`.
+
+        Of several evaluations at a place, only the first counts.
+        """
+        both = history, missing.pulls
+        trials, arms, examples = (np.concatenate([getattr(rows, name)() for rows in both]) for name in _PLACES)
+        failed = np.arange(len(trials)) >= len(history)
+        if problem.population is None:
+            at, place = trials, np.arange(len(trials))
+        else:
+            real = examples >= 0
+            trials, arms, examples, failed = trials[real], arms[real], examples[real], failed[real]
+            at = place = turns(problem, Failures(), trials, arms, examples)
+            if problem.rounds is None:
+                place = place % len(problem.order)
+        kept = np.ones(len(at), dtype=bool) if reach is None else at < reach
+        kept &= True if known is None else place < known[arms]
+        order = np.lexsort((trials, at, place, arms) if problem.population is not None else (at, arms))
+        order = order[kept[order]]
+        another = (np.diff(arms[order], prepend=-1) != 0) | (np.diff(place[order], prepend=-1) != 0)
+        order = order[another]
+        goal = problem.goal
         column = len(goal.columns) - 1
         ends = goal.values(np.eye(2, column + 1, column - 1))
         which = [k for k, bound in enumerate(goal.bounds, len(goal.objectives)) if bound.column == column]
         slacks = {k: (float(ends[0, k]), float(ends[1, k])) for k in which}
-        return cls(missing.pulls.arms()[before], found[before], told, slacks)
+        return cls(arms[order], failed[order], slacks)
 
-    def joined(self, arm: int, rows: slice, column: int) -> Values:
-        """An arm's slacks in the order of its turns, those in which it failed among its rows of scores."""
-        told, failed = self.told[rows], self.turns[self.arms == arm]
+    def of_arm(self, arm: int, column: int) -> Values:
+        """An arm's slacks in the order of its turns."""
         good, bad = self.slacks[column]
-        order = np.argsort(np.concatenate((told, failed)), kind="stable")
-        return np.concatenate((np.full(len(told), good), np.full(len(failed), bad)))[order]
+        return np.where(self.failed[self.arms == arm], bad, good)
 
 
-def _joined(state: State) -> Counts:
+def joined_at(state: State) -> Counts:
     """(K,) how many of the first examples others had seen when each arm joined; 0 for those of the beginning."""
     joined, first = np.zeros(state.problem.n_arms, dtype=np.int64), state.origin.n_arms
     for _, n_rows, _, event in state.growth:
@@ -299,7 +456,7 @@ class Proofs:
     def __init__(self, state: State) -> None:
         self.goal: Goal = state.problem.goal
         ranges = columns_in(self.goal, self.goal.ranges)
-        self._rows = Evidence.of(state.seen, state.history, state.missing, None, ranges)
+        self._rows = _in_order(state, ranges)
         values = self._rows._values
         self.columns = tuple(r or _few_values(x) for r, x in zip(ranges, values.T, strict=True))
         self._largest = np.abs(values).max(axis=0, initial=0.0).tolist()
@@ -325,11 +482,12 @@ class Proofs:
 
     def _lower(self, observed: Vector, column: int, limits: Limits, error: float) -> float:
         problem, spread = self._rows.problem, self._spreads[column]
+        error /= n_sequences(problem)
         if len(observed) < 2 or spread == 0.0:
             # That all scores agree so far tells nothing of how far another may be off.
             return float(observed.mean()) if len(observed) == problem.exhausted_at else -np.inf
         if limits is not None:
-            sequence = bounded(*limits, problem.population, problem.rounds)
+            sequence = bounded(*limits, problem.target, problem.rounds)
             return float(sequence.lower(np.clip(observed, *limits), error))
         squares = (observed - observed.mean()) ** 2
         if len(observed) != problem.exhausted_at and squares.max() > LARGEST_PART * squares.sum():
@@ -369,11 +527,7 @@ def _in_order(state: State, columns: tuple[Limits, ...]) -> Evidence:
     problem, history = state.seen, state.history
     if problem.population is None:
         return Evidence.of(problem, history, state.missing, first_out(state), columns)
-    arms, examples = history.arms(), history.examples()
-    known = Evidence.of(problem, history, state.missing, None, columns).known
-    told = np.flatnonzero(examples >= 0)
-    told = told[problem.place[examples[told]] < known[arms[told]]]
-    return Evidence.of(problem, history, state.missing, None, columns, told)
+    return Evidence.of(problem, history, state.missing, None, columns, [*state.pending.values(), *state.returned])
 
 
 def _unproven_best(evidence: Proofs, best: int, rivals: Indices, error: float, tolerance: float) -> Indices:
@@ -628,26 +782,16 @@ def when_decided(
 BETTER, WORSE, EQUAL, UNDECIDED = "better", "worse", "equal", "undecided"
 
 
-class OfNew(NamedTuple):
-    """A lead on new examples like those given, as if there were no end of them; None where nothing bounds it."""
-
-    estimate: float
-    low: float | None
-    high: float | None
-    p_better: float
-
-
 @dataclass(frozen=True)
 class Difference:
     """The lead of prompt a over prompt b in one metric, in its own units; None if unknown.
 
-    `estimate` is a minus b, `low` and `high` its interval (None where the pairs are too few to bound it), `p_better`
-    the probability that a is better in the metric's direction, `pairs` the number of common examples. `verdict`:
-    "equal" if the interval is within the tolerance, else "better" or "worse" if zero is outside it, else "undecided".
-    `guaranteed`: the interval holds at every look; it needs a known range and examples in an order that does not depend
-    on scores, or all examples; and no doubt that an evaluation gives the same scores when it is repeated, unless noise
-    is allowed for (`repeats` above 1). All of it speaks of the examples given; of new examples like them if there is no
-    end of them. `new`: (estimate, low, high, p_better) for new examples, None without pairs.
+    `estimate` is a minus b and `p_better` the probability that a is better in the metric's direction, both by the same
+    model as the estimates of all prompts, from all scores. `low` and `high` are bounds that hold at every look (None
+    where the pairs are too few for one). They rest on `pairs`, the first examples in the shared order that both prompts
+    have completed. `verdict`: "equal" if the interval is within the tolerance, else "better" or "worse" if zero is
+    outside it, else "undecided". `guaranteed`: the interval holds whatever the scores are like. That takes a known
+    range, no failures, no drift and no doubtful remark, or all given examples and scores without noise.
     """
 
     estimate: float | None
@@ -657,67 +801,53 @@ class Difference:
     pairs: int
     verdict: str
     guaranteed: bool
-    new: OfNew | None = None
 
 
 def compare(
     scores_a: npt.ArrayLike,
     scores_b: npt.ArrayLike,
+    estimate: float | None = None,
+    p_better: float = 0.5,
     *,
     population: int | None = None,
     limits: Limits = None,
     confidence: float = 0.95,
     tolerance: float = 0.0,
     minimize: bool = False,
-    random_order: bool = True,
     rounds: int | None = None,
+    guaranteed: bool = True,
 ) -> Difference:
-    """One metric of two prompts, from their (n,) scores of the same examples, in the order in which they were taken.
+    """One metric of two prompts, from their (n,) scores of the same examples, in an order that depends on no score.
 
-    `population`: how many examples there are, each taken once; None: independent draws from any number. `limits`: the
-    lowest and the highest score there can be, None if unknown. `random_order`: the order of the examples is random and
-    does not depend on scores. `rounds`: how often all examples may be taken, if scores are noisy, else None; scores are
-    then given round by round. What counts is the mean over the examples of the expected difference, so no number of
-    noisy scores makes that known exactly. Whoever reads several intervals divides the error among them.
+    `estimate` and `p_better` are those of the model, for whatever is not known exactly; without an estimate it is the
+    mean. `population`: how many examples
+    there are, each taken once; None: independent draws from any number. `limits`: the lowest and the highest score
+    there can be, None if unknown. `rounds`: how often all examples may be taken, if scores are noisy, else None; scores
+    are then given round by round, and no number of them makes a mean over the examples known exactly. `guaranteed`:
+    nothing else speaks against a guarantee. Whoever reads several intervals divides the error among them.
     """
     a, b = np.asarray(scores_a, dtype=np.float64), np.asarray(scores_b, dtype=np.float64)
     scores = np.concatenate([a, b])
     n, largest = len(a), float(np.abs(scores).max(initial=0.0))
     differences = decimal(a - b, largest)
-    noisy = rounds is not None
-    exhausted = n > 0 and n == population and not noisy
-    guaranteed = exhausted or (limits is not None and random_order)
+    is_exact = n > 0 and n == population and rounds is None
+    guaranteed = guaranteed and (is_exact or limits is not None)
+    pairs = min(n, population) if rounds is not None and population else n
+    mean = math.fsum((a - b).tolist()) / n if n else None
+    if mean is not None and abs(mean) <= _ROUNDING * largest:
+        mean = 0.0
+    estimate = mean if estimate is None else estimate
     if limits is None and np.isin(scores, (0.0, 1.0)).all() and n:
         limits = (0.0, 1.0)
     if n == 0 and limits is None:
-        return Difference(None, None, None, 0.5, 0, UNDECIDED, False)
-    low, high = _interval(differences, scores, population, limits, confidence, rounds)
-    estimate = math.fsum((a - b).tolist()) / n if n else None
-    if estimate is not None and abs(estimate) <= _ROUNDING * largest:
-        estimate = 0.0
-    if exhausted and estimate is not None:
-        low = high = estimate
+        return Difference(estimate, None, None, p_better, 0, UNDECIDED, False)
+    if is_exact and mean is not None:
+        low = high = estimate = mean
+        p_better = 0.5 if mean == 0.0 else float((mean > 0) != minimize)
+    else:
+        low, high = _interval(differences, scores, population, limits, confidence, rounds)
     verdict = _verdict(low, high, tolerance, minimize)
-    two_valued = len(np.unique(scores)) <= 2
-    p_above = p_positive(differences, None if noisy else population, two_valued=two_valued) if n else 0.5
-    new = None
-    if estimate is not None:
-        drawn = differences
-        if noisy and population is not None and n > population:  # a new example is one, however often it is repeated
-            places = np.arange(n) % population
-            drawn = np.bincount(places, differences) / np.bincount(places)
-        p_new = p_positive(drawn, None, two_valued=two_valued)
-        bounds = _interval(drawn, scores, None, limits, confidence)
-        new = OfNew(estimate, *_shown(*bounds, scores, limits), 1 - p_new if minimize else p_new)
-    return Difference(
-        estimate,
-        *_shown(low, high, scores, limits),
-        1 - p_above if minimize else p_above,
-        min(n, population) if noisy and population else n,
-        verdict,
-        guaranteed,
-        new,
-    )
+    return Difference(estimate, *_shown(low, high, scores, limits), p_better, pairs, verdict, guaranteed)
 
 
 def _interval(
@@ -726,7 +856,7 @@ def _interval(
     population: int | None,
     limits: Limits,
     confidence: float,
-    rounds: int | None = None,
+    rounds: int | None,
 ) -> tuple[float, float]:
     """(n,) differences of `scores` -> bounds of their mean over the population; infinite where nothing bounds it."""
     if limits is not None:

@@ -5,10 +5,11 @@ Prompts that join first take the examples that the others have seen.
 Fixed confidence by confidence sequences (Waudby-Smith & Ramdas 2020, 2023; racing as in Maron & Moore 1994). Prompts
 are compared by paired differences on common examples, and leave once certainly worse. For a single best prompt each has
 to show only once that it is worse than whoever is ahead, where ranges are known (`asktell.intervals.racing`); elsewhere
-each is compared with the one that is ahead of it by most, since any certain comparison will do. Where scores are noisy,
-all examples are gone through again, as often as they may be repeated; no number of them makes a prompt known exactly.
+each is compared with the one that is ahead of it by most, since any certain comparison will do. With `repeats` all
+examples are gone through again, as often as that says.
 
-Where the error goes is said in `asktell.methods.certainty`.
+What is proven, and where the error goes, is said in `asktell.methods.certainty`. Scores that a remark calls doubtful
+prove nothing: nobody leaves for them, and they end nothing.
 """
 
 from dataclasses import dataclass, replace
@@ -47,8 +48,7 @@ class Race:
     `block`: examples between two looks.
 
     The confidence is guaranteed where the goal names the range of every metric (`asktell.maximize("accuracy",
-    range=(0, 1))`), no evaluation fails, and an evaluation gives the same scores when it is repeated (else say how
-    often it may be: `repeats`). The notes of the result name what is not so.
+    range=(0, 1))`) and no evaluation fails, however noisy scores are. `Result.checks` names what is not so.
     """
 
     confidence: float = 0.95
@@ -111,6 +111,8 @@ class Race:
     def _certain_answer(self, evidence: Evidence, stays: Indices, state: State) -> list[int] | None:
         """The answer if it is certain that it is right, up to the tolerance."""
         goal = state.problem.goal
+        if state.doubts:
+            return None
         if not len(stays):
             return self._best(state, stays)
         if (evidence.counts[stays] == 0).any() and (len(stays) > 1 or state.failures.count(int(stays[0]))):
@@ -246,7 +248,7 @@ def _unused(state: State, arms: Indices, reach: int) -> tuple[Indices, Indices]:
 
 def _departures(reasons: dict[int, str], state: State, accepted: list[int] | tuple[()] = ()) -> tuple[Departure, ...]:
     tally = state.current_tally()
-    means, errors = tally.means, tally.standard_errors(state.problem.population)
+    means, errors = tally.means, tally.standard_errors(state.problem.target)
     return tuple(
         Departure.of(arm, arm in accepted, reason, (means[arm], errors[arm]) if tally.counts[arm] > 0 else None)
         for arm, reason in reasons.items()
@@ -254,7 +256,9 @@ def _departures(reasons: dict[int, str], state: State, accepted: list[int] | tup
 
 
 def _worse(evidence: Evidence, state: State) -> dict[int, str]:
-    """Who is certainly not in the answer, and why."""
+    """Who is certainly not in the answer, and why; nobody, where scores are doubtful."""
+    if state.doubts:
+        return {}
     goal, active = state.problem.goal, state.active
     if evidence.race:
         return dict.fromkeys(np.intersect1d(active, evidence.worse(state)).tolist(), _WORSE)

@@ -10,7 +10,7 @@ import re
 import zlib
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import fields, is_dataclass
+from dataclasses import asdict, fields, is_dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -91,6 +91,7 @@ def document(
         "examples": state.problem.n_examples,
         "whole": _whole(state, result),
         "notes": list(result.notes),
+        "checks": [asdict(check) for check in result.checks],
         "answer": answer,
         "verdict": result.verdict.to_dict(),
         "unresolved": rivals,

@@ -22,6 +22,7 @@ def conclusions(data: Mapping[str, Any], result: Result) -> dict[str, str]:
         "answer": _headline(result),
         "verdict": " ".join(_verdict(data, result)),
         "plane": _plane(data, result),
+        "checks": _checks(result),
         "prompts": _prompts(result),
         "factors": _factors(data.get("factors", ()), result),
         "spending": _spending(data, result),
@@ -32,6 +33,16 @@ def conclusions(data: Mapping[str, Any], result: Result) -> dict[str, str]:
         "costs": _costs(data),
         "made": "The same prompts, examples, method, seed and scores lead to the same answer.",
     }
+
+
+def _checks(result: Result) -> str:
+    failing = sum(check.ok is False for check in result.checks)
+    unknown = sum(check.ok is None for check in result.checks)
+    if not failing and not unknown:
+        return "Every premise of what is stated here holds."
+    counts = [f"{failing} do{'es' * (failing == 1)} not hold"] if failing else []
+    counts += [f"{unknown} cannot be told from the scores"] if unknown else []
+    return f"Of {len(result.checks)} premises of what is stated here, {' and '.join(counts)}."
 
 
 _NO_DUEL = "There are no two prompts to compare yet."

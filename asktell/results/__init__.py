@@ -1,9 +1,10 @@
 """Results of a selection at any time: the answer, estimates of every prompt, comparisons, plots."""
 
 from asktell.methods.certainty import Difference
+from asktell.results.checks import Check
 from asktell.results.comparison import Comparison
 from asktell.results.entries import PromptResult
 from asktell.results.result import Result
 from asktell.results.verdict import Outlook, Verdict
 
-__all__ = ["Comparison", "Difference", "Outlook", "PromptResult", "Result", "Verdict"]
+__all__ = ["Check", "Comparison", "Difference", "Outlook", "PromptResult", "Result", "Verdict"]

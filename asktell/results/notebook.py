@@ -35,23 +35,32 @@ def as_html(result: "Result", heading: list[str], above: str = "") -> str:
     table = _table(["", "id", *(name for name, _ in columns), "evaluations", "prompt"], rows)
     verdict = f"<p><strong>{_text(result.verdict.sentence)}</strong></p>"
     below = _lines([*more, *result.notes, *(result.sentence or "").splitlines()])
-    return f"<div>{above}{verdict}{_lines(heading)}{table}{below}</div>"
+    return f"<div>{above}{verdict}{_lines(heading)}{table}{below}{_checks(result)}</div>"
+
+
+def _checks(result: "Result") -> str:
+    """What statements rest on, folded; without what the notes say above."""
+    shown = [check for check in result.checks if check.sentence not in result.notes]
+    if not shown:
+        return ""
+    marks = {True: "✓", False: "✗", None: "?"}
+    items = "".join(f"<li>{marks[check.ok]} {_text(check.sentence)}</li>" for check in shown)
+    return f"<details><summary>What could go wrong</summary><ul>{items}</ul></details>"
 
 
 def comparison_as_html(comparison: Comparison) -> str:
-    """A sentence of every metric's verdict, the table of the differences, and what they rest on."""
+    """A sentence of every metric's verdict, and the table of the differences."""
     a, b = str(comparison.a), str(comparison.b)
     verdicts = ", ".join(f"{each.verdict} in {metric}" for metric, each in comparison.differences.items())
     rows = []
     for metric, each in comparison.differences.items():
         bounds = "-" if each.low is None or each.high is None else f"[{each.low:+.3g}, {each.high:+.3g}]"
         lead = "-" if each.estimate is None else f"{each.estimate:+.3g}"
-        of_new = "-" if each.new is None else with_doubt(each.new.p_better)
-        rows.append([metric, lead, bounds, with_doubt(each.p_better), of_new, str(each.pairs), each.verdict])
+        rows.append([metric, lead, bounds, with_doubt(each.p_better), str(each.pairs), each.verdict])
     interval = f"{100 * comparison.confidence:g} % interval"
-    head = ["metric", f"{a} less {b}", interval, "P(better)", "P(better) on new examples", "common examples", "verdict"]
+    head = ["metric", f"{a} less {b}", interval, "P(better)", "common examples", "verdict"]
     said = f"<p><strong>{_text(f'{a} against {b}: {verdicts}.')}</strong></p>"
-    return f"<div>{said}{_table(head, rows)}{_lines([comparison.premise] if comparison.premise else [])}</div>"
+    return f"<div>{said}{_table(head, rows)}</div>"
 
 
 def as_frame(result: "Result") -> "pandas.DataFrame":

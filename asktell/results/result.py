@@ -10,12 +10,12 @@ import numpy.typing as npt
 from asktell._util.extras import needs_extra
 from asktell._util.terminal import filled, in_blocks, one_line, safe, with_doubt, with_error
 from asktell.errors import IncompatibleMethodError, InvalidArgumentError
-from asktell.methods.certainty import UNDECIDED
 from asktell.numerics.arrays import Indices, Values
 from asktell.numerics.cached import cached_property
 from asktell.problem.budget import describe_spending
 from asktell.problem.candidates import AnyPrompt, ById, Prompts
 from asktell.problem.goals import BestFeasible, Goal, ParetoSet
+from asktell.results.checks import Check
 from asktell.results.comparison import Comparer, Comparison, compare_two
 from asktell.results.entries import FailureGroup, PromptResult, in_words, shown_estimates
 from asktell.results.verdict import Verdict
@@ -89,9 +89,10 @@ class Result:
     `inputs`: what estimates, errors and probabilities are about: "new", the expected score on a new input that is
     evaluated once, or "given", the mean over exactly the given examples. `examples`: the number of examples that a
     prompt can see, None for any number. `repeats`: how often it may see each of them. `spent_cost`: sum of the costs
-    told. `max_cost`: maximum cost; None if unlimited. `notes`: what else there is to know, in sentences. `baseline`: id
-    of the prompt in use today, if the selector was given one. `example_ids`: the examples' ids by position, if the
-    selector was given some. `failures`: the evaluations that failed, by their reasons, the most common one first.
+    told. `max_cost`: maximum cost; None if unlimited. `notes`: what else there is to know, in sentences. `checks`: the
+    premises of all that is stated, and whether they hold. `baseline`: id of the prompt in use today, if the selector
+    was given one. `example_ids`: the examples' ids by position, if the selector was given some. `failures`: the
+    evaluations that failed, by their reasons, the most common one first.
 
     A Pareto set of `auto` is chosen for its expected quality, in which a prompt counts that may well be optimal. So it
     can hold a prompt whose estimate another selected one dominates, or whose estimate misses a constraint by little; a
@@ -114,6 +115,7 @@ class Result:
     finished_early: bool = False
     max_cost: float | None = None
     notes: tuple[str, ...] = ()
+    checks: tuple[Check, ...] = ()
     baseline: str | int | None = None
     example_ids: tuple[str, ...] | None = None
     failures: list[FailureGroup] = field(default_factory=list)
@@ -172,8 +174,7 @@ class Result:
         """The answer (of a Pareto set its first other prompt) against the baseline; None where there are not two.
 
         Without a baseline, one of two prompts that is the answer against the other. The answer was chosen among all
-        prompts by the same scores. So the error of its intervals is divided among all that might have been chosen, and
-        its probabilities are no higher than that allows.
+        prompts by the same scores. So the error of its intervals is divided among all that might have been chosen.
         """
         chosen = next((entry for entry in self.selected if entry.id != self.baseline), None)
         against = None if self.baseline is None else self.prompts[self._named.arm(ById(self.baseline))]
@@ -184,15 +185,7 @@ class Result:
         among = len(self.prompts) - 1
         found = self.compare(chosen, against, CONFIDENCE if among == 1 else 1 - (1 - CONFIDENCE) / among)
 
-        def shared(p: float) -> float:
-            surely = max(0.5, 1 - among * min(p, 1 - p))
-            return surely if p > 0.5 else 1 - surely
-
-        differences = {
-            m: replace(d, p_better=shared(d.p_better), new=d.new and d.new._replace(p_better=shared(d.new.p_better)))
-            for m, d in found.differences.items()
-        }
-        return replace(found, confidence=CONFIDENCE, differences=differences)
+        return replace(found, confidence=CONFIDENCE)
 
     @property
     def sentence(self) -> str | None:
@@ -203,9 +196,7 @@ class Result:
             only = [entry.id for entry in self.selected] == [self.baseline]
             return f"{safe(str(self.baseline))}, the baseline, is itself the answer." if only else None
         if isinstance(self.goal, BestFeasible):
-            metric, unless = self.goal.objective.metric, self.comparison.unless
-            certain = self.comparison.differences[metric].verdict != UNDECIDED
-            return self.comparison.sentence(metric) + (f", {unless}" if certain and unless else "")
+            return self.comparison.sentence(self.goal.objective.metric)
         return str(self.comparison)
 
     @property
@@ -241,6 +232,7 @@ class Result:
             **{name: getattr(self, name) for name in _PLAIN},
             "failures": [asdict(group) for group in self.failures],
             "notes": list(self.notes),
+            "checks": [asdict(check) for check in self.checks],
             "baseline": self.baseline,
             **({} if self.example_ids is None else {"example_ids": list(self.example_ids)}),
             **({"factors": _as_lists(self._factors)} if self._factors else {}),

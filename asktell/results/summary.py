@@ -12,6 +12,7 @@ from asktell._util.threads import one_thread
 from asktell.estimators import LeastSquares
 from asktell.methods import Adaptive, Elimination, Method, Race
 from asktell.methods.belief import stated
+from asktell.methods.certainty import joined_at
 from asktell.numerics import counters
 from asktell.numerics.arrays import Draws, Features, Means
 from asktell.posterior.basis import levels_of
@@ -19,13 +20,13 @@ from asktell.posterior.statement import Statement
 from asktell.problem.candidates import AnyPrompt, Prompts
 from asktell.problem.features import lost_directions, rank, with_intercept
 from asktell.problem.goals import BestFeasible, ParetoSet
-from asktell.results.comparison import Comparison, Pairs, compare_two, differ, of_repeats, premises
+from asktell.results.checks import Check, checks, warnings
+from asktell.results.comparison import Comparison, Pairs, compare_two
 from asktell.results.convergence import settling
 from asktell.results.entries import PromptResult, grouped
 from asktell.results.result import Levels, Result
 from asktell.results.verdict import Chances, chances, judge
 from asktell.state import ACCEPTED, ACTIVE, REJECTED, Problem, State
-from asktell.state.history import History, repeated
 
 
 def limits_of(state: State) -> list[tuple[float, float] | None]:
@@ -55,6 +56,8 @@ def summarize(state: State, method: Method, named: Prompts) -> Result:
     verdict = judge(state, found, likely, answer, named.ids, tolerance)
     if state.doubts and answer:
         verdict = replace(verdict, sentence=f"Do not rely on these scores. {' '.join(state.doubts)}")
+    of_failures = "".join(_of_failures(state, answer))
+    found_checks = checks(state, of_failures)
     result = Result(
         goal=state.problem.goal,
         selected=selected,
@@ -64,7 +67,8 @@ def summarize(state: State, method: Method, named: Prompts) -> Result:
         budget=state.problem.budget,
         spent_cost=state.cost,
         max_cost=state.problem.max_cost,
-        notes=(*_notes(state, method, selected), *_of_failures(state, answer)),
+        notes=_notes(state, method, selected, found_checks, of_failures),
+        checks=found_checks,
         done=state.finished,
         feasible=None if not feasible or None in feasible else all(feasible),
         examples=state.problem.population,
@@ -76,7 +80,7 @@ def summarize(state: State, method: Method, named: Prompts) -> Result:
         example_ids=None if state.problem.examples is None else state.problem.examples.ids,
         failures=grouped((named.ids[failure.arm], failure.reason) for failure in state.failures),
         _factors=_factors(state.problem, found),
-        _comparer=_pairs(state, method),
+        _comparer=_pairs(state, found),
         _moments=partial(settling, state, method, answer),
     )
     return replace(result, notes=(*result.notes, *_of_dominated(result.dominated)))
@@ -115,17 +119,36 @@ def compare(
     baseline = state.problem.baseline
     if b is None and baseline is None:
         return summarize(state, method, named).compare(a, None, confidence, tolerance)
-    return compare_two(_pairs(state, method), named, a, b, baseline, confidence, tolerance)
+    return compare_two(_pairs(state, stated(state)), named, a, b, baseline, confidence, tolerance)
 
 
-def _pairs(state: State, method: Method) -> Pairs:
-    by_scores = isinstance(method, Adaptive) and method.confidence is None  # it takes the examples that tell most
-    shared_order = not by_scores and not state.was_widened
-    history = History(len(state.problem.goal.columns)) if state.doubts else state.history
-    return Pairs(state.problem, state.seen, history, state.missing, shared_order)
+def _pairs(state: State, found: Statement | None) -> Pairs:
+    out = (*state.pending.values(), *state.returned)
+    late = np.flatnonzero(joined_at(state)).tolist()
+    return Pairs(state.problem, state.seen, state.history, state.missing, out, found, bool(state.doubts), late)
 
 
-def _notes(state: State, method: Method, selected: list[PromptResult]) -> Iterator[str]:
+def _notes(
+    state: State, method: Method, selected: list[PromptResult], found: tuple[Check, ...], failures: str
+) -> tuple[str, ...]:
+    notes = [*_of_method(state, method), *(remark.text for _, remark in sorted(state.remarks.items()))]
+    if state.finished and not state.doubts and (isinstance(method, Race) or state.decisions[-1][1].settled):
+        notes.append(_certainty(state, method, found))
+    said = {*state.doubts, " ".join(state.doubts), failures}
+    notes += (warning for warning in warnings(found) if warning not in said)
+    scores = state.history.scores()
+    if len(np.unique(state.history.arms())) > 1 and (scores == scores[0]).all():
+        notes.append("All prompts score the same so far.")
+    feasible = [entry for entry in selected if entry.feasible is not False]
+    if isinstance(state.problem.goal, ParetoSet) and feasible and len(feasible) < len(selected):
+        notes.append(
+            f"{len(selected) - len(feasible)} of the selected prompts probably miss a constraint; they are selected "
+            "because that is in doubt."
+        )
+    return (*notes, *([failures] if failures else []))
+
+
+def _of_method(state: State, method: Method) -> Iterator[str]:
     if isinstance(method, Elimination) and state.problem.features is not None:
         parts = method.allocator, method.estimator
         if not any(part.needs_features for part in parts):
@@ -133,19 +156,6 @@ def _notes(state: State, method: Method, selected: list[PromptResult]) -> Iterat
             yield f"The features were not used: {names} have no use for them, but the method auto has."
         if isinstance(method.estimator, LeastSquares):
             yield from _of_directions(state, method.estimator, state.problem.features)
-    yield from (remark.text for _, remark in sorted(state.remarks.items()))
-    if state.finished and not state.doubts and (isinstance(method, Race) or state.decisions[-1][1].settled):
-        yield _certainty(state, method)
-    yield from of_repeats(state.problem, repeated(state.problem, state.history))
-    scores = state.history.scores()
-    if len(np.unique(state.history.arms())) > 1 and (scores == scores[0]).all():
-        yield "All prompts score the same so far."
-    feasible = [entry for entry in selected if entry.feasible is not False]
-    if isinstance(state.problem.goal, ParetoSet) and feasible and len(feasible) < len(selected):
-        yield (
-            f"{len(selected) - len(feasible)} of the selected prompts probably miss a constraint; they are selected "
-            "because that is in doubt."
-        )
 
 
 def _of_directions(state: State, estimator: LeastSquares, features: Features) -> Iterator[str]:
@@ -166,30 +176,26 @@ def _of_directions(state: State, estimator: LeastSquares, features: Features) ->
         )
 
 
-def _certainty(state: State, method: Method) -> str:
-    """How sure the recorded answer is, with what that rests on."""
+def _certainty(state: State, method: Method, found: tuple[Check, ...]) -> str:
+    """How sure the recorded answer is."""
     if not state.decisions[-1][1].settled or not isinstance(method, Race | Adaptive):
         return "The budget ended before the answer was certain."
-    seen = state.told
-    rivals = np.delete(seen, state.no_rivals())
-    again = repeated(state.problem, state.history)
-    if differ(state.problem, again):
-        changed = f"{again.changed} of {again.times} repeated evaluations differ"
-        return f"The run ended as certain, but {changed}: its confidence of {method.confidence:g} does not hold."
-    rests_on = premises(
-        state.problem,
-        again,
-        int(rivals[rivals > 0].min(initial=seen.max())),
-        failures=bool(state.missing),
-        widened=state.was_widened,
-    )
+    by_name: dict[str, Check] = {check.name: check for check in found}
     within = f", within {method.tolerance:g}" if method.tolerance else ""
+    if by_name["drift"].ok is False or (by_name["noise"].ok is False and state.problem.exact):
+        return (
+            "The run ended as certain, but repeated evaluations differ: "
+            f"its confidence of {method.confidence:g} does not hold."
+        )
     if isinstance(method, Adaptive) and method.confidence_kind == "posterior":
         sure = f"The answer is right with probability {method.confidence:g}{within}, by the model's average"
         return f"{sure}: that is not guaranteed."
-    unless = f" {rests_on.unless}" if rests_on.unless else ""
-    comma = "," if within and unless else ""
-    return f"The answer is right with confidence {method.confidence:g}{within}{comma}{unless}."
+    open_ = [name for name in _PREMISES if by_name[name].ok is not True]
+    sure = f"The answer is right with confidence {method.confidence:g}{within}"
+    return f"{sure}, but that is not guaranteed: see the checks of {' and '.join(open_)}." if open_ else f"{sure}."
+
+
+_PREMISES = ("range", "order", "failures")  # of a proof, besides drift
 
 
 def _of_failures(state: State, answer: list[int]) -> Iterator[str]:

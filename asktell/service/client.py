@@ -18,7 +18,7 @@ from asktell.problem.candidates import AnyPrompt, AnyTrial, ById, Candidates, Pr
 from asktell.problem.checks import short, whole
 from asktell.problem.examples import Examples, check_examples, numbered
 from asktell.problem.goals import Goal, Scores
-from asktell.results import Comparison, PromptResult, Result, Verdict
+from asktell.results import Check, Comparison, PromptResult, Result, Verdict
 from asktell.results.comparison import Place
 from asktell.results.entries import FailureGroup
 from asktell.results.evaluations import Evaluation, Evaluations
@@ -307,6 +307,7 @@ class RemoteStudy(AbstractStudy):
             prompts=list(prompts.values()),
             verdict=Verdict.from_dict(data["verdict"]),
             notes=tuple(data["notes"]),
+            checks=tuple(Check(**check) for check in data["checks"]),
             baseline=data["baseline"],
             _comparer=_AskService(self),
             _factors={

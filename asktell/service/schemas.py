@@ -524,8 +524,6 @@ class DifferenceModel(Answer):
     pairs: int
     verdict: Literal["better", "worse", "equal", "undecided"]
     guaranteed: bool
-    new: tuple[float, float | None, float | None, float] | None
-    """Estimate, low, high and p_better for new examples like those given."""
 
 
 class ComparisonModel(Answer):
@@ -537,9 +535,16 @@ class ComparisonModel(Answer):
     tolerance: float
     guaranteed: bool
     examples: int | None
-    unless: str = ""
-    """Conditions under which the intervals do not hold, in words."""
     differences: dict[str, DifferenceModel]
+
+
+class CheckModel(Answer):
+    """A premise of what a result states; see `asktell.Check`."""
+
+    name: Literal["range", "noise", "order", "failures", "drift", "labels", "examples"]
+    ok: StrictBool | None
+    """Null if it is not known."""
+    sentence: str
 
 
 class ResultModel(Answer):
@@ -561,6 +566,8 @@ class ResultModel(Answer):
     failures: list[FailureGroup] = []
     """Grouped by reason, most frequent first."""
     notes: list[str]
+    checks: list[CheckModel]
+    """The premises of all that is stated."""
     feasible: bool | None
     examples: int | None
     example_ids: list[str] | None = None

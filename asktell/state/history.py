@@ -241,6 +241,35 @@ def in_turns(
     return arms[order], at[order], scores[order]
 
 
+def in_rounds(
+    problem: Problem, trials: Indices, arms: Indices, examples: Indices, scores: Matrix
+) -> list[tuple[Indices, Indices, Matrix]]:
+    """Arms, places and mean scores of every cell's first evaluation, of its first two, and so on; by arm and place.
+
+    There are as many as a cell may be evaluated, at most; repeats beyond that were asked for another purpose. The rows
+    are in the order in which they were told. A row of NaN is an evaluation that is out: until its score comes, those
+    behind it do not count, since a score may come late because of its value.
+    """
+    known = np.flatnonzero(examples >= 0)
+    trials, arms, scores = trials[known], arms[known], scores[known]
+    places = problem.place[examples[known]]
+    # An evaluation from elsewhere, without a trial, stands behind all trials that were asked before it.
+    when = np.where(trials >= 0, 2 * trials, 2 * np.maximum.accumulate(trials) + 1)
+    cells = arms * len(problem.order) + places
+    order = np.lexsort((when, cells))
+    cells, scores = cells[order], scores[order]
+    starts = np.flatnonzero(np.diff(cells, prepend=-1))
+    n_scores, sums, found = np.diff(starts, append=len(cells)), np.zeros((len(starts), scores.shape[1])), []
+    for number in range(min(problem.repeats, int(n_scores.max(initial=0)))):
+        long_enough = n_scores > number
+        starts, n_scores, sums = starts[long_enough], n_scores[long_enough], sums[long_enough]
+        sums = sums + scores[starts + number]
+        whole = ~np.isnan(sums).any(axis=1)
+        own_arms, own_places = np.divmod(cells[starts[whole]], len(problem.order))
+        found.append((own_arms, own_places, sums[whole] / (number + 1)))
+    return found
+
+
 def turns_out(problem: Problem, history: History, missing: Failures, out: Iterable[Pull]) -> list[int]:
     """Where pulls that are out, those of them that have an example, stand in the order of all pulls."""
     numbers = [[_LATEST if p.trial is None else p.trial, p.arm, p.example] for p in out if p.example is not None]

@@ -1,9 +1,9 @@
-"""Intervals that hold at every look, against rivals: `python -m benchmarks.selection.intervals --tables FOLDER`.
+"""Intervals that hold at every look, against rivals: `python -m benchmarks.selection.intervals`.
 
 Prints tables. Miscoverage: in how many runs of --runs a 95 % interval excludes the truth at any look. Examples: how
 many until a difference is told from zero, looking after every example, on average over runs (all of them, if that is
-what it takes); and until equal prompts are told to be within a margin, on one side. Probabilities: p_better of pairs of
-prompts after few examples, stated and come true, on recorded tables (--tables). Speed.
+what it takes); and until equal prompts are told to be within a margin, on one side. Speed. Bounds for exactly the N
+examples given draw them without replacement. Bounds for new inputs take the same N as independent draws.
 
 Rivals, both without replacement: the published single bet and empirical Bernstein, with the predictable plug-in
 (Waudby-Smith & Ramdas 2023, equations 26 and 14), two sides of half the error each. A pair that "disagrees" is one
@@ -14,16 +14,12 @@ import argparse
 import math
 import time
 from collections.abc import Callable, Sequence
-from itertools import pairwise
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
 from asktell.intervals.asymptotic import Asymptotic
 from asktell.intervals.betting import Betting
-from asktell.intervals.paired_posterior import p_positive
-from benchmarks.problems import half, load, names
 
 Floats = npt.NDArray[np.float64]
 ERROR = 0.05
@@ -31,8 +27,6 @@ SIZES = (300, 1000)
 DIFFERENCES = (0.02, 0.05, 0.1, 0.2)
 DISAGREE, SPREADS = (0.12, 0.2, 0.3, 0.5), (0.05, 0.15, 0.3)
 MARGINS = (0.02, 0.05, 0.1)
-FIRST = (1, 2, 3, 5, 10, 20, 40)
-BINS = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 1.0 + 1e-9)
 
 
 def signs(n: int, disagree: float, difference: float) -> Floats:
@@ -153,8 +147,16 @@ def by_empirical_bernstein(x: Floats) -> float:
     return until(low > 0.5, range(1, n + 1), n)
 
 
+def by_independent_betting(x: Floats) -> float:
+    """The same for new inputs; those on which it is not found at all count as all."""
+    n = x.shape[1]
+    draws = np.random.default_rng(3).choice(x[0], x.shape)
+    return until(Betting(-1, 1).log_capital(draws, 0.0) >= math.log(2 / ERROR), range(1, n + 1), n)
+
+
 METHODS: dict[str, Callable[[Floats], float]] = {
     "betting": by_betting,
+    "betting, new inputs": by_independent_betting,
     "published bet": by_published_bet,
     "empirical Bernstein": by_empirical_bernstein,
     "asymptotic": by_asymptotic,
@@ -176,7 +178,7 @@ def examples_needed(runs: int) -> str:
 
 
 def margins(runs: int) -> str:
-    """Table: prompts that are equal on average, one-sided bound of the whole error."""
+    """Table: prompts that are equal on average, one-sided bound of the whole error; for given examples and for new."""
     rows = [
         "| N | scores | " + " | ".join(f"margin {m:g}" for m in MARGINS) + " |",
         "|---|---|" + "---|" * len(MARGINS),
@@ -186,38 +188,13 @@ def margins(runs: int) -> str:
         kinds |= {f"smooth, sd {s:g}": smooth(n, s, 0.0) for s in SPREADS}
         for name, population in kinds.items():
             x, betting = shuffled(population, runs), Betting(-1, 1, n)
-            cells = [until(betting.log_capital(x, -m) >= math.log(1 / ERROR), range(1, n + 1), n) for m in MARGINS]
-            rows.append(f"| {n} | {name} | " + " | ".join(f"{cell:.0f}" for cell in cells) + " |")
-    return "\n".join(rows)
-
-
-def probabilities(folder: Path | None, pairs: int) -> str:
-    """Table: stated and come true, by half of the tables."""
-    found: dict[str, list[tuple[float, float]]] = {}
-    rng = np.random.default_rng(0)
-    for name in names(folder):
-        if name.startswith("synthetic"):
-            continue
-        scores = load(name, "pareto", folder).scores
-        k, n, m = scores.shape
-        for metric in range(m):
-            kind = "0/1" if len(np.unique(scores[:, :, metric])) == 2 else "smooth"
-            for _ in range(pairs):
-                a, b = rng.choice(k, 2, replace=False)
-                x = (scores[a] - scores[b])[:, metric]
-                seen = rng.permutation(n)[: rng.choice(FIRST)]
-                stated = p_positive(x[seen], n, two_valued=kind == "0/1")
-                true = 0.5 + 0.5 * np.sign(x.sum())
-                key = f"{kind}, {half(name)} tables"
-                found.setdefault(key, []).append((stated, true) if stated >= 0.5 else (1 - stated, 1 - true))
-    rows = ["| scores | " + " | ".join(f"from {low:g}" for low in BINS[:-1]) + " |", "|---|" + "---|" * (len(BINS) - 1)]
-    for key, lines in sorted(found.items()):
-        p, right = np.array(lines).T
-        cells = []
-        for low, high in pairwise(BINS):
-            group = (p >= low) & (p < high) & (p != 0.5)
-            cells.append(f"{p[group].mean():.3f}: {right[group].mean():.3f} ({group.sum()})" if group.any() else "")
-        rows.append(f"| {key} | " + " | ".join(cells) + " |")
+            draws = np.random.default_rng(3).choice(population, x.shape)
+            cells = []
+            for m in MARGINS:
+                found = betting.log_capital(x, -m), Betting(-1, 1).log_capital(draws, -m)
+                given, new = (until(capital >= math.log(1 / ERROR), range(1, n + 1), n) for capital in found)
+                cells.append(f"{given:.0f}, {new:.0f}")
+            rows.append(f"| {n} | {name} | " + " | ".join(cells) + " |")
     return "\n".join(rows)
 
 
@@ -233,13 +210,10 @@ def main() -> None:
     """Parse the command line and print the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=400)
-    parser.add_argument("--pairs", type=int, default=400, help="per table and metric")
-    parser.add_argument("--tables", type=Path, default=None, help="folder of recorded tables")
     args = parser.parse_args()
     print(f"Wrong at any look, stated at most {ERROR:g}\n\n{miscoverage(args.runs)}\n")
     print(f"Examples until a difference is told from zero, confidence {1 - ERROR:g}\n\n{examples_needed(args.runs)}\n")
     print(f"Examples until an equal prompt is not worse by more than a margin\n\n{margins(args.runs)}\n")
-    print(f"p_better: stated, come true (how many)\n\n{probabilities(args.tables, args.pairs)}\n")
     print(speed())
 
 

@@ -1,8 +1,10 @@
 """How often `Race` is wrong, and what it spends: `python -m benchmarks.selection.race --runs 400`.
 
-Simulated tables of N examples, known in full. A run is wrong if it ended as certain with an answer that is off by more
-than the tolerance, by the true means. Spent is the part of all cells (what evaluating every prompt on every example
-takes) until the end; certain is the part of runs that ended before that.
+Simulated tables of N examples, known in full. With `--inputs given` the truth is the mean over these examples, without
+noise. With `--inputs new` it is the mean over twenty times as many, of which the N are drawn at random. A run is wrong
+if it ended as certain with an answer that is off by more than the tolerance, by the true means. Spent is the part of
+all cells (what evaluating every prompt on every example takes) until the end; certain is the part of runs that ended
+before that.
 """
 
 import argparse
@@ -61,6 +63,8 @@ KINDS: dict[str, Callable[[np.random.Generator, int, int], Floats]] = {
     "constant": constant,
     "0/1, a clear winner": clear_winner,
 }
+MANY = 20  # inputs for every one that is given
+WORLDS: dict[str, dict[str, Any]] = {"new": {"inputs": "new"}, "given": {"inputs": "given", "repeats": 1}}
 UNIT = (0.0, 1.0)
 A, B = asktell.maximize("a", range=UNIT), asktell.maximize("b", range=UNIT)
 GOALS: dict[str, asktell.BestFeasible | asktell.ParetoSet] = {
@@ -79,16 +83,20 @@ class Outcome:
     spent: float
 
 
-def play(kind: str, goal_name: str, k: int, n: int, tolerance: float, seed: int, **options: Any) -> Outcome:
+def play(
+    kind: str, goal_name: str, k: int, n: int, tolerance: float, seed: int, inputs: str = "given", **options: Any
+) -> Outcome:
     """One run with as many evaluations as there are cells."""
     rng = np.random.default_rng([seed, k, n, list(KINDS).index(kind)])
     goal = GOALS[goal_name]
-    scores = np.stack([KINDS[kind](rng, k, n) for _ in goal.metrics], axis=2)
-    method = asktell.Race(tolerance=tolerance, **options)
-    selector = asktell.Selector([f"p{i}" for i in range(k)], goal, k * n, method, n, seed=seed)
+    beyond = MANY if inputs == "new" else 1
+    everything = np.stack([KINDS[kind](rng, k, beyond * n) for _ in goal.metrics], axis=2)
+    scores = everything if beyond == 1 else everything[:, rng.choice(beyond * n, n, replace=False)]
+    method, world = asktell.Race(tolerance=tolerance, **options), WORLDS[inputs]
+    selector = asktell.Selector([f"p{i}" for i in range(k)], goal, k * n, method, n, seed=seed, **world)
     result = replay.play(selector, scores)
     answer = [int(entry.id) for entry in result.selected]
-    values = goal.values(scores.mean(axis=1))
+    values = goal.values(everything.mean(axis=1))
     wrong = result.stopped_early and not is_right(goal, values, answer, tolerance)
     return Outcome(wrong, result.stopped_early and result.spent < k * n, result.spent / (k * n))
 
@@ -113,6 +121,7 @@ def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=400)
+    parser.add_argument("--inputs", choices=WORLDS, default="new")
     parser.add_argument("--prompts", type=int, nargs="+", default=[2, 5, 20])
     parser.add_argument("--examples", type=int, default=300)
     parser.add_argument("--tolerances", type=float, nargs="+", default=[0.0, 0.02, 0.05])
@@ -126,7 +135,8 @@ def main() -> None:
                 cells = []
                 for tolerance in arguments.tolerances:
                     outcomes = [
-                        play(kind, goal, k, arguments.examples, tolerance, seed) for seed in range(arguments.runs)
+                        play(kind, goal, k, arguments.examples, tolerance, seed, arguments.inputs)
+                        for seed in range(arguments.runs)
                     ]
                     wrong, certain, spent = (
                         math.fsum(getattr(o, name) for o in outcomes) / len(outcomes)

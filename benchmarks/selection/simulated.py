@@ -28,6 +28,7 @@ from asktell.problem.goals import Goal
 from asktell.simulation.lines import read_lines
 from asktell.simulation.replay import play
 from asktell.state import State
+from benchmarks.selection.race import MANY, WORLDS
 from benchmarks.selection.run import OUTPUT
 
 Line = dict[str, Any]
@@ -83,12 +84,23 @@ def table(kind: str, n_arms: int, goal: str, n_examples: int, seed: int) -> tupl
     return both, asktell.BestFeasible("a", subject_to={"b": bound})
 
 
-def measure(kind: str, n_arms: int, goal: str, tolerance: float, seed: int, n_examples: int, per_prompt: int) -> Line:
+def given(everything: Array, n_examples: int, seed: int) -> Array:
+    """The examples given: all (K, N, m) columns, or so many of them at random."""
+    n = everything.shape[1]
+    return (
+        everything if n == n_examples else everything[:, np.random.default_rng([seed, n]).permutation(n)[:n_examples]]
+    )
+
+
+def measure(
+    kind: str, n_arms: int, goal: str, tolerance: float, seed: int, n_examples: int, per_prompt: int, inputs: str
+) -> Line:
     """One run, and what it would have been if it had stopped as soon as the posterior alone was sure."""
-    cells, wanted = table(kind, n_arms, goal, n_examples, seed)
+    everything, wanted = table(kind, n_arms, goal, n_examples * (MANY if inputs == "new" else 1), seed)
+    cells = given(everything, n_examples, seed)
     method = asktell.Adaptive(confidence=0.95, tolerance=tolerance)
     budget = n_arms * min(per_prompt, n_examples)
-    values = wanted.values(cells.mean(axis=1))[None]
+    values = wanted.values(everything.mean(axis=1))[None]
 
     def is_right(answer: Sequence[int]) -> bool:
         return bool(membership.settled(values, np.array(answer), goal != "front", tolerance + 1e-12)[0])
@@ -102,7 +114,10 @@ def measure(kind: str, n_arms: int, goal: str, tolerance: float, seed: int, n_ex
         return unproven(state, answer, means, error, tolerance)
 
     with patch("asktell.methods.adaptive.unproven", prove):
-        selector = asktell.Selector([f"p{i}" for i in range(n_arms)], wanted, budget, method, n_examples, seed=seed)
+        selector = asktell.Selector(
+            [f"p{i}" for i in range(n_arms)], wanted, budget, method, n_examples, seed=seed,
+            **WORLDS[inputs],
+        )  # fmt: skip
         result = play(selector, cells)
     spent, right = sure[0] if sure else (selector.spent, True)
     return {
@@ -113,6 +128,7 @@ def measure(kind: str, n_arms: int, goal: str, tolerance: float, seed: int, n_ex
         "seed": seed,
         "examples": n_examples,
         "per_prompt": per_prompt,
+        "inputs": inputs,
         "stopped": result.stopped_early,
         "right": is_right([int(entry.id) for entry in result.selected]),
         "spent": selector.spent / selector.budget,
@@ -154,7 +170,7 @@ def _cell(line: Line) -> tuple[str, int, str, float]:
 
 
 def _key(line: Line) -> tuple[Any, ...]:
-    return (*_cell(line), line["seed"], line["examples"], line["per_prompt"])
+    return (*_cell(line), line["seed"], line["examples"], line["per_prompt"], line["inputs"])
 
 
 def main() -> None:
@@ -167,6 +183,7 @@ def main() -> None:
     parser.add_argument("--examples", type=int, default=300)
     parser.add_argument("--per-prompt", type=int, default=300)
     parser.add_argument("--seeds", type=int, default=400)
+    parser.add_argument("--inputs", choices=WORLDS, default="new")
     parser.add_argument("--output", type=Path, default=OUTPUT / "simulated.jsonl")
     parser.add_argument("--minutes", type=float, help="start no run after so long; what is there is printed")
     args = parser.parse_args()
@@ -174,7 +191,8 @@ def main() -> None:
     lines = {_key(line): line for line in read_lines(args.output)}
     cells = list(product(args.kinds, args.prompts, args.goals, args.tolerances))
     # Seed by seed, so that every cell has as many runs wherever it ends.
-    wanted = [(*cell, seed, args.examples, args.per_prompt) for seed in range(args.seeds) for cell in cells]
+    seeds = range(args.seeds)
+    wanted = [(*cell, seed, args.examples, args.per_prompt, args.inputs) for seed in seeds for cell in cells]
     end = np.inf if args.minutes is None else time.monotonic() + 60 * args.minutes
     with args.output.open("a") as file:
         for task in tqdm([task for task in wanted if task not in lines], unit="run", mininterval=30):

@@ -4,7 +4,9 @@ Runs rules that stop once they are sure, at 95 %, with --per-prompt evaluations 
 confidence (by proof, or by the posterior alone), `Race`, and for the best prompt without constraints TensorZero's rule
 on track-and-stop (`benchmarks.rivals.track_and_stop`; after 10 evaluations of each prompt). A run
 that stopped early is wrong if its answer is off by more than the tolerance, by the true means, in the sense of
-`asktell.posterior.membership.settled`. Saved is the part of the budget that was not spent, over all runs.
+`asktell.posterior.membership.settled`. With `--inputs given` these are the means over all examples, without noise. With
+`--inputs new` a random half of the examples is given, and the truth is the mean over all of them. Saved is the part of
+the budget that was not spent, over all runs.
 """
 
 import argparse
@@ -23,6 +25,7 @@ from asktell.simulation.replay import Replay, play
 from benchmarks import problems, results
 from benchmarks.rivals.pool import Pool
 from benchmarks.rivals.track_and_stop import track_and_stop
+from benchmarks.selection.race import WORLDS
 from benchmarks.selection.run import OUTPUT, add_arguments, chosen_problems
 
 Line = dict[str, Any]
@@ -48,23 +51,30 @@ class Stop(NamedTuple):
     per_prompt: float
     tolerance: float
     seed: int
+    inputs: str
 
 
 def measure(task: Stop, folder: Path | None) -> Line:
     """The line of one run."""
     problem = problems.load(task.problem, task.goal, folder, task.seed)
-    k, n, _ = problem.scores.shape
+    scores = problem.scores
+    if task.inputs == "new":
+        n_all = scores.shape[1]
+        scores = scores[:, np.random.default_rng([task.seed, n_all]).permutation(n_all)[: n_all // 2]]
+    k, n, _ = scores.shape
     budget = min(round(task.per_prompt * k), k * n)
     if task.rule == TENSORZERO:
-        replay = Replay(problem.scores, problem.goal, budget, task.seed)
+        replay = Replay(scores, problem.goal, budget, task.seed)
         answer = track_and_stop(
             Pool(replay, task.seed), problem.goal, task.seed, 1 - CONFIDENCE, FEWEST, task.tolerance
         )
         spent, stopped = replay.spent, replay.spent < budget
     else:
         method = RULES[task.rule](task.tolerance)
-        selector = asktell.Selector(problem.table.prompts, problem.goal, budget, method, n, seed=task.seed)
-        result = play(selector, problem.scores)
+        selector = asktell.Selector(
+            problem.table.prompts, problem.goal, budget, method, n, seed=task.seed, **WORLDS[task.inputs]
+        )
+        result = play(selector, scores)
         answer, spent = [int(entry.id) for entry in result.selected], selector.spent
         stopped = result.stopped_early and spent < budget
     values = problem.goal.values(problem.means)[None]
@@ -100,11 +110,12 @@ def main() -> None:
     parser.add_argument("--per-prompt", type=float, default=10)
     parser.add_argument("--tolerances", nargs="+", type=float, default=[0.02, 0.05])
     parser.add_argument("--seeds", type=int, default=2)
+    parser.add_argument("--inputs", choices=WORLDS, default="new")
     parser.add_argument("--goals", nargs="+", choices=GOALS, default=GOALS)
     parser.add_argument("--rules", nargs="+", choices=[*RULES, TENSORZERO], default=[*RULES, TENSORZERO])
     args = parser.parse_args()
     wanted = [
-        Stop(name, goal, rule, args.per_prompt, tolerance, seed)
+        Stop(name, goal, rule, args.per_prompt, tolerance, seed, args.inputs)
         for name in chosen_problems(args)
         for goal, tolerance, rule in product(args.goals, args.tolerances, args.rules)
         for seed in range(args.seeds)

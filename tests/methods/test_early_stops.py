@@ -125,10 +125,10 @@ def test_without_common_examples_levels_are_compared() -> None:
 
 def test_what_is_left_to_prove_names_both_sides() -> None:
     selector = Selector(["a", "b", "c"], BestFeasible("x"), 90, Adaptive(confidence=0.95), examples=30)
-    for example in range(12):
+    for example, at in enumerate(selector.state.problem.order[:12].tolist()):
         for prompt, score in enumerate((1.0, 0.9, 0.0)):
             selector.observe(
-                prompt, [score + 0.001 * example * prompt + 0.2 * ((example * 7 + prompt) % 5)], example=example
+                prompt, [score + 0.001 * example * prompt + 0.2 * ((example * 7 + prompt) % 5)], example=at
             )
     open_ = unproven(selector.state, [0], np.array([[1.0], [0.9], [0.0]]), 0.05, 0.0)
     assert sorted(open_.tolist()) == [0, 1]

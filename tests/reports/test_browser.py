@@ -17,7 +17,7 @@ from tests.reports.conftest import HOSTILE, told, unfold
 
 GOAL = asktell.BestFeasible("rouge", subject_to={"brevity": 0.3, "toxicity": asktell.at_most(0.9)})
 FRONT = asktell.ParetoSet("rouge", asktell.minimize("latency"))
-FOLDED = ["prompts", "examples", "duel", "spending", "settling", "costs", "made"]
+FOLDED = ["checks", "prompts", "examples", "duel", "spending", "settling", "costs", "made"]
 PANELS = ["verdict", "plane", *FOLDED]
 ODD = ["要約-短い", "ملخص قصير", "🚀🎉", "a-long-identifier-" * 8, "plain", "e\u0301́", "b<i>", "0"]
 

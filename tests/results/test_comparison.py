@@ -2,13 +2,18 @@
 
 import json
 import math
-from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 
 from asktell.methods.certainty import Difference, compare
-from asktell.results.comparison import Comparison
+from asktell.results.comparison import Comparison, lead
+
+
+def exact(a: Any, b: Any, **options: Any) -> Difference:
+    """The difference on examples that are exactly those given, with scores that agree when they are repeated."""
+    return compare(a, b, population=len(a), **options)
 
 
 def said(difference: Difference, examples: int | None = None, tolerance: float = 0.0) -> str:
@@ -28,7 +33,6 @@ def test_a_clear_difference_is_a_verdict_in_the_metrics_direction() -> None:
     less = compare(a[:150], b[:150], population=300, limits=(0, 1), minimize=True)
     assert (more.verdict, less.verdict) == ("better", "worse")
     assert (more.estimate, more.low, more.high) == (less.estimate, less.low, less.high)
-    assert more.p_better == pytest.approx(1 - less.p_better)
     assert more.guaranteed
     assert more.low is not None
     assert more.high is not None
@@ -39,30 +43,50 @@ def test_a_clear_difference_is_a_verdict_in_the_metrics_direction() -> None:
 
 def test_an_undecided_difference_has_its_probability() -> None:
     a, b = scores(300, both=150, only_a=40, only_b=28)
-    difference = compare(a[:120], b[:120], population=300, limits=(0, 1))
-    assert difference.verdict == "undecided"
+    difference = compare(a[:120], b[:120], 0.021, 0.73, limits=(0, 1))
+    assert (difference.verdict, difference.estimate, difference.p_better) == ("undecided", 0.021, 0.73)
     assert said(difference, 300) == (
         "accuracy: b is better than mine with probability 0.73, undecided: "
-        "+0.025 [-0.103, +0.127] on 120 of 300 examples"
+        "+0.021 [-0.15, +0.169] on 120 of 300 common examples"
+    )
+
+
+def test_a_prompt_without_a_common_example_has_a_probability_all_the_same() -> None:
+    late = compare([], [], 0.2, 0.9, limits=(0, 1))
+    assert (late.estimate, late.p_better, late.pairs, late.verdict) == (0.2, 0.9, 0, "undecided")
+    assert said(late, 300) == (
+        "accuracy: b is better than mine with probability 0.90, undecided: +0.2, without a common example"
     )
 
 
 def test_a_sentence_never_rounds_to_certainty() -> None:
     difference = Difference(-0.05, -0.12, 0.01, 0.0012, 80, "undecided", False)
     assert said(difference) == (
-        "accuracy: b is worse than mine with probability over 0.99, undecided: -0.05 [-0.12, +0.01] on 80 examples"
+        "accuracy: b is worse than mine with probability over 0.99, undecided: "
+        "-0.05 [-0.12, +0.01] on 80 common examples"
     )
 
 
-def test_all_examples_are_exact_whatever_the_range_or_the_order() -> None:
+def test_all_given_examples_are_exact_whatever_the_range_or_the_model() -> None:
     a, b = scores(60, both=30, only_a=6, only_b=3)
-    difference = compare(a, b, population=60, random_order=False)
-    assert replace(difference, new=None) == Difference(0.05, 0.05, 0.05, 1.0, 60, "better", True)
-    on_new = "(on new ones like them, better with probability 0.71)"
-    assert said(difference, 60) == f"accuracy: b is better than mine: +0.05 on 60 of 60 examples {on_new}"
-    assert compare(a, b, population=60, tolerance=0.05).verdict == "equal"
-    found = compare([0.1, 0.2], [0.3, 0.0], population=2)
-    assert replace(found, new=None) == Difference(0.0, 0.0, 0.0, 0.5, 2, "equal", True)
+    difference = compare(a, b, 0.04, 0.8, population=60)
+    assert difference == Difference(0.05, 0.05, 0.05, 1.0, 60, "better", True)
+    assert said(difference, 60) == "accuracy: b is better than mine: +0.05 on 60 of 60 common examples"
+    assert exact(a, b, minimize=True).p_better == 0.0
+    assert exact(a, b, tolerance=0.05).verdict == "equal"
+    assert exact([0.1, 0.2], [0.3, 0.0]) == Difference(0.0, 0.0, 0.0, 0.5, 2, "equal", True)
+
+
+def test_for_new_inputs_no_number_of_examples_is_exact() -> None:
+    """10 wins against 9 of 60: certain of the 60; of new inputs it is what 60 draws of any number tell."""
+    a, b = np.zeros(60), np.zeros(60)
+    in_turn = np.random.default_rng(0).permutation(60)
+    a[in_turn[:10]], b[in_turn[10:19]] = 1.0, 1.0
+    found = compare(a, b, limits=(0, 1))
+    assert found.verdict == "undecided"
+    assert (found.low or 0) < 0 < 1 / 60 < (found.high or 0)
+    ties = compare(np.ones(8), np.ones(8))
+    assert (ties.low or 0) < 0 == ties.estimate < (ties.high or 0)
 
 
 def test_scores_that_all_agree_are_no_proof() -> None:
@@ -84,7 +108,6 @@ def test_a_metric_without_noise_is_soon_settled() -> None:
     jitter = np.random.default_rng(0).normal(0, 1e-6, (2, 20))
     few = compare(3 + jitter[0, :4], 5 + jitter[1, :4], population=300, minimize=True)
     assert few.verdict == "better"
-    assert few.p_better > 0.95
     verdicts = [compare([3.0] * n, [5.0] * n, population=300).verdict for n in (5, 15)]
     assert verdicts == ["undecided", "worse"]
 
@@ -97,10 +120,10 @@ def test_scores_of_0_and_1_keep_within_their_range_without_being_told() -> None:
     assert -1 <= difference.low <= difference.high <= 1
 
 
-def test_only_a_known_range_and_an_order_apart_from_scores_are_guaranteed() -> None:
+def test_only_a_known_range_is_guaranteed_and_only_if_nothing_else_speaks_against_it() -> None:
     a, b = scores(100, both=40, only_a=20)
     assert compare(a[:9], b[:9], population=100, limits=(0, 1)).guaranteed
-    assert not compare(a[:9], b[:9], population=100, limits=(0, 1), random_order=False).guaranteed
+    assert not compare(a[:9], b[:9], population=100, limits=(0, 1), guaranteed=False).guaranteed
     assert not compare(a[:9], b[:9], population=100).guaranteed
     both = {"x": compare(a[:9], b[:9], limits=(0, 1)), "y": compare(a[:9], b[:9])}
     assert not Comparison(0, 1, 0.95, both).guaranteed
@@ -145,11 +168,10 @@ def test_differences_that_are_equal_but_for_rounding_count_as_equal(step: float,
     base = np.random.default_rng(1).random(12).round(3) * size
     rounded = compare(base + step * size, base, population=40)
     whole = np.round(np.random.default_rng(1).random(12), 3)
-    exact = compare(1000 * (whole + step) // 1, 1000 * whole // 1, population=40)
-    assert rounded.verdict == exact.verdict
-    assert rounded.p_better == pytest.approx(exact.p_better, abs=1e-3)
+    in_whole = compare(1000 * (whole + step) // 1, 1000 * whole // 1, population=40)
+    assert rounded.verdict == in_whole.verdict
     for name in ("estimate", "low", "high"):
-        ours, theirs = getattr(rounded, name), getattr(exact, name)
+        ours, theirs = getattr(rounded, name), getattr(in_whole, name)
         assert ours is not None
         assert ours / size == pytest.approx(theirs / 1000, abs=1e-3)
 
@@ -167,7 +189,7 @@ def test_few_scores_of_unknown_range_bound_nothing() -> None:
                 assert difference.high - difference.low <= 2 * float(np.ptp([a, b]))
             else:
                 assert (difference.verdict, difference.high, difference.guaranteed) == ("undecided", None, False)
-                assert said(difference, 60).endswith(f"on {n} of 60 examples, too few to bound it")
+                assert said(difference, 60).endswith(f"on {n} of 60 common examples too few to bound it")
     assert stated[3] <= 5
     assert stated[20] == 50
 
@@ -177,18 +199,13 @@ def test_a_tolerance_beyond_all_that_was_seen_still_decides() -> None:
     assert (difference.verdict, difference.low) == ("equal", None)
 
 
-def test_of_new_examples_a_lead_on_all_that_were_given_is_a_sample() -> None:
-    """10 wins against 9 of 60: certain of the 60; of new ones what 60 draws of any number tell."""
-    a, b = np.zeros(60), np.zeros(60)
-    in_turn = np.random.default_rng(0).permutation(60)
-    a[in_turn[:10]], b[in_turn[10:19]] = 1.0, 1.0
-    found, drawn = compare(a, b, population=60), compare(a, b, population=None)
-    assert (found.verdict, found.p_better, found.low) == ("better", 1.0, found.estimate)
-    assert found.new == drawn.new == (1 / 60, drawn.low, drawn.high, drawn.p_better)
-    assert (drawn.low or 0) < 0 < 1 / 60 < (drawn.high or 0)
-    assert 0.5 < found.new.p_better < 0.7
-    ties = compare(np.ones(8), np.ones(8), population=8).new
-    assert (ties.low or 0) < 0 == ties.estimate < (ties.high or 0)
-    comparison = Comparison("a", "b", 0.95, {"right": found}, 60)
-    assert "on new ones like them, better with probability 0." in comparison.sentence("right")
+def test_a_comparison_comes_back_from_json() -> None:
+    comparison = Comparison("a", "b", 0.95, {"right": compare([1.0], [0.0], 0.3, 0.7, limits=(0, 1))}, 60, 0.1)
     assert Comparison.from_dict(json.loads(json.dumps(comparison.to_dict()))) == comparison
+
+
+def test_the_lead_by_the_model_counts_ties_half_and_follows_the_direction() -> None:
+    draws = np.array([[0.1, 0.3], [0.2, 0.2], [0.5, 0.1], [0.0, 0.3]])
+    means = draws.mean(axis=0)
+    assert lead(draws, means, 0, 1, minimize=False) == (pytest.approx(-0.025), pytest.approx(1.5 / 4))
+    assert lead(draws, means, 0, 1, minimize=True) == (pytest.approx(-0.025), pytest.approx(2.5 / 4))

@@ -37,6 +37,11 @@ def selector(method: Any = "auto", budget: Any = 120, n: int = 60, **options: An
     return Selector(PROMPTS, GOAL, budget, method, examples=n, **options)
 
 
+def check_of(result: asktell.Result, name: str) -> asktell.Check:
+    (found,) = (check for check in result.checks if check.name == name)
+    return found
+
+
 @pytest.mark.parametrize("method", ["auto", "race", "uniform", "csr-sh"])
 def test_repeats_that_agree_change_nothing_but_are_said(method: str) -> None:
     plain, checked = Table(), Table()
@@ -49,10 +54,12 @@ def test_repeats_that_agree_change_nothing_but_are_said(method: str) -> None:
     assert {call[:2] for call in again} <= {call[:2] for call in plain.calls}
     assert [e.estimate for e in result.prompts] == [e.estimate for e in without.prompts]
     assert (result.spent, result.selected[0].id) == (without.spent, without.selected[0].id)
-    agreed = f"({len(again)} of {len(again)} repeated evaluations agreed)"
-    assert agreed in result.compare("p2", "p0").unless
-    assert without.compare("p2", "p0").guaranteed == (method != "auto")
-    assert not result.compare("p2", "p0").guaranteed  # one score in fifty may differ all the same
+    agreed = f"{len(again)} of {len(again)} repeated evaluations agreed."
+    assert check_of(result, "noise").sentence.startswith(agreed)
+    assert check_of(result, "noise").ok  # a new input is evaluated once, with whatever noise there is
+    found = result.compare("p2", "p0")
+    assert found == without.compare("p2", "p0")
+    assert found.guaranteed
 
 
 def test_an_evaluator_may_say_that_it_is_repeatable() -> None:
@@ -74,16 +81,20 @@ def test_what_is_gone_through_again_anyway_or_is_too_little_is_not_repeated(opti
     assert len(calls) == budget
 
 
-def test_scores_that_differ_count_as_noisy_and_guarantee_nothing() -> None:
-    chosen = selector("uniform", 180)
+SUITE: dict[str, Any] = {"inputs": "given", "repeats": 1}
+
+
+def test_scores_that_differ_count_as_noisy_though_they_were_said_to_agree() -> None:
+    chosen = selector("uniform", 180, **SUITE)
     table = Table(flips=0.2)
     result = asktell.run(chosen, table, progress=False)
     assert len(table.calls) == 180 + n_repeats(180)
     (note,) = result.notes
+    assert (check_of(result, "noise").ok, check_of(result, "noise").sentence) == (False, note)
     assert note.startswith("Evaluations differ when repeated: ")
     assert "`repeats` above 1" in note
     found = result.compare("p2", "p0")
-    assert not found.guaranteed
+    assert found.guaranteed  # as noise is allowed for
     each = found.differences["a"]
     assert each.pairs == 60  # every example was seen, and yet it is not known exactly
     assert each.low is not None
@@ -100,7 +111,7 @@ def test_a_race_of_scores_that_differ_is_not_over_when_every_example_was_seen_on
     asktell.run(chosen, close, progress=False)
     assert chosen.state.seen.is_noisy
     assert not chosen.state.decisions[-1][1].settled
-    exact = selector(Race(), 180)
+    exact = selector(Race(), 180, **SUITE)
     close.flips, close.calls = 0.0, []
     assert asktell.run(exact, close, progress=False).stopped_early
 
@@ -110,7 +121,7 @@ def test_a_change_on_the_way_is_said_of_a_run_that_stopped_early(method: Any) ->
     table = Table(change=30, n=200)
     table.scores[2] = 1.0
     table.scores[:2] = 0.0
-    chosen = selector(method, 600, 200)
+    chosen = selector(method, 600, 200, **SUITE)
     chosen_by_hand = selector(method, 600, 200)
 
     def evaluate(prompt: str, example: int, repeat: int = 0) -> float:
@@ -125,8 +136,9 @@ def test_a_change_on_the_way_is_said_of_a_run_that_stopped_early(method: Any) ->
     table.calls.clear()
     while trial := chosen_by_hand.ask():
         chosen_by_hand.tell(trial, evaluate(trial.prompt, trial.example or 0))
-    (note,) = chosen_by_hand.result().notes  # nothing was repeated, and so it is a condition
-    assert note.endswith("unless evaluations differ when repeated.")
+    by_hand = chosen_by_hand.result()  # nothing was repeated, so nobody can tell
+    assert "The answer is right with confidence 0.95." in by_hand.notes
+    assert check_of(by_hand, "drift").ok is None
 
 
 def test_a_drift_is_told_from_noise() -> None:

@@ -20,6 +20,7 @@ from asktell_adapters.llms.base import Example
 FAILURE_RATE = "failure_rate"
 PASSED, FAILED, UNDECIDED = "passed", "failed", "undecided"
 _SIGN = {PASSED: "✅", FAILED: "❌", UNDECIDED: "❔"}
+_OF_CHECK = {True: "✅", False: "❌", None: "❔"}
 _OF_INTERVALS = (
     "The intervals hold on both sides and for all metrics at once; a verdict asks for one side, and may come sooner."
 )
@@ -198,9 +199,8 @@ class Ruling:
 
     @property
     def certainty(self) -> str:
-        """How sure the verdict is, and on which conditions."""
-        unless = f" {self.comparison.unless}" if self.verdict != UNDECIDED and self.comparison.unless else ""
-        return f"Confidence {self.comparison.confidence:g}{unless}"
+        """How sure the verdict is."""
+        return f"Confidence {self.comparison.confidence:g}"
 
     @property
     def on_new(self) -> str:
@@ -227,6 +227,9 @@ class Ruling:
         yield from self.reasons
         if self.verdict != UNDECIDED:
             yield _OF_INTERVALS
+        for check in self.result.checks:
+            if check.ok is not True and check.sentence not in self.remarks:
+                yield f"What could go wrong: {check.sentence}"
         yield f"{self.certainty}; {self.spending}."
         yield from [self.on_new] if self.on_new else []
         yield f"{self.headline}."
@@ -283,6 +286,10 @@ class Ruling:
         for group in self.result.failures[:_MOST_REASONS]:
             ids = ", ".join(_plain(str(id_)) for id_ in group.prompts)
             head.append(f"- {group.count} ({ids}): {_plain(group.reason, _MOST_TEXT)}")
+        if self.result.checks:
+            head += ["", "What could go wrong:", ""]
+        for check in self.result.checks:
+            head.append(f"- {_OF_CHECK[check.ok]} {_plain(check.sentence, _MOST_TEXT)}")
         tail = [f"{_plain(self.certainty, _MOST_TEXT)}; margin {self.margin:g}; {self.spending}."]
         if self.report is not None:
             tail.append(f"[Full report]({quote(self.report.as_posix())})")

@@ -50,8 +50,11 @@ function duelView(data, duel, keep, width) {
 
 /** One difference in words and numbers, with its interval. */
 function differenceText({ estimate: mean, low, high, pairs, verdict }, confidence) {
-  const interval = low === null || high === null || low === high ? "" : ` [${signed(low)}, ${signed(high)}] with confidence ${percent(confidence)}`;
-  return `${verdict}: ${signed(mean)}${interval}, on ${whole(pairs)} common ${pairs === 1 ? "example" : "examples"}.`;
+  const on = `${whole(pairs)} common ${pairs === 1 ? "example" : "examples"}`;
+  const amount = mean === null ? "" : `: ${signed(mean)}`;
+  if (low === null || high === null) return `${verdict}${amount}. ${on} that both have completed in order: too few for an interval.`;
+  if (low === high) return `${verdict}${amount}, on ${on}.`;
+  return `${verdict}${amount} [${signed(low)}, ${signed(high)}] with confidence ${percent(confidence)}, from ${on} in order.`;
 }
 
 /** The differences from the worst loss to the best win, a bar each. */

@@ -3,6 +3,7 @@
 const PANELS = [
   ["verdict", null, drawVerdict],
   ["plane", null, drawPlane],
+  ["checks", "What could go wrong?", drawChecks],
   ["prompts", "What is known about every prompt?", drawPrompts],
   ["segments", "How good is it in each segment?", drawSegments, (data) => data.segments],
   ["factors", "Which model, which prompt, which setting matters?", drawFactors, (data) => data.factors],

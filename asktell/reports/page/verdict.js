@@ -10,6 +10,17 @@ function drawVerdict(host, data) {
   );
 }
 
+/** The premises of all that is stated: those that fail first, then those that nobody can tell. */
+function drawChecks(host, data) {
+  const rank = (ok) => (ok === false ? 0 : ok === null ? 1 : 2);
+  const label = (ok) => element("span", { class: ok === false ? "badge bad" : ok === null ? "badge" : "badge answer" }, ok === false ? "no" : ok === null ? "unknown" : "ok");
+  const sorted = [...data.checks].sort((a, b) => rank(a.ok) - rank(b.ok));
+  host.append(
+    element("p", { class: "say" }, data.words.checks),
+    element("dl", {}, sorted.map(({ name, ok, sentence }) => [element("dt", {}, name, " ", label(ok)), element("dd", {}, isolated(sentence))])),
+  );
+}
+
 function answerTile(data) {
   if (!data.answer.length) return null;
   const arm = data.answer[0], { prompts, goal } = data;
