@@ -131,11 +131,11 @@ COMMANDS = (
     ),
     Command("check", "check:check", "try one evaluation before a run",
         "Put one prompt on one example through the model, the metrics and the judges. Print what was sent, the\n"
-        "answer, the scores and the cost. Nothing is written into the run's folder.",
+        "answer, the wanted answer, the scores and the cost. Nothing is written into the run's folder.",
         "example: asktell check summarize.toml\n         asktell check summarize.toml --prompt brief --example r7",
         (
             _CONFIG,
-            _a("--prompt", metavar="ID", help="id of the prompt (default: the first one)"),
+            _a("--prompt", metavar="ID", help="id of the prompt, or of one added by asktell add (default: the first one)"),
             _a("--example", metavar="ID", help="id of the example, or its row's number (default: the first one)"),
             _JSON,
         ),

@@ -16,6 +16,7 @@ from asktell_adapters.cli.arguments import KINDS
 from asktell_adapters.cli.output import show
 from asktell_adapters.config import Config, load_config
 from asktell_adapters.datasets import load_prompts
+from asktell_adapters.llms.chat_api import Price
 from asktell_adapters.prompts import check_fields, unread_fields
 from asktell_adapters.rows import Table
 
@@ -23,6 +24,8 @@ PER_PROMPT = 8
 """Evaluations of each prompt that a budget begins with."""
 
 _TEMPLATES = Path(__file__).with_name("templates")
+_LONGEST_ANSWER = 256  # tokens
+_CHARACTERS_PER_TOKEN = 2  # few, as this is for a bound
 
 
 def template(name: str) -> str:
@@ -100,6 +103,7 @@ class Plan:
     budget: int
     price: Sequence[float] | None
     with_examples: tuple[bool, bool]  # of prompts, of data: none were named
+    most_cost: float | None  # of an evaluation, roughly; None without a price
     fields: bool = False
 
     def examples_of_ours(self) -> dict[Path, str]:
@@ -161,7 +165,12 @@ class Plan:
             yield [_with("# [models]", "what is different for each of them"), *different]
         yield [_with("[cache]", "answers are kept on disk: none is paid twice")]
         of_words = _with("token_f1 = true", "words as in the wanted answer; there are exact_match, rouge")
-        yield ["[metrics]", "output_tokens = true", *([of_words] if self.reference is not None else [])]
+        yield [
+            "[metrics]",
+            "output_tokens = true",
+            *([_with("cost = true", "of an evaluation, by the price in [model]")] if self.most_cost else []),
+            *([of_words] if self.reference is not None else []),
+        ]
         if self.rubric:
             judge = {"type": self.kind, "model": self.models[0], "base_url": self.base_url, "api_key_env": self.key}
             keys = ", ".join(f"{name} = {quoted(value)}" for name, value in judge.items() if value)
@@ -176,13 +185,19 @@ class Plan:
         yield [
             "[goal]",
             f"maximize = {quoted('quality' if self.rubric else 'token_f1')}",
-            _with("# at_most = { output_tokens = 100 }", "only among the prompts whose mean keeps this"),
+            self._limit(),
         ]
+
+    def _limit(self) -> str:
+        if self.most_cost is None:
+            return _with("# at_most = { output_tokens = 100 }", "only among the prompts whose mean keeps this")
+        comment = "of an evaluation, on average: about the most it can cost; lower it to what you would pay"
+        return _with(f"at_most = {{ cost = {self.most_cost:.2g} }}", comment)
 
     def _model(self) -> Iterator[str]:
         if len(self.models) == 1:
             yield f"model = {quoted(self.models[0])}"
-        yield _with("max_new_tokens = 256", "longer answers are cut")
+        yield _with(f"max_new_tokens = {_LONGEST_ANSWER}", "longer answers are cut")
         yield _with('# system = "You are ..."', "a system prompt for every call; without this line, none")
         if self.base_url:
             yield f"base_url = {quoted(self.base_url)}"
@@ -337,16 +352,28 @@ def _plan(kind: str, path: Path, arguments: argparse.Namespace, ask: _Asking) ->
     if not rubric:
         said = ask.text("What makes an answer good? (an LLM judges by it; none: only the wanted answer)", "")
         rubric = {"good": said or _RUBRIC} if said or not reference else {}
-    n_prompts, encoding = len(template("prompts.txt").splitlines()), None
+    texts: list[str] = template("prompts.txt").splitlines()
+    encoding = None
     if prompts.exists() or not ours[0]:
         found, encoding = _decoded(lambda name: load_prompts(prompts, encoding=name), None)
-        n_prompts = len(found)
-    n_prompts *= len(models)
+        texts = list(found.values() if isinstance(found, dict) else found)
+    n_prompts = len(texts) * len(models)
     budget = min(n_prompts * len(rows), max(1, PER_PROMPT * n_prompts))
     return Plan(
         path, kind, models, base_url, key, prompts, data, chosen, reference or None, reading, encoding, rubric,
         budget if arguments.budget is None else arguments.budget, arguments.price, ours,
+        _most_cost(arguments.price, texts, rows),
     )  # fmt: skip
+
+
+def _most_cost(
+    price: Sequence[float] | None, prompts: Sequence[str], rows: Sequence[Mapping[str, Any]]
+) -> float | None:
+    """Roughly the most that an evaluation can cost: of the longest prompt, row and answer."""
+    if not price or not any(price):
+        return None
+    characters = max(map(len, prompts)) + max(sum(len(str(value)) for value in row.values()) for row in rows)
+    return Price(*price).of(characters // _CHARACTERS_PER_TOKEN, _LONGEST_ANSWER)
 
 
 def _address(kind: str, arguments: argparse.Namespace, ask: _Asking) -> tuple[str | None, str | None]:

@@ -76,6 +76,9 @@ def test_data_of_ones_own_are_taken_as_they_are(home: Path) -> None:
     assert config.selector.budget == 3
     assert config.models.first["api_key_env"] == "MY_KEY"
     assert config.models.first["price"] == {"input": 1, "output": 2}
+    assert "cost" in config.metrics
+    (limit,) = config.selector.goal.constraints
+    assert (limit.metric, limit.bound) == ("cost", pytest.approx((8 * 1 + 256 * 2) / 1e6, rel=0.02))
     assert sorted(path.name for path in home.iterdir()) == ["data", "p.json", "runs.toml"]
 
 
@@ -294,6 +297,7 @@ def test_a_check_shows_one_evaluation_and_keeps_nothing(tmp_path: Path) -> None:
     assert "prompt 'p0' on example" in said
     assert "--- user, as sent\nAnswer with noise 0\n\nword 0" in said
     assert "--- answer (0 tokens read, " in said
+    assert "\n--- wanted answer\nword word 0\n--- scores\n" in said
     assert re.search(r"token_f1 +0\.\d", said)
     assert "cost: 0.5; seconds:" in said
     assert "asktell run" in said
@@ -306,7 +310,7 @@ def test_a_prompt_and_an_example_can_be_named(kind: str, tmp_path: Path) -> None
     project = Project(tmp_path, kind)
     found = json.loads(cli("check", project.config, "--prompt", "p2", "--example", "3", "--json").out)
     assert found["messages"][-1] == {"role": "user", "content": "Answer with noise 2\n\nword word word 2"}
-    assert (found["prompt"], found["cost"]) == ("p2", 0.5)
+    assert (found["prompt"], found["cost"], found["reference"]) == ("p2", 0.5, "word word 2")
     assert set(found["scores"]) == {"token_f1", "brevity", "output_tokens", "cost"}
     for option, said in (
         ("--prompt", "There is no prompt 'p9'. Name one by its id: 'p0'"),
@@ -314,6 +318,15 @@ def test_a_prompt_and_an_example_can_be_named(kind: str, tmp_path: Path) -> None
     ):
         assert said in cli("check", project.config, option, "p9", code=2).err
     assert len(project.paid) == 1
+
+
+def test_a_prompt_that_joined_the_run_can_be_named(tmp_path: Path) -> None:
+    project = Project(tmp_path)
+    project.run()
+    cli("add", project.config, "short=Answer with noise 6")
+    found = json.loads(cli("check", project.config, "--prompt", "short", "--json").out)
+    assert (found["prompt"], found["messages"][-1]["content"]) == ("short", "Answer with noise 6\n\nword 0")
+    assert "'short'" in cli("check", project.config, "--prompt", "shrot", code=2).err
 
 
 def test_what_goes_wrong_is_shown_with_what_was_sent(tmp_path: Path) -> None:
@@ -350,7 +363,8 @@ def test_a_check_shows_what_the_judge_said(home: Path, monkeypatch: pytest.Monke
         assert "from the cache" in (said := cli("check a.toml").out)
         assert "cost: 0;" in said
         assert len(server.requests) == 2
-        (home / "a.toml").write_text(re.sub(r"^price = .*$", "", (home / "a.toml").read_text(), flags=re.MULTILINE))
+        unpriced = re.sub(r"^(price|cost|at_most) = .*$", "", (home / "a.toml").read_text(), flags=re.MULTILINE)
+        (home / "a.toml").write_text(unpriced)
         assert "cost: no price is known;" in cli("check a.toml").out
     assert not (home / "a").exists()
 
