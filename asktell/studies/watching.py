@@ -52,11 +52,12 @@ class Watch:
     def look(self) -> dict[str, Any]:
         """The present state, JSON-ready. Times are seconds since 1970, by the storage's clock.
 
-        `spent`, `budget`, `spent_cost`, `max_cost` and `pending`, as in a report; `now`; `workers`, those that hold trials or did so lately: `name`, `holds` (how many), `trials` ([prompt's
-        place, example, attempt, since; null if it was there at the first look], the oldest ones), `until` (when its
-        last lease ends), `seen`, `told` and `pace` (evaluations per minute, while it was looked at); `unnamed` trials
-        are out without a lease; `pace` of all; `left`: `evaluations`, `cost` (what may still be spent, or about what
-        those evaluations will cost), `seconds` until the budget is spent at this pace, each null if unknown.
+        `spent`, `budget`, `spent_cost`, `max_cost` and `pending`, as in a report; `now`; `workers`, those that hold
+        trials or did so lately: `name`, `holds` (how many), `trials` ([prompt's place, example, attempt, since; null if
+        it was there at the first look], the oldest ones), `until` (when its last lease ends), `seen`, `told` and `pace`
+        (evaluations per minute, while it was looked at); `unnamed` trials are out without a lease; `pace` of all;
+        `left`: `evaluations`, `cost` (what may still be spent, or about what those evaluations will cost), `seconds`
+        until the budget is spent at this pace, each null if unknown.
         """
         attendance, standing = self.study.attendance(), self.study.standing
         is_first = not self._moments
@@ -148,9 +149,9 @@ class LiveReport:
         self._look_due = self._report_due = -math.inf
 
     def newer(self, version: str | None = None) -> str:
-        """The report's data as JSON; if there is none that is newer than `version`, only `live`: what is spent, who works.
+        """The report's data as JSON (`state` is its version); without any newer than `version`, only `live`.
 
-        A report's `state` is its version. While one thread makes the next report, those that have one do not wait.
+        That is what is spent and who works. While one thread makes the next report, those that have one do not wait.
         """
         live = self._look()
         if self._making.acquire(blocking=version is None):

@@ -135,7 +135,7 @@ COMMANDS = (
         "example: asktell check summarize.toml\n         asktell check summarize.toml --prompt brief --example r7",
         (
             _CONFIG,
-            _a("--prompt", metavar="ID", help="id of the prompt, or of one added by asktell add (default: the first one)"),
+            _a("--prompt", metavar="ID", help="id of a prompt, which may have joined the run (default: the first)"),
             _a("--example", metavar="ID", help="id of the example, or its row's number (default: the first one)"),
             _JSON,
         ),

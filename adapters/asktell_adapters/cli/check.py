@@ -175,7 +175,7 @@ def _check_harness(config: Config, trial: Trial, as_json: bool) -> int:
 
 
 def _with_prompt(config: Config, wanted: str | None) -> tuple[Selector, int]:
-    """The configuration's selector, or the run's if `asktell add` added the prompt to that, and the prompt's position."""
+    """The selector that has the prompt, and its position: the configuration's, or the run's after `asktell add`."""
     selector, folder = config.selector, RunFolder(config.output)
     if wanted is not None and wanted not in map(str, selector.prompts.ids) and folder.study_name is not None:
         with folder.open_study() as study:

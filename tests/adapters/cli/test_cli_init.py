@@ -210,7 +210,7 @@ class Fake:
     """A harness that is not installed here: it scores by the prompt's length."""
 
     tests: ClassVar[Any] = [{"description": "", "vars": {"n": n}} for n in range(5)]
-    examples = tuple(SimpleNamespace(input=f"What is {n}?", id=n + 1) for n in range(20))
+    examples = tuple(SimpleNamespace(input=f"What is {n}?", id=n + 1, target=f"{n}!") for n in range(20))
     prompts: ClassVar[Any] = {"prompt-1": "a", "prompt-2": "abc"}
 
     closed: ClassVar[list[Any]] = []
@@ -247,7 +247,9 @@ def test_a_harness_is_configured_checked_and_run(kind: str, home: Path, monkeypa
         assert given[0] == home / "promptfooconfig.yaml"
         assert config.selector.prompts.ids == ["prompt-1", "prompt-2"]
         assert (len(config.dataset), config.dataset.names) == (5, None)
-    assert re.search(r"\nincludes  0\.\d+\n", cli("check a.toml").out)
+    checked = cli("check a.toml").out
+    assert re.search(r"\nincludes  0\.\d+\n", checked)
+    assert ("--- wanted answer\n0!\n--- scores" in checked) == (kind == "inspect")
     assert "not those of [evaluator]" in cli("run a.toml --estimate", code=2).err
     assert "final" in (said := cli("run a.toml").out)
     longest = max(config.selector.prompts.texts, key=len)
