@@ -30,6 +30,10 @@ def least_squares(
     active take part as far as their features lie in the span. The ridge acts on columns of unit variance and never
     on the constant. Where the pulled arms do not span the active ones, a ridge of 1e-6 of the mean eigenvalue of
     the normal matrix is added, towards the average.
+
+    Directions whose singular value is at most max(s_max * max(shape) * eps * 100, 1e-9), the value of GEGE's authors,
+    with columns of unit variance, are left out. A result's notes say so where that loses something, and where the
+    ridge was added.
     """
     from asktell.estimators import _least_squares_jax
 

@@ -373,7 +373,8 @@ def _most_cost(
     if not price or not any(price):
         return None
     characters = max(map(len, prompts)) + max(sum(len(str(value)) for value in row.values()) for row in rows)
-    return Price(*price).of(characters // _CHARACTERS_PER_TOKEN, _LONGEST_ANSWER)
+    read, written = price
+    return Price(read, written).of(characters // _CHARACTERS_PER_TOKEN, _LONGEST_ANSWER)
 
 
 def _address(kind: str, arguments: argparse.Namespace, ask: _Asking) -> tuple[str | None, str | None]:
