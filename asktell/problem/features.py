@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from asktell.errors import InvalidArgumentError
 from asktell.numerics import counters
-from asktell.numerics.arrays import Features, Matrix, Vector
+from asktell.numerics.arrays import Features, Matrix
 
 _BUCKETS = 1 << 15
 _SMALLEST_DIRECTION = 1e-9  # of columns of length 1: with what is smaller, nothing can be computed well
@@ -56,7 +56,7 @@ def span(features: npt.ArrayLike) -> Features:
     """
     x = _of_unit_length(_matrix(features))
     u, s, _ = np.linalg.svd(x, full_matrices=False)
-    tolerance = max(_rounding_of(np.asarray(s), x), _SMALLEST_DIRECTION)
+    tolerance = max(_rounding_of(s, x), _SMALLEST_DIRECTION)
     return np.asarray(u[:, : int((s > tolerance).sum())])
 
 
@@ -83,10 +83,10 @@ def _of_unit_length(columns: Matrix) -> Matrix:
     return np.asarray(scaled / np.where(norms > 0, norms, 1.0))
 
 
-def _rounding_of(singular: Vector, x: Matrix) -> float:
+def _rounding_of(singular: npt.NDArray[Any], x: Matrix) -> float:
     """A bound of what rounding alone makes of singular values that are zero."""
-    eps = float(np.finfo(float).eps)
-    return float(singular.max(initial=0.0)) * max(x.shape) * eps * 100
+    eps, size = float(np.finfo(float).eps), int(max(x.shape))
+    return float(singular.max(initial=0.0)) * size * eps * 100
 
 
 def with_intercept(features: Features) -> Features:
