@@ -111,6 +111,7 @@ COMMANDS = (
             _a("--kind", choices=KINDS, help="what answers"),
             _a("--promptfoo", metavar="FILE", type=Path,
                help="take prompts, tests, provider and metrics of its config"),
+            _a("--maximize", metavar="METRIC", help="of promptfoo's metrics the one to choose by (default: score)"),
             _a("--price", metavar=("IN", "OUT"), type=float, nargs=2, help="per million tokens read and written"),
             _a("--prompts", metavar="FILE", type=Path, help="file of prompts"),
             _a("--data", metavar="FILE", type=Path, help="file of examples: .csv, .json, .parquet, .xlsx and others"),

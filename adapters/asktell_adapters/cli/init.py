@@ -251,6 +251,8 @@ def init(arguments: argparse.Namespace) -> int:
     ask = _Asking(sys.stdin.isatty() and not arguments.yes)
     if arguments.promptfoo is not None and arguments.kind not in (None, "promptfoo"):
         raise InvalidArgumentError(f"--promptfoo goes with --kind promptfoo, not with {arguments.kind}.")
+    if arguments.maximize is not None and arguments.promptfoo is None:
+        raise InvalidArgumentError("--maximize goes with --promptfoo FILE.")
     given = arguments.kind or (arguments.promptfoo and "promptfoo")
     kinds = {kind: MODELS[kind].what if kind in MODELS else HARNESSES[kind] for kind in KINDS}
     kind = given or ask.one_of("What answers?", kinds)
@@ -305,11 +307,11 @@ class _Asking:
     """Questions to a person, where there is one; elsewhere the defaults."""
 
     def __init__(self, there: bool) -> None:
-        self._there = there
+        self.there = there
 
     def text(self, question: str, default: str = "", check: Callable[[str], str] = lambda answer: answer) -> str:
         """An answer that passes `check`, which may raise an InvalidArgumentError."""
-        while self._there:
+        while self.there:
             print(f"{question} [{default or 'none'}] ", end="", file=sys.stderr, flush=True)
             line = sys.stdin.readline()
             if not line:
@@ -321,7 +323,7 @@ class _Asking:
         return check(default)
 
     def one_of(self, question: str, choices: Mapping[str, str]) -> str:
-        if self._there:
+        if self.there:
             for name, what in choices.items():
                 print(f"  {name:<12} {what}", file=sys.stderr)
 
@@ -472,7 +474,7 @@ def _harness(kind: str, path: Path, arguments: argparse.Namespace, ask: _Asking)
     made: list[Path] = [path]
     said: list[str] = []
     if kind == "promptfoo":
-        text, said = _of_promptfoo(text, path, arguments)
+        text, said = _of_promptfoo(text, path, arguments, ask)
     if kind == "inspect":
         model = (arguments.model or [ask.text("Which model, by Inspect's name?", "openai/gpt-4o-mini")])[0]
         prompts = arguments.prompts or path.parent / "prompts.txt"
@@ -490,7 +492,7 @@ def _harness(kind: str, path: Path, arguments: argparse.Namespace, ask: _Asking)
     return 0
 
 
-def _of_promptfoo(text: str, path: Path, arguments: argparse.Namespace) -> tuple[str, list[str]]:
+def _of_promptfoo(text: str, path: Path, arguments: argparse.Namespace, ask: _Asking) -> tuple[str, list[str]]:
     """The configuration, of what promptfoo reads in its own if that is given; and what that has, in words."""
     provider = next(iter(arguments.model or ()), None)
     if provider is not None:
@@ -507,13 +509,40 @@ def _of_promptfoo(text: str, path: Path, arguments: argparse.Namespace) -> tuple
     given = given / "promptfooconfig.yaml" if given.is_dir() else given
     with PromptfooEvaluator(given, provider=provider) as evaluator:
         n_prompts, n_tests, metrics = len(evaluator.prompts), len(evaluator.tests), evaluator.metrics
+        unbounded = evaluator.unbounded
     text = text.replace('"promptfooconfig.yaml"', quoted(relative(given, path.resolve().parent)))
     text = text.replace("budget = 32 ", f"budget = {min(n_prompts * n_tests, PER_PROMPT * n_prompts)} ")
-    named = ", ".join(["score", "success", *metrics])
-    said = [f"{given} has {n_prompts} prompts and {n_tests} tests. Metrics to choose by, in [goal]: {named}."]
+    names = ["score", "success", *metrics]
+    text = text.replace('maximize = "score" ', f"maximize = {quoted(_maximized(arguments, names, unbounded, ask))} ")
+    said = [
+        f"{given} has {n_prompts} prompts and {n_tests} tests. Metrics to choose by, in [goal]: {', '.join(names)}."
+    ]
     if n_prompts == 1:
         said.append("With one prompt there is nothing to choose among: add others to its `prompts` before the run.")
     return text, said
+
+
+def _maximized(arguments: argparse.Namespace, names: Sequence[str], unbounded: Sequence[str], ask: _Asking) -> str:
+    """The metric to maximize; promptfoo's `score` only if that was asked for, where it may mean anything."""
+    wanted: str | None = arguments.maximize
+    if wanted is not None:
+        if wanted not in names:
+            raise InvalidArgumentError(
+                f"--maximize: one of {', '.join(names)}{nearest(wanted, names)}; got {wanted!r}."
+            )
+        return wanted
+    if not unbounded:
+        return "score"
+    one = len(unbounded) == 1
+    which = f"the assertion {unbounded[0]!r} runs" if one else f"the assertions {', '.join(map(repr, unbounded))} run"
+    why = (
+        f"What is to be maximized? promptfoo's score is the mean over the assertions, and {which} code, which may give "
+        "any number: then the longest answers may be the best, for example."
+    )
+    others = [name for name in names if name not in ("score", "success", *unbounded)]
+    if not ask.there:
+        raise InvalidArgumentError(f"{why} Choose with --maximize one of {', '.join([*others, 'score', 'success'])}.")
+    return ask.one_of(why, dict.fromkeys([*others, "success", *unbounded, "score"], ""))
 
 
 def _variable(name: str) -> str:

@@ -262,6 +262,47 @@ def test_a_harness_is_configured_checked_and_run(kind: str, home: Path, monkeypa
     assert "but the scores are ['cost', 'includes', 'score']" in cli("check a.toml", code=2).err
 
 
+class Promptfoo(Fake):
+    """A promptfoo config with two assertions, one of which runs code."""
+
+    metrics: ClassVar[Any] = ["accuracy", "length"]
+    unbounded: ClassVar[Any] = ["length"]
+
+    def __enter__(self) -> "Promptfoo":
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.close()
+
+
+def test_promptfoos_score_is_not_maximized_unasked_where_it_may_mean_anything(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import asktell_adapters.harnesses.promptfoo
+
+    monkeypatch.setattr(asktell_adapters.harnesses.promptfoo, "PromptfooEvaluator", Promptfoo)
+
+    def maximized(words: str = "") -> str:
+        cli(f"init a.toml --force --promptfoo promptfooconfig.yaml {words}")
+        return str(load_config(home / "a.toml").selector.goal.metrics[0])
+
+    refused = cli("init a.toml --promptfoo promptfooconfig.yaml", code=2).err
+    assert "the assertion 'length' runs code, which may give any number" in refused
+    assert "--maximize one of accuracy, score, success" in refused
+    assert not (home / "a.toml").exists()
+    assert maximized("--maximize length") == "length"
+    assert maximized("--maximize score") == "score"
+    assert (
+        "(did you mean 'accuracy'?)"
+        in cli("init b.toml --promptfoo promptfooconfig.yaml --maximize acuracy", code=2).err
+    )
+    assert "--maximize goes with --promptfoo" in cli("init b.toml --kind openai --maximize score", code=2).err
+    monkeypatch.setattr("sys.stdin", Terminal("\n"))
+    assert maximized() == "accuracy"
+    monkeypatch.setattr(Promptfoo, "unbounded", [])
+    assert maximized("--yes") == "score"
+
+
 @pytest.mark.parametrize(
     ("table", "said"),
     [

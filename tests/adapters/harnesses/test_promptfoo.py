@@ -43,6 +43,16 @@ def test_what_promptfoo_does_not_know_is_missing_and_not_zero() -> None:
     assert _scores(row) == {"latency": 1.5}
 
 
+@pytest.mark.parametrize(("value", "has_score"), [(0, True), (0.5, True), (1, True), (212, False), (-0.5, False)])
+def test_a_mean_that_one_assertion_would_decide_alone_is_no_score(value: float, has_score: bool) -> None:
+    length = {"pass": True, "score": value, "assertion": {"type": "javascript", "metric": "length"}}
+    grading = {"componentResults": [{**PASSED, "score": 1}, length]}
+    row = {**ROW, "score": (1 + value) / 2, "gradingResult": grading, "namedScores": {"right": 1, "length": value}}
+    scores = _scores(row)
+    assert isinstance(scores, dict)
+    assert ("score" in scores, scores["length"], scores["success"]) == (has_score, value, 1)
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
