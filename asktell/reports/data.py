@@ -43,6 +43,7 @@ _IN_SEGMENTS = 6  # prompts in the small pictures, beside the baseline
 _MOST_PAIRS = 600
 _MOST_QUANTITIES = 8
 _MOST_GROUPS, _MOST_GROUP_REASON = 50, 600
+_LITTLE_MONEY = 0.01
 _LARGEST = 1e100  # so that sums stay finite; what is larger was no measurement
 _NUMBERS = re.compile(r"\d+(\.\d+)?")
 
@@ -108,6 +109,7 @@ def document(
         "failures": extras.failures(),
         "made": _made(state, method, prompts, about),
     }
+    data["money_per"] = _money_per(data)
     if prompts.candidates is not None:
         data["factors"] = _factors(result.factors(), metrics, prompts.candidates, answer)
     if state.problem.examples is not None:
@@ -324,6 +326,15 @@ def _currency(about: Mapping[str, Any]) -> str:
     inner = (_currency(each) for each in about.values() if isinstance(each, Mapping))
     found = {each for each in (own if isinstance(own, str) else "", *inner) if each}
     return found.pop() if len(found) == 1 else ""
+
+
+def _money_per(data: Mapping[str, Any]) -> int:
+    """The number of evaluations for which readers are given costs: 1,000 where one costs less than a hundredth."""
+    costs = [mean for quantity in data["quantities"] if quantity["name"] == "cost" for mean in quantity["means"]]
+    for j, metric in enumerate(data["goal"]["metrics"]):
+        costs += [row[j] for row in data["prompts"]["estimates"]] if metric["name"] == "cost" else []
+    largest = max((abs(cost) for cost in costs if cost is not None), default=0.0)
+    return 1000 if 0.0 < largest < _LITTLE_MONEY else 1
 
 
 def _settings(part: Any) -> Any:

@@ -29,7 +29,7 @@ function progressOf(data) {
   const { live, done } = data;
   const { spent, budget, pending, spent_cost: cost, max_cost: most } = live || data;
   const evaluations = budget >= ANY_NUMBER ? `${whole(spent)} evaluations` : `${whole(spent)} of ${whole(budget)} evaluations`;
-  const paid = most !== null ? `, ${number(cost)} of ${money(data, most)} paid` : cost ? `, ${money(data, cost)} paid` : "";
+  const paid = most !== null ? `, ${money(data, cost)} of ${money(data, most)} paid` : cost ? `, ${money(data, cost)} paid` : "";
   if (done || !live) return `${evaluations}, ${whole(pending)} pending${paid}`;
   const { seconds, cost: still } = live.left, workers = live.workers.filter((worker) => worker.holds).length;
   const left = [
@@ -62,8 +62,8 @@ function follow(address, first, draw, fit) {
 
   async function look() {
     try {
-      const data = JSON.parse(await fetched(address, newest.state));
-      if (data.state) fit((newest = prepared(data)));
+      const source = await fetched(address, newest.state), data = JSON.parse(source);
+      if (data.state) fit((newest = prepared(source)));
       heardOfWorkers(newest, data.live);
       if (newest !== shown) {
         if (busy()) button.hidden = false;
