@@ -340,9 +340,13 @@ class Selector(Selection):
         max_failure_rate: a prompt leaves as soon as more than this part of its evaluations fail, with a probability of
             99 % (uniform prior): by default after six failures out of the first six. 1: never. The baseline stays.
         baseline: id or text of the prompt in use today. It is never eliminated, and the answer is compared with it.
-        repeats: how often the same prompt may be asked on the same example, for scores that differ from one evaluation
-            to the next (a temperature above 0, an LLM as a judge). What counts is then the mean over the examples of
-            the expected score; a prompt that has seen every example is evaluated on them again, up to so many times.
+        inputs: "new" (default): estimates, errors and probabilities are about the expected score on a new input that is
+            evaluated once, and the examples are a sample of such inputs. "given": they are about the mean over exactly
+            these examples, for a fixed suite that is itself the target, such as a regression suite or a leaderboard.
+        repeats: how often the same prompt may be asked on the same example (default: once). A prompt that has seen
+            every example is then evaluated on them again. Repeated evaluations of an example count as one observation,
+            their mean. With inputs="given", an explicit 1 says that repeated evaluations would give the same scores, so
+            that a prompt's mean is known exactly once it has seen every example.
         profile: what earlier studies know of these examples, as of `asktell.ExampleProfile.of(study, ...)`, or the data
             of its JSON; "auto" then evaluates on those that tell most, and other methods take no notice. Needs ids of
             the examples.
@@ -370,14 +374,15 @@ class Selector(Selection):
         on_failure: Literal["skip"] | Mapping[str, float] = "skip",
         max_failure_rate: float = 0.5,
         baseline: AnyPrompt | None = None,
-        repeats: int = 1,
+        repeats: int | None = None,
         profile: AnyProfile | None = None,
         segments: Sequence[str] | None = None,
+        inputs: Literal["new", "given"] = "new",
     ) -> None:
         named = Prompts.of(prompts)
         problem = checked_problem(
             named, goal, budget, examples, features, seed, sampling, on_failure, max_failure_rate, baseline, repeats,
-            profile, segments,
+            profile, segments, inputs,
         )  # fmt: skip
         if not isinstance(method, Method):
             method = preset(method, goal)
@@ -598,7 +603,7 @@ class Selector(Selection):
 
     def repeat_of(self, trial: Trial) -> int:
         state = self._state
-        if not state.problem.is_noisy or trial.example is None:
+        if state.problem.repeats == 1 or trial.example is None:
             return 0
         return state.asked_before(int(trial.id), self._prompts.arm(ById(trial.prompt_id)), int(trial.example))
 

@@ -183,7 +183,8 @@ def dump_problem(problem: Problem) -> dict[str, Any]:
         "max_cost_per_evaluation": problem.max_cost_per_evaluation,
         "baseline": problem.baseline,
         "example_ids": None if problem.examples is None else problem.examples.ids,
-        "repeats": problem.repeats,
+        "repeats": None if problem.repeats == 1 and not problem.exact else problem.repeats,
+        "inputs": problem.inputs,
         "profile": None if problem.profile is None else problem.profile.to_data(),
         "segments": None if problem.labels is None else list(problem.labels),
     }
@@ -210,6 +211,7 @@ def load_problem(data: Mapping[str, Any], prompts: Prompts) -> Problem:
         data["repeats"],
         data["profile"],
         data["segments"],
+        data["inputs"],
     )
 
 

@@ -191,7 +191,7 @@ def test_alone_and_without_surprises_it_keeps_to_the_cost_and_spends_it() -> Non
     while trial := s.ask():
         s.tell(trial, rng.random(2).tolist(), cost=price[int(trial.prompt_id)])
     assert 40 - min(price) - 0.5 < s.result().spent_cost <= 40
-    pulls = [entry.pulls for entry in s.result().prompts]
+    pulls = [entry.evaluations for entry in s.result().prompts]
     assert pulls[0] > pulls[3]  # the scores say nothing; the cheap prompt is evaluated more
 
 
@@ -200,8 +200,8 @@ def test_what_is_planned_and_too_dear_by_now_makes_room_for_cheaper_prompts() ->
     while trial := s.ask():
         s.tell(trial, [0.5 + 0.1 * (trial.example or 0) % 1, 0.5], cost=8.0 if trial.prompt_id == 0 else 1.0)
     dear, cheap = s.result().prompts
-    assert dear.pulls <= 3
-    assert cheap.pulls >= 5
+    assert dear.evaluations <= 3
+    assert cheap.evaluations >= 5
     assert 30 - 1 - 8 / 3 < s.result().spent_cost <= 30  # what is left would pay for no cheap pull, as far as is known
 
 

@@ -132,7 +132,7 @@ def test_a_baseline_that_always_fails_stays_and_the_others_are_judged(
 ) -> None:
     selector = Selector(PROMPTS, ZERO_ONE, 24, method, examples=examples, sampling=sampling, baseline=1)
     result = ended(selector, lambda trial: trial.prompt_id == 1, lambda trial: float(trial.prompt_id == 3))
-    assert (result.prompts[1].status, result.prompts[1].pulls) == ("active", 0)
+    assert (result.prompts[1].status, result.prompts[1].evaluations) == ("active", 0)
     assert result.prompts[1].failures >= 6
     assert [entry.id for entry in result.selected] == [3]
     assert result.spent >= 18
@@ -181,13 +181,13 @@ def test_a_failure_can_count_as_scores(method: str) -> None:
     selector = Selector(PROMPTS, ZERO_ONE, 80, method, examples=40, on_failure={"a": 0.25})
     result = ended(selector, lambda trial: trial.prompt_id == 2, lambda trial: float(trial.prompt_id == 1))
     entry = result.prompts[2]
-    assert result.spent == sum(entry.pulls for entry in result.prompts) == (40 if method == "race" else 80)
-    assert entry.failures == entry.pulls > 0
+    assert result.spent == sum(entry.evaluations for entry in result.prompts) == (40 if method == "race" else 80)
+    assert entry.failures == entry.evaluations > 0
     assert entry.status == "rejected"
     if method != "auto":
         assert entry.estimate == {"a": 0.25}
     assert [entry.id for entry in result.selected] == [1]
-    of_answer = f"0 of {result.prompts[1].pulls} of the answer"
+    of_answer = f"0 of {result.prompts[1].evaluations} of the answer"
     assert (
         f"{entry.failures} of {result.spent} evaluations failed, {of_answer}; failures are counted as a 0.25."
         in result.notes

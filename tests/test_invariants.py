@@ -56,8 +56,8 @@ def test_permuting_prompts_permutes_the_answer(preset: str, schedule: str, seed:
     again = new_selector(permuted, preset, budget=48, schedule=schedule, goal=selector.goal)
     play(again, permuted)
     assert [e.prompt for e in again.result().selected] == [e.prompt for e in selector.result().selected]
-    estimates = {e.prompt: (e.estimate, e.pulls, e.round) for e in selector.result().prompts}
-    assert {e.prompt: (e.estimate, e.pulls, e.round) for e in again.result().prompts} == estimates
+    estimates = {e.prompt: (e.estimate, e.evaluations, e.round) for e in selector.result().prompts}
+    assert {e.prompt: (e.estimate, e.evaluations, e.round) for e in again.result().prompts} == estimates
 
 
 @pytest.mark.parametrize(("preset", "schedule"), PARETO)

@@ -52,7 +52,7 @@ def test_cell_means_and_standard_errors_by_hand() -> None:
     assert tally.standard_errors(2)[0, 0] ** 2 == pytest.approx(own / 2 / 2)  # all seen: w mean(1/r) / N
     assert tally.standard_errors(4)[0, 0] ** 2 == pytest.approx(2.0 * (1 / 2 - 1 / 4) + own / 2 / 4)
     entry = selector.result().prompts[0]
-    assert entry.pulls == 4
+    assert entry.evaluations == 4
     assert entry.standard_error["a"] == pytest.approx(student(1) * np.sqrt(own / 4))  # of two examples
 
 

@@ -55,7 +55,7 @@ def test_the_worst_segment_is_what_counts(method: str) -> None:
 def test_segments_are_known_exactly_once_all_examples_are_seen(method: str) -> None:
     selector = run(WORST, UNEVEN, 180, method)
     entry = selector.result().prompts[1]
-    assert entry.pulls == 60
+    assert entry.evaluations == 60
     assert list(entry.segments) == ["de", "en", "fr"]
     for segment in entry.segments.values():
         assert segment["right"] == (pytest.approx(0.6), pytest.approx(0.0, abs=1e-9))

@@ -181,7 +181,7 @@ def test_a_late_score_after_release_is_accepted_and_the_trial_not_asked_again() 
     selector.tell(trials[0], [1, 2])
     assert selector.spent == 1
     assert ask(selector).id == 2
-    assert selector.result().prompts[0].pulls == 1
+    assert selector.result().prompts[0].evaluations == 1
 
 
 def test_a_late_score_after_release_and_a_second_ask_is_accepted_once() -> None:
@@ -301,9 +301,9 @@ def test_a_prompt_that_the_published_halving_never_reached_is_not_accepted(sampl
         selector = new_selector(table, "ege-sh", budget=60, schedule="published", sampling=sampling, seed=seed)
         play(selector, table)
         result = selector.result()
-        assert min(entry.pulls for entry in result.prompts) == 0
+        assert min(entry.evaluations for entry in result.prompts) == 0
         assert result.selected
-        assert all(entry.pulls for entry in result.selected)
+        assert all(entry.evaluations for entry in result.selected)
 
 
 # Observing
@@ -316,7 +316,7 @@ def test_observed_scores_inform_the_estimates_and_cost_nothing() -> None:
     result = selector.result()
     assert selector.spent == result.spent == 0
     assert result.prompts[1].estimate == {"a": 1.0, "b": 0.5}
-    assert result.prompts[1].pulls == 2
+    assert result.prompts[1].evaluations == 2
     assert [entry.id for entry in result.selected] == [1]
 
 
@@ -330,7 +330,7 @@ def test_what_was_paid_for_observed_scores_or_for_none_is_booked(budget: Any) ->
     selector = Selector.from_json(selector.to_json())
     assert selector.spent == selector.result().spent == 0
     assert selector.spent_cost == selector.result().spent_cost == 2.0
-    assert [entry.pulls for entry in selector.result().prompts[:2]] == [0, 1]
+    assert [entry.evaluations for entry in selector.result().prompts[:2]] == [0, 1]
     selector.observe("beta", None, cost=9.0)  # was paid, though it is more than there was
     assert selector.spent_cost == 11.0
     assert bool(selector.ask()) == (budget == 40)
@@ -400,7 +400,7 @@ def test_an_exhausted_data_set_gives_exact_means_and_nobody_is_pulled_more_than_
     assert selector.done
     result = selector.result()
     for k, entry in enumerate(result.prompts):
-        assert entry.pulls == 4
+        assert entry.evaluations == 4
         assert list(entry.estimate.values()) == pytest.approx(table.means[k].tolist(), abs=1e-12)
         assert list(entry.standard_error.values()) == [0.0, 0.0]
     if isinstance(result.goal, BestFeasible):

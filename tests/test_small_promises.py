@@ -101,7 +101,7 @@ def test_a_cell_observed_twice_counts_once_by_its_mean(method: str) -> None:
     s = Selector.from_json(s.to_json())
     entry = s.result().prompts[0]
     assert entry.estimate["a"] == pytest.approx((0.2 + 0.6 + 0.4 + 1.0) / 4)
-    assert (entry.standard_error["a"], entry.pulls) == (0.0, 4)
+    assert (entry.standard_error["a"], entry.evaluations) == (0.0, 4)
     while trial := s.ask():
         assert trial.prompt_id == 1
         s.tell(trial, [0.0])

@@ -27,7 +27,7 @@ def with_error(mean: float | None, error: float | None) -> str:
     """An estimate and its standard error, as far as they are known."""
     if mean is None:
         return "-"
-    return f"{mean:.4g}" if error is None else f"{mean:.4g} +- {error:.2g}"
+    return f"{mean:.4g}" if error is None else f"{mean:.4g} ± {error:.2g}"
 
 
 def with_doubt(probability: float | None) -> str:
@@ -38,10 +38,10 @@ def with_doubt(probability: float | None) -> str:
 
 
 def in_percent(probability: float) -> str:
-    """The same for a sentence, such as "93 %"."""
+    """The same for a sentence, such as "93%"."""
     if probability > 0.995:
-        return "over 99 %"
-    return "under 1 %" if probability < 0.005 else f"{100 * probability:.0f} %"
+        return "over 99%"
+    return "under 1%" if probability < 0.005 else f"{100 * probability:.0f}%"
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> list[str]:

@@ -15,8 +15,9 @@
    most (`asktell.posterior.design`). More examples come into use as pulls do (`share`).
 5. The plan is one pull of each, and again one each up to a sixteenth of the pulls so far. There are no rounds and no
    barrier: it is made while others are out. No prompt leaves before the end, except by failures or `retire`.
-6. The answer has the highest expected quality, as a prompt or as a set, among those evaluated (with `sure`, the highest
-   mean among those sure enough to keep the limits).
+6. The selected prompt, or set, is the one of the highest expected quality among those evaluated, by the posterior that
+   results state (`asktell.posterior.statement`). With `sure`, it has the highest mean among the prompts that satisfy
+   the constraints with that probability.
 
 With a confidence, the field is all prompts and examples come in one common order; once the posterior is sure, the
 prompts for which the proof is missing take the place of step 3.
@@ -34,7 +35,8 @@ from asktell.methods.belief import Belief, believe, by_chance, even_order, state
 from asktell.methods.certainty import unproven
 from asktell.numerics import counters
 from asktell.numerics.arrays import Counts, Indices, Mask
-from asktell.posterior import design, membership
+from asktell.posterior import answer, design, membership
+from asktell.posterior.statement import Statement
 from asktell.problem.checks import LARGEST, check_number, check_part, short, whole
 from asktell.problem.goals import BestFeasible, check_no_segments
 from asktell.state import Decided, Departure, Problem, State
@@ -117,10 +119,10 @@ class Adaptive:
         open_ = np.intersect1d(np.flatnonzero(state.open_arms()), field)
         belief = self.belief(state)
         if not room or not len(open_):
-            return self._finish(state, number, belief)
+            return self._finish(state, number)
         unproven_arms = None if self.confidence is None else self._unproven(state, belief)
         if unproven_arms is not None and not len(unproven_arms):
-            return self._finish(state, number, belief)._replace(settled=True)
+            return self._finish(state, number)._replace(settled=True)
         size = len(field) if self._first(state) is None else min(len(field), state.problem.budget)
         arms = self._choose(state, open_, min(room, max(1, round(self.batch * size))), number, belief, unproven_arms)
         n_asked = state.spent + len(state.missing) + len(state.pending)
@@ -129,12 +131,12 @@ class Adaptive:
         return Decided(number, plan=self._cells(state, arms, n_pulls, belief, alone))
 
     def belief(self, state: State) -> Belief | None:
-        """The posterior now that decisions rest on, given the most likely variances; None if nothing is known."""
-        return believe(state, self.draws, averaged=False, among=self._field(state))
+        """The belief that decisions rest on, None without scores."""
+        return believe(state, self.draws, among=self._field(state))
 
     def answer(self, state: State) -> list[int]:
         """The prompts that are the answer if nothing more is learned; only such as were evaluated."""
-        return _answer(state, self.belief(state))
+        return _answer(state, stated(state))
 
     def _unproven(self, state: State, belief: Belief | None) -> Indices | None:
         """Who keeps the answer from being certain, empty if it is; None as long as the posterior doubts it itself."""
@@ -143,34 +145,35 @@ class Adaptive:
         active = state.active
         if not state.told[active].all():
             return None
-        statement = believe(state, self.draws, averaged=True)
+        statement = stated(state)
         if statement is None or statement.is_guess:
             return None
         # Failed prompts are excluded.
-        answer = _answer(state, belief)
+        chosen = _answer(state, statement)
         best = isinstance(state.problem.goal, BestFeasible)
-        places, n_objectives = np.searchsorted(active, answer), len(state.problem.goal.objectives)
+        places, n_objectives = np.searchsorted(active, chosen), len(state.problem.goal.objectives)
         right = membership.settled(statement.values[:, active], places, best, self.tolerance, n_objectives)
         if float(right.mean()) < self.confidence:
             return None
         if self.confidence_kind == "posterior":
             return active[:0]
-        return unproven(state, answer, statement.means, 1.0 - self.confidence, self.tolerance)
+        return unproven(state, chosen, statement.means, 1.0 - self.confidence, self.tolerance)
 
-    def _finish(self, state: State, number: int, belief: Belief | None) -> Decided:
-        answer = _answer(state, belief)
+    def _finish(self, state: State, number: int) -> Decided:
+        found = stated(state)
+        chosen = _answer(state, found)
         seen = state.told
         silent = (seen == 0) & ~state.have_pulls()
         departures = []
         for arm in state.active.tolist():
-            if arm == state.problem.baseline and arm not in answer:
+            if arm == state.problem.baseline and arm not in chosen:
                 continue
-            if belief is None or silent[arm]:
+            if found is None or silent[arm]:
                 departures.append(state.unscored(arm))
                 continue
-            reason = "the answer" if arm in answer else "not the answer"
-            departures.append(Departure.of(arm, arm in answer, reason, (belief.means[arm], belief.errors[arm])))
-        return Decided(number, tuple(departures), finished=True, answer=tuple(answer))
+            reason = "selected" if arm in chosen else "not selected"
+            departures.append(Departure.of(arm, arm in chosen, reason, (found.means[arm], found.errors[arm])))
+        return Decided(number, tuple(departures), finished=True, answer=tuple(chosen))
 
     def _first(self, state: State) -> Indices | None:
         """The arms that are pulled before the posterior chooses, in this order; None: all.
@@ -332,25 +335,22 @@ class Adaptive:
         return tuple(cells[:n_pulls])
 
 
-def _answer(state: State, belief: Belief | None) -> list[int]:
-    if belief is None:
-        return []
-    problem = state.problem
-    allowed = by_chance(problem, np.intersect1d(state.active, np.unique(state.history.arms())))
-    if isinstance(problem.goal, BestFeasible) and problem.goal.sure is not None and len(allowed):
-        return [_surest(state, problem.goal.sure, allowed)]
-    return belief.answer(problem.goal, problem.seed, allowed)
-
-
-def _surest(state: State, sure: float, arms: Indices) -> int:
-    """Of the arms that keep every constraint with such a probability the best, else the one of the highest."""
-    found = stated(state)
+def _answer(state: State, found: Statement | None) -> list[int]:
     if found is None:
-        return int(arms[0])
-    p_feasible = membership.feasible(found.new[:, arms]).mean(axis=0)
+        return []
+    problem, goal = state.problem, state.problem.goal
+    allowed = by_chance(problem, np.intersect1d(state.active, np.unique(state.history.arms())))
+    if isinstance(goal, BestFeasible) and goal.sure is not None and len(allowed):
+        return [_surest(found, goal.sure, allowed)]
+    return answer.selected(found.values, found.kept, goal, problem.seed, allowed, state.told)
+
+
+def _surest(found: Statement, sure: float, arms: Indices) -> int:
+    """The best of the arms that satisfy every constraint with such a probability, else the likeliest to do so."""
+    p_feasible = membership.feasible(found.values[:, arms]).mean(axis=0)
     if not (p_feasible >= sure).any():
         return int(arms[p_feasible.argmax()])
-    return int(arms[np.where(p_feasible >= sure, found.new[:, arms, 0].mean(axis=0), -np.inf).argmax()])
+    return int(arms[np.where(p_feasible >= sure, found.values[:, arms, 0].mean(axis=0), -np.inf).argmax()])
 
 
 def _used_places(state: State, place: Indices) -> tuple[Indices, Indices]:

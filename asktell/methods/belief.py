@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from asktell.numerics import counters
-from asktell.numerics.arrays import Draws, Indices, Masks, Matrix, Means, Vector, distinct, is_binary
+from asktell.numerics.arrays import Draws, Indices, Matrix, Means, Vector, distinct, is_binary
 from asktell.posterior import design, draws, membership
 from asktell.posterior.basis import Basis, basis, levels_of, of_factors
 from asktell.posterior.statement import Statement, statement
@@ -14,62 +14,28 @@ from asktell.posterior.two_way import Cells, Posterior
 from asktell.problem.goals import BestFeasible, Goal
 from asktell.state import Failures, History, Problem, State
 
-_SOME = 0.5  # probability from which a prompt is taken as feasible; and that anybody is, from which a set is the answer
-
 
 class Belief(NamedTuple):
-    """The belief about all K prompts, in metric units and as draws of the goal's values."""
+    """The view of all K prompts that decides what to evaluate next."""
 
-    means: Means  # (K, m)
-    errors: Means  # (K, m) posterior standard deviations, NaN where nothing supports one
-    values: Draws  # (S, K, q)
-    kept: Masks | None  # (K, c) who has always kept a bound at an end of the scale; None without constraints
-    members: Masks | None  # (S, K) who is in the Pareto set of each draw, feasible or not; None for best feasible
-    weight: Vector  # (K,) of a pull: P(best or second); of a Pareto set p (1 - p), p the probability of being in it
+    weight: (
+        Vector  # (K,) of an evaluation: P(best or second); of a Pareto set p (1 - p), p the probability of being in it
+    )
     expected: Vector | None  # (K,) expected quality as the best feasible prompt; None for Pareto sets
     informative: design.Informative | None  # how much a score on each example tells; None if all tell the same
-    alive: Indices  # who is a rival, ascending
     noise: design.Noise | None  # of scores within a cell, of the metrics' average; None where cells have none
     explained: float  # share of the variance between prompts that features or factors explain, of the metrics' average
-    is_guess: bool  # after a single evaluation, which supports no error and no probability
     in_segments: Matrix | None = None  # (K, G) how much each prompt is in doubt for its mean in each segment
 
-    def answer(self, goal: Goal, seed: int, arms: Indices) -> list[int]:
-        """The one or those of the arms that are the answer if nothing more is learned; equals in the order given.
 
-        Of a Pareto set, where most likely nobody is feasible, that is the one expected to violate least; unless some
-        have always kept bounds at an end of the scale, which are then taken as kept.
-        """
-        if not len(arms):
-            return []
-        if isinstance(goal, BestFeasible):
-            expected = membership.quality(self.values[:, arms]).mean(axis=0)
-            return [int(arms[expected.argmax()])]
-        values, n_objectives = self.values[:, arms], len(goal.objectives)
-        slack, all_members = membership.least_slack(values, n_objectives), self.members
-        if (slack >= 0).any(axis=1).mean() < _SOME and self.kept is not None and self.kept[arms].any():
-            values, all_members = values.copy(), None
-            slacks = values[:, :, n_objectives:]
-            slacks[(slacks < 0) & self.kept[arms]] = 0.0
-            slack = membership.least_slack(values, n_objectives)
-        if (slack >= 0).any(axis=1).mean() < _SOME:
-            expected = membership.quality(np.minimum(slack, 0.0)[:, :, None]).mean(axis=0)
-            return [int(arms[expected.argmax()])]
-        # What is Pareto-optimal among all that are alive need not be computed again.
-        if all_members is not None and np.array_equal(np.sort(arms), self.alive):
-            members = all_members[:, arms]
-        else:
-            members = membership.pareto_members(membership.standing(values, n_objectives))
-        return [int(arm) for arm in arms[membership.best_set(values, members, seed, n_objectives)]]
+def believe(state: State, most_draws: int, among: Indices | None = None) -> Belief | None:
+    """The belief that the scores so far support, None without scores.
 
-
-def believe(state: State, most_draws: int, averaged: bool, among: Indices | None = None) -> Belief | None:
-    """What is known now, None if nothing is; `averaged` over what the variances may be, or given the most likely ones.
-
-    `among`: only these arms are rivals, None: all in the race. The last ones are kept: states that differ only in what
-    is out share them.
+    Decisions are many, so they take the two-way model of every metric at its most likely variances. Only results take
+    the whole posterior (`stated`). `among`: only these arms are rivals, None: all in the race. The last beliefs are
+    kept: states that differ only in their pending trials share them.
     """
-    return _belief(most_draws, state.problem, _known(state, among), averaged) if len(state.history) else None
+    return _belief(most_draws, state.problem, _known(state, among)) if len(state.history) else None
 
 
 def stated(state: State) -> Statement | None:
@@ -122,22 +88,25 @@ def _model(problem: Problem, known: Known) -> draws.Model:
     n_rows = len(history) if problem.is_noisy else len(cells.arms)  # repeats that agree change no draw
     if known.missing:
         cells = cells.with_failures(known.missing.pulls.arms(), known.missing.pulls.examples())
+    n_examples = problem.n_examples
+    if n_examples is not None and problem.inputs == "new":
+        n_examples = draws.ENDLESS
     return draws.Model(
-        cells, problem.goal, problem.shapes, _basis(problem), problem.n_arms, problem.n_examples, n_rows, problem.seed,
+        cells, problem.goal, problem.shapes, _basis(problem), problem.n_arms, n_examples, n_rows, problem.seed,
         problem.segments,
     )  # fmt: skip
 
 
 @lru_cache(maxsize=4)
-def _belief(most_draws: int, problem: Problem, known: Known, averaged: bool) -> Belief:
+def _belief(most_draws: int, problem: Problem, known: Known) -> Belief:
     history, goal, n_arms = known.history, problem.goal, problem.n_arms
     model = _model(problem, known)
-    told, drawn = model.cells.of_column(0), draws.joint(model, most_draws, averaged)
-    values, kept, n_objectives = drawn.values, drawn.kept, len(goal.objectives)
+    told, drawn = model.cells.of_column(0), draws.joint(model, most_draws, averaged=False)
+    values, n_objectives = drawn.values, len(goal.objectives)
     n_draws = len(values)
     alive = _alive(problem, known)
     rivals = values if len(alive) == n_arms else values[:, alive]
-    weight, expected, members = np.zeros(n_arms), None, None
+    weight, expected = np.zeros(n_arms), None
     if isinstance(goal, BestFeasible):
         merits = membership.merit(rivals)
         order = by_chance(problem, alive)
@@ -146,24 +115,15 @@ def _belief(most_draws: int, problem: Problem, known: Known, averaged: bool) -> 
         expected = np.zeros(n_arms)
         expected[alive] = membership.quality(rivals).mean(axis=0)
     else:
-        members = np.zeros(values.shape[:2], dtype=bool)
-        members[:, alive] = membership.pareto_members(membership.standing(rivals, n_objectives))
-        # Where nobody is feasible, the least violating prompt is wanted.
-        p_member = members.mean(axis=0)
-        weight = p_member * (1.0 - p_member)
+        # Where no prompt is feasible, the least violating one is wanted.
+        p_member = membership.pareto_members(membership.standing(rivals, n_objectives)).mean(axis=0)
+        weight[alive] = p_member * (1.0 - p_member)
     return Belief(
-        means=drawn.means,
-        errors=drawn.errors,
-        values=values,
-        kept=kept if goal.is_constrained else None,
-        members=members,
         weight=weight,
         expected=expected,
         informative=_informative(problem, told, history.scores(), drawn.fits),
-        alive=alive,
         noise=_noise(told, drawn.fits),
         explained=float(np.mean([fit.explained for fit in drawn.fits])),
-        is_guess=len(told.arms) < 2,
         in_segments=None if drawn.in_segments is None else _doubt(goal, drawn.in_segments),
     )
 

@@ -14,13 +14,14 @@ counts whether one comes in as many scores as there were.
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
 from asktell.numerics import counters
 from asktell.numerics.arrays import Draws, Indices, Masks, Matrix, Means, Vector
 from asktell.posterior.basis import Basis
+from asktell.posterior.mixture import student_ratio, student_scale
 from asktell.posterior.segments import Segments, pairs
 from asktell.posterior.shape import Shape
 from asktell.posterior.two_way import Cells, Posterior, chance_of_another, posterior
@@ -42,6 +43,7 @@ class Joint(NamedTuple):
     means: Means  # (K, m)
     errors: Means  # (K, m) posterior standard deviations; NaN after a single example
     values: Draws  # (S, K, q) draws of the goal's values
+    columns: Draws  # (c, S, K) draws of the columns' means
     kept: Masks  # (K, c) who has always kept a bound at an end of the scale
     in_segments: Draws | None = None  # (columns by segment x G, S, K) draws of the means in every segment
 
@@ -54,36 +56,45 @@ class Model(NamedTuple):
     shapes: Sequence[Shape | None]  # by column, as far as earlier studies know in what the examples differ
     basis: Basis | None  # functions of the prompts' features and factors
     n_arms: int
-    n_examples: int | None  # None or `ENDLESS`: what is drawn are means over new examples
+    n_examples: int | None  # None or `ENDLESS`: draws are of means over new examples
     n_rows: int  # of all scores, by which draws differ from decision to decision
     seed: int
     segments: Segments | None
 
+    def n_draws(self, most: int) -> int:
+        """The number of joint draws: at most so many, and fewer for large pools."""
+        return max(_FEWEST_DRAWS, min(most, _MOST_NUMBERS // self.n_arms))
 
-def joint(model: Model, most_draws: int, averaged: bool, instead: Mapping[int, Draws] | None = None) -> Joint:
+
+Instead: TypeAlias = Mapping[int, tuple[Indices, Draws]]
+"""By column, the numbers of the draws that are of another model, and these draws (S, K)."""
+
+
+def joint(model: Model, most_draws: int, averaged: bool, instead: Instead | None = None) -> Joint:
     """Draw from the posteriors of all metrics.
 
-    There are fewer than `most_draws` for large pools. `averaged`: over what the variances may be, or given the most
-    likely ones. `instead`: draws (S, K) of columns that have another model.
+    `averaged`: over the uncertainty of the variances, or given the most likely ones. `instead`: draws of columns that
+    have another model, too.
     """
     cells, goal, shapes, basis, n_arms, n_examples, n_rows, seed, segments = model
-    n_draws = max(_FEWEST_DRAWS, min(most_draws, _MOST_NUMBERS // n_arms))
+    n_draws = model.n_draws(most_draws)
     instead = instead or {}
     fits = []
     for j, name in enumerate(goal.columns):
-        known, wide = cells.of_column(j), averaged and j not in instead
-        fits.append(posterior(known, j, n_arms, n_examples, goal.limits(name), wide, basis, shapes[j]))
+        known = cells.of_column(j)
+        fits.append(posterior(known, j, n_arms, n_examples, goal.limits(name), averaged, basis, shapes[j]))
     means, errors = np.stack([fit.mean for fit in fits], axis=1), np.stack([fit.sd for fit in fits], axis=1)
     told = cells.of_column(0)
-    given = told.examples >= 0
-    if (len(told.arms) if n_examples is None else len(np.unique(told.examples[given])) + int((~given).sum())) < 2:
+    if told.n_examples_seen < 2:
         errors[errors > 0] = np.nan  # of one example nothing tells how far another is from it
     independent = [normals(seed, "posterior", (n_draws, fit.n_normals), n_rows, j) for j, fit in enumerate(fits)]
     mixed = correlated(independent, of_metrics(told, n_arms))
     # A metric's draws lie side by side, and so do those of a column of values: they are gone through one by one.
     draws = np.array([fit.draws(own) for fit, own in zip(fits, mixed, strict=True)])
-    for j, own_draws in instead.items():
-        draws[j] = own_draws[:n_draws]
+    if averaged:
+        errors = _widen_levels(draws, errors, told.n_examples_seen - 1, seed, n_rows)
+    for j, (numbers, others) in instead.items():
+        draws[j, numbers] = others
     in_segments: Draws | None = None
     if segments is not None and n_examples is not None and goal.by_segment and (cells.examples >= 0).any():
         found, n = [], len(segments.names)
@@ -97,7 +108,27 @@ def joint(model: Model, most_draws: int, averaged: bool, instead: Mapping[int, D
     if n_examples is not None and n_examples >= ENDLESS:
         n_examples = None
     _hold_unvarying(goal, cells, n_examples, draws, values, instead)
-    return Joint(fits, means, errors, values, _hold_at_ends(goal, cells, n_examples, values), in_segments)
+    kept = _hold_at_ends(goal, cells, n_examples, values)
+    return Joint(fits, means, errors, values, draws[: len(goal.columns)], kept, in_segments)
+
+
+def _widen_levels(draws: Draws, errors: Means, freedom: int, seed: int, n_rows: int) -> Means:
+    """Give the level that all prompts share Student's distribution, in draws (c, S, K) of the columns' means.
+
+    The level's variance comes from how far the seen examples are apart, so it has as many degrees of freedom as there
+    are examples, less one. Differences between prompts have more, since every cell informs their variance. Returns
+    errors (K, c) that are wider by as much, so that 1.96 of them hold 95%.
+    """
+    n_draws, freedom = draws.shape[1], max(1, freedom)
+    levels = np.empty(len(draws))
+    for j, of_column in enumerate(draws):
+        level = of_column.mean(axis=1)
+        off = level - level.mean()
+        scale = student_scale(normals(seed, "level", (n_draws, 1), n_rows, j), freedom)[:, 0]
+        of_column += ((scale - 1.0) * off)[:, None]
+        levels[j] = float((off**2).mean())
+    wider = np.sqrt(errors**2 + (student_ratio(freedom) ** 2 - 1.0) * levels)
+    return np.asarray(np.where(errors > 0.0, wider, errors))
 
 
 def normals(seed: int, purpose: str, shape: tuple[int, int], *counts: int) -> Draws:

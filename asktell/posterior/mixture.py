@@ -113,10 +113,7 @@ class Posterior(NamedTuple):
     def _drawn(self, part: Gaussian, normals: Matrix) -> Matrix:
         result = part.deviations(normals)
         if np.isfinite(self.freedom):
-            # sqrt(freedom / chi²), by the cube of a normal (Wilson & Hilferty 1931).
-            part_of_one = 2.0 / (9.0 * self.freedom)
-            chi2 = np.maximum(1.0 - part_of_one + np.sqrt(part_of_one) * normals[:, -1:], 0.1) ** 3
-            result *= chi2**-0.5
+            result *= student_scale(normals[:, -1:], self.freedom)
         result += part.mean
         return result
 
@@ -127,6 +124,25 @@ class Posterior(NamedTuple):
         )
         a, b, e = (v * spread**2 for v in self.variances)
         return self._replace(parts=parts, sd=spread * self.sd, variances=(a, b, e))
+
+
+def student_scale(normals: Matrix, freedom: float) -> Matrix:
+    """Standard normals to draws of sqrt(freedom / chi²), the scale of Student's distribution.
+
+    chi² is the cube of a normal (Wilson & Hilferty 1931).
+    """
+    part_of_one = 2.0 / (9.0 * freedom)
+    root = np.maximum(1.0 - part_of_one + np.sqrt(part_of_one) * normals, 0.1)
+    return np.asarray(root**-1.5)
+
+
+def student_ratio(freedom: int) -> float:
+    """How much wider the central 95% of Student's distribution are than those of the normal (Fisher & Cornish 1960)."""
+    v, z = float(freedom), 1.96
+    first = (z**3 + z) / 4
+    second = (5 * z**5 + 16 * z**3 + 3 * z) / 96
+    third = (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384
+    return 1.0 + (first / v + second / v**2 + third / v**3) / z
 
 
 def row_products(one: Any, other: Matrix) -> Vector:

@@ -8,7 +8,7 @@ likelihood and a prior.
 
 The Gaussian model of `asktell.posterior.two_way` serves decisions, which are many and need only be about right. For
 statements it is too narrow for scores of 0 and 1: an example that is right or wrong whoever answers tells nothing of
-prompts, and a few examples tell less of the level than their variance says (`python -m benchmarks.selection.verdicts`).
+prompts, and a few examples tell less of the level than their variance says (`python -m benchmarks.selection.worlds`).
 """
 
 from typing import NamedTuple
@@ -20,14 +20,12 @@ from asktell.posterior.equations import cholesky
 
 # The ends of the grid are shares of .001 and .999, further than examples can tell.
 _EASE = np.linspace(-7.0, 7.0, 29)
-_BROAD = np.exp(-0.5 * (_EASE / 3.0) ** 2) / np.exp(-0.5 * (_EASE / 3.0) ** 2).sum()
 _BROAD_WEIGHT = 1.0  # of the prior, in examples; of 0.5, 1 and 2 the deviation of a level's error was nearest to 1
-# The log of the abilities' variance: on recorded tables of prompts about -4, of models -1 to 0.
-_LOG_VARIANCES = np.linspace(-5.0, 1.5, 9)
-_LOG_VARIANCE_MEAN, _LOG_VARIANCE_DEVIATION = -2.0, 1.7
-# Metrics that are held against each other pull against each other: correlations of prompts' means in recorded tables
-# are -.8 to -.1. Of 0, .3 and .5, this had the least Brier scores of P(best) and P(feasible) over both kinds of table.
-_TRADE_OFF = 0.3
+# The log of the abilities' variance: on recorded tables of prompts about -4, of models -1 to 0. Where most prompts have
+# a single evaluation, scores tell little of it, and a prior for small variances pulls weak prompts to the level of
+# those evaluated most. Of (-2, 1.7), (-1, 2) and (0, 2) this one covered best at equal Brier scores on both.
+_LOG_VARIANCES = np.linspace(-5.0, 2.0, 9)
+_LOG_VARIANCE_MEAN, _LOG_VARIANCE_DEVIATION = -1.0, 2.0
 _STEPS, _CONVERGED = 60, 0.01
 _MOST_NUMBERS = 1 << 20  # in one array, 8 MB
 
@@ -40,11 +38,10 @@ class _Fit(NamedTuple):
 
 
 class Rasch:
-    """The posterior of every prompt's share of 1, on the N examples given and on new ones like them.
+    """The posterior of every prompt's share of 1, on the given N examples or on new inputs (`n_examples` None).
 
-    `arms`, `examples` and `scores` (n,) are those of every known cell; with `n_examples` None every cell has an example
-    of its own. `others` (K,): how good the prompts are in the other metrics, standardized, larger is better; 0 if
-    unknown. `minimized`: less is better.
+    `arms`, `examples` and `scores` (n,) are those of every known cell; a negative number stands for an example of its
+    own. `centre`: the share about which the level is likely beforehand, None for one half.
     """
 
     def __init__(
@@ -54,20 +51,18 @@ class Rasch:
         scores: Vector,
         n_arms: int,
         n_examples: int | None,
-        others: Vector,
-        minimized: bool = False,
+        centre: float | None = None,
     ) -> None:
-        loose = examples < 0 if n_examples is not None else np.ones(len(arms), dtype=bool)
-        named = np.where(loose, -1 - np.arange(len(arms)), examples)
+        named = np.where(examples < 0, -1 - np.arange(len(arms)), examples)
         seen, self._columns = np.unique(named, return_inverse=True)
         self._arms, self._scores, self._n_arms, self._n_examples = arms, scores, n_arms, n_examples
         self._given: Mask = seen >= 0
         shape = len(seen), n_arms
         self._right, self._wrong = (table(weights, self._columns, arms, shape) for weights in (scores, 1.0 - scores))
         self._of_right, self._of_wrong, self._of_both = self._right.T, self._wrong.T, (self._right + self._wrong).T
-        self._pull = (_TRADE_OFF if minimized else -_TRADE_OFF) * others
+        self._broad = _broad(0.0 if centre is None else float(np.log(centre / (1.0 - centre))))
         self._fits = []
-        abilities, distribution = np.zeros(n_arms), _BROAD
+        abilities, distribution = np.zeros(n_arms), self._broad
         for log_variance in _LOG_VARIANCES:  # each starts where the last one ended
             found, distribution = self._fit(float(log_variance), abilities, distribution)
             abilities = found.abilities
@@ -77,8 +72,7 @@ class Rasch:
         self._weights /= self._weights.sum()
 
     def _fit(self, log_variance: float, abilities: Vector, distribution: Vector) -> tuple[_Fit, Vector]:
-        centre = self._pull * np.exp(0.5 * log_variance)
-        variance = np.exp(log_variance) * ((1.0 - _TRADE_OFF**2) if self._pull.any() else 1.0)
+        variance = np.exp(log_variance)
         n_examples = self._right.shape[0]
         for _ in range(_STEPS):
             p = _logistic(abilities)
@@ -88,10 +82,10 @@ class Rasch:
             total = ease.sum(axis=1, keepdims=True)
             ease /= total
             wrong = self._of_wrong @ ease
-            gradient = ((self._of_right @ ease) * (1.0 - p) - wrong * p).sum(axis=1) - (abilities - centre) / variance
+            gradient = ((self._of_right @ ease) * (1.0 - p) - wrong * p).sum(axis=1) - abilities / variance
             curvature = ((self._of_both @ ease) * p * (1.0 - p)).sum(axis=1) + 1.0 / variance
             step = np.clip(gradient / curvature, -1.0, 1.0)
-            new = (ease.sum(axis=0) + _BROAD_WEIGHT * _BROAD) / (n_examples + _BROAD_WEIGHT)
+            new = (ease.sum(axis=0) + _BROAD_WEIGHT * self._broad) / (n_examples + _BROAD_WEIGHT)
             moved = np.abs(step).max() / max(np.sqrt(variance), 0.05)
             moved = max(moved, 10.0 * np.abs(new - distribution).max())
             abilities, distribution = abilities + step, new
@@ -99,10 +93,9 @@ class Rasch:
                 break
         least = 0.2 / variance  # no direction is known less than before any score
         root = cholesky(self._precision(p, ease, curvature), least, 3.0)
-        off = abilities - centre
-        density = float((np.log(total) + top).sum() - 0.5 * (off @ off) / variance)
+        density = float((np.log(total) + top).sum() - 0.5 * (abilities @ abilities) / variance)
         density -= 0.5 * self._n_arms * np.log(variance) + np.log(np.diag(root)).sum()
-        density += _BROAD_WEIGHT * float(_BROAD @ np.log(distribution))
+        density += _BROAD_WEIGHT * float(self._broad @ np.log(distribution))
         density -= 0.5 * ((log_variance - _LOG_VARIANCE_MEAN) / _LOG_VARIANCE_DEVIATION) ** 2
         return _Fit(density, abilities, root, ease), distribution
 
@@ -117,28 +110,26 @@ class Rasch:
             result[np.ix_(mine, mine)] -= off @ off.T
         return result
 
-    def draws(self, n_draws: int, rng: np.random.Generator) -> tuple[Draws, Draws]:
-        """(S, K) joint draws of the prompts' means over the examples given, and over new examples like them."""
+    def draws(self, n_draws: int, rng: np.random.Generator) -> Draws:
+        """(S, K) joint draws of the prompts' means."""
         which = np.sort(rng.choice(len(self._fits), n_draws, p=self._weights))
-        given, new = np.empty((n_draws, self._n_arms)), np.empty((n_draws, self._n_arms))
+        result = np.empty((n_draws, self._n_arms))
         size = max(1, _MOST_NUMBERS // (self._n_arms * len(_EASE)))
         for number, found in enumerate(self._fits):
             rows = np.flatnonzero(which == number)
             for start in range(0, len(rows), size):
                 some = rows[start : start + size]
-                given[some], new[some] = self._draw(found, len(some), rng)
-        order = rng.permutation(n_draws)
-        return given[order], new[order]
+                result[some] = self._draw(found, len(some), rng)
+        return result[rng.permutation(n_draws)]
 
-    def _draw(self, found: _Fit, n: int, rng: np.random.Generator) -> tuple[Draws, Draws]:
+    def _draw(self, found: _Fit, n: int, rng: np.random.Generator) -> Draws:
         from scipy.linalg import solve_triangular  # here, to keep the import of asktell light
 
         off = solve_triangular(found.root, rng.normal(size=(self._n_arms, n)), lower=True, trans=1).T
         p = _logistic(found.abilities + off)  # (S, K, Q)
         distribution = self._distributions(found.ease, n, rng)
-        new = (p @ distribution[:, :, None])[:, :, 0]
         if self._n_examples is None:
-            return new, new
+            return np.asarray((p @ distribution[:, :, None])[:, :, 0])
         known, unseen = self._unseen(found.ease[self._given])
         n_never = self._n_examples - int(self._given.sum())
         never = rng.multinomial(n_never, distribution) if n_never else np.zeros(distribution.shape)
@@ -146,11 +137,11 @@ class Rasch:
         variance = (p * (1.0 - p) * cells).sum(axis=2)
         right = np.rint((p * cells).sum(axis=2) + np.sqrt(variance) * rng.normal(size=variance.shape))
         left = self._n_examples - np.bincount(self._arms[self._given[self._columns]], minlength=self._n_arms)
-        return (known + np.clip(right, 0.0, left)) / self._n_examples, new
+        return np.asarray((known + np.clip(right, 0.0, left)) / self._n_examples)
 
     def _distributions(self, ease: Matrix, n: int, rng: np.random.Generator) -> Matrix:
         """(S, Q) draws of what ease examples have: a Bayesian bootstrap (Rubin 1981) of those seen, and the prior."""
-        result = rng.gamma(np.maximum(_BROAD_WEIGHT * _BROAD, 1e-3), size=(n, len(_EASE)))
+        result = rng.gamma(np.maximum(_BROAD_WEIGHT * self._broad, 1e-3), size=(n, len(_EASE)))
         weights = rng.gamma(1.0, size=(n, len(ease)))
         places = (rng.random((n, len(ease)))[:, :, None] > np.cumsum(ease, axis=1)).sum(axis=2)
         np.add.at(result, (np.arange(n)[:, None], np.minimum(places, len(_EASE) - 1)), weights)
@@ -161,6 +152,12 @@ class Rasch:
         mine = self._given[self._columns]
         known = np.bincount(self._arms[mine], self._scores[mine], self._n_arms).astype(np.float64)
         return known, np.maximum(ease.sum(axis=0) - self._of_both[:, self._given] @ ease, 0.0)
+
+
+def _broad(centre: float) -> Vector:
+    """(Q,) the distribution of ease beforehand: normal, with a deviation of 3, about the centre."""
+    density = np.exp(-0.5 * ((_EASE - centre) / 3.0) ** 2)
+    return np.asarray(density / density.sum())
 
 
 def _logistic(abilities: Matrix) -> Draws:

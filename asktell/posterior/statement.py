@@ -1,163 +1,155 @@
-"""What a result may state: joint draws of every prompt's means on the examples given, and on new examples like them.
+"""The posterior of every prompt's means that results state, choose and compare by.
 
-Decisions are many and take the Gaussian model of `asktell.posterior.two_way` for every metric. A statement is a
-promise: scores of 0 and 1 have the model that suits them (`asktell.posterior.rasch`), variances are averaged over, and
-it counts where a constraint's bound stands. Where candidates have factors, the Gaussian model is stated, which knows
-them: on simulated grids 96 % of its 95 % intervals hold, of the other's 80 to 92 %. People set a bound near what they
-think prompts reach, so the level that all prompts share is likely to be near it beforehand; how near was chosen for the
-least Brier score of P(feasible) on recorded tables (`python -m benchmarks.selection.verdicts`).
+The world is the problem's: the mean is the expected score on a new input that is evaluated once, or the mean over the
+given examples (`Problem.inputs`). Each metric has the two-way model, score = level + prompt + example + residual
+(`asktell.posterior.two_way`), with what is not known of its variances averaged over.
+
+Scores of 0 and 1 leave open what these effects add up in: the probability itself, as in the two-way model, or its log
+odds, as in the model of right and wrong answers (`asktell.posterior.rasch`). On simulated and recorded tables each of
+the two errs where the other does not, so the link is uncertain: half of the draws come from each
+(`python -m benchmarks.selection.worlds`). Scores that are all 0, or all 1, so far say nothing of a spread of
+probabilities, and all draws are of log odds. Where candidates have factors, or there are more than 300 of them, all
+draws are of the two-way model, which has effects of factors and equations that stay small.
+
+A constraint is drawn near its bound beforehand: people set it near what they think prompts reach. How near was chosen
+for the least Brier score of P(feasible) on recorded tables.
 """
 
-from collections.abc import Mapping
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from asktell.numerics.arrays import Draws, Masks, Matrix, Means, Vector, is_binary
+from asktell.numerics.arrays import Draws, Indices, Masks, Matrix, Means, Vector
 from asktell.posterior.draws import ENDLESS, Joint, Model, joint
 from asktell.posterior.rasch import Rasch
-from asktell.posterior.segments import Segments, pairs
-from asktell.posterior.two_way import Cells, Posterior, posterior
+from asktell.posterior.segments import pairs
+from asktell.posterior.two_way import Cells, Posterior
 from asktell.problem.goals import Goal
 
 Rng: TypeAlias = np.random.Generator
 
 _DRAWS = 512  # a probability is then known to .02
-_MOST_ARMS = 300  # whose abilities are cheap to tell; of more, the Gaussian model is stated
+_MOST_ARMS = 300  # whose abilities take a tenth of a second
+_LOG_ODDS = 0.5  # of the draws, where scores are 0 and 1
 _OF_EXAMPLES = 0.5  # of a score's variance: on recorded tables .4 to .75
 _NEAR, _NEAR_WEIGHT = 0.03, 0.8  # of the level about the bound, in units of the scores' range; else it may be anywhere
 
 
 class Statement(NamedTuple):
-    """Draws of the goal's values, and estimates."""
+    """Joint draws of all prompts' means, of the goal's values by them, and estimates."""
 
-    given: Draws  # (S, K, q) of the means over the examples given
-    new: Draws  # (S, K, q) of the means over new examples like them
-    means: Means  # (K, m) over the examples given
-    errors: Means  # (K, m) their standard deviations; NaN where nothing supports one
-    new_errors: Means  # (K, m) of the means over new examples
-    kept: Masks  # (K, c) who has always kept a bound at an end of the scale
-    example: Vector  # (m,) variances of the example effect
-    residual: Vector  # (m,) and of the residual
-    n_seen: int  # of the examples given
+    values: Draws  # (S, K, q) the goal's values, larger is better
+    columns: Draws  # (c, S, K) the columns' means, in metric units
+    means: Means  # (K, c)
+    errors: Means  # (K, c) standard deviations; NaN where nothing supports one
+    kept: Masks  # (K, constraints) arms that kept a bound at an end of the scale in every score
+    example: Vector  # (c,) variances of the example effect
+    residual: Vector  # (c,) variances of the residual
+    n_seen: int  # number of distinct examples
     is_guess: bool  # after a single evaluation, which supports no error and no probability
-    fits: list[Posterior]  # (m,) over the examples given, of the Gaussian model
-    in_segments: tuple[Matrix, Matrix] | None = None  # (K, c, G) means in segments of the examples given, their errors
+    fits: list[Posterior]  # (c,) the two-way model's
+    in_segments: tuple[Matrix, Matrix] | None = None  # (K, c, G) means in segments, and their errors
 
 
 def statement(model: Model) -> Statement:
-    """Draw what can be stated of the cells told."""
-    cells, goal, shapes, basis, n_arms, n_examples, n_rows, seed, segments = model
-    of_given, of_new = dict[int, Draws](), dict[int, Draws]()
-    rng = np.random.default_rng([seed & 0xFFFFFFFFFFFFFFFF, n_rows])
-    has_factors = basis is not None and basis.blocks is not None  # which that model does not know
-    suits = n_arms <= _MOST_ARMS and not has_factors
-    for j, name in enumerate(goal.columns):
-        told = cells.of_column(j)
-        if suits and shapes[j] is None and told.noisy is None and _are_shares(told.scores[:, j], goal, j):
-            others, minimized = _others(cells, goal, j, n_arms, n_examples), _sign(goal, name) < 0
-            abilities = Rasch(told.arms, told.examples, told.scores[:, j], n_arms, n_examples, others, minimized)
-            of_given[j], of_new[j] = abilities.draws(_DRAWS, rng)
-    given = joint(model, _DRAWS, True, of_given)
-    new = given if n_examples is None else joint(model._replace(n_examples=ENDLESS), _DRAWS, True, of_new)
-    means, errors, new_errors = given.means.copy(), given.errors.copy(), new.errors.copy()
-    for j, own in of_given.items():
+    """Draw what can be stated of the cells that were recorded."""
+    cells, goal = model.cells, model.goal
+    rng = np.random.default_rng([model.seed & 0xFFFFFFFFFFFFFFFF, model.n_rows])
+    in_log_odds = {j: _log_odds(model, j, rng) for j in range(len(goal.columns)) if _is_share(model, j)}
+    found = joint(model, _DRAWS, True, in_log_odds)
+    means, errors = found.means.copy(), found.errors.copy()
+    for j in in_log_odds:
         known = np.isfinite(errors[:, j])
-        means[:, j] = own.mean(axis=0)
-        errors[known, j] = own.std(axis=0)[known]
-        new_errors[known, j] = of_new[j].std(axis=0)[known]
-    _hold_kept(new, goal, cells, of_new, n_arms, rng)
-    variances = np.array([fit.variances for fit in given.fits])
-    for j, own in of_new.items():
-        if not variances[j].any():  # all alike so far, but it is right or wrong
-            variances[j, 1:] = (own * (1.0 - own)).mean() * np.array([_OF_EXAMPLES, 1.0 - _OF_EXAMPLES])
+        means[:, j] = found.columns[j].mean(axis=0)
+        low, high = np.quantile(found.columns[j], (0.025, 0.975), axis=0)
+        errors[known, j] = ((high - low) / (2 * 1.96))[known]
+    _hold_kept(found, model, list(in_log_odds), rng)
+    variances = np.array([fit.variances for fit in found.fits])
+    for j in in_log_odds:
+        if not variances[j].any():  # all alike so far, but the next may be another
+            p = found.columns[j]
+            variances[j, 1:] = (p * (1.0 - p)).mean() * np.array([_OF_EXAMPLES, 1.0 - _OF_EXAMPLES])
+    likely = _near_bounds(found.values, cells, goal)
     return Statement(
-        _near_bounds(given.values, cells, goal),
-        _near_bounds(new.values, cells, goal),
-        means,
-        errors,
-        new_errors,
-        given.kept,
-        variances[:, 1],
-        variances[:, 2],
-        len(np.unique(cells.examples[cells.examples >= 0])),
-        len(cells.of_column(0).arms) < 2,
-        given.fits,
-        _of_segments(cells, goal, n_arms, segments),
+        values=found.values[likely],
+        columns=found.columns[:, likely],
+        means=means,
+        errors=errors,
+        kept=found.kept,
+        example=variances[:, 1],
+        residual=variances[:, 2],
+        n_seen=cells.n_examples_seen,
+        is_guess=len(cells.of_column(0).arms) < 2,
+        fits=found.fits,
+        in_segments=_of_segments(model),
     )
 
 
-def _are_shares(scores: Vector, goal: Goal, j: int) -> bool:
-    """True if a column's means are shares of 1: 0 and 1 occur, or only one of them, but a bound lies between them."""
-    between = any(0.0 < bound.bound < 1.0 for bound in goal.bounds if bound.column == j)
-    fits = goal.limits(goal.columns[j]) in (None, (0.0, 1.0)) and bool(np.isin(scores, (0.0, 1.0)).all())
-    return is_binary(scores) or (between and fits)
+def _is_share(model: Model, j: int) -> bool:
+    """True if the scores of a column are 0 and 1, or only one of them, and its model can be one of log odds."""
+    has_factors = model.basis is not None and model.basis.blocks is not None
+    own = model.cells.of_column(j)
+    if has_factors or model.n_arms > _MOST_ARMS or model.shapes[j] is not None or own.noisy is not None:
+        return False
+    is_in_range = model.goal.limits(model.goal.columns[j]) in (None, (0.0, 1.0))
+    return is_in_range and bool(np.isin(own.scores[:, j], (0.0, 1.0)).all())
 
 
-def _of_segments(cells: Cells, goal: Goal, n_arms: int, segments: Segments | None) -> tuple[Matrix, Matrix] | None:
-    """(K, c, G) means of every column in every segment of the examples given, and their errors."""
-    real = cells.examples >= 0
-    if segments is None or not real.any():
+def _log_odds(model: Model, j: int, rng: Rng) -> tuple[Indices, Draws]:
+    """The numbers of the draws of a column that are of log odds, and these draws (S, K)."""
+    own = model.cells.of_column(j)
+    scores = own.scores[:, j]
+    n_draws = model.n_draws(_DRAWS)
+    n_own = n_draws if (scores == scores[0]).all() else round(_LOG_ODDS * n_draws)
+    n_examples = None if model.n_examples is None or model.n_examples >= ENDLESS else model.n_examples
+    centre = next((b.bound for b in model.goal.bounds if b.column == j and 0.0 < b.bound < 1.0), None)
+    abilities = Rasch(own.arms, own.examples, scores, model.n_arms, n_examples, centre)
+    return rng.permutation(n_draws)[:n_own], abilities.draws(n_own, rng)
+
+
+def _of_segments(model: Model) -> tuple[Matrix, Matrix] | None:
+    """(K, c, G) means of every column in every segment, and their errors."""
+    if model.segments is None or model.n_examples is None or not (model.cells.examples >= 0).any():
         return None
-    found, n = [], len(segments.of_examples)
-    for j in range(len(goal.columns)):
-        fit = pairs(cells, j, n_arms, segments, n, True)
-        found.append((fit.mean.reshape(n_arms, -1), fit.sd.reshape(n_arms, -1)))
+    found = []
+    for j in range(len(model.goal.columns)):
+        fit = pairs(model.cells, j, model.n_arms, model.segments, model.n_examples, True)
+        found.append((fit.mean.reshape(model.n_arms, -1), fit.sd.reshape(model.n_arms, -1)))
     means, errors = (np.stack(part, axis=1) for part in zip(*found, strict=True))
     return means, errors
 
 
-def _sign(goal: Goal, metric: str) -> float:
-    for objective in goal.objectives:
-        if objective.metric == metric:
-            return float(objective.sign)
-    return -1.0 if any(b.at_most for b in goal.bounds if goal.columns[b.column] == metric) else 1.0
-
-
-def _others(cells: Cells, goal: Goal, metric: int, n_arms: int, n_examples: int | None) -> Vector:
-    """(K,) how good the prompts are in the other metrics, larger is better, with mean 0 and deviation 1; or all 0."""
-    total = np.zeros(n_arms)
-    for k, name in enumerate(goal.columns):
-        if k != metric:
-            mean = posterior(cells.of_column(k), k, n_arms, n_examples, averaged=False).mean
-            total += _sign(goal, name) * _standardized(mean)
-    return _standardized(total)
-
-
-def _standardized(x: Vector) -> Vector:
-    off = x - x.mean()
-    spread = float(np.sqrt((off**2).mean()))
-    return off / spread if spread > 1e-9 * max(float(np.abs(x).max()), 1e-290) else np.zeros_like(x)
-
-
-def _hold_kept(new: Joint, goal: Goal, cells: Cells, shares: Mapping[int, Draws], n_arms: int, rng: Rng) -> None:
-    """A bound at an end of the scale is kept by who has always kept it, unless one of as many new scores breaks it."""
+def _hold_kept(found: Joint, model: Model, shares: list[int], rng: Rng) -> None:
+    """Arms that always kept a bound at an end of the scale keep it, unless one of as many new scores breaks it."""
+    goal, counts = model.goal, np.bincount(model.cells.arms, minlength=model.n_arms)
     for k, bound in enumerate(goal.bounds):
-        share, kept = shares.get(bound.column), new.kept[:, k]
-        if share is not None and kept.any():
-            keeps = (1.0 - share if bound.at_most else share) ** np.bincount(cells.arms, minlength=n_arms)
-            column = new.values[:, :, len(goal.objectives) + k]
-            column[kept & (rng.random(column.shape) < keeps[: len(column)])] = 0.0
+        kept = found.kept[:, k]
+        if bound.column in shares and kept.any():
+            share = np.clip(found.columns[bound.column], 0.0, 1.0)
+            keeps = (1.0 - share if bound.at_most else share) ** counts
+            column = found.values[:, :, len(goal.objectives) + k]
+            column[kept & (rng.random(column.shape) < keeps)] = 0.0
 
 
-def _near_bounds(values: Draws, cells: Cells, goal: Goal) -> Draws:
-    """The draws again, each as often as its levels are likely beforehand.
+def _near_bounds(values: Draws, cells: Cells, goal: Goal) -> Indices:
+    """Numbers of draws, each as often as its levels are likely beforehand.
 
-    A bound at an end of the scale, such as all answers being valid, says nothing of where the level is.
+    A bound at an end of the scale, such as all responses being valid, says nothing of where the level is.
     """
-    weights = np.ones(len(values))
+    n = len(values)
+    weights = np.ones(n)
     for k, bound in enumerate(goal.bounds, len(goal.objectives)):
         low, high = _ends(goal, goal.columns[bound.column], cells.of_column(bound.column).scores[:, bound.column])
         if low < high and bound.bound not in (low, high):
             off = values[:, :, k].mean(axis=1) / (_NEAR * (high - low))
             weights *= _NEAR_WEIGHT * np.exp(-0.5 * off**2) / (_NEAR * np.sqrt(2.0 * np.pi)) + 1.0 - _NEAR_WEIGHT
     if np.ptp(weights) == 0.0:
-        return values
-    n, ends = len(values), np.cumsum(weights) / weights.sum()
-    return values[np.minimum(np.searchsorted(ends, (np.arange(n) + 0.5) / n), n - 1)]
+        return np.arange(n)
+    ends = np.cumsum(weights) / weights.sum()
+    return np.minimum(np.searchsorted(ends, (np.arange(n) + 0.5) / n), n - 1)
 
 
 def _ends(goal: Goal, metric: str, scores: Vector) -> tuple[float, float]:
-    """The lowest and the highest score there can be, or else that there was."""
+    """The lowest and the highest possible score, or else those that were recorded."""
     binary = (0.0, 1.0) if np.isin(scores, (0.0, 1.0)).all() else None
     return goal.limits(metric) or binary or (float(scores.min()), float(scores.max()))

@@ -81,6 +81,12 @@ class Cells(NamedTuple):
         cells = Scored.of(arms, examples, scores, n_examples)
         return cls(cells.arms, cells.examples, cells.scores, cells if noisy or cells.disagree else None)
 
+    @property
+    def n_examples_seen(self) -> int:
+        """The number of distinct examples; a score on an example that is none of the N has one of its own."""
+        own = self.examples >= 0
+        return len(np.unique(self.examples[own])) + int((~own).sum())
+
     def of_column(self, column: int) -> "Cells":
         """The cells that have a score there: of an evaluation that failed nothing else is known."""
         known = ~np.isnan(self.scores[:, column])

@@ -169,9 +169,8 @@ def _prompts(result: Result, texts: list[str]) -> dict[str, Any]:
         "lengths": [len(text) for text in texts],
         "estimates": by_metric("estimate"),
         "errors": by_metric("standard_error"),
-        "population_errors": by_metric("standard_error_population"),
         "reason": [None if reason is None else reason[:_MOST_REASON] for reason in column("reason")],
-        **{f: column(f) for f in ("pulls", "status", "round", "feasible", "failures", "p_feasible", "p_best")},
+        **{f: column(f) for f in ("evaluations", "status", "round", "feasible", "failures", "p_feasible", "p_best")},
     }
 
 
@@ -246,7 +245,7 @@ def _pairs(
         return []
     first = next((arm for arm in answer if arm != baseline), answer[0])
     pairs = [] if baseline in (None, first) else [(first, baseline, "baseline")]
-    known = [arm for arm in order if arm not in (first, baseline) and result.prompts[arm].pulls]
+    known = [arm for arm in order if arm not in (first, baseline) and result.prompts[arm].evaluations]
     if known:  # of equals the first in the order
         runner_up = min(known, key=lambda arm: (arm not in rivals, -(result.prompts[arm].p_best or 0.0)))
         pairs.append((first, runner_up, "runner-up"))

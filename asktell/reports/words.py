@@ -10,7 +10,6 @@ from typing import Any
 from asktell._util.terminal import safe
 from asktell.problem.goals import BestFeasible
 from asktell.results import PromptResult, Result
-from asktell.results.result import none_is_feasible
 from asktell.state import FAILED, REJECTED, RETIRED
 
 _NAMED = 3
@@ -106,8 +105,8 @@ def _headline(result: Result) -> str:
     if not result.selected:
         return "No answer yet"
     names = _names(result.selected)
-    if none_is_feasible(result):
-        return f"No prompt keeps every constraint{'' if result.done else ' so far'}; {names} comes closest"
+    if result.verdict.action == "none":
+        return f"No prompt is likely to satisfy every constraint{'' if result.done else ' so far'}"
     if isinstance(result.goal, BestFeasible):
         return f"The answer: {names}" if result.done else f"Leading so far: {names}"
     front = f"The front: {_count(len(result.selected), 'prompt')}"
@@ -191,7 +190,7 @@ def _prompts(result: Result) -> str:
 
 
 def _spending(data: Mapping[str, Any], result: Result) -> str:
-    pulls = sorted((entry.pulls for entry in result.prompts), reverse=True)
+    pulls = sorted((entry.evaluations for entry in result.prompts), reverse=True)
     total = sum(pulls)
     if not total:
         return "No evaluation has been told yet."

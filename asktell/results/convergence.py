@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from immutables import Map
 
-from asktell.methods import Adaptive, Method
+from asktell.methods import Method
 from asktell.methods.belief import stated
 from asktell.numerics.arrays import spread_evenly
 from asktell.problem.goals import BestFeasible
@@ -86,14 +86,12 @@ def at(state: State, rows: int) -> State:
 
 
 def _point(state: State, method: Method, answer: list[int] | None) -> dict[str, Any]:
-    problem, tally, found = state.problem, state.current_tally(), stated(state)
-    means, errors = tally.means, tally.standard_errors(problem.population)
+    found = stated(state)
     answer, p_right, agreement = method.answer(state) if answer is None else answer, None, None
-    if found is not None and isinstance(method, Adaptive):
-        means, errors = found.means, found.errors
-    if found is not None and answer and not found.is_guess and not state.doubts:
-        if isinstance(problem.goal, BestFeasible):
-            p_right = float(chances(state, found).p_best[answer[0]])
+    likely = None if found is None or state.doubts else chances(state, found)
+    if found is not None and likely is not None and answer:
+        if isinstance(state.problem.goal, BestFeasible):
+            p_right = float(likely.p_best[answer[0]])
         else:
             front = members(state, found)  # the expected F1 of the answer and the front, over draws of the front
             agreement = float((2.0 * front[:, answer].sum(axis=1) / (len(answer) + front.sum(axis=1))).mean())
@@ -101,8 +99,8 @@ def _point(state: State, method: Method, answer: list[int] | None) -> dict[str, 
     return {
         "answer": answer[:50],
         "size": len(answer),
-        "estimate": None if first is None else _numbers(means[first]),
-        "error": None if first is None else _numbers(errors[first]),
+        "estimate": None if first is None or found is None else _numbers(found.means[first]),
+        "error": None if first is None or found is None else _numbers(found.errors[first]),
         "p_right": p_right,
         "agreement": agreement,
     }

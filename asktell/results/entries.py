@@ -12,24 +12,28 @@ from asktell.problem.candidates import Value
 class PromptResult:
     """The estimates and status of one prompt.
 
-    `estimate` and `standard_error` map a metric to a number in its own units, None where nothing is known; the error
-    is that of the mean over the examples given, 0 once all were seen (unless scores are noisy, `repeats` above 1), None
-    where nothing supports one (a single example). The truth is within 1.96 errors about 19 times in 20, after few
-    examples too. `standard_error_population` is that of the mean over new examples like them. `status` is active,
-    accepted, rejected, failed or retired; `round` and `reason` say when and why it left. `feasible` is whether
-    the prompt is taken to keep every constraint (None without constraints or estimate): by its probability of that, at
-    least a half, where the method has a posterior, else by its estimate. A bound at the end of the scale, as
-    `at_least(1)` of a share, is taken as kept as long as every score keeps it, however small the probability that all
-    others will. `p_best` is the probability of being the best feasible prompt, or in the Pareto set, and `p_feasible`
-    that of keeping every constraint, both on new examples like those given; None as long as nothing supports one.
-    `candidate` maps each factor to its value where the selection is among `Candidates`.
+    `estimate` maps each metric to the prompt's mean in the metric's units, and `standard_error` to its error; both are
+    None where nothing supports a number. The mean is the expected score on a new input that is evaluated once or, with
+    inputs="given", the mean over the given examples. The truth is within 1.96 errors about 19 times in 20, after few
+    examples too. Both come from the same posterior for every method.
+
+    `p_best` is the probability of being the best feasible prompt, or of belonging to the Pareto set. `p_feasible` is
+    the probability that the prompt satisfies every constraint. Both are None as long as nothing supports them, as after
+    a single example. `feasible` is True where `p_feasible` is at least one half, and None without constraints. A bound
+    at the end of the scale, such as `at_least(1)` of a share, counts as satisfied as long as every score satisfies it,
+    however small the probability that all others will.
+
+    `evaluations` is how often the prompt was evaluated, `failures` how often that failed. `status` is "active",
+    "accepted", "rejected", "failed" or "retired", and `round` and `reason` say when and why it left. `candidate` maps
+    each factor to its value where the selection is among `Candidates`. `segments` maps a segment's label to a mapping
+    from metric to (estimate, error).
     """
 
     id: str | int
     prompt: str
     estimate: Mapping[str, float | None]
     standard_error: Mapping[str, float | None]
-    pulls: int
+    evaluations: int
     status: str
     round: int | None
     reason: str | None
@@ -37,15 +41,12 @@ class PromptResult:
     failures: int
     p_feasible: float | None = None
     p_best: float | None = None
-    standard_error_population: Mapping[str, float | None] = field(default_factory=dict)
     candidate: Mapping[str, Value] | None = None
     segments: Mapping[str, Mapping[str, tuple[float, float | None]]] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         """The entry as JSON-ready data, with the same names; without candidate and segments where there are none."""
-        errors = {"standard_error": dict(self.standard_error)}
-        wider = {"standard_error_population": dict(self.standard_error_population)}
-        data = {**vars(self), "estimate": dict(self.estimate), **errors, **wider}
+        data = {**vars(self), "estimate": dict(self.estimate), "standard_error": dict(self.standard_error)}
         return {name: value for name, value in data.items() if name not in ("candidate", "segments") or value}
 
     @classmethod

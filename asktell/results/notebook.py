@@ -25,8 +25,8 @@ def as_html(result: "Result", heading: list[str], above: str = "") -> str:
     rows = [
         [
             "selected" if entry.id in chosen else "may be better", str(entry.id),
-            *(with_error(entry.estimate[m], entry.standard_error[m]).replace("+-", "±") for m in metrics),
-            str(entry.pulls), one_line(entry.prompt, 60),
+            *(with_error(entry.estimate[m], entry.standard_error[m]) for m in metrics),
+            str(entry.evaluations), one_line(entry.prompt, 60),
         ]
         for entry in shown
     ]  # fmt: skip
@@ -61,7 +61,7 @@ def as_frame(result: "Result") -> "pandas.DataFrame":
     metrics, chosen = result.goal.columns, {entry.id for entry in result.selected}
     open_ = {entry.id for entry in result.unresolved}
     first = ("id", "prompt", "selected", "unresolved")
-    last = ("pulls", "status", "round", "reason", "feasible", "failures", "p_feasible", "p_best")
+    last = ("evaluations", "status", "round", "reason", "feasible", "failures", "p_feasible", "p_best")
     names = [each for name in column_names(metrics, (*first, *last)) for each in (name, f"{name} error")]
     rows = [
         (

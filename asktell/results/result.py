@@ -62,7 +62,10 @@ def layers(values: Values) -> list[Indices]:
     return [np.sort(layer) for layer in NonDominatedSorting().do(-values)] if len(values) else []
 
 
-_PLAIN = ("spent", "budget", "spent_cost", "max_cost", "done", "stopped_early", "finished_early", "repeats", "feasible")
+_PLAIN = (
+    "spent", "budget", "spent_cost", "max_cost", "done", "stopped_early", "finished_early", "repeats", "inputs",
+    "feasible",
+)  # fmt: skip
 CONFIDENCE = 0.95  # the confidence of what is said about the baseline
 _LEVELS_SHOWN = 6
 _ROWS_SHOWN = 10
@@ -83,9 +86,10 @@ class Result:
     (`Adaptive(confidence=...)`, `Race`). `finished_early`: whether budget was left over because every prompt in the
     last round had no evaluation left. `feasible`: whether every selected
     prompt keeps every constraint (None without constraints; see `PromptResult`).
-    `examples`: how many there are for a prompt to see, None for any number. `repeats`: how often it may see each; above
-    1 scores are noisy, and estimates speak of what is scored on average. `spent_cost`: sum of the costs told.
-    `max_cost`: maximum cost; None if unlimited. `notes`: what else there is to know, in sentences. `baseline`: id
+    `inputs`: what estimates, errors and probabilities are about: "new", the expected score on a new input that is
+    evaluated once, or "given", the mean over exactly the given examples. `examples`: the number of examples that a
+    prompt can see, None for any number. `repeats`: how often it may see each of them. `spent_cost`: sum of the costs
+    told. `max_cost`: maximum cost; None if unlimited. `notes`: what else there is to know, in sentences. `baseline`: id
     of the prompt in use today, if the selector was given one. `example_ids`: the examples' ids by position, if the
     selector was given some. `failures`: the evaluations that failed, by their reasons, the most common one first.
 
@@ -105,6 +109,7 @@ class Result:
     feasible: bool | None
     examples: int | None = None
     repeats: int = 1
+    inputs: str = "new"
     stopped_early: bool = False
     finished_early: bool = False
     max_cost: float | None = None
@@ -224,17 +229,6 @@ class Result:
             return ""
         often = " as often as it may be repeated" if self.repeats > 1 else ""
         return f"finished early: the prompts left have seen every example{often}"
-
-    @property
-    def missed(self) -> str:
-        """A sentence if no selected prompt satisfies every constraint; empty otherwise."""
-        if not self.selected or any(entry.feasible is not False for entry in self.selected):
-            return ""
-        if none_is_feasible(self):
-            return "No prompt keeps every constraint; the selected one violates them least"
-        one = "The selected prompt" if len(self.selected) == 1 else "Each selected prompt"
-        others = sum(entry.feasible is True for entry in self.prompts if entry.status not in _GONE)
-        return f"{one} probably misses a constraint" + (f"; {others} of the others probably keep all" if others else "")
 
     def to_dict(self) -> dict[str, Any]:
         """The result as JSON-ready data, with the same names."""
@@ -370,7 +364,8 @@ class Result:
             columns.append(["dominated by", *(str(dominated.get(entry.id, "")) for entry in shown)])
         ids, texts = ["id", *(str(entry.id) for entry in shown)], ["prompt", *(entry.prompt for entry in shown)]
         lines += in_blocks([ids], columns, texts, WIDTH)
-        lines += _legend(self.selected[0], self.examples, self.repeats > 1)
+        if self.inputs == "given":
+            lines.append(f"Estimates are means over the given {self.examples:,} examples.")
         if len(self.selected) > _ROWS_SHOWN:
             lines.append(f"... and {len(self.selected) - _ROWS_SHOWN} more.")
         cost = [f"Cost: {self.spent_cost:.4g}."] if self.spent_cost and self.max_cost is None else []
@@ -444,28 +439,11 @@ def _comparable(entries: list[PromptResult]) -> list[PromptResult]:
     return [entry for entry in entries if None not in entry.estimate.values() and entry.feasible is not False]
 
 
-def none_is_feasible(result: Result) -> bool:
-    """True if no candidate for the answer seems to satisfy every constraint; the answer then violates them least."""
-    misses = [entry.feasible is False for entry in result.prompts if entry.status not in _GONE]
-    return len(result.selected) == 1 and result.feasible is False and all(misses)
-
-
 def heading(result: Result) -> list[str]:
-    """The goal, the progress, and a warning if the answer is infeasible."""
+    """The goal and the progress."""
     state = "final" if result.done else "so far"
     early = f"; {result.early}" if result.early else ""
-    lines = [f"{safe(str(result.goal))} ({state}, {describe_spending(result)} spent{early})"]
-    return [*lines, f"{missed}."] if (missed := result.missed) else lines
-
-
-def _legend(entry: PromptResult, examples: int | None, noisy: bool) -> list[str]:
-    wider = {name: error for name, error in entry.standard_error_population.items() if error is not None}
-    if examples is None or not wider:
-        return []
-    numbers = ", ".join(f"{safe(name)} {error:.2g}" for name, error in wider.items())
-    what = "what is scored on average on the" if noisy else "the"
-    said = f"+- is for {what} {examples} examples given; for new ones like them, the first row's is {numbers}."
-    return filled(said, WIDTH)
+    return [f"{safe(str(result.goal))} ({state}, {describe_spending(result)} spent{early})"]
 
 
 def _columns(entries: list[PromptResult], goal: Goal) -> list[list[str]]:
@@ -476,7 +454,7 @@ def _columns(entries: list[PromptResult], goal: Goal) -> list[list[str]]:
     for name, of_all in ((best, [e.p_best for e in entries]), ("P(feasible)", [e.p_feasible for e in entries])):
         if any(p is not None for p in of_all):
             columns.append([name, *map(with_doubt, of_all)])
-    columns.append(["pulls", *(str(e.pulls) for e in entries)])
+    columns.append(["evaluations", *(str(e.evaluations) for e in entries)])
     if any(e.failures for e in entries):
         columns.append(["failed", *(str(e.failures) for e in entries)])
     return columns

@@ -14,25 +14,18 @@ from asktell.methods import Adaptive, Elimination, Method, Race
 from asktell.methods.belief import stated
 from asktell.numerics import counters
 from asktell.numerics.arrays import Draws, Features, Means
-from asktell.numerics.tally import Tally
 from asktell.posterior.basis import levels_of
 from asktell.posterior.statement import Statement
-from asktell.posterior.two_way import agrees_by_chance, chance_of_another
 from asktell.problem.candidates import AnyPrompt, Prompts
 from asktell.problem.features import lost_directions, rank, with_intercept
-from asktell.problem.goals import BestFeasible, Goal, ParetoSet
+from asktell.problem.goals import BestFeasible, ParetoSet
 from asktell.results.comparison import Comparison, Pairs, compare_two, differ, of_repeats, premises
 from asktell.results.convergence import settling
 from asktell.results.entries import PromptResult, grouped
 from asktell.results.result import Levels, Result
 from asktell.results.verdict import Chances, chances, judge
-from asktell.state import ACCEPTED, ACTIVE, FAILED, REJECTED, RETIRED, Problem, State
+from asktell.state import ACCEPTED, ACTIVE, REJECTED, Problem, State
 from asktell.state.history import History, repeated
-
-PRIOR_FREEDOM = 4  # observations that the variance of all prompts is worth against a prompt's own
-_PRIOR_COUNT = 4.0  # of 0 and 1: scores that the share of all prompts is worth (as of Agresti & Coull 1998)
-_Z = 1.96
-_LEAST_FREEDOM = 2  # fewer would make errors of anything
 
 
 def limits_of(state: State) -> list[tuple[float, float] | None]:
@@ -40,81 +33,6 @@ def limits_of(state: State) -> list[tuple[float, float] | None]:
     scores, goal = state.history.scores(), state.problem.goal
     binary = [bool(len(column)) and bool(np.isin(column, (0.0, 1.0)).all()) for column in scores.T]
     return [goal.limits(name) or ((0.0, 1.0) if is_ else None) for name, is_ in zip(goal.columns, binary, strict=True)]
-
-
-def sample_errors(state: State, tally: Tally) -> Means:
-    """(K, m) errors of the means over the examples given; NaN where nothing supports one.
-
-    They are 0 once all were seen, unless scores are noisy: what is noise of a cell's mean stays.
-
-    A prompt's variance is shrunk to that of all, as if four more scores had it, and widened as Student's distribution
-    is, with the freedom of the examples that were seen: prompts share them. Scores of 0 and 1 have the variance of
-    their share, shrunk to that of all prompts, which has one success and one failure more than on the examples seen.
-    Where every score is the same, on the next example it may differ.
-    """
-    population, scores = state.problem.population, state.history.scores()
-    n = tally.counts[:, None].astype(float)
-    left = alike = np.broadcast_to(tally.left(population), tally.sums.shape)
-    n_seen = len(scores) if population is None else len(np.unique(state.history.examples()))
-    freedom = min(n_seen - 1, int(np.maximum(tally.counts - 1, 0).sum()))
-    with np.errstate(invalid="ignore", divide="ignore"):
-        variance = (tally.deviations + PRIOR_FREEDOM * tally.pooled_variance) / (np.maximum(n - 1, 0) + PRIOR_FREEDOM)
-        errors: Means = student(freedom) * np.sqrt(variance * left / n)
-        if tally.noise is not None:  # of equal scores of a cell the next may differ, whatever was seen
-            asks = state.told[:, None]
-            alike = np.maximum(left, n / asks)  # it may be that examples do not differ
-        for j, limits in enumerate(limits_of(state)):
-            column, equal = scores[:, j], 0
-            if n_seen > 1 and (column == column[0]).all():
-                equal, score, size = n_seen, float(column[0]), abs(float(column[0])) or np.nan
-            elif freedom > 0 and tally.pooled_variance[j] == 0.0:
-                # Every prompt has its own score, again and again: simple ones may have been equal by chance.
-                equal, size = freedom + 1, float(np.ptp(column))
-                score = next((x for x in np.unique(column).tolist() if agrees_by_chance(x, limits)), float(column[0]))
-            if equal:
-                size = limits[1] - limits[0] if limits else size
-                errors[:, j] = size * chance_of_another(score, equal, tally.counts, limits)
-                errors[:, j] *= np.sqrt(alike[:, j])
-            elif len(column) and np.isin(column, (0.0, 1.0)).all():
-                of_all = (n_seen * column.mean() + 1.0) / (n_seen + 2.0)
-                share = (n[:, 0] * tally.means[:, j] + _PRIOR_COUNT * of_all) / (n[:, 0] + _PRIOR_COUNT)
-                known = np.isfinite(errors[:, j])
-                errors[known, j] = np.sqrt(share * (1.0 - share) * alike[:, j] / n[:, 0])[known]
-    if state.problem.goal.counts_failures and state.missing:  # a failure has no row among the scores
-        of_all = (float(tally.sums[:, -1].sum()) + 1.0) / (float(n.sum()) + 2.0)
-        share = (tally.sums[:, -1] + _PRIOR_COUNT * of_all) / (n[:, 0] + _PRIOR_COUNT)
-        with np.errstate(divide="ignore"):
-            errors[:, -1] = np.sqrt(share * (1.0 - share) * alike[:, -1] / n[:, 0])
-    # Of one example nothing tells how far another is from it.
-    errors[(tally.counts == 0) | (n_seen < 2)] = np.nan
-    errors[(n > 0) & (left == 0)] = 0.0
-    return errors
-
-
-def model_errors(state: State, tally: Tally, means: Means, errors: Means) -> Means:
-    """(K, m) errors of a model's `means`, given those that it states itself.
-
-    A model of the prompts' features knows nothing of the examples that all prompts share, nor of how far it is wrong.
-    So no error is below that of the prompt's own sample mean together with its distance from the model's; and what no
-    sample supports has none.
-    """
-    own = sample_errors(state, tally)
-    apart = np.hypot(own, means - tally.means)
-    pulled = tally.counts[:, None] > 0
-    least = np.nanmax(np.where(pulled, apart, -np.inf), axis=0, initial=-np.inf)
-    found: Means = np.where(pulled, np.maximum(np.nan_to_num(errors), apart), np.maximum(errors, least))
-    found[:, ~np.isfinite(least)] = np.nan
-    found[np.broadcast_to(pulled, own.shape) & (own == 0.0) & (means == tally.means)] = 0.0
-    return found
-
-
-def student(freedom: int) -> float:
-    """How much wider 95 % of Student's distribution is than of the normal one (Fisher & Cornish 1960)."""
-    v, z = max(_LEAST_FREEDOM, freedom), _Z
-    first = (z**3 + z) / 4
-    second = (5 * z**5 + 16 * z**3 + 3 * z) / 96
-    third = (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384
-    return 1.0 + (first / v + second / v**2 + third / v**3) / z
 
 
 _PAIRS_SHOWN = 2  # of prompts that dominate and are dominated; str() of a result has them all
@@ -127,16 +45,14 @@ def summarize(state: State, method: Method, named: Prompts) -> Result:
     """The result: the recorded answer if finished, otherwise the best answer so far."""
     answer = list(state.decisions[-1][1].answer) if state.finished else method.answer(state)
     found = stated(state)
-    likely = None if found is None or found.is_guess or state.doubts else chances(state, found)
+    likely = None if found is None or state.doubts else chances(state, found)
     prompts = _prompt_results(state, method, named, found, likely)
     answer = _best_first(answer, prompts, state)
     selected = [prompts[arm] for arm in answer]
     feasible = [entry.feasible for entry in selected]
-    rivals = [entry.feasible for entry in prompts if entry.status not in (FAILED, RETIRED)]
-    none_is_feasible = False in rivals and True not in rivals
     is_best = isinstance(state.problem.goal, BestFeasible)
     tolerance = method.tolerance if is_best and not isinstance(method, Elimination) else 0.0
-    verdict = judge(state, found, likely, answer, named.ids, none_is_feasible, tolerance)
+    verdict = judge(state, found, likely, answer, named.ids, tolerance)
     if state.doubts and answer:
         verdict = replace(verdict, sentence=f"Do not rely on these scores. {' '.join(state.doubts)}")
     result = Result(
@@ -153,6 +69,7 @@ def summarize(state: State, method: Method, named: Prompts) -> Result:
         feasible=None if not feasible or None in feasible else all(feasible),
         examples=state.problem.population,
         repeats=state.problem.repeats,
+        inputs=state.problem.inputs,
         stopped_early=state.finished and state.decisions[-1][1].settled and not state.doubts,
         finished_early=_finished_early(state),
         baseline=None if state.problem.baseline is None else named.ids[state.problem.baseline],
@@ -300,37 +217,22 @@ def _of_dominated(by: Mapping[str | int, str | int]) -> Iterator[str]:
 def _prompt_results(
     state: State, method: Method, named: Prompts, found: Statement | None, likely: Chances | None
 ) -> list[PromptResult]:
+    """An entry for each prompt, with the posterior's estimates whatever the method is."""
     problem, metrics = state.problem, state.problem.goal.columns
-    tally = state.current_tally()
-    means, errors = tally.means, np.full_like(tally.means, np.nan)
-    active, new_errors = state.active, None
-    p_best: Sequence[float | None] = [None] * problem.n_arms
-    p_feasible, feasible = p_best, None
-    if isinstance(method, Adaptive) and found is not None:
-        means, errors, new_errors = found.means, found.errors, found.new_errors
-    else:
-        if isinstance(method, Elimination) and len(active) and not method.estimator.needs_every_arm:
-            found_means, errors[active] = method.estimates(state, active)
-            means[active] = found_means[:, : means.shape[1]]  # behind them are those in segments
-        means, errors = means.copy(), errors.copy()
-        for arm, (_, departed) in state.left.items():
-            if departed.means:
-                means[arm], errors[arm] = departed.means, np.array(departed.standard_errors, dtype=np.float64)
-        by_samples = not isinstance(method, Elimination) or not method.estimator.is_model
-        errors = sample_errors(state, tally) if by_samples else model_errors(state, tally, means, errors)
-    means, errors = _within_range(state, means, errors)
-    errors = np.where(errors < _ROUNDING * np.abs(means), 0.0, errors)
-    if new_errors is None:
-        new_errors = np.hypot(errors, np.sqrt(_spread_of_examples(state, tally)))
+    n_arms, tally = problem.n_arms, state.current_tally()
+    means = errors = np.full((n_arms, len(metrics)), np.nan)
+    if found is not None:
+        means, errors = _within_range(state, found.means.copy(), found.errors.copy())
+        errors = np.where(errors < _ROUNDING * np.abs(means), 0.0, errors)
+    p_best: Sequence[float | None] = [None] * n_arms
+    p_feasible: Sequence[float | None] = [None] * n_arms
+    feasible: Sequence[bool | None] = [None] * n_arms
     if likely is not None:
         p_best = likely.p_best.tolist()
         if likely.p_feasible is not None and likely.taken is not None:
-            p_feasible = likely.p_feasible.tolist()
-            of_model = isinstance(method, Adaptive) or bool(problem.goal.by_segment)
-            feasible = likely.taken.tolist() if of_model else None
-    feasible = feasible or _feasible(problem.goal, means)
-    pulls = state.told if problem.repeats > 1 else tally.counts
-    estimated, deviations, wider = (_by_metric(metrics, rows) for rows in (means, errors, new_errors))
+            p_feasible, feasible = likely.p_feasible.tolist(), likely.taken.tolist()
+    evaluations = state.told if problem.repeats > 1 else tally.counts
+    estimated, deviations = (_by_metric(metrics, rows) for rows in (means, errors))
     segments: Sequence[Mapping[str, Any]] = [{}] * problem.n_arms
     if problem.segments is not None and found is not None and found.in_segments is not None:
         lows, highs = np.array([limits or (-np.inf, np.inf) for limits in limits_of(state)]).T
@@ -345,7 +247,7 @@ def _prompt_results(
                 prompt=text,
                 estimate=estimated[arm],
                 standard_error=deviations[arm],
-                pulls=int(pulls[arm]),
+                evaluations=int(evaluations[arm]),
                 status=ACTIVE if departure is None else departure.status,
                 round=round_,
                 reason=None if departure is None else departure.reason,
@@ -353,7 +255,6 @@ def _prompt_results(
                 failures=state.failures.count(arm),
                 p_feasible=p_feasible[arm],
                 p_best=p_best[arm],
-                standard_error_population=wider[arm],
                 segments=segments[arm],
                 candidate=None if named.candidates is None else named.candidates[arm],
             )
@@ -378,30 +279,6 @@ def _within_range(state: State, means: Means, errors: Means) -> tuple[Means, Mea
     return means, errors
 
 
-def _spread_of_examples(state: State, tally: Tally) -> Means:
-    """(K, m): the squared error with which the mean over all examples given stands for new ones like them.
-
-    That is a prompt's variance from example to example, noise taken off, over their number. Of few pulls it is shrunk
-    to that of all prompts; where all scores agree by chance, another comes with a probability of 1 in n + 2 (rule of
-    succession).
-    """
-    n_examples, counts = state.problem.n_examples, tally.counts[:, None]
-    if n_examples is None or not len(state.history):
-        return np.zeros_like(tally.sums)
-    pooled = np.nan_to_num(tally.pooled_variance, nan=np.inf)
-    scores = state.history.scores()
-    for j, limits in enumerate(limits_of(state)):
-        score = float(scores[0, j])
-        if (scores[:, j] == score).all() and agrees_by_chance(score, limits):
-            size = limits[1] - limits[0] if limits else abs(score) or 1.0
-            pooled[j] = size**2 * (len(scores) + 1.0) / (len(scores) + 2.0) ** 2
-    with np.errstate(invalid="ignore"):
-        variance = (tally.deviations + PRIOR_FREEDOM * pooled) / (np.maximum(counts - 1, 0) + PRIOR_FREEDOM)
-        if tally.noise is not None:
-            variance = np.maximum(0.0, variance - tally.noise)
-    return np.where(np.isfinite(variance), variance, np.nan) / n_examples
-
-
 def _finished_early(state: State) -> bool:
     """True if budget was left over because every prompt in the last round had no evaluation left."""
     most, rounds = (
@@ -423,13 +300,6 @@ def _best_first(answer: list[int], prompts: list[PromptResult], state: State) ->
     means = np.array([[np.nan if x is None else x for x in prompts[arm].estimate.values()] for arm in answer])
     misses = np.array([prompts[arm].feasible is False for arm in answer])
     return [answer[i] for i in np.lexsort((-state.problem.goal.values(means)[:, 0], misses))]
-
-
-def _feasible(goal: Goal, means: Means) -> list[bool | None]:
-    if not goal.is_constrained:
-        return [None] * len(means)
-    keeps = (goal.values(means)[:, len(goal.objectives) :] >= 0).all(axis=1)
-    return np.where(np.isnan(means).any(axis=1), None, keeps).tolist()  # type: ignore[call-overload,no-any-return]
 
 
 def _by_segment(names: Sequence[str], metrics: Sequence[str], means: Draws, errors: Draws) -> list[dict[str, Any]]:

@@ -1,11 +1,11 @@
-"""What to do with the answer, how sure that is, and what more evaluations would bring.
+"""What to do with the selected prompts, how sure that is, and what more evaluations are expected to bring.
 
-This is the one place where certainty is stated; whatever shows a result shows this. Probabilities are those of
-`asktell.posterior.statement`: the headline speaks of new examples like those given, for that is where an answer is
-used.
+This is the one place where certainty is stated. Everything that shows a result shows this. Probabilities are those of
+`asktell.posterior.statement`, in the world that the selection is about: new inputs, or the given examples.
 
-The outlook is a preposterior calculation (Raiffa & Schlaifer 1961, chapter 5). For every joint draw of the truth the
-means that n more evaluations would lead to are drawn too, the answer is chosen by these and held against that draw.
+The outlook is a preposterior calculation (Raiffa & Schlaifer 1961, chapter 5). Each joint draw of the posterior is
+taken as the truth in turn. The means that more evaluations would lead to are drawn too, a prompt is selected by these
+means, and its loss is computed by that truth.
 """
 
 from abc import ABC, abstractmethod
@@ -25,24 +25,28 @@ from asktell.state import State
 TAKE, EITHER, GO_ON, NONE = "take", "either", "go on", "none"
 
 _COVERED = 0.95  # probability that the best prompt is among the contenders, and that the loss is at most `loss_95`
-_TAKEN = 0.5  # probability from which a prompt is taken to keep its constraints
-_IN_FRONT = 0.05  # probability of being in the front from which a prompt outside the answer is a contender
-_TOLERATED = 0.01  # of the metric's range: a loss that nobody minds
+_LIKELY = 0.5  # probability of satisfying every constraint from which a prompt may be taken
+_NONE = 0.05  # probability that some prompt satisfies every constraint, below which none is said to
+_FEWEST_EXAMPLES = 4  # before none is said to
+_IN_SET = 0.05  # probability of being in the Pareto set from which a prompt that is not selected is a contender
+_TOLERATED = 0.01  # of the metric's range: a loss too small to matter
 _WORTHWHILE = 0.1  # of the loss: what more evaluations have to save to be advised
-_MORE = (0.5, 1.0, 2.0)  # evaluations of the outlook, in units of those spent
-_LARGER = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)  # numbers of new examples that are tried, in units of those given
-_TOLD = 0.5  # of what as many evaluations, shared out ideally, would tell: with that, predictions held on tables
-_FRONT_DRAWS, _FRONT_ARMS = 64, 300  # of a front's volume: to .01, within a tenth of a second
+_MORE = (0.5, 1.0, 2.0)  # evaluations of the outlook, in units of those spent; more than twice as many are not advised
+_LARGER = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)  # numbers of new examples that are tried, in units of the given ones
+_STAGES = 3  # of further evaluations in the outlook: `auto` narrows its contenders as it goes
+_SET_DRAWS, _SET_ARMS = 64, 300  # for a set's hypervolume: to .01, within a tenth of a second
 _MOST_NUMBERS = 1 << 17  # draws times prompts that losses are computed for: a tenth of a second for a thousand prompts
-_NOTABLE = 0.03  # of a probability: what is worth a word
-_NAMED, _LONGEST = 3, 60  # contenders by name in a sentence, and characters of a name
+_NOTABLE = 0.03  # of a probability: the least gain that is mentioned
+_NAMED, _LONGEST = 3, 60  # prompts by name in a sentence, and characters of a name
 
 
 @dataclass(frozen=True)
 class Outlook:
-    """The probability of having the best, and the expected loss, after so many more evaluations at such a cost.
+    """The expected state of things after so many more evaluations.
 
-    `cost` is None where no costs were told, `p_best` for a Pareto set.
+    `evaluations`: how many more. `cost`: their expected cost, None where no costs were recorded. `p_best`: the expected
+    probability that the selected prompt is the best, None for a Pareto set. `loss`: the expected loss, in the units of
+    `Verdict.loss`.
     """
 
     evaluations: int
@@ -53,20 +57,24 @@ class Outlook:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What to do and how sure that is, on new examples like those given; None where nothing is known.
+    """What to do, and how sure that is; fields are None where nothing supports a number.
 
-    `answer`: id of the best prompt; None for a Pareto set, or if no prompt is likely to keep every constraint.
-    `action`: "take", "either" (several prompts are equally good), "go on" (more evaluations are worth it) or "none".
-    `sentence`: the same in words. `p_best`: the probability that the answer is the best prompt that keeps every
-    constraint; None for a Pareto set. `p_feasible`: that it keeps every constraint (of a Pareto set: that all selected
-    prompts do); None without constraints. `given_p_best` and `given_p_feasible`: the same on the examples given.
+    `answer`: id of the selected prompt. None for a Pareto set, or if no prompt is likely to satisfy every constraint.
+    `action`: "take", "either" (several prompts are equally good), "go on" (keep evaluating) or "none" (no prompt
+    satisfies every constraint). `sentence`: the same in words.
 
-    `loss`: how much worse than the best feasible prompt the answer is expected to be, in the first objective's units;
-    `loss_95`: the bound on that which holds with 95 % probability. For a Pareto set: the part missed of the
-    hypervolume of the true one. `contenders`: (id, probability) of the smallest set of prompts that contains the best
-    feasible one with 95 % probability if there is one, the answer first; for a Pareto set, the selected prompts and
-    those that belong to it with 5 % probability or more. `outlook`: what to expect of more evaluations, at last of all
-    that are left.
+    `p_best`: probability that the selected prompt is the best of those that satisfy every constraint. None for a Pareto
+    set. `p_feasible`: probability that it satisfies every constraint, or that all selected prompts of a Pareto set do.
+    None without constraints.
+
+    `loss`: how much worse than the best feasible prompt the selected one is expected to be, in the first objective's
+    units. `loss_95`: the loss is at most this with 95% probability. For a Pareto set, both are the share of the true
+    set's hypervolume that the selected prompts do not reach.
+
+    `contenders`: (id, probability) of the smallest set of prompts that contains the best feasible one with 95%
+    probability if there is one, the selected prompt first. For a Pareto set, the selected prompts, and those that
+    belong to the set with at least 5% probability. `outlook`: the forecast for half, once and twice as many evaluations
+    as were spent, and for all that are left.
     """
 
     answer: str | int | None
@@ -74,8 +82,6 @@ class Verdict:
     sentence: str
     p_best: float | None = None
     p_feasible: float | None = None
-    given_p_best: float | None = None
-    given_p_feasible: float | None = None
     loss: float | None = None
     loss_95: float | None = None
     contenders: tuple[tuple[str | int, float], ...] = ()
@@ -88,7 +94,7 @@ class Verdict:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """What `to_dict` made `data` of."""
+        """The verdict that `to_dict` turned into `data`."""
         contenders = tuple((id_, float(p)) for id_, p in data["contenders"])
         return cls(**{**data, "contenders": contenders, "outlook": tuple(Outlook(**each) for each in data["outlook"])})
 
@@ -96,26 +102,31 @@ class Verdict:
 class Chances(NamedTuple):
     """Every prompt's probability of being the best feasible one (or in the Pareto set), and of being feasible."""
 
-    p_best: Vector  # (K,) on new examples like those given
-    p_feasible: Vector | None
-    given_p_best: Vector  # (K,) on the examples given
-    taken: Mask | None  # (K,) who is taken to keep every constraint; bounds at an end of the scale by who has kept them
+    p_best: Vector  # (K,)
+    p_feasible: Vector | None  # (K,) None without constraints
+    taken: Mask | None  # (K,) prompts that count as feasible; at an end of the scale, those that always kept the bound
 
 
-def chances(state: State, stated: Statement) -> Chances:
-    """The chances of all prompts; of those that failed or were retired, of being the best none."""
+def chances(state: State, stated: Statement) -> Chances | None:
+    """The chances of all prompts, 0 of being the best for those that failed or were retired.
+
+    None as long as nothing supports a probability: after a single evaluation, or, where means are held against bounds,
+    after a single example, since nothing shows how far another example would be from it.
+    """
     alive, goal = _alive(state), state.problem.goal
-    given, new = (_shares(values, goal, alive).mean(axis=0) for values in (stated.given, stated.new))
+    if stated.is_guess or (goal.is_constrained and stated.n_seen < 2):
+        return None
+    p_best = _shares(stated.values, goal, alive).mean(axis=0)
     if not goal.is_constrained:
-        return Chances(new, None, given, None)
+        return Chances(p_best, None, None)
     n = len(goal.objectives)
-    taken = ((stated.given[:, :, n:] >= 0) | stated.kept).all(axis=2).mean(axis=0) >= _TAKEN
-    return Chances(new, membership.feasible(stated.new, n).mean(axis=0), given, taken)
+    taken = ((stated.values[:, :, n:] >= 0) | stated.kept).all(axis=2).mean(axis=0) >= _LIKELY
+    return Chances(p_best, membership.feasible(stated.values, n).mean(axis=0), taken)
 
 
 def members(state: State, stated: Statement) -> Masks:
-    """(S, K): who is in the Pareto set of each draw, on new examples like those given."""
-    return _shares(stated.new, state.problem.goal, _alive(state)) > 0.0
+    """(S, K): the Pareto set of each draw."""
+    return _shares(stated.values, state.problem.goal, _alive(state)) > 0.0
 
 
 def judge(
@@ -124,25 +135,26 @@ def judge(
     likely: Chances | None,
     answer: Sequence[int],
     ids: Sequence[str | int],
-    none_is_feasible: bool = False,
     tolerance: float = 0.0,
 ) -> Verdict:
-    """The verdict on an answer, arms with the best first.
+    """The verdict on the selected arms, the best first.
 
-    `stated` is None if nothing is known, `likely` if nothing supports a probability. `none_is_feasible`: no prompt is
-    taken to keep every constraint, and the answer comes closest. `tolerance`: a loss of a single best prompt that does
-    not matter, in the objective's units; 0 for 1 % of its range or, where that is unknown, of how far means are apart.
+    `stated` is None if nothing was recorded, `likely` if nothing supports a probability. `tolerance`: a loss of a
+    single best prompt that does not matter, in the objective's units; 0 for 1% of its range or, where that is unknown,
+    of the spread of the means.
     """
-    if stated is None or likely is None or not answer:  # everybody may be the best
+    if stated is None or likely is None or not answer:  # any prompt may be the best
         out = {*answer, *state.no_rivals()}
         arms = [*answer, *(arm for arm in range(state.problem.n_arms) if arm not in out)]
         open_ = tuple((ids[arm], 1.0 / len(arms)) for arm in arms)
         if stated is None or not answer:
             return Verdict(None, NONE, "No prompt has been evaluated successfully yet.", contenders=open_)
         best = None if isinstance(state.problem.goal, ParetoSet) else ids[answer[0]]
-        return Verdict(best, GO_ON, "Go on: a single evaluation tells no probability.", contenders=open_)
-    which = _OfFront if isinstance(state.problem.goal, ParetoSet) else _OfBest
-    return which(state, stated, likely, np.array(answer), ids, none_is_feasible, tolerance).verdict()
+        few = "evaluation" if stated.is_guess else "example"
+        said = f"Keep evaluating: one {few} is not enough to estimate a probability."
+        return Verdict(best, GO_ON, said, contenders=open_)
+    which = _OfSet if isinstance(state.problem.goal, ParetoSet) else _OfBest
+    return which(state, stated, likely, np.array(answer), ids, tolerance).verdict()
 
 
 class _Judge(ABC):
@@ -153,44 +165,48 @@ class _Judge(ABC):
         likely: Chances,
         answer: Indices,
         ids: Sequence[str | int],
-        none_is_feasible: bool,
         tolerance: float,
     ) -> None:
         self.state, self.stated, self.chances, self.answer, self.ids = state, stated, likely, answer, ids
         self.goal, self.alive, self.first = state.problem.goal, _alive(state), int(answer[0])
-        self.none_is_feasible = none_is_feasible
-        self.new = self.truths(stated.new)
-        self.held = np.zeros(self.new.shape[:2], dtype=bool)
+        n = len(self.goal.objectives)
+        self.p_some = float((membership.feasible(stated.values, n) & self.alive).any(axis=1).mean())
+        self.p_feasible = self._p_feasible()
+        self.values = self.truths(stated.values)
+        self.held = np.zeros(self.values.shape[:2], dtype=bool)
         self.held[:, answer] = True
         losses = self.losses(self.held)
         self.loss, self.loss_95 = float(losses.mean()), float(np.quantile(losses, _COVERED))
         self.tolerance = tolerance or self.least_loss()
-        self.p_feasible = self._p_feasible(stated.new)
         self.outlook = self._outlook()
 
     @abstractmethod
     def truths(self, values: Draws) -> Draws:
-        """The draws of what may be true on new examples that losses are computed for."""
+        """The draws that losses are computed for."""
 
     @abstractmethod
     def losses(self, held: Masks) -> Vector:
-        """(S,) the loss in each draw if those are the answer; 0 where no prompt is feasible."""
+        """(S,) the loss in each draw if those are selected; 0 where no prompt is feasible."""
 
     def hits(self, held: Masks) -> float | None:
-        """How often those are the best; None of a front."""
+        """How often those are the best; None for a Pareto set."""
         return None
 
     @abstractmethod
     def chosen(self, predicted: Draws) -> Masks:
-        """(S, K) who would be the answer by these means."""
+        """(S, K) the prompts that these means would select."""
 
     @abstractmethod
     def interest(self) -> Vector:
-        """(K,) how much more evaluations of each prompt tell."""
+        """(K,) how the next evaluations would be divided."""
+
+    @abstractmethod
+    def leaders(self, predicted: Draws, n: int) -> Matrix:
+        """(S, K) how evaluations would be divided later, by the means of each draw, among about n prompts."""
 
     @abstractmethod
     def least_loss(self) -> float:
-        """A loss that nobody minds."""
+        """A loss that is too small to matter."""
 
     @abstractmethod
     def verdict(self) -> Verdict:
@@ -198,109 +214,173 @@ class _Judge(ABC):
 
     def _stated(self, action: str, sentence: str, contenders: list[int], likely: Vector, **own: Any) -> Verdict:
         return Verdict(
-            action=action, sentence=sentence, p_feasible=self.p_feasible,
-            given_p_feasible=self._p_feasible(self.stated.given), loss=self.loss, loss_95=self.loss_95,
-            contenders=tuple((self.ids[arm], float(likely[arm])) for arm in contenders), outlook=self.outlook, **own,
-        )  # fmt: skip
+            action=action,
+            sentence=sentence,
+            p_feasible=self.p_feasible,
+            loss=self.loss,
+            loss_95=self.loss_95,
+            contenders=tuple((self.ids[arm], float(likely[arm])) for arm in contenders),
+            outlook=self.outlook,
+            **own,
+        )
 
-    def _p_feasible(self, values: Draws) -> float | None:
+    def _p_feasible(self) -> float | None:
         if not self.goal.is_constrained:
             return None
-        return float(membership.feasible(values[:, self.answer], len(self.goal.objectives)).all(axis=1).mean())
+        values = self.stated.values[:, self.answer]
+        return float(membership.feasible(values, len(self.goal.objectives)).all(axis=1).mean())
+
+    @property
+    def none_is_feasible(self) -> bool:
+        """True if it is unlikely that any prompt satisfies every constraint, after enough examples to say so."""
+        kept = self.chances.taken is not None and bool(self.chances.taken[self.alive].any())
+        return self.p_some < _NONE and not kept and self.stated.n_seen >= _FEWEST_EXAMPLES
+
+    @property
+    def is_unlikely(self) -> bool:
+        """True if the selected prompts probably violate a constraint."""
+        kept = self.chances.taken is not None and bool(self.chances.taken[self.answer].all())
+        return self.p_feasible is not None and self.p_feasible < _LIKELY and not kept
+
+    # The outlook
+
+    @property
+    def room(self) -> Vector:
+        """(K,) evaluations that each prompt has left, endless without a fixed set of examples."""
+        problem = self.state.problem
+        most = np.inf if problem.n_examples is None else float(problem.n_examples * problem.repeats)
+        return np.where(self.alive, np.maximum(most - self.state.told, 0.0), 0.0)
 
     def _outlook(self) -> tuple[Outlook, ...]:
         problem, spent = self.state.problem, max(1, len(self.state.history))
-        # Evaluations that each prompt has left; endless without a fixed set of examples.
-        most = np.inf if problem.n_examples is None else float(problem.n_examples * problem.repeats)
-        room = np.where(self.alive, np.maximum(most - self.state.told, 0.0), 0.0)
-        left = float(room.sum())
+        room, left = self.room, float(self.room.sum())
         wanted = [float(round(part * spent)) for part in _MORE if round(part * spent) < left]
         wanted += [left] if 0 < left < np.inf else []
         new_examples = np.inf if problem.n_examples is None else float(problem.n_examples - self.stated.n_seen)
         p_last, last, found = self.hits(self.held), self.loss, []
         for n in wanted:
-            per_arm = _allotted(n, self.interest(), room)
-            p_best, loss = self._after(per_arm, min(new_examples, float(per_arm.max())))
-            p_last = None if p_best is None or p_last is None else max(p_best, p_last)  # scores do no harm
+            first = _allotted(n / _STAGES, self.interest(), room)
+            predicted = self._predicted(first, n - n / _STAGES, min(new_examples, float(first.max()) * _STAGES))
+            held = self.chosen(predicted)
+            p_best, loss = self.hits(held), float(self.losses(held).mean())
+            p_last = None if p_best is None or p_last is None else max(p_best, p_last)  # more scores do no harm
             last = min(loss, last)
             costs = self.state.costs
+            per_arm = _allotted(n, self.interest(), room)
             price = float(per_arm @ costs.expected_all(len(per_arm))) if costs.pool.total else None
             found.append(Outlook(int(n), price, p_last, last))
         return tuple(found)
 
-    def _after(self, per_arm: Vector, new_examples: float) -> tuple[float | None, float]:
-        """P(best) and the loss to expect after so many more evaluations of each prompt, partly on new examples."""
-        held = self.chosen(self._predicted(per_arm, new_examples))
-        return self.hits(held), float(self.losses(held).mean())
+    def _predicted(self, first: Vector, rest: float, new_examples: float) -> Draws:
+        """(S, K, q) the means that more evaluations would lead to if each draw were the truth.
 
-    def _predicted(self, per_arm: Vector, new_examples: float) -> Draws:
-        """(S, K, q) the means that more scores would lead to where each draw is the truth.
-
-        A mean of variance v moves to the truth by the part r of the way that its variance will shrink, with an error of
-        variance r (1 - r) v. The level that all prompts share and each prompt's distance from it shrink on their own:
-        one by new examples, the other by the prompt's evaluations.
+        `first` (K,) are the next evaluations of each prompt. The `rest` is divided among the prompts that lead by then,
+        fewer at each stage. An evaluation observes a prompt's distance from the common level with the variance of the
+        residual. The level itself becomes known with the number of new examples.
         """
+        example, residual = self._variances()
+        rng = np.random.default_rng([self.state.problem.seed & 0xFFFFFFFFFFFFFFFF, len(self.state.history)])
+        mean = self.values.mean(axis=0)  # (K, q)
+        level = self.values[:, self.alive].mean(axis=1, keepdims=True)
+        level = level - level.mean(axis=0)  # (S, 1, q)
+        off = self.values - mean - level  # the truth, about the means of now
+        known, variance = np.zeros_like(off), np.broadcast_to(off.var(axis=0), off.shape)
+        known, variance = _observed(known, variance, off, first, residual, rng)
+        contenders = max(2, _effective(self.interest()))
+        for stage in range(1, _STAGES):
+            n = max(2, round(contenders ** (1.0 - stage / _STAGES)))
+            share = self.leaders(mean + known, n) * (rest / (_STAGES - 1))
+            known, variance = _observed(known, variance, off, share, residual, rng)
+        at_level = _moved(level, new_examples, example + residual / self.alive.sum(), rng)
+        return np.asarray(mean + known + at_level)
+
+    def _variances(self) -> tuple[Vector, Vector]:
+        """(q,) variances of the example effect and of the residual, of the goal's values."""
         goal = self.goal
         weight = (goal.values(np.eye(len(goal.columns))) - goal.values(np.zeros((1, len(goal.columns))))) ** 2
         example, residual = self.stated.example @ weight, self.stated.residual @ weight
         within = [objective.worst_segment for objective in goal.objectives] + [b.in_every_segment for b in goal.bounds]
-        residual = residual * np.where(within, max(1, goal.n_segments), 1)  # a segment gets its part of the evaluations
-        rng = np.random.default_rng([self.state.problem.seed & 0xFFFFFFFFFFFFFFFF, len(self.state.history)])
-        result = np.empty_like(self.new)
-        for k in range(self.new.shape[2]):
-            column = self.new[:, :, k]
-            mean, level = column.mean(axis=0), column[:, self.alive].mean(axis=1, keepdims=True)
-            level = level - level.mean()
-            of_level = float(example[k] + residual[k] / self.alive.sum())
-            result[:, :, k] = mean + _moved(level, np.array([new_examples]), of_level, rng)
-            result[:, :, k] += _moved(column - mean - level, _TOLD * per_arm, float(residual[k]), rng)
-        return result
-
-    def saves(self, *outlook: Outlook) -> bool:
-        """True if any of these lowers the loss by enough to be advised."""
-        return any(then.loss < (1.0 - _WORTHWHILE) * self.loss for then in outlook)
-
-    def name(self, arm: int) -> str:
-        id_ = self.ids[arm]
-        return one_line(id_, _LONGEST) if isinstance(id_, str) else f"prompt {id_}"
+        # Each segment gets its share of the evaluations.
+        return example, residual * np.where(within, max(1, goal.n_segments), 1)
 
     @property
-    def keeps(self) -> str:
-        """How sure it is that the answer keeps its limits, as a sentence with a space before it."""
-        it = "It keeps" if len(self.answer) == 1 else "All of them keep"
-        return "" if self.p_feasible is None else f" {it} every limit with probability {in_percent(self.p_feasible)}."
+    def near(self) -> tuple[Outlook, ...]:
+        """The outlook for at most twice as many evaluations as were spent."""
+        most = _MORE[-1] * max(1, len(self.state.history))
+        return tuple(each for each in self.outlook if each.evaluations <= most)
+
+    def worthwhile(self) -> Outlook | None:
+        """The first entry of the near outlook whose gain is worth the evaluations, and survives rounding."""
+        for then in self.near:
+            saves = then.loss < (1.0 - _WORTHWHILE) * self.loss and self.loss > self.tolerance
+            if saves and self.number(then.loss) != self.number(self.loss):
+                return then
+            p_now = self.hits(self.held)
+            if then.p_best is not None and p_now is not None and then.p_best - p_now > _WORTHWHILE:
+                return then
+        return None
+
+    # Words
+
+    def name(self, arm: int) -> str:
+        """The prompt's id, quoted."""
+        id_ = self.ids[arm]
+        return f'"{one_line(id_, _LONGEST)}"' if isinstance(id_, str) else f"prompt {id_}"
+
+    @property
+    def satisfies(self) -> str:
+        """How likely the selected prompts satisfy the constraints, as a sentence with a space before it."""
+        if self.p_feasible is None:
+            return ""
+        it = "It satisfies" if len(self.answer) == 1 else "All of them satisfy"
+        every = "the constraint" if len(self.goal.constraints) == 1 else "every constraint"
+        return f" {it} {every} with {in_percent(self.p_feasible)} probability."
 
     def none(self) -> str:
-        keeps = f"keeps them with probability {in_percent(self.p_feasible or 0.0)}"
-        nearest = f"{self.name(self.first)} comes closest, and {keeps}"
-        return f"Loosen a limit, or add prompts: none keeps every limit. {nearest}."
+        """The sentence where no prompt satisfies every constraint."""
+        return (
+            f"No prompt is likely to satisfy every constraint ({in_percent(self.p_some)}). Relax a constraint or add "
+            f"prompts. The closest is {self.name(self.first)}."
+        )
 
-    def worth(self, what: str) -> str:
-        """What more evaluations would bring, as a sentence; `what` they lower."""
-        then = next((each for each in self.outlook if self.saves(each)), self.outlook[-1])
+    def unlikely(self) -> str:
+        """The sentence where the selected prompts probably violate a constraint, but others or more scores may help."""
+        p_feasible = np.zeros(len(self.alive)) if self.chances.p_feasible is None else self.chances.p_feasible
+        likeliest = int(np.where(self.alive, p_feasible, -1.0).argmax())
+        what = (
+            f"The likeliest prompt to satisfy every constraint is {self.name(likeliest)}, with "
+            f"{in_percent(float(p_feasible[likeliest]))} probability."
+        )
+        if not self.room.any():
+            return f"{what} More evaluations of these examples are not possible: add examples, or relax a constraint."
+        then = self.worthwhile()
+        return f"Keep evaluating. {what}{'' if then is None else f' {self.gain(then)}'}"
+
+    def gain(self, then: Outlook) -> str:
+        """What more evaluations are expected to bring, as a sentence."""
         price = "" if then.cost is None else f" (cost about {then.cost:.3g})"
         p_now, gains = self.hits(self.held), []
-        if self.saves(then):
-            to = self.amount(then.loss)
-            gains.append(f"lower {what} to {to if to != self.amount(self.loss) else f'{100 * then.loss:.2g} %'}")
+        if self.number(then.loss) != self.number(self.loss):
+            gains.append(f"lower the expected loss from {self.number(self.loss)} to {self.number(then.loss)}")
         if then.p_best is not None and p_now is not None and then.p_best - p_now >= _NOTABLE:
             gains.append(f"raise the probability to {in_percent(then.p_best)}")
-        return f"{then.evaluations:,} more evaluations{price} would {' and '.join(gains)}."
+        return f"{then.evaluations:,} more evaluations{price} are expected to {' and '.join(gains)}."
 
     def no_use(self, arms: Sequence[int]) -> str:
-        """What could decide, where more evaluations do not."""
+        """What could decide, where more evaluations of the given examples do not."""
         given = self.state.problem.n_examples
         if given is None:
             return "More evaluations would change little."
-        said, who = f"More evaluations of these {given:,} examples cannot decide this", np.zeros(len(self.alive))
-        who[list(arms)] = 1.0
+        said, of_arms = f"More evaluations of these {given:,} examples would change little.", np.zeros(len(self.alive))
+        of_arms[list(arms)] = 1.0
         for n in (max(1, round(part * given)) for part in _LARGER if self.loss > 0.0):
-            if self._after(n * who, float(n))[1] <= 0.5 * self.loss:
-                return f"{said}; about {n:,} new examples could."
-        return f"{said}."
+            held = self.chosen(self._predicted(n * of_arms, 0.0, float(n)))
+            if float(self.losses(held).mean()) <= 0.5 * self.loss:
+                return f"{said} About {n:,} new examples could halve the expected loss."
+        return said
 
-    def amount(self, loss: float) -> str:
-        """A loss with its unit."""
+    def number(self, loss: float) -> str:
+        """A loss with its unit, as it is shown."""
         return f"{loss:.2g}"
 
 
@@ -310,18 +390,18 @@ class _OfBest(_Judge):
         return values[:: -(-values.shape[0] * values.shape[1] // _MOST_NUMBERS)]
 
     def losses(self, held: Masks) -> Vector:
-        objective = self.new[:, :, 0]
+        objective = self.values[:, :, 0]
         best = self._best(objective)
         own = np.where(held, objective, -np.inf).max(axis=1)
         return np.asarray(np.where(np.isfinite(best), np.maximum(0.0, best - own), 0.0))
 
     def _best(self, objective: Matrix) -> Vector:
         """(S,) the best feasible prompt's; minus infinity where no prompt is feasible."""
-        keeps = membership.feasible(self.new) & self.alive
+        keeps = membership.feasible(self.values) & self.alive
         return np.asarray(np.where(keeps, objective, -np.inf).max(axis=1))
 
     def hits(self, held: Masks) -> float | None:
-        return float((_shares(self.new, self.goal, self.alive) * held).sum(axis=1).mean())
+        return float((_shares(self.values, self.goal, self.alive) * held).sum(axis=1).mean())
 
     def chosen(self, predicted: Draws) -> Masks:
         merits = np.where(self.alive, membership.merit(predicted), -np.inf)
@@ -329,59 +409,75 @@ class _OfBest(_Judge):
 
     def interest(self) -> Vector:
         found = np.zeros(len(self.alive))
-        who = np.flatnonzero(self.alive)
-        if len(who) > 1:
-            two = who[membership.ranking(membership.merit(self.new[:, who]))]
+        arms = np.flatnonzero(self.alive)
+        if len(arms) > 1:
+            two = arms[membership.ranking(membership.merit(self.values[:, arms]))]
             found = np.bincount(two.ravel(), minlength=len(found)) / len(two)
         return found
+
+    def leaders(self, predicted: Draws, n: int) -> Matrix:
+        merits = np.where(self.alive, membership.merit(predicted), -np.inf)
+        n = min(n, int(self.alive.sum()))
+        least = np.partition(merits, merits.shape[1] - n, axis=1)[:, [merits.shape[1] - n]]
+        leading = (merits >= least) & (self.room > 0)
+        return np.asarray(leading / np.maximum(leading.sum(axis=1, keepdims=True), 1))
 
     def least_loss(self) -> float:
         metric = self.goal.objectives[0].metric
         scores, limits = self.state.history.scores(), self.goal.limits(metric)
         if limits is None and np.isin(scores[:, self.goal.columns.index(metric)], (0.0, 1.0)).all():
             limits = (0.0, 1.0)
-        return _TOLERATED * (limits[1] - limits[0] if limits else float(np.ptp(self.new[:, :, 0].mean(axis=0))))
+        spread = float(np.ptp(self.values[:, :, 0].mean(axis=0)))
+        return _TOLERATED * (limits[1] - limits[0] if limits else spread)
 
-    def amount(self, loss: float) -> str:
+    def number(self, loss: float) -> str:
         objective = self.goal.objectives[0]
         return f"{loss:.2g} {'worst-segment ' * objective.worst_segment}{safe(objective.metric)}"
 
     def verdict(self) -> Verdict:
         action, likely = self._action(), self._likely()[1]
-        p_best, given_p_best = (float(p[self.first]) for p in (self.chances.p_best, self.chances.given_p_best))
         return self._stated(
-            action, self._sentence(action), self._contenders(), likely,
-            answer=None if action == NONE else self.ids[self.first], p_best=p_best, given_p_best=given_p_best,
-        )  # fmt: skip
+            action,
+            self._sentence(action),
+            self._contenders(),
+            likely,
+            answer=None if action == NONE else self.ids[self.first],
+            p_best=float(self.chances.p_best[self.first]),
+        )
 
     def _contenders(self) -> list[int]:
         return [self.first, *(arm for arm in self._likely()[0] if arm != self.first)]
 
     def _likely(self) -> tuple[list[int], Vector]:
-        """Who is most likely the best, or comes closest if no prompt is feasible; and how likely all are."""
+        """The prompts most likely the best, or the closest if no prompt is feasible; and the probability of each."""
         p_best = self.chances.p_best
         if self.none_is_feasible:
-            p_best = self.chosen(self.new).mean(axis=0)
+            p_best = self.chosen(self.values).mean(axis=0)
         order = np.argsort(-p_best, kind="stable")
         enough = int(np.searchsorted(np.cumsum(p_best[order]), _COVERED * p_best.sum() - 1e-9)) + 1
         return [int(arm) for arm in order[:enough] if p_best[arm] > 0.0], p_best
 
     def _equals(self) -> list[int]:
-        """The contenders, if each is feasible and within the tolerance of the best with 95 % probability; else none."""
-        contenders, objective = self._contenders(), self.new[:, :, 0]
-        best, keeps = self._best(objective), membership.feasible(self.new)
-        near = keeps & (best[:, None] - objective <= self.tolerance + 1e-12)
-        return contenders if (near.mean(axis=0)[contenders] >= _COVERED).all() else []
+        """The contenders, if each is likely feasible and its expected loss is within the tolerance; else none."""
+        contenders, objective = self._contenders(), self.values[:, :, 0]
+        best = self._best(objective)
+        some = np.isfinite(best)
+        if not some.any():
+            return []
+        losses = np.maximum(0.0, best[some, None] - objective[some][:, contenders]).mean(axis=0)
+        feasible = membership.feasible(self.values)[:, contenders].mean(axis=0) >= _LIKELY
+        return contenders if bool((losses <= self.tolerance).all() and feasible.all()) else []
 
     def _action(self) -> str:
         if self.none_is_feasible:
             return NONE
-        gain = max((each.p_best or 0.0 for each in self.outlook), default=0.0) - float(self.chances.p_best[self.first])
+        if self.is_unlikely:
+            return GO_ON
         if len(self._equals()) > 1:
             return EITHER
         if self._is_settled():
             return TAKE
-        return GO_ON if self.saves(*self.outlook) or gain > _WORTHWHILE else TAKE
+        return TAKE if self.worthwhile() is None else GO_ON
 
     def _is_settled(self) -> bool:
         needed = _COVERED if not isinstance(self.goal, BestFeasible) or self.goal.sure is None else self.goal.sure
@@ -390,43 +486,47 @@ class _OfBest(_Judge):
     def _sentence(self, action: str) -> str:
         name, p_best = self.name(self.first), float(self.chances.p_best[self.first])
         take = "Keep" if self.first == self.state.problem.baseline else "Take"
-        near = f"within {self.amount(self.tolerance)} of the best, with 95 % probability"
-        best = f"on new examples like these it is the best with probability {in_percent(p_best)}"
+        best = f"the best with {in_percent(p_best)} probability"
         if action == NONE:
             return self.none()
+        if self.is_unlikely:
+            return self.unlikely()
         if action == EITHER:
-            who = _joined([self.name(arm) for arm in self._equals()])
-            each = f"on new examples like these each is {near}"
-            return f"Take any of {who}: {each}. Choose by price or taste.{self.keeps}"
+            names = _joined([self.name(arm) for arm in self._equals()])
+            return (
+                f"Take any of {names}: they are equally good, with an expected loss of at most "
+                f"{self.number(self.tolerance)} each.{self.satisfies}"
+            )
         if action == TAKE and self._is_settled():
             if self.alive.sum() == 1:
-                return f"{take} {name}: it is the only prompt.{self.keeps}"
-            sure = best if p_best >= _COVERED else f"on new examples like these it is {near}"
-            return f"{take} {name}: {sure}.{self.keeps}"
-        best += f", and expected to be {self.amount(self.loss)} below the best"
-        if action == GO_ON:
-            leads = "leads" if p_best >= self.chances.p_best.max() else "is a little ahead in expected quality"
-            return f"Go on: {name} {leads}; {best}.{self.keeps} {self.worth('the expected loss')}"
-        return f"{take} {name}, or find more examples: {best}.{self.keeps} {self.no_use(self._contenders())}"
+                return f"{take} {name}: it is the only prompt.{self.satisfies}"
+            near = f"within {self.number(self.tolerance)} of the best, with 95% probability"
+            return f"{take} {name}: it is {best if p_best >= _COVERED else near}.{self.satisfies}"
+        loss = f"Its expected loss against the best is {self.number(self.loss)}."
+        then = self.worthwhile()
+        if action == GO_ON and then is not None:
+            leads = "leads" if p_best >= self.chances.p_best.max() else "is narrowly ahead in expected quality"
+            return f"Keep evaluating: {name} {leads} and is {best}.{self.satisfies} {self.gain(then)}"
+        return f"{take} {name}: it is {best}. {loss}{self.satisfies} {self.no_use(self._contenders())}"
 
 
 @final
-class _OfFront(_Judge):
+class _OfSet(_Judge):
     def truths(self, values: Draws) -> Draws:
-        return values[:: max(1, len(values) // _FRONT_DRAWS)]
+        return values[:: max(1, len(values) // _SET_DRAWS)]
 
     def losses(self, held: Masks) -> Vector:
         p = len(self.goal.objectives)
         arms = np.flatnonzero(self.alive | held.any(axis=0))
-        if len(arms) > _FRONT_ARMS:
+        if len(arms) > _SET_ARMS:
             order = np.argsort(-(self.chances.p_best + held.any(axis=0))[arms], kind="stable")
-            arms = np.sort(arms[order[:_FRONT_ARMS]])
-        values = membership.standing(self.new[:, arms], p)
+            arms = np.sort(arms[order[:_SET_ARMS]])
+        values = membership.standing(self.values[:, arms], p)
         low = np.maximum(values.min(axis=1), 0.0) if self.goal.is_constrained else values.min(axis=1)
         covers = membership.coverage(values, np.arange(len(arms)), low, self.state.problem.seed)
         whole = covers.any(axis=1).sum(axis=1)
         own = (covers & held[:, arms, None]).any(axis=1).sum(axis=1)
-        some = membership.feasible(self.new[:, arms], p).any(axis=1) & (whole > 0)
+        some = membership.feasible(self.values[:, arms], p).any(axis=1) & (whole > 0)
         return np.asarray(np.where(some, 1.0 - own / np.maximum(whole, 1), 0.0))
 
     def chosen(self, predicted: Draws, closest: bool = False) -> Masks:
@@ -436,47 +536,63 @@ class _OfFront(_Judge):
         p = self.chances.p_best
         return np.asarray(p * (1.0 - p))
 
+    def leaders(self, predicted: Draws, n: int) -> Matrix:
+        interest = np.where(self.room > 0, self.interest(), 0.0)
+        share = interest / max(float(interest.sum()), 1e-300)
+        return np.broadcast_to(share, predicted.shape[:2])
+
     def least_loss(self) -> float:
         return _TOLERATED
 
-    def amount(self, loss: float) -> str:
+    def number(self, loss: float) -> str:
         return in_percent(loss)
 
     def verdict(self) -> Verdict:
         action, p_in = self._action(), self.chances.p_best
         if self.none_is_feasible:
-            p_in = self.chosen(self.new, closest=True).mean(axis=0)
-        others = [int(arm) for arm in np.argsort(-p_in, kind="stable") if p_in[arm] >= _IN_FRONT]
+            p_in = self.chosen(self.values, closest=True).mean(axis=0)
+        others = [int(arm) for arm in np.argsort(-p_in, kind="stable") if p_in[arm] >= _IN_SET]
         contenders = [*self.answer.tolist(), *(arm for arm in others if arm not in self.answer)]
         return self._stated(action, self._sentence(action, contenders), contenders, p_in, answer=None)
+
+    @property
+    def is_unlikely(self) -> bool:
+        """True if a single selected prompt probably violates a constraint; of several, each is chosen on its own."""
+        return len(self.answer) == 1 and super().is_unlikely
 
     def _action(self) -> str:
         if self.none_is_feasible:
             return NONE
-        return TAKE if self.loss_95 <= self.tolerance or not self.saves(*self.outlook) else GO_ON
+        if self.is_unlikely:
+            return GO_ON
+        return TAKE if self.loss_95 <= self.tolerance or self.worthwhile() is None else GO_ON
 
     def _sentence(self, action: str, contenders: Sequence[int]) -> str:
         if action == NONE:
             return self.none()
+        if self.is_unlikely:
+            return self.unlikely()
         n = len(self.answer)
-        these = f"Choose among these {n} by what matters most" if n > 1 else f"Take {self.name(self.first)}"
-        they_are = "they are" if n > 1 else "it is"
-        misses = f"{they_are} expected to miss {in_percent(self.loss)} of what the best choices cover"
-        if action == GO_ON:
-            return f"Go on: {misses}.{self.keeps} {self.worth('that')}"
+        reach = f"{'Together they reach' if n > 1 else 'It reaches'} about {in_percent(1.0 - self.loss)}"
+        reach = f"{reach} of the hypervolume of the true Pareto set."
+        then = self.worthwhile()
+        if action == GO_ON and then is not None:
+            these = f"these {n} prompts are selected so far" if n > 1 else f"{self.name(self.first)} is selected so far"
+            return f"Keep evaluating: {these}. {reach}{self.satisfies} {self.gain(then)}"
+        these = f"Choose among these {n} trade-offs" if n > 1 else f"Take {self.name(self.first)}"
         rest = "" if self.loss <= self.tolerance else f" {self.no_use(contenders)}"
-        return f"{these}: {misses}.{self.keeps}{rest}"
+        return f"{these}. {reach}{self.satisfies}{rest}"
 
 
 def _alive(state: State) -> Mask:
-    """(K,) who neither failed nor was retired; everybody, if all have."""
+    """(K,) prompts that neither failed nor were retired; all of them, if all were."""
     found = np.ones(state.problem.n_arms, dtype=bool)
     found[state.no_rivals()] = False
     return found if found.any() else ~found
 
 
 def _shares(values: Draws, goal: Goal, alive: Mask, closest: bool = False) -> Draws:
-    """(S, K): 1 for the best feasible prompt of each draw, divided among equals; or who is in the Pareto set.
+    """(S, K): 1 for the best feasible prompt of each draw, divided among equals; or membership of the Pareto set.
 
     `closest`: where no prompt is feasible, those that violate least are in that set.
     """
@@ -492,8 +608,14 @@ def _shares(values: Draws, goal: Goal, alive: Mask, closest: bool = False) -> Dr
     return np.asarray(best / np.maximum(best.sum(axis=1, keepdims=True), 1))
 
 
+def _effective(weights: Vector) -> int:
+    """The effective number of prompts in question (Kish 1965)."""
+    squares = float((weights**2).sum())
+    return round(float(weights.sum()) ** 2 / squares) if squares > 0 else len(weights)
+
+
 def _allotted(n: float, interest: Vector, room: Vector) -> Vector:
-    """(K,) n evaluations by interest, none beyond a prompt's room."""
+    """(K,) n evaluations divided by interest, none beyond a prompt's room."""
     found, left = np.zeros(len(room)), min(n, float(room.sum()))
     weights = np.where(room > 0, np.maximum(interest, 1e-6), 0.0)
     while left > 1e-9 and weights.any():
@@ -504,12 +626,26 @@ def _allotted(n: float, interest: Vector, room: Vector) -> Vector:
     return found
 
 
-def _moved(off: Matrix, n: Vector, variance: float, rng: np.random.Generator) -> Matrix:
-    """Deviations (S, K) from today's means that the means will have after n (K,) more scores of such a variance."""
-    v = off.var(axis=0)
-    known = n * v
-    part = np.where(np.isinf(n), 1.0, known / np.maximum(known + variance, 1e-300)) if variance > 0 else np.ones(len(v))
-    return np.asarray(part * off + np.sqrt(part * (1.0 - part) * v) * rng.normal(size=off.shape))
+def _observed(
+    known: Draws, variance: Draws, truth: Draws, n: Matrix, residual: Vector, rng: np.random.Generator
+) -> tuple[Draws, Draws]:
+    """Posterior means and variances (S, K, q) after n more scores (K,) or (S, K) about the truth (S, K, q).
+
+    A score has the variance of the residual (q,); the update is that of a normal mean.
+    """
+    n = np.broadcast_to(n, truth.shape[:2])[:, :, None]
+    part = np.where(np.isinf(n), 1.0, n * variance / np.maximum(n * variance + residual, 1e-300))
+    part = np.where((residual > 0) | (n == 0), part, 1.0)
+    error = np.sqrt(np.where(n > 0, residual / np.maximum(n, 1e-300), 0.0)) * rng.normal(size=truth.shape)
+    return known + part * (truth + error - known), (1.0 - part) * variance
+
+
+def _moved(off: Draws, n: float, variance: Vector, rng: np.random.Generator) -> Draws:
+    """Posterior means (S, 1, q) of a common level after n more examples; `off` are the draws about its mean."""
+    found, _ = _observed(
+        np.zeros_like(off), np.broadcast_to(off.var(axis=0), off.shape), off, np.array([n]), variance, rng
+    )
+    return found
 
 
 def _joined(names: Sequence[str]) -> str:

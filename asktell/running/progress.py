@@ -70,7 +70,7 @@ class Bar:
         parts.append(f"{self._selector.n_active} active")
         if len(result.selected) > 1:
             parts.append(f"{len(result.selected)} on the front")
-        elif (best := result.best) is not None and best.pulls:
+        elif (best := result.best) is not None and best.evaluations:
             scores = ", ".join(f"{name} {mean:.3g}" for name, mean in best.estimate.items() if mean is not None)
             infeasible = " (infeasible)" if best.feasible is False else ""
             parts.append(f"best {best.id!s:.20}: {scores}{infeasible}")

@@ -34,7 +34,7 @@ _TELLS_AT_ONCE = 1000
 _EVALUATIONS_AT_ONCE = 1000  # answers may be long
 _OF_A_RESULT = (
     "spent", "budget", "spent_cost", "max_cost", "done", "stopped_early", "finished_early", "feasible", "examples",
-    "repeats",
+    "repeats", "inputs",
 )  # fmt: skip
 
 

@@ -180,8 +180,10 @@ class NewStudy(StrictRequest):
     """A prompt is eliminated if its failure rate is above this with 99 % probability; 1: never."""
     baseline: AnyPrompt | None = None
     """Id or text of the prompt in use, which is never eliminated."""
-    repeats: StrictInt = 1
+    repeats: StrictInt | None = None
     """Maximum evaluations of a prompt on the same example; above 1 for noisy scores."""
+    inputs: Literal["new", "given"] = "new"
+    """What estimates are about: new inputs like the examples, or exactly the given examples."""
     profile: dict[Text, Any] | None = None
     """Earlier studies' knowledge of the examples, as written by asktell.ExampleProfile.to_json()."""
     segments: list[Text] | None = None
@@ -552,6 +554,8 @@ class ResultModel(Answer):
     """Ids of the examples by position; omitted if they have none."""
     repeats: int = 1
     """Maximum evaluations of a prompt on the same example; above 1 for noisy scores."""
+    inputs: Literal["new", "given"] = "new"
+    """What estimates are about: new inputs like the examples, or exactly the given examples."""
     baseline: int | str | None
     factors: dict[str, dict[str, dict[str, tuple[float, float | None]]]] = {}
     """Factor -> level -> metric -> estimate and error; omitted if there are no factors."""

@@ -27,6 +27,7 @@ AnyProfile: TypeAlias = ExampleProfile | Mapping[str, Any]
 """A profile, or the data of its JSON."""
 
 SAMPLINGS = ("shared", "iid")
+INPUTS = ("new", "given")
 SKIP: Final = "skip"
 
 
@@ -45,6 +46,10 @@ class Problem:
     is a missing value, and an arm leaves whose failure rate is above `max_failure_rate`. `differs`: scores of a cell
     are known to differ when it is evaluated again, though `repeats` is 1. `candidates`: the arms, where they have
     factors. `labels`: of each example, the segment it is in; None: there are none.
+
+    `inputs` is the world that estimates, probabilities and proofs are about. With "new", a mean is the expected score
+    on a new input that is evaluated once, and the examples are a sample of such inputs. With "given", it is the mean
+    over exactly these examples. `exact`: the user said that an evaluation gives the same scores when it is repeated.
     """
 
     n_arms: int
@@ -66,6 +71,8 @@ class Problem:
     differs: bool = False
     candidates: Candidates | None = None
     labels: tuple[str, ...] | None = None
+    inputs: str = "new"
+    exact: bool = False
 
     @cached_property
     def segments(self) -> Segments | None:
@@ -112,26 +119,48 @@ class Problem:
         return None if self.population is None else self.population * self.repeats
 
     @property
+    def target(self) -> int | None:
+        """The number of examples whose mean is estimated; None where it is the mean over new inputs."""
+        return self.population if self.inputs == "given" else None
+
+    @property
+    def n_target(self) -> int | None:
+        """The same for the posterior, which needs the number of examples where each evaluation draws its own, too."""
+        return self.n_examples if self.inputs == "given" else None
+
+    @property
     def exhausted_at(self) -> int | None:
-        """How many examples an arm has seen that is known exactly; None: it never is."""
-        return None if self.is_noisy else self.population
+        """The number of examples after which an arm's mean is known exactly; None if it never is."""
+        return None if self.is_noisy else self.target
 
     @property
     def is_noisy(self) -> bool:
-        """True if repeated scores of a cell may differ."""
-        return self.repeats > 1 or self.differs
+        """True if repeated evaluations of a cell may give different scores.
+
+        The mean over given examples takes that into account as long as nobody said, and no repeats showed, that they
+        agree. For new inputs it makes no difference, since each is evaluated once.
+        """
+        return self.repeats > 1 or self.differs or (self.inputs == "given" and not self.exact)
 
     @property
     def rounds(self) -> int | None:
-        """How often an arm may see all examples, if their scores are noisy; None if one score tells all."""
-        return self.repeats if self.is_noisy else None
+        """How often an arm may see all given examples if their scores are noisy; None if one score is exact."""
+        return self.repeats if self.is_noisy and self.target is not None else None
 
     @cached_property
     def with_noise(self) -> "Problem":
         """The same problem, in which scores of a cell differ."""
-        noisy = replace(self, differs=True)
-        vars(noisy).update(order=self.order, place=self.place)  # need not be drawn again
-        return noisy
+        return self._in_same_order(replace(self, differs=True))
+
+    @cached_property
+    def without_noise(self) -> "Problem":
+        """The same problem, in which repeated evaluations of a cell agree."""
+        return self._in_same_order(replace(self, exact=True))
+
+    def _in_same_order(self, other: "Problem") -> "Problem":
+        """The other problem with the order of this one, which need not be drawn again."""
+        vars(other).update(order=self.order, place=self.place)
+        return other
 
     @cached_property
     def place(self) -> Indices:
@@ -237,9 +266,10 @@ def checked_problem(
     on_failure: object,
     max_failure_rate: object,
     baseline: AnyPrompt | None,
-    repeats: int,
+    repeats: int | None,
     profile: AnyProfile | None,
     segments: Sequence[str] | None,
+    inputs: str,
 ) -> Problem:
     """The problem that a selector's arguments describe; see `asktell.Selector`."""
     if not isinstance(goal, Goal):
@@ -248,8 +278,19 @@ def checked_problem(
         )
     if sampling not in SAMPLINGS:
         raise InvalidArgumentError(f"sampling must be one of {list(SAMPLINGS)}, got {short(sampling)}.")
+    if inputs not in INPUTS:
+        raise InvalidArgumentError(
+            f'inputs must be one of {list(INPUTS)}, got {short(inputs)}. "new" estimates the mean score on new inputs '
+            'like the examples, "given" the mean over exactly these examples.'
+        )
     n_examples, ids = numbered(examples)
-    repeats = whole("repeats", repeats, 1, checks.MOST_REPEATS)
+    if inputs == "given" and (n_examples is None or sampling != "shared"):
+        raise InvalidArgumentError(
+            'inputs="given" needs examples=... and sampling="shared": the mean over the given examples is estimated '
+            "from evaluations that each take another one of them."
+        )
+    exact = repeats == 1
+    repeats = whole("repeats", 1 if repeats is None else repeats, 1, checks.MOST_REPEATS)
     if repeats > 1 and n_examples is None:
         raise InvalidArgumentError(
             f"repeats={repeats} needs examples=...: a cell that is asked again is a prompt on one of the examples. "
@@ -277,6 +318,8 @@ def checked_problem(
         profile=_profile(profile, goal, ids),
         candidates=prompts.candidates,
         labels=labels,
+        inputs=inputs,
+        exact=exact,
     )
 
 

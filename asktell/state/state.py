@@ -30,6 +30,7 @@ for a prompt that fails once in ten not to leave (six failures in a row are then
 """
 
 _CLOSE = 2.0  # standard deviations; .99 takes more than 2.3 of them
+_ENOUGH_AGREE = 20  # repeats that agree: fewer than 14% of all would then differ, with 95% confidence
 _MANY = 100  # evaluations, of which the normal distribution tells that much
 _NOTHING = 1e-20  # of the largest term
 
@@ -95,11 +96,14 @@ class State(NamedTuple):
 
     @property
     def seen(self) -> Problem:
-        """The problem by what was seen: noisy, if scores of a cell have differed."""
+        """The problem by what repeated evaluations have shown: scores of a cell differ, or they agree."""
         problem = self.problem
-        if problem.is_noisy or len(self.history) == self.spent:  # no cell was scored twice
+        if problem.repeats > 1 or problem.differs or len(self.history) == self.spent:  # no cell was scored twice
             return problem
-        return problem.with_noise if repeated(problem, self.history).changed else problem
+        again = repeated(problem, self.history)
+        if again.changed:
+            return problem.with_noise
+        return problem.without_noise if again.times >= _ENOUGH_AGREE else problem
 
     @property
     def is_explicit(self) -> bool:

@@ -336,7 +336,7 @@ class Study(AbstractStudy):
     example_ids: tuple[str, ...] | None = _committed("example_ids")
 
     def repeat_of(self, trial: Trial) -> int:
-        if not self._replica.logged.state.problem.is_noisy:
+        if self._replica.logged.state.problem.repeats == 1:
             return 0
         with self._replica.reading() as logged:
             return logged.selector.repeat_of(trial)

@@ -53,7 +53,7 @@ def _check_answer(selector: Selector, result: Result) -> None:
         "selected prompts are unresolved": not set(selected) & {entry.id for entry in result.unresolved},
         "accepted prompts are not selected": all(id_ in selected for id_, s in status.items() if s == ACCEPTED),
         "a rejected prompt is selected although others are left": not any(status[id_] == REJECTED for id_ in selected)
-        or not any(entry.pulls and entry.status in (ACTIVE, ACCEPTED) for entry in result.prompts),
+        or not any(entry.evaluations and entry.status in (ACTIVE, ACCEPTED) for entry in result.prompts),
         "it is done, and prompts are active": not (result.done and left),
         "not all active prompts are counted": selector.n_active == sum(s == ACTIVE for s in status.values()),
     }

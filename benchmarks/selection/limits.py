@@ -33,7 +33,7 @@ def probabilities(goal: Goal, scores: Mapping[str, Array], budget: int, seed: in
         else:
             selector.tell(trial, {name: float(own[cell]) for name, own in scores.items()})
     for arm, entry in enumerate(selector.result().prompts):
-        if entry.pulls and entry.p_feasible is not None:
+        if entry.evaluations and entry.p_feasible is not None:
             yield arm, entry.p_feasible
 
 

@@ -163,7 +163,7 @@ def _run_filtered(method: str, problem: BenchmarkProblem, budget: int, seed: int
     if not goal.is_constrained or isinstance(goal, BestFeasible) or set(metrics) != set(goal.metrics):
         raise IncompatibleMethodError(f"{method} is for fronts whose objectives are under constraints")
     result = _without_constraints(problem, budget, seed)
-    among = result.selected if method == "auto+filter" else [entry for entry in result.prompts if entry.pulls]
+    among = result.selected if method == "auto+filter" else [entry for entry in result.prompts if entry.evaluations]
     values = goal.values(np.array([[entry.estimate[metric] for metric in metrics] for entry in among], dtype=float))
     if method == "auto+conclude":
         return Outcome([int(among[i].id) for i in rule_of(goal).answer(values)], result.spent)

@@ -54,7 +54,7 @@ def run(problem: BenchmarkProblem, method: str, budget: int, seed: int, way: str
         play(selector, problem.scores[arms], budget // 2)
         selector.add([texts[arm] for arm in late], None if features is None else features[late])
     result = play(selector, problem.scores[arms])
-    of_late = sum(result.prompts[i].pulls for i, arm in enumerate(arms) if arm in late)
+    of_late = sum(result.prompts[i].evaluations for i, arm in enumerate(arms) if arm in late)
     return [int(arms[int(entry.id)]) for entry in result.selected], of_late
 
 

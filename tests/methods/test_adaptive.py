@@ -127,7 +127,7 @@ def test_fewer_evaluations_than_prompts(goal: Any, tried: int) -> None:
     s = selector(scores, goal, 7)
     trials = play(s, scores)
     assert len({t.prompt_id for t in trials}) == tried
-    assert s.result().selected[0].pulls > 0
+    assert s.result().selected[0].evaluations > 0
 
 
 @pytest.mark.parametrize("together", [1, 4])
@@ -185,7 +185,9 @@ def test_prompts_that_fail_make_room_in_a_small_budget() -> None:
         else:
             tell(s, trial, scores)
     assert s.spent == 12
-    assert len({entry.id for entry in s.result().prompts if entry.pulls}) == 6  # three of the first six have failed
+    assert (
+        len({entry.id for entry in s.result().prompts if entry.evaluations}) == 6
+    )  # three of the first six have failed
 
 
 def test_seeing_everything_gives_the_exact_answer() -> None:
@@ -258,7 +260,7 @@ def test_errors_of_constant_scores_are_not_zero_before_all_examples_are_seen() -
         seen += 1
         for entry in s.result().prompts:
             error = entry.standard_error["a"]
-            assert error is None if seen == 1 and entry.pulls < 4 else (error == 0.0) == (entry.pulls == 4)
+            assert error is None if seen == 1 and entry.evaluations < 4 else (error == 0.0) == (entry.evaluations == 4)
 
 
 CLEAR = table(6, 40, seed=3) + np.array([0.0, 0.0, 3.0, 0.0, 0.0, 0.0])[:, None, None]  # prompt 2 is far ahead
@@ -430,7 +432,7 @@ def test_of_candidates_a_third_of_the_budget_covers_the_levels_and_the_rest_goes
     assert sum(candidate["model"] == "c" for candidate in later) > 20
     result = selector.result()
     assert (result.best.candidate["model"], result.best.candidate["n"]) == ("c", 2)
-    unseen = [entry for entry in result.prompts if not entry.pulls]
+    unseen = [entry for entry in result.prompts if not entry.evaluations]
     assert len(unseen) > 68
     assert all(entry.estimate["q"] is not None for entry in unseen)
 
@@ -443,7 +445,7 @@ def test_candidates_that_join_and_the_baseline_are_pulled_first() -> None:
     new = selector.add(asktell.grid(model=["new"], n=[1, 2, 3, 4]))
     while trial := selector.ask():
         selector.tell(trial, [0.5])
-    pulls = {entry.id: entry.pulls for entry in selector.result().prompts}
+    pulls = {entry.id: entry.evaluations for entry in selector.result().prompts}
     assert all(pulls[id_] for id_ in ["h/4", *new])
 
 

@@ -137,7 +137,7 @@ def test_pulls_go_to_prompts_that_may_be_feasible() -> None:
     scores = noisy(4, 12, 40)
     scores[6:, :, 2] += 2.0
     result = play(scores, GOAL, "auto", 12 * 12).result()
-    pulls = [entry.pulls for entry in result.prompts]
+    pulls = [entry.evaluations for entry in result.prompts]
     assert max(pulls[6:]) < np.mean(pulls[:6])
 
 
@@ -178,7 +178,7 @@ def test_a_prompt_of_doubtful_feasibility_dominates_nobody_and_keeps_it_going(me
     selector = play(scores, ZERO_ONE, method)
     assert scores[0, :, 2].mean() == 0.5  # it keeps the bound exactly, which only all examples tell
     assert selected(selector) == [0]
-    assert selector.result().prompts[0].pulls == 100
+    assert selector.result().prompts[0].evaluations == 100
 
 
 def test_race_tells_the_least_violating_one_where_nobody_keeps_the_constraints() -> None:

@@ -59,7 +59,7 @@ def test_of_many_each_leaves_when_it_has_lost_its_own_bet() -> None:
     zero = np.zeros(8, dtype=np.int64)
     left = certainly_worse(Betting(-1, 1, 300), ordered, zero + 300, zero, zero == 0, 0.05)
     left[7] = left[:7].max()
-    assert [entry.pulls for entry in selector.result().prompts] == left.tolist()
+    assert [entry.evaluations for entry in selector.result().prompts] == left.tolist()
     assert len(set(left.tolist())) > 4
     assert selector.result().spent < 0.4 * 2400
 
@@ -82,7 +82,7 @@ def test_who_is_retired_is_nobodys_rival_any_more() -> None:
     selector.retire("p", "too expensive")
     result = play(selector, scores).result()
     assert result.prompts[0].status == "retired"
-    assert [entry.pulls for entry in result.prompts[1:]] == [60, 60]  # they are equal
+    assert [entry.evaluations for entry in result.prompts[1:]] == [60, 60]  # they are equal
 
 
 def test_who_joins_takes_what_the_others_have_seen_and_changes_nothing_of_that() -> None:
@@ -242,7 +242,7 @@ def test_scores_from_elsewhere_are_not_asked_again() -> None:
     for example in range(30):
         selector.observe("x", scores[0, example], example)
     result = play(selector, scores).result()
-    assert result.prompts[0].pulls == 30
+    assert result.prompts[0].evaluations == 30
     assert result.stopped_early
     assert result.spent <= 30
 
@@ -262,7 +262,11 @@ def test_the_baseline_stays_and_takes_every_example() -> None:
     selector = play(Selector([f"p{i}" for i in range(5)], BEST, 1000, Race(), examples=200, baseline=0), scores)
     result = selector.result()
     assert (result.stopped_early, result.selected[0].id, result.prompts[0].status) == (True, 4, "active")
-    assert result.prompts[0].pulls == result.selected[0].pulls == max(entry.pulls for entry in result.prompts)
+    assert (
+        result.prompts[0].evaluations
+        == result.selected[0].evaluations
+        == max(entry.evaluations for entry in result.prompts)
+    )
     assert str(result).splitlines()[-1].startswith("4 is better than 0: +0.")
 
 

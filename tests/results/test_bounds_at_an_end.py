@@ -70,7 +70,7 @@ def test_who_has_always_kept_the_bound_is_no_violator(method: str, scene: str) -
         result, kept = check_agreement(selector, seed), keepers(selector, scene)
         assert result.feasible
         assert result.selected[0].id in kept
-        assert {entry.id for entry in result.prompts if entry.feasible and entry.pulls} == kept
+        assert {entry.id for entry in result.prompts if entry.feasible and entry.evaluations} == kept
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -106,7 +106,7 @@ def test_a_front_is_as_without_a_bound_that_all_keep() -> None:
 def test_of_a_proven_violator_nothing_else_is_likely() -> None:
     selector = play("auto", "valid", 0, misses=0.3)
     kept = keepers(selector, "valid")
-    entries = [entry for entry in selector.result().prompts if entry.pulls]
+    entries = [entry for entry in selector.result().prompts if entry.evaluations]
     assert {entry.p_feasible for entry in entries if entry.id not in kept} == {0.0}
     assert all(entry.p_feasible for entry in entries if entry.id in kept)
 

@@ -257,9 +257,7 @@ def test_an_unknown_range_takes_the_guarantee_away_and_is_named(tmp_path: Path) 
         )
         result = unknown.result()
         assert result.stopped_early
-        share = (
-            f"unless more than about {300 / min(e.pulls for e in result.prompts):.2g} % of the examples behave unlike"
-        )
+        share = f"unless more than about {300 / min(e.evaluations for e in result.prompts):.2g} % of the examples behave unlike"
         assert share in result.notes[-1]
         found = result.compare("b", "mine")
         assert not found.guaranteed

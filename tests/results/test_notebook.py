@@ -47,7 +47,7 @@ def test_a_notebook_shows_a_table(goal: Any) -> None:
     assert tags.found.count("table") == 1
     assert "script" not in tags.found
     assert not any(name.startswith("on") for name in tags.attributes)
-    assert str(result.selected[0].pulls) in page
+    assert str(result.selected[0].evaluations) in page
     assert "\\n" not in page  # a line is a paragraph
     empty = Selector(["a", "b"], goal, 3).result()._repr_html_()
     assert empty.startswith("<div>")

@@ -61,7 +61,7 @@ def test_draws_every_goal_at_every_stage_into_a_file(goal: Any, n_told: int, tmp
     assert len(drawn) == max(1, m * (m - 1) // 2)
     for axes in drawn:
         points = sum(len(container.lines[0].get_xdata()) for container in axes.containers)
-        assert points == sum(entry.pulls > 0 for entry in result.prompts)
+        assert points == sum(entry.evaluations > 0 for entry in result.prompts)
         assert m == 1 or axes.get_xlabel() != axes.get_ylabel()
     assert str(goal) in drawn[0].get_title() + figure.get_suptitle()
 

@@ -31,7 +31,7 @@ def test_entries_know_everything_about_a_prompt() -> None:
     assert [entry.prompt for entry in result.prompts] == list(PROMPTS.values())
     entry = result.selected[0]
     assert isinstance(entry, PromptResult)
-    assert (entry.id, entry.prompt, entry.pulls, entry.failures) == ("short", "Be brief.", 2, 0)
+    assert (entry.id, entry.prompt, entry.evaluations, entry.failures) == ("short", "Be brief.", 2, 0)
     assert entry.status == "accepted"
     assert entry.estimate == {"rouge": 0.3125, "brevity": 1.0625}
     # Two of four examples, 0.125 apart: s = 0.125 / sqrt(2), and sqrt(s^2 / 2 * (1 - 2 / 4)).
@@ -175,7 +175,7 @@ def test_results_are_snapshots() -> None:
     before = selector.result()
     selector.tell(selector.ask().id, [1, 1])  # type: ignore[union-attr]
     assert before.spent == 0
-    assert before.prompts[0].pulls == 0
+    assert before.prompts[0].evaluations == 0
 
 
 def test_probabilities_are_shown_where_a_method_states_them() -> None:

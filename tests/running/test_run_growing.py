@@ -35,7 +35,7 @@ def test_on_tell_may_let_prompts_join(kind: str, how: str) -> None:
     call = evaluate if how == "here" else evaluate_async
     result = asktell.run(selector, call, progress=False, on_tell=on_tell)
     assert (result.spent, result.done) == (12, True)
-    assert all(entry.pulls for entry in result.prompts)
+    assert all(entry.evaluations for entry in result.prompts)
     assert len(result.prompts) == 4
 
 

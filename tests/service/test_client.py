@@ -325,7 +325,7 @@ def test_what_is_sent_again_is_not_done_again(server: Any) -> None:
         assert study.spent == 1
         assert sum(entry.failures for entry in study.result().prompts) == 1
         observed = [entry for entry in study.result().prompts if entry.id == "w"]
-        assert observed[0].pulls == 1 + (first.prompt_id == "w")
+        assert observed[0].evaluations == 1 + (first.prompt_id == "w")
         RemoteStudy.delete(url, study.name)
         assert keys[:3] == [keys[0]] * 3
         assert len(set(keys) - {None}) == 7

@@ -255,7 +255,7 @@ def test_a_run_loses_no_score_of_a_prompt_that_is_retired_meanwhile(kept: Any) -
 
     result = asktell.run(study, evaluate, progress=False)
     assert result.spent == study.spent == len(calls) - 1
-    assert sum(entry.pulls for entry in result.prompts) == len(calls) - 1
+    assert sum(entry.evaluations for entry in result.prompts) == len(calls) - 1
     assert study.spent_cost == 2.0 * (len(calls) - 1)
 
 

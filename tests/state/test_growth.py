@@ -234,7 +234,7 @@ def test_a_retired_prompt_is_asked_no_more_and_its_trials_may_be_told(method: st
         selector.tell(trial, scores(trial.prompt, trial.example))
     assert 2 not in {trial.prompt_id for trial in play(selector)}
     entry = selector.result().prompts[2]
-    assert (entry.status, entry.reason, entry.pulls) == (RETIRED, "too long", 1)
+    assert (entry.status, entry.reason, entry.evaluations) == (RETIRED, "too long", 1)
     assert selector.state.history.scores_of(out.id) is not None
     assert 2 not in {each.id for each in selector.result().selected}
     with pytest.raises(InvalidArgumentError, match="retired already: 'too long'"):

@@ -176,7 +176,7 @@ def make_server(url: str) -> MCPServer:
             result = found.result()
         early = _too_early(result)
         return {
-            "sentence": " ".join(filter(None, (early, result.verdict.sentence, result.sentence, result.missed))),
+            "sentence": " ".join(filter(None, (early, result.verdict.sentence, result.sentence))),
             "too_early": bool(early),
             "spent": result.spent,
             "budget": result.budget,
@@ -197,7 +197,7 @@ def make_server(url: str) -> MCPServer:
         if entry is None:
             raise ToolError(f"There is no prompt {prompt!r}; there are {[each.id for each in result.prompts]}.")
         reason = f": {entry.reason}" if entry.reason else ""
-        said = f"{entry.id} is {entry.status}{reason}. Evaluations: {entry.pulls}; failures: {entry.failures}."
+        said = f"{entry.id} is {entry.status}{reason}. Evaluations: {entry.evaluations}; failures: {entry.failures}."
         evidence = {"prompt": entry.to_dict(), "comparison": None}
         if against is not None or entry.id != result.baseline:
             comparison = result.compare(prompt, against)
@@ -232,7 +232,7 @@ def _too_early(result: Result) -> str:
     fresh = [
         entry.id
         for entry in result.prompts
-        if not entry.pulls
+        if not entry.evaluations
         and entry.status in ("active", "rejected")  # what the end of the budget makes of those never scored
         and entry.candidate is None  # scores of one combination of factors tell of others
     ]

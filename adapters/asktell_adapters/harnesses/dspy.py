@@ -603,14 +603,14 @@ class AsktellOptimizer(Teleprompter):  # type: ignore[misc]
             mean = entry.estimate[first.metric]
             return math.inf if mean is None else -first.sign * mean
 
-        others = sorted((each for each in result.prompts if each.pulls and each.id not in chosen), key=rank)
+        others = sorted((each for each in result.prompts if each.evaluations and each.id not in chosen), key=rank)
         best = evaluator.program(result.selected[0].prompt)
         best.candidate_programs = [
             {
                 "score": entry.estimate[first.metric],
                 "program": evaluator.program(entry.prompt),
                 "estimate": dict(entry.estimate),
-                "pulls": entry.pulls,
+                "evaluations": entry.evaluations,
                 "selected": entry.id in chosen,
             }
             for entry in (*result.selected, *others)

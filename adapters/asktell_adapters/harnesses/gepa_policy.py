@@ -205,4 +205,4 @@ def _best(estimates: Sequence[float]) -> int:
 
 def _mean(entry: PromptResult) -> float:
     mean = entry.estimate["score"]
-    return -math.inf if mean is None or not entry.pulls else mean
+    return -math.inf if mean is None or not entry.evaluations else mean

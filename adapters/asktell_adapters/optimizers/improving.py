@@ -109,7 +109,7 @@ def ranked(result: Result, entries: Iterable[PromptResult]) -> list[PromptResult
     known = [
         entry
         for entry in entries
-        if entry.status not in ("failed", "retired") and entry.pulls and None not in entry.estimate.values()
+        if entry.status not in ("failed", "retired") and entry.evaluations and None not in entry.estimate.values()
     ]
     return sorted(known, key=order)
 

@@ -82,7 +82,7 @@ class AsktellOptimizer(BaseOptimizer):  # type: ignore[misc]
         trials = [
             OptimizationTrial(i, entry.estimate[metric], prompts[entry.prompt], dict(entry.estimate))
             for i, entry in enumerate(self.result.prompts)
-            if entry.pulls
+            if entry.evaluations
         ]
         best = self.result.selected[0]
         context.finish_reason = "completed"  # by evaluations, and not by trials

@@ -9,7 +9,7 @@ function drawCosts(host, data) {
 }
 
 function quantitiesTable(data) {
-  const { pulls } = data.prompts, ids = data.names;
+  const { evaluations } = data.prompts, ids = data.names;
   const keep = kept("costs", { table: {} });
   const columns = [{ name: "prompt", kind: "id", value: (arm) => ids[arm], cell: (arm) => [promptLink(data, arm), " ", badgesOf(data, arm)] }];
   for (const quantity of data.quantities) {
@@ -19,7 +19,7 @@ function quantitiesTable(data) {
       cell: (arm) => [isMoney && quantity.means[arm] !== null ? money(data, quantity.means[arm] * data.money_per) : number(quantity.means[arm]), most > 0 && quantity.means[arm] !== null ? smallBar(quantity.means[arm] / most) : null],
     });
   }
-  columns.push({ name: "evaluations", kind: "number", value: (arm) => pulls[arm], cell: (arm) => whole(pulls[arm]) });
+  columns.push({ name: "evaluations", kind: "number", value: (arm) => evaluations[arm], cell: (arm) => whole(evaluations[arm]) });
   const totals = data.quantities.map((each) => [element("dt", {}, isolated(each.name)), element("dd", {}, totalOf(data, each))]);
   return element("div", {}, element("dl", {}, totals), table(columns, data.order, { keep: keep.table, label: "cost per prompt" }));
 }

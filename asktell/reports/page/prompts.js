@@ -23,7 +23,7 @@ function drawPrompts(host, data) {
   const columns = [
     { name: "prompt", kind: "id", value: (arm) => data.names[arm], cell: (arm) => [isolated(brief(data.names[arm], 60)), " ", badgesOf(data, arm)] },
     ...goal.metrics.map((metric, j) => ({ name: metric.name, kind: "number", value: (arm) => prompts.estimates[arm][j], cell: (arm) => estimateCell(data, arm, j) })),
-    { name: "evaluations", kind: "number", value: (arm) => prompts.pulls[arm], cell: (arm) => whole(prompts.pulls[arm]) },
+    { name: "evaluations", kind: "number", value: (arm) => prompts.evaluations[arm], cell: (arm) => whole(prompts.evaluations[arm]) },
   ];
   const probability = (name, values) => {
     if (values.some((each) => each !== null)) columns.push({ name, kind: "number", value: (arm) => values[arm], cell: (arm) => chance(values[arm]) });
@@ -104,11 +104,11 @@ function promptDetail(data, arm) {
       replaceContent(text, value === "none" ? element("pre", { class: "text", dir: "auto", tabindex: "0" }, textOf(data, arm)) : differenceView(prompts.texts[Number(value)], prompts.texts[arm]));
     })));
   }
-  const wider = goal.metrics.map((metric, j) => {
-    const error = prompts.population_errors[arm][j];
-    return error === null || error === undefined ? null : [element("dt", {}, isolated(metric.name)), element("dd", {}, `${estimate(prompts.estimates[arm][j], prompts.errors[arm][j])}; of new examples like these ± ${Number(error.toPrecision(2))}`)];
+  const estimates = goal.metrics.map((metric, j) => {
+    const error = prompts.errors[arm][j];
+    return error === null || error === undefined ? null : [element("dt", {}, isolated(metric.name)), element("dd", {}, estimate(prompts.estimates[arm][j], error))];
   });
   const reason = prompts.reason[arm] ? [element("dt", {}, prompts.status[arm]), element("dd", {}, isolated(prompts.reason[arm]))] : null;
-  node.append(element("dl", {}, wider, reason));
+  node.append(element("dl", {}, estimates, reason));
   return node;
 }

@@ -27,8 +27,8 @@ function spendingPicture(data, spent, width) {
   });
   const caption = `A row is ${rows < spent.rows.length ? "some neighbouring prompts" : "a prompt"}, best first; time goes to the right; the stronger the colour, the more evaluations ` +
     `(${whole(spent.most)} at most). Marks above are decisions, thick ones those after which somebody left.`;
-  const { pulls } = data.prompts, ids = data.names;
-  const makeTable = () => plainTable(["prompt", "evaluations"], data.order.map((arm) => [ids[arm], pulls[arm]]), "evaluations per prompt");
+  const { evaluations } = data.prompts, ids = data.names;
+  const makeTable = () => plainTable(["prompt", "evaluations"], data.order.map((arm) => [ids[arm], evaluations[arm]]), "evaluations per prompt");
   const made = figure(canvas, `Evaluations of ${whole(spent.rows.length)} prompts over ${whole(spent.evaluations)} evaluations`, caption, makeTable);
   made.prepend(marks);
   made.insertBefore(readout, made.querySelector("figcaption"));

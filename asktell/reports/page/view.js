@@ -61,8 +61,7 @@ function inReadableMoney(data) {
   metrics[j].name = name;
   metrics[j].range = metrics[j].range && metrics[j].range.map(times);
   for (const threshold of metrics[j].thresholds) threshold.bound = times(threshold.bound);
-  const { estimates, errors, population_errors: wider } = data.prompts;
-  for (const row of [estimates, errors, wider].flat()) change(row);
+  for (const row of [data.prompts.estimates, data.prompts.errors].flat()) change(row);
   for (const factor of data.factors || []) for (const row of [factor.estimates, factor.errors].flat()) change(row);
   if (data.segments) {
     const at = data.segments.columns.indexOf(j);

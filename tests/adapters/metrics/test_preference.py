@@ -144,7 +144,7 @@ def test_the_baseline_is_a_candidate_with_a_model_of_its_own(kind: Any) -> None:
     chosen = asktell.Selector(candidates, GOAL, 48, examples=12, baseline="old/short")
     metric = Preference(comparing(by_number), labels={("new/long", 3): 1, ("old/short", 3): 0.5})
     result = asktell.run(chosen, kind(models, EXAMPLES, [metric]), progress=False, repeatable=True)
-    estimates = {entry.id: entry.estimate["preference"] for entry in result.prompts if entry.pulls}
+    estimates = {entry.id: entry.estimate["preference"] for entry in result.prompts if entry.evaluations}
     assert estimates == {id_: 1.0 if "new" in id_ else 0.5 for id_ in estimates}
     assert {"new/long", "old/short"} <= set(estimates)
     of_baseline = [asked for asked in models["old"].asked if "short" in asked]

@@ -80,7 +80,7 @@ def test_a_study_ends_with_the_budget_and_the_best_prompt() -> None:
     assert {prompt for prompt, _ in cells(study)} == set(PROMPTS), "every prompt at least once"
     best = result.selected[0]
     told = [accuracy(*cell) for cell in cells(study) if cell[0] == "p5"]
-    assert (best.pulls, best.prompt) == (len(told), "Answer in 5 words.")
+    assert (best.evaluations, best.prompt) == (len(told), "Answer in 5 words.")
 
 
 def test_a_new_sampler_for_every_trial_goes_on_exactly() -> None:
@@ -235,9 +235,9 @@ def test_pruned_trials_count_by_their_last_value() -> None:
     _, result = played(new_selector(), stepwise, pruner=optuna.pruners.ThresholdPruner(lower=0.2))
     by_id = {entry.id: entry for entry in result.prompts}
     assert result.selected[0].id == "p5"
-    assert by_id["p0"].pulls > 0
+    assert by_id["p0"].evaluations > 0
     assert by_id["p0"].estimate["accuracy"] < 0.2  # type: ignore[operator]
-    assert (by_id["p4"].pulls, by_id["p4"].failures) == (0, 6)
+    assert (by_id["p4"].evaluations, by_id["p4"].failures) == (0, 6)
     assert "pruned before it had a value" in str(by_id["p4"].reason)
 
 
@@ -372,7 +372,7 @@ def test_what_was_there_before_is_observed() -> None:
     new = {(trial.params["prompt"], trial.params["example"]) for trial in study.trials[14:]}
     assert len(new) == 20
     assert not new & known, "known cells are not evaluated again"
-    assert sum(entry.pulls for entry in result.prompts) == len(known) + 20
+    assert sum(entry.evaluations for entry in result.prompts) == len(known) + 20
 
 
 def test_enqueued_trials_are_observed() -> None:
@@ -397,7 +397,7 @@ def test_beyond_the_budget_the_best_are_observed() -> None:
     assert result.spent == 12
     answer = {"p5"}
     assert {trial.params["prompt"] for trial in study.trials[12:]} == answer
-    assert sum(entry.pulls for entry in result.prompts) == len(set(cells(study)))
+    assert sum(entry.evaluations for entry in result.prompts) == len(set(cells(study)))
 
 
 def test_ask_and_tell() -> None:
@@ -480,7 +480,7 @@ def test_any_play_leaves_a_state_that_follows_from_the_storage(data: Any) -> Non
     finished = [t for t in study.trials if "planner" in t.system_attrs.get("asktell", {}) and t.values is not None]
     for result in results:
         assert result.spent == len(finished) <= 10
-        assert [e.pulls for e in result.prompts] == [e.pulls for e in results[0].prompts]
+        assert [e.evaluations for e in result.prompts] == [e.evaluations for e in results[0].prompts]
         assert [e.failures for e in result.prompts] == [e.failures for e in results[0].prompts]
         assert [e.estimate["accuracy"] for e in result.prompts] == [
             None if e.estimate["accuracy"] is None else pytest.approx(e.estimate["accuracy"], abs=1e-6)

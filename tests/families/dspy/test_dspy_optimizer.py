@@ -116,7 +116,7 @@ def test_a_candidate_that_always_fails_leaves_and_the_others_go_on() -> None:
     )
     assert instruction(compiled) == "Good."
     bad = compiled.asktell_result.prompts[0]
-    assert (bad.status, bad.pulls) == ("failed", 0)
+    assert (bad.status, bad.evaluations) == ("failed", 0)
     assert "the program raised KeyError: 'Unknown.'" in str(bad.reason)
     assert all(instruction(entry["program"]) != "Unknown." for entry in compiled.candidate_programs)
 

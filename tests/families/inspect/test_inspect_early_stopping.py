@@ -106,7 +106,7 @@ def test_a_baseline_in_a_log(scripted: Callable[..., Any], logs: Path) -> None:
     result = stopping.result()
     assert result.baseline == "baseline"
     assert result.verdict.answer == "scripted/new"
-    assert {entry.id: entry.pulls for entry in result.prompts} == {"scripted/new": n_run(log), "baseline": N}
+    assert {entry.id: entry.evaluations for entry in result.prompts} == {"scripted/new": n_run(log), "baseline": N}
     assert (result.spent, result.budget) == (n_run(log), N)
 
 
@@ -162,7 +162,7 @@ def test_failed_samples_are_missing_values(scripted: Callable[..., Any]) -> None
     task = questions(stopping := EarlyStopping(FOUR_FIFTHS), solver=often_fails())
     (log,) = evaluate(stopping, scripted(right(0.4)), task=task, fail_on_error=False)
     assert n_run(log) < N / 2
-    assert stopping.result().prompts[0].pulls == sum(sample.error is None for sample in log.samples)
+    assert stopping.result().prompts[0].evaluations == sum(sample.error is None for sample in log.samples)
 
 
 def test_epochs(scripted: Callable[..., Any]) -> None:
@@ -207,7 +207,7 @@ def test_an_eval_that_is_retried_goes_on() -> None:
     (log,) = inspect_ai.eval_retry(log, display="none", max_samples=1)
     assert log.status == "success"
     assert _OnceBroken.answers == n_run(log) + 1 < N
-    assert _made[-1].result().prompts[0].pulls == n_run(log)
+    assert _made[-1].result().prompts[0].evaluations == n_run(log)
 
 
 def test_what_cannot_be_compared_is_refused(scripted: Callable[..., Any], tmp_path: Path) -> None:

@@ -189,7 +189,7 @@ def test_failures(scripted: Scripted) -> None:
     log = evaluate(InspectSource(selector, questions(), concurrency=2), scripted(answer))
     assert log.status == "success"
     bad, good = selector.result().prompts
-    assert (bad.status, bad.failures, good.pulls) == ("failed", 4, 4)
+    assert (bad.status, bad.failures, good.evaluations) == ("failed", 4, 4)
     assert "scripted" in str(bad.reason)
 
 

@@ -75,7 +75,7 @@ def test_an_item_that_fails_fails_alone(server: StandIn, dataset: Any) -> None:
     optimizer = AsktellOptimizer(["Repeat."], 20, verbose=0, method="uniform")
     optimizer.optimize_prompt(PROMPT, dataset, correct, agent=Scripted(ROWS[3]), n_samples=1)
     assert [entry.failures for entry in optimizer.result.prompts] == [1, 1]
-    assert [entry.pulls for entry in optimizer.result.prompts] == [9, 9]
+    assert [entry.evaluations for entry in optimizer.result.prompts] == [9, 9]
 
 
 def test_a_metric_that_raises_is_a_failure_and_no_zero(dataset: Any) -> None:
