@@ -42,6 +42,7 @@ Evaluation
 Studies
     AbstractStudy, Worker: what `Study` and `RemoteStudy` have in common; one worker of either
     Evaluation: one row of `study.evaluations()`
+    shown_estimates(entries, metric): a metric's name and estimates as readers are shown them
     reports, LiveReport: a study's page as data and HTML; the same while the study changes
     serve(arguments): the HTTP service
     fresh_after_fork(obj, renew): renews an object's locks in a forked process
@@ -63,6 +64,7 @@ if TYPE_CHECKING:
     from asktell.problem.checks import in_words, nearest, short, some, whole
     from asktell.problem.examples import changes
     from asktell.problem.goals import Goal, parse_goal
+    from asktell.results.entries import shown_estimates
     from asktell.results.evaluations import Evaluation
     from asktell.running.board import Board, MaxFailures, OnTell, open_board
     from asktell.running.evaluator import Calling, Evaluator, Outcome, attempt, details_of, goal_scores
@@ -87,6 +89,7 @@ _HOMES = {
     "problem.checks": ("in_words", "nearest", "short", "some", "whole"),
     "problem.examples": ("changes",),
     "problem.goals": ("Goal", "parse_goal"),
+    "results.entries": ("shown_estimates",),
     "results.evaluations": ("Evaluation",),
     "running.board": ("Board", "MaxFailures", "OnTell", "open_board"),
     "running.evaluator": ("Calling", "Evaluator", "Outcome", "attempt", "details_of", "goal_scores"),
@@ -107,7 +110,8 @@ __all__ = [
     "OnTell", "Outcome", "State", "Worker", "aligned", "apply", "at_state", "attempt", "changes", "check_extra",
     "decide", "describe_spending", "details_of", "events", "fresh_after_fork", "goal_scores", "import_extra",
     "in_words", "n_repeats", "nearest", "needs_extra", "not_worse", "one_line", "open_board", "outside_of_loops",
-    "parse_goal", "parts_of", "reports", "safe", "serve", "short", "some", "when_decided", "whole", "write_atomically",
+    "parse_goal", "parts_of", "reports", "safe", "serve", "short", "shown_estimates", "some", "when_decided", "whole",
+    "write_atomically",
 ]  # fmt: skip
 
 

@@ -11,6 +11,7 @@ from asktell.errors import InvalidArgumentError
 from asktell.numerics.arrays import Vector
 from asktell.problem.checks import LARGEST, MOST_EVALUATIONS, check_number, whole
 
+_LITTLE_MONEY = 0.01
 _PRIOR_PULLS = 1.0  # that the mean cost of all prompts is worth in a prompt's own; a judgement
 
 
@@ -136,3 +137,9 @@ def describe_spending(selection: Any) -> str:
         return f"{spent} of {budget} evaluations"
     counted = f"{spent} evaluations" if budget >= MOST_EVALUATIONS else f"{spent} of {budget} evaluations"
     return f"{counted} and a cost of {selection.spent_cost:.4g} of {max_cost:.4g}"
+
+
+def money_per(costs: Iterable[float | None]) -> int:
+    """The number of evaluations for which readers are given costs: 1,000 where one costs less than a hundredth."""
+    largest = max((abs(cost) for cost in costs if cost is not None), default=0.0)
+    return 1000 if 0.0 < largest < _LITTLE_MONEY else 1

@@ -20,7 +20,7 @@ from asktell._util.chats import readable
 from asktell._util.extras import own_version
 from asktell._util.threads import one_thread
 from asktell.methods import Method
-from asktell.problem.budget import describe_spending
+from asktell.problem.budget import describe_spending, money_per
 from asktell.problem.candidates import Candidates, Prompts
 from asktell.problem.goals import ParetoSet
 from asktell.reports import words
@@ -43,7 +43,6 @@ _IN_SEGMENTS = 6  # prompts in the small pictures, beside the baseline
 _MOST_PAIRS = 600
 _MOST_QUANTITIES = 8
 _MOST_GROUPS, _MOST_GROUP_REASON = 50, 600
-_LITTLE_MONEY = 0.01
 _LARGEST = 1e100  # so that sums stay finite; what is larger was no measurement
 _NUMBERS = re.compile(r"\d+(\.\d+)?")
 
@@ -109,7 +108,8 @@ def document(
         "failures": extras.failures(),
         "made": _made(state, method, prompts, about),
     }
-    data["money_per"] = _money_per(data)
+    costs = [mean for quantity in data["quantities"] if quantity["name"] == "cost" for mean in quantity["means"]]
+    data["money_per"] = money_per([*costs, *(entry.estimate.get("cost") for entry in result.prompts)])
     if prompts.candidates is not None:
         data["factors"] = _factors(result.factors(), metrics, prompts.candidates, answer)
     if state.problem.examples is not None:
@@ -325,15 +325,6 @@ def _currency(about: Mapping[str, Any]) -> str:
     inner = (_currency(each) for each in about.values() if isinstance(each, Mapping))
     found = {each for each in (own if isinstance(own, str) else "", *inner) if each}
     return found.pop() if len(found) == 1 else ""
-
-
-def _money_per(data: Mapping[str, Any]) -> int:
-    """The number of evaluations for which readers are given costs: 1,000 where one costs less than a hundredth."""
-    costs = [mean for quantity in data["quantities"] if quantity["name"] == "cost" for mean in quantity["means"]]
-    for j, metric in enumerate(data["goal"]["metrics"]):
-        costs += [row[j] for row in data["prompts"]["estimates"]] if metric["name"] == "cost" else []
-    largest = max((abs(cost) for cost in costs if cost is not None), default=0.0)
-    return 1000 if 0.0 < largest < _LITTLE_MONEY else 1
 
 
 def _settings(part: Any) -> Any:

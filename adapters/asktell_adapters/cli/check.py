@@ -153,7 +153,8 @@ def _check_harness(config: Config, trial: Trial, as_json: bool) -> int:
     """The same of a harness, which alone knows what was sent."""
     assert config.harness is not None
     start = time.perf_counter()
-    (scores,) = config.harness.evaluate_batch([trial])
+    with logging_to_stderr():
+        (scores,) = config.harness.evaluate_batch([trial])
     seconds = time.perf_counter() - start
     example = config.examples[trial.example or 0]
     if isinstance(scores, BaseException):

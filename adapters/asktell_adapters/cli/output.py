@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from asktell import PromptResult, Result, Simulation
-from asktell.extend import describe_spending, needs_extra, one_line, safe, some
+from asktell.extend import describe_spending, needs_extra, one_line, safe, shown_estimates, some
 from asktell_adapters.prompts import unread_fields
 
 if TYPE_CHECKING:
@@ -56,8 +56,10 @@ def overview(result: Result, doing: str, n_active: int, seconds_since: float | N
     if not result.done and seconds_since is not None:
         rows.append(("last change", f"{max(0.0, seconds_since):.0f} s ago"))
     label = "result" if result.done else "best so far"
-    for entry in result.selected[:10]:
-        cells = ", ".join(f"{name} {estimate_of(entry, name)}" for name in result.goal.columns)
+    shown = result.selected[:10]
+    columns = [shown_estimates(shown, metric) for metric in result.goal.columns]
+    for i, entry in enumerate(shown):
+        cells = ", ".join(f"{name} {estimates[i]}" for name, estimates in columns)
         infeasible = ", infeasible" if entry.feasible is False else ""
         rows += [(label, f"{entry.id}: {cells}{infeasible}"), ("", one_line(entry.prompt, _WIDTH - 13))]
         label = ""

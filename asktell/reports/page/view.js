@@ -55,7 +55,7 @@ function evaluationsOf(data) {
 function inReadableMoney(data) {
   const { metrics } = data.goal, j = metrics.findIndex((metric) => metric.name === "cost"), per = data.money_per;
   if (j < 0) return;
-  const name = `cost of ${per === 1 ? "an evaluation" : evaluationsOf(data)}${data.currency ? ` in ${data.currency}` : ""}`;
+  const name = `cost per ${evaluationsOf(data)}${data.currency ? ` in ${data.currency}` : ""}`;
   const times = (value) => (typeof value === "number" ? value * per : value);
   const change = (values, at = j) => { if (values) values[at] = times(values[at]); };
   metrics[j].name = name;
