@@ -9,16 +9,14 @@ import numpy as np
 
 from asktell._util.terminal import safe
 from asktell._util.threads import one_thread
-from asktell.estimators import LeastSquares
 from asktell.methods import Adaptive, Elimination, Method, Race
 from asktell.methods.belief import stated
 from asktell.methods.certainty import joined_at
 from asktell.numerics import counters
-from asktell.numerics.arrays import Draws, Features, Means
+from asktell.numerics.arrays import Draws, Means
 from asktell.posterior.basis import levels_of
 from asktell.posterior.statement import Statement
 from asktell.problem.candidates import AnyPrompt, Prompts
-from asktell.problem.features import lost_directions, rank, with_intercept
 from asktell.problem.goals import BestFeasible, ParetoSet
 from asktell.results.checks import Check, checks, warnings
 from asktell.results.comparison import Comparison, Pairs, compare_two
@@ -154,26 +152,7 @@ def _of_method(state: State, method: Method) -> Iterator[str]:
         if not any(part.needs_features for part in parts):
             names = " and ".join(type(part).__name__ for part in parts)
             yield f"The features were not used: {names} have no use for them, but the method auto has."
-        if isinstance(method.estimator, LeastSquares):
-            yield from _of_directions(state, method.estimator, state.problem.features)
-
-
-def _of_directions(state: State, estimator: LeastSquares, features: Features) -> Iterator[str]:
-    """What least squares cannot say of features: where prompts hardly differ, and where none was evaluated."""
-    if lost := lost_directions(features, estimator.intercept):
-        were = "1 direction of the features was" if lost == 1 else f"{lost} directions of the features were"
-        yield (
-            f"{were} left out of the estimates: prompts differ there by less than a billionth of what they differ by "
-            "elsewhere, which is too little to compute with. Leave out columns that are nearly sums of others, or "
-            "reduce the features with asktell.features.pca."
-        )
-    rows = with_intercept(features) if estimator.intercept else features
-    pulled = state.told > 0
-    if pulled.any() and rank(rows[pulled]) < rank(rows):
-        yield (
-            "The prompts evaluated so far do not cover all directions of the features: estimates of the others are "
-            "drawn towards the average."
-        )
+        yield from method.estimator.remarks(state.problem.features, state.told > 0)
 
 
 def _certainty(state: State, method: Method, found: tuple[Check, ...]) -> str:
