@@ -34,8 +34,8 @@ def trial_id(state: State, prompts: Prompts, trial: AnyTrial) -> int:
     arm = prompts.find(found)
     if arm is None:
         raise UnknownTrialError(f"{prompts.unknown(found)} {_pending(state)}")
-    pulls = (*state.pending.values(), *state.returned)
-    out: list[int] = [pull.trial for pull in pulls if pull.arm == arm and pull.trial is not None]
+    out = [id_ for id_, pull in state.pending.items() if pull.arm == arm]
+    out += [pull.trial for pull in state.returned if pull.arm == arm and pull.trial is not None]
     if not out:
         raise UnknownTrialError(f"The prompt {short(found)} has no pending trial. {_pending(state)}")
     return min(out)
