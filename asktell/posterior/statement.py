@@ -32,6 +32,7 @@ _DRAWS = 512  # a probability is then known to .02
 _MOST_ARMS = 300  # whose abilities take a tenth of a second
 _LOG_ODDS = 0.5  # of the draws, where scores are 0 and 1
 _OF_EXAMPLES = 0.5  # of a score's variance: on recorded tables .4 to .75
+_LEAST_NEAR = 0.1  # of that, at bounds within 0.25% of an end
 _NEAR, _NEAR_WEIGHT = 0.03, 0.8  # of the level about the bound, in units of the scores' range; else it may be anywhere
 
 
@@ -141,8 +142,12 @@ def _near_bounds(values: Draws, cells: Cells, goal: Goal) -> Indices:
     for k, bound in enumerate(goal.bounds, len(goal.objectives)):
         low, high = _ends(goal, goal.columns[bound.column], cells.of_column(bound.column).scores[:, bound.column])
         if low < high and bound.bound not in (low, high):
-            off = values[:, :, k].mean(axis=1) / (_NEAR * (high - low))
-            weights *= _NEAR_WEIGHT * np.exp(-0.5 * off**2) / (_NEAR * np.sqrt(2.0 * np.pi)) + 1.0 - _NEAR_WEIGHT
+            # As a share's standard deviation does, the distance shrinks towards the ends: a failure rate is held to 1%
+            # where rates are about 1%.
+            part = min(1.0, max(0.0, (bound.bound - low) / (high - low)))
+            near = _NEAR * max(2.0 * np.sqrt(part * (1.0 - part)), _LEAST_NEAR)
+            off = values[:, :, k].mean(axis=1) / (near * (high - low))
+            weights *= _NEAR_WEIGHT * np.exp(-0.5 * off**2) / (near * np.sqrt(2.0 * np.pi)) + 1.0 - _NEAR_WEIGHT
     if np.ptp(weights) == 0.0:
         return np.arange(n)
     ends = np.cumsum(weights) / weights.sum()
