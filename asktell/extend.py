@@ -30,6 +30,7 @@ Methods
     at_state(selector, state): a selector of the same prompts and method in another state
     not_worse(state, candidate, baseline, ...): what is certain by now
     when_decided(problem, differences, ...): after how many examples it would be
+    UNSEEN_FAILURES: by how much more often a candidate may fail as long as it has not done so
 Evaluation
     Evaluator, Outcome: what `asktell.run` takes, and what one evaluation returns
     Calling: how an evaluator is called: async or not, in batches or one by one
@@ -42,6 +43,7 @@ Evaluation
 Studies
     AbstractStudy, Worker: what `Study` and `RemoteStudy` have in common; one worker of either
     Evaluation: one row of `study.evaluations()`
+    shown_estimates(entries, metric): a metric's name and estimates as readers are shown them
     reports, LiveReport: a study's page as data and HTML; the same while the study changes
     serve(arguments): the HTTP service
     fresh_after_fork(obj, renew): renews an object's locks in a forked process
@@ -57,12 +59,13 @@ if TYPE_CHECKING:
     from asktell._util.files import write_atomically
     from asktell._util.forks import fresh_after_fork
     from asktell._util.terminal import aligned, one_line, safe
-    from asktell.methods.certainty import not_worse, when_decided
+    from asktell.methods.certainty import UNSEEN_FAILURES, not_worse, when_decided
     from asktell.methods.presets import Method
     from asktell.problem.budget import describe_spending
     from asktell.problem.checks import in_words, nearest, short, some, whole
     from asktell.problem.examples import changes
     from asktell.problem.goals import Goal, parse_goal
+    from asktell.results.entries import shown_estimates
     from asktell.results.evaluations import Evaluation
     from asktell.running.board import Board, MaxFailures, OnTell, open_board
     from asktell.running.evaluator import Calling, Evaluator, Outcome, attempt, details_of, goal_scores
@@ -81,12 +84,13 @@ _HOMES = {
     "_util.files": ("write_atomically",),
     "_util.forks": ("fresh_after_fork",),
     "_util.terminal": ("aligned", "one_line", "safe"),
-    "methods.certainty": ("not_worse", "when_decided"),
+    "methods.certainty": ("UNSEEN_FAILURES", "not_worse", "when_decided"),
     "methods.presets": ("Method",),
     "problem.budget": ("describe_spending",),
     "problem.checks": ("in_words", "nearest", "short", "some", "whole"),
     "problem.examples": ("changes",),
     "problem.goals": ("Goal", "parse_goal"),
+    "results.entries": ("shown_estimates",),
     "results.evaluations": ("Evaluation",),
     "running.board": ("Board", "MaxFailures", "OnTell", "open_board"),
     "running.evaluator": ("Calling", "Evaluator", "Outcome", "attempt", "details_of", "goal_scores"),
@@ -103,11 +107,12 @@ _MODULES = {"events": "asktell.state.events", "reports": "asktell.reports"}
 _HOME_OF = {name: f"asktell.{home}" for home, names in _HOMES.items() for name in names}
 
 __all__ = [
-    "AbstractStudy", "Board", "Calling", "Evaluation", "Evaluator", "Goal", "LiveReport", "MaxFailures", "Method",
-    "OnTell", "Outcome", "State", "Worker", "aligned", "apply", "at_state", "attempt", "changes", "check_extra",
-    "decide", "describe_spending", "details_of", "events", "fresh_after_fork", "goal_scores", "import_extra",
-    "in_words", "n_repeats", "nearest", "needs_extra", "not_worse", "one_line", "open_board", "outside_of_loops",
-    "parse_goal", "parts_of", "reports", "safe", "serve", "short", "some", "when_decided", "whole", "write_atomically",
+    "UNSEEN_FAILURES", "AbstractStudy", "Board", "Calling", "Evaluation", "Evaluator", "Goal", "LiveReport",
+    "MaxFailures", "Method", "OnTell", "Outcome", "State", "Worker", "aligned", "apply", "at_state", "attempt",
+    "changes", "check_extra", "decide", "describe_spending", "details_of", "events", "fresh_after_fork", "goal_scores",
+    "import_extra", "in_words", "n_repeats", "nearest", "needs_extra", "not_worse", "one_line", "open_board",
+    "outside_of_loops", "parse_goal", "parts_of", "reports", "safe", "serve", "short", "shown_estimates", "some",
+    "when_decided", "whole", "write_atomically",
 ]  # fmt: skip
 
 

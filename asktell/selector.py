@@ -212,7 +212,7 @@ class Selection(ABC):
         """Have results say something of the scores, such as that a judge gave them. Evaluators do so by `asktell.run`.
 
         Args:
-            text: sentences for the result's notes.
+            text: sentences for the result's notes; line breaks become spaces.
             topic: a later remark on the same one takes this one's place.
             doubtful: the scores are not to be trusted so far that anything is certain: results state no probability.
         """
@@ -551,7 +551,8 @@ class Selector(Selection):
     def remark(self, text: str, *, topic: str = "scores", doubtful: bool = False) -> None:
         if not isinstance(text, str) or not text.strip():
             raise InvalidArgumentError(f"remark() needs a text, got {short(text)}.")
-        event = events.Remarked(check_name("The topic of a remark", topic), text, bool(doubtful))
+        line = " ".join(text.split())  # a line of its own could be a command to whatever reads a log
+        event = events.Remarked(check_name("The topic of a remark", topic), line, bool(doubtful))
         with self._lock:
             if self._state.remarks.get(event.topic) != event:
                 self._take(event)

@@ -7,6 +7,7 @@ refused whole.
 import dataclasses
 import json
 import sys
+import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -31,6 +32,8 @@ from asktell.state.queue import Queue
 FORMAT = "asktell.selector"
 VERSION = 1
 _MOST_TRIALS = 2**62
+# Of what is compressed: texts and scores of real studies become 3 to 20 times as many bytes.
+_FREE_BYTES, _MOST_PER_BYTE = 2**14, 32
 _T = TypeVar("_T")
 
 
@@ -46,6 +49,35 @@ def parse(text: object, what: str) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise InvalidStateError(f"{what} is not whole JSON: {error}. Is the file truncated?") from error
     return typed(what, data, dict)
+
+
+def most_bytes(size: int) -> int:
+    """How many bytes so many compressed ones may become; zlib alone would allow a thousand times as many."""
+    return _FREE_BYTES + _MOST_PER_BYTE * size
+
+
+def compress(text: bytes, level: int) -> bytes:
+    """Compressed as far as `decompress` accepts it, by a level of zlib."""
+    data = zlib.compress(text, level)
+    return data if len(text) <= most_bytes(len(data)) else zlib.compress(text, 0)
+
+
+def decompress(data: bytes, what: str, most: int | None = None) -> bytes:
+    """What `compress` compressed; refused, and not unpacked, beyond a number of bytes, by default `most_bytes`."""
+    most = most_bytes(len(data)) if most is None else most
+    stream = zlib.decompressobj()
+    try:
+        found = stream.decompress(data, most + 1)
+        if len(found) <= most and not stream.eof:
+            raise zlib.error("it was cut off")
+    except zlib.error as error:
+        raise InvalidStateError(f"{what} cannot be decompressed: {error}.") from error
+    if len(found) > most:
+        raise InvalidStateError(
+            f"{what} has {len(data)} bytes that would become more than {most}, which asktell never writes. It was not "
+            "read any further. Only use files of people you trust."
+        )
+    return found
 
 
 def _no_constant(name: str) -> Any:

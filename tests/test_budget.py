@@ -1,5 +1,6 @@
 """Budgets of cost: never exceeded, cheap prompts first where they tell as much, exact resume."""
 
+import itertools
 import json
 import random
 from pathlib import Path
@@ -11,9 +12,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import asktell
-from asktell import BestFeasible, Budget, IncompatibleMethodError, InvalidArgumentError, ParetoSet, Selector, Trial
+from asktell import (
+    BestFeasible,
+    Budget,
+    IncompatibleMethodError,
+    InvalidArgumentError,
+    ParetoSet,
+    Selector,
+    Study,
+    Trial,
+)
 from asktell.problem.budget import Costs
 from asktell.state import Asked, Failed, Released, State, Told, apply, initial
+from asktell.storages.memory import MemoryStorage
 
 BEST = BestFeasible("a", subject_to={"b": 0.5})
 PARETO = ParetoSet("a", "b")
@@ -40,6 +51,37 @@ def test_expected_costs_by_hand() -> None:
     assert costs.reserve(1) == 9.0  # the most that it has cost
     assert costs.reserve(3) == 9.0  # the most that any has cost
     assert Costs().expected_all(2).tolist() == Costs().plus(0, 0.0).expected_all(2).tolist() == [1.0, 1.0]
+
+
+@pytest.mark.parametrize("tiny", [5e-324, 1e-310, 1e-51])
+@pytest.mark.parametrize("kind", ["selector", "study"])
+def test_a_cost_next_to_nothing_is_free_and_the_selection_goes_on(kind: str, tiny: float) -> None:
+    """Divided by it, a gain would be infinite."""
+    selector = Selector(prompts(3), PARETO, Budget(20, cost=1.0), examples=9)
+    s: Any = selector if kind == "selector" else Study.create(MemoryStorage(), "s", selector)
+    costs = itertools.cycle([tiny, tiny, tiny, 0.01])
+    n = 0
+    while (trial := s.ask()) is not None:
+        s.tell(trial, [0.1 * (trial.id % 7), 0.5], cost=next(costs))
+        n += 1
+        if n == 3:
+            assert s.spent_cost == 0.0
+    assert n == s.spent == 20
+    assert s.spent_cost == pytest.approx(0.05)
+
+
+def test_a_saved_cost_next_to_nothing_is_free() -> None:
+    assert Costs().plus(0, 5e-324).expected_all(2).tolist() == [1.0, 1.0]
+
+
+def test_a_limit_next_to_nothing_is_refused() -> None:
+    for make in (lambda: Budget(cost=1e-60), lambda: Budget(cost=1.0, max_cost_per_evaluation=1e-60)):
+        with pytest.raises(InvalidArgumentError, match="of Budget must be at least 1e-50, got 1e-60"):
+            make()
+    s = Selector(prompts(3), PARETO, Budget(cost=1.0), examples=9)
+    with pytest.raises(InvalidArgumentError, match="cost must be at least 1e-50"):
+        s.extend(cost=1e-60)
+    assert s.max_cost == 1.0
 
 
 def test_one_trial_is_out_until_a_cost_is_known() -> None:

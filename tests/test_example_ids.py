@@ -121,6 +121,15 @@ def test_a_file_with_ids_that_do_not_fit_is_refused_whole() -> None:
             Selector.from_json(json.dumps({**data, "example_ids": ids}))
 
 
+@pytest.mark.parametrize("ids", ["abc", b"abc"])
+def test_a_single_text_is_not_the_ids_of_its_letters(ids: Any) -> None:
+    for take in (Examples, Examples(IDS).with_more):
+        with pytest.raises(InvalidArgumentError, match="got a single one"):
+            take(ids)
+    with pytest.raises(InvalidArgumentError, match="examples must be a number, or a list of distinct ids"):
+        new().extend(examples=ids)
+
+
 def test_more_come_after_those_that_are_there() -> None:
     examples = Examples(IDS)
     assert examples.with_more(["e"]).ids == (*IDS, "e")

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from asktell.errors import InvalidArgumentError
-from asktell.problem.features import TextBasis, pca, rank, span, text_features, with_intercept
+from asktell.problem.features import TextBasis, lost_directions, pca, rank, span, text_features, with_intercept
 
 PROMPTS = [f"{verb} the {noun} in {n} words." for verb in ("Summarize", "Translate", "Judge") for noun in
            ("text", "review", "document") for n in (5, 50, 500)]  # fmt: skip
@@ -49,6 +49,21 @@ def test_rank_does_not_depend_on_units() -> None:
     assert rank(np.column_stack((x, x @ np.ones(4), np.zeros(20)))) == 4
     assert rank(np.zeros((3, 2))) == 0
     assert rank(np.random.default_rng(0).normal(size=(3, 10))) == 3
+
+
+@pytest.mark.parametrize("far", [0.0, 1e6])
+@pytest.mark.parametrize(("apart", "lost"), [(0.0, 0), (1e-6, 0), (1e-10, 1), (1e-11, 1)])
+def test_directions_that_are_nearly_but_not_exactly_sums_of_others_are_lost(
+    apart: float, lost: int, far: float
+) -> None:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(30, 4))
+    x[:, 3] = x[:, 0] - x[:, 1] + apart * rng.normal(size=30)
+    wanted = 0 if far and apart < 1e-9 else lost  # there such a difference is one of rounding
+    assert lost_directions(x + far, intercept=True) == wanted
+    if not far:
+        assert lost_directions(x, intercept=False) == wanted
+        assert rank(x) == (4 if apart == 1e-6 else 3)
 
 
 def test_span_is_orthonormal() -> None:

@@ -96,7 +96,7 @@ def test_a_trial_may_come_back_from_json(kind: str, where: str, tmp_path: Path) 
             "has 'id', 'prompt_id', 'prompt', 'example', 'candidate'; got ['prompt']",
         ),
         ({"id": "0"}, InvalidArgumentError, "whole number, got '0'"),
-        ([0, "b", "text", 0], UnknownTrialError, "Trial 0 is prompt 'a' on example"),
+        ([0, "b", "text", 0], UnknownTrialError, "Trial 0 is prompt 'a' ('text') on example"),
         ([0, "a", "changed", None], UnknownTrialError, "not prompt 'a' ('changed')"),
         ({"id": 0, "prompt_id": "a", "example": 99}, UnknownTrialError, "on example 99"),
         ({"id": 77}, UnknownTrialError, "Trial 77 is not pending"),
@@ -141,6 +141,34 @@ def test_a_misspelt_metric_is_answered_with_the_nearest() -> None:
     selector = new(ParetoSet("rouge", "brevity"))
     with pytest.raises(InvalidScoresError, match=r"got \['bervity'\] \(did you mean 'brevity'\?\)"):
         selector.tell(selector.ask(1)[0], {"rouge": 1, "bervity": 1})
+
+
+@pytest.mark.parametrize("kind", ["selector", "study"])
+def test_a_trial_of_another_selector_is_refused(kind: str) -> None:
+    """Ids count from 0 in each selector, so that an id alone does not say whose trial it is."""
+    selector = new()
+    mine: Any = selector if kind == "selector" else Study.create(MemoryStorage(), "a", selector)
+    trial = mine.ask()
+    texts = Selector({"a": "another text", "b": "other"}, BestFeasible("q"), 8, "uniform", 4)
+    names = Selector({"c": "text", "d": "other"}, BestFeasible("q"), 8, "uniform", 4)
+    examples = Selector({"a": "text", "b": "other"}, BestFeasible("q"), 8, "uniform", 4, seed=2)
+    for stranger in (texts.ask(), names.ask(), examples.ask()):
+        assert stranger is not None
+        assert stranger.id == trial.id
+        assert stranger != trial
+        for call in (
+            lambda stranger=stranger: mine.tell(stranger, 1.0),
+            lambda stranger=stranger: mine.fail(stranger, "no answer"),
+            lambda stranger=stranger: mine.release(stranger),
+        ):
+            with pytest.raises(UnknownTrialError, match=r"of another selector.*observe\(\) takes its scores"):
+                call()
+    assert mine.pending == [trial]
+    resumed = Selector.from_json(mine.to_json() if kind == "selector" else mine.selector.to_json())
+    for judged in (mine, resumed):
+        assert judged.tell(trial, 1.0)
+        with pytest.raises(UnknownTrialError, match="of another selector"):
+            judged.tell(Trial(0, "a", "another text", trial.example), 1.0)
 
 
 @pytest.mark.parametrize("kind", ["selector", "study"])

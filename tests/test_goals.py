@@ -1,3 +1,4 @@
+import math
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
@@ -10,11 +11,13 @@ from asktell import (
     InvalidArgumentError,
     InvalidScoresError,
     ParetoSet,
+    Selector,
     at_least,
     at_most,
     maximize,
     minimize,
 )
+from asktell.problem.goals import Constraint
 
 NAN, INF = float("nan"), float("inf")
 
@@ -216,6 +219,35 @@ def test_a_constrained_pareto_set_knows_directions_ranges_and_constraints() -> N
     assert ParetoSet("a", "b", subject_to={}) == ParetoSet("a", "b")
     assert ParetoSet("a", "b", subject_to={"c": 1}) != ParetoSet("a", "b")
     assert hash(goal) == hash(ParetoSet(*goal.objectives, subject_to=goal.constraints))
+
+
+def test_bounds_that_differ_in_the_last_digit_stay_two() -> None:
+    """A share's column is named by its bound, and a constraint's margin by its text."""
+    nearly = math.nextafter(2.0, 3.0)
+    slow, slower = (Constraint("latency", bound, True, quantile=0.95) for bound in (2.0, nearly))
+    goal = BestFeasible("accuracy", [slow, slower])
+    assert goal.columns == ("accuracy", "latency", "latency <= 2", "latency <= 2.0000000000000004")
+    assert [bound.column for bound in goal.bounds] == [2, 3]
+    others = [
+        Constraint("latency", 2.0, True, quantile=np.float64(0.950000001)),
+        Constraint("latency", 2.0, True),
+        Constraint("latency", nearly, True),
+        Constraint("latency", 1e-7, True),
+        Constraint("latency", 100000.5, False, quantile=0.05),
+    ]
+    assert list(map(str, (slow, slower, *others))) == [
+        "latency <= 2 on 95 % of the examples",
+        "latency <= 2.0000000000000004 on 95 % of the examples",
+        "latency <= 2 on 95.0000001 % of the examples",
+        "latency <= 2",
+        "latency <= 2.0000000000000004",
+        "latency <= 1e-07",
+        "latency >= 100000.5 on 95 % of the examples",
+    ]
+    selector = Selector(["x", "y"], goal, 4, "uniform", 2)
+    for _ in range(4):
+        selector.tell(selector.ask(), {"accuracy": 1.0, "latency": 1.0})
+    assert selector.result().prompts[0].estimate.keys() >= {"latency <= 2", "latency <= 2.0000000000000004"}
 
 
 def test_a_bare_bound_on_an_objective_goes_in_its_direction() -> None:

@@ -169,9 +169,9 @@ def test_a_gate_uses_no_score_behind_one_that_is_out(examples: int | None) -> No
         selector.tell(trial, float(trial.prompt == "new"))
     late = {trial.id for trial in selector.pending}
     assert late == {first.id}
-    assert not_worse(selector.state, 0, 1, 0.0, 0.95) == {"a": None}
+    assert not_worse(selector.state, 0, 1, 0.0, 0.95) == {"a": None, "failure_rate": None}
     selector.tell(first, float(first.prompt == "new"))
-    assert not_worse(selector.state, 0, 1, 0.0, 0.95) == {"a": True}
+    assert not_worse(selector.state, 0, 1, 0.0, 0.95) == {"a": True, "failure_rate": True}
 
 
 def test_a_goal_in_words_has_quantiles_and_segments() -> None:

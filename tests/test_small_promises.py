@@ -48,6 +48,27 @@ def test_features_that_a_method_does_not_use_are_said_to_be_unused() -> None:
     assert result("blup-ege", [[1.0], [2.0]]).notes == ()
 
 
+@pytest.mark.parametrize(
+    ("apart", "pulled", "said"),
+    [
+        (1.0, 6, None),
+        (0.0, 6, None),  # a column that is exactly another loses nothing
+        (1e-11, 6, "1 direction of the features was left out of the estimates"),
+        (1.0, 2, "do not cover all directions of the features"),
+    ],
+)
+def test_a_result_says_what_least_squares_leaves_out(apart: float, pulled: int, said: str | None) -> None:
+    pytest.importorskip("jax")
+    features = np.random.default_rng(0).normal(size=(6, 3))
+    features[:, 2] = features[:, 0] + apart * features[:, 2]
+    selector = Selector(list("abcdef"), PARETO, 24, "gege", features=features)
+    for arm in range(pulled):
+        selector.observe(arm, [0.1 * arm, 0.5])
+    notes = [note for note in selector.result().notes if "direction" in note]
+    assert len(notes) == (said is not None)
+    assert said is None or said in notes[0]
+
+
 def test_a_selected_prompt_whose_estimate_is_dominated_is_noted() -> None:
     found = 0
     for seed in range(12):

@@ -4,7 +4,8 @@ import math
 import random
 import statistics
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple, TypeAlias, final
 
@@ -211,9 +212,10 @@ class Estimate:
         prompt_tokens: to be read, all calls together, on average of the requests counted.
         completion_tokens: to be written, as the real calls were answered; without any, None.
         most_completion_tokens: if every answer is as long as it may be.
-        cost: expected, judges included, in the currency of the price; None without a price or without real calls.
+        cost: expected, judges included, in the currency of the price; of a selection that was started, by what its
+            evaluations have cost so far; otherwise None without a price or without real calls.
         most_cost: with the longest answers, judges included, and never above the budget; None without a price. A judge
-            whose own price is not known is in neither.
+            whose own price is not known is not in it, and in `cost` only as far as it was paid.
         seconds: None where nothing says how fast the LLM is.
         counted: requests whose tokens were counted.
         exact_tokens: whether the model's own tokenizer counted them; otherwise a token for four characters was taken.
@@ -221,6 +223,7 @@ class Estimate:
         real_cost: what they cost.
         judges: what each of them will take.
         currency: of all amounts; empty if unknown.
+        paid_evaluations: how many of the selection's own `cost` rests on; 0 if on price and tokens.
     """
 
     evaluations: int
@@ -238,6 +241,7 @@ class Estimate:
     judges: tuple[JudgeEstimate, ...] = ()
     repeats: int = 0
     currency: str = ""
+    paid_evaluations: int = 0
 
     def to_dict(self) -> dict[str, Any]:
         """The attributes, as JSON data."""
@@ -269,13 +273,18 @@ class Estimate:
         yield "tokens written", longest if written is None else f"about {written:,}, {longest}"
         for judge in self.judges:
             yield f"judge {judge.name}"[:14], ", ".join(_of_judge(judge, written is not None))
-        if self.most_cost is None:
-            yield "money", "no price is known"
-        else:
-            longest = f"at most {amount(self.most_cost, self.currency)}"
-            money = longest if self.cost is None else f"about {self.cost:.4g}, {longest}"
-            yield "money", money + _shares(self.judges)
+        yield "money", ", ".join(self._money()) + ("" if self.most_cost is None else _shares(self.judges))
         yield "time", "unknown until something is asked" if self.seconds is None else f"about {in_time(self.seconds)}"
+
+    def _money(self) -> Iterator[str]:
+        if self.cost is None and self.most_cost is None:
+            yield "no price is known"
+        if self.cost is not None:
+            by = f" by the {self.paid_evaluations:,} evaluations paid so far" if self.paid_evaluations else ""
+            shown = f"{self.cost:.4g}" if self.most_cost is not None else amount(self.cost, self.currency)
+            yield f"about {shown}{by}"
+        if self.most_cost is not None:
+            yield f"at most {amount(self.most_cost, self.currency)}"
 
 
 def amount(cost: float, currency: str) -> str:
@@ -316,7 +325,8 @@ def estimate(
     """Estimate what the rest of a selection will take.
 
     Prompts and examples are drawn at random: tokens are counted for some, and some are really asked for. Real answers
-    go into the evaluator's cache, where it has one, and then are not paid twice.
+    go into the evaluator's cache, where it has one, and then are not paid twice. Of a selection that was started only
+    what is left counts, at the price of what was paid so far.
 
     Args:
         evaluator: of the selection.
@@ -328,7 +338,7 @@ def estimate(
         seed: of the draw.
 
     Raises:
-        InvalidArgumentError: a number is out of range, or the budget is a cost and there is no price.
+        InvalidArgumentError: a number is out of range, or the budget is a cost, and there is no price and nothing paid.
         EvaluatorError: none of the real calls was answered.
     """
     whole("real_calls", real_calls, 0)
@@ -339,10 +349,13 @@ def estimate(
     result = selection.result()
     n_cells = len(result.prompts) * len(evaluator.examples) * result.repeats
     evaluations = max(0, min(selection.budget, n_cells) - selection.spent)
-    active: list[Asked] = (
-        [entry.candidate or entry.prompt for entry in result.prompts if entry.status == "active"] if evaluations else []
-    )
-    cells = _drawn(evaluator, active, result.repeats, max(MOST_COUNTED, real_calls), random.Random(seed))
+    active: dict[Any, Asked] = {
+        entry.id: entry.candidate or entry.prompt
+        for entry in result.prompts
+        if entry.status == "active" and evaluations
+    }
+    told = _Told.of(selection)
+    cells = _drawn(evaluator, active, told.cells, result.repeats, max(MOST_COUNTED, real_calls), random.Random(seed))
     requests = [evaluator.request(*cell) for cell in cells]
     tokens, exact = count(llm, requests[:MOST_COUNTED])
     found = in_cache(evaluator.answers, requests[:MOST_COUNTED])
@@ -363,15 +376,20 @@ def estimate(
         for name, metric in evaluator.metrics.items()
         if isinstance(metric, Judge | Preference) and samples
     ]
+    # What was really paid knows the answers' lengths, unless more answers were just asked for.
+    mean_paid, n_paid = told.paid(active)
+    n_paid = n_paid if n_paid >= len(asked.answers) else 0
+    each_paid = mean_paid * (1 - known) if n_paid else None
     money = math.inf
     if result.max_cost is not None:
         money = max(0.0, result.max_cost - result.spent_cost)
-        if call.most_cost is None:
+        if each_paid is None and call.most_cost is None:
             raise InvalidArgumentError("A budget in cost can only be estimated with a price: give price=Price(...).")
         # A share of the evaluations is asked for, and all of them are judged.
         uses = [call.times(1 - known), *(each.use for each in opinions)]
-        paid = sum((use.most_cost if use.cost is None else use.cost) or 0.0 for use in uses)
-        evaluations = min(evaluations, int(money / paid)) if paid else evaluations
+        expected = sum((use.most_cost if use.cost is None else use.cost) or 0.0 for use in uses)
+        expected = expected if each_paid is None else each_paid
+        evaluations = min(evaluations, int(money / expected)) if expected else evaluations
     repeats = 0 if evaluator.repeatable else n_repeats(selection.spent + evaluations) - n_repeats(selection.spent)
     if result.repeats > 1:  # only late ones, and where no second round of the examples takes their place
         repeats = repeats // 2 if selection.spent + evaluations < 2 * n_cells // result.repeats else 0
@@ -379,9 +397,11 @@ def estimate(
     judged = [each.use.times(evaluations + repeats) for each in opinions]
     # A judge of unknown price is left out; a part whose length is unknown makes the expected cost so.
     total = Use.total([use for use in (took, *judged) if use.most_cost is not None] or [took])
+    cost = total.cost if each_paid is None else each_paid * (evaluations + repeats)
+    most_cost = total.most_cost if total.most_cost is None or cost is None else max(total.most_cost, cost)
     took = took._replace(
-        cost=None if total.cost is None else min(total.cost, money),
-        most_cost=None if total.most_cost is None else min(total.most_cost, money),
+        cost=None if cost is None else min(cost, money),
+        most_cost=None if most_cost is None else min(most_cost, money),
     )
     pace = seconds_per_call if seconds_per_call is not None else asked.seconds_per_call
     seconds = None if pace is None else took.calls * max(pace, _slowest(llm, read + longest))
@@ -401,7 +421,37 @@ def estimate(
         ),
         repeats=repeats,
         currency="" if mean_price is None else mean_price.currency,
+        paid_evaluations=n_paid,
     )
+
+
+class _Told(NamedTuple):
+    """How often each prompt was evaluated on each example, and what evaluations cost that were not in the cache."""
+
+    cells: Counter[tuple[Any, int | None]]
+    costs: Sequence[tuple[Any, float]]
+    spent_cost: float
+    spent: int
+
+    @classmethod
+    def of(cls, selection: Selection) -> "_Told":
+        cells: Counter[tuple[Any, int | None]] = Counter()
+        costs = []
+        for evaluation in selection.evaluations():
+            cells[evaluation.prompt, evaluation.example] += 1
+            if evaluation.cost:
+                costs.append((evaluation.prompt, evaluation.cost))
+        return cls(cells, costs, selection.spent_cost, selection.spent)
+
+    def paid(self, active: Collection[Any]) -> tuple[float, int]:
+        """The mean cost of an evaluation, and of how many: of the active prompts, or of all if none of those was paid.
+
+        A selector, unlike a study, keeps only their sum.
+        """
+        costs = [cost for prompt, cost in self.costs if prompt in active] or [cost for _, cost in self.costs]
+        if costs:
+            return statistics.fmean(costs), len(costs)
+        return (self.spent_cost / self.spent, self.spent) if self.spent_cost else (0.0, 0)
 
 
 def _combined(prices: Sequence[Price | None], how: Callable[[list[float]], float]) -> Price | None:
@@ -422,14 +472,26 @@ class _Asked(NamedTuple):
 
 
 def _drawn(
-    evaluator: LLMEvaluator | AsyncLLMEvaluator, prompts: Sequence[Asked], repeats: int, n: int, rng: random.Random
+    evaluator: LLMEvaluator | AsyncLLMEvaluator,
+    prompts: Mapping[Any, Asked],
+    done: Counter[tuple[Any, int | None]],
+    repeats: int,
+    n: int,
+    rng: random.Random,
 ) -> list[tuple[Asked, int, int]]:
+    """Random cells (prompt, example, repeat) of those that were not evaluated yet; of all if there are no others."""
     # At temperature 0 a repeat is asked the same again.
     repeats = repeats if evaluator.temperature else 1
-    n_examples = len(evaluator.examples)
-    cells = len(prompts) * n_examples * repeats
-    drawn = (divmod(cell, n_examples) for cell in rng.sample(range(cells), min(n, cells)))
-    return [(prompts[row % len(prompts)], example, row // len(prompts)) for row, example in drawn]
+    n_examples, ids = len(evaluator.examples), list(prompts)
+
+    def cell(number: int) -> tuple[Any, int, int]:
+        row, example = divmod(number, n_examples)
+        return ids[row % len(ids)], example, row // len(ids)
+
+    n_cells = len(ids) * n_examples * repeats
+    drawn = [cell(number) for number in rng.sample(range(n_cells), min(n + done.total(), n_cells))]
+    left = [(id_, example, repeat) for id_, example, repeat in drawn if repeat >= done[id_, example]]
+    return [(prompts[id_], example, repeat) for id_, example, repeat in (left or drawn)[:n]]
 
 
 def _ask(evaluator: LLMEvaluator | AsyncLLMEvaluator, requests: list[Request], concurrency: int) -> _Asked:

@@ -50,6 +50,25 @@ def write_atomically(path: Path, text: str | Iterable[str]) -> None:
         file.writelines([text] if isinstance(text, str) else text)
 
 
+def make_private(path: Path) -> None:
+    """Make an empty file that only its owner may read, unless there is a file already.
+
+    It is made under another name and linked: on POSIX, a process that closes a file loses all of its locks on it, also
+    those of another thread that has just begun to use it.
+    """
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
+    os.close(handle)
+    try:
+        os.link(name, path)
+    except FileExistsError:
+        return
+    except OSError:  # not every file system has links
+        with contextlib.suppress(FileExistsError):
+            os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+    finally:
+        os.unlink(name)
+
+
 def sync(handle: int) -> None:
     """Have what was written on the disk, and not, as `os.fsync` has it on macOS, in the disk's own cache."""
     try:

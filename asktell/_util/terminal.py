@@ -1,5 +1,6 @@
 """Text for a terminal: nothing in it steers one, whatever a prompt, an id or an error holds."""
 
+import math
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from textwrap import wrap
@@ -10,6 +11,7 @@ from asktell._util.chats import readable
 Columns: TypeAlias = Sequence[Sequence[str]]
 
 _LEAST_TEXT = 24  # of a table's last column
+_SMALLEST_PLAIN = 1e-9  # what is smaller has an exponent
 
 
 def safe(text: str) -> str:
@@ -27,7 +29,23 @@ def with_error(mean: float | None, error: float | None) -> str:
     """An estimate and its standard error, as far as they are known."""
     if mean is None:
         return "-"
-    return f"{mean:.4g}" if error is None else f"{mean:.4g} ± {error:.2g}"
+    return in_digits(mean, 4) if error is None else f"{in_digits(mean, 4)} ± {in_digits(error, 2)}"
+
+
+def in_digits(number: float, digits: int) -> str:
+    """A number with so many digits that count, as `:g`, but small ones without an exponent: 0.000096."""
+    size = abs(number)
+    if not _SMALLEST_PLAIN <= size < 1e-4:
+        return f"{number:.{digits}g}"
+    return f"{number:.{digits - 1 - math.floor(math.log10(size))}f}".rstrip("0")
+
+
+def in_three_digits(number: float) -> str:
+    """A number with three digits also where they are zero, as 0.00 and 1.00, so that it reads as measured."""
+    size = abs(number)
+    if size >= 1000:
+        return f"{number:,.0f}"
+    return in_digits(number, 3) if 0 < size < 1e-3 else f"{number:#.3g}".rstrip(".")
 
 
 def with_doubt(probability: float | None) -> str:

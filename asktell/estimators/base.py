@@ -1,10 +1,11 @@
 """An estimator turns what was told into means and their uncertainty."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
-from asktell.numerics.arrays import Features, Indices, Means
+from asktell.numerics.arrays import Features, Indices, Mask, Means
 from asktell.numerics.tally import Tally
 
 
@@ -45,3 +46,7 @@ class AbstractEstimator(ABC):
     @abstractmethod
     def estimate(self, sample: Sample) -> Estimates:
         """Estimates of the active arms; finite means, whatever the sample, for at least one pull."""
+
+    def remarks(self, features: Features, pulled: Mask) -> Iterator[str]:
+        """What a result is to say of estimates from these `features` (K, d), where `pulled` (K,) arms have scores."""
+        yield from ()

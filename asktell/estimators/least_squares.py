@@ -4,6 +4,7 @@ A constant is appended to the features, which the paper leaves out although its 
 average prompt would have score 0.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar, final
 
@@ -12,6 +13,7 @@ import numpy as np
 from asktell.estimators.base import AbstractEstimator, Estimates, Sample
 from asktell.numerics.arrays import Counts, Features, Mask, Means, pad_rows, padded_size
 from asktell.problem.checks import check_number
+from asktell.problem.features import lost_directions, rank, with_intercept
 
 
 def least_squares(
@@ -30,6 +32,10 @@ def least_squares(
     active take part as far as their features lie in the span. The ridge acts on columns of unit variance and never
     on the constant. Where the pulled arms do not span the active ones, a ridge of 1e-6 of the mean eigenvalue of
     the normal matrix is added, towards the average.
+
+    Directions whose singular value is at most max(s_max * max(shape) * eps * 100, 1e-9), the value of GEGE's authors,
+    with columns of unit variance, are left out. A result's notes say so where that loses something, and where the
+    ridge was added.
     """
     from asktell.estimators import _least_squares_jax
 
@@ -76,3 +82,19 @@ class LeastSquares(AbstractEstimator):
             sample.features, tally.means, tally.counts, tally.deviations, active, self.ridge, self.intercept
         )
         return Estimates(fit.means[chosen], fit.standard_errors[chosen])
+
+    def remarks(self, features: Features, pulled: Mask) -> Iterator[str]:
+        """Where prompts differ too little to compute with, and whether some directions have no scores yet."""
+        if lost := lost_directions(features, self.intercept):
+            were = "1 direction of the features was" if lost == 1 else f"{lost} directions of the features were"
+            yield (
+                f"{were} left out of the estimates: prompts differ there by less than a billionth of what they differ "
+                "by elsewhere, which is too little to compute with. Leave out columns that are nearly sums of others, "
+                "or reduce the features with asktell.features.pca."
+            )
+        rows = with_intercept(features) if self.intercept else features
+        if pulled.any() and rank(rows[pulled]) < rank(rows):
+            yield (
+                "The prompts evaluated so far do not cover all directions of the features: estimates of the others "
+                "are drawn towards the average."
+            )

@@ -48,7 +48,7 @@ from asktell.intervals.betting import Betting
 from asktell.intervals.noisy import bounded
 from asktell.intervals.racing import certainly_worse
 from asktell.numerics.arrays import Counts, Indices, Mask, Matrix, Means, Values, Vector, decimal, mostly_equal
-from asktell.problem.goals import BestFeasible, Goal, ParetoSet, check_no_segments
+from asktell.problem.goals import FAILURE_RATE, BestFeasible, Goal, ParetoSet, check_no_segments
 from asktell.state import Added, Failures, Problem, Pull, State
 from asktell.state.history import History, in_rounds, in_turns, repeated, turns, turns_out
 
@@ -580,25 +580,34 @@ def _unproven_front(
 def not_worse(state: State, candidate: int, baseline: int, margin: float, confidence: float) -> dict[str, bool | None]:
     """True if a candidate is certainly not worse than a baseline, False if certainly worse, None while undecided.
 
-    There is an answer for each objective (not worse by more than `margin`, in units of the metric) and for each
-    constraint (kept).
+    There is an answer for each objective (not worse by more than `margin`, in units of the metric), for each constraint
+    (kept) and, under "failure_rate", for failed evaluations (`fails_no_more`).
+
+    A failed evaluation has no score, and its prompt may have failed because of the score that it would have had. So a
+    True holds whatever these scores are within the metric's range: also if the candidate would have had the worst ones
+    and the baseline the best. For a False it is the other way round. Where the range is unknown, the lowest and the
+    highest score seen stand for it.
 
     Call it after any number of evaluations of a selection that gives both arms the same examples, such as the method
     "uniform": the probability that a True is ever wrong is at most 1 - `confidence`, and so is that of a False. For a
     wrong "all True" one false claim has to look certain; for a wrong "one False" any one may, so each of them gets its
-    share of the error. Nothing is certain once late repeats show that scores drifted.
+    share of the error. Nothing is certain where scores are doubtful, or once late repeats show that they drifted.
     """
     problem, history, goal, error = state.problem, state.history, state.problem.goal, 1 - confidence
     check_no_segments(goal, "a gate")
     scaled = isinstance(goal, ParetoSet)  # whose values are in units of the metrics' ranges
     margins: dict[str, float | None] = {o.metric: margin / o.scale if scaled else margin for o in goal.objectives}
     margins |= {str(constraint): None for constraint in goal.constraints}
+    if state.doubts or repeated(problem, history).has_drifted:
+        return dict.fromkeys((*margins, FAILURE_RATE))
     evidence = Evidence.of(problem, history, state.missing, first_out(state))
-    sure, surer = replace(evidence, error=error), replace(evidence, error=error / len(margins))
-    if repeated(problem, history).has_drifted:
-        return dict.fromkeys(margins)
+    against, in_favor = _with_failures(state, evidence, candidate, baseline)
+    of_each = error / (len(margins) + 1)
     arm, other, found = np.array([candidate]), np.array([baseline]), dict[str, bool | None]()
     for column, (name, least) in enumerate(margins.items()):
+        counts_failures = evidence._failed is not None and column in evidence._failed.slacks
+        sure, surer = (evidence, evidence) if counts_failures else (against, in_favor)
+        sure, surer = replace(sure, error=error), replace(surer, error=of_each)
         if least is None:
             good = sure.all_at_least(arm, [column]) & (sure.counts[candidate] > 0)
             bad = surer.below(arm, column)
@@ -606,7 +615,118 @@ def not_worse(state: State, candidate: int, baseline: int, margin: float, confid
             good = sure.ahead(arm, other, column, -least, or_equal=True)
             bad = surer.ahead(other, arm, column, least)
         found[name] = False if bad.all() else True if good.all() else None
+    part = _part_of_range(evidence, goal, list(margins.values())[: len(goal.objectives)])
+    found[FAILURE_RATE] = fails_no_more(state, candidate, baseline, part, error, of_each)
     return found
+
+
+def _with_failures(state: State, evidence: Evidence, candidate: int, baseline: int) -> tuple[Evidence, Evidence]:
+    """The evidence with scores of the failed evaluations as well, in their turns.
+
+    First with the worst for the candidate and the best for the baseline, then the other way round.
+    """
+    problem, history, failed = state.problem, state.history, state.missing.pulls
+    if not len(failed) or not len(history):
+        return evidence, evidence
+    rows = np.arange(len(failed))
+    if problem.population is not None and problem.repeats == 1:
+        # Of a cell that was evaluated again the score counts, and of one that failed twice a single failure.
+        is_scored = set(zip(history.arms().tolist(), history.examples().tolist(), strict=True))
+        failed_cells = zip(failed.arms().tolist(), failed.examples().tolist(), strict=True)
+        row_of = {cell: row for row, cell in enumerate(failed_cells)}
+        rows = np.array([row for cell, row in row_of.items() if cell not in is_scored], dtype=np.int64)
+    without_scores = np.full((len(rows), len(problem.goal.columns)), np.nan)
+    everything = History.from_columns(
+        np.concatenate((history.trials(), failed.trials()[rows])),
+        np.concatenate((history.arms(), failed.arms()[rows])),
+        np.concatenate((history.examples(), failed.examples()[rows])),
+        np.concatenate((history.scores(), without_scores)),
+    )
+    filled = Evidence.of(problem, everything, Failures(), first_out(state), evidence.columns)
+    seen = problem.goal.values(history.scores()).T
+    ends = [limits or (x.min(), x.max()) for limits, x in zip(evidence.columns, seen, strict=True)]
+    worst, best = np.array(ends, dtype=np.float64).T
+    return (
+        _with_values(filled, {candidate: worst, baseline: best}),
+        _with_values(filled, {candidate: best, baseline: worst}),
+    )
+
+
+def _with_values(evidence: Evidence, of_failed: Mapping[int, Vector]) -> Evidence:
+    """The same with values (q,) for those of an arm that are NaN."""
+    values = evidence._values.copy()
+    for arm, instead in of_failed.items():
+        own = values[evidence._starts[arm] : evidence._starts[arm + 1]]
+        own[:] = np.where(np.isnan(own), instead, own)
+    return replace(evidence, _values=values)
+
+
+def _part_of_range(evidence: Evidence, goal: Goal, margins: list[float | None]) -> float:
+    """The margin as a part of the objective's range, the least one of several; 0 if no range is known."""
+    known = [
+        (margin or 0.0) / (limits[1] - limits[0]) if limits is not None and limits[1] > limits[0] else 0.0
+        for margin, limits in zip(margins, evidence.columns[: len(goal.objectives)], strict=True)
+    ]
+    return min(1.0, *known)
+
+
+UNSEEN_FAILURES = 0.05
+"""By how much a candidate may fail more often than the baseline if it has not done so on the examples seen so far.
+
+Without it, a pass with a margin of 0 would need all examples even of two prompts that never fail. A judgement.
+"""
+
+
+def fails_no_more(
+    state: State, candidate: int, baseline: int, margin: float, error: float, error_of_no: float
+) -> bool | None:
+    """True if a candidate certainly fails no more often than a baseline, False if certainly more often, else None.
+
+    More often: on more of the examples, by more than `margin`, a share of them. As long as the candidate has not failed
+    on more of the examples that both have seen, `UNSEEN_FAILURES` is allowed if that is more. A True is about the
+    examples given, each by its first evaluation, and ever wrong with probability `error`. A False, with `error_of_no`,
+    is about evaluations to come: a single failure may be an accident even where every example was seen.
+    """
+    (places, failed), (places_before, failed_before) = (_first_failed(state, arm) for arm in (candidate, baseline))
+    _, rows, rows_before = np.intersect1d(places, places_before, assume_unique=True, return_indices=True)
+    more = failed[rows] - failed_before[rows_before]
+    if not len(more):
+        return None
+    if Betting(-1.0, 1.0).refutes(more, margin, error_of_no):
+        return False
+    allowed = margin if more.sum() > 0 else max(margin, UNSEEN_FAILURES)
+    return True if _at_most(more, allowed, state.problem.population, error) else None
+
+
+def _first_failed(state: State, arm: int) -> tuple[Indices, Vector]:
+    """The places of the examples that an arm has seen, ascending, and 1 where its first evaluation failed, else 0.
+
+    Without examples, the places count its evaluations. Nothing is used from the first place on that is out.
+    """
+    problem, history, failures, reach = state.problem, state.history, state.failures.pulls, first_out(state)
+    scored = (history.arms() == arm) & (history.trials() >= 0)  # and not a repeat beside the selection
+    own = failures.arms() == arm
+    trials = np.concatenate((failures.trials()[own], history.trials()[scored]))
+    examples = np.concatenate((failures.examples()[own], history.examples()[scored]))
+    # What failed comes first: where failures count as scores, their trials are among the scored ones, too.
+    failed = np.concatenate((np.ones(int(own.sum())), np.zeros(int(scored.sum()))))
+    trials, first = np.unique(trials, return_index=True)
+    if problem.population is None:
+        n = len(trials) if reach is None else int(np.searchsorted(trials, reach))
+        return np.arange(n), failed[first[:n]]
+    examples, failed = examples[first], failed[first]
+    _, first = np.unique(examples, return_index=True)
+    places, failed = problem.place[examples[first]], failed[first]
+    order = np.argsort(places)
+    order = order if reach is None else order[places[order] < reach]
+    return places[order], failed[order]
+
+
+def _at_most(more: Vector, allowed: float, population: int | None, error: float) -> bool:
+    """Whether the mean of differences from -1 to 1 is certainly at most what is allowed, on the examples given."""
+    if len(more) == population:
+        return bool(more.mean() <= allowed + _ROUNDING)
+    return bool(Betting(-1.0, 1.0, population).refutes(-more, -allowed, error))
 
 
 _STEP = 1.05  # from one look to the next; a real selection looks more often and may decide a little earlier
@@ -630,8 +750,9 @@ def when_decided(
     """Let the rule of `not_worse` look at selections of a candidate and a baseline as they go on.
 
     `differences` (R, n) are candidate minus baseline in one objective, larger is better, in units of the metric's
-    range, as the margin is, and in the order in which the problem's examples are taken. `n_claims`: how many objectives
-    and constraints are looked at, which share the error of a failure.
+    range, as the margin is, and in the order in which the problem's examples are taken. No evaluation fails.
+    `n_claims`: how many things are looked at (objectives, constraints, failed evaluations), which share the error of
+    a failure.
     """
     n_rows, most = differences.shape
     examples, passed, failed = np.full(n_rows, most), np.zeros(n_rows, dtype=bool), np.zeros(n_rows, dtype=bool)
@@ -649,7 +770,8 @@ def when_decided(
             for level in (error, error / n_claims)
         )
         failed[open_] = surer.ahead(arms + 1, arms, 0, margin)
-        passed[open_] = sure.ahead(arms, arms + 1, 0, -margin, or_equal=True) & ~failed[open_]
+        if _at_most(np.zeros(n), max(margin, UNSEEN_FAILURES), problem.population, error):
+            passed[open_] = sure.ahead(arms, arms + 1, 0, -margin, or_equal=True) & ~failed[open_]
         decided = passed[open_] | failed[open_]
         examples[open_[decided]] = n
         open_ = open_[~decided]

@@ -37,6 +37,7 @@ def of_factors(candidates: Candidates, features: Features | None = None) -> Basi
     parts = [(codes[:, None] == np.arange(codes.max() + 1)).astype(np.float64) for codes in levels_of(candidates)]
     if features is not None:
         parts.append(basis(features))
+    parts = [part for part in parts if part.shape[1]]  # none of features that are the same for all
     if not parts:
         return None
     blocks = np.repeat(np.arange(len(parts)), [part.shape[1] for part in parts])

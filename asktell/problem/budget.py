@@ -9,8 +9,9 @@ from immutables import Map
 
 from asktell.errors import InvalidArgumentError
 from asktell.numerics.arrays import Vector
-from asktell.problem.checks import LARGEST, MOST_EVALUATIONS, check_number, whole
+from asktell.problem.checks import MOST_EVALUATIONS, SMALLEST_COST, check_max_cost, exact, whole
 
+_LITTLE_MONEY = 0.01
 _PRIOR_PULLS = 1.0  # that the mean cost of all prompts is worth in a prompt's own; a judgement
 
 
@@ -43,12 +44,13 @@ class Budget:
             whole("evaluations of Budget", self.evaluations, 1, MOST_EVALUATIONS)
         for name in ("cost", "max_cost_per_evaluation"):
             if (value := getattr(self, name)) is not None:
-                vars(self)[name] = check_number(f"{name} of Budget", value, 0.0, LARGEST, above=True)
+                vars(self)[name] = check_max_cost(f"{name} of Budget", value)
         if self.max_cost_per_evaluation is not None and self.cost is None:
             raise InvalidArgumentError("max_cost_per_evaluation of Budget goes with cost=...")
-        if self.cost is not None and (self.max_cost_per_evaluation or 0.0) > self.cost:
+        cost, most = self.cost, self.max_cost_per_evaluation or 0.0
+        if cost is not None and most > cost:
             raise InvalidArgumentError(
-                f"A budget of cost={self.cost:g} pays for no evaluation that may cost {self.max_cost_per_evaluation:g}."
+                f"A budget of cost={exact(cost)} pays for no evaluation that may cost {exact(most)}."
             )
 
 
@@ -112,7 +114,7 @@ class Costs(NamedTuple):
 
     def expected_all(self, n_arms: int) -> Vector:
         """(K,) of every arm's next pull; ones as long as there is no cost."""
-        if not self.pool.total:
+        if self.pool.total < SMALLEST_COST:
             return np.ones(n_arms)
         result = np.full(n_arms, self.pool.total / self.pool.n)
         for arm in self.by_arm:
@@ -136,3 +138,9 @@ def describe_spending(selection: Any) -> str:
         return f"{spent} of {budget} evaluations"
     counted = f"{spent} evaluations" if budget >= MOST_EVALUATIONS else f"{spent} of {budget} evaluations"
     return f"{counted} and a cost of {selection.spent_cost:.4g} of {max_cost:.4g}"
+
+
+def money_per(costs: Iterable[float | None]) -> int:
+    """The number of evaluations for which readers are given costs: 1,000 where one costs less than a hundredth."""
+    largest = max((abs(cost) for cost in costs if cost is not None), default=0.0)
+    return 1000 if 0.0 < largest < _LITTLE_MONEY else 1

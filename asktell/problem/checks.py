@@ -14,6 +14,7 @@ MOST_EVALUATIONS = 10**8
 MOST_EXAMPLES = 10**7
 MOST_REPEATS = 10**6
 SMALLEST_RANGE = 1e-50  # sizes of numbers; within them, squares and sums of scores in units of their range stay finite
+SMALLEST_COST = 1e-50  # in any currency; what is less counts as free, and gains per cost stay finite
 
 _MOST = 2**63 - 1  # a 64-bit integer
 _SHOWN = 20
@@ -27,6 +28,12 @@ def short(item: object) -> str:
     except (RecursionError, ValueError):  # Python writes no more than sys.get_int_max_str_digits() digits
         text = f"<{type(item).__name__}>"
     return text if len(text) <= 60 else text[:57] + "..."
+
+
+def exact(number: float) -> str:
+    """The shortest usual text that only this number has: 2, 0.5, 1.0000001."""
+    text = f"{number:g}"
+    return text if float(text) == number else repr(float(number))
 
 
 def some(items: Sequence[object]) -> str:
@@ -110,10 +117,20 @@ def finite(what: str, number: object) -> float:
 
 
 def check_cost(cost: object) -> float:
-    """The cost as a finite float of at least 0."""
+    """The cost as a finite float of at least 0; one below 1e-50 is 0."""
     value = finite("cost", cost)
     if value < 0:
         raise InvalidArgumentError(f"cost must be at least 0, got {short(value)}.")
+    return value if value >= SMALLEST_COST else 0.0
+
+
+def check_max_cost(name: str, cost: object) -> float:
+    """A limit of costs as a finite float above 0, and not among those that count as free."""
+    value = check_number(name, cost, 0.0, LARGEST, above=True)
+    if value < SMALLEST_COST:
+        raise InvalidArgumentError(
+            f"{name} must be at least {SMALLEST_COST:g}, got {short(cost)}: less counts as free."
+        )
     return value
 
 

@@ -17,6 +17,8 @@ class Examples:
     """The ids of a selection's N examples by position: which example is which, in every process and in every study."""
 
     def __init__(self, ids: Sequence[str]) -> None:
+        if isinstance(ids, str | bytes):
+            raise InvalidArgumentError(f"The ids of examples are a list of texts; got a single one, {short(ids)}.")
         self.ids = tuple(ids)
         for position, id_ in enumerate(self.ids):
             if not isinstance(id_, str) or not id_:
@@ -38,7 +40,7 @@ class Examples:
 
     def with_more(self, ids: Sequence[str]) -> "Examples":
         """These, and further ones after them."""
-        return Examples((*self.ids, *ids))
+        return Examples((*self.ids, *Examples(ids).ids))
 
     def position(self, id_: str) -> int:
         """The position of the example with an id."""
@@ -63,6 +65,7 @@ def numbered(examples: object) -> tuple[int | None, Examples | None]:
     if not isinstance(examples, int | np.integer) or isinstance(examples, bool):
         raise InvalidArgumentError(
             f"examples must be a number, or a list of distinct ids (texts); got {short(examples)}."
+            + (" A single id is a list of one." if isinstance(examples, str) else "")
         )
     return whole("examples", examples, 1, MOST_EXAMPLES), None
 

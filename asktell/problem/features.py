@@ -13,6 +13,7 @@ from asktell.numerics import counters
 from asktell.numerics.arrays import Features, Matrix
 
 _BUCKETS = 1 << 15
+_SMALLEST_DIRECTION = 1e-9  # of columns of length 1: with what is smaller, nothing can be computed well
 _DENSE_ARMS = 256  # up to here the spectrum comes from the full (K, K) matrix of inner products
 
 
@@ -53,14 +54,39 @@ def span(features: npt.ArrayLike) -> Features:
 
     Tolerance of singular values: max(s_max * max(shape) * eps * 100, 1e-9), the value of GEGE's authors.
     """
-    x = _matrix(features)
-    # Scaling by the largest entry first keeps the squares of tiny and of huge entries finite.
-    top = np.abs(x).max(axis=0, initial=0.0)
-    x = x / np.where(top > 0, top, 1.0)
-    norms = np.linalg.norm(x, axis=0)
-    u, s, _ = np.linalg.svd(x / np.where(norms > 0, norms, 1.0), full_matrices=False)
-    tolerance = max(float(s.max(initial=0.0)) * max(x.shape) * np.finfo(float).eps * 100, 1e-9)
+    x = _of_unit_length(_matrix(features))
+    u, s, _ = np.linalg.svd(x, full_matrices=False)
+    tolerance = max(_rounding_of(s, x), _SMALLEST_DIRECTION)
     return np.asarray(u[:, : int((s > tolerance).sum())])
+
+
+def lost_directions(features: Features, intercept: bool) -> int:
+    """How many directions least squares leaves out though the rows differ there by more than rounding.
+
+    Columns that depend on others exactly lose nothing and do not count.
+    """
+    centred = with_intercept(features)[:, :-1] if intercept else features
+    size, spread = (np.abs(columns).max(axis=0, initial=0.0) for columns in (features, centred))
+    # The rounding of a column that is far from zero is large beside what is left of it when it is centred.
+    cancelled = float((size / np.where(spread > 0, spread, np.inf)).max(initial=1.0))
+    x = _of_unit_length(centred)
+    s = np.linalg.svd(x, compute_uv=False)
+    return int(((s > _rounding_of(s, x) * cancelled) & (s <= _SMALLEST_DIRECTION)).sum())
+
+
+def _of_unit_length(columns: Matrix) -> Matrix:
+    """The columns scaled to length 1, but for those that are zero."""
+    # Scaling by the largest entry first keeps the squares of tiny and of huge entries finite.
+    top = np.abs(columns).max(axis=0, initial=0.0)
+    scaled = columns / np.where(top > 0, top, 1.0)
+    norms = np.linalg.norm(scaled, axis=0)
+    return np.asarray(scaled / np.where(norms > 0, norms, 1.0))
+
+
+def _rounding_of(singular: npt.NDArray[Any], x: Matrix) -> float:
+    """A bound of what rounding alone makes of singular values that are zero."""
+    eps, size = float(np.finfo(float).eps), int(max(x.shape))
+    return float(singular.max(initial=0.0)) * size * eps * 100
 
 
 def with_intercept(features: Features) -> Features:

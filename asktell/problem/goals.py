@@ -10,13 +10,24 @@ from abc import ABC
 from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any, ClassVar, NamedTuple, Self, TypeAlias, final
 
 import numpy as np
 
 from asktell.errors import IncompatibleMethodError, InvalidArgumentError, InvalidScoresError
 from asktell.numerics.arrays import Means, Values, Vector
-from asktell.problem.checks import LARGEST, SMALLEST_RANGE, check_number, check_part, finite, nearest, short, some
+from asktell.problem.checks import (
+    LARGEST,
+    SMALLEST_RANGE,
+    check_number,
+    check_part,
+    exact,
+    finite,
+    nearest,
+    short,
+    some,
+)
 
 LESS_IS_BETTER = frozenset(
     [
@@ -170,15 +181,20 @@ class Constraint:
     @property
     def column(self) -> str:
         """What of the goal's `columns` is bounded: the metric, or the share of examples on the right side."""
-        bounded = f"{self.metric} {'<=' if self.at_most else '>='} {self.bound:g}"
-        return self.metric if self.quantile is None else bounded
+        return self.metric if self.quantile is None else self._bounded
+
+    @property
+    def _bounded(self) -> str:
+        return f"{self.metric} {'<=' if self.at_most else '>='} {exact(self.bound)}"
 
     def __str__(self) -> str:
         part = ""
         if self.quantile is not None:
-            part = f" on {100 * (self.quantile if self.at_most else 1 - self.quantile):g} % of the examples"
+            share = Decimal(repr(float(self.quantile)))  # in which 1 - 0.95 is 0.05
+            percent = 100 * (share if self.at_most else 1 - share)
+            part = f" on {percent.normalize():f} % of the examples"
         where = " in every segment" if self.in_every_segment else ""
-        return f"{self.metric} {'<=' if self.at_most else '>='} {self.bound:g}{part}{where}"
+        return f"{self._bounded}{part}{where}"
 
 
 class Bound(NamedTuple):
@@ -516,8 +532,9 @@ def _score(name: str, item: Any, span: tuple[float, float] | None) -> float:
         rounding = _AT_THE_LIMIT * (span[1] - span[0])
         if not span[0] - rounding <= item <= span[1] + rounding:
             raise InvalidScoresError(
-                f"The score of {name!r} must be within its range [{span[0]:g}, {span[1]:g}]; got {short(item)}. "
-                "The trial stays pending: tell() other scores, or make the range of the goal's metric wider."
+                f"The score of {name!r} must be within its range [{exact(span[0])}, {exact(span[1])}]; got "
+                f"{short(item)}. The trial stays pending: tell() other scores, or make the range of the goal's metric "
+                "wider."
             )
         item = min(max(item, span[0]), span[1])
     return item  # type: ignore[no-any-return]

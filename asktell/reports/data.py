@@ -20,7 +20,7 @@ from asktell._util.chats import readable
 from asktell._util.extras import own_version
 from asktell._util.threads import one_thread
 from asktell.methods import Method
-from asktell.problem.budget import describe_spending
+from asktell.problem.budget import describe_spending, money_per
 from asktell.problem.candidates import Candidates, Prompts
 from asktell.problem.goals import ParetoSet
 from asktell.reports import words
@@ -109,6 +109,8 @@ def document(
         "failures": extras.failures(),
         "made": _made(state, method, prompts, about),
     }
+    costs = [mean for quantity in data["quantities"] if quantity["name"] == "cost" for mean in quantity["means"]]
+    data["money_per"] = money_per([*costs, *(entry.estimate.get("cost") for entry in result.prompts)])
     if prompts.candidates is not None:
         data["factors"] = _factors(result.factors(), metrics, prompts.candidates, answer)
     if state.problem.examples is not None:

@@ -271,9 +271,9 @@ def _costs(data: Mapping[str, Any]) -> str:
     known = [(mean, arm) for arm, mean in enumerate(cost["means"]) if mean is not None]
     dear, cheap = max(known), min(known)
     if dear[0] == cheap[0]:
-        return f"Every prompt cost {_money(data, dear[0])} per evaluation. {failed}"
+        return f"Every prompt cost {_money(data, dear[0])} per {_evaluations(data)}. {failed}"
     ids, least, most = _names_of(data), _money(data, cheap[0]), _money(data, dear[0])
-    return f"Per evaluation {ids[cheap[1]]} cost least ({least}) and {ids[dear[1]]} most ({most}). {failed}"
+    return f"Per {_evaluations(data)} {ids[cheap[1]]} cost least ({least}) and {ids[dear[1]]} most ({most}). {failed}"
 
 
 def _names_of(data: Mapping[str, Any]) -> list[str]:
@@ -282,4 +282,9 @@ def _names_of(data: Mapping[str, Any]) -> list[str]:
 
 
 def _money(data: Mapping[str, Any], cost: float) -> str:
-    return f"{cost:.3g} {data['currency']}".rstrip()
+    """What as many evaluations cost as the document gives money for."""
+    return f"{cost * data['money_per']:.3g} {data['currency']}".rstrip()
+
+
+def _evaluations(data: Mapping[str, Any]) -> str:
+    return "evaluation" if data["money_per"] == 1 else f"{data['money_per']:,} evaluations"

@@ -1,10 +1,12 @@
 """The parts of a result: an entry for each prompt, and failures by reason."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from asktell._util.terminal import with_error
+from asktell.problem.budget import money_per
 from asktell.problem.candidates import Value
 
 
@@ -57,6 +59,23 @@ class PromptResult:
             for name, metrics in data.get("segments", {}).items()
         }
         return cls(**{**data, "segments": segments})
+
+
+def unit_of(metric: str, means: Iterable[float | None]) -> tuple[str, int]:
+    """A metric's name for readers, and what its numbers are multiplied by.
+
+    A metric "cost" is money; a small one is given for 1,000 evaluations, and its name says so.
+    """
+    per = money_per(means) if metric == "cost" else 1
+    return metric if per == 1 else f"{metric} per {per:,}", per
+
+
+def shown_estimates(entries: Sequence[PromptResult], metric: str) -> tuple[str, list[str]]:
+    """A metric's name for readers, and the estimates of prompts with their errors."""
+    name, per = unit_of(metric, [entry.estimate[metric] for entry in entries])
+    known = [(entry.estimate[metric], entry.standard_error[metric]) for entry in entries]
+    cells = [with_error(*(None if number is None else per * number for number in each)) for each in known]
+    return name, cells
 
 
 # What differs from evaluation to evaluation: names, numbers.

@@ -4,8 +4,9 @@ import html
 from typing import TYPE_CHECKING
 
 from asktell._util.extras import needs_extra
-from asktell._util.terminal import one_line, safe, with_doubt, with_error
+from asktell._util.terminal import one_line, safe, with_doubt
 from asktell.results.comparison import Comparison
+from asktell.results.entries import shown_estimates
 from asktell.results.evaluations import column_names
 
 if TYPE_CHECKING:
@@ -21,18 +22,17 @@ def as_html(result: "Result", heading: list[str], above: str = "") -> str:
     chosen = {entry.id for entry in result.selected}
     found = [*result.selected, *(e for e in result.unresolved if e.id not in chosen)] if chosen else []
     shown = found[:_ROWS]
-    metrics = result.goal.columns
+    columns = [shown_estimates(shown, metric) for metric in result.goal.columns]
     rows = [
         [
-            "selected" if entry.id in chosen else "may be better", str(entry.id),
-            *(with_error(entry.estimate[m], entry.standard_error[m]) for m in metrics),
+            "selected" if entry.id in chosen else "may be better", str(entry.id), *(cells[i] for _, cells in columns),
             str(entry.evaluations), one_line(entry.prompt, 60),
         ]
-        for entry in shown
+        for i, entry in enumerate(shown)
     ]  # fmt: skip
     left = len(found) - len(shown)
     more = [f"... and {left} more."] if left > 0 else []
-    table = _table(["", "id", *metrics, "evaluations", "prompt"], rows)
+    table = _table(["", "id", *(name for name, _ in columns), "evaluations", "prompt"], rows)
     verdict = f"<p><strong>{_text(result.verdict.sentence)}</strong></p>"
     below = _lines([*more, *result.notes, *(result.sentence or "").splitlines()])
     return f"<div>{above}{verdict}{_lines(heading)}{table}{below}{_checks(result)}</div>"

@@ -64,6 +64,29 @@ def write(artist: Any, text: str) -> None:
     artist.set_fontfamily(fonts)
 
 
+def write_title(artist: Any, text: str) -> None:
+    """The same for the title of axes or of a figure, in lines that are no wider than the figure."""
+    write(artist, text)
+    figure = artist.get_figure()
+    room = 0.96 * figure.bbox.width
+
+    def width(line: str) -> float:
+        artist.set_text(line)
+        return float(artist.get_window_extent(figure.canvas.get_renderer()).width)
+
+    lines = []
+    for line in artist.get_text().split("\n"):
+        words, shown = line.split(" "), ""
+        for word in words:
+            longer = f"{shown} {word}" if shown else word
+            if shown and width(longer) > room:
+                lines.append(shown)
+                longer = word
+            shown = longer
+        lines.append(shown)
+    artist.set_text("\n".join(lines))
+
+
 def place_labels(labels: "Mapping[Axes, Sequence[Label]]", most: int = MOST_LABELS) -> None:
     """Write the first labels of each axes of a figure beside their points, covering neither each other nor the frame.
 
@@ -152,7 +175,7 @@ def draw(result: "Result", x: str | None, y: str | None, ax: "Axes | None") -> "
     if ax is None:
         _, ax = plt.subplots(figsize=(7.5, 5), layout="constrained")
     labels = _draw_ranked(ax, result, x) if x == y else _draw_plane(ax, result, x, y)
-    write(ax.title, _title(result))
+    write_title(ax.title, _title(result))
     _legend(ax)
     place_labels({ax: labels})
     return ax
@@ -172,7 +195,7 @@ def _draw_pairs(result: "Result") -> "Axes":
     for place in list(grid.flat)[len(shown) :]:
         place.set_axis_off()
     more = f"; {len(shown)} of {len(pairs)} pairs of metrics" if len(pairs) > len(shown) else ""
-    write(figure.suptitle("", fontsize=10), _title(result) + more)
+    write_title(figure.suptitle("", fontsize=10), _title(result) + more)
     first: Axes = grid.flat[0]
     entries = first.get_legend_handles_labels()
     if entries[0]:
@@ -205,6 +228,8 @@ def _draw_plane(ax: "Axes", result: "Result", x: str, y: str) -> list[Label]:
 
 def _draw_ranked(ax: "Axes", result: "Result", metric: str) -> list[Label]:
     """One metric: from best to worst, with two standard errors."""
+    from matplotlib.ticker import MaxNLocator
+
     sign = -1.0 if metric in result.goal.minimized else 1.0
     drawn = [e for e in result.prompts if e.estimate[metric] is not None]
     drawn.sort(key=lambda e: -sign * (e.estimate[metric] or 0.0))
@@ -212,6 +237,7 @@ def _draw_ranked(ax: "Axes", result: "Result", metric: str) -> list[Label]:
     errors = {e.id: (0.0, 2.0 * (e.standard_error[metric] or 0.0)) for e in drawn}
     names = _draw_points(ax, result, places, errors, len(drawn))
     _thresholds(ax, result.goal, metric, False)
+    ax.xaxis.set_major_locator(MaxNLocator(integer=True))  # no prompt is between two
     write(ax.xaxis.label, "prompts, the best first")
     write(ax.yaxis.label, _label(result.goal, metric))
     ax.grid(alpha=0.25, axis="y")
@@ -280,7 +306,7 @@ def draw_history(goal: Goal, points: Sequence[Mapping[str, Any]], metric: str, t
         right.plot(*zip(*sure, strict=True), "--", color=_GREY)
         right.set_ylim(0, 1.02)
         write(right.yaxis.label, f"{words} of the answer (dashed)")
-    write(ax.title, title)
+    write_title(ax.title, title)
     _legend(ax, bars=False)
     return ax
 

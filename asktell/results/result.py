@@ -17,7 +17,7 @@ from asktell.problem.candidates import AnyPrompt, ById, Prompts
 from asktell.problem.goals import BestFeasible, Goal, ParetoSet
 from asktell.results.checks import Check
 from asktell.results.comparison import Comparer, Comparison, compare_two
-from asktell.results.entries import FailureGroup, PromptResult, in_words
+from asktell.results.entries import FailureGroup, PromptResult, in_words, shown_estimates
 from asktell.results.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -440,7 +440,8 @@ def heading(result: Result) -> list[str]:
 
 def _columns(entries: list[PromptResult], goal: Goal) -> list[list[str]]:
     """Of a table: estimates, worst segments, probabilities, pulls and failures, each column with its header."""
-    columns = [[m, *(with_error(e.estimate[m], e.standard_error[m]) for e in entries)] for m in goal.columns]
+    shown = (shown_estimates(entries, metric) for metric in goal.columns)
+    columns = [[name, *cells] for name, cells in shown]
     columns += [_worst_segments(entries, goal, goal.columns[j]) for j in goal.by_segment]
     best = "P(best)" if isinstance(goal, BestFeasible) else "P(in set)"
     for name, of_all in ((best, [e.p_best for e in entries]), ("P(feasible)", [e.p_feasible for e in entries])):

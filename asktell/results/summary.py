@@ -152,6 +152,7 @@ def _of_method(state: State, method: Method) -> Iterator[str]:
         if not any(part.needs_features for part in parts):
             names = " and ".join(type(part).__name__ for part in parts)
             yield f"The features were not used: {names} have no use for them, but the method auto has."
+        yield from method.estimator.remarks(state.problem.features, state.told > 0)
 
 
 def _certainty(state: State, method: Method, found: tuple[Check, ...]) -> str:

@@ -458,23 +458,29 @@ class _OfBest(_Judge):
         enough = int(np.searchsorted(np.cumsum(p_best[order]), _COVERED * p_best.sum() - 1e-9)) + 1
         return [int(arm) for arm in order[:enough] if p_best[arm] > 0.0], p_best
 
-    def _equals(self) -> list[int]:
-        """The contenders, if each is likely feasible and its expected loss is within the tolerance; else none."""
+    def _equals(self) -> tuple[list[int], float]:
+        """The contenders and the largest expected loss of one, if they are equally good and likely feasible; else none.
+
+        They are equally good if each one's expected loss is within the tolerance. They are too if their means are
+        equal up to the tolerance, and more evaluations are not worth it.
+        """
         contenders, objective = self._contenders(), self.values[:, :, 0]
         best = self._best(objective)
         some = np.isfinite(best)
-        if not some.any():
-            return []
-        losses = np.maximum(0.0, best[some, None] - objective[some][:, contenders]).mean(axis=0)
         feasible = membership.feasible(self.values)[:, contenders].mean(axis=0) >= _LIKELY
-        return contenders if bool((losses <= self.tolerance).all() and feasible.all()) else []
+        if len(contenders) < 2 or not some.any() or not feasible.all():
+            return [], 0.0
+        most = float(np.maximum(0.0, best[some, None] - objective[some][:, contenders]).mean(axis=0).max())
+        spread = float(np.ptp(objective[:, contenders].mean(axis=0)))
+        are_equal = most <= self.tolerance or (spread <= self.tolerance and self.worthwhile() is None)
+        return (contenders, most) if are_equal else ([], 0.0)
 
     def _action(self) -> str:
         if self.none_is_feasible:
             return NONE
         if self.is_unlikely:
             return GO_ON
-        if len(self._equals()) > 1:
+        if self._equals()[0]:
             return EITHER
         if self._is_settled():
             return TAKE
@@ -493,10 +499,11 @@ class _OfBest(_Judge):
         if self.is_unlikely:
             return self.unlikely()
         if action == EITHER:
-            names = _joined([self.name(arm) for arm in self._equals()])
+            equals, most = self._equals()
+            names = _joined([self.name(arm) for arm in equals])
             return (
-                f"Take any of {names}: they are equally good, with an expected loss of at most "
-                f"{self.number(self.tolerance)} each.{self.satisfies}"
+                f"Take any of {names}: they are equally good so far, with an expected loss of at most "
+                f"{self.number(most)} each.{self.satisfies}"
             )
         if action == TAKE and self._is_settled():
             if self.alive.sum() == 1:

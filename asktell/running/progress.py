@@ -6,9 +6,10 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from asktell._util.terminal import safe
+from asktell._util.terminal import in_three_digits, safe
 from asktell.problem.budget import describe_spending
 from asktell.results import Result
+from asktell.results.entries import unit_of
 from asktell.results.notebook import as_html
 from asktell.selector import Selection
 
@@ -71,7 +72,9 @@ class Bar:
         if len(result.selected) > 1:
             parts.append(f"{len(result.selected)} on the front")
         elif (best := result.best) is not None and best.evaluations:
-            scores = ", ".join(f"{name} {mean:.3g}" for name, mean in best.estimate.items() if mean is not None)
+            known = [(metric, mean) for metric, mean in best.estimate.items() if mean is not None]
+            units = [(*unit_of(metric, [mean]), mean) for metric, mean in known]
+            scores = ", ".join(f"{name} {in_three_digits(per * mean)}" for name, per, mean in units)
             infeasible = " (infeasible)" if best.feasible is False else ""
             parts.append(f"best {best.id!s:.20}: {scores}{infeasible}")
         failures = sum(entry.failures for entry in result.prompts)

@@ -22,6 +22,7 @@ _OPEN = ("/health", "/openapi.json")
 _READING = ("GET", "HEAD", "OPTIONS")
 _BASIC = 'Basic realm="asktell: any user, the token as password"'
 _GUESSES_PER_SECOND, _GUESSES_AT_ONCE, _MOST_ADDRESSES = 5.0, 20, 10_000
+_HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9.-]+)(?::[0-9]{0,5})?")
 _FORWARDED = re.compile(
     r"forwarded|via|x-(original-)?forwarded(-.*)?|x-original-(host|url)|x-real-ip|x-(cluster-)?client-ip|"
     r"true-client-ip|(cf|fastly)-(connecting|client)-ip|cf-ray|x-envoy-.*"
@@ -132,11 +133,11 @@ class Guard:
 
 def is_loopback(host: str) -> bool:
     """True for a loopback address or name, which other machines cannot reach."""
-    host = host.strip("[]").lower()
-    if host == "localhost":
+    if host.lower() == "localhost":
         return True
+    in_brackets = host.startswith("[") and host.endswith("]")
     try:
-        return ipaddress.ip_address(host).is_loopback
+        return (ipaddress.IPv6Address(host[1:-1]) if in_brackets else ipaddress.ip_address(host)).is_loopback
     except ValueError:
         return False
 
@@ -170,9 +171,9 @@ def _host_of(origin: str) -> str | None:
 
 def _check_local(headers: Mapping[str, str]) -> None:
     """Refuse requests that came, or may have come, from another machine."""
-    host = headers.get("host", "")
-    name = host[: host.rfind("]") + 1] if host.startswith("[") else host.partition(":")[0]
-    if not is_loopback(name):  # a page in a browser can make a name of its own lead here (DNS rebinding)
+    found = _HOST.fullmatch(headers.get("host", ""))
+    # A page in a browser can make a name of its own lead here (DNS rebinding).
+    if found is None or not is_loopback(found[1]):
         raise ProblemDetails(403, "Without a token this service answers only to localhost.", "access-denied")
     if forwarded := sorted(name for name in headers if _FORWARDED.fullmatch(name)):
         raise ProblemDetails(

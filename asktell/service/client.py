@@ -16,7 +16,7 @@ from asktell.methods import Method
 from asktell.problem import checks
 from asktell.problem.candidates import AnyPrompt, AnyTrial, ById, Candidates, Prompts, Tell, Trial, from_json
 from asktell.problem.checks import short, whole
-from asktell.problem.examples import Examples, check_examples
+from asktell.problem.examples import Examples, check_examples, numbered
 from asktell.problem.goals import Goal, Scores
 from asktell.results import Check, Comparison, PromptResult, Result, Verdict
 from asktell.results.comparison import Place
@@ -249,8 +249,8 @@ class RemoteStudy(AbstractStudy):
         *,
         key: str | None = None,
     ) -> None:
-        more = examples if examples is None or isinstance(examples, int | np.integer) else list(examples)
-        given = {"evaluations": evaluations, "cost": cost, "examples": more}
+        n_examples, ids = numbered(examples)
+        given = {"evaluations": evaluations, "cost": cost, "examples": n_examples if ids is None else list(ids.ids)}
         plain = {name: value.item() if isinstance(value, np.generic) else value for name, value in given.items()}
         self._post("extend", **plain, key=key or uuid.uuid4().hex)
 

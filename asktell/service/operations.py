@@ -16,7 +16,7 @@ from typing import Annotated, Any, TypeVar
 from urllib.parse import quote
 
 from anyio import CapacityLimiter, move_on_after, to_thread
-from fastapi import FastAPI, Query, Response
+from fastapi import FastAPI, Query, Request, Response
 from fastapi.responses import PlainTextResponse
 
 from asktell import errors, serialization
@@ -263,9 +263,9 @@ def add_results(app: FastAPI, studies: OpenStudies) -> None:
         return answer(call(studies, name, lambda study: study.report_data(patience=_PATIENCE)))
 
     @app.get("/v1/studies/{name}/compare", response_model=schemas.ComparisonModel)
-    def compare(name: StudyName, query: Annotated[schemas.CompareQuery, Query()]) -> Response:
+    def compare(name: StudyName, query: Annotated[schemas.CompareQuery, Query()], request: Request) -> Response:
         """Compare prompt a with prompt b; see `asktell.Result.compare`."""
-        asked = *query.prompts(), query.confidence, query.tolerance
+        asked = *query.with_surrogates(request.scope["query_string"]).prompts(), query.confidence, query.tolerance
         return answer(call(studies, name, lambda study: study.compare(*asked).to_dict()))
 
 

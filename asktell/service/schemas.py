@@ -1,6 +1,7 @@
 """The JSON of requests and answers: shapes only, as the engine checks whether values make sense."""
 
 from typing import Annotated, Any, Literal
+from urllib.parse import parse_qsl
 
 from pydantic import (
     BaseModel,
@@ -14,6 +15,7 @@ from pydantic import (
     model_validator,
 )
 
+from asktell.errors import InvalidArgumentError
 from asktell.methods import stopping
 from asktell.problem.budget import Budget
 from asktell.problem.candidates import ById, Candidates, Trial
@@ -351,6 +353,17 @@ class CompareQuery(StrictRequest):
         if (self.a is None) == (self.a_id is None) or (self.b is not None and self.b_id is not None):
             raise ValueError("give either `a` or `a_id`, and at most one of `b` and `b_id`")
         return self
+
+    def with_surrogates(self, query: bytes) -> "CompareQuery":
+        """With names as they came, in which a lone surrogate of a prompt's text has its three bytes of UTF-8.
+
+        The framework would put a replacement character in the place of each.
+        """
+        try:
+            sent = dict(parse_qsl(query.decode("ascii"), keep_blank_values=True, errors="surrogatepass"))
+        except UnicodeError:
+            raise InvalidArgumentError("The query must be percent-encoded UTF-8.") from None
+        return self.model_copy(update={name: sent[name] for name in ("a", "b", "a_id", "b_id") if name in sent})
 
     def prompts(self) -> tuple[str | ById, str | ById | None]:
         """The two prompts as the engine takes them."""

@@ -218,7 +218,7 @@ class Simulation:
             )
         with needs_extra("plot"):
             import matplotlib.pyplot as plt
-        from asktell.results.plot import write
+        from asktell.results.plot import write_title
 
         if ax is None:
             _, ax = plt.subplots(figsize=(7.5, 4.5), layout="constrained")
@@ -232,7 +232,7 @@ class Simulation:
         ax.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
         ax.minorticks_off()
         ax.grid(alpha=0.25)
-        write(ax.title, str(self.goal))
+        write_title(ax.title, str(self.goal))
         ax.legend(fontsize=8)
         return ax
 

@@ -160,7 +160,7 @@ def extension(evaluations: object, cost: object, examples: object, key: str | No
     n_examples, ids = numbered(examples)
     return Extended(
         evaluations=0 if evaluations is None else whole("evaluations", evaluations, 1, checks.MOST_EVALUATIONS),
-        cost=0.0 if cost is None else checks.check_number("cost", cost, 0.0, checks.LARGEST, above=True),
+        cost=0.0 if cost is None else checks.check_max_cost("cost", cost),
         examples=n_examples or 0,
         key=check_key(key),
         ids=None if ids is None else ids.ids,

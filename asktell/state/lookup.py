@@ -7,17 +7,19 @@ from asktell.state.problem import Problem
 from asktell.state.state import State
 
 
-def check_match(state: State, prompts: Prompts, trial: Trial) -> None:
+def _check_match(state: State, prompts: Prompts, trial: Trial) -> None:
     """Check that a trial that is out, or was told, is the one that its id says."""
     pull = state.open(trial.id)
     cell = state.history.pull_of(trial.id) if pull is None else (pull.arm, pull.example)
-    here = trial if cell is None else prompts.trial(trial.id, *cell)
-    same = (trial.prompt_id, trial.example) == (here.prompt_id, here.example)
-    if not same or trial.prompt not in (None, "", here.prompt):
+    if cell is None:
+        return
+    arm, example = cell
+    same = (trial.prompt_id, trial.example) == (prompts.ids[arm], example)
+    if not same or trial.prompt not in (None, "", prompts.texts[arm]):
         raise UnknownTrialError(
-            f"Trial {trial.id} is prompt {here.prompt_id!r} on example {here.example}, not prompt "
-            f"{short(trial.prompt_id)} ({short(trial.prompt)}) on example {short(trial.example)}: it was asked in "
-            "another study, or before its machine crashed. observe() takes its scores."
+            f"Trial {trial.id} is prompt {short(prompts.ids[arm])} ({short(prompts.texts[arm])}) on example {example}, "
+            f"not prompt {short(trial.prompt_id)} ({short(trial.prompt)}) on example {short(trial.example)}: it was "
+            "asked in another study or of another selector, or before its machine crashed. observe() takes its scores."
         )
 
 
@@ -25,16 +27,15 @@ def trial_id(state: State, prompts: Prompts, trial: AnyTrial) -> int:
     """The id of a trial, however it is named; of a prompt, its oldest pending one."""
     found = trial if type(trial) is Trial and type(trial.id) is int else from_json(trial)
     if isinstance(found, Trial):
-        if type(trial) is not Trial:
-            check_match(state, prompts, found)
+        _check_match(state, prompts, found)
         return found.id
     if isinstance(found, int):
         return found
     arm = prompts.find(found)
     if arm is None:
         raise UnknownTrialError(f"{prompts.unknown(found)} {_pending(state)}")
-    pulls = (*state.pending.values(), *state.returned)
-    out: list[int] = [pull.trial for pull in pulls if pull.arm == arm and pull.trial is not None]
+    out = [id_ for id_, pull in state.pending.items() if pull.arm == arm]
+    out += [pull.trial for pull in state.returned if pull.arm == arm and pull.trial is not None]
     if not out:
         raise UnknownTrialError(f"The prompt {short(found)} has no pending trial. {_pending(state)}")
     return min(out)

@@ -21,6 +21,7 @@ from threading import RLock
 from typing import Any, TypeAlias
 from weakref import WeakSet
 
+from asktell._util.files import make_private
 from asktell.errors import AsktellError, StorageBusyError, StorageError, StudyNotFoundError
 from asktell.storages.base import MOST, Line, study_exists, study_gone, taken
 from asktell.storages.sql import APPEND, ATTACH, READ, SQLStorage, SQLTransaction, tables
@@ -224,6 +225,9 @@ class SQLiteStorage(SQLStorage):
         if before is None and not create:
             raise StudyNotFoundError(f"There is no file {self.path!r}. Study.create() makes it.")
         real_path = os.path.realpath(self.path)  # beside which the log lies, if the path is a link
+        if before is None:
+            with suppress(OSError):  # SQLite says what is wrong
+                make_private(Path(real_path))  # SQLite gives the -wal and -shm files the same permissions
         # Without the right to make the log's files it can be read only while it has none, that is, nobody writes.
         folder = os.path.dirname(real_path)
         self._still = not create and not os.access(folder, os.W_OK) and not os.path.exists(f"{real_path}-wal")

@@ -6,7 +6,6 @@ was cut off is noticed.
 """
 
 import json
-import zlib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -32,7 +31,7 @@ class Document(NamedTuple):
 
     def to_bytes(self) -> bytes:
         """Compressed JSON."""
-        return zlib.compress(self.to_json().encode("ascii"))
+        return serialization.compress(self.to_json().encode("ascii"), level=6)
 
     def to_json(self, **names: str) -> str:
         """The document, behind names; with that of the study the first line of a file."""
@@ -60,11 +59,8 @@ class Document(NamedTuple):
 
 def from_bytes(data: bytes) -> Document:
     """The document that `to_bytes` made `data` of."""
-    try:
-        text = zlib.decompress(data)
-    except zlib.error as error:
-        raise InvalidStateError(f"The study's document is damaged: {error}.") from error
-    return _document(serialization.parse(text, "The study's document"))
+    what = "The study's document"
+    return _document(serialization.parse(serialization.decompress(data, what), what))
 
 
 def write(path: Path, document: Document, name: str, lines: Iterable[str], details: Iterable[tuple[int, str]]) -> None:

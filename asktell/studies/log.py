@@ -32,12 +32,12 @@ from asktell import serialization
 from asktell.errors import InvalidStateError
 from asktell.methods import Method, check_method
 from asktell.problem.candidates import AnyTrial, Prompts, Trial
-from asktell.problem.checks import LARGEST, check_number, short, whole
+from asktell.problem.checks import LARGEST, check_cost, check_number, short, whole
 from asktell.results.evaluations import Evaluation, evaluations_of, id_of_example
 from asktell.selector import Selector
 from asktell.state import Problem, State, apply, decide, events, grown
 from asktell.state.growth import check_growth, prompts_after
-from asktell.state.lookup import check_match, trial_id
+from asktell.state.lookup import trial_id
 from asktell.studies.leases import Entry, Expired, Leased, Leases, Paused, Resumed, follow
 
 GROWTH = (events.Added, events.Retired, events.Extended)
@@ -133,7 +133,7 @@ def _scores(vector: Any, problem: Problem) -> tuple[float, ...]:
 
 
 def _cost(number: Any) -> float:
-    return check_number("a cost", number, 0.0, LARGEST)
+    return check_cost(check_number("a cost", number, 0.0, LARGEST))
 
 
 def check(state: State, entry: Entry) -> None:
@@ -286,10 +286,7 @@ class LoggedSelector:
             own = [id_ for id_ in self.leases.held(worker) if self.state.pending[id_].arm == arm]
             if own:
                 return min(own)
-        id_ = trial_id(self.state, self.selector.prompts, trial)
-        if type(trial) is Trial:
-            check_match(self.state, self.selector.prompts, trial._replace(prompt=""))
-        return id_
+        return trial_id(self.state, self.selector.prompts, trial)
 
     # Leases
 

@@ -39,6 +39,7 @@ class Replica:
         self._position = 0
         self._last: str | None = None  # the line at this position, None if it was not read
         self._unsaved, self._next_save = 0, ENTRIES_PER_SNAPSHOT  # entries since the last snapshot, and for the next
+        self._saved = 0  # the position of the last snapshot that this object knows of
         self._view: tuple[State, Selector] | None = None  # of a state, with what `view` makes of it
         # A thread takes these in this order, and a storage's own lock last; it may hold any of them alone.
         self._deciding = Lock()
@@ -190,10 +191,12 @@ class Replica:
         self.logged.go_back(self._base)
         self._position, self._last = 0, None
         found = self.storage.snapshot(self.key)
-        if found is not None and snapshots.read_covered(found.head) is not None:
-            origin = self.logged.state.origin
-            self.logged.go_back(snapshots.load(found.head, found.parts, origin))
-            self._position = found.position
+        if found is None:
+            return
+        loaded = snapshots.load(found.head, found.parts, self.logged.state.origin)
+        if loaded is not None:
+            self.logged.go_back(loaded)
+            self._position = self._saved = found.position
             self._next_save = _entries_until(found.head)
 
     def save(self) -> None:
@@ -208,10 +211,13 @@ class Replica:
             covered = snapshots.Covered() if last is None else snapshots.read_covered(last.head)
             if covered is None:  # a newer asktell is at work, and saves for itself
                 return
-            if last is not None and self._position - last.position < ENTRIES_PER_SNAPSHOT // 4:
-                return
+            if last is not None and last.position != self._saved:  # by another process
+                self._saved = last.position
+                if self._position - last.position < ENTRIES_PER_SNAPSHOT // 4:
+                    return
             head, part = snapshots.dump(self.logged.state, self.logged.leases, covered)
             transaction.save(self._position, head, part)
+            self._saved = self._position
             self._next_save = _entries_until(head)
 
 

@@ -24,6 +24,7 @@ _MOST_TRIALS = 20
 _SECONDS_BETWEEN_LOOKS = 2.0
 _PATIENCE = 2.0  # seconds for how the answer settled
 _PAUSE = 9.0  # after making a report, in units of what that took: nine tenths of a core are the workers'
+_LONGEST_PAUSE = 5.0  # seconds: a reader who waits longer believes that the page is broken
 
 
 class _Worker:
@@ -51,17 +52,19 @@ class Watch:
     def look(self) -> dict[str, Any]:
         """The present state, JSON-ready. Times are seconds since 1970, by the storage's clock.
 
-        `now`; `workers`, those that hold trials or did so lately: `name`, `holds` (how many), `trials` ([prompt's
-        place, example, attempt, since; null if it was there at the first look], the oldest ones), `until` (when its
-        last lease ends), `seen`, `told` and `pace` (evaluations per minute, while it was looked at); `unnamed` trials
-        are out without a lease; `pace` of all; `left`: `evaluations`, `cost` (what may still be spent, or about what
-        those evaluations will cost), `seconds` until the budget is spent at this pace, each null if unknown.
+        `spent`, `budget`, `spent_cost`, `max_cost` and `pending`, as in a report; `now`; `workers`, those that hold
+        trials or did so lately: `name`, `holds` (how many), `trials` ([prompt's place, example, attempt, since; null if
+        it was there at the first look], the oldest ones), `until` (when its last lease ends), `seen`, `told` and `pace`
+        (evaluations per minute, while it was looked at); `unnamed` trials are out without a lease; `pace` of all;
+        `left`: `evaluations`, `cost` (what may still be spent, or about what those evaluations will cost), `seconds`
+        until the budget is spent at this pace, each null if unknown.
         """
         attendance, standing = self.study.attendance(), self.study.standing
         is_first = not self._moments
         self._remember(attendance, standing)
         seconds = self._moments[-1].time - self._moments[0].time
         return {
+            **{name: getattr(standing, name) for name in ("spent", "budget", "spent_cost", "max_cost", "pending")},
             "now": attendance.now,
             "workers": self._of_workers(attendance, is_first, seconds),
             "unnamed": sum(lease is None for _, _, lease, _ in attendance.out),
@@ -139,21 +142,42 @@ class LiveReport:
 
     def __init__(self, study: Study, about: Mapping[str, Any] | None = None) -> None:
         self.study, self._about = study, about
-        self._lock, self._watch = Lock(), Watch(study)
+        self._watch = Watch(study)
+        self._looking, self._making = Lock(), Lock()
         self._live: dict[str, Any] = {}
         self._version, self._text = "", ""
         self._look_due = self._report_due = -math.inf
 
     def newer(self, version: str | None = None) -> str:
-        """The report's data as JSON (`state` is its version); if it is still `version`, only `live`: the workers."""
-        with self._lock:
+        """The report's data as JSON (`state` is its version); without any newer than `version`, only `live`.
+
+        That is what is spent and who works. While one thread makes the next report, those that have one do not wait.
+        """
+        live = self._look()
+        if self._making.acquire(blocking=version is None):
+            try:
+                self._renew(live)
+                if version != self._version:
+                    return self._text
+            finally:
+                self._making.release()
+        return reports.encode(live)
+
+    def _look(self) -> dict[str, Any]:
+        with self._looking:
             now = time.monotonic()
             if now >= self._look_due:
                 self._live = {"live": self._watch.look()}
                 self._look_due = now + _SECONDS_BETWEEN_LOOKS
-            if now >= self._report_due and self.study.standing.version != self._version:
-                data = {**self.study.report_data(self._about, _PATIENCE), **self._live}
-                self._version, self._text = data["state"], reports.encode(data)
-                end = time.monotonic()
-                self._report_due = end + max(_SECONDS_BETWEEN_LOOKS, _PAUSE * (end - now))
-            return self._text if version != self._version else reports.encode(self._live)
+            return self._live
+
+    def _renew(self, live: Mapping[str, Any]) -> None:
+        """Make the report anew, if it is due and there is something new."""
+        start = time.monotonic()
+        if start < self._report_due or self.study.standing.version == self._version:
+            return
+        data = {**self.study.report_data(self._about, _PATIENCE), **live}
+        self._version, self._text = data["state"], reports.encode(data)
+        end = time.monotonic()
+        pause = min(_PAUSE * (end - start), _LONGEST_PAUSE)
+        self._report_due = end + max(_SECONDS_BETWEEN_LOOKS, pause)

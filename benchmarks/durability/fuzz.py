@@ -157,8 +157,8 @@ def fuzz(cases: int, seed: int = 0) -> dict[str, dict[str, int]]:
         else:
             i = rng.randrange(len(parts))
             parts[i] = zlib.compress(damaged(zlib.decompress(parts[i]).decode(), rng))
-        if snapshots.read_covered(head) is not None:
-            state, _ = snapshots.load(head, parts, problem)
+        if (loaded := snapshots.load(head, parts, problem)) is not None:
+            state, _ = loaded
             prompts = [f"p{i}" for i in range(problem.n_arms)]
             at_state(Selector(prompts, problem.goal, 4 * problem.n_arms, "uniform"), state).result()
 

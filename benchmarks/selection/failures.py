@@ -8,6 +8,8 @@ much of that is due to failures (against the run without them, ± a standard err
 in how many any prompt left for its failures. `--early` plays methods that stop early, as often as they may: how often
 they stopped, and how often wrong (more than the tolerance worse than the best; 5 % of the runs may be). `--missing`
 lets evaluations fail for their scores: where the answer is wrong, or for every prompt on the examples that are hard.
+`--gate` plays `asktell gate` with candidates that fail on some examples. A pass is false if the candidate fails more
+often by more than the margin, or is worse by more than the margin when each of its failures counts as wrong.
 """
 
 import argparse
@@ -19,6 +21,7 @@ import numpy.typing as npt
 
 import asktell
 from asktell.simulation import replay
+from asktell_adapters.cli.gate import FAILED, PASSED, UNDECIDED, Judge
 
 Array = npt.NDArray[np.float64]
 METHODS = ("auto", "csr", "csr-sh", "race", "uniform")
@@ -103,6 +106,47 @@ def missing_row(what: str, method: str, size: tuple[int, int, int], seeds: range
     return f"| {what} | {method} | {' | '.join(means)} |"
 
 
+GATE = {
+    # what the candidate does: on which examples it fails (baseline's scores -> chances), and its lead on the others
+    "fails where the baseline is right": (lambda y, rate: rate * y / max(y.mean(), 1e-9), 0.0),
+    "the same, and is ahead elsewhere": (lambda y, rate: rate * y / max(y.mean(), 1e-9), 0.1),
+    "fails where the baseline is wrong": (lambda y, rate: rate * (1 - y) / max(1 - y.mean(), 1e-9), 0.2),
+    "fails at random": (lambda y, rate: np.full(len(y), rate), 0.0),
+}
+_AT_ONCE = 8  # evaluations, between two looks of the gate
+
+
+def gate_row(what: str, rate: float, n: int, margin: float, runs: int) -> str:
+    """How often the gate passes such a candidate, how many of these passes are false, and how often it fails it."""
+    chances, lead = GATE[what]
+    goal = asktell.BestFeasible(asktell.maximize("accuracy", range=(0, 1)))
+    found, false_passes, spent = dict.fromkeys((PASSED, FAILED, UNDECIDED), 0), 0, 0
+    for seed in range(runs):
+        rng = np.random.default_rng([seed, n])
+        baseline = (rng.random(n) < 0.6).astype(float)
+        failed = rng.random(n) < chances(baseline, rate)
+        differs = rng.random(n) < 0.1 + lead
+        candidate = np.where(differs, rng.random(n) < 0.6, baseline).astype(float)
+        candidate[differs & (rng.random(n) < 2 * lead)] = 1.0
+        loss = float((baseline - np.where(failed, 0.0, candidate)).mean())
+        is_bad = max(loss, float(failed.mean())) > margin + 1e-9
+        selector = asktell.Selector(["new", "old"], goal, 2 * n, "uniform", n, seed=seed, max_failure_rate=1.0)
+        judge, verdict = Judge(goal, margin, 0.95), UNDECIDED
+        while verdict == UNDECIDED and (trials := selector.ask(_AT_ONCE)):
+            for trial in trials:
+                example = trial.example or 0
+                if trial.prompt == "new" and failed[example]:
+                    selector.fail(trial, "no answer")
+                else:
+                    selector.tell(trial, float((candidate if trial.prompt == "new" else baseline)[example]))
+            verdict = judge.look(selector.state)
+        found[verdict] += 1
+        false_passes += verdict == PASSED and is_bad
+        spent += selector.spent
+    shares = [f"{found[each] / runs:.0%}" for each in (PASSED, FAILED, UNDECIDED)]
+    return f"| {what} | {rate:.0%} | {' | '.join(shares)} | {false_passes / runs:.1%} | {spent / runs:.0f} |"
+
+
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -114,8 +158,17 @@ def main() -> None:
     parser.add_argument("--rates", type=float, nargs="+", default=RATES)
     parser.add_argument("--early", action="store_true")
     parser.add_argument("--missing", action="store_true")
+    parser.add_argument("--gate", action="store_true")
+    parser.add_argument("--margin", type=float, default=TOLERANCE, help="of the gate")
     args = parser.parse_args()
     size, seeds = (args.prompts, args.examples, args.budget), range(args.runs)
+    if args.gate:
+        print("| the candidate | failures | passed | failed | undecided | false passes | evaluations |")
+        print("|---|---|---|---|---|---|---|")
+        for what in GATE:
+            for rate in (0.0, 0.02, 0.06, 0.1, 0.2, 0.38):
+                print(gate_row(what, rate, args.examples, args.margin, args.runs), flush=True)
+        return
     if args.early:
         print("| method | failures | stopped early | wrong | spent |\n|---|---|---|---|---|")
         for method in [name for name in args.methods if name in ("auto", "race")]:

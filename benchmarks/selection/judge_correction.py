@@ -1,6 +1,9 @@
 """Correcting a judge by human labels, in simulation: how often the stated interval holds the humans' mean.
 
 python -m benchmarks.selection.judge_correction --runs 2000
+
+Three tables: grades about the middle of the scale; skewed ones, of which bad grades are rare; labels of 0 and 1.
+`--preference`: how often `Preference` says that people disagree with a judge, by the number of prompts with labels.
 """
 
 import argparse
@@ -11,6 +14,7 @@ import numpy as np
 from scipy import stats
 
 from asktell_adapters.metrics import corrected_mean
+from asktell_adapters.metrics.preference import contradicted
 
 _JUDGES = {
     # name: of a human's grade, the judge's (in grades), with noise of its own
@@ -48,6 +52,37 @@ def row(judge: str, labels: int, others: int, runs: int, seed: int) -> list[str]
     return cells
 
 
+_GRADES = np.arange(1.0, 6.0)
+_SHARES = {
+    # of the grades 1 to 5
+    "about the middle": (0.07, 0.24, 0.38, 0.24, 0.07),
+    "bad grades are rare": (0.03, 0.0, 0.02, 0.15, 0.8),
+    "1 is rare, else 5": (0.05, 0.0, 0.0, 0.0, 0.95),
+}
+_KINDS = ("perfect", "good", "bad")
+
+
+def skewed(shares: tuple[float, ...], judge: str, labels: int, others: int, runs: int, seed: int) -> tuple[float, ...]:
+    """How often the interval of the default, and that of `weight=1`, hold the mean; and their half widths.
+
+    A good judge is off by a grade now and then, a bad one says anything.
+    """
+    rng = np.random.default_rng(seed)
+    truth = float(_GRADES @ shares)
+    found = []
+    for _ in range(runs):
+        human = rng.choice(_GRADES, labels + others, p=shares)
+        judged = human if judge == "perfect" else rng.choice(_GRADES, labels + others)
+        if judge == "good":
+            judged = np.clip(np.rint(human + 0.5 * rng.normal(size=len(human))), 1, 5)
+        intervals = [
+            corrected_mean(human[:labels], judged[:labels], judged[labels:], weight=weight).interval
+            for weight in (None, 1.0)
+        ]
+        found.append([x for low, high in intervals for x in (low - 1e-9 <= truth <= high + 1e-9, (high - low) / 2)])
+    return tuple(np.mean(found, axis=0).tolist())
+
+
 def accepted(share: float, agreement: float, labels: int, others: int, runs: int, seed: int) -> tuple[float, ...]:
     """Humans accept this share of the answers, and the judge agrees with them so often.
 
@@ -66,12 +101,41 @@ def accepted(share: float, agreement: float, labels: int, others: int, runs: int
     return tuple(np.mean(found, axis=0).tolist())
 
 
+def flagged(prompts: int, labels: int, kinder: float, runs: int, seed: int) -> tuple[float, float, float]:
+    """How often any prompt is said to be contradicted by its labels, by a test of its own too; and the one favoured.
+
+    What the judge says of 60 % of the pairs has nothing to do with what people do. Of one prompt it prefers, besides,
+    the part `kinder` of the answers that people think no better.
+    """
+    rng = np.random.default_rng(seed)
+    any_, any_alone, right = 0, 0, 0
+    for _ in range(runs):
+        people = rng.choice([0.0, 0.5, 1.0], (prompts, labels))
+        judge = np.where(rng.random(people.shape) < 0.6, rng.choice([0.0, 0.5, 1.0], people.shape), people)
+        judge[0, (rng.random(labels) < kinder) & (people[0] < 1)] = 1.0
+        pairs = {i: list(zip(people[i], judge[i], strict=True)) for i in range(prompts)}
+        found = contradicted(pairs)
+        any_ += bool(found)
+        any_alone += any(contradicted({i: of_prompt}) for i, of_prompt in pairs.items())
+        right += 0 in found
+    return any_ / runs, any_alone / runs, right / runs
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=2000)
     parser.add_argument("--others", type=int, default=300)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--preference", action="store_true")
     arguments = parser.parse_args()
+    if arguments.preference:
+        print("| prompts | labels each | unbiased judge flagged | by a test for each | the favoured prompt flagged |")
+        print("|---|---|---|---|---|")
+        for prompts, labels in product((1, 2, 5, 30, 100), (20, 50)):
+            fair, alone, _ = flagged(prompts, labels, 0.0, arguments.runs, arguments.seed)
+            _, _, right = flagged(prompts, labels, 0.8, arguments.runs, arguments.seed)
+            print(f"| {prompts} | {labels} | {fair:.1%} | {alone:.1%} | {right:.1%} |", flush=True)
+        return
     error = math.sqrt(0.95 * 0.05 / arguments.runs)
     print(f"{arguments.runs} runs, {arguments.others} answers without a label; coverage ± {error:.1%}\n")
     head = ["judge", "labels", "judge alone is off by", "labels alone", "weight=1", "default"]
@@ -79,6 +143,11 @@ def main() -> None:
     for judge in _JUDGES:
         for labels in (10, 30, 100):
             print("| " + " | ".join(row(judge, labels, arguments.others, arguments.runs, arguments.seed)) + " |")
+    print("\n| grades | judge | labels | default | weight=1 |\n|---|---|---|---|---|")
+    for (name, shares), judge, labels in product(_SHARES.items(), _KINDS, (10, 20, 50, 100)):
+        cells = skewed(shares, judge, labels, arguments.others, arguments.runs, arguments.seed)
+        held, half, held_1, half_1 = cells
+        print(f"| {name} | {judge} | {labels} | {held:.1%}, ±{half:.2f} | {held_1:.1%}, ±{half_1:.2f} |", flush=True)
     print("\nLabels of 0 and 1\n\n| labels | accepted | judge agrees | labels alone | default |\n|---|---|---|---|---|")
     for labels in (10, 20, 50, 100, 200):
         for share, agreement in product((0.5, 0.8, 0.9, 0.95, 0.98, 0.99), (0.5, 0.7, 0.9, 1.0)):

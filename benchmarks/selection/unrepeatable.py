@@ -4,6 +4,7 @@ Simulated 0/1 scores of which a share flips at every evaluation; what counts is 
 gate is played with candidates that are worse than the baseline by a hair more than the margin, so that a pass is wrong,
 and with such that are as good. `compare` is looked at when a run of all cells has ended. `--drift` plays selections in
 which prompts change places on the way: how often early stops were wrong, and how often the change was noticed.
+`--needed`: after how many evaluations of each the gate passes equal prompts, and how many it says beforehand.
 """
 
 import argparse
@@ -16,7 +17,9 @@ import numpy as np
 import numpy.typing as npt
 
 import asktell
+from asktell.extend import when_decided
 from asktell_adapters.cli.gate import PASSED, Judge, settle
+from asktell_adapters.cli.gate_estimate import made_up, pairs_for_equal
 
 Array = npt.NDArray[np.float64]
 GOAL = asktell.BestFeasible(asktell.maximize("right", range=(0, 1)))
@@ -114,6 +117,24 @@ def drift(name: str, n: int, at: float, runs: int) -> str:
     return f"| {name} | {at * 4 * n:.0f} | {stopped} of {runs} | {wrong} | {said} | {alarms} of {runs} |"
 
 
+def needed(n: int, disagree: float, margin: float, is_noisy: bool, runs: int) -> str:
+    """A row: what is said beforehand, and what it takes by the rule on made-up scores, in half and in 9 of 10 runs."""
+    said = pairs_for_equal(n, disagree, margin, 0.95, is_noisy)
+    assert said is not None
+    most = 6 * said if is_noisy else n
+    rounds = -(-most // n)
+    problem = asktell.Selector(["0", "1"], GOAL, 2 * n * rounds, "uniform", n, repeats=rounds).state.problem
+    rng, half = np.random.default_rng(n), disagree / 2
+    if is_noisy:
+        draws = rng.choice([1.0, -1.0, 0.0], (runs, most), p=[half, half, 1 - disagree])
+    else:
+        draws = rng.permuted(np.tile(made_up(n, 0.0, disagree), (runs, 1)), axis=1)
+    decided = when_decided(problem, draws, margin, 0.95, 2)
+    took = np.sort(np.where(decided.passed, decided.examples, np.inf))
+    noise, median, most_runs = "unknown" if is_noisy else "declared", took[runs // 2], took[9 * runs // 10]
+    return f"| {n} | {noise} | {disagree:.0%} | {margin:g} | {said} | {median:.0f} | {most_runs:.0f} |"
+
+
 def main() -> None:
     """Print the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -123,7 +144,14 @@ def main() -> None:
     parser.add_argument("--disagree", type=float, nargs="+", default=[0.3])
     parser.add_argument("--rounds", type=int, nargs="+", default=[1, 3])
     parser.add_argument("--drift", action="store_true")
+    parser.add_argument("--needed", action="store_true")
     args = parser.parse_args()
+    if args.needed:
+        head = ["examples", "repeatable", "disagree", "margin", "said", "median", "in 9 of 10 runs"]
+        print("| " + " | ".join(head) + " |\n" + "|---" * len(head) + "|")
+        for is_noisy, disagree, margin in product((True, False), (0.05, 0.1, 0.2, 0.4), (0.05, 0.1)):
+            print(needed(300, disagree, margin, is_noisy, args.runs), flush=True)
+        return
     if args.drift:
         head = ["method", "change after", "stopped early after it", "wrong", "said", "said without a change"]
         print("| " + " | ".join(head) + " |\n" + "|---" * len(head) + "|")

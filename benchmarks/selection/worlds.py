@@ -435,7 +435,9 @@ def _later(result: Result, truth: Truths, answers: Sequence[int]) -> list[Later]
 
 def _leads(result: Result, truth: Truths, answer: int) -> list[Lead]:
     """The selected prompt against others, those that are evaluated most."""
-    others = sorted((entry for entry in result.prompts if int(entry.id) != answer), key=lambda entry: -entry.evaluations)
+    others = sorted(
+        (entry for entry in result.prompts if int(entry.id) != answer), key=lambda entry: -entry.evaluations
+    )
     objective, found = result.goal.objectives[0], []
     for other in others[:_RIVALS]:
         said = result.compare(result.prompts[answer], other).differences[objective.metric]

@@ -106,6 +106,43 @@ def test_only_what_is_left_counts_and_no_more_than_all_cells() -> None:
     assert estimate(evaluator(Counting()), begun).evaluations == 5
 
 
+@pytest.mark.parametrize("budget", [6, asktell.Budget(cost=20.0)])
+@pytest.mark.parametrize("kept", [False, True], ids=["selector", "study"])
+def test_what_was_paid_so_far_says_what_the_rest_costs(kept: bool, budget: Any) -> None:
+    from asktell.storages.memory import MemoryStorage
+
+    begun = selector(budget)
+    chosen = asktell.Study.create(MemoryStorage(), "s", begun) if kept else begun
+    for cost in (0.5, 1.5):
+        chosen.tell(chosen.ask(), {"output_tokens": 3.0}, cost)
+    found = estimate(evaluator(Counting()), chosen)  # without a price, and without a call
+    assert (found.evaluations, found.paid_evaluations, found.cost) == (4, 2, pytest.approx(4.0))
+    assert found.most_cost is None
+    assert "about 4 by the 2 evaluations paid so far" in str(found)
+    priced = estimate(evaluator(Counting()), chosen, price=PRICE)
+    assert (priced.cost, priced.most_cost) == (pytest.approx(4.0), pytest.approx(4 * (8 * 0.01 + 20 * 0.1)))
+    better_known = estimate(evaluator(Counting()), chosen, price=PRICE, real_calls=3)
+    assert (better_known.paid_evaluations, better_known.cost) == (0, pytest.approx(4 * 0.68))
+
+
+def test_a_budget_in_cost_is_left_for_as_many_as_were_paid() -> None:
+    begun = selector(asktell.Budget(cost=4.0))
+    for _ in range(2):
+        begun.tell(begun.ask(), {"output_tokens": 3.0}, 1.0)
+    found = estimate(evaluator(Counting()), begun, price=PRICE)
+    assert (found.evaluations, found.cost) == (2, pytest.approx(2.0))
+
+
+def test_only_what_was_not_evaluated_is_looked_up_in_the_cache(tmp_path: Path) -> None:
+    cached = evaluator(Counting(), cache=AnswerCache(tmp_path / "answers.db"))
+    begun = selector(6)
+    for _ in range(3):
+        trial = begun.ask()
+        begun.tell(trial, cached(trial.prompt, trial.example))
+    found = estimate(cached, begun)
+    assert (found.evaluations, found.calls, found.counted) == (3, 3, 3)
+
+
 def test_where_nothing_is_left_nothing_is_asked() -> None:
     done, llm = selector(), Counting()
     while trial := done.ask():

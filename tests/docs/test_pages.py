@@ -11,7 +11,7 @@ import shutil
 import subprocess
 import sys
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -50,6 +50,13 @@ def evaluate(prompt: str, example: int | None) -> dict[str, float]:
 
 
 # Every page
+
+
+def test_a_page_on_a_tool_installs_its_extra() -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    pages = {path.stem.removeprefix("use-"): path for path in (DOCS / "how-to").glob("use-*.md")}
+    lack = [tool for tool in pages if tool in extras and f"pip install 'asktell[{tool}" not in pages[tool].read_text()]
+    assert lack == []
 
 
 def test_the_python_of_every_page_runs() -> None:
@@ -760,18 +767,11 @@ def factory() -> str:
 
 
 @pytest.mark.page("how-to/run-on-a-cluster.md", blocks=[1])
-def test_run_on_dask(page: Page, factory: str, monkeypatch: pytest.MonkeyPatch, capsys: Output) -> None:
-    distributed = pytest.importorskip("distributed")
-    local = distributed.LocalCluster
-    quiet: Callable[..., Any] = lambda **options: local(dashboard_address=":0", silence_logs=50, **options)  # noqa: E731
-    monkeypatch.setattr(distributed, "LocalCluster", quiet)
-    page.execute(factory, __name__="__main__")  # so that it is sent by value, as from a script
-    try:
-        page.run()
-    finally:
-        page.names["client"].close()
-        page.names["cluster"].close()
-    assert "(final, 40 of 40 evaluations spent" in capsys.readouterr().out
+def test_run_on_dask(page: Page, factory: str) -> None:
+    pytest.importorskip("distributed")
+    program = Path("program.py")  # a file, which the workers' processes import again
+    program.write_text(f"{page.take()}".replace("import distributed", f"{factory}\n\nimport distributed", 1))
+    assert "(final, 40 of 40 evaluations spent" in output_of([sys.executable], str(program))
 
 
 @pytest.mark.page("how-to/run-on-a-cluster.md", blocks=[0], family="ray")
@@ -940,11 +940,14 @@ def test_use_opik_langfuse_phoenix(page: Page, monkeypatch: pytest.MonkeyPatch, 
         for name, value in (("PUBLIC_KEY", "public"), ("SECRET_KEY", "secret"), ("BASE_URL", server.url)):
             monkeypatch.setenv(f"LANGFUSE_{name}", value)
         page.run(1, llm=lambda prompt, question: question if "geographer" in prompt else "?")
+        assert capsys.readouterr().out.count("(final, 18 of 18 evaluations spent") == 1
+        page.run(1)
+        assert capsys.readouterr().out == "{'right': 0.0}\n"
         names["langfuse"].shutdown()
     with stand_in.phoenix() as server:
         monkeypatch.setenv("PHOENIX_COLLECTOR_ENDPOINT", server.url)
         page.run(1)
-    assert capsys.readouterr().out.count("(final, 18 of 18 evaluations spent") == 2
+    assert capsys.readouterr().out.count("(final, 18 of 18 evaluations spent") == 1
     assert names["selector"].result().selected[0].prompt == "You are a geographer."
 
 

@@ -185,7 +185,9 @@ def test_prompts_that_fail_make_room_in_a_small_budget() -> None:
         else:
             tell(s, trial, scores)
     assert s.spent == 12
-    assert len({entry.id for entry in s.result().prompts if entry.evaluations}) == 6  # three of the first six have failed
+    assert (
+        len({entry.id for entry in s.result().prompts if entry.evaluations}) == 6
+    )  # three of the first six have failed
 
 
 def test_seeing_everything_gives_the_exact_answer() -> None:

@@ -269,7 +269,11 @@ def test_the_baseline_stays_and_takes_every_example() -> None:
     selector = play(Selector([f"p{i}" for i in range(5)], BEST, 1000, Race(), examples=200, baseline=0), scores)
     result = selector.result()
     assert (result.stopped_early, result.selected[0].id, result.prompts[0].status) == (True, 4, "active")
-    assert result.prompts[0].evaluations == result.selected[0].evaluations == max(entry.evaluations for entry in result.prompts)
+    assert (
+        result.prompts[0].evaluations
+        == result.selected[0].evaluations
+        == max(entry.evaluations for entry in result.prompts)
+    )
     assert str(result).splitlines()[-1].startswith("4 is better than 0: +0.")
 
 

@@ -183,6 +183,33 @@ def test_the_options_are_those_of_the_command(project: Path, monkeypatch: pytest
     }  # fmt: skip
 
 
+@pytest.mark.parametrize("head", [None, "", "## ❌ Failed: new is worse", "Passed", "## ✅ Passed: new is not worse"])
+def test_an_exit_code_that_the_summary_does_not_confirm_is_no_verdict(
+    head: str | None, project: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    module = steps()
+
+    class Done:
+        returncode = 0
+
+    def run(command: list[str], check: bool) -> Done:
+        (summary,) = (word.partition("=")[2] for word in command if word.startswith("--summary="))
+        if head is not None:
+            Path(summary).write_text(f"{head}\n", encoding="utf-8")
+        return Done()
+
+    monkeypatch.setattr(module.subprocess, "run", run)
+    monkeypatch.setattr("tests.packages.test_gate_action.steps", lambda: module)
+    is_confirmed = head is not None and "## ✅" in head
+    assert evaluated(project, monkeypatch)["verdict"] == ("passed" if is_confirmed else "error")
+    assert ("::error::" in capfd.readouterr().out) == (not is_confirmed)
+
+
+def test_a_model_that_ends_the_process_passes_nothing(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (project / "action_llm.py").write_text("import os\ndef load():\n    os._exit(0)\n")
+    assert evaluated(project, monkeypatch)["verdict"] == "error"
+
+
 class GitHub(BaseHTTPRequestHandler):
     """Comments of one pull request, a hundred on a page."""
 

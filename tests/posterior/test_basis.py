@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from asktell import Candidates, grid
+from asktell import BestFeasible, Candidates, Selector, grid
 from asktell.posterior.basis import Basis, basis, levels_of, of_factors
 from asktell.posterior.equations import System, Variances
 from asktell.posterior.two_way import Cells, posterior, reml
@@ -102,6 +102,25 @@ def test_the_basis_has_unit_rows_on_average_and_no_level() -> None:
 def test_equal_features_make_no_basis() -> None:
     assert basis(np.full((6, 2), 0.1)).shape == (6, 0)
     assert basis(np.zeros((1, 3))).shape == (1, 0)
+
+
+def test_features_that_are_the_same_for_all_candidates_make_no_columns() -> None:
+    """Candidates with one prompt have one text: neither their factors nor their features say anything."""
+    assert of_factors(grid(model=["a", "b", "c"], prompt=["P"]), np.ones((3, 2))) is None
+    several = grid(model=["a", "b"], prompt=["P", "Q"])
+    found = of_factors(several, np.ones((4, 2)))
+    assert found.blocks.tolist() == of_factors(several).blocks.tolist()
+
+
+@pytest.mark.parametrize("features", ["text", [[1.0], [1.0], [1.0]]])
+def test_a_selection_of_models_for_one_prompt_ends_whatever_its_features(features: object) -> None:
+    candidates = grid(model=["a", "b", "c"], prompt=["P"])
+    selector = Selector(candidates, BestFeasible("accuracy"), budget=30, examples=20, features=features)
+    scores = np.random.default_rng(0).random(30)
+    while (trial := selector.ask()) is not None:
+        selector.tell(trial, scores[trial.id])
+    assert selector.spent == 30
+    assert selector.result().best is not None
 
 
 def test_a_large_pool_goes_through_landmarks() -> None:

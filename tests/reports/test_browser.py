@@ -1,6 +1,7 @@
 """The page in a real browser: in both themes and three widths, every control, the values, attacks, accessibility."""
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 
 import asktell
 from asktell import reports
+from asktell.storages.memory import MemoryStorage
 from asktell.studies.study import Study
 from tests.reports.conftest import HOSTILE, told, unfold
 
@@ -121,6 +123,55 @@ def test_a_prompt_is_read_on_a_phone_without_scrolling_sideways(
             assert box["x"] >= 0
             assert box["x"] + box["width"] <= 400
             assert text.evaluate("node => node.scrollWidth <= node.clientWidth")
+
+
+def test_a_long_prompt_is_shown_whole_on_demand(browser: Any, tmp_path: Path) -> None:
+    prompts = {name: f"Variant {name}. " + "Read the ticket, and say what it is about. " * 20 for name in "ab"}
+    selector = asktell.Selector(prompts, asktell.BestFeasible("s"), 8, examples=4)
+    while trial := selector.ask():
+        selector.tell(trial, float(trial.prompt_id == "a"))
+    selector.report(tmp_path / "page.html")
+    is_whole = "node => node.scrollHeight <= node.clientHeight"
+    for width in (390, 1280):
+        with opened(browser, tmp_path / "page.html", width, folded=True) as page:
+            text = page.locator("#verdict pre")
+            assert not text.evaluate(is_whole)
+            page.get_by_role("button", name="Show the whole prompt").click()
+            assert text.evaluate(is_whole)
+            page.get_by_role("button", name="Show less of the prompt").click()
+            assert not text.evaluate(is_whole)
+
+
+@pytest.mark.parametrize(("dear", "per"), [(1.0, "evaluation"), (1e-4, "1,000 evaluations")])
+def test_money_is_given_for_as_many_evaluations_as_cost_something(
+    browser: Any, tmp_path: Path, dear: float, per: str
+) -> None:
+    goal = asktell.BestFeasible("s", {"cost": asktell.at_most(dear), "latency": asktell.at_most(2.0, quantile=0.75)})
+    prompts = {f"p{k}": f"Prompt {k}." for k in range(4)}
+    study = asktell.Study.create(MemoryStorage(), "s", asktell.Selector(prompts, goal, 40, examples=20, baseline="p0"))
+    while trial := study.ask():
+        k = int(str(trial.prompt_id)[1:])
+        cost = dear * (0.337 + 0.01 * k + 0.001 * (trial.id % 3))
+        study.tell(trial, {"s": (k + trial.id % 3) / 5, "cost": cost, "latency": 1.0 + trial.id % 2}, cost=cost)
+    study.report(tmp_path / "page.html", {"model": {"price": {"currency": "EUR"}}})
+    factor = 1 if per == "evaluation" else 1000
+    with opened(browser, tmp_path / "page.html") as page:
+        tile = page.locator("#verdict .tile").first.inner_text()
+        assert f"cost per {per} in EUR (at most {dear * factor:g})" in " ".join(tile.split())
+        assert "()" not in tile
+        shown = page.locator("#costs").inner_text()
+        assert f"cost per {per}" in shown.lower()
+        assert f" EUR per {per} on average" in shown
+        assert f"Per {per} " in shown
+        for panel in ("verdict", "plane", "prompts", "duel", "costs", "settling"):
+            assert not re.search(r"\de-\d", page.locator(f"#{panel} .panel").inner_text())
+        cells = page.locator("#prompts tbody tr:not(.detail) td:nth-child(3)").all_inner_texts()
+        assert all(0.3 < float(cell.split()[0]) / (dear * factor) < 0.4 for cell in cells)
+        with page.expect_download() as saved:
+            page.get_by_role("button", name="Download the data as JSON").click()
+        raw = json.loads(Path(saved.value.path()).read_text())
+        assert raw["goal"]["metrics"][1]["name"] == "cost"
+        assert raw["prompts"]["estimates"][0][1] == pytest.approx(dear * 0.338, rel=0.1)
 
 
 @pytest.mark.parametrize("binary", [True, False])

@@ -105,3 +105,20 @@ def test_who_is_reading_is_not_interrupted(browser: Any, running: Study) -> None
         assert page.locator("#verdict td").get_by_text("21", exact=True).count() == 1
         assert page.locator("#prompts input").input_value() == "variant"
         page.close()
+
+
+def test_what_is_spent_is_shown_before_the_next_state(
+    browser: Any, running: Study, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("asktell.studies.watching._PAUSE", 1e9)
+    monkeypatch.setattr("asktell.studies.watching._LONGEST_PAUSE", 1e9)
+    with serving(running) as server:
+        page = browser.new_page()
+        page.add_init_script(HURRY)
+        page.goto(server.url)
+        page.locator("header").get_by_text("20 of 40", exact=False).wait_for()
+        running.tell(running.ask(), [0.5, 0.9], 0.25)
+        page.locator("header").get_by_text("21 of 40", exact=False).wait_for(timeout=60_000)
+        assert f"{running.spent_cost:.4g} paid" in page.locator("header").inner_text()
+        assert page.locator("#verdict td").get_by_text("20", exact=True).count() == 1
+        page.close()

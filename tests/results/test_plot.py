@@ -78,6 +78,12 @@ def test_points_are_where_the_estimates_are() -> None:
     assert {text.get_text() for text in axes.texts} == {str(e.id) for e in result.selected}
 
 
+@pytest.mark.parametrize("n_prompts", [2, 8])
+def test_ranks_are_whole_numbers(n_prompts: int) -> None:
+    ax = selector(BestFeasible("a"), 16, [f"prompt {k}" for k in range(n_prompts)]).result().plot()
+    assert all(tick == int(tick) for tick in ax.get_xticks())
+
+
 def test_thresholds_are_lines_and_fronts_are_staircases() -> None:
     axes = selector(BestFeasible("a", {"b": 3.0, "c": 1.0})).result().plot("a", "b")
     assert [line.get_label() for line in axes.lines if line.get_linestyle() == "--"] == ["b >= 3"]

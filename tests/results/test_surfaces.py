@@ -140,3 +140,18 @@ def numbers_agree(selector: asktell.Selector, result: Result, document: dict[str
     if verdict.answer is not None:
         assert str(verdict.answer) == chosen[0]
         assert verdict.contenders[0][0] == verdict.answer
+
+
+@pytest.mark.parametrize(("dear", "name"), [(1.0, "cost"), (1e-4, "cost per 1,000")])
+def test_tiny_costs_are_given_for_a_thousand_evaluations(dear: float, name: str) -> None:
+    goal = asktell.BestFeasible("s", {"cost": asktell.at_most(dear)})
+    selector = asktell.Selector(["x", "y"], goal, 20, examples=20)
+    while trial := selector.ask():
+        selector.tell(trial, [trial.id % 2, dear * (0.337 + 0.0001 * (trial.id % 3))])
+    result = selector.result()
+    for shown in (str(result), result._repr_html_()):
+        table = shown.replace(str(result.goal), "")
+        assert name in table
+        assert not re.search(r"\de-\d\d ±|± \de-|e-\d\d</td>", table)
+    estimate = result.prompts[0].estimate["cost"]
+    assert estimate == pytest.approx(dear * 0.337, rel=0.01), "the numbers themselves stay"

@@ -56,6 +56,7 @@ def test_unusable_tokens(token: str) -> None:
 def test_loopback() -> None:
     assert all(map(is_loopback, ["localhost", "127.0.0.1", "127.9.9.9", "::1", "[::1]", "LOCALHOST"]))
     assert not any(map(is_loopback, ["0.0.0.0", "", "::", "10.0.0.1", "localhost.example.org", "127.0.0.1.nip.io"]))
+    assert not any(map(is_loopback, ["[localhost]", "[127.0.0.1]", "[::1", "::1]", "[[::1]]", "[::1].evil", "[]"]))
 
 
 @pytest.mark.parametrize("headers", [{}, bearer("wrong-token-0123456789"), {"Authorization": WRITE}])
@@ -94,7 +95,12 @@ def test_who_may_read_may_not_write(new_service: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("host", "status"), [("localhost:80", 200), ("127.0.0.1", 200), ("[::1]:9", 200), ("evil.example", 403), ("", 403)]
+    ("host", "status"),
+    [
+        *((host, 200) for host in ("localhost:80", "LocalHost", "127.0.0.1", "127.0.0.1:", "[::1]", "[::1]:9")),
+        *((host, 403) for host in ("evil.example", "", "[::1].evil", "[::1]evil:80", "[::1", "localhost:80@evil")),
+        *((host, 403) for host in ("localhost:80.evil", "user@localhost", "localhost/", "localhost:x", "[evil]:1")),
+    ],
 )
 def test_without_tokens_only_this_machine_is_answered(host: str, status: int, new_service: Any) -> None:
     assert new_service().send("GET", "/v1/studies", headers={"Host": host}).status_code == status

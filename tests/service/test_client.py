@@ -377,6 +377,21 @@ def test_hostile_texts_survive(server: Any) -> None:
         assert os.linesep not in repr(study)
 
 
+def test_prompts_with_a_lone_surrogate_are_compared_by_the_service(server: Any) -> None:
+    prompts = {"a\ud800": "half \udfff a pair", "b": "other +&=%41", "": "none"}
+    selector = Selector(prompts, BestFeasible("q"), 12, "uniform", 4, baseline="b")
+    with RemoteStudy.create(server.url, "surrogates", selector) as study:
+        while trial := study.ask():
+            study.tell(trial, [0.1 * (trial.example or 0)])
+        local = study.selector
+        for names in (("a\ud800", "b"), ("half \udfff a pair", "other +&=%41"), ("none", "a\ud800")):
+            assert study.compare(*names) == local.compare(*names)
+        with pytest.raises(InvalidArgumentError, match=re.escape(r"There is no prompt 'x\ud800'")):
+            study.compare("x\ud800")
+        with pytest.raises(InvalidArgumentError, match=r"percent-encoded UTF-8"):
+            study._get("compare?a=%FF")
+
+
 def test_two_prompts_are_compared_by_the_service(server: Any) -> None:
     selector = Selector(
         ["be brief", "be exact", "be kind"],
@@ -480,6 +495,19 @@ def test_ids_of_examples_travel(server: Any) -> None:
 
 
 # An address that is wrong
+
+
+def test_what_are_no_further_examples_is_refused_before_it_travels(server: Any) -> None:
+    selector = Selector(["x", "y"], BestFeasible("q"), 8, examples=["a", "b"])
+    study = RemoteStudy.create(server.url, "no further examples", selector)
+    wrong: Any
+    for wrong in ("row 17", b"row 17", {"row 17": 1}, True, 0):
+        with pytest.raises(InvalidArgumentError, match="examples must be"):
+            study.extend(examples=wrong)
+    assert study.example_ids == ("a", "b")
+    study.extend(examples=np.array(["row 17"]))
+    assert study.example_ids == ("a", "b", "row 17")
+    study.close()
 
 
 def test_a_wrong_address_is_known_after_seconds() -> None:

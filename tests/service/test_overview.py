@@ -71,6 +71,25 @@ def test_a_look_at_many_studies_is_short_and_goes_on_where_it_ended(
     assert looked[10:] == names[:3]
 
 
+@pytest.mark.parametrize("broken", ["standing", "result"])
+def test_one_broken_study_does_not_hide_the_others(service: Any, monkeypatch: pytest.MonkeyPatch, broken: str) -> None:
+    for name in ("whole", "broken"):
+        service.post("/v1/studies", {**STUDY, "name": name}, 201)
+    genuine = service.studies.call
+
+    def call(name: str, operation: Any, keep: bool = True) -> Any:
+        if name == "broken" and broken in operation.__code__.co_names:
+            raise ZeroDivisionError("an error of the numerics")
+        return genuine(name, operation, keep)
+
+    monkeypatch.setattr(service.studies, "call", call)
+    listed = service.get("/studies")["studies"]
+    assert {study["name"]: study["state"] for study in listed} == {"whole": "waits", "broken": "cannot be read"}
+    text = service.send("GET", "/metrics").text
+    assert 'asktell_study_spent{study="whole"} 0.0' in text
+    assert 'study="broken"' not in text
+
+
 def test_a_look_leaves_open_what_is_in_use(new_service: Any) -> None:
     service = new_service(most=2)
     for name in ("s", "t", "u", "v"):

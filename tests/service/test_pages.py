@@ -6,6 +6,7 @@ import json
 import re
 import time
 from concurrent.futures import ThreadPoolExecutor
+from threading import Event
 from typing import Any
 from urllib.parse import quote
 
@@ -180,14 +181,23 @@ def test_a_state_is_made_once_for_all_who_look(service: Any, monkeypatch: pytest
     assert (texts, len(made)) == ({"s"}, 1)
 
 
-def test_after_a_state_comes_a_pause(service: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("seconds", "looks"),
+    [
+        (0.5, (0.0, 4.9, 5.1)),  # nine times what it took, from its end
+        (7.0, (0.0, 11.9, 12.1)),  # and never more than five seconds: a page that stands still looks broken
+    ],
+)
+def test_after_a_state_comes_a_pause(
+    seconds: float, looks: tuple[float, ...], service: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     service.post("/v1/studies", STUDY, 201)
     now = 0.0
     genuine = Study.report_data
 
     def slow(self: Study, *given: Any) -> Any:
         nonlocal now
-        now += 1.0
+        now += seconds
         return genuine(self, *given)
 
     monkeypatch.setattr(Study, "report_data", slow)
@@ -196,13 +206,39 @@ def test_after_a_state_comes_a_pause(service: Any, monkeypatch: pytest.MonkeyPat
     def spent(study: Study) -> list[int]:
         nonlocal now
         live, found = LiveReport(study), list[int]()
-        for looked in (0.0, 9.9, 10.1):  # nine times what it took, from its end
+        for looked in looks:
             now = looked
             found.append(json.loads(live.newer())["spent"])
             told(service)
         return found
 
     assert service.studies.call("s", spent) == [0, 0, 2]
+
+
+def test_what_is_spent_is_sent_while_a_state_is_being_made(service: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    service.post("/v1/studies", STUDY, 201)
+    monkeypatch.setattr("asktell.studies.watching._SECONDS_BETWEEN_LOOKS", 0.0)
+    monkeypatch.setattr("asktell.studies.watching._PAUSE", 0.0)
+    shown = service.get("/studies/s/data")
+    genuine, begun, may_end = Study.report_data, Event(), Event()
+
+    def slow(self: Study, *given: Any) -> Any:
+        begun.set()
+        assert may_end.wait(60)
+        return genuine(self, *given)
+
+    monkeypatch.setattr(Study, "report_data", slow)
+    told(service)
+    path = f"/studies/s/data?version={shown['state']}"
+    with ThreadPoolExecutor(1) as pool:
+        next_state = pool.submit(service.get, path)
+        assert begun.wait(60)
+        told(service)
+        meanwhile = service.get(path)
+        may_end.set()
+        assert meanwhile.keys() == {"live"}
+        assert (shown["live"]["spent"], meanwhile["live"]["spent"], meanwhile["live"]["spent_cost"]) == (0, 2, 0.2)
+        assert next_state.result(60)["spent"] == 2
 
 
 @pytest.mark.usefixtures("hurried")

@@ -191,6 +191,19 @@ def test_curves() -> None:
         found.plot("qualty")
 
 
+def test_a_long_title_stays_within_the_picture() -> None:
+    pytest.importorskip("matplotlib")
+    metrics = [f"a_metric_with_a_long_name_{k}" for k in range(6)]
+    goal = asktell.BestFeasible("accuracy", {name: asktell.at_most(1.0) for name in metrics})
+    ax = asktell.simulate(np.full((2, 2, 7), 0.5), goal, ("uniform",), (1,), 1, jobs=1, **QUIET).plot()
+    figure = ax.get_figure()
+    figure.draw_without_rendering()
+    box = ax.title.get_window_extent()
+    assert 0 <= box.x0 <= box.x1 <= figure.bbox.width
+    assert box.y1 <= figure.bbox.height
+    assert ax.get_title().replace("\n", " ") == str(goal)
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [

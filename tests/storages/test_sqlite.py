@@ -1,12 +1,14 @@
 """SQLite keeps the contract of storages; what is confirmed is on the disk; and writers take turns."""
 
+import errno
+import os
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from asktell import BestFeasible, Selector, Study
+from asktell import BestFeasible, Selector, StorageError, Study
 from asktell.storages.sqlite import SQLiteStorage
 from asktell.testing.storage_contract import Connect, StorageContract
 
@@ -99,3 +101,76 @@ def test_a_turn_comes_when_the_one_before_ends(path: Path) -> None:
         assert waiting.result(timeout=10)
     other.close()
     study.close()
+
+
+# Whose eyes they are for
+
+
+def modes(folder: Path) -> dict[str, str]:
+    return {path.name: oct(path.stat().st_mode & 0o777) for path in folder.iterdir()}
+
+
+@pytest.mark.skipif(os.name == "nt", reason="no such permissions")
+@pytest.mark.parametrize("has_links", [True, False])
+@pytest.mark.parametrize("umask", [0o000, 0o022])
+def test_a_new_file_and_its_log_are_for_its_owner_only(
+    path: Path, umask: int, has_links: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_links(*_: object) -> None:
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    if not has_links:
+        monkeypatch.setattr("asktell._util.files.os.link", no_links)
+    copies = path.parent / "copies"
+    copies.mkdir()
+    before = os.umask(umask)
+    try:
+        with new_study(path) as study:
+            study.ask()
+            study.export(copies / "s.jsonl")
+            found = modes(path.parent)
+            del found["copies"]
+            assert found == {
+                "studies.db": "0o600",
+                "studies.db-wal": "0o600",
+                "studies.db-shm": "0o600",
+            }
+        with Study.import_(copies / "imported.db", copies / "s.jsonl") as study:
+            study.ask()
+            assert set(modes(copies).values()) == {"0o600"}
+    finally:
+        os.umask(before)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="no such permissions")
+def test_permissions_of_a_file_that_is_there_stay(path: Path) -> None:
+    new_study(path).close()
+    path.chmod(0o640)  # for a group that works on it
+    with Study.create(path, "t", Selector(["x", "y"], BestFeasible("a"), 4)) as study:
+        study.ask()
+        assert set(modes(path.parent).values()) == {"0o640"}
+
+
+@pytest.mark.skipif(os.name == "nt", reason="no links")
+def test_a_link_may_lead_to_a_file_that_is_not_there_yet(path: Path) -> None:
+    path.symlink_to(path.parent / "real.db")
+    new_study(path).close()
+    assert path.is_symlink()
+    assert Study.names(path.parent / "real.db") == ["s"]
+
+
+def test_many_who_make_the_file_at_once_get_the_same(path: Path) -> None:
+    def make(number: int) -> None:
+        Study.create(path, f"s{number}", Selector(["x", "y"], BestFeasible("a"), 4)).close()
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(make, range(8)))
+    assert sorted(Study.names(path)) == [f"s{number}" for number in range(8)]
+    assert [found.name for found in path.parent.iterdir()] == ["studies.db"]
+
+
+@pytest.mark.parametrize("place", ["missing/studies.db", "a-file/studies.db"])
+def test_what_cannot_be_made_is_named(tmp_path: Path, place: str) -> None:
+    (tmp_path / "a-file").touch()
+    with pytest.raises(StorageError, match=r"cannot be used: unable to open database file. It cannot be opened"):
+        new_study(tmp_path / place)

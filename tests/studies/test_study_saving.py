@@ -1,8 +1,12 @@
 """A study opened from a snapshot is the study; tables of other versions are left alone; and files make studies."""
 
+import base64
+import json
 import random
 import sqlite3
+import tracemalloc
 import zlib
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -81,8 +85,89 @@ def test_a_damaged_snapshot_is_refused(damage: bytes, monkeypatch: pytest.Monkey
 
 def test_columns_of_every_size() -> None:
     for values in [[], [0], [-1, 127], [-1, 128], [2**31, 5], [-1, 2**62], [0, 255]]:
-        assert snapshots._unpack(snapshots._pack(values)).tolist() == values
-    assert snapshots._unpack(snapshots._pack([0.1, 1e-300])).tolist() == [0.1, 1e-300]
+        assert snapshots._Columns(b"").unpack(snapshots._pack(values, 1)).tolist() == values
+    assert snapshots._Columns(b"").unpack(snapshots._pack([0.1, 1e-300], 0)).tolist() == [0.1, 1e-300]
+
+
+def test_few_lines_with_many_entries_are_saved_as_often_as_many_lines() -> None:
+    storage = MemoryStorage()
+    study = Study.create(storage, "s", Selector(["x", "y"], BestFeasible("a"), 10**5, "uniform"))
+    positions = []
+    for _ in range(4):
+        study.ask(replica.ENTRIES_PER_SNAPSHOT)
+        positions.append(storage.snapshot(1).position)  # type: ignore[union-attr]
+    assert positions == [1, 2, 3, 4]
+
+
+# What would take more memory than any study is refused, and not unpacked
+
+
+def peak(call: Callable[[], object]) -> int:
+    """The most bytes that Python had allocated meanwhile."""
+    tracemalloc.start()
+    try:
+        call()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def bomb_of_text() -> bytes:
+    return zlib.compress(b'{"version":1' + b" " * 2**28 + b"}", 9)
+
+
+def bomb_of_columns() -> bytes:
+    """A column that is compressed inside of what is compressed."""
+    column = ["<i1", base64.b64encode(zlib.compress(bytes(2**27), 9)).decode()]
+    head = {"version": 1, "covered": [8, 1, 0, 7], "plan": [column, column], "draws": column, "state": {}, "leases": {}}
+    return zlib.compress(json.dumps(head).encode(), 0)
+
+
+@pytest.mark.parametrize("bomb", [bomb_of_text, bomb_of_columns])
+def test_a_snapshot_that_would_fill_the_memory_is_refused(
+    bomb: Callable[[], bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    storage, _ = with_snapshots(monkeypatch)
+    head, nothing = bomb(), snapshots._pack([], 1)
+    assert len(head) < 10**6
+    columns = dict.fromkeys(("trials", "arms", "examples"), nothing)
+    part = {**columns, "scores": nothing, "decisions": [], "failures": {**columns, "reasons": []}}
+    with storage.transaction(1, durable=True) as transaction:
+        transaction.save(3, head, zlib.compress(json.dumps(part).encode()))
+
+    def open_it() -> None:
+        with pytest.raises(asktell.InvalidStateError, match=r"would become more than \d+, which asktell never writes"):
+            Study.open(storage, "s")
+
+    assert peak(open_it) < 10**8
+
+
+def test_a_document_that_would_fill_the_memory_is_refused() -> None:
+    storage = MemoryStorage()
+    storage.create("s", bomb_of_text())
+
+    def open_it() -> None:
+        with pytest.raises(asktell.InvalidStateError, match="would become more than"):
+            Study.open(storage, "s")
+
+    assert peak(open_it) < 10**8
+
+
+def test_what_compresses_very_well_is_read_again() -> None:
+    """Prompts that differ in a word, and tens of thousands of equal scores."""
+    prompts = {f"p{i}": f"{i} " + "the same " * 5000 for i in range(20)}
+    storage = MemoryStorage()
+    study = Study.create(storage, "s", Selector(prompts, BestFeasible("a"), 10**6, "uniform"))
+    document = storage.document(1)
+    assert len(document) > 10**5 > 32 * len(zlib.compress(zlib.decompress(document)))
+    with study._replica.writing(durable=False) as (logged, _):
+        for _ in range(30_000):
+            logged.selector.observe("p0", 1.0)
+    study._replica.save()
+    found = storage.snapshot(1)
+    assert found is not None
+    assert found.position == 1
+    assert everything(Study.open(storage, "s")) == everything(study)
 
 
 def execute(location: Any, *statements: str) -> list[Any]:

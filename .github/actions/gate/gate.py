@@ -28,7 +28,10 @@ def install() -> int:
 
 
 def evaluate() -> int:
-    """Run the gate; its verdict and the folder of its files are outputs of the step, which does not fail."""
+    """Run the gate; its verdict and the folder of its files are outputs of the step, which does not fail.
+
+    The verdict counts only if the summary, which is written last, says the same as the exit code.
+    """
     folder = Path(tempfile.mkdtemp(prefix="asktell-gate-", dir=os.environ["RUNNER_TEMP"]))
     options = [f"--{name.lower()}={os.environ[name]}" for name in ("MARGIN", "CONFIDENCE")]
     options += [f"--{name.lower()}={os.environ[name]}" for name in ("BASELINE", "CANDIDATE") if os.environ[name]]
@@ -40,8 +43,13 @@ def evaluate() -> int:
     print(f"::stop-commands::{token}", flush=True)
     done = subprocess.run([sys.executable, "-m", "asktell", "gate", *options, "--", os.environ["CONFIG"]], check=False)
     print(f"\n::{token}::", flush=True)
+    found, summary = _VERDICTS.get(done.returncode, "error"), folder / "summary.md"
+    head = summary.read_text(encoding="utf-8").partition("\n")[0] if summary.is_file() else ""
+    if found != "error" and not re.match(rf"## \S+ {found.capitalize()}: ", head):
+        print(f"::error::The gate ended with exit code {done.returncode}, but its summary does not say {found!r}.")
+        found = "error"
     with open(os.environ["GITHUB_OUTPUT"], "a", encoding="utf-8") as outputs:
-        outputs.write(f"folder={folder}\nverdict={_VERDICTS.get(done.returncode, 'error')}\n")
+        outputs.write(f"folder={folder}\nverdict={found}\n")
     return 0
 
 
@@ -60,7 +68,8 @@ def publish() -> int:
         try:
             _comment(event["pull_request"]["number"], marker, body)
         except (OSError, ValueError) as error:  # the verdict is not changed by it
-            print(f"::warning::No comment on the pull request: {error}. Has the job pull-requests: write?")
+            why = " ".join(str(error).split())  # a line of its own could be another command
+            print(f"::warning::No comment on the pull request: {why}. Has the job pull-requests: write?")
     return 0
 
 

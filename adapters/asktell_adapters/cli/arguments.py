@@ -111,6 +111,7 @@ COMMANDS = (
             _a("--kind", choices=KINDS, help="what answers"),
             _a("--promptfoo", metavar="FILE", type=Path,
                help="take prompts, tests, provider and metrics of its config"),
+            _a("--maximize", metavar="METRIC", help="of promptfoo's metrics the one to choose by (default: score)"),
             _a("--price", metavar=("IN", "OUT"), type=float, nargs=2, help="per million tokens read and written"),
             _a("--prompts", metavar="FILE", type=Path, help="file of prompts"),
             _a("--data", metavar="FILE", type=Path, help="file of examples: .csv, .json, .parquet, .xlsx and others"),
@@ -131,11 +132,11 @@ COMMANDS = (
     ),
     Command("check", "check:check", "try one evaluation before a run",
         "Put one prompt on one example through the model, the metrics and the judges. Print what was sent, the\n"
-        "answer, the scores and the cost. Nothing is written into the run's folder.",
+        "answer, the wanted answer, the scores and the cost. Nothing is written into the run's folder.",
         "example: asktell check summarize.toml\n         asktell check summarize.toml --prompt brief --example r7",
         (
             _CONFIG,
-            _a("--prompt", metavar="ID", help="id of the prompt (default: the first one)"),
+            _a("--prompt", metavar="ID", help="id of a prompt, which may have joined the run (default: the first)"),
             _a("--example", metavar="ID", help="id of the example, or its row's number (default: the first one)"),
             _JSON,
         ),
@@ -214,9 +215,9 @@ COMMANDS = (
     ),
     Command("gate", "gate:gate", "fail a build when a prompt got worse",
         "Evaluate a candidate and the baseline on the same examples of CONFIG until it is certain whether the\n"
-        "candidate is worse, or misses a constraint of the goal.\n"
-        "Exit codes: 0: not worse by more than the margin, and every constraint is kept; 1: worse, or a constraint is\n"
-        "missed; 3: undecided when the budget ended; 2: error.",
+        "candidate is worse, fails more often, or misses a constraint of the goal.\n"
+        "Exit codes: 0: neither worse nor failing more often by more than the margin, and every constraint is kept;\n"
+        "1: worse, failing more often, or a constraint is missed; 3: undecided; 2: error.",
         "example: asktell gate summarize.toml --baseline old --candidate new --margin 0.02",
         (
             _a("config", metavar="CONFIG.toml", type=Path, help="with prompts, data, model, metrics and goal"),
@@ -229,7 +230,7 @@ COMMANDS = (
             _a("--estimate", metavar="N", type=int, nargs="?", const=0,
                help="only estimate what a verdict takes and costs, from N real calls (default: none)"),
             _a("--differ", metavar="SHARE", type=float, default=0.2,
-               help="for --estimate: share of examples on which the two prompts differ (default: %(default)g)"),
+               help="share of examples on which the two prompts are expected to differ (default: %(default)g)"),
             _NO_PROGRESS, _YES, _CONFIDENCE,
         ),
     ),

@@ -9,8 +9,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from asktell import ConfigError, EvaluatorError, InvalidArgumentError, Trial
+from asktell import ConfigError, EvaluatorError, InvalidArgumentError, Selector, Trial
 from asktell.extend import in_words, nearest, one_line, outside_of_loops, some
+from asktell_adapters.cli.folder import RunFolder
 from asktell_adapters.cli.output import say_braces, show
 from asktell_adapters.cli.process import logging_to_stderr
 from asktell_adapters.config import Config, load_config
@@ -29,6 +30,7 @@ class Checked:
     example: str  # its id, or the number of its row
     request: Request
     candidate: Mapping[str, Any] | None = None
+    reference: str | Sequence[str] | None = None
     answer: Completion | None = None
     scores: dict[str, float] = field(default_factory=dict)
     paid: float = 0.0
@@ -75,6 +77,7 @@ class Checked:
             "example": self.example,
             "messages": [dict(message) for message in self.request.messages],
             "answer": None if self.answer is None else answer.text,
+            "reference": self.reference,
             "finish_reason": answer.finish_reason,
             "prompt_tokens": answer.prompt_tokens,
             "completion_tokens": answer.completion_tokens,
@@ -93,11 +96,13 @@ class Checked:
             yield f"--- {message.get('role', '')}, as sent"
             yield str(message.get("content") or "")
         if (answer := self.answer) is None:
+            yield from _wanted(self.reference)
             return
         cut = ", cut by max_new_tokens" if answer.finish_reason == "length" else ""
         cached = ", from the cache" if answer.from_cache else ""
         yield f"--- answer ({answer.prompt_tokens} tokens read, {answer.completion_tokens} written{cut}{cached})"
         yield answer.text
+        yield from _wanted(self.reference)
         yield "--- scores"
         width = max(map(len, self.scores), default=0)
         for name, score in self.scores.items():
@@ -110,8 +115,9 @@ class Checked:
 def check(arguments: argparse.Namespace) -> int:
     with contextlib.closing(load_config(arguments.config)) as config:
         say_braces(config)
-        prompts, dataset = config.selector.prompts, config.dataset
-        arm = _position("prompt", arguments.prompt, list(map(str, prompts.ids)))
+        dataset = config.dataset
+        selector, arm = _with_prompt(config, arguments.prompt)
+        prompts = selector.prompts
         row = _position("example", arguments.example, dataset.ids, [example.id for example in config.examples])
         if config.harness is not None:
             return _check_harness(config, Trial(0, prompts.ids[arm], prompts.texts[arm], row), arguments.json)
@@ -121,7 +127,11 @@ def check(arguments: argparse.Namespace) -> int:
         with logging_to_stderr():
             evaluator = config.evaluator()
             checked = Checked(
-                prompts.ids[arm], name, evaluator.request(candidate or prompts.texts[arm], row), candidate
+                prompts.ids[arm],
+                name,
+                evaluator.request(candidate or prompts.texts[arm], row),
+                candidate,
+                config.examples[row].reference,
             )
             checked.is_priced = getattr(llm_of(evaluator.llm, checked.request), "price", 0.0) is not None
             evaluator.begin(config.selector.result)
@@ -143,14 +153,18 @@ def _check_harness(config: Config, trial: Trial, as_json: bool) -> int:
     """The same of a harness, which alone knows what was sent."""
     assert config.harness is not None
     start = time.perf_counter()
-    (scores,) = config.harness.evaluate_batch([trial])
+    with logging_to_stderr():
+        (scores,) = config.harness.evaluate_batch([trial])
     seconds = time.perf_counter() - start
+    example = config.examples[trial.example or 0]
     if isinstance(scores, BaseException):
         raise EvaluatorError(f"the evaluation failed: {in_words(scores)}") from scores
     if as_json:
-        print(json.dumps({"prompt": trial.prompt_id, "scores": dict(scores), "seconds": round(seconds, 3)}, indent=1))
+        found = {"prompt": trial.prompt_id, "reference": example.reference, "scores": dict(scores)}
+        print(json.dumps({**found, "seconds": round(seconds, 3)}, indent=1))
     else:
-        show(f"prompt {trial.prompt_id!r}: {trial.prompt}\non: {config.examples[trial.example or 0].input}\n--- scores")
+        show("\n".join([f"prompt {trial.prompt_id!r}: {trial.prompt}", f"on: {example.input}"]))
+        show("\n".join([*_wanted(example.reference), "--- scores"]))
         show("\n".join(f"{name}  {score:.4g}" for name, score in scores.items()))
         show(f"---\nseconds: {seconds:.2g}")
     missing = [name for name in config.selector.goal.metrics if name not in scores]
@@ -159,6 +173,24 @@ def _check_harness(config: Config, trial: Trial, as_json: bool) -> int:
     if not as_json:
         show(f"This works. Next: asktell run {config.path}")
     return 0
+
+
+def _with_prompt(config: Config, wanted: str | None) -> tuple[Selector, int]:
+    """The selector that has the prompt, and its position: the configuration's, or the run's after `asktell add`."""
+    selector, folder = config.selector, RunFolder(config.output)
+    if wanted is not None and wanted not in map(str, selector.prompts.ids) and folder.study_name is not None:
+        with folder.open_study() as study:
+            selector = study.selector
+    return selector, _position("prompt", wanted, list(map(str, selector.prompts.ids)))
+
+
+def _wanted(reference: str | Sequence[str] | None) -> Iterator[str]:
+    """The reference, to be compared with the answer; nothing where there is none."""
+    if reference is None:
+        return
+    several = not isinstance(reference, str) and len(reference) > 1
+    yield "--- wanted answers, the best match counts" if several else "--- wanted answer"
+    yield from [reference] if isinstance(reference, str) else reference
 
 
 def _position(what: str, wanted: str | None, ids: Sequence[str], others: Sequence[str | None] = ()) -> int:

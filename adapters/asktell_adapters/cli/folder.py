@@ -130,8 +130,6 @@ class RunFolder:
         return Study.open(self.study_file, name)
 
     def make_study(self, name: str, selector: Selector) -> None:
-        """Make one in a file for its owner's eyes only."""
-        os.close(os.open(self.study_file, os.O_WRONLY | os.O_CREAT, 0o600))
         Study.create(self.study_file, name, selector).close()
 
     # What people read

@@ -14,10 +14,12 @@ from typing import Any
 import asktell
 from asktell import AsktellError, EvaluatorError, InvalidArgumentError, PromptResult, Selector, run
 from asktell.extend import Goal, State, at_state, in_words, not_worse, reports, write_atomically
-from asktell_adapters.cli.gate_estimate import GateEstimate
+from asktell_adapters.cli.folder import RunFolder
+from asktell_adapters.cli.gate_estimate import GateEstimate, pairs_for_equal
+from asktell_adapters.cli.growth import besides_configuration
 from asktell_adapters.cli.output import show
 from asktell_adapters.cli.process import logging_to_stderr, signals
-from asktell_adapters.cli.ruling import FAILED, PASSED, UNDECIDED, Ruling
+from asktell_adapters.cli.ruling import FAILED, PASSED, UNDECIDED, Ruling, more_or_wider, roughly
 from asktell_adapters.cli.work import confirm, timed
 from asktell_adapters.config import Config, load_config
 from asktell_adapters.config.harness import Harness
@@ -34,7 +36,7 @@ _MOST_ROUNDS = 100
 
 @dataclass
 class Judge:
-    """Decides if a candidate is worse than a baseline, from the scores of both on the same examples.
+    """Decides if a candidate is worse than a baseline, from the scores and failures of both on the same examples.
 
     A pass is wrong with probability 1 - confidence at most, and so is a failure, whenever one looks: for a wrong pass
     one thing that is false has to look certain, for a wrong failure any one of them may.
@@ -46,11 +48,38 @@ class Judge:
     verdicts: dict[str, str] = field(default_factory=dict)
 
     def look(self, state: State) -> str:
-        """The verdict by now; `verdicts` has one for each objective's metric and each constraint."""
+        """The verdict by now; `verdicts` has one for each objective, each constraint and the rate of failures."""
         found = not_worse(state, _CANDIDATE, _BASELINE, self.margin, self.confidence)
         words = {True: PASSED, False: FAILED, None: UNDECIDED}
         self.verdicts = {name: words[certain] for name, certain in found.items()}
         return FAILED if False in found.values() else UNDECIDED if None in found.values() else PASSED
+
+    def pairs_for_equal(self, selector: Selector, squared_difference: float | None) -> int | None:
+        """About how many pairs of evaluations pass an equal candidate; see `gate_estimate.pairs_for_equal`."""
+        objective = self.goal.objectives[0]
+        span = self.goal.ranges.get(objective.metric)
+        if span is None or squared_difference is None:
+            return None
+        width = span[1] - span[0]
+        problem = selector.state.problem
+        squares, margin = squared_difference / width**2, self.margin / width
+        return pairs_for_equal(problem.population, squares, margin, self.confidence, problem.is_noisy)
+
+
+def beforehand(judge: Judge, selector: Selector, differ: float) -> str:
+    """What to expect of the gate, in a sentence or two, if the two prompts are equally good."""
+    objective = judge.goal.objectives[0].metric
+    if (span := judge.goal.ranges.get(objective)) is None:
+        return f"The range of {objective!r} is not known, so neither is how many examples a verdict takes."
+    needed = judge.pairs_for_equal(selector, differ * (span[1] - span[0]) ** 2)
+    pairs = selector.budget // 2
+    if needed is None:
+        return "Scores may differ when repeated, so equal prompts stay undecided without a --margin."
+    said = (
+        f"If the two prompts are equally good, a pass takes about {roughly(needed)} evaluations of each, provided that "
+        f"they differ on {100 * differ:g} % of the examples (--differ). The budget allows {pairs:,} of each"
+    )
+    return f"{said}: expect no verdict. {more_or_wider(judge.margin)}" if needed > pairs else f"{said}."
 
 
 @signals()
@@ -60,8 +89,9 @@ def gate(arguments: argparse.Namespace) -> int:
         raise InvalidArgumentError(f"--confidence must be above 0 and below 1, got {arguments.confidence}.")
     if not 0 <= arguments.margin < math.inf:
         raise InvalidArgumentError(f"--margin must be a number of at least 0, got {arguments.margin}.")
-    for path in (arguments.summary, arguments.junit, arguments.report):
-        if path is not None and (path.is_dir() or not path.resolve().parent.is_dir()):
+    written = [path for path in (arguments.summary, arguments.junit, arguments.report) if path is not None]
+    for path in written:
+        if path.is_dir() or not path.resolve().parent.is_dir():
             raise InvalidArgumentError(f"{str(path)!r} cannot be written: give a file in a folder that exists.")
     config = load_config(arguments.config)
     baseline, candidate = _pair(config, arguments)
@@ -69,6 +99,9 @@ def gate(arguments: argparse.Namespace) -> int:
     if arguments.estimate is not None:
         _say_estimate(config, judge, baseline, candidate, arguments)
         return 0
+    for path in written:
+        if path.is_file():  # of an earlier gate, whose verdict this one has not confirmed
+            path.unlink()
     try:
         ruling = _judge(config, judge, baseline, candidate, arguments)
     except AsktellError:
@@ -104,6 +137,9 @@ def _judge(
     evaluator = _evaluator(config, baseline, candidate)
     selector = _selector(config, judge.goal, baseline, candidate, evaluator.repeatable)
     confirm(config, selector, evaluator, arguments.yes)
+    if not evaluator.repeatable:
+        selector = noisy(selector)
+    print(beforehand(judge, selector, arguments.differ), file=sys.stderr)
     progress = not arguments.no_progress and sys.stderr.isatty()
     answers: dict[tuple[str, int | None], str] = {}
 
@@ -139,7 +175,8 @@ def _judge(
         llm = llm_of(evaluator.llm, evaluator.request(candidate.candidate or candidate.prompt, 0))
         currency = getattr(getattr(llm, "price", None), "currency", "")
     found = verdict, judge.verdicts, judge.goal, judge.margin, comparison, result, remarks
-    return Ruling(*found, evaluations, config.examples, currency, config.is_priced, link)
+    ruling = Ruling(*found, evaluations, config.examples, currency, config.is_priced, link, selector.state.doubts)
+    return replace(ruling, needed=judge.pairs_for_equal(selector, ruling.squared_difference))
 
 
 def _evaluator(config: Config, *pair: PromptResult) -> Any:
@@ -179,7 +216,7 @@ def _selector(
         config.dataset.ids,
         seed=problem.seed,
         on_failure=problem.on_failure,
-        max_failure_rate=problem.max_failure_rate,
+        max_failure_rate=1.0,  # how often the candidate fails is for the gate to judge
         baseline=str(baseline.id),
         repeats=repeats,
     )
@@ -245,9 +282,11 @@ def settle(
 
 def _pair(config: Config, arguments: argparse.Namespace) -> tuple[PromptResult, PromptResult]:
     result = config.selector.result()
-    prompts = {str(entry.id): entry for entry in result.prompts}
+    written = {str(entry.id): entry for entry in result.prompts}
+    added = {id_: entry for id_, entry in _added(config).items() if id_ not in written}
+    prompts = {**written, **added}
     baseline, candidate = arguments.baseline or result.baseline, arguments.candidate
-    others = [id_ for id_ in prompts if id_ != str(baseline)]
+    others = [id_ for id_ in written if id_ != str(baseline)] or [id_ for id_ in added if id_ != str(baseline)]
     if candidate is None and len(others) == 1:
         candidate = others[0]
     for name, given in (("--baseline", baseline), ("--candidate", candidate)):
@@ -258,6 +297,16 @@ def _pair(config: Config, arguments: argparse.Namespace) -> tuple[PromptResult, 
     if str(baseline) == str(candidate):
         raise InvalidArgumentError(f"The candidate and the baseline are the same prompt, {candidate!r}. Name two.")
     return prompts[str(baseline)], prompts[str(candidate)]
+
+
+def _added(config: Config) -> dict[str, PromptResult]:
+    """The prompts that joined the configuration's run by `asktell add`, by their ids."""
+    folder = RunFolder(config.output)
+    if folder.study_name is None or config.selector.prompts.candidates is not None:
+        return {}
+    with folder.open_study() as study:
+        joined = {str(study.selector.prompts.ids[arm]) for arm in besides_configuration(study.selector.state)}
+        return {str(entry.id): entry for entry in study.result().prompts if str(entry.id) in joined}
 
 
 def compare(arguments: argparse.Namespace) -> int:

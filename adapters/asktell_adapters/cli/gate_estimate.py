@@ -1,5 +1,6 @@
 """`asktell gate --estimate`: how many evaluations a verdict takes, and what they cost."""
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import final
@@ -17,6 +18,35 @@ DIFFERENCES = (-0.1, -0.05, -0.02, 0.0, 0.02, 0.05, 0.1)
 _MARGINS = (0.02, 0.05, 0.1, 0.2)
 _DRAWS, _FEWEST_DRAWS, _MOST_SCORES = 200, 40, 200_000
 _MOST_NEW = 2000  # examples, of those like the ones given
+
+
+_START, _START_NOISY = 0.8, 3.0
+"""What a sequence has to win beyond log(1 / error), because it does not know the best bet; by simulation."""
+
+_LOOKS = 1.5
+"""By how much the pairs grow from one look at noisy scores to the next; see `asktell.intervals.noisy`."""
+
+
+def pairs_for_equal(
+    population: int | None, squares: float, margin: float, confidence: float, is_noisy: bool
+) -> int | None:
+    """About how many pairs of evaluations it takes, in the median, to pass a candidate as good as the baseline.
+
+    `population`: how many examples there are. `squares`: the mean square of the differences, in squares of the metric's
+    range, as the margin is in its parts. None: no number suffices, since scores are noisy and the margin is 0.
+
+    A bet wins margin² / (2 squares) on average of each pair, in logarithms, and has to win log(1 / error). Without
+    noise the examples are exhausted at last, and the price of the bets falls on the way there. Checked against the rule
+    itself by `python -m benchmarks.selection.unrepeatable --needed`.
+    """
+    if not is_noisy:
+        if margin == 0:
+            return population
+        wanted = 2 * squares * (math.log(1 / (1 - confidence)) + _START) / margin**2
+        return math.ceil(wanted if population is None else wanted / (1 + wanted / population))
+    if margin == 0:
+        return None
+    return math.ceil(_LOOKS * 2 * squares * (math.log(1 / (1 - confidence)) + _START_NOISY) / margin**2)
 
 
 @final
@@ -111,7 +141,7 @@ class GateEstimate:
 
     def _rule(self) -> tuple[float, float, int]:
         low, high = self._span
-        return self.margin / (high - low), self.confidence, len(self.goal.objectives) + len(self.goal.constraints)
+        return self.margin / (high - low), self.confidence, len(self.goal.objectives) + len(self.goal.constraints) + 1
 
     def _words(self, difference: float) -> str:
         low, high = self._span

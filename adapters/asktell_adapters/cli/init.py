@@ -16,6 +16,7 @@ from asktell_adapters.cli.arguments import KINDS
 from asktell_adapters.cli.output import show
 from asktell_adapters.config import Config, load_config
 from asktell_adapters.datasets import load_prompts
+from asktell_adapters.llms.chat_api import Price
 from asktell_adapters.prompts import check_fields, unread_fields
 from asktell_adapters.rows import Table
 
@@ -23,6 +24,8 @@ PER_PROMPT = 8
 """Evaluations of each prompt that a budget begins with."""
 
 _TEMPLATES = Path(__file__).with_name("templates")
+_LONGEST_ANSWER = 256  # tokens
+_CHARACTERS_PER_TOKEN = 2  # few, as this is for a bound
 
 
 def template(name: str) -> str:
@@ -100,6 +103,7 @@ class Plan:
     budget: int
     price: Sequence[float] | None
     with_examples: tuple[bool, bool]  # of prompts, of data: none were named
+    most_cost: float | None  # of an evaluation, roughly; None without a price
     fields: bool = False
 
     def examples_of_ours(self) -> dict[Path, str]:
@@ -161,7 +165,12 @@ class Plan:
             yield [_with("# [models]", "what is different for each of them"), *different]
         yield [_with("[cache]", "answers are kept on disk: none is paid twice")]
         of_words = _with("token_f1 = true", "words as in the wanted answer; there are exact_match, rouge")
-        yield ["[metrics]", "output_tokens = true", *([of_words] if self.reference is not None else [])]
+        yield [
+            "[metrics]",
+            "output_tokens = true",
+            *([_with("cost = true", "of an evaluation, by the price in [model]")] if self.most_cost else []),
+            *([of_words] if self.reference is not None else []),
+        ]
         if self.rubric:
             judge = {"type": self.kind, "model": self.models[0], "base_url": self.base_url, "api_key_env": self.key}
             keys = ", ".join(f"{name} = {quoted(value)}" for name, value in judge.items() if value)
@@ -176,13 +185,19 @@ class Plan:
         yield [
             "[goal]",
             f"maximize = {quoted('quality' if self.rubric else 'token_f1')}",
-            _with("# at_most = { output_tokens = 100 }", "only among the prompts whose mean keeps this"),
+            self._limit(),
         ]
+
+    def _limit(self) -> str:
+        if self.most_cost is None:
+            return _with("# at_most = { output_tokens = 100 }", "only among the prompts whose mean keeps this")
+        comment = "of an evaluation, on average: about the most it can cost; lower it to what you would pay"
+        return _with(f"at_most = {{ cost = {self.most_cost:.2g} }}", comment)
 
     def _model(self) -> Iterator[str]:
         if len(self.models) == 1:
             yield f"model = {quoted(self.models[0])}"
-        yield _with("max_new_tokens = 256", "longer answers are cut")
+        yield _with(f"max_new_tokens = {_LONGEST_ANSWER}", "longer answers are cut")
         yield _with('# system = "You are ..."', "a system prompt for every call; without this line, none")
         if self.base_url:
             yield f"base_url = {quoted(self.base_url)}"
@@ -236,6 +251,8 @@ def init(arguments: argparse.Namespace) -> int:
     ask = _Asking(sys.stdin.isatty() and not arguments.yes)
     if arguments.promptfoo is not None and arguments.kind not in (None, "promptfoo"):
         raise InvalidArgumentError(f"--promptfoo goes with --kind promptfoo, not with {arguments.kind}.")
+    if arguments.maximize is not None and arguments.promptfoo is None:
+        raise InvalidArgumentError("--maximize goes with --promptfoo FILE.")
     given = arguments.kind or (arguments.promptfoo and "promptfoo")
     kinds = {kind: MODELS[kind].what if kind in MODELS else HARNESSES[kind] for kind in KINDS}
     kind = given or ask.one_of("What answers?", kinds)
@@ -290,11 +307,11 @@ class _Asking:
     """Questions to a person, where there is one; elsewhere the defaults."""
 
     def __init__(self, there: bool) -> None:
-        self._there = there
+        self.there = there
 
     def text(self, question: str, default: str = "", check: Callable[[str], str] = lambda answer: answer) -> str:
         """An answer that passes `check`, which may raise an InvalidArgumentError."""
-        while self._there:
+        while self.there:
             print(f"{question} [{default or 'none'}] ", end="", file=sys.stderr, flush=True)
             line = sys.stdin.readline()
             if not line:
@@ -306,7 +323,7 @@ class _Asking:
         return check(default)
 
     def one_of(self, question: str, choices: Mapping[str, str]) -> str:
-        if self._there:
+        if self.there:
             for name, what in choices.items():
                 print(f"  {name:<12} {what}", file=sys.stderr)
 
@@ -337,16 +354,29 @@ def _plan(kind: str, path: Path, arguments: argparse.Namespace, ask: _Asking) ->
     if not rubric:
         said = ask.text("What makes an answer good? (an LLM judges by it; none: only the wanted answer)", "")
         rubric = {"good": said or _RUBRIC} if said or not reference else {}
-    n_prompts, encoding = len(template("prompts.txt").splitlines()), None
+    texts: list[str] = template("prompts.txt").splitlines()
+    encoding = None
     if prompts.exists() or not ours[0]:
         found, encoding = _decoded(lambda name: load_prompts(prompts, encoding=name), None)
-        n_prompts = len(found)
-    n_prompts *= len(models)
+        texts = list(found.values() if isinstance(found, dict) else found)
+    n_prompts = len(texts) * len(models)
     budget = min(n_prompts * len(rows), max(1, PER_PROMPT * n_prompts))
     return Plan(
         path, kind, models, base_url, key, prompts, data, chosen, reference or None, reading, encoding, rubric,
         budget if arguments.budget is None else arguments.budget, arguments.price, ours,
+        _most_cost(arguments.price, texts, rows),
     )  # fmt: skip
+
+
+def _most_cost(
+    price: Sequence[float] | None, prompts: Sequence[str], rows: Sequence[Mapping[str, Any]]
+) -> float | None:
+    """Roughly the most that an evaluation can cost: of the longest prompt, row and answer."""
+    if not price or not any(price):
+        return None
+    characters = max(map(len, prompts)) + max(sum(len(str(value)) for value in row.values()) for row in rows)
+    read, written = price
+    return Price(read, written).of(characters // _CHARACTERS_PER_TOKEN, _LONGEST_ANSWER)
 
 
 def _address(kind: str, arguments: argparse.Namespace, ask: _Asking) -> tuple[str | None, str | None]:
@@ -444,7 +474,7 @@ def _harness(kind: str, path: Path, arguments: argparse.Namespace, ask: _Asking)
     made: list[Path] = [path]
     said: list[str] = []
     if kind == "promptfoo":
-        text, said = _of_promptfoo(text, path, arguments)
+        text, said = _of_promptfoo(text, path, arguments, ask)
     if kind == "inspect":
         model = (arguments.model or [ask.text("Which model, by Inspect's name?", "openai/gpt-4o-mini")])[0]
         prompts = arguments.prompts or path.parent / "prompts.txt"
@@ -462,7 +492,7 @@ def _harness(kind: str, path: Path, arguments: argparse.Namespace, ask: _Asking)
     return 0
 
 
-def _of_promptfoo(text: str, path: Path, arguments: argparse.Namespace) -> tuple[str, list[str]]:
+def _of_promptfoo(text: str, path: Path, arguments: argparse.Namespace, ask: _Asking) -> tuple[str, list[str]]:
     """The configuration, of what promptfoo reads in its own if that is given; and what that has, in words."""
     provider = next(iter(arguments.model or ()), None)
     if provider is not None:
@@ -479,13 +509,40 @@ def _of_promptfoo(text: str, path: Path, arguments: argparse.Namespace) -> tuple
     given = given / "promptfooconfig.yaml" if given.is_dir() else given
     with PromptfooEvaluator(given, provider=provider) as evaluator:
         n_prompts, n_tests, metrics = len(evaluator.prompts), len(evaluator.tests), evaluator.metrics
+        unbounded = evaluator.unbounded
     text = text.replace('"promptfooconfig.yaml"', quoted(relative(given, path.resolve().parent)))
     text = text.replace("budget = 32 ", f"budget = {min(n_prompts * n_tests, PER_PROMPT * n_prompts)} ")
-    named = ", ".join(["score", "success", *metrics])
-    said = [f"{given} has {n_prompts} prompts and {n_tests} tests. Metrics to choose by, in [goal]: {named}."]
+    names = ["score", "success", *metrics]
+    text = text.replace('maximize = "score" ', f"maximize = {quoted(_maximized(arguments, names, unbounded, ask))} ")
+    said = [
+        f"{given} has {n_prompts} prompts and {n_tests} tests. Metrics to choose by, in [goal]: {', '.join(names)}."
+    ]
     if n_prompts == 1:
         said.append("With one prompt there is nothing to choose among: add others to its `prompts` before the run.")
     return text, said
+
+
+def _maximized(arguments: argparse.Namespace, names: Sequence[str], unbounded: Sequence[str], ask: _Asking) -> str:
+    """The metric to maximize; promptfoo's `score` only if that was asked for, where it may mean anything."""
+    wanted: str | None = arguments.maximize
+    if wanted is not None:
+        if wanted not in names:
+            raise InvalidArgumentError(
+                f"--maximize: one of {', '.join(names)}{nearest(wanted, names)}; got {wanted!r}."
+            )
+        return wanted
+    if not unbounded:
+        return "score"
+    one = len(unbounded) == 1
+    which = f"the assertion {unbounded[0]!r} runs" if one else f"the assertions {', '.join(map(repr, unbounded))} run"
+    why = (
+        f"What is to be maximized? promptfoo's score is the mean over the assertions, and {which} code, which may give "
+        "any number: then the longest answers may be the best, for example."
+    )
+    others = [name for name in names if name not in ("score", "success", *unbounded)]
+    if not ask.there:
+        raise InvalidArgumentError(f"{why} Choose with --maximize one of {', '.join([*others, 'score', 'success'])}.")
+    return ask.one_of(why, dict.fromkeys([*others, "success", *unbounded, "score"], ""))
 
 
 def _variable(name: str) -> str:

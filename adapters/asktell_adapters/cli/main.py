@@ -1,5 +1,6 @@
 """The command `asktell`: parses its arguments, and imports what a command needs when it is run."""
 
+import argparse
 import contextlib
 import os
 import sys
@@ -10,7 +11,7 @@ from importlib import import_module
 from asktell import AsktellError, EvaluatorError, FolderBusyError, StorageError
 from asktell.extend import safe
 from asktell_adapters.cli.arguments import make_parser
-from asktell_adapters.cli.process import Terminated
+from asktell_adapters.cli.process import Terminated, confirmed
 
 _FAILED, _MISTAKE, _INTERRUPTED, _TERMINATED = 1, 2, 130, 143
 
@@ -21,6 +22,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     0: done; 1: it could not be finished; 2: a mistake in the command or in a file; 130 and 143: Ctrl-C and SIGTERM.
     """
     arguments = make_parser().parse_args(argv)
+    if argv is None and arguments.command == "gate:gate":  # the exit code is all that many scripts look at
+        return confirmed(sys.argv[1:], lambda: _run(arguments))
+    return _run(arguments)
+
+
+def _run(arguments: argparse.Namespace) -> int:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # a terminal that knows few characters is no reason to fail
             stream.reconfigure(errors="backslashreplace")

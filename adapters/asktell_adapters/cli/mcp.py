@@ -2,6 +2,8 @@
 
 import argparse
 import functools
+import json
+import re
 import signal
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -16,6 +18,7 @@ from asktell_adapters.cli.places import AnyStudy, create_study, location, names,
 with needs_extra("mcp"):
     from mcp.server import MCPServer
     from mcp.server.mcpserver.exceptions import ToolError
+    from mcp.types import ToolAnnotations
     from pydantic import BaseModel, Field
 
 _LEASE = 3600.0  # seconds: agents wait for people
@@ -27,8 +30,13 @@ Choose among prompts by evaluations that asktell hands out, not by a few example
 3. Have you written or edited a prompt? `add` it under a new id. Never change the text of one that has scores.
 4. Before you say that a prompt is better, call `verdict`. While `too_early` is true, claim nothing: ask for more
    trials or, if the budget is spent, say that it is undecided. Otherwise report the sentence word for word.
-`why` shows the evidence on one prompt; `report` writes a page for people.
+`why` shows the evidence on one prompt; `report` writes a page for people; `studies` lists the studies there are.
 """
+_TOOLS = frozenset({"studies", "create", "add", "ask", "tell", "verdict", "why", "report"})
+_READS = ToolAnnotations(readOnlyHint=True, openWorldHint=False)
+_KEEPS = ToolAnnotations(readOnlyHint=False, destructiveHint=False, openWorldHint=False)
+_AGAIN = ToolAnnotations(readOnlyHint=False, destructiveHint=False, idempotentHint=True, openWorldHint=False)
+_REPLACES = ToolAnnotations(readOnlyHint=False, destructiveHint=True, idempotentHint=True, openWorldHint=False)
 
 
 class Told(BaseModel):
@@ -39,6 +47,78 @@ class Told(BaseModel):
     failed: Annotated[str | None, Field(description="Why there are no scores; null if there are.")] = None
     cost: Annotated[float | None, Field(description="What it cost, always in the same unit.")] = None
     answer: Annotated[str | None, Field(description="The model's answer, to keep for the report.")] = None
+
+
+class Answer(BaseModel):
+    """What every tool answers with."""
+
+    sentence: Annotated[str, Field(description="The answer in words.")]
+
+
+class Studies(Answer):
+    """The studies there are."""
+
+    studies: Annotated[list[str], Field(description="Their names, the oldest first.")]
+
+
+class Created(Answer):
+    """A study that was created, or exists."""
+
+    goal: Annotated[str, Field(description="What it looks for.")]
+
+
+class Added(Answer):
+    """Prompts that joined."""
+
+    ids: list[str | int]
+
+
+class Pull(BaseModel):
+    """A trial to evaluate."""
+
+    trial: Annotated[int, Field(description="Its number, for `tell`.")]
+    prompt: Annotated[str | int, Field(description="Id of the prompt to run.")]
+    example: Annotated[int | str | None, Field(description="The example to run it on; null to draw one yourself.")]
+    candidate: Annotated[dict[str, Any] | None, Field(description="Factor to value, if there are factors.")] = None
+
+
+class Asked(Answer):
+    """Trials to evaluate."""
+
+    prompts: Annotated[dict[str, str], Field(description="Id of each prompt among the trials to its text.")]
+    trials: list[Pull]
+    done: Annotated[bool, Field(description="True if no more will come.")]
+
+
+class Recorded(Answer):
+    """What came of the results."""
+
+    recorded: Annotated[int, Field(description="How many were recorded now.")]
+    unchanged: Annotated[list[int], Field(description="Trials that had ended, or were another worker's, before.")]
+    done: Annotated[bool, Field(description="True if no more trials will come.")]
+
+
+class Judged(Answer):
+    """What may be said of the prompts now."""
+
+    too_early: Annotated[bool, Field(description="True while no winner may be named.")]
+    spent: Annotated[int, Field(description="Evaluations so far.")]
+    budget: Annotated[int, Field(description="Most evaluations.")]
+    verdict: Annotated[dict[str, Any], Field(description="The advice, and its probabilities.")]
+    notes: Annotated[list[str], Field(description="What could be wrong with it.")]
+
+
+class Evidence(Answer):
+    """The evidence on a prompt."""
+
+    prompt: Annotated[dict[str, Any], Field(description="Its estimates, status and failures.")]
+    comparison: Annotated[dict[str, Any] | None, Field(description="With the other prompt; null for the baseline.")]
+
+
+class Page(Answer):
+    """A page that was written."""
+
+    path: Annotated[str, Field(description="Of the file.")]
 
 
 Name = Annotated[str, Field(description="Name of the study.")]
@@ -62,30 +142,50 @@ def make_server(url: str) -> MCPServer:
     """
     server = MCPServer("asktell", instructions=_INSTRUCTIONS, version=asktell.__version__, log_level="WARNING")
 
-    def tool(function: Callable[..., dict[str, Any]]) -> Callable[..., dict[str, Any]]:
+    def tool(annotations: ToolAnnotations) -> Callable[[Callable[..., Answer]], Callable[..., Answer]]:
         """Register a tool; its refusals are read by the agent."""
 
-        @functools.wraps(function)
-        def call(**arguments: Any) -> dict[str, Any]:
-            try:
-                return function(**arguments)
-            except (AsktellError, OSError) as error:
-                raise ToolError(str(error)) from error
+        def registered(function: Callable[..., Answer]) -> Callable[..., Answer]:
+            @functools.wraps(function)
+            def call(**arguments: Any) -> Answer:
+                try:
+                    found = function(**arguments)
+                    json.dumps(found.model_dump(), ensure_ascii=False).encode()
+                except UnicodeEncodeError as error:
+                    raise ToolError(
+                        "This study has a text with half a surrogate pair, which is no Unicode and cannot be sent by "
+                        "MCP. A person can add the prompt without it, and retire the one that has it."
+                    ) from error
+                except (AsktellError, OSError, ToolError) as error:
+                    raise ToolError(_for_agents(str(error))) from error
+                return found
 
-        server.add_tool(call)
-        return function
+            server.add_tool(call, annotations=annotations)
+            return function
+
+        return registered
+
+    def all_names() -> list[str]:
+        with suppress(StudyNotFoundError):  # of the storage
+            return names(url)
+        return []
 
     def opened(name: str) -> AnyStudy:
         try:
             return open_study(url, name)
         except StudyNotFoundError as error:
-            known: list[str] = []
-            with suppress(StudyNotFoundError):  # of the storage
-                known = names(url)
+            known = all_names()
             there = f"there are {some(known)}" if known else "call `create` first"
             raise ToolError(f"There is no study {name!r}; {there}.") from error
 
-    @tool
+    @tool(_READS)
+    def studies() -> Studies:
+        """List the studies there are."""
+        known = all_names()
+        said = f"There are {len(known)}: {some(known)}." if known else "There are no studies yet; `create` one."
+        return Studies(sentence=said, studies=known)
+
+    @tool(_AGAIN)
     def create(
         study: Name,
         prompts: Texts,
@@ -103,24 +203,24 @@ def make_server(url: str) -> MCPServer:
         ] = None,
         baseline: Annotated[str | None, Field(description="Id of the prompt in use; by default the first.")] = None,
         repeats: Annotated[int, Field(description="Above 1 if a score differs when repeated.")] = 1,
-    ) -> dict[str, Any]:
+    ) -> Created:
         """Create a study of prompts; if it exists with the same definition, go on with it."""
         kind = "pareto-set" if len(maximize) + len(minimize) > 1 else "best-feasible"
         goal = parse_goal(kind, maximize, minimize, at_least, at_most, ranges)
         baseline = next(iter(prompts), None) if baseline is None else baseline
         selector = Selector(prompts, goal, budget, examples=examples, baseline=baseline, repeats=repeats)
         with create_study(url, study, selector) as made:
-            return {"sentence": f"{_where(made)} The baseline is {baseline}. Now `ask`.", "goal": str(goal)}
+            return Created(sentence=f"{_where(made)} The baseline is {baseline}. Now `ask`.", goal=str(goal))
 
-    @tool
-    def add(study: Name, prompts: Texts) -> dict[str, Any]:
+    @tool(_AGAIN)
+    def add(study: Name, prompts: Texts) -> Added:
         """Add prompts that you have written to a study, each under a new id. The budget stays what it is."""
         with opened(study) as found:
             ids = found.add(prompts)
-            return {"sentence": f"{', '.join(map(str, ids))} joined. {_where(found)}", "ids": ids}
+            return Added(sentence=f"{', '.join(map(str, ids))} joined. {_where(found)}", ids=ids)
 
-    @tool
-    def ask(study: Name, n: Annotated[int, Field(ge=1, le=1000)] = 1, worker: Worker = "agent") -> dict[str, Any]:
+    @tool(_KEEPS)
+    def ask(study: Name, n: Annotated[int, Field(ge=1, le=1000)] = 1, worker: Worker = "agent") -> Asked:
         """Get up to n trials to evaluate. Trials that you hold and have not told come again."""
         with opened(study) as found:
             trials = found.ask(n, worker=worker, lease=_LEASE)
@@ -133,25 +233,22 @@ def make_server(url: str) -> MCPServer:
                 said = "The study is paused; a person resumes it."
             else:
                 said = f"{pending_trials(len(found.pending))} must be told first, by whoever holds them."
-            return {
-                "sentence": f"{_where(found)} {said}",
-                "prompts": {str(trial.prompt_id): trial.prompt for trial in trials},
-                "trials": [
-                    {
-                        "trial": trial.id,
-                        "prompt": trial.prompt_id,
-                        "example": trial.example if ids is None or trial.example is None else ids[trial.example],
-                        **({} if trial.candidate is None else {"candidate": dict(trial.candidate)}),
-                    }
-                    for trial in trials
-                ],
-                "done": found.done,
-            }
+            pulls = [
+                Pull(
+                    trial=trial.id,
+                    prompt=trial.prompt_id,
+                    example=trial.example if ids is None or trial.example is None else ids[trial.example],
+                    candidate=trial.candidate,
+                )
+                for trial in trials
+            ]
+            texts = {str(trial.prompt_id): trial.prompt for trial in trials}
+            return Asked(sentence=f"{_where(found)} {said}", prompts=texts, trials=pulls, done=found.done)
 
-    @tool
-    def tell(study: Name, results: list[Told], worker: Worker = "agent") -> dict[str, Any]:
-        """Record scores, or failures. Telling the same again is harmless; changing what was told is refused."""
-        problems = []
+    @tool(_AGAIN)
+    def tell(study: Name, results: list[Told], worker: Worker = "agent") -> Recorded:
+        """Record scores, or failures. Telling the same again is harmless; what was told is never changed."""
+        problems, unchanged = list[str](), list[int]()
         with opened(study) as found:
             for each in results:
                 details = None if each.answer is None else {"answer": each.answer}
@@ -159,37 +256,44 @@ def make_server(url: str) -> MCPServer:
                     if (each.scores is None) == (each.failed is None):
                         raise ToolError("give either scores or, in `failed`, why there are none.")
                     if each.scores is not None:
-                        found.tell(each.trial, each.scores, each.cost, worker=worker, details=details)
+                        is_new = found.tell(each.trial, each.scores, each.cost, worker=worker, details=details)
                     else:
-                        found.fail(each.trial, each.failed or "", each.cost, worker=worker, details=details)
+                        is_new = found.fail(each.trial, each.failed or "", each.cost, worker=worker, details=details)
+                    if not is_new:
+                        unchanged.append(each.trial)
                 except (AsktellError, ToolError) as error:
                     problems.append(f"Trial {each.trial}: {error}")
-            n = len(results) - len(problems)
+            n = len(results) - len(problems) - len(unchanged)
+            stays = ""
+            if unchanged:
+                which = f"{'Trial' if len(unchanged) == 1 else 'Trials'} {', '.join(map(str, unchanged))}"
+                stays = f" Nothing was recorded of what had ended, or was given to another worker, before: {which}."
             if problems:
-                raise ToolError(f"{n} of {len(results)} were recorded. {' '.join(problems)}")
-            return {"sentence": f"{n} recorded. {_where(found)}", "done": found.done}
+                raise ToolError(f"{n} of {len(results)} were recorded.{stays} {' '.join(problems)}")
+            said = f"{n} recorded.{stays} {_where(found)}"
+            return Recorded(sentence=said, recorded=n, unchanged=unchanged, done=found.done)
 
-    @tool
-    def verdict(study: Name) -> dict[str, Any]:
+    @tool(_READS)
+    def verdict(study: Name) -> Judged:
         """What may be said of the prompts now: which is best, how sure that is, or that it is too early to say."""
         with opened(study) as found:
             result = found.result()
         early = _too_early(result)
-        return {
-            "sentence": " ".join(filter(None, (early, result.verdict.sentence, result.sentence))),
-            "too_early": bool(early),
-            "spent": result.spent,
-            "budget": result.budget,
-            "verdict": result.verdict.to_dict(),
-            "notes": list(result.notes),
-        }
+        return Judged(
+            sentence=" ".join(filter(None, (early, result.verdict.sentence, result.sentence))),
+            too_early=bool(early),
+            spent=result.spent,
+            budget=result.budget,
+            verdict=result.verdict.to_dict(),
+            notes=list(result.notes),
+        )
 
-    @tool
+    @tool(_READS)
     def why(
         study: Name,
         prompt: Annotated[str, Field(description="Id of the prompt.")],
         against: Annotated[str | None, Field(description="Id of another; by default the baseline.")] = None,
-    ) -> dict[str, Any]:
+    ) -> Evidence:
         """The evidence on a prompt: its estimates, its failures, why it left, how it compares with another prompt."""
         with opened(study) as found:
             result = found.result()
@@ -198,25 +302,39 @@ def make_server(url: str) -> MCPServer:
             raise ToolError(f"There is no prompt {prompt!r}; there are {[each.id for each in result.prompts]}.")
         reason = f": {entry.reason}" if entry.reason else ""
         said = f"{entry.id} is {entry.status}{reason}. Evaluations: {entry.evaluations}; failures: {entry.failures}."
-        evidence = {"prompt": entry.to_dict(), "comparison": None}
+        compared = None
         if against is not None or entry.id != result.baseline:
             comparison = result.compare(prompt, against)
-            said, evidence["comparison"] = f"{said} {comparison}", comparison.to_dict()
-        return {"sentence": said, **evidence}
+            said, compared = f"{said} {comparison}", comparison.to_dict()
+        return Evidence(sentence=said, prompt=entry.to_dict(), comparison=compared)
 
-    @tool
-    def report(study: Name, path: Annotated[str, Field(description="Of the file, NAME.html.")]) -> dict[str, Any]:
+    @tool(_REPLACES)
+    def report(study: Name, path: Annotated[str, Field(description="Of the file, NAME.html.")]) -> Page:
         """Write an HTML page for people: the answer, every prompt, where the evaluations went."""
         file = Path(path)
         if file.suffix != ".html":
             raise ToolError(f"The report is a page: give a path that ends in .html, got {path!r}.")
         if not file.parent.is_dir():
             raise ToolError(f"There is no folder {str(file.parent.resolve())!r} for the report: create it first.")
+        # A link could lead to a file that is no page, and writing to a pipe would wait for a reader.
+        if file.is_symlink() or (file.exists() and not file.is_file()):
+            raise ToolError(f"The report replaces only ordinary files, and {path!r} is a link, a folder or a device.")
         with opened(study) as found:
             found.report(file)
-        return {"sentence": f"The report is at {file.resolve()}.", "path": str(file.resolve())}
+        return Page(sentence=f"The report is at {file.resolve()}.", path=str(file.resolve()))
 
     return server
+
+
+def _for_agents(message: str) -> str:
+    """A message in the agent's terms: tools for methods of the same name, and no sentence on a method that is no tool.
+
+    The first sentence says what is wrong, and stays.
+    """
+    first, *rest = re.split(r"(?<=[.;]) ", message.encode("utf-8", "backslashreplace").decode())
+    kept = [first, *(each for each in rest if _TOOLS.issuperset(re.findall(r"\b([a-z_]+)\(", each)))]
+    text = re.sub(r"\b([a-z]+)\(\)", lambda found: f"`{found[1]}`" if found[1] in _TOOLS else found[0], " ".join(kept))
+    return re.sub(";$", ".", text)
 
 
 def _where(study: AnyStudy) -> str:

@@ -1,5 +1,6 @@
 """The output of `asktell status` and `asktell result`."""
 
+import re
 import sys
 import textwrap
 from collections.abc import Iterator
@@ -7,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from asktell import PromptResult, Result, Simulation
-from asktell.extend import describe_spending, needs_extra, one_line, safe, some
+from asktell.extend import describe_spending, needs_extra, one_line, safe, shown_estimates, some
 from asktell_adapters.prompts import unread_fields
 
 if TYPE_CHECKING:
@@ -16,8 +17,16 @@ if TYPE_CHECKING:
 _WIDTH = 97  # characters of a line
 
 
+# What GitHub Actions and Azure Pipelines take as a command, where a line of a log begins with it, as ::warning:: does.
+_COMMAND = re.compile(r"(\s*)([:#])(?=:|#\[|#vso\[)")
+
+
 def show(text: str) -> None:
+    """Print lines; nothing in them steers a terminal, or is a command to the runner of a build."""
     for line in text.split("\n"):
+        command = _COMMAND.match(line)
+        if command:
+            line = f"{command[1]}\\x{ord(command[2]):02x}{line[command.end() :]}"
         print(safe(line))
 
 
@@ -56,8 +65,10 @@ def overview(result: Result, doing: str, n_active: int, seconds_since: float | N
     if not result.done and seconds_since is not None:
         rows.append(("last change", f"{max(0.0, seconds_since):.0f} s ago"))
     label = "result" if result.done else "best so far"
-    for entry in result.selected[:10]:
-        cells = ", ".join(f"{name} {estimate_of(entry, name)}" for name in result.goal.columns)
+    shown = result.selected[:10]
+    columns = [shown_estimates(shown, metric) for metric in result.goal.columns]
+    for i, entry in enumerate(shown):
+        cells = ", ".join(f"{name} {estimates[i]}" for name, estimates in columns)
         infeasible = ", infeasible" if entry.feasible is False else ""
         rows += [(label, f"{entry.id}: {cells}{infeasible}"), ("", one_line(entry.prompt, _WIDTH - 13))]
         label = ""

@@ -1,11 +1,15 @@
-"""Signals and messages of a process that runs for long."""
+"""Signals and messages of a process that runs for long, and a second process that says how it ended."""
 
 import contextlib
 import logging
+import os
 import signal
+import subprocess
 import sys
+import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from types import FrameType
 
 from asktell.extend import safe
@@ -29,6 +33,57 @@ def signals() -> Iterator[None]:
         yield
         return
     before = [(ending, signal.signal(ending, terminate)) for ending in _ENDING]
+    try:
+        yield
+    finally:
+        for ending, handler in before:
+            signal.signal(ending, handler)
+
+
+_CODE_FILE = "ASKTELL_CODE_FILE"  # names the file for the exit code, in the environment of the process that writes it
+_NO_CODE = 2
+
+
+def confirmed(words: Sequence[str], run: Callable[[], int]) -> int:
+    """Run this command in a process of its own, and return the exit code that its end was reached with.
+
+    Whatever ends that process earlier, such as `os._exit(0)` in a metric or a library that calls `exit`, is no verdict
+    but an error, 2. `run` is what that process, which comes here too, has to do.
+    """
+    if (file_of_code := os.environ.pop(_CODE_FILE, None)) is not None:  # it is not for processes that it starts
+        code = run()
+        Path(file_of_code).write_text(str(code), encoding="ascii")
+        return code
+    with tempfile.TemporaryDirectory(prefix="asktell-") as folder:
+        file = Path(folder) / "code"
+        # Like the command itself, it does not import from the working directory unless this process does.
+        is_safe = [] if sys.path[:1] in ([""], [os.getcwd()]) else ["-P"]
+        command = [sys.executable, *is_safe, "-m", "asktell_adapters.cli.main", *words]
+        with subprocess.Popen(command, env={**os.environ, _CODE_FILE: str(file)}) as process, _passing_on_to(process):
+            code = process.wait()
+        if file.is_file():
+            return int(file.read_text(encoding="ascii"))
+    print(
+        f"asktell: the process ended with exit code {code} before there was a verdict. Either a metric, a loader or a "
+        "library exits, or the process was killed, as for a lack of memory.",
+        file=sys.stderr,
+    )
+    return _NO_CODE
+
+
+@contextlib.contextmanager
+def _passing_on_to(process: "subprocess.Popen[bytes]") -> Iterator[None]:
+    """Signals that would end this process go to the other one, which ends with everything saved."""
+
+    def pass_on(number: int, frame: FrameType | None) -> None:
+        reaches_both = number == signal.SIGINT and sys.stdin is not None and sys.stdin.isatty()  # Ctrl-C
+        if not reaches_both:
+            process.send_signal(number)
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = [(ending, signal.signal(ending, pass_on)) for ending in (*_ENDING, signal.SIGINT)]
     try:
         yield
     finally:

@@ -12,11 +12,12 @@ from urllib.parse import quote
 from xml.etree import ElementTree
 
 from asktell import BestFeasible, Comparison, PromptResult, Result
-from asktell.extend import Evaluation, Goal, describe_spending, one_line, safe
+from asktell.extend import UNSEEN_FAILURES, Evaluation, Goal, describe_spending, one_line, safe
 from asktell_adapters.cli.output import estimate_of
 from asktell_adapters.estimate import amount
 from asktell_adapters.llms.base import Example
 
+FAILURE_RATE = "failure_rate"
 PASSED, FAILED, UNDECIDED = "passed", "failed", "undecided"
 _SIGN = {PASSED: "✅", FAILED: "❌", UNDECIDED: "❔"}
 _OF_CHECK = {True: "✅", False: "❌", None: "❔"}
@@ -46,9 +47,11 @@ class Change(NamedTuple):
 class Ruling:
     """The verdict on a candidate, and what it rests on.
 
-    `found` has the verdict on each thing asked of the candidate, by the objective's metric or the constraint; `goal`
-    has the ranges that are known; `evaluations` have the model's answers, as far as the evaluator gave any; `report` is
-    the HTML page, if one was written, from the folder of the summary.
+    `found` has the verdict on each thing asked of the candidate, by the objective's metric or the constraint, and under
+    "failure_rate" on how often it fails; `goal` has the ranges that are known; `evaluations` have the model's answers,
+    as far as the evaluator gave any; `report` is the HTML page, if one was written, from the folder of the summary.
+    `doubts` say why scores are doubtful. `needed`: about how many evaluations of each pass an equal candidate, None if
+    that is not known.
     """
 
     verdict: str
@@ -63,6 +66,8 @@ class Ruling:
     currency: str = ""
     is_priced: bool = False
     report: Path | None = None
+    doubts: Sequence[str] = ()
+    needed: int | None = None
 
     @cached_property
     def candidate(self) -> PromptResult:
@@ -88,6 +93,8 @@ class Ruling:
     def headline(self) -> str:
         """The verdict as a sentence, which says all that is certain and nothing else."""
         (a, b), objectives = self._names, self._objectives
+        if self.verdict == UNDECIDED and self.doubts:
+            return f"Undecided: the scores are doubtful, so nothing is certain of {a} and {b}"
         if self.verdict == UNDECIDED:
             return f"Undecided: it is not yet certain how {a} compares with {b}"
         if self.verdict == PASSED:
@@ -96,9 +103,77 @@ class Ruling:
         failing = [name for name, each in self.found.items() if each == FAILED]
         worse = [name for name in failing if name in objectives]
         said = [f"is worse in {' and '.join(worse)} than {b}{self._by_more(worse)}"] if worse else []
-        return f"Failed: {a} " + " and ".join(said + [f"violates {name}" for name in failing if name not in worse])
+        said += [f"violates {name}" for name in failing if name not in worse and name != FAILURE_RATE]
+        if FAILURE_RATE in failing:
+            said.append(f"fails more often than {b}")
+        return f"Failed: {a} " + " and ".join(said)
+
+    @cached_property
+    def _failed(self) -> dict[str | int, tuple[int, int]]:
+        """How many evaluations of each prompt failed, and how many there were."""
+        found = {entry.id: [0, 0] for entry in (self.candidate, self.baseline)}
+        for each in self.evaluations:
+            if each.prompt in found:
+                found[each.prompt][0] += each.error is not None
+                found[each.prompt][1] += 1
+        return {id_: (failed, all_) for id_, (failed, all_) in found.items()}
+
+    @property
+    def failure_rates(self) -> str:
+        """How often evaluations of the two failed."""
+        names = dict(zip((self.candidate.id, self.baseline.id), self._names, strict=True))
+        return "Failed evaluations: " + ", ".join(
+            f"{names[id_]} {failed} of {all_} ({100 * failed / max(all_, 1):.3g} %)"
+            for id_, (failed, all_) in self._failed.items()
+        )
+
+    @cached_property
+    def squared_difference(self) -> float | None:
+        """The mean square of the differences in the first objective, of evaluations of the same example; or None."""
+        metric = self.goal.objectives[0].metric
+        scores: dict[tuple[str | int, int | None], list[float]] = {}
+        for each in self.evaluations:
+            if each.scores is not None and each.error is None:
+                scores.setdefault((each.prompt, each.example), []).append(each.scores[metric])
+        pairs = [
+            (x - y) ** 2
+            for (prompt, example), own in scores.items()
+            if prompt == self.candidate.id
+            for x, y in zip(own, scores.get((self.baseline.id, example), ()), strict=False)
+        ]
+        return sum(pairs) / len(pairs) if pairs else None
+
+    @property
+    def reasons(self) -> list[str]:
+        """Why there is no verdict, and what to do; a sentence or two each."""
+        if self.verdict != UNDECIDED:
+            return []
+        if self.doubts:
+            return ["Doubtful scores pass nothing and fail nothing. First remove the cause that is named here."]
+        (a, b), said = self._names, []
+        if any(failed for failed, _ in self._failed.values()):
+            said.append(
+                "A failed evaluation has no score. A pass has to hold even if each failed one would have had the "
+                f"worst score for {a} and the best for {b}. Remove the cause of the failures, or say which scores they "
+                "count as (`on_failure`)."
+            )
+        compared = min(all_ for _, all_ in self._failed.values())
+        if self.needed is not None and self.needed > compared:
+            said.append(
+                f"If the two are equally good, a pass takes about {roughly(self.needed)} evaluations of each, "
+                f"{compared:,} were made. {more_or_wider(self.margin)}"
+            )
+        return said
 
     def asked(self, name: str) -> str:
+        if name == FAILURE_RATE:
+            a, b = self._names
+            allowed = self._more_failures_allowed
+            return (
+                f"{a} fails on at most {allowed} more of the examples than {b}"
+                if allowed
+                else (f"{a} fails no more often than {b}")
+            )
         return f"{name} not worse{self._by_more([name])}" if name in self._objectives else name  # a constraint
 
     def difference(self, name: str) -> str:
@@ -147,7 +222,9 @@ class Ruling:
             broken, mended = self.changes(name) if name in self.goal.metrics else ([], [])  # or a bound on a quantile
             if broken or mended:
                 yield f"{name}: {_count(len(broken))} broke, {len(mended)} mended"
+        yield self.failure_rates
         yield from self.remarks
+        yield from self.reasons
         if self.verdict != UNDECIDED:
             yield _OF_INTERVALS
         for check in self.result.checks:
@@ -200,6 +277,8 @@ class Ruling:
             head.append(f"| {_plain(name)} | {' | '.join(cells)} | {d.pairs} of {self.comparison.examples} |")
         if self.verdict != UNDECIDED:
             head += ["", _OF_INTERVALS]
+        head += ["", _plain(self.failure_rates, _MOST_TEXT)]
+        head += [line for reason in self.reasons for line in ("", _plain(reason, _MOST_TEXT))]
         head += ["", _plain(self.on_new, _MOST_TEXT)] if self.on_new else []
         head += [line for remark in self.remarks for line in ("", _plain(remark, _MOST_TEXT))]
         if self.result.failures:
@@ -222,7 +301,8 @@ class Ruling:
         counted = {which: str(sum(each == which for each in self.found.values())) for which in _SIGN}
         counts = {"tests": str(len(self.found)), "failures": counted[FAILED], "skipped": counted[UNDECIDED]}
         suite = ElementTree.Element("testsuite", {"name": "asktell gate", **counts, "errors": "0"})
-        said = safe("; ".join(f"{name}: {self.difference(name)}" for name in self.comparison.differences))
+        differences = (f"{name}: {self.difference(name)}" for name in self.comparison.differences)
+        said = safe("; ".join([*differences, self.failure_rates, *self.reasons]))
         for name, each in self.found.items():
             about = {"classname": safe(str(self.candidate.id)), "name": safe(self.asked(name))}
             case = ElementTree.SubElement(suite, "testcase", about)
@@ -232,6 +312,17 @@ class Ruling:
                 ElementTree.SubElement(case, "skipped", message=f"undecided: {said}")
         ElementTree.SubElement(suite, "system-out").text = f"{safe(self.headline)}: {said}"
         return '<?xml version="1.0" encoding="UTF-8"?>\n' + ElementTree.tostring(suite, encoding="unicode")
+
+    @property
+    def _more_failures_allowed(self) -> str:
+        """On how many more of the examples the candidate may fail, in per cent; empty if on none."""
+        ranges = self.goal.ranges
+        parts = [self.margin / (ranges[m][1] - ranges[m][0]) if m in ranges else 0.0 for m in self._objectives]
+        allowed = min(parts)
+        (failed, _), (failed_before, _) = (self._failed[entry.id] for entry in (self.candidate, self.baseline))
+        if failed <= failed_before:
+            allowed = max(allowed, UNSEEN_FAILURES)
+        return f"{100 * allowed:.3g} %" if allowed else ""
 
     def _by_more(self, metrics: Iterable[str]) -> str:
         if not self.margin:
@@ -282,6 +373,16 @@ class Ruling:
             said.append((f"{_html(str(entry.id), _MOST_NAME)}: {score:.4g}", "" if answer is None else _pre(answer)))
         for name, text in said:
             yield f"<tr><th>{name}</th><td>{text}</td></tr>"
+
+
+def more_or_wider(margin: float) -> str:
+    """What to do if evaluations are too few."""
+    return f"Take more examples and evaluations, or a larger --margin than {margin:g}."
+
+
+def roughly(n: int) -> str:
+    """A number of evaluations that is known to two digits at most."""
+    return f"{float(f'{n:.2g}'):,.0f}"
 
 
 def loss_in_words(loss: float, span: tuple[float, float] | None) -> str:

@@ -2,6 +2,7 @@
 
 import argparse
 import csv
+import io
 import json
 import re
 from collections.abc import Mapping, Sequence
@@ -10,7 +11,7 @@ from typing import Any
 
 from asktell import InvalidArgumentError, Simulation
 from asktell import simulate as simulate_methods
-from asktell.extend import Goal, parse_goal, short
+from asktell.extend import Goal, parse_goal, short, write_atomically
 from asktell_adapters.cli.arguments import PICTURES
 from asktell_adapters.cli.output import save_plot, show
 from asktell_adapters.cli.places import Place
@@ -125,7 +126,8 @@ def _write(found: Simulation, path: Path) -> None:
     """A row per run, as `Simulation.to_dataframe` has them."""
     runs: Sequence[dict[str, Any]] = [run for run in found.runs if "refused" not in run]
     columns = [name for name in (runs[0] if runs else {}) if name != "answer"]
-    with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, columns, extrasaction="ignore")
-        writer.writeheader()
-        writer.writerows(runs)
+    table = io.StringIO()
+    writer = csv.DictWriter(table, columns, extrasaction="ignore", lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(runs)
+    write_atomically(path, table.getvalue())

@@ -15,6 +15,8 @@ from asktell_adapters.config.model import MODELS, ModelTable, has_price, options
 from asktell_adapters.config.tables import Table, key, listed
 from asktell_adapters.llms.models import Models
 
+EXAMPLE_OF_A_PRICE = "price = { input = 0.15, output = 0.6 } (per million tokens)"
+
 
 class CandidatesTable(Table, table="candidates"):
     """Factors, whose combinations are the candidates; any name is one."""

@@ -107,4 +107,12 @@ def _example(number: int, row: Any) -> Example:
     """A harness's example as a text to know it by."""
     if isinstance(row, Mapping):
         return Example(json.dumps(row, default=str, sort_keys=True), id=str(number))
-    return Example(str(getattr(row, "input", row)), id=str(number))
+    return Example(str(getattr(row, "input", row)), _target(row), id=str(number))
+
+
+def _target(row: object) -> str | list[str] | None:
+    """The wanted answer of an Inspect sample, whose target is empty where it has none."""
+    target = getattr(row, "target", None)
+    if isinstance(target, str):
+        return target or None
+    return list(map(str, target)) if isinstance(target, list | tuple) and target else None

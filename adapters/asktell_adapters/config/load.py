@@ -11,7 +11,13 @@ import asktell
 from asktell import AsktellError, ConfigError, ExampleProfile, InvalidArgumentError
 from asktell.extend import Goal, nearest, parse_goal
 from asktell_adapters.cache import AnswerCache
-from asktell_adapters.config.candidates import CandidatesTable, LLMTables, read_candidates, read_models
+from asktell_adapters.config.candidates import (
+    EXAMPLE_OF_A_PRICE,
+    CandidatesTable,
+    LLMTables,
+    read_candidates,
+    read_models,
+)
 from asktell_adapters.config.data import DataSet, DataTable, PromptsTable, Selected, read_examples, read_prompts
 from asktell_adapters.config.harness import EvaluatorTable, Harness, read_harness
 from asktell_adapters.config.improve import Improving, read_improve
@@ -104,6 +110,11 @@ class GoalTable(Table, table="goal"):
             goal = parse_goal(self.type, best[0], best[1], *parts)
         for name in goal.metrics:
             if computed is not None and name not in computed:
+                if name == "cost":
+                    raise self.mistake(
+                        "[goal] names the metric 'cost', which is not computed: add cost = true to [metrics], and a "
+                        f"price to [model], {EXAMPLE_OF_A_PRICE}."
+                    )
                 near = nearest(name, list(computed))
                 raise self.mistake(
                     f"[goal] names the metric {name!r}, which is not computed{near}; [metrics] has "
@@ -333,7 +344,7 @@ def load_config(path: Path, improve: bool = False, *, text: str | None = None) -
     if "vllm" in kinds or harness is not None:  # its engine makes batches of its own of whatever it is given
         batch_size = concurrency
     if top.confirm_above is not None and models is not None and (place := models.unpriced()):
-        raise top.error("confirm_above", f"needs to know what an evaluation costs: give {place} a price")
+        raise top.error("confirm_above", _needs_price(place))
     described = {}
     if models is not None:  # with the defaults that all have
         common = {name: models.first[name] for name in ("max_new_tokens", "system", "template")}
@@ -394,9 +405,12 @@ def _budget(top: TopTable, computed: Mapping[str, Any] | None, models: LLMTables
     with table.named():
         budget = asktell.Budget(**table.model_dump(exclude_unset=True))
     if budget.cost is not None and models is not None and "cost" not in (computed or {}) and models.unpriced():
-        words = f"needs to know what an evaluation costs: give {models.unpriced()} a price, or [metrics] cost"
-        raise table.error("cost", words)
+        raise table.error("cost", _needs_price(models.unpriced()))
     return budget
+
+
+def _needs_price(place: str) -> str:
+    return f"needs to know what an evaluation costs: give {place} a price, {EXAMPLE_OF_A_PRICE}"
 
 
 def _with_method(top: TopTable, settings: Mapping[str, Any]) -> dict[str, Any]:

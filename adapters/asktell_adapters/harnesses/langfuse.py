@@ -21,7 +21,8 @@ class LangfuseExperiments:
     Args:
         langfuse: a `langfuse.Langfuse`, 5.0 or newer.
         data: `langfuse.get_dataset(...).items`, or mappings with `input`, `expected_output` and `metadata`.
-        task: `task(prompt, item)` -> the output; plain or async.
+        task: `task(prompt, item)` -> the output; plain or async. It is given the item as it is in `data`: its input is
+            `item.input` of a data set's, and `item["input"]` of a mapping.
         evaluators: as for `run_experiment`. Numbers and booleans that they give are the metrics, under their names.
         name: of the selection; runs are called "name: prompt".
         options: more of `run_experiment`'s arguments, such as `composite_evaluator` or `metadata`.

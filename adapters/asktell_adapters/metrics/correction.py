@@ -1,7 +1,11 @@
 """The mean grade humans would give, from many grades of a judge and a few of humans.
 
 Source: Angelopoulos, Bates, Fannjiang, Jordan & Zrnic 2023, "Prediction-powered inference", algorithm 1; the weight is
-that of Angelopoulos, Duchi & Zrnic 2023, "PPI++", equation 8, found without the label that it is used on.
+the slope of the regression of labels on the judge's scores, as of Angelopoulos, Duchi & Zrnic 2023, "PPI++".
+
+Differences: the slope is learnt from the labelled answers alone and shrunk towards 1, and the variance has a part for
+what the labels did not show. PPI++ divides by the variance of all of the judge's scores. Where bad grades are rare and
+none was labelled, that makes a perfect judge look useless: the weight is 0, and the bad grades are overlooked.
 """
 
 from collections.abc import Sequence
@@ -13,6 +17,8 @@ import numpy as np
 from asktell import InvalidArgumentError
 
 _FEWEST = 5  # labels
+_TRUST = 2.0  # labels; by simulation (`benchmarks.selection.judge_correction`)
+_NO_SPREAD = 1e-12  # in squares of the scores; numerical
 _UNSEEN = 2.0  # 1.96 roots of it reach 2.8 / n, about the rule of three: what n labels did not show may be 3 / n of all
 
 
@@ -76,16 +82,13 @@ def corrected_mean(
         raise InvalidArgumentError("labels, judged and others must be finite; leave out answers that were not judged.")
     if not 0 < confidence < 1:
         raise InvalidArgumentError(f"confidence must be between 0 and 1, got {confidence!r}.")
-    if weight is None:
-        weights = _best_weights(human, near, far)
-    elif np.isfinite(weight):
-        weights = np.full(len(human), float(weight))
-    else:
+    if weight is not None and not np.isfinite(weight):
         raise InvalidArgumentError(f"weight must be a finite number, got {weight!r}.")
-    rest, used = human - weights * near, float(weights.mean())
+    used = _slope(human, near, far) if weight is None else float(weight)
+    rest = human - used * near
     mean = used * float(far.mean()) + float(rest.mean())
     of_labels, of_judge = float(rest.var(ddof=1)) / len(rest), used**2 * float(far.var(ddof=1)) / len(far)
-    of_labels += _UNSEEN * _size_of_unseen(human, near, rest) ** 2 / (len(rest) * (len(rest) + 1))
+    of_labels += _variance_of_unseen(human, near, far, used)
     variance = of_labels + of_judge
     # Welch and Satterthwaite: two variances, each known from so many.
     parts = of_labels**2 / (len(rest) - 1) + of_judge**2 / (len(far) - 1)
@@ -105,25 +108,31 @@ def corrected_mean(
     )
 
 
-def _size_of_unseen(human: np.ndarray, near: np.ndarray, rest: np.ndarray) -> float:
-    """How far off a label of a kind that was not seen would be; 0 where the labels' own spread tells.
+def _slope(human: np.ndarray, near: np.ndarray, far: np.ndarray) -> float:
+    """Of labels on the judge's scores, from 0 to 1, as if `_TRUST` more labels had agreed with the judge."""
+    off = near - near.mean()
+    agreed = _TRUST * float(np.concatenate([near, far]).var(ddof=1))
+    squares = float(off @ off) + agreed
+    if squares <= _NO_SPREAD * max(1.0, float(np.abs(near).max()) ** 2):
+        return 0.0  # the judge always says the same
+    return float(np.clip((float(off @ (human - human.mean())) + agreed) / squares, 0.0, 1.0))
 
-    Labels of 0 and 1 (and their differences) say next to nothing of their spread as long as they agree.
+
+def _variance_of_unseen(human: np.ndarray, near: np.ndarray, far: np.ndarray, weight: float) -> float:
+    """How much the mean may be off, squared, because of answers of a kind that no label was of.
+
+    Labels of 0 and 1 (and their differences) show next to nothing of their spread as long as they agree. Grades show
+    too little of it where they are skewed, so that there are few labels, or none, on the side where scores go farther.
     """
+    few = _UNSEEN / (len(human) * (len(human) + 1))
     if np.isin(human, (-1.0, 0.0, 1.0)).all():
-        return 1.0
-    return 0.0 if np.ptp(rest) > 0 else float(np.ptp(np.concatenate([human, near])))
-
-
-def _best_weights(human: np.ndarray, near: np.ndarray, far: np.ndarray) -> np.ndarray:
-    """For each labelled answer, the weight that leads to the least error by all the others."""
-    n, total = len(human), len(near) + len(far) - 1  # without the one
-    center = float(np.concatenate([near, far]).mean())
-    y, f = human - human.mean(), near - center
-    sum_f = float(f.sum()) - f
-    covariance = (float(y @ f) - y * f + y * sum_f / (n - 1)) / (n - 2)
-    squares = float(f @ f) + float(np.square(far - center).sum()) - f**2
-    spread = (squares - f**2 / total) / (total - 1)
-    some = spread > 1e-12 * max(1.0, center**2)
-    best = covariance / np.where(some, (1 + (n - 1) / len(far)) * spread, 1.0)
-    return np.asarray(np.clip(np.where(some, best, 0.0), 0.0, 1.0))
+        return few
+    everything = np.concatenate([human, near, far])
+    # The judge is not listened to: answers to which people would give such grades may be anywhere.
+    farther = abs(float(everything.max() + everything.min() - 2 * human.mean()))
+    of_labels = few * ((1 - weight) * farther) ** 2
+    # The judge is listened to: it is known how often it gives such scores, and not whether people agree.
+    of_judge = (weight * float(np.abs(far - np.clip(far, near.min(), near.max())).mean())) ** 2
+    # The judge was right without exception, in so few cases.
+    of_errors = few * float(everything.var()) if np.ptp(human - weight * near) == 0 else 0.0
+    return of_labels + of_judge + of_errors

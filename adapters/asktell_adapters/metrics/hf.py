@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, final
 
-from asktell import EvaluatorError
-from asktell.extend import import_extra, needs_extra
+from asktell import EvaluatorError, MissingExtraError
+from asktell.extend import import_extra
 from asktell_adapters._loop import Lock
 from asktell_adapters._scores import number
 from asktell_adapters.llms.base import Completion, Example
@@ -20,8 +20,12 @@ def load_module(source: object) -> Any:
         return source
     evaluate = import_extra("evaluate", "metrics")
     try:
-        with needs_extra("metrics"):
-            return evaluate.load(str(source))
+        return evaluate.load(str(source))
+    except ImportError as error:
+        # A metric's own packages are in no extra; evaluate says which ones, and how to install them.
+        install = f" Run: pip install {error.name}" if error.name else ""
+        message = f"The metric {str(source)!r} needs a package that is not installed: {error}.{install}"
+        raise MissingExtraError(message, name=error.name, path=error.path) from error
     except (FileNotFoundError, ConnectionError, OSError) as error:
         raise EvaluatorError(
             f"evaluate could not load {str(source)!r}: {error}. Without a network, pass the folder of a metric module "

@@ -5,7 +5,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, final
+from typing import Any, TypeVar, final
 
 from asktell import EvaluatorError, InvalidArgumentError
 from asktell.extend import short
@@ -14,6 +14,8 @@ from asktell_adapters._scores import or_raise
 from asktell_adapters.llms.base import Asked, Completion, Example
 from asktell_adapters.metrics.judge import Answered, Judge, Judgement, Spent
 from asktell_adapters.metrics.rubric import Criterion
+
+Id = TypeVar("Id", bound=str | int)
 
 BASELINE = "baseline"
 BETTER = "The answer that does better what the task asks for, as whoever set the task would see it."
@@ -38,8 +40,9 @@ class Preference:
         criteria: name -> what makes an answer better, where `judge` is not a `Judge`.
         labels: what people say, (prompt's id or text, example's id or position) -> 1, 0.5 or 0 as in the scores. The
             judge is asked about these pairs before a run begins. If it differs from the labels of a prompt by more
-            than chance (sign test, 5 %), this prompt's scores become what people said where the judge said the same,
-            and the result claims no certainty.
+            than chance, this prompt's scores become what people said where the judge said the same, and the result
+            claims no certainty. By chance alone that happens to any of the prompts in 5 % of the runs at most (sign
+            tests with Holm's correction).
         name: the metric's name in a sequence of metrics.
     """
 
@@ -96,10 +99,12 @@ class Preference:
                     f"A label of {self.name!r} is of the {what} {short(known)}, which is unknown."
                 )
             by_prompt.setdefault(id_, {})[row] = float(label)
-        for id_, labels in by_prompt.items():
-            self._learn(str(id_), prompts[id_], labels)
+        pairs = {id_: self._labelled(str(id_), prompts[id_], labels) for id_, labels in by_prompt.items()}
+        for id_ in contradicted(pairs):
+            self._correct(str(id_), prompts[id_], pairs[id_])
 
-    def _learn(self, id_: str, candidate: Asked, labels: Mapping[int, float]) -> None:
+    def _labelled(self, id_: str, candidate: Asked, labels: Mapping[int, float]) -> list[tuple[float, float]]:
+        """What people say of a prompt's answers, and what the judge does."""
         evaluator = self._evaluator
         answers = self.judge.complete(evaluator.answers, [evaluator.request(candidate, row) for row in labels])
         rows = zip(labels, answers, strict=True)
@@ -113,9 +118,10 @@ class Preference:
         if not pairs:
             failed = [each for each in (*answers, *judged) if isinstance(each, Exception)]
             raise EvaluatorError(f"none of the answers of {id_!r} that have labels could be judged: {failed[0]}")
-        kinder, harsher = (sum(sign * (score - label) > 0 for label, score in pairs) for sign in (1, -1))
-        if _sign_test(kinder, harsher) > _SIGNIFICANT:
-            return
+        return pairs
+
+    def _correct(self, id_: str, candidate: Asked, pairs: Sequence[tuple[float, float]]) -> None:
+        """From now on, a prompt's scores are what people said where the judge said the same."""
         people, by_judge = (math.fsum(column) / len(pairs) for column in zip(*pairs, strict=True))
         self._said_by_labels.append(f"{id_} ({by_judge:.2f} by the judge, {people:.2f} by {len(pairs)} labels)")
         alike = {verdict: [label for label, score in pairs if score == verdict] for verdict in _VERDICTS}
@@ -243,6 +249,24 @@ def beside(example: Example, answer: str) -> Example:
 def _verdict(score: float) -> float:
     """1 above a half, 0 below."""
     return 0.5 if math.isclose(score, 0.5) else 1.0 if score > 0.5 else 0.0
+
+
+def contradicted(pairs: Mapping[Id, Sequence[tuple[float, float]]]) -> list[Id]:
+    """The prompts of whose labels a judge differs by more than chance; `pairs` are labels and the judge's scores.
+
+    A judge who differs from people to both sides alike is taken for another in 5 % of the cases at most, however many
+    prompts have labels. Source: Holm 1979, "A simple sequentially rejective multiple test procedure".
+    """
+    p_values = {}
+    for id_, of_prompt in pairs.items():
+        kinder, harsher = (sum(sign * (score - label) > 0 for label, score in of_prompt) for sign in (1, -1))
+        p_values[id_] = _sign_test(kinder, harsher)
+    found: list[Id] = []
+    for id_ in sorted(p_values, key=lambda id_: p_values[id_]):
+        if p_values[id_] > _SIGNIFICANT / (len(p_values) - len(found)):
+            break
+        found.append(id_)
+    return found
 
 
 def _sign_test(more: int, less: int) -> float:

@@ -13,15 +13,20 @@ function quantitiesTable(data) {
   const keep = kept("costs", { table: {} });
   const columns = [{ name: "prompt", kind: "id", value: (arm) => ids[arm], cell: (arm) => [promptLink(data, arm), " ", badgesOf(data, arm)] }];
   for (const quantity of data.quantities) {
-    const most = quantity.means.reduce((a, b) => Math.max(a, b || 0), 0);
+    const most = quantity.means.reduce((a, b) => Math.max(a, b || 0), 0), isMoney = quantity.name === "cost";
     columns.push({
-      name: `${quantity.name} per evaluation`, kind: "number", value: (arm) => quantity.means[arm],
-      cell: (arm) => [number(quantity.means[arm]), most > 0 && quantity.means[arm] !== null ? smallBar(quantity.means[arm] / most) : null],
+      name: `${quantity.name} per ${isMoney ? evaluationsOf(data) : "evaluation"}`, kind: "number", value: (arm) => quantity.means[arm],
+      cell: (arm) => [isMoney && quantity.means[arm] !== null ? money(data, quantity.means[arm] * data.money_per) : number(quantity.means[arm]), most > 0 && quantity.means[arm] !== null ? smallBar(quantity.means[arm] / most) : null],
     });
   }
   columns.push({ name: "evaluations", kind: "number", value: (arm) => evaluations[arm], cell: (arm) => whole(evaluations[arm]) });
-  const totals = data.quantities.map((each) => [element("dt", {}, isolated(each.name)), element("dd", {}, `${number(each.mean)} on average, ${number(each.total)} in all, of ${whole(each.of)} evaluations`)]);
+  const totals = data.quantities.map((each) => [element("dt", {}, isolated(each.name)), element("dd", {}, totalOf(data, each))]);
   return element("div", {}, element("dl", {}, totals), table(columns, data.order, { keep: keep.table, label: "cost per prompt" }));
+}
+
+function totalOf(data, { name, mean, total, of }) {
+  if (name !== "cost") return `${number(mean)} on average, ${number(total)} in all, of ${whole(of)} evaluations`;
+  return `${money(data, mean * data.money_per)} per ${evaluationsOf(data)} on average, ${money(data, total)} in all, of ${whole(of)} evaluations`;
 }
 
 function smallBar(part) {

@@ -24,15 +24,20 @@ async function fetched(address, version = null) {
   return answer.text();
 }
 
-/** How far it is, and what it still takes. */
-function progressOf({ spent, budget, pending, spent_cost: cost, max_cost: most, done, live }) {
+/** How far it is, and what it still takes: what was heard last, which is newer than the document. */
+function progressOf(data) {
+  const { live, done } = data;
+  const { spent, budget, pending, spent_cost: cost, max_cost: most } = live || data;
   const evaluations = budget >= ANY_NUMBER ? `${whole(spent)} evaluations` : `${whole(spent)} of ${whole(budget)} evaluations`;
-  const paid = most !== null ? `, ${number(cost)} of ${number(most)} paid` : cost ? `, ${number(cost)} paid` : "";
+  const paid = most !== null ? `, ${money(data, cost)} of ${money(data, most)} paid` : cost ? `, ${money(data, cost)} paid` : "";
   if (done || !live) return `${evaluations}, ${whole(pending)} pending${paid}`;
-  const { seconds, cost: money } = live.left, workers = live.workers.filter((worker) => worker.holds).length;
-  const to = [seconds === null ? null : `about ${duration(seconds)}`, money === null ? null : `${most === null ? "about " : ""}${number(money)} to pay`];
-  const still = to.filter(Boolean);
-  return `${evaluations}, ${whole(pending)} pending${workers ? ` with ${whole(workers)} ${workers === 1 ? "worker" : "workers"}` : ""}${paid}${still.length ? `; left: ${still.join(", ")}` : ""}`;
+  const { seconds, cost: still } = live.left, workers = live.workers.filter((worker) => worker.holds).length;
+  const left = [
+    seconds === null ? null : `about ${duration(seconds)}`,
+    still === null ? null : `${most === null ? "about " : ""}${money(data, still)} to pay`,
+  ].filter(Boolean);
+  const by = workers ? ` with ${whole(workers)} ${workers === 1 ? "worker" : "workers"}` : "";
+  return `${evaluations}, ${whole(pending)} pending${by}${paid}${left.length ? `; left: ${left.join(", ")}` : ""}`;
 }
 
 /**
@@ -57,8 +62,8 @@ function follow(address, first, draw, fit) {
 
   async function look() {
     try {
-      const data = JSON.parse(await fetched(address, newest.state));
-      if (data.state) fit((newest = prepared(data)));
+      const source = await fetched(address, newest.state), data = JSON.parse(source);
+      if (data.state) fit((newest = prepared(source)));
       heardOfWorkers(newest, data.live);
       if (newest !== shown) {
         if (busy()) button.hidden = false;

@@ -32,10 +32,7 @@ function flattened(about, prefix = "") {
 }
 
 function download(data) {
-  // What the panels have added is none of the document's.
-  const own = Object.fromEntries(Object.entries(data).filter(([name]) => !["names", "answerSet", "rivalSet", "place", "spans", "source", "live"].includes(name)));
-  const text = data.source || JSON.stringify(own);
-  const address = URL.createObjectURL(new Blob([text], { type: "application/json" }));
+  const address = URL.createObjectURL(new Blob([data.source], { type: "application/json" }));
   const name = (data.name || "selection").replace(/[^\p{L}\p{N}._-]+/gu, "-").slice(0, 80);
   const link = element("a", { href: address, download: `${name}.json`, hidden: true });
   document.body.append(link);

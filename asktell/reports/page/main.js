@@ -91,8 +91,7 @@ async function begin() {
   } catch (error) {
     return replaceContent(host, element("main", {}, element("h1", {}, "Nothing to show"), element("p", {}, error.message), homeLink(home)));
   }
-  const page = { data: prepared(JSON.parse(source)) };
-  page.data.source = source;
+  const page = { data: prepared(source) };
   const redraw = (ids = null) => show(page.data, ids);
   const followed = live && (!page.data.done || home) ? follow(live, page.data, (data) => {
     page.data = data;

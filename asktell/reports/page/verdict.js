@@ -25,15 +25,29 @@ function answerTile(data) {
   if (!data.answer.length) return null;
   const arm = data.answer[0], { prompts, goal } = data;
   const rows = goal.metrics.map((metric, j) => [
-    element("dt", {}, isolated(metric.name), " ", element("small", {}, `(${directionOf(metric)})`)),
+    element("dt", {}, isolated(metric.name), directionOf(metric) ? [" ", element("small", {}, `(${directionOf(metric)})`)] : null),
     element("dd", {}, estimate(prompts.estimates[arm][j], prompts.errors[arm][j]), keeps(data, arm, j)),
   ]);
   const more = data.answer.length > 1 ? element("p", { class: "soft" }, `The first of ${whole(data.answer.length)}: `,
     data.answer.slice(1, 8).map((other, i) => [i ? ", " : "", promptLink(data, other)]), data.answer.length > 8 ? ", …" : "") : null;
   return element("div", { class: "tile" },
     element("h3", {}, promptLink(data, arm)),
-    element("pre", { class: "text", dir: "auto", tabindex: "0" }, textOf(data, arm)),
+    textToOpen(textOf(data, arm)),
     element("dl", {}, rows), more);
+}
+
+/** A text of which the beginning is shown, and the rest on demand. */
+function textToOpen(text) {
+  const keep = kept("verdict", { whole: false }), node = element("pre", { class: "text", dir: "auto", tabindex: "0" }, text);
+  const button = element("button", { type: "button", class: "link", hidden: true, onclick: () => set(!keep.whole) });
+  function set(isWhole) {
+    keep.whole = isWhole;
+    node.classList.toggle("whole", isWhole);
+    button.textContent = isWhole ? "Show less of the prompt" : "Show the whole prompt";
+  }
+  set(keep.whole);
+  new ResizeObserver(() => { button.hidden = !keep.whole && node.scrollHeight <= node.clientHeight; }).observe(node);
+  return [node, button];
 }
 
 function keeps(data, arm, j) {

@@ -39,9 +39,45 @@ function bestName(data) {
   return data.goal.kind === "pareto" ? "P(in set)" : "P(best)";
 }
 
-/** An amount of money, with its currency where that is known. */
+/** An amount of money, with its currency where that is known; never with an exponent. */
 function money(data, cost) {
-  return cost === null ? "–" : `${number(cost)} ${data.currency}`.trim();
+  if (cost === null) return "–";
+  const size = Math.abs(cost), shown = size && size < 1e-4 ? cost.toLocaleString("en-US", { maximumSignificantDigits: 3 }) : number(cost);
+  return `${shown} ${data.currency}`.trim();
+}
+
+/** How many evaluations a cost is given for: those of one may cost too little to be read. */
+function evaluationsOf(data) {
+  return data.money_per === 1 ? "evaluation" : `${whole(data.money_per)} evaluations`;
+}
+
+/** The metric of money, in all that the panels show: for as many evaluations as `money_per` says, with its currency. */
+function inReadableMoney(data) {
+  const { metrics } = data.goal, j = metrics.findIndex((metric) => metric.name === "cost"), per = data.money_per;
+  if (j < 0) return;
+  const name = `cost per ${evaluationsOf(data)}${data.currency ? ` in ${data.currency}` : ""}`;
+  const times = (value) => (typeof value === "number" ? value * per : value);
+  const change = (values, at = j) => { if (values) values[at] = times(values[at]); };
+  metrics[j].name = name;
+  metrics[j].range = metrics[j].range && metrics[j].range.map(times);
+  for (const threshold of metrics[j].thresholds) threshold.bound = times(threshold.bound);
+  for (const row of [data.prompts.estimates, data.prompts.errors].flat()) change(row);
+  for (const factor of data.factors || []) for (const row of [factor.estimates, factor.errors].flat()) change(row);
+  if (data.segments) {
+    const at = data.segments.columns.indexOf(j);
+    for (const row of [data.segments.means, data.segments.errors].flat(2)) if (at >= 0) change(row, at);
+  }
+  for (const point of data.settling) for (const row of [point.estimate, point.error]) change(row);
+  for (const duel of data.duels) {
+    for (const row of duel.rows) for (const scores of [row.a, row.b]) change(scores);
+    const { cost, ...others } = duel.differences;
+    duel.differences = { ...others, [name]: { ...cost, estimate: times(cost.estimate), low: times(cost.low), high: times(cost.high) } };
+  }
+  if (data.heat_map) for (const end of ["low", "high"]) change(data.heat_map.pictures[j], end);
+  if (data.telling && data.telling.metric === "cost") {
+    data.telling.metric = name;
+    for (const row of data.telling.rows) for (const key of ["mean", "spread"]) change(row, key);
+  }
 }
 
 /** The ends of a bar of this size around a mean, within the metric's range. */
@@ -83,9 +119,11 @@ function textOf(data, arm) {
   return data.prompts.texts[arm] + (cut > 0 ? ` … (${whole(cut)} more characters)` : "");
 }
 
-/** What the panels use, made once of a document. */
-function prepared(data) {
-  const { ids, numbered } = data.prompts;
+/** What the panels use, made once of a document as it came. */
+function prepared(source) {
+  const data = JSON.parse(source), { ids, numbered } = data.prompts;
+  data.source = source;
+  inReadableMoney(data);
   data.names = numbered ? ids.map((id) => `prompt ${id}`) : ids;
   data.answerSet = new Set(data.answer);
   data.rivalSet = new Set(data.unresolved);

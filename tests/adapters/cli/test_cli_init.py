@@ -76,6 +76,9 @@ def test_data_of_ones_own_are_taken_as_they_are(home: Path) -> None:
     assert config.selector.budget == 3
     assert config.models.first["api_key_env"] == "MY_KEY"
     assert config.models.first["price"] == {"input": 1, "output": 2}
+    assert "cost" in config.metrics
+    (limit,) = config.selector.goal.constraints
+    assert (limit.metric, limit.bound) == ("cost", pytest.approx((8 * 1 + 256 * 2) / 1e6, rel=0.02))
     assert sorted(path.name for path in home.iterdir()) == ["data", "p.json", "runs.toml"]
 
 
@@ -207,7 +210,7 @@ class Fake:
     """A harness that is not installed here: it scores by the prompt's length."""
 
     tests: ClassVar[Any] = [{"description": "", "vars": {"n": n}} for n in range(5)]
-    examples = tuple(SimpleNamespace(input=f"What is {n}?", id=n + 1) for n in range(20))
+    examples = tuple(SimpleNamespace(input=f"What is {n}?", id=n + 1, target=f"{n}!") for n in range(20))
     prompts: ClassVar[Any] = {"prompt-1": "a", "prompt-2": "abc"}
 
     closed: ClassVar[list[Any]] = []
@@ -244,7 +247,9 @@ def test_a_harness_is_configured_checked_and_run(kind: str, home: Path, monkeypa
         assert given[0] == home / "promptfooconfig.yaml"
         assert config.selector.prompts.ids == ["prompt-1", "prompt-2"]
         assert (len(config.dataset), config.dataset.names) == (5, None)
-    assert re.search(r"\nincludes  0\.\d+\n", cli("check a.toml").out)
+    checked = cli("check a.toml").out
+    assert re.search(r"\nincludes  0\.\d+\n", checked)
+    assert ("--- wanted answer\n0!\n--- scores" in checked) == (kind == "inspect")
     assert "not those of [evaluator]" in cli("run a.toml --estimate", code=2).err
     assert "final" in (said := cli("run a.toml").out)
     longest = max(config.selector.prompts.texts, key=len)
@@ -255,6 +260,47 @@ def test_a_harness_is_configured_checked_and_run(kind: str, home: Path, monkeypa
     text = (home / "a.toml").read_text()
     (home / "a.toml").write_text(text.replace('maximize = "', 'maximize = "no_'))
     assert "but the scores are ['cost', 'includes', 'score']" in cli("check a.toml", code=2).err
+
+
+class Promptfoo(Fake):
+    """A promptfoo config with two assertions, one of which runs code."""
+
+    metrics: ClassVar[Any] = ["accuracy", "length"]
+    unbounded: ClassVar[Any] = ["length"]
+
+    def __enter__(self) -> "Promptfoo":
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.close()
+
+
+def test_promptfoos_score_is_not_maximized_unasked_where_it_may_mean_anything(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import asktell_adapters.harnesses.promptfoo
+
+    monkeypatch.setattr(asktell_adapters.harnesses.promptfoo, "PromptfooEvaluator", Promptfoo)
+
+    def maximized(words: str = "") -> str:
+        cli(f"init a.toml --force --promptfoo promptfooconfig.yaml {words}")
+        return str(load_config(home / "a.toml").selector.goal.metrics[0])
+
+    refused = cli("init a.toml --promptfoo promptfooconfig.yaml", code=2).err
+    assert "the assertion 'length' runs code, which may give any number" in refused
+    assert "--maximize one of accuracy, score, success" in refused
+    assert not (home / "a.toml").exists()
+    assert maximized("--maximize length") == "length"
+    assert maximized("--maximize score") == "score"
+    assert (
+        "(did you mean 'accuracy'?)"
+        in cli("init b.toml --promptfoo promptfooconfig.yaml --maximize acuracy", code=2).err
+    )
+    assert "--maximize goes with --promptfoo" in cli("init b.toml --kind openai --maximize score", code=2).err
+    monkeypatch.setattr("sys.stdin", Terminal("\n"))
+    assert maximized() == "accuracy"
+    monkeypatch.setattr(Promptfoo, "unbounded", [])
+    assert maximized("--yes") == "score"
 
 
 @pytest.mark.parametrize(
@@ -294,6 +340,7 @@ def test_a_check_shows_one_evaluation_and_keeps_nothing(tmp_path: Path) -> None:
     assert "prompt 'p0' on example" in said
     assert "--- user, as sent\nAnswer with noise 0\n\nword 0" in said
     assert "--- answer (0 tokens read, " in said
+    assert "\n--- wanted answer\nword word 0\n--- scores\n" in said
     assert re.search(r"token_f1 +0\.\d", said)
     assert "cost: 0.5; seconds:" in said
     assert "asktell run" in said
@@ -306,7 +353,7 @@ def test_a_prompt_and_an_example_can_be_named(kind: str, tmp_path: Path) -> None
     project = Project(tmp_path, kind)
     found = json.loads(cli("check", project.config, "--prompt", "p2", "--example", "3", "--json").out)
     assert found["messages"][-1] == {"role": "user", "content": "Answer with noise 2\n\nword word word 2"}
-    assert (found["prompt"], found["cost"]) == ("p2", 0.5)
+    assert (found["prompt"], found["cost"], found["reference"]) == ("p2", 0.5, "word word 2")
     assert set(found["scores"]) == {"token_f1", "brevity", "output_tokens", "cost"}
     for option, said in (
         ("--prompt", "There is no prompt 'p9'. Name one by its id: 'p0'"),
@@ -314,6 +361,15 @@ def test_a_prompt_and_an_example_can_be_named(kind: str, tmp_path: Path) -> None
     ):
         assert said in cli("check", project.config, option, "p9", code=2).err
     assert len(project.paid) == 1
+
+
+def test_a_prompt_that_joined_the_run_can_be_named(tmp_path: Path) -> None:
+    project = Project(tmp_path)
+    project.run()
+    cli("add", project.config, "short=Answer with noise 6")
+    found = json.loads(cli("check", project.config, "--prompt", "short", "--json").out)
+    assert (found["prompt"], found["messages"][-1]["content"]) == ("short", "Answer with noise 6\n\nword 0")
+    assert "'short'" in cli("check", project.config, "--prompt", "shrot", code=2).err
 
 
 def test_what_goes_wrong_is_shown_with_what_was_sent(tmp_path: Path) -> None:
@@ -350,7 +406,8 @@ def test_a_check_shows_what_the_judge_said(home: Path, monkeypatch: pytest.Monke
         assert "from the cache" in (said := cli("check a.toml").out)
         assert "cost: 0;" in said
         assert len(server.requests) == 2
-        (home / "a.toml").write_text(re.sub(r"^price = .*$", "", (home / "a.toml").read_text(), flags=re.MULTILINE))
+        unpriced = re.sub(r"^(price|cost|at_most) = .*$", "", (home / "a.toml").read_text(), flags=re.MULTILINE)
+        (home / "a.toml").write_text(unpriced)
         assert "cost: no price is known;" in cli("check a.toml").out
     assert not (home / "a").exists()
 

@@ -1,7 +1,9 @@
 """What `asktell status` and `asktell result` print of a result."""
 
-from asktell import ParetoSet, Selector, minimize
-from asktell_adapters.cli.output import overview
+import pytest
+
+from asktell import BestFeasible, ParetoSet, Selector, minimize
+from asktell_adapters.cli.output import overview, show
 
 
 def test_a_front_under_constraints_comes_before_the_feasible_and_these_before_the_infeasible() -> None:
@@ -18,3 +20,25 @@ def test_a_front_under_constraints_comes_before_the_feasible_and_these_before_th
     assert ["infeasible" in line for line in lines[2:8]] == [False, False, False, True, True, False]
     assert "subject to c <= 0.5" in lines[0]
     assert any("c 0.2" in line for line in overview(selector.result(), "here", 6))
+
+
+def test_no_line_is_a_command_to_the_runner_of_a_build(capsys: pytest.CaptureFixture[str]) -> None:
+    """Prompts, remarks and reasons have several lines, and a runner reads the log line by line."""
+    show("A remark.\n::warning::taken over\n  ::add-mask::a\r\n##[error]no\n##vso[task.setvariable]x")
+    assert capsys.readouterr().out.splitlines() == [
+        "A remark.",
+        "\\x3a:warning::taken over",
+        "  \\x3a:add-mask::a\\r",
+        "\\x23#[error]no",
+        "\\x23#vso[task.setvariable]x",
+    ]
+    usual = ["# A heading", "## Another", "a::b", ": a colon", "", "[x]"]
+    show("\n".join(usual))
+    assert capsys.readouterr().out.splitlines() == usual
+
+
+def test_a_remark_is_one_line_wherever_it_is_shown() -> None:
+    selector = Selector(["x", "y"], BestFeasible("a"), 4, examples=9)
+    selector.remark("Judged by a model.\n::warning::taken over", topic="judge")
+    assert "Judged by a model. ::warning::taken over" in selector.result().notes
+    assert all("\n" not in note for note in selector.result().notes)

@@ -4,6 +4,8 @@ import signal
 import subprocess
 import sys
 import threading
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -43,3 +45,31 @@ def test_another_thread_may_not_and_runs_all_the_same() -> None:
     thread.start()
     thread.join()
     assert ran == [before]
+
+
+COMMAND = """
+import os, sys
+from asktell_adapters.cli.process import confirmed
+code = int(sys.argv[1])
+def run():
+    os._exit(code) if sys.argv[2] == "exits" else None
+    return code
+sys.exit(confirmed([], run))
+"""
+
+
+@pytest.mark.parametrize(
+    ("code", "how", "expected"), [(0, "ends", 0), (3, "ends", 3), (0, "exits", 2), (3, "exits", 2)]
+)
+def test_an_exit_code_counts_only_if_its_end_was_reached(
+    code: int, how: str, expected: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command = tmp_path / "command.py"
+    command.write_text(COMMAND)
+    starts = subprocess.Popen
+
+    def start(words: list[str], **options: Any) -> Any:
+        return starts([sys.executable, str(command), str(code), how], **options)
+
+    monkeypatch.setattr(process.subprocess, "Popen", start)
+    assert process.confirmed([], lambda: 99) == expected

@@ -359,6 +359,10 @@ MISTAKES = [
     ({"model": "type = 'llama-cpp'\nmodel = 'x'", "metrics": "cost = true"}, "the metric 'cost' needs prices"),
     ({"goal": ""}, "needs exactly one metric in maximize or minimize, got none"),
     ({"goal": "maximize = ['exact_match', 'brevity']"}, "or take type 'pareto-set'"),
+    (
+        {"goal": "maximize = 'brevity'\nat_most = { cost = 1 }"},
+        "add cost = true to [metrics], and a price to [model], price = {",
+    ),
     ({"goal": "maximize = 'brevty'"}, "'brevty', which is not computed (did you mean 'brevity'?)"),
     (
         {"goal": "maximize = 'brevity'\nat_least = { exact_match = 'x' }"},

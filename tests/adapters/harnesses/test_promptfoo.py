@@ -1,6 +1,7 @@
 """The parts of the promptfoo adapter that need no promptfoo: scores of rows, files of results, the process."""
 
 import json
+import os
 import stat
 import sys
 from collections.abc import Callable
@@ -41,6 +42,16 @@ def test_a_metric_of_the_config_goes_before_usage() -> None:
 def test_what_promptfoo_does_not_know_is_missing_and_not_zero() -> None:
     row = {**ROW, "response": {}, "cost": 0, "tokenUsage": {"total": 0}, "gradingResult": None, "namedScores": {}}
     assert _scores(row) == {"latency": 1.5}
+
+
+@pytest.mark.parametrize(("value", "has_score"), [(0, True), (0.5, True), (1, True), (212, False), (-0.5, False)])
+def test_a_mean_that_one_assertion_would_decide_alone_is_no_score(value: float, has_score: bool) -> None:
+    length = {"pass": True, "score": value, "assertion": {"type": "javascript", "metric": "length"}}
+    grading = {"componentResults": [{**PASSED, "score": 1}, length]}
+    row = {**ROW, "score": (1 + value) / 2, "gradingResult": grading, "namedScores": {"right": 1, "length": value}}
+    scores = _scores(row)
+    assert isinstance(scores, dict)
+    assert ("score" in scores, scores["length"], scores["success"]) == (has_score, value, 1)
 
 
 @pytest.mark.parametrize(
@@ -86,6 +97,7 @@ def test_rows_become_a_table_in_which_the_last_one_counts(tmp_path: Path) -> Non
     with path.open("a") as file:
         file.write('{"prompt": {"te')  # cut off by a crash
     document = json.loads(write_results(tmp_path / "results.json", read_rows(path), SUITE).read_text())
+    assert os.name == "nt" or {file.stat().st_mode & 0o777 for file in tmp_path.iterdir()} == {0o600}
     results = document["results"]
     assert results["version"] == 3
     assert [prompt["label"] for prompt in results["prompts"]] == ["count", "generated", "say"], "most evaluations first"

@@ -35,16 +35,40 @@ def test_a_judge_who_says_always_the_same_counts_for_nothing() -> None:
     assert (found.weight, found.mean) == (0.0, 3.0)
 
 
-def test_a_labels_weight_is_that_of_all_the_other_labels() -> None:
-    human, near, far = (np.array(given) for given in (LABELS, JUDGED, OTHERS))
-    weights = []
-    for left_out in range(5):
-        some, others = np.delete(human, left_out), np.delete(near, left_out)
-        spread = np.concatenate([others, far]).var(ddof=1)
-        weights.append(np.clip(np.cov(some, others)[0, 1] / ((1 + 4 / 4) * spread), 0, 1))
-    found = corrected_mean(LABELS, JUDGED, OTHERS)
-    assert found.weight == pytest.approx(np.mean(weights))
-    assert found.mean == pytest.approx(np.mean(weights) * far.mean() + np.mean(human - weights * near))
+def test_the_weight_is_the_slope_on_the_labelled_answers_drawn_towards_1() -> None:
+    near, far = np.array(JUDGED), np.array(OTHERS)
+    human = np.array([3.0, 2.0, 3.0, 3.0, 4.0])
+    agreed = 2.0 * np.concatenate([near, far]).var(ddof=1)
+    off = near - near.mean()
+    expected = (off @ human + agreed) / (off @ off + agreed)
+    found = corrected_mean(human, near, far)
+    assert found.weight == pytest.approx(expected)
+    assert found.mean == pytest.approx(expected * far.mean() + np.mean(human - expected * near))
+    assert off @ human / (off @ off) < expected < 1
+
+
+@pytest.mark.parametrize("judge", ["perfect", "good", "bad"])
+@pytest.mark.parametrize("n", [10, 20, 50, 100])
+@pytest.mark.parametrize("shares", [(0.03, 0.0, 0.02, 0.15, 0.8), (0.05, 0.0, 0.0, 0.0, 0.95)])
+def test_the_interval_holds_where_bad_grades_are_rare(shares: tuple[float, ...], n: int, judge: str) -> None:
+    """`benchmarks.selection.judge_correction`. With a weight by all of the judge's scores it held in 8 to 92 %."""
+    rng, grades = np.random.default_rng([n, *judge.encode()]), np.arange(1.0, 6.0)
+    runs, held, truth = 200, 0, float(np.arange(1.0, 6.0) @ shares)
+    for _ in range(runs):
+        human = rng.choice(grades, n + 300, p=shares)
+        judged = human if judge == "perfect" else rng.choice(grades, n + 300)
+        if judge == "good":
+            judged = np.clip(np.rint(human + 0.5 * rng.normal(size=n + 300)), 1, 5)
+        low, high = corrected_mean(human[:n], judged[:n], judged[n:]).interval
+        held += low - 1e-9 <= truth <= high + 1e-9
+    assert held / runs > 0.95 - 3 * (0.05 * 0.95 / runs) ** 0.5
+
+
+def test_a_perfect_judge_is_listened_to_though_no_label_is_of_a_bad_answer() -> None:
+    labels, others = [5.0] * 10, [5.0] * 285 + [1.0] * 15
+    found = corrected_mean(labels, labels, others)
+    assert (found.weight, found.mean) == (1.0, pytest.approx(np.mean(others)))
+    assert found.interval[0] < 4.8 < found.interval[1]
 
 
 def test_a_perfect_judge_counts_in_full_where_there_are_many_other_answers() -> None:

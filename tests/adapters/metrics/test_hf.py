@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from asktell.errors import EvaluatorError
+from asktell.errors import EvaluatorError, MissingExtraError
 from asktell_adapters.evaluators import Completion, Example, LLMEvaluator, ScriptedLLM
 from asktell_adapters.metrics import HuggingFaceMetric, Rouge
 
@@ -129,3 +129,14 @@ def test_a_nan_or_no_number_is_an_error(modules: SimpleNamespace) -> None:
         HuggingFaceMetric(modules.Words(), "note")(Completion("a"), Example("", "b"))
     with pytest.raises(EvaluatorError, match="lacks 'bleu'"):
         HuggingFaceMetric(modules.Says(), "bleu")(Completion("1"), Example("", "b"))
+
+
+def test_a_package_that_a_module_needs_is_named_and_no_extra(tmp_path: Path) -> None:
+    pytest.importorskip("evaluate")
+    folder = tmp_path / "bleu_of_a_test"
+    folder.mkdir()
+    module = (MODULE / "rouge.py").read_text()
+    (folder / "bleu_of_a_test.py").write_text(f"import sacrebleu_of_a_test\n{module}")
+    with pytest.raises(MissingExtraError, match="pip install sacrebleu_of_a_test") as raised:
+        HuggingFaceMetric(folder, "rouge1").load()
+    assert "asktell[" not in str(raised.value)

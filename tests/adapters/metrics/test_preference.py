@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import asktell
@@ -28,6 +29,7 @@ from asktell_adapters.evaluators import (
     ScriptedLLM,
 )
 from asktell_adapters.metrics import Judge, JudgementError, Preference, range_of
+from asktell_adapters.metrics.preference import contradicted
 
 EXAMPLES = [Example(f"text {n}", id=f"e{n}", fields={"old": "2 old"}) for n in range(12)]
 PROMPTS = {"plain": "1 Plain.", "good": "3 Good.", "bad": "0 Bad."}
@@ -301,3 +303,23 @@ def test_labels_of_nothing_are_refused(labels: Any, why: str) -> None:
 def test_a_label_is_a_score() -> None:
     with pytest.raises(InvalidArgumentError, match="got 7"):
         Preference(comparing(by_number), labels={("good", "e1"): 7})
+
+
+@pytest.mark.parametrize("n_prompts", [1, 5, 30])
+def test_a_judge_who_differs_to_both_sides_alike_is_seldom_said_to_contradict_people(n_prompts: int) -> None:
+    """With a test of 5 % for each prompt, it was in half of the runs with 30 prompts."""
+    runs, flagged = 200, 0
+    rng = np.random.default_rng(n_prompts)
+    for _ in range(runs):
+        people = rng.choice([0.0, 0.5, 1.0], (n_prompts, 20))
+        judge = rng.choice([0.0, 0.5, 1.0], people.shape)
+        flagged += bool(contradicted({i: [*zip(people[i], judge[i], strict=True)] for i in range(n_prompts)}))
+    assert flagged / runs < 0.05 + 3 * (0.05 * 0.95 / runs) ** 0.5
+
+
+def test_the_prompts_that_labels_contradict_by_hand() -> None:
+    kind = [(0.0, 1.0)]
+    assert contradicted({"a": kind * 5}) == []  # 2 / 2**5
+    assert contradicted({"a": kind * 6}) == ["a"]
+    assert contradicted({"a": kind * 6, "b": kind}) == []  # two tests share the 5 %
+    assert contradicted({"a": kind * 6, "b": [(1.0, 0.5)] * 7}) == ["b", "a"]  # the second is alone by then

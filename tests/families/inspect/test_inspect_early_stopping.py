@@ -57,6 +57,7 @@ def test_a_bound(scripted: Callable[..., Any], share: float, verdict: bool) -> N
     assert summary.early_stops[0].reason == expected
     assert summary.metadata["verdict"] == stopping.result().verdict.sentence
     assert stopping.result().feasible is verdict
+    assert f"{n_run(log)} of {N} evaluations spent" in str(stopping.result())
 
 
 def test_close_to_the_bound_every_sample_runs(scripted: Callable[..., Any]) -> None:
@@ -106,6 +107,7 @@ def test_a_baseline_in_a_log(scripted: Callable[..., Any], logs: Path) -> None:
     assert result.baseline == "baseline"
     assert result.verdict.answer == "scripted/new"
     assert {entry.id: entry.evaluations for entry in result.prompts} == {"scripted/new": n_run(log), "baseline": N}
+    assert (result.spent, result.budget) == (n_run(log), N)
 
 
 def test_one_after_the_other_in_a_study(scripted: Callable[..., Any], tmp_path: Path) -> None:

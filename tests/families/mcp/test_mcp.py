@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -13,7 +14,7 @@ from typing import Any
 import pytest
 from mcp import Client, StdioServerParameters, stdio_client
 
-from asktell import Study
+from asktell import BestFeasible, Selector, Study
 from asktell_adapters.cli.mcp import make_server
 from tests.service.conftest import Process
 
@@ -79,7 +80,15 @@ def test_an_agent_over_stdio_cannot_declare_victory_after_one_proposal(tmp_path:
         async with Client(stdio_client(server)) as client:
             agent = Agent(client)
             tools = (await client.list_tools()).tools
-            assert {tool.name for tool in tools} == {"create", "add", "ask", "tell", "verdict", "why", "report"}
+            reads = {tool.name: tool.annotations.read_only_hint for tool in tools if tool.annotations}
+            assert reads == {
+                **dict.fromkeys(("studies", "verdict", "why"), True),
+                **dict.fromkeys(("create", "add", "ask", "tell", "report"), False),
+            }
+            for tool in tools:
+                properties = tool.output_schema["properties"] if tool.output_schema else {}
+                assert properties["sentence"]["type"] == "string", tool.name
+                assert len(properties) > 1
             assert "claim nothing" in (client.instructions or "")
             await agent.call("create", prompts={"old": TWO["old"]}, maximize=["accuracy"], budget=200, examples=100)
             await agent.evaluate(2)
@@ -194,6 +203,84 @@ def test_refusals_say_what_to_do(in_memory: Session, tmp_path: Path) -> None:
         assert "'new'" in await agent.refused("add", prompts={"new": "Another text."})
         failures = [(await agent.call("why", prompt=id_))["prompt"]["failures"] for id_ in TWO]
         assert sum(failures) == 1
+
+    in_memory(session)
+
+
+def test_a_failure_after_a_score_records_nothing_and_says_so(in_memory: Session) -> None:
+    async def session(agent: Agent) -> None:
+        await agent.call("create", prompts=TWO, maximize=["accuracy"], budget=9, examples=9)
+        await agent.call("ask", n=2)
+        told = await agent.call("tell", results=[{"trial": 0, "scores": {"accuracy": 1}}])
+        assert (told["recorded"], told["unchanged"]) == (1, [])
+        again = await agent.call("tell", results=[{"trial": 0, "failed": "timeout"}, {"trial": 1, "failed": "timeout"}])
+        assert (again["recorded"], again["unchanged"]) == (1, [0])
+        assert again["sentence"].startswith(
+            "1 recorded. Nothing was recorded of what had ended, or was given to another worker, before: Trial 0. "
+        )
+        assert "1 of 9 evaluations" in again["sentence"]
+
+    in_memory(session)
+
+
+def test_errors_name_only_tools(in_memory: Session) -> None:
+    async def session(agent: Agent) -> None:
+        await agent.call("create", prompts=TWO, maximize=["accuracy"], budget=9, examples=9)
+        said = await agent.refused("tell", results=[{"trial": 5, "scores": {"accuracy": 1}}])
+        assert said.endswith("Trial 5: Trial 5 is not pending. No trial is pending: `ask` first.")
+        await agent.call("ask")
+        await agent.call("tell", results=[{"trial": 0, "scores": {"accuracy": 1}}])
+        said = await agent.refused("tell", results=[{"trial": 0, "scores": {"accuracy": 0}}])
+        assert "was told {'accuracy': 1.0} before" in said
+        assert "observe" not in said
+
+    in_memory(session)
+
+
+def test_studies_are_listed(in_memory: Session) -> None:
+    async def session(agent: Agent) -> None:
+        async def listed() -> tuple[list[str], str]:
+            answer = (await agent.client.call_tool("studies", {})).structured_content or {}
+            return answer["studies"], answer["sentence"]
+
+        assert await listed() == ([], "There are no studies yet; `create` one.")
+        for name in ("one", "two"):
+            await agent.call("create", study=name, prompts=TWO, maximize=["accuracy"], budget=9, examples=9)
+        assert await listed() == (["one", "two"], "There are 2: 'one', 'two'.")
+
+    in_memory(session)
+
+
+def test_a_report_is_written_to_ordinary_files_only(in_memory: Session, tmp_path: Path) -> None:
+    secret, link, pipe, folder = (tmp_path / name for name in ("secret", "link.html", "pipe.html", "folder.html"))
+    secret.write_text("mine")
+    link.symlink_to(secret)
+    os.mkfifo(pipe)
+    folder.mkdir()
+    dangling = tmp_path / "dangling.html"
+    dangling.symlink_to(tmp_path / "new")
+
+    async def session(agent: Agent) -> None:
+        await agent.call("create", prompts=TWO, maximize=["accuracy"], budget=9, examples=9)
+        for path in (link, pipe, folder, dangling):
+            assert "replaces only ordinary files" in await agent.refused("report", path=str(path))
+        for _ in range(2):
+            await agent.call("report", path=str(tmp_path / "page.html"))
+
+    in_memory(session)
+    assert secret.read_text() == "mine"
+    assert not (tmp_path / "new").exists()
+    assert (tmp_path / "page.html").stat().st_mode & 0o777 == 0o600
+    assert (tmp_path / "studies.db").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_text_that_is_no_unicode_is_refused_with_a_reason(in_memory: Session, tmp_path: Path) -> None:
+    selector = Selector({"a": "half \ud800", "b": "other"}, BestFeasible("accuracy"), 9, examples=9)
+    Study.create(f"sqlite:///{tmp_path}/studies.db", "support", selector).close()
+
+    async def session(agent: Agent) -> None:
+        assert "half a surrogate pair, which is no Unicode" in await agent.refused("ask", n=9)
+        assert "There is no prompt 'c'" in await agent.refused("why", prompt="c")
 
     in_memory(session)
 

@@ -89,6 +89,19 @@ def test_a_moved_evaluation_is_taken_as_it_comes(moved: Path) -> None:
     assert "careful" in said.split("prompt\n")[1].split("\n")[0]
 
 
+def test_an_assertion_that_may_give_any_number_decides_no_mean(moved: Path) -> None:
+    counted = MOVED.replace("output.length < 200", "output.length")
+    (moved / "evals.yaml").write_text(counted)
+    said = cli("init a.toml --promptfoo moved/evals.yaml --model echoed", code=2).err
+    assert "the assertion 'short' runs code" in said
+    cli("init a.toml --promptfoo moved/evals.yaml --model echoed --maximize score")
+    said = cli("check a.toml", code=2).err
+    assert "The assertion 'short' gave" in said
+    assert "[goal] names ['score']" in said
+    cli("init a.toml --force --promptfoo moved/evals.yaml --model echoed --maximize category")
+    assert "category" in cli("check a.toml").out
+
+
 def test_the_configuration_in_promptfoos_own_export_is_taken(moved: Path) -> None:
     config = {"prompts": ["Say {{word}}."], "providers": ["echo"], "tests": [{"vars": {"word": "yes"}}]}
     (moved / "eval.json").write_text(json.dumps({"evalId": "eval-1", "config": config, "results": {"version": 3}}))

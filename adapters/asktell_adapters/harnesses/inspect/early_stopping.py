@@ -8,7 +8,7 @@ random order counts: what came sooner waits for what was begun before it.
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from typing import Any, final
 from weakref import WeakValueDictionary
@@ -108,10 +108,19 @@ class EarlyStopping:
         self._lock = anyio.Lock()
 
     def result(self) -> Result:
-        """The answer so far, once a task has begun: see `Selector.result`."""
+        """The answer so far, once a task has begun: see `Selector.result`.
+
+        `spent` are the epochs of samples that ran, in the order of the samples up to the first that has not ended, and
+        `budget` those of whole runs; a baseline's are in neither.
+        """
         if self._selection is None:
             raise asktell.InvalidStateError("No task has begun: give this to a Task as early_stopping, and run that.")
-        return self._selection.result()
+        result, state = self._selection.result(), self._state.state
+        # Inspect hands out the samples, so that to the selection all scores come from elsewhere.
+        names = self._state.prompts.ids
+        competing = [arm for arm, name in enumerate(names) if self._baseline is None or name != _BASELINE]
+        epochs_of_samples = state.problem.repeats * len(self._order)
+        return replace(result, spent=int(state.told[competing].sum()), budget=len(competing) * epochs_of_samples)
 
     # Inspect's interface
 

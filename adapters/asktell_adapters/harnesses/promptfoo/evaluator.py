@@ -4,6 +4,7 @@ import hashlib
 import json
 import logging
 import math
+import os
 import threading
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Any, TypeAlias, final
 
 from asktell import EvaluatorError, InvalidArgumentError, InvalidStateError, Trial
+from asktell.extend import write_atomically
 from asktell_adapters._scores import checked_example, if_ready, or_raise, positive
 from asktell_adapters.harnesses.promptfoo.node import (
     NodeWorker,
@@ -39,7 +41,8 @@ class PromptfooEvaluator(AbstractContextManager["PromptfooEvaluator"]):
 
     A trial's example is the index of a test (`tests`), its prompt one of `prompts` or any other text. A prompt is data:
     its variables (`{{name}}`, `{{name.key}}`) are filled in, and whatever else stands in it or in their values stays
-    text. Scores are `score` and `success` (0 or 1), the assertions' named metrics, and where
+    text. Scores are `score` (unless an assertion's value leaves [0, 1], which would decide that mean alone) and
+    `success` (0 or 1), the assertions' named metrics, and where
     promptfoo knows them `latency` (seconds), `cost`, `tokens`, `input_tokens` and `output_tokens`, of the provider
     alone. A metric of that name in the config comes before them.
 
@@ -103,6 +106,7 @@ class PromptfooEvaluator(AbstractContextManager["PromptfooEvaluator"]):
         self._index = {text: index for index, text in enumerate(self.prompts.values())}
         self._rows = None if rows is None else Path(rows)
         self._places: dict[Key, int] = {}  # of the prompts in the file of rows
+        self._warned = False  # that there is no `score`
 
     @property
     def tests(self) -> list[dict[str, Any]]:
@@ -114,6 +118,11 @@ class PromptfooEvaluator(AbstractContextManager["PromptfooEvaluator"]):
         """The metrics that every test's assertions name, apart from those that promptfoo adds."""
         named = [test["metrics"] for test in self._suite["tests"]]
         return [name for name in (named[0] if named else []) if all(name in metrics for metrics in named)]
+
+    @property
+    def unbounded(self) -> list[str]:
+        """Assertions that may give any number, by their metric or else their type: they run code."""
+        return sorted({name for test in self._suite["tests"] for name in test["unbounded"]})
 
     def __call__(self, prompt: str, example: int | None) -> dict[str, float]:
         return or_raise(self._outcomes([(prompt, "prompt", example)])[0])
@@ -139,6 +148,15 @@ class PromptfooEvaluator(AbstractContextManager["PromptfooEvaluator"]):
             return result
         if self._rows is not None:
             self._keep(self._rows, {**result, "testIdx": example})
+        if (found := _beyond(result)) and not self._warned:
+            self._warned = True
+            name, value = found
+            _log.warning(
+                "The assertion %r gave %g, which is not in [0, 1]. promptfoo's `score` is the mean over all "
+                "assertions, which it would decide alone, so there is no `score`: choose by the `metric` of an "
+                "assertion.",
+                name, value,
+            )  # fmt: skip
         return _scores(result)
 
     def _keep(self, path: Path, row: Row) -> None:
@@ -227,11 +245,22 @@ def _scores(row: Row) -> dict[str, float] | Exception:
         found |= {"input_tokens": tokens.get("prompt"), "output_tokens": tokens.get("completion")}
         found["tokens"] = tokens["total"]
     if grading.get("componentResults"):  # without assertions promptfoo gives 1, which is no score
-        found |= {"score": row.get("score"), "success": float(bool(row.get("success")))}
+        found["success"] = float(bool(row.get("success")))
+        if _beyond(row) is None:
+            found["score"] = row.get("score")
     scores = {name: value for name, value in found.items() if value is not None}
     scores |= row.get("namedScores") or {}
     # JSON has no NaN, and promptfoo writes null: tell() is to refuse it by its name.
     return {name: float(value) if isinstance(value, int | float) else math.nan for name, value in scores.items()}
+
+
+def _beyond(row: Row) -> tuple[str, float] | None:
+    """An assertion whose value is not in [0, 1], by its metric or type, and that value; None if there is none."""
+    for part in (row.get("gradingResult") or {}).get("componentResults") or []:
+        value, assertion = part.get("score"), part.get("assertion") or {}
+        if isinstance(value, int | float) and not 0 <= value <= 1:
+            return str(assertion.get("metric") or assertion.get("type") or "of the test"), float(value)
+    return None
 
 
 def _first_line(text: object) -> str:
@@ -251,8 +280,12 @@ _TOKENS = ("prompt", "completion", "cached", "total", "numRequests")
 
 def append_row(path: Path, row: Mapping[str, Any]) -> None:
     """Add a result to the file, in the JSON lines that `promptfoo eval --output results.jsonl` writes."""
-    with path.open("a", encoding="utf-8") as file:
+    with open(path, "a", encoding="utf-8", opener=_for_its_owner) as file:
         file.write(json.dumps(row) + "\n")
+
+
+def _for_its_owner(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
 
 
 def read_rows(path: Path) -> list[dict[str, Any]]:
@@ -332,7 +365,7 @@ def write_results(path: Path, rows: Iterable[Mapping[str, Any]], suite: Mapping[
         "shareableUrl": None,
         "metadata": {"promptfooVersion": suite["version"], "exportedAt": moment, "evaluationCreatedAt": moment},
     }
-    path.write_text(json.dumps(document), encoding="utf-8")
+    write_atomically(path, json.dumps(document))
     return path
 
 

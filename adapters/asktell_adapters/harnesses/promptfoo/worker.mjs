@@ -41,6 +41,7 @@ async function open(request) {
       vars: test.vars,
       metadata: test.metadata,
       metrics: [...new Set(leaves(test).flatMap(({ metric }) => metric ?? []))],
+      unbounded: [...new Set(leaves(test).filter((one) => isUnbounded(one, test)).map(({ metric, type }) => metric ?? type))],
       serial: Boolean(test.options.runSerially),
     })),
   };
@@ -264,6 +265,18 @@ const literal = (text) => text.replace(/\{(?=[{%#])|(?<=#)\}/g, (brace) => `{{ '
 
 function leaves(test) {
   return (test.assert ?? []).flatMap((one) => (one.type === 'assert-set' ? [one, ...one.assert] : [one]));
+}
+
+// Whether an assertion's score may be any number: it runs code, and what that gives is not seen to be true or false.
+function isUnbounded({ type, value }, test) {
+  if (!/^(not-)?(javascript|python|ruby|webhook)$/.test(type ?? '')) return false;
+  if (!type.endsWith('javascript') || typeof value !== 'string' || value.startsWith('file://')) return true;
+  try {
+    const body = value.includes('\n') ? value : `return ${value}`; // as promptfoo reads it
+    return typeof new Function('output', 'context', body)('an answer', { vars: test.vars ?? {}, prompt: '' }) !== 'boolean';
+  } catch {
+    return true;
+  }
 }
 
 async function evaluate({ pairs, timeout }) {
