@@ -219,6 +219,7 @@ def _selector(
         max_failure_rate=1.0,  # how often the candidate fails is for the gate to judge
         baseline=str(baseline.id),
         repeats=repeats,
+        inputs=config.setup.get("inputs", "given"),
     )
 
 

@@ -154,8 +154,9 @@ class TopTable(Table, table=""):
         "Id or text of the prompt in use: never eliminated, and compared with the answer.")
     repeats: int | None = key(None,
         "Maximum evaluations of a prompt on the same example: [noisy scores](../how-to/noisy-scores.md).", said="`1`")
-    inputs: Literal["new", "given"] = key("new",
-        "What estimates are about: new inputs like the examples, or exactly the given examples (a fixed suite).")
+    inputs: Literal["new", "given"] | None = key(None,
+        "What estimates are about: new inputs like the examples, or exactly the given examples (a fixed suite).",
+        said="`new`; of `asktell gate`: `given`")
     concurrency: int | None = key(None, "Evaluations at once.",
         said="`openai` and `litellm`: 8, `vllm`: 64, `huggingface` and `llama-cpp`: a batch, others: 1", ge=1)
     confirm_above: float | None = key(None, "Asks before a run that may cost more; needs a `price`.")
@@ -312,9 +313,9 @@ def load_config(path: Path, improve: bool = False, *, text: str | None = None) -
             raise top.error("evaluator", "goes with asktell run; asktell improve shows an LLM's answers to a writer")
     goal = GoalTable.read(path, "goal", top.table("goal")).goal(computed)
     settings: dict[str, Any] = {
-        name: getattr(top, name) for name in ("method", "seed", "sampling", "on_failure", "max_failure_rate", "inputs")
+        name: getattr(top, name) for name in ("method", "seed", "sampling", "on_failure", "max_failure_rate")
     }
-    optional = (*_STOP, "baseline", "repeats")
+    optional = (*_STOP, "baseline", "repeats", "inputs")
     settings |= {name: getattr(top, name) for name in optional if top.has(name)}
     if harness is not None:
         prompts = harness.prompts if top.prompts is None else None
