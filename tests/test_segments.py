@@ -31,10 +31,12 @@ def table(shares: list[list[float]], size: int = 20) -> np.ndarray:
 UNEVEN = table([[1.0, 1.0, 0.1], [0.6, 0.6, 0.6], [0.3, 0.4, 0.3]])
 
 
-def run(goal: BestFeasible, scores: np.ndarray, budget: int, method: object = "auto", seed: int = 2) -> Selector:
+def run(
+    goal: BestFeasible, scores: np.ndarray, budget: int, method: object = "auto", seed: int = 2, **options: object
+) -> Selector:
     labels = (LABELS * 4)[: scores.shape[1]]
     selector = Selector(
-        ["p0", "p1", "p2"][: len(scores)], goal, budget, method, len(labels), seed=seed, segments=labels
+        ["p0", "p1", "p2"][: len(scores)], goal, budget, method, len(labels), seed=seed, segments=labels, **options
     )  # type: ignore[arg-type]
     while (trial := selector.ask()) is not None:
         selector.tell(trial, {"right": scores[trial.prompt_id, trial.example]})
@@ -53,9 +55,11 @@ def test_the_worst_segment_is_what_counts(method: str) -> None:
 
 @pytest.mark.parametrize("method", ["auto", "uniform"])
 def test_segments_are_known_exactly_once_all_examples_are_seen(method: str) -> None:
-    selector = run(WORST, UNEVEN, 180, method)
+    selector = run(WORST, UNEVEN, 180, method, inputs="given", repeats=1)
     entry = selector.result().prompts[1]
     assert entry.evaluations == 60
+    of_new = run(WORST, UNEVEN, 180, method).result().prompts[1].segments
+    assert all((segment["right"][1] or 0.0) > 0.05 for segment in of_new.values())
     assert list(entry.segments) == ["de", "en", "fr"]
     for segment in entry.segments.values():
         assert segment["right"] == (pytest.approx(0.6), pytest.approx(0.0, abs=1e-9))

@@ -581,8 +581,9 @@ class _OfSet(_Judge):
         if self.is_unlikely:
             return self.unlikely()
         n = len(self.answer)
-        reach = f"{'Together they reach' if n > 1 else 'It reaches'} about {in_percent(1.0 - self.loss)}"
-        reach = f"{reach} of the hypervolume of the true Pareto set."
+        share = in_percent(1.0 - self.loss)
+        share = share if share.startswith(("over", "under")) else f"about {share}"
+        reach = f"{'Together they reach' if n > 1 else 'It reaches'} {share} of the hypervolume of the true Pareto set."
         then = self.worthwhile()
         if action == GO_ON and then is not None:
             these = f"these {n} prompts are selected so far" if n > 1 else f"{self.name(self.first)} is selected so far"

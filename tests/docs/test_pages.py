@@ -116,7 +116,8 @@ def test_first_selection(page: Page, replayed: bool, capsys: Output) -> None:
     assert "final, 30 of 30 evaluations spent" in capsys.readouterr().out
     assert Path("selection.png").stat().st_size > 10_000
     assert page.names["selector"].result() == result
-    assert (result.verdict.action, len(result.verdict.contenders)) == ("go on", 5)
+    assert (result.verdict.action, len(result.verdict.contenders)) == ("take", 6)
+    assert "More evaluations of these 12 examples would change little." in result.verdict.sentence
 
 
 @pytest.mark.page("tutorials/a-set-of-prompts.md")
@@ -124,7 +125,7 @@ def test_a_set_of_prompts(page: Page, capsys: Output) -> None:
     names = page.run()
     said = capsys.readouterr().out
     assert "final, 70 of 70 evaluations spent" in said
-    assert "Choose among these 6 by what matters most" in said
+    assert "Choose among these 6 trade-offs. Together they reach over 99% of the hypervolume" in said
     assert "60 words" not in [entry.id for entry in names["result"].selected]
     assert names["selector"].spent == 85
     assert Path("report.html").exists()
@@ -297,7 +298,7 @@ def town(request: Request) -> Completion:
 def test_write_prompts(page: Page, capsys: Output) -> None:
     names = page.run(1, llm=ScriptedLLM(town))
     assert names["llm"].requests[0].messages[-1]["content"].startswith(("Ulm lies", "Pau lies", "Q: Where is"))
-    assert names["selector"].result().selected[0].estimate["right"] == 1.0
+    assert [each.scores for each in names["selector"].evaluations()] == [{"right": 1.0}] * 4
     page.run(1)
     assert [entry.id for entry in names["selector"].result().selected] == ["shown how"]
     assert "[user] Where is Graz? [assistant] Austria [user] {input}" in capsys.readouterr().out
@@ -745,7 +746,7 @@ def test_serve_a_study_to_a_shell(service: str) -> None:
     page = Page("how-to/serve-a-study.md")
     page.replace("http://localhost:8000", service)
     output = output_of(["bash", "-euc"], "ASKTELL_TOKEN=\n" + page.blocks("sh")[2])
-    assert "on new examples like these" in output
+    assert 'Keep evaluating: \\"exact\\" is narrowly ahead' in output
     assert '"Summarize exactly."' in output
     with asktell.RemoteStudy.open(service, "from a shell") as study:
         assert study.done

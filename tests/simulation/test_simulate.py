@@ -78,10 +78,13 @@ def test_missing_cells_are_failures() -> None:
 
 
 def test_segments_count() -> None:
-    scores = np.array([[[0.5], [0.5]], [[1.0], [0.2]]])
-    goal = asktell.BestFeasible(asktell.maximize("accuracy", worst_segment=True))
-    found = asktell.simulate(scores, goal, ("auto",), (2,), 1, jobs=1, segments=["a", "b"], **QUIET)
-    assert (found.runs[0]["answer"], found.runs[0]["quality"]) == ([0], 1.0)
+    scores = np.array([[[0.5]] * 12, [[1.0], [0.2]] * 6])
+    found = {}
+    for within in (False, True):
+        goal = asktell.BestFeasible(asktell.maximize("accuracy", worst_segment=within))
+        runs = asktell.simulate(scores, goal, ("auto",), (12,), 1, jobs=1, segments=["a", "b"] * 6, **QUIET).runs
+        found[within] = runs[0]["answer"], runs[0]["quality"]
+    assert found == {False: ([1], 1.0), True: ([0], 1.0)}
 
 
 def test_a_rival_may_not_overspend() -> None:
