@@ -310,13 +310,15 @@ def test_a_prompt_that_the_published_halving_never_reached_is_not_accepted(sampl
 
 
 def test_observed_scores_inform_the_estimates_and_cost_nothing() -> None:
-    selector = four(method="ege-sr")
-    selector.observe("beta", [0.5, 0.25], example=3)
-    selector.observe(1, {"a": 1.5, "b": 0.75})
+    selector = four(method="ege-sr", examples=2, inputs="given", repeats=1)
+    selector.observe("beta", [0.5, 0.25], example=1)
+    selector.observe(1, {"a": 1.5, "b": 0.75}, example=0)
     result = selector.result()
     assert selector.spent == result.spent == 0
-    assert result.prompts[1].estimate == {"a": 1.0, "b": 0.5}
+    assert result.prompts[1].estimate == pytest.approx({"a": 1.0, "b": 0.5})
     assert result.prompts[1].evaluations == 2
+    selector.observe("beta", {"a": 7.0, "b": 0.5})  # on an example that is none of those given
+    assert selector.result().prompts[1].evaluations == 3
     assert [entry.id for entry in result.selected] == [1]
 
 
@@ -366,14 +368,25 @@ def test_an_example_observed_in_the_middle_of_a_round_is_not_asked_for_that_prom
     assert sorted([*examples, trial.example, coming]) == list(range(10))
 
 
-def test_a_prompt_observed_on_every_example_is_exact_and_not_asked() -> None:
+def test_a_prompt_observed_on_every_given_example_is_exact_and_not_asked() -> None:
+    selector = four(method="uniform", budget=40, inputs="given", repeats=1)
+    for example in range(10):
+        selector.observe("alpha", [example, 1.0], example=example)
+    assert "alpha" not in asked_examples(selector)
+    entry = selector.result().prompts[0]
+    assert entry.estimate == pytest.approx({"a": 4.5, "b": 1.0})
+    assert entry.standard_error == {"a": 0.0, "b": 0.0}
+
+
+def test_a_prompt_observed_on_every_example_is_not_known_exactly_on_new_inputs() -> None:
     selector = four(method="uniform", budget=40)
     for example in range(10):
         selector.observe("alpha", [example, 1.0], example=example)
     assert "alpha" not in asked_examples(selector)
     entry = selector.result().prompts[0]
-    assert entry.estimate == {"a": 4.5, "b": 1.0}
-    assert entry.standard_error == {"a": 0.0, "b": 0.0}
+    assert entry.estimate["a"] == pytest.approx(4.5, abs=0.5)
+    of_a_mean = np.std(range(10), ddof=1) / np.sqrt(10)
+    assert of_a_mean < (entry.standard_error["a"] or 0.0) < 2.0 * of_a_mean
 
 
 def test_observing_after_the_end_does_not_reopen_it() -> None:
@@ -393,7 +406,7 @@ def test_observing_after_the_end_does_not_reopen_it() -> None:
 @pytest.mark.parametrize("method", PRESETS)
 def test_an_exhausted_data_set_gives_exact_means_and_nobody_is_pulled_more_than_n_times(method: str) -> None:
     table = random_table(6, 4)
-    selector = new_selector(table, method, budget=1000)
+    selector = new_selector(table, method, budget=1000, inputs="given", repeats=1)
     asked = play(selector, table, batch=7)
     pairs = [(trial.prompt_id, trial.example) for trial in asked]
     assert len(pairs) == len(set(pairs)) == 24
@@ -404,7 +417,12 @@ def test_an_exhausted_data_set_gives_exact_means_and_nobody_is_pulled_more_than_
         assert list(entry.estimate.values()) == pytest.approx(table.means[k].tolist(), abs=1e-12)
         assert list(entry.standard_error.values()) == [0.0, 0.0]
     if isinstance(result.goal, BestFeasible):
-        assert result.verdict.given_p_best == 1.0
+        assert result.verdict.p_best == 1.0
+        goal, means = result.goal, table.means
+        keeps = (means[:, 1:] >= [bound.bound for bound in goal.constraints]).all(axis=1)
+        assert [entry.feasible for entry in result.prompts] == keeps.tolist()
+        assert [entry.p_feasible for entry in result.prompts] == keeps.astype(float).tolist()
+        assert result.verdict.answer == np.where(keeps, means[:, 0], -np.inf).argmax()
     assert len(result.verdict.outlook) == 0
 
 
@@ -495,7 +513,9 @@ def test_directions_and_thresholds(method: str, goal: BestFeasible, best: int, f
     assert [entry.id for entry in result.selected] == [best]
     assert result.feasible is feasible
     if feasible is False:
-        assert "No prompt keeps every constraint" in str(result)
+        enough = len(set(selector.state.history.examples().tolist())) >= 4
+        assert (result.verdict.action == "none") == enough
+        assert ("No prompt is likely to satisfy every constraint" in result.verdict.sentence) == enough
 
 
 @pytest.mark.parametrize("method", ["uniform", "ege-sr", "ege-sh"])
