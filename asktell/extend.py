@@ -29,7 +29,6 @@ Methods
     apply(state, event), decide(method, state): the next state, and the next decision
     at_state(selector, state): a selector of the same prompts and method in another state
     not_worse(state, candidate, baseline, ...): what is certain by now
-    when_decided(problem, differences, ...): after how many examples it would be
     UNSEEN_FAILURES: by how much more often a candidate may fail as long as it has not done so
 Evaluation
     Evaluator, Outcome: what `asktell.run` takes, and what one evaluation returns
@@ -59,7 +58,7 @@ if TYPE_CHECKING:
     from asktell._util.files import write_atomically
     from asktell._util.forks import fresh_after_fork
     from asktell._util.terminal import aligned, one_line, safe
-    from asktell.methods.certainty import UNSEEN_FAILURES, not_worse, when_decided
+    from asktell.methods.certainty import UNSEEN_FAILURES, not_worse
     from asktell.methods.presets import Method
     from asktell.problem.budget import describe_spending
     from asktell.problem.checks import in_words, nearest, short, some, whole
@@ -84,7 +83,7 @@ _HOMES = {
     "_util.files": ("write_atomically",),
     "_util.forks": ("fresh_after_fork",),
     "_util.terminal": ("aligned", "one_line", "safe"),
-    "methods.certainty": ("UNSEEN_FAILURES", "not_worse", "when_decided"),
+    "methods.certainty": ("UNSEEN_FAILURES", "not_worse"),
     "methods.presets": ("Method",),
     "problem.budget": ("describe_spending",),
     "problem.checks": ("in_words", "nearest", "short", "some", "whole"),
@@ -112,7 +111,7 @@ __all__ = [
     "changes", "check_extra", "decide", "describe_spending", "details_of", "events", "fresh_after_fork", "goal_scores",
     "import_extra", "in_words", "n_repeats", "nearest", "needs_extra", "not_worse", "one_line", "open_board",
     "outside_of_loops", "parse_goal", "parts_of", "reports", "safe", "serve", "short", "shown_estimates", "some",
-    "when_decided", "whole", "write_atomically",
+    "whole", "write_atomically",
 ]  # fmt: skip
 
 

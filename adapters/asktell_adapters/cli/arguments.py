@@ -227,8 +227,6 @@ COMMANDS = (
             _a("--summary", metavar="FILE.md", type=Path, help="write a summary in Markdown"),
             _a("--junit", metavar="FILE.xml", type=Path, help="write a JUnit test report"),
             _a("--report", metavar="FILE.html", type=Path, help="write an HTML page with both answers"),
-            _a("--estimate", metavar="N", type=int, nargs="?", const=0,
-               help="only estimate what a verdict takes and costs, from N real calls (default: none)"),
             _a("--differ", metavar="SHARE", type=float, default=0.2,
                help="share of examples on which the two prompts are expected to differ (default: %(default)g)"),
             _NO_PROGRESS, _YES, _CONFIDENCE,

@@ -324,11 +324,12 @@ def test_mistakes_in_the_table_of_an_evaluator_are_named(table: str, said: str, 
         "class NoBatches:\n    examples = ['a']\n"
         "good, empty, no_batches = Good, Empty, NoBatches\n"
     )
-    text = "budget = 4\n[prompts]\ntexts = ['p', 'q']\n[goal]\nmaximize = 's'\n[evaluator]\n"
+    text = "budget = 4\ninputs = 'given'\nrepeats = 1\n[prompts]\ntexts = ['p', 'q']\n"
+    text += "[goal]\nmaximize = 's'\n[evaluator]\n"
     (home / "a.toml").write_text(text + table)
     assert said in cli("run a.toml", code=2).err
     (home / "a.toml").write_text(text + "loader = 'harness_of_a_test:good'")
-    assert "1   1 +- 0" in cli("run a.toml").out
+    assert "1   1 ± 0" in cli("run a.toml").out
 
 
 # check
