@@ -64,7 +64,8 @@ def statement(model: Model) -> Statement:
         means[:, j] = found.columns[j].mean(axis=0)
         low, high = np.quantile(found.columns[j], (0.025, 0.975), axis=0)
         errors[known, j] = ((high - low) / (2 * 1.96))[known]
-    _hold_kept(found, model, list(in_log_odds), rng)
+    if model.n_examples is None or model.n_examples >= ENDLESS:
+        _hold_kept(found, model, list(in_log_odds), rng)
     variances = np.array([fit.variances for fit in found.fits])
     for j in in_log_odds:
         if not variances[j].any():  # all alike so far, but the next may be another
@@ -121,7 +122,10 @@ def _of_segments(model: Model) -> tuple[Matrix, Matrix] | None:
 
 
 def _hold_kept(found: Joint, model: Model, shares: list[int], rng: Rng) -> None:
-    """Arms that always kept a bound at an end of the scale keep it, unless one of as many new scores breaks it."""
+    """Arms that always kept a bound at an end of the scale keep it, unless one of as many new scores breaks it.
+
+    Of the given examples, draws state whether one of those not yet seen breaks it.
+    """
     goal, counts = model.goal, np.bincount(model.cells.arms, minlength=model.n_arms)
     for k, bound in enumerate(goal.bounds):
         kept = found.kept[:, k]
