@@ -23,10 +23,12 @@ from asktell.results.result import hypervolume, layers
 
 
 def result(goal: Goal, *rows: Sequence[float]) -> Result:
-    """The result of prompts whose estimates are these rows, one more that was never evaluated."""
-    selector = Selector([f"p{i}" for i in range(len(rows) + 1)], goal, 100, "uniform", examples=10)
+    """The result of prompts whose estimates are exactly these rows, one more that was never evaluated."""
+    prompts = [f"p{i}" for i in range(len(rows) + 1)]
+    selector = Selector(prompts, goal, 100, "uniform", examples=2, inputs="given", repeats=1)
     for i, row in enumerate(rows):
-        selector.observe(i, row)
+        for example in range(2):
+            selector.observe(i, row, example)
     return selector.result()
 
 
