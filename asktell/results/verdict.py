@@ -364,7 +364,7 @@ class _Judge(ABC):
         if self.number(then.loss) != self.number(self.loss):
             gains.append(f"lower the expected loss from {self.number(self.loss)} to {self.number(then.loss)}")
         if then.p_best is not None and p_now is not None and then.p_best - p_now >= _NOTABLE:
-            gains.append(f"raise the probability to {in_percent(then.p_best)}")
+            gains.append(f"raise the probability of selecting the best prompt to {in_percent(then.p_best)}")
         return f"{then.evaluations:,} more evaluations{price} are expected to {' and '.join(gains)}."
 
     def no_use(self, arms: Sequence[int]) -> str:

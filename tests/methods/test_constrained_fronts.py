@@ -13,8 +13,9 @@ import asktell
 from asktell import Adaptive, ParetoSet, Race, Selector, at_most, maximize, minimize
 from asktell.elimination import ConstrainedParetoGap, ParetoGap
 from asktell.errors import IncompatibleMethodError
-from asktell.methods.belief import believe
+from asktell.methods.belief import stated
 from asktell.methods.certainty import unproven
+from asktell.results.verdict import members
 from tests.elimination.test_constrained_pareto_gap import literal_front
 
 Array = npt.NDArray[np.float64]
@@ -127,10 +128,10 @@ def test_the_posterior_states_who_is_feasible_and_who_is_in_the_front() -> None:
         assert entry.p_feasible is not None
         assert entry.p_best is not None
         assert 0 <= entry.p_best <= entry.p_feasible <= 1
-    belief = believe(selector.state, 256, averaged=True)
-    assert belief.members is not None
-    for values, members in zip(belief.values, belief.members, strict=True):  # joint draws of objectives and slacks
-        assert np.flatnonzero(members).tolist() == literal_front(values, 2)
+    found = stated(selector.state)
+    assert found is not None
+    for values, front in zip(found.values, members(selector.state, found), strict=True):  # objectives and slacks
+        assert np.flatnonzero(front).tolist() == literal_front(values, 2)
 
 
 def test_pulls_go_to_prompts_that_may_be_feasible() -> None:
