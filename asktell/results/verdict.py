@@ -645,7 +645,8 @@ def _observed(
     n = n * _TOLD
     part = np.where(np.isinf(n), 1.0, n * variance / np.maximum(n * variance + residual, 1e-300))
     part = np.where((residual > 0) | (n == 0), part, 1.0)
-    error = np.sqrt(np.where(n > 0, residual / np.maximum(n, 1e-300), 0.0)) * rng.normal(size=truth.shape)
+    of_mean = np.where(n > 0, residual / np.where(n > 0, n, 1.0), 0.0)
+    error = np.sqrt(of_mean) * rng.normal(size=truth.shape)
     return known + part * (truth + error - known), (1.0 - part) * variance
 
 
