@@ -71,6 +71,7 @@ if TYPE_CHECKING:
     from asktell.running.run import outside_of_loops
     from asktell.selector import at_state
     from asktell.service.server import serve
+    from asktell.simulation.analyze import FinishedTable, finished_selector
     from asktell.state import State, apply, decide, events
     from asktell.state.repeats import n_repeats
     from asktell.studies.base import AbstractStudy
@@ -96,6 +97,7 @@ _HOMES = {
     "running.run": ("outside_of_loops",),
     "selector": ("at_state",),
     "service.server": ("serve",),
+    "simulation.analyze": ("FinishedTable", "finished_selector"),
     "state": ("State", "apply", "decide"),
     "state.repeats": ("n_repeats",),
     "studies.base": ("AbstractStudy",),
@@ -106,9 +108,9 @@ _MODULES = {"events": "asktell.state.events", "reports": "asktell.reports"}
 _HOME_OF = {name: f"asktell.{home}" for home, names in _HOMES.items() for name in names}
 
 __all__ = [
-    "UNSEEN_FAILURES", "AbstractStudy", "Board", "Calling", "Evaluation", "Evaluator", "Goal", "LiveReport",
+    "UNSEEN_FAILURES", "AbstractStudy", "Board", "Calling", "Evaluation", "Evaluator", "FinishedTable", "Goal", "LiveReport",
     "MaxFailures", "Method", "OnTell", "Outcome", "State", "Worker", "aligned", "apply", "at_state", "attempt",
-    "changes", "check_extra", "decide", "describe_spending", "details_of", "events", "fresh_after_fork", "goal_scores",
+    "changes", "check_extra", "decide", "describe_spending", "details_of", "events", "finished_selector", "fresh_after_fork", "goal_scores",
     "import_extra", "in_words", "n_repeats", "nearest", "needs_extra", "not_worse", "one_line", "open_board",
     "outside_of_loops", "parse_goal", "parts_of", "reports", "safe", "serve", "short", "shown_estimates", "some",
     "whole", "write_atomically",
