@@ -17,6 +17,7 @@ Terminals and files
     safe(text): with control characters escaped
     one_line(text, width): cut to a width
     aligned(rows): the lines of a table
+    with_error(mean, error): an estimate and its standard error, as readers are shown them
     write_atomically(path, text): readers see the old or the new content, never a part
 Problems
     Goal: what is looked for
@@ -57,7 +58,7 @@ if TYPE_CHECKING:
     from asktell._util.extras import check_extra, import_extra, needs_extra
     from asktell._util.files import write_atomically
     from asktell._util.forks import fresh_after_fork
-    from asktell._util.terminal import aligned, one_line, safe
+    from asktell._util.terminal import aligned, one_line, safe, with_error
     from asktell.methods.certainty import UNSEEN_FAILURES, not_worse
     from asktell.methods.presets import Method
     from asktell.problem.budget import describe_spending
@@ -83,7 +84,7 @@ _HOMES = {
     "_util.extras": ("check_extra", "import_extra", "needs_extra"),
     "_util.files": ("write_atomically",),
     "_util.forks": ("fresh_after_fork",),
-    "_util.terminal": ("aligned", "one_line", "safe"),
+    "_util.terminal": ("aligned", "one_line", "safe", "with_error"),
     "methods.certainty": ("UNSEEN_FAILURES", "not_worse"),
     "methods.presets": ("Method",),
     "problem.budget": ("describe_spending",),
@@ -113,7 +114,7 @@ __all__ = [
     "changes", "check_extra", "decide", "describe_spending", "details_of", "events", "finished_selector", "fresh_after_fork", "goal_scores",
     "import_extra", "in_words", "n_repeats", "nearest", "needs_extra", "not_worse", "one_line", "open_board",
     "outside_of_loops", "parse_goal", "parts_of", "reports", "safe", "serve", "short", "shown_estimates", "some",
-    "whole", "write_atomically",
+    "whole", "with_error", "write_atomically",
 ]  # fmt: skip
 
 

@@ -170,7 +170,7 @@ COMMANDS = (
         _LOOK,
     ),
     Command("result", "studies:result", "rank all prompts",
-        "Print every prompt with its estimates (mean +- standard error), the selected ones first, also during a run.",
+        "Print every prompt with its estimates (mean ± standard error), the selected ones first, also during a run.",
         "example: asktell result runs/summarize --plot result.png\n"
         "         asktell result sqlite:///studies.db summarize --json",
         (

@@ -12,8 +12,7 @@ from urllib.parse import quote
 from xml.etree import ElementTree
 
 from asktell import BestFeasible, Comparison, PromptResult, Result
-from asktell.extend import UNSEEN_FAILURES, Evaluation, Goal, describe_spending, one_line, safe
-from asktell_adapters.cli.output import estimate_of
+from asktell.extend import UNSEEN_FAILURES, Evaluation, Goal, describe_spending, one_line, safe, with_error
 from asktell_adapters.estimate import amount
 from asktell_adapters.llms.base import Example
 
@@ -184,7 +183,7 @@ class Ruling:
         interval = "" if d.low is None or d.high is None else f" [{d.low:+.3g}, {d.high:+.3g}]"
         of = "" if self.comparison.examples is None else f" of {self.comparison.examples}"
         within = f", within the margin of {self._loss(name)}" if self._is_behind_within(name, d.estimate) else ""
-        means = [estimate_of(entry, name) for entry in (self.candidate, self.baseline)]
+        means = [_estimate(entry, name) for entry in (self.candidate, self.baseline)]
         return (
             f"{a} {means[0]}, {b} {means[1]}; difference {d.estimate:+.3g}{interval} on {d.pairs}{of} examples{within}"
         )
@@ -271,7 +270,7 @@ class Ruling:
         head += [f"- {_SIGN[each]} {_plain(self.asked(name))}: {each}" for name, each in self.found.items()]
         head += ["", f"| metric | {a} | {b} | difference | interval | examples |", "|---|---|---|---|---|---|"]
         for name, d in self.comparison.differences.items():
-            cells = [estimate_of(entry, name) for entry in (self.candidate, self.baseline)]
+            cells = [_estimate(entry, name) for entry in (self.candidate, self.baseline)]
             cells += ["" if d.estimate is None else f"{d.estimate:+.3g}"]
             cells += ["" if d.low is None or d.high is None else f"{d.low:+.3g} to {d.high:+.3g}"]
             head.append(f"| {_plain(name)} | {' | '.join(cells)} | {d.pairs} of {self.comparison.examples} |")
@@ -391,6 +390,10 @@ def loss_in_words(loss: float, span: tuple[float, float] | None) -> str:
         return f"{loss:.3g}"
     points = f"{100 * loss:.3g}"
     return f"{points} point{'s' * (points != '1')}"
+
+
+def _estimate(entry: PromptResult, metric: str) -> str:
+    return with_error(entry.estimate[metric], entry.standard_error[metric])
 
 
 def _count(n: int) -> str:
