@@ -113,9 +113,7 @@ def joint(model: Model, most_draws: int, averaged: bool, instead: Instead | None
     return Joint(fits, means, errors, values, draws[: len(goal.columns)], kept, in_segments)
 
 
-def _widen_levels(
-    draws: Draws, errors: Means, freedom: int, is_new: bool, seed: int, n_rows: int
-) -> Means:
+def _widen_levels(draws: Draws, errors: Means, freedom: int, is_new: bool, seed: int, n_rows: int) -> Means:
     """Give the level that all prompts share Student's distribution, in draws (c, S, K) of the columns' means.
 
     The level's variance comes from how far the seen examples are apart, so it has as many degrees of freedom as there

@@ -142,7 +142,7 @@ def judge(
 
     `stated` is None if nothing was recorded, `likely` if nothing supports a probability. `tolerance`: a loss of a
     single best prompt that does not matter, in the objective's units; 0 for 1% of its range or, where that is unknown,
-    of the spread of the means.
+    of the spread of the means or the standard deviation of the scores, whichever is larger.
     """
     if stated is None or likely is None or not answer:  # any prompt may be the best
         out = {*answer, *state.no_rivals()}
@@ -428,8 +428,10 @@ class _OfBest(_Judge):
         scores, limits = self.state.history.scores(), self.goal.limits(metric)
         if limits is None and np.isin(scores[:, self.goal.columns.index(metric)], (0.0, 1.0)).all():
             limits = (0.0, 1.0)
-        spread = float(np.ptp(self.values[:, :, 0].mean(axis=0)))
-        return _TOLERATED * (limits[1] - limits[0] if limits else spread)
+        if limits is not None:
+            return _TOLERATED * (limits[1] - limits[0])
+        of_scores = float(np.nanstd(scores[:, self.goal.columns.index(metric)]))
+        return _TOLERATED * max(of_scores, float(np.ptp(self.values[:, :, 0].mean(axis=0))))
 
     def number(self, loss: float) -> str:
         objective = self.goal.objectives[0]
@@ -581,7 +583,9 @@ class _OfSet(_Judge):
         if self.is_unlikely:
             return self.unlikely()
         n = len(self.answer)
-        reach = f"{'Together they reach' if n > 1 else 'It reaches'} about {in_percent(1.0 - self.loss)}"
+        share = in_percent(1.0 - self.loss)
+        about = "about " if share[0].isdigit() else ""  # but not "about over 99%"
+        reach = f"{'Together they reach' if n > 1 else 'It reaches'} {about}{share}"
         reach = f"{reach} of the hypervolume of the true Pareto set."
         then = self.worthwhile()
         if action == GO_ON and then is not None:
