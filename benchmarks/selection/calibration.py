@@ -4,6 +4,10 @@ After b evaluations per prompt, what results state is held against the truth: in
 prompt's mean, the probabilities of all prompts, and, of pairs, p_better and the intervals of `compare`. Problems are
 simulated, or random prompts of recorded tables; the bound is within half a deviation of the second metric's mean.
 
+The truth is about new inputs: the means that 20 times as many simulated examples have, or those over the half of a
+recorded table's examples that the selection does not get. With `--inputs given` it is the means over the given
+examples, whose scores are the same whenever they are evaluated.
+
 Appends a JSON line per run to --output and skips runs that are there. --picture draws the reliability diagram.
 """
 
@@ -23,11 +27,11 @@ import asktell
 from asktell.errors import BudgetTooSmallError, IncompatibleMethodError
 from asktell.methods.belief import stated
 from asktell.numerics.pareto import pareto_mask
-from asktell.posterior import membership
 from asktell.problem.goals import Goal
 from asktell.results.verdict import chances
 from asktell.simulation.lines import read_lines
 from asktell.simulation.replay import play
+from asktell.state.problem import INPUTS
 from benchmarks import problems
 from benchmarks.selection import simulated
 from benchmarks.selection.run import OUTPUT
@@ -39,20 +43,20 @@ Mask: TypeAlias = npt.NDArray[np.bool_]
 GOALS = ("constrained", "front")
 METHODS = ("auto", "uniform", "csr", "csr-sh", "race")
 EDGES = np.array([0.0, 0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 1.0])
-SHARES = ("given", "selected", "new", "compare")  # how many were stated, and how many hold the truth
+SHARES = ("estimates", "selected", "compare")  # how many were stated, and how many hold the truth
 PROBABILITIES = ("optimal", "feasible", "better")  # by bins
-AXES = ("source", "goal", "method", "arms", "per_prompt")
+AXES = ("source", "goal", "method", "arms", "per_prompt", "inputs")
 _PAIRS = 6  # of prompts that are compared in a run, at most
 _FEATURES = 4
 _ROUNDING = 1e-9
 
 
 class Table(NamedTuple):
-    """Scores (K, N, 2) and features (K, d) of prompts, the means (K, 2) over new examples if known, and the goal."""
+    """Scores (K, N, 2) on the given examples, features (K, d), means (K, 2) on new examples, and the goal."""
 
     cells: Array
     features: Array
-    beyond: Array | None
+    beyond: Array
     goal: Goal
 
 
@@ -69,14 +73,16 @@ def simulated_table(kind: str, goal: str, n_arms: int, seed: int, n_examples: in
 
 
 def recorded_table(name: str, goal: str, n_arms: int, seed: int, folder: Path | None) -> Table:
-    """Random prompts of a recorded table."""
+    """Random prompts of a recorded table; one half of its examples, chosen by chance, is new."""
     table = problems.load(name, problems.PARETO, folder).table
     rng = np.random.default_rng([seed, n_arms])
     some = np.sort(rng.permutation(len(table.prompts))[:n_arms])
-    cells = table.scores[some, :, :2]
-    means = cells[:, :, 1].mean(axis=1)
+    scores = table.scores[some, :, :2]
+    means = scores[:, :, 1].mean(axis=1)
     features = rng.normal(size=(len(some), _FEATURES)) if table.features is None else table.features[some]
-    return Table(cells, features, None, _goal(goal, table.metrics[:2], means.mean() + 0.5 * rng.normal() * means.std()))
+    bound = means.mean() + 0.5 * rng.normal() * means.std()
+    given, new = np.array_split(rng.permutation(scores.shape[1]), 2)
+    return Table(scores[:, given], features, scores[:, new].mean(axis=1), _goal(goal, table.metrics[:2], bound))
 
 
 def _goal(goal: str, metrics: Sequence[str], bound: float) -> Goal:
@@ -84,38 +90,38 @@ def _goal(goal: str, metrics: Sequence[str], bound: float) -> Goal:
     return asktell.ParetoSet(first, second) if goal == "front" else asktell.BestFeasible(first, {second: float(bound)})
 
 
-def measure(table: Table, method: str, per_prompt: float, seed: int) -> Line:
+def measure(table: Table, method: str, per_prompt: float, seed: int, inputs: str = "new") -> Line:
     """What one run stated, against the truth; `refused` if the method is not for the problem."""
+    is_new = inputs == "new"
     cells, goal = table.cells, table.goal
     n_arms, n_examples, _ = cells.shape
     prompts, budget = [f"p{i}" for i in range(n_arms)], round(per_prompt * n_arms)
     try:
         selector = asktell.Selector(
-            prompts, goal, budget, method, n_examples, None if method in METHODS else table.features, seed=seed
-        )
+            prompts, goal, budget, method, n_examples, None if method in METHODS else table.features, seed=seed,
+            inputs="new" if is_new else "given", repeats=None if is_new else 1,
+        )  # fmt: skip
     except (IncompatibleMethodError, BudgetTooSmallError) as error:
         return {"refused": str(error)}
-    result, truth = play(selector, cells), cells.mean(axis=1)
+    result, truth = play(selector, cells), table.beyond if is_new else cells.mean(axis=1)
     line: Line = {name: [0, 0] for name in SHARES}
     chosen = {entry.id for entry in result.selected}
     for arm, entry in enumerate(result.prompts):
         for j, metric in enumerate(goal.metrics):
             mean, error = entry.estimate[metric], entry.standard_error[metric]
-            wider = entry.standard_error_population[metric]
             if mean is None or error is None:
                 continue
             held = abs(mean - truth[arm, j]) <= 1.96 * error + _ROUNDING
-            _count(line["given"], held)
+            _count(line["estimates"], held)
             if entry.id in chosen:
                 _count(line["selected"], held)
-            if wider is not None and table.beyond is not None:
-                _count(line["new"], abs(mean - table.beyond[arm, j]) <= 1.96 * wider + _ROUNDING)
     best, feasible = _truth(goal, truth)
     known = stated(selector.state)
-    if known is not None and not known.is_guess:
-        line["optimal"] = binned(chances(selector.state, known).given_p_best, best)
-        if goal.is_constrained:
-            line["feasible"] = binned(membership.feasible(known.given, len(goal.objectives)).mean(axis=0), feasible)
+    likely = None if known is None else chances(selector.state, known)
+    if likely is not None:
+        line["optimal"] = binned(likely.p_best, best)
+        if likely.p_feasible is not None:
+            line["feasible"] = binned(likely.p_feasible, feasible)
     ahead: list[tuple[float, bool]] = []
     rng = np.random.default_rng([seed, 1])
     for _ in range(min(_PAIRS, n_arms * (n_arms - 1) // 2)):
@@ -137,13 +143,13 @@ def _count(held: list[int], is_held: object) -> None:
 
 
 def _truth(goal: Goal, means: Array) -> tuple[Mask, Mask]:
-    """(K,) who is the best feasible prompt, or in the Pareto set; and who is feasible."""
+    """(K,) who is the best feasible prompt, which may be nobody, or in the Pareto set; and who is feasible."""
     if isinstance(goal, asktell.ParetoSet):
         return pareto_mask(goal.values(means)), np.ones(len(means), dtype=bool)
     values = goal.values(means)
     feasible = (values[:, 1:] >= 0).all(axis=1)
-    key = np.where(feasible, values[:, 0], -np.inf) if feasible.any() else values[:, 1]
-    return np.asarray(key == key.max()), np.asarray(feasible)
+    objective = np.where(feasible, values[:, 0], -np.inf)
+    return np.asarray(feasible & (objective == objective.max())), np.asarray(feasible)
 
 
 def binned(probabilities: Array, truth: Mask) -> list[list[float]]:
@@ -162,9 +168,8 @@ def table(lines: Sequence[Line], by: Sequence[str]) -> str:
     bins, in per cent; `*` if it is more than twice what chance would make of right probabilities.
     """
     rows = [
-        f"| {' | '.join(by)} | runs | within | selected | new examples | compare | P(best) off | P(feasible) off | "
-        "p_better off |",
-        "|" + (len(by) + 8) * "---|",
+        f"| {' | '.join(by)} | runs | within | selected | compare | P(best) off | P(feasible) off | p_better off |",
+        "|" + (len(by) + 7) * "---|",
     ]
     lines = [line for line in lines if "refused" not in line]
     budgets = sorted({line["per_prompt"] for line in lines})
@@ -254,29 +259,30 @@ def main() -> None:
     parser.add_argument("--prompts", nargs="+", type=int, default=[2, 3, 5, 10, 20, 50])
     parser.add_argument("--per-prompt", nargs="+", type=float, default=[1, 3, 10])
     parser.add_argument("--examples", type=int, default=100, help="of simulated tables")
+    parser.add_argument("--inputs", choices=INPUTS, default="new", help="which means statements and truth are about")
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--minutes", type=float, help="start no run after so long; what is there is printed")
     parser.add_argument("--output", type=Path, default=OUTPUT / "calibration.jsonl")
-    parser.add_argument("--by", nargs="+", choices=AXES[:-1], default=["method", "source", "arms"])
+    parser.add_argument("--by", nargs="+", choices=AXES[:4], default=["method", "source", "arms"])
     parser.add_argument("--picture", type=Path, help="file to draw the reliability diagram into")
     args = parser.parse_args()
     args.output.parent.mkdir(parents=True, exist_ok=True)
     every = problems.replay.replay_names(args.tables) if args.tables else list(simulated.KINDS)
     sources = [name for name in every if not args.sources or name.startswith(tuple(args.sources))]
     lines = {_key(line): line for line in read_lines(args.output)}
-    cells = list(product(sources, args.goals, args.methods, args.prompts, args.per_prompt))
+    cells = list(product(sources, args.goals, args.methods, args.prompts, args.per_prompt, [args.inputs]))
     wanted = [(*cell, seed) for seed in range(args.seeds) for cell in cells]
     end = np.inf if args.minutes is None else time.monotonic() + 60 * args.minutes
     with args.output.open("a") as file:
         for task in tqdm([task for task in wanted if task not in lines], unit="run", mininterval=20):
             if time.monotonic() > end:
                 break
-            source, goal, method, arms, per_prompt, seed = task
+            source, goal, method, arms, per_prompt, inputs, seed = task
             if args.tables:
                 problem = recorded_table(source, goal, arms, seed, args.tables)
             else:
                 problem = simulated_table(source, goal, arms, seed, args.examples)
-            found = measure(problem, _name(method, goal), per_prompt, seed)
+            found = measure(problem, _name(method, goal), per_prompt, seed, inputs)
             lines[task] = {**dict(zip((*AXES, "seed"), task, strict=True)), **found}
             file.write(json.dumps(lines[task]) + "\n")
             file.flush()

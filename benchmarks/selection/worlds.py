@@ -28,7 +28,7 @@ from tqdm import tqdm
 import asktell
 from asktell.errors import InvalidStateError
 from asktell.problem.goals import Goal
-from asktell.results import PromptResult, Result
+from asktell.results import Result
 from benchmarks.problems import replay, worlds
 from benchmarks.problems.table import Array, Table
 from benchmarks.results import table
@@ -405,7 +405,7 @@ def _estimates(result: Result, truth: Truths, saved: Saved, answer: int) -> tupl
         rows = []
         scale = saved["scales"][j] if j < len(saved["scales"]) else 1.0
         for arm, entry in enumerate(result.prompts):
-            estimate, error = entry.estimate.get(metric), _error(entry, metric)
+            estimate, error = entry.estimate.get(metric), entry.standard_error.get(metric)
             if estimate is None or error is None:
                 unstated += entry.evaluations > 0
                 continue
@@ -414,12 +414,6 @@ def _estimates(result: Result, truth: Truths, saved: Saved, answer: int) -> tupl
             rows.append((entry.evaluations, off / scale, within, places[arm], arm == answer))
         found[metric] = np.array(rows, dtype=float).reshape(-1, 5)
     return found, unstated
-
-
-def _error(entry: PromptResult, metric: str) -> float | None:
-    """The error of a mean on new inputs."""
-    errors: Mapping[str, float | None] = getattr(entry, "standard_error_population", entry.standard_error)
-    return errors.get(metric)
 
 
 def _later(result: Result, truth: Truths, answers: Sequence[int]) -> list[Later]:

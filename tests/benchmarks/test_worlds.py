@@ -100,8 +100,8 @@ def test_what_a_run_states_is_held_against_its_truth(saved: statements.Saved) ->
     for j, metric in enumerate(("accuracy", "brevity")):
         rows = stated.estimates[metric]
         off = [(entry.estimate[metric] or 0.0) - truth[i, j] for i, entry in enumerate(result.prompts)]
-        errors = [statements._error(entry, metric) or 0.0 for entry in result.prompts]
-        assert rows[:, 0].tolist() == [entry.pulls for entry in result.prompts]
+        errors = [entry.standard_error[metric] or 0.0 for entry in result.prompts]
+        assert rows[:, 0].tolist() == [entry.evaluations for entry in result.prompts]
         np.testing.assert_allclose(rows[:, 1], np.divide(off, saved["scales"][j]))
         assert rows[:, 2].tolist() == [abs(x) <= 1.96 * error for x, error in zip(off, errors, strict=True)]
         assert np.flatnonzero(rows[:, 4]).tolist() == [answer]
