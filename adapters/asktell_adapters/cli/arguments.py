@@ -83,6 +83,17 @@ _YES = _a("--yes", action="store_true", help="do not ask before a run that may c
 _NO_PROGRESS = _a("--no-progress", action="store_true", help="no progress bar")
 _CONFIDENCE = _a("--confidence", type=float, default=0.95, help="default: %(default)s")
 _ENCODING = _a("--encoding", metavar="NAME", help="encoding of a text file that is not UTF-8")
+_FILES_OF_RESULTS = _a("files", metavar="FILE", type=Path, nargs="+",
+                       help="results; several files are several candidates, and so are the folders in a folder")
+_OF_RESULTS = (
+    _a("--maximize", metavar="METRIC", action="append", default=[], help="several objectives make a Pareto set"),
+    _a("--minimize", metavar="METRIC", action="append", default=[], help="both may be repeated"),
+    _a("--at-least", metavar="METRIC=X", action="append", default=[], help="a constraint; repeatable"),
+    _a("--at-most", metavar="METRIC=X", action="append", default=[], help="a constraint; repeatable"),
+    _a("--prompt-column", metavar="COLUMN", help="of a table: what names the candidate (default: prompt, model, ...)"),
+    _a("--example-column", metavar="COLUMN", help="of a table: what names the example (default: example, id, ...)"),
+    _ENCODING,
+)
 _RUNNING = (
     _CONFIG,
     _a("--fresh", action="store_true", help="start over; the old output folder is renamed"),
@@ -153,6 +164,24 @@ COMMANDS = (
                help="only estimate the run's calls, tokens, money and time, from N real calls (default: none)"),
             _a("--json", action="store_true", help="print the estimate as JSON"),
         ),
+    ),
+    Command("analyze", "analyze:analyze", "the verdict on results that you have already",
+        "Print the verdict on finished results, without evaluating anything: which prompt or model is best, how sure\n"
+        "that is, and how many new examples would settle it. FILE is a table (.csv, .tsv, .json, .jsonl, .parquet,\n"
+        ".xlsx) with the columns prompt, example and one per metric, or with a column of scores per prompt;\n"
+        "promptfoo's results; Inspect logs (.eval, .json); or lm-eval's samples_*.jsonl, or their folder.",
+        "example: asktell analyze scores.csv\n"
+        "         asktell analyze results.json --maximize accuracy --at-most cost=0.01 --baseline old -o report.html\n"
+        "         asktell analyze old.eval new.eval --maximize match",
+        (
+            _FILES_OF_RESULTS, *_OF_RESULTS,
+            _a("--baseline", metavar="ID", help="the candidate in use; the answer is compared with it"),
+            _a("--inputs", choices=["new", "given"], default="new",
+               help="whether statements are about new inputs, or about exactly these examples (default: %(default)s)"),
+            _a("-o", "--output", metavar="FILE.html", type=Path, help="write a report"),
+            _JSON,
+        ),
+        "asktell analyze [OPTIONS] FILE ...",
     ),
     Command("improve", "work:run_improvement", "write better prompts, and select among them",
         "Select among CONFIG's prompts, let an LLM write new ones from the best and from the examples on which they\n"
