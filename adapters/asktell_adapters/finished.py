@@ -144,7 +144,7 @@ class Finished:
         names = list(self.made) if prompts is None else list(prompts)
         examples = self.examples
         if common:
-            seen = [{each.example for each in self.made[name]} for name in names]
+            seen = [_known(self.made[name], goal.metrics) for name in names]
             examples = [name for name in examples if all(name in own for own in seen)]
             if not examples:
                 raise InvalidArgumentError(
@@ -186,6 +186,15 @@ class Finished:
                 "evaluations of a cell are averaged."
             )
         return said
+
+
+def _known(made: Iterable[Made], metrics: Sequence[str]) -> set[str]:
+    """The examples on which an evaluation has all of the metrics, or failed."""
+    return {
+        each.example
+        for each in made
+        if each.error is not None or all(math.isfinite(each.scores.get(name, math.nan)) for name in metrics)
+    }
 
 
 # Files of every kind

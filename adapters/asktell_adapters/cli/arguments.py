@@ -94,6 +94,12 @@ _OF_RESULTS = (
     _a("--example-column", metavar="COLUMN", help="of a table: what names the example (default: example, id, ...)"),
     _ENCODING,
 )
+OF_RESULTS: dict[str, Any] = {
+    "maximize": [], "minimize": [], "at_least": [], "at_most": [],
+    "prompt_column": None, "example_column": None, "encoding": None,
+}
+"""What the flags are for files of results, if none of them is given."""
+
 _RUNNING = (
     _CONFIG,
     _a("--fresh", action="store_true", help="start over; the old output folder is renamed"),
@@ -244,12 +250,16 @@ COMMANDS = (
     ),
     Command("gate", "gate:gate", "fail a build when a prompt got worse",
         "Evaluate a candidate and the baseline on the same examples of CONFIG until it is certain whether the\n"
-        "candidate is worse, fails more often, or misses a constraint of the goal.\n"
+        "candidate is worse, fails more often, or misses a constraint of the goal. Or judge files of results, without\n"
+        "evaluating anything.\n"
         "Exit codes: 0: neither worse nor failing more often by more than the margin, and every constraint is kept;\n"
         "1: worse, failing more often, or a constraint is missed; 3: undecided; 2: error.",
-        "example: asktell gate summarize.toml --baseline old --candidate new --margin 0.02",
+        "example: asktell gate summarize.toml --baseline old --candidate new --margin 0.02\n"
+        "         asktell gate old.json new.json --maximize accuracy --baseline old --margin 0.02",
         (
-            _a("config", metavar="CONFIG.toml", type=Path, help="with prompts, data, model, metrics and goal"),
+            _a("config", metavar="CONFIG.toml", type=Path,
+               help="with prompts, data, model, metrics and goal; or a file of results, as for asktell analyze"),
+            _a("more", metavar="FILE", type=Path, nargs="*", help="more files of results"),
             _a("--baseline", metavar="ID", help="prompt in use (default: CONFIG's baseline)"),
             _a("--candidate", metavar="ID", help="new prompt (default: the other one, if there are two)"),
             _a("--margin", metavar="X", type=float, default=0.0, help="a smaller loss does not matter"),
@@ -258,8 +268,9 @@ COMMANDS = (
             _a("--report", metavar="FILE.html", type=Path, help="write an HTML page with both answers"),
             _a("--differ", metavar="SHARE", type=float, default=0.2,
                help="share of examples on which the two prompts are expected to differ (default: %(default)g)"),
-            _NO_PROGRESS, _YES, _CONFIDENCE,
+            _NO_PROGRESS, _YES, _CONFIDENCE, *_OF_RESULTS,
         ),
+        "asktell gate [OPTIONS] CONFIG.toml | FILE ...",
     ),
     Command("serve", "studies:serve_studies", "serve studies over HTTP",
         "Serve the studies at URL until SIGTERM or Ctrl-C, for workers on other machines and in other languages.\n"
