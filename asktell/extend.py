@@ -64,7 +64,7 @@ if TYPE_CHECKING:
     from asktell.problem.budget import describe_spending
     from asktell.problem.checks import in_words, nearest, short, some, whole
     from asktell.problem.examples import changes
-    from asktell.problem.goals import Goal, parse_goal
+    from asktell.problem.goals import Goal, less_may_be_better, parse_goal
     from asktell.results.entries import shown_estimates
     from asktell.results.evaluations import Evaluation
     from asktell.running.board import Board, MaxFailures, OnTell, open_board
@@ -90,7 +90,7 @@ _HOMES = {
     "problem.budget": ("describe_spending",),
     "problem.checks": ("in_words", "nearest", "short", "some", "whole"),
     "problem.examples": ("changes",),
-    "problem.goals": ("Goal", "parse_goal"),
+    "problem.goals": ("Goal", "less_may_be_better", "parse_goal"),
     "results.entries": ("shown_estimates",),
     "results.evaluations": ("Evaluation",),
     "running.board": ("Board", "MaxFailures", "OnTell", "open_board"),
@@ -109,12 +109,12 @@ _MODULES = {"events": "asktell.state.events", "reports": "asktell.reports"}
 _HOME_OF = {name: f"asktell.{home}" for home, names in _HOMES.items() for name in names}
 
 __all__ = [
-    "UNSEEN_FAILURES", "AbstractStudy", "Board", "Calling", "Evaluation", "Evaluator", "FinishedTable", "Goal", "LiveReport",
-    "MaxFailures", "Method", "OnTell", "Outcome", "State", "Worker", "aligned", "apply", "at_state", "attempt",
-    "changes", "check_extra", "decide", "describe_spending", "details_of", "events", "finished_selector", "fresh_after_fork", "goal_scores",
-    "import_extra", "in_words", "n_repeats", "nearest", "needs_extra", "not_worse", "one_line", "open_board",
-    "outside_of_loops", "parse_goal", "parts_of", "reports", "safe", "serve", "short", "shown_estimates", "some",
-    "whole", "with_error", "write_atomically",
+    "UNSEEN_FAILURES", "AbstractStudy", "Board", "Calling", "Evaluation", "Evaluator", "FinishedTable", "Goal",
+    "LiveReport", "MaxFailures", "Method", "OnTell", "Outcome", "State", "Worker", "aligned", "apply", "at_state",
+    "attempt", "changes", "check_extra", "decide", "describe_spending", "details_of", "events", "finished_selector",
+    "fresh_after_fork", "goal_scores", "import_extra", "in_words", "less_may_be_better", "n_repeats", "nearest",
+    "needs_extra", "not_worse", "one_line", "open_board", "outside_of_loops", "parse_goal", "parts_of", "reports",
+    "safe", "serve", "short", "shown_estimates", "some", "whole", "with_error", "write_atomically",
 ]  # fmt: skip
 
 

@@ -10,12 +10,13 @@ import numpy.typing as npt
 
 from asktell.errors import InvalidArgumentError, InvalidScoresError
 from asktell.methods import Adaptive
-from asktell.numerics.arrays import Counts, Indices, Means, counted
+from asktell.numerics.arrays import Indices, Means, counted
 from asktell.numerics.cells import nth_asks
 from asktell.problem.candidates import AnyPrompt, Candidates, Prompts
 from asktell.problem.checks import LARGEST, exact, nearest, short, some
 from asktell.problem.goals import Goal
 from asktell.results import Result
+from asktell.results.checks import ORDER
 from asktell.selector import Selector, at_state
 from asktell.state import Decided, Failures, History, Problem, Remarked, State, apply
 
@@ -58,9 +59,9 @@ def analyze(
 
     Args:
         scores: an array (K prompts, N examples), (K, N, m) with the metrics in the goal's order (`goal.metrics`), or
-            (K, N, m, R) with R repeated evaluations of each cell. NaN where nothing is known. Scores are in the metric's
-            own units, and the goal says which direction is better. Repeated evaluations are averaged. A cell that lacks
-            one of the metrics counts as unknown.
+            (K, N, m, R) with R repeated evaluations of each cell. NaN where nothing is known. Scores are in the
+            metric's own units, and the goal says which direction is better. Repeated evaluations are averaged. A cell
+            that lacks one of the metrics counts as unknown.
 
             Or a data frame (of pandas or polars). A long one has the columns `prompt`, `example` (or `example_id`), and
             one per metric of the goal. It may have `segment`, and `error`: a row with an error is an evaluation that
@@ -128,7 +129,7 @@ def finished_selector(
         InvalidArgumentError: no prompt has a score, or a name is unknown.
         InvalidScoresError: a score is infinite or outside its range.
     """
-    known = ~np.isnan(table.scores).any(axis=1)
+    known = np.asarray(~np.isnan(table.scores).any(axis=1))
     rows = _Rows.of(table, known)
     if not len(rows.scores):
         raise InvalidArgumentError(
@@ -141,7 +142,7 @@ def finished_selector(
     selector = Selector(
         table.prompts,
         goal,
-        max(1, int((rows.trials >= 0).sum())),
+        int((rows.trials[: len(rows.scores)] >= 0).sum()),
         Adaptive(),
         table.examples,
         max_failure_rate=max_failure_rate,
@@ -152,7 +153,7 @@ def finished_selector(
     )
     state = _told(selector.state, rows)
     if holes := rows.unscored(len(named), state.problem.n_examples or 0):
-        state = apply(state, Remarked("order", holes))
+        state = apply(state, Remarked(ORDER, holes))
     method = selector.method
     assert isinstance(method, Adaptive)
     if gone := _no_rivals(state):
@@ -195,9 +196,9 @@ class _Rows(NamedTuple):
             return ""
         per_example = np.bincount(cells % n_examples, minlength=n_examples)
         return (
-            f"{missing:,} of {n_arms * n_examples:,} cells have no score, and {int((per_example == n_arms).sum()):,} of "
-            f"{n_examples:,} examples have one from every prompt. Two prompts are compared on the examples that both "
-            "have, which is right if no score is missing because of what it would have been."
+            f"{missing:,} of {n_arms * n_examples:,} cells have no score, and {int((per_example == n_arms).sum()):,} "
+            f"of {n_examples:,} examples have one from every prompt. Two prompts are compared on the examples that "
+            "both have, which is right if no score is missing because of what it would have been."
         )
 
 
@@ -327,7 +328,7 @@ def _named(prompts: Names, otherwise: Sequence[str] | None) -> Sequence[str] | M
         )
     if again := [name for name, times in Counter(prompts).items() if times > 1]:
         raise InvalidArgumentError(f"prompts names {short(again[0])} more than once; names must be distinct.")
-    return {name: name for name in prompts}
+    return {str(name): str(name) for name in prompts}
 
 
 # Data frames

@@ -6,7 +6,7 @@ import json
 import math
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from typing import Any
 import asktell
 from asktell import AsktellError, EvaluatorError, InvalidArgumentError, PromptResult, Selector, run
 from asktell.extend import Goal, State, at_state, in_words, not_worse, reports, write_atomically
+from asktell_adapters.cli.arguments import OF_RESULTS
 from asktell_adapters.cli.folder import RunFolder
 from asktell_adapters.cli.growth import besides_configuration
 from asktell_adapters.cli.output import show
@@ -125,14 +126,12 @@ def gate(arguments: argparse.Namespace) -> int:
     for path in written:
         if path.is_dir() or not path.resolve().parent.is_dir():
             raise InvalidArgumentError(f"{str(path)!r} cannot be written: give a file in a folder that exists.")
-    config = load_config(arguments.config)
-    baseline, candidate = _pair(config, arguments)
-    judge = Judge(ranged(config.selector.goal, config.metrics), arguments.margin, arguments.confidence)
+    rule = _configured(arguments) if arguments.config.suffix.lower() == ".toml" else _finished(arguments)
     for path in written:
         if path.is_file():  # of an earlier gate, whose verdict this one has not confirmed
             path.unlink()
     try:
-        ruling = _judge(config, judge, baseline, candidate, arguments)
+        ruling = rule()
     except AsktellError:
         raise
     except Exception as error:  # an exit code of 1 would say that the candidate is worse
@@ -145,6 +144,25 @@ def gate(arguments: argparse.Namespace) -> int:
         for line in ruling.lines():
             show(line)
     return _CODES[ruling.verdict]
+
+
+def _configured(arguments: argparse.Namespace) -> Callable[[], Ruling]:
+    if arguments.more:
+        raise InvalidArgumentError(f"A configuration is judged alone; got {len(arguments.more)} more files.")
+    of_results = [flag for flag, default in OF_RESULTS.items() if getattr(arguments, flag) != default]
+    if of_results:
+        names = ", ".join(f"--{flag.replace('_', '-')}" for flag in of_results)
+        raise InvalidArgumentError(f"{names}: for files of results. A configuration says its goal and data itself.")
+    config = load_config(arguments.config)
+    baseline, candidate = _pair(config, arguments)
+    judge = Judge(ranged(config.selector.goal, config.metrics), arguments.margin, arguments.confidence)
+    return lambda: _judge(config, judge, baseline, candidate, arguments)
+
+
+def _finished(arguments: argparse.Namespace) -> Callable[[], Ruling]:
+    from asktell_adapters.cli.gate_finished import finished_gate  # late: it uses this module
+
+    return finished_gate(arguments)
 
 
 def ranged(goal: Goal, metrics: Mapping[str, object]) -> Goal:
