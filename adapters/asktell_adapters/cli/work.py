@@ -277,7 +277,9 @@ def _is_less(before: Any, now: Any) -> bool:
 
 
 def _changed_prompts(then: Selector, now: Selector) -> str:
-    before, after = (dict(zip(made.prompts.ids, made.prompts.texts, strict=True)) for made in (then, now))
+    before, after = (
+        dict(zip(made.prompts.ids, made.prompts.candidates or made.prompts.texts, strict=True)) for made in (then, now)
+    )
     besides = {then.prompts.ids[arm] for arm in growth.besides_configuration(then.state)} - set(after)
     changed = [id_ for id_ in {**before, **after} if before.get(id_) != after.get(id_) and id_ not in besides]
     shown = ", ".join(repr(id_) for id_ in changed[:5]) + (", ..." if len(changed) > 5 else "")

@@ -46,7 +46,7 @@ class CandidatesTable(Table, table="candidates"):
     )
     files: list[str] | None = key(
         None,
-        "Factors whose values are files: each stands for its text, read when the run starts. `\"\"` is no file, an "
+        'Factors whose values are files: each stands for its text, read when the run starts. `""` is no file, an '
         "empty text.",
         expected="a list of factors",
     )
@@ -62,7 +62,9 @@ class CandidatesTable(Table, table="candidates"):
         given = self.model_dump(exclude_unset=True, exclude={"exclude", "files"})
         for name in self.files or ():
             if not isinstance(given.get(name), list | dict):
-                raise self.error("files", f"names {name!r}, which is no factor with a list of files{nearest(name, list(given))}")
+                raise self.error(
+                    "files", f"names {name!r}, which is no factor with a list of files{nearest(name, list(given))}"
+                )
             given[name] = self._read(name, given[name])
         if self.files is None:
             self._check_no_files(given)
