@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import asktell
 
-KINDS = ("openai", "litellm", "llama-cpp", "huggingface", "vllm", "promptfoo", "inspect")
+KINDS = ("openai", "litellm", "llama-cpp", "huggingface", "vllm", "promptfoo", "inspect", "command")
 """The configurations that `asktell init` writes."""
 
 PICTURES = (".png", ".svg", ".pdf")
@@ -122,13 +122,16 @@ COMMANDS = (
         "example: asktell init\n"
         "         asktell init support.toml --kind openai --model gpt-4o-mini --data tickets.csv \\\n"
         "             --prompts prompts.txt --rubric helpful='Solves the problem.' --rubric polite='Is friendly.'\n"
-        "         asktell init --promptfoo promptfooconfig.yaml",
+        "         asktell init --promptfoo promptfooconfig.yaml\n"
+        "         asktell init --command 'python agent.py' --data tasks.csv",
         (
             _a("config", metavar="CONFIG.toml", type=Path, nargs="?", help="default: selection.toml"),
             _a("--kind", choices=KINDS, help="what answers"),
             _a("--promptfoo", metavar="FILE", type=Path,
                help="take prompts, tests, provider and metrics of its config"),
-            _a("--maximize", metavar="METRIC", help="of promptfoo's metrics the one to choose by (default: score)"),
+            _a("--command", dest="program", metavar="WORDS", help="evaluate by this program: an agent, any script"),
+            _a("--maximize", metavar="METRIC",
+               help="the metric to choose by, of promptfoo's (default: score) or of the program's (default: success)"),
             _a("--price", metavar=("IN", "OUT"), type=float, nargs=2, help="per million tokens read and written"),
             _a("--prompts", metavar="FILE", type=Path, help="file of prompts"),
             _a("--data", metavar="FILE", type=Path, help="file of examples: .csv, .json, .parquet, .xlsx and others"),

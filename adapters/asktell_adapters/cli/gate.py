@@ -22,7 +22,6 @@ from asktell_adapters.cli.process import logging_to_stderr, signals
 from asktell_adapters.cli.ruling import FAILED, PASSED, UNDECIDED, Ruling, more_or_wider, roughly
 from asktell_adapters.cli.work import confirm, timed
 from asktell_adapters.config import Config, load_config
-from asktell_adapters.config.harness import Harness
 from asktell_adapters.llms.base import Asked
 from asktell_adapters.llms.models import llm_of
 from asktell_adapters.metrics import range_of
@@ -218,7 +217,7 @@ def _judge(
         link = Path(os.path.relpath(arguments.report, (arguments.summary or arguments.report).parent))
     comparison = result.compare(candidate.id, baseline.id, judge.confidence)
     currency = ""
-    if not isinstance(evaluator, Harness):
+    if config.harness is None:
         llm = llm_of(evaluator.llm, evaluator.request(candidate.candidate or candidate.prompt, 0))
         currency = getattr(getattr(llm, "price", None), "currency", "")
     found = verdict, judge.verdicts, judge.goal, judge.margin, comparison, result, remarks
@@ -229,7 +228,7 @@ def _judge(
 def _evaluator(config: Config, *pair: PromptResult) -> Any:
     """What evaluates the two, once it has seen them: `repeatable` speaks of them alone."""
     if config.harness is not None:
-        return config.harness
+        return config.harness.driven
     evaluator = config.evaluator()
     evaluator.check_prompts({str(each.id): each.candidate or each.prompt for each in pair})
     return evaluator

@@ -15,6 +15,6 @@ from asktell_adapters.prompts import TEMPLATE, chat, check_fields, render
 
 __all__ = [
     "LLM", "TEMPLATE", "VLLM", "AsyncLLM", "AsyncLLMEvaluator", "CommandEvaluator", "Completion", "CompletionError",
-    "Example", "HuggingFace", "LLMEvaluator", "LiteLLM", "LlamaCpp", "Message", "Metric", "Models", "OpenAIChat", "Price",
-    "Request", "ScriptedLLM", "chat", "check_fields", "render",
+    "Example", "HuggingFace", "LLMEvaluator", "LiteLLM", "LlamaCpp", "Message", "Metric", "Models", "OpenAIChat",
+    "Price", "Request", "ScriptedLLM", "chat", "check_fields", "render",
 ]  # fmt: skip

@@ -131,11 +131,11 @@ class CommandEvaluator:
         else:
             scores, details = found
             return Scores({"seconds": ended.seconds, **scores}, details)
-        error = EvaluatorError(f"{problem}{ended.reason()}")
+        failure = EvaluatorError(f"{problem}{ended.reason()}")
         told = next((each for line in reversed(lines) if (each := _metrics(line)) is not None), None)
         if told is not None and "cost" in told[0]:
-            error.cost = told[0]["cost"]  # type: ignore[attr-defined]
-        raise error
+            failure.cost = told[0]["cost"]  # type: ignore[attr-defined]
+        raise failure
 
     def request(self, trial: Trial) -> str:
         """What the program reads: a line of JSON."""

@@ -131,7 +131,7 @@ def test_seconds_are_measured_where_they_are_not_printed() -> None:
 def test_the_cost_is_the_trials_and_seconds_may_be_a_metric() -> None:
     goal = BestFeasible("score", subject_to={"seconds": asktell.at_most(100)})
     selector = Selector(["p", "q"], goal, asktell.Budget(4, 10.0), examples=2)
-    command = evaluator("print('{\"score\": 1, \"cost\": 0.25}')", repeatable=True)
+    command = evaluator('print(\'{"score": 1, "cost": 0.25}\')', repeatable=True)
     result = asktell.run(selector, command, concurrency=2, progress=False)
     assert selector.spent_cost == 1.0
     assert all(0 < entry.estimate["seconds"] < 30 for entry in result.prompts)
@@ -174,7 +174,7 @@ def test_what_is_no_answer_is_a_failure(code: str, words: str) -> None:
 @pytest.mark.parametrize(
     "code",
     [
-        "print('{\"score\": 0, \"cost\": 9}'); print('{\"score\": 1}')",
+        'print(\'{"score": 0, "cost": 9}\'); print(\'{"score": 1}\')',
         "import os; os.write(1, b'\\xff\\x00\\n{\"score\": 1}')",
         "import sys; sys.stdout.write('noise\\r\\n{\"score\": 1}\\r\\n\\n')",
         "print('x' * 5_000_000); print('{\"score\": 1}')",
@@ -189,7 +189,7 @@ def test_the_last_line_counts_whatever_comes_before(code: str) -> None:
 
 
 def test_what_is_not_finite_is_refused_as_a_metric_of_the_goal_only() -> None:
-    found = evaluated("print('{\"score\": 1, \"other\": NaN}')")
+    found = evaluated('print(\'{"score": 1, "other": NaN}\')')
     assert math.isnan(found["other"])
     selector = Selector(["p", "q"], BestFeasible("score"), 4, "uniform", examples=2)
     command = evaluator("print('{\"score\": NaN}')")
@@ -337,7 +337,7 @@ def test_a_program_that_is_gone_by_then_is_a_failure(tmp_path: Path) -> None:
     command = CommandEvaluator(["./agent"], ROWS, folder=tmp_path)
     assert asyncio.run(command(TRIAL))["score"] == 1.0
     program.unlink()
-    with pytest.raises(EvaluatorError, match="'./agent' could not be started"):
+    with pytest.raises(EvaluatorError, match=r"'\./agent' could not be started"):
         asyncio.run(command(TRIAL))
 
 
