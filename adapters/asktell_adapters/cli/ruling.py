@@ -202,13 +202,14 @@ class Ruling:
         return f"Confidence {self.comparison.confidence:g}"
 
     @property
-    def on_new(self) -> str:
-        """The statement of the result's verdict about the two, as a sentence; empty where it states none."""
+    def likely_best(self) -> str:
+        """How likely the candidate is the best of the two, as a sentence; empty where the result does not state it."""
         p_best = self.candidate.p_best
         if p_best is None or not isinstance(self.goal, BestFeasible):
             return ""
-        stated = "over 99" if p_best > 0.995 else "under 1" if p_best < 0.005 else f"{100 * p_best:.0f}"
-        return f"On new examples like these {self._names[0]} is the best of the two with probability {stated} %."
+        stated = "over 99%" if p_best > 0.995 else "under 1%" if p_best < 0.005 else f"{100 * p_best:.0f}%"
+        where = "on the given examples" if self.result.inputs == "given" else "on new inputs"
+        return f"{self._names[0]} is the best of the two {where} with probability {stated}."
 
     def lines(self) -> Iterator[str]:
         for name, each in self.found.items():
@@ -230,7 +231,7 @@ class Ruling:
             if check.ok is not True and check.sentence not in self.remarks:
                 yield f"What could go wrong: {check.sentence}"
         yield f"{self.certainty}; {self.spending}."
-        yield from [self.on_new] if self.on_new else []
+        yield from [self.likely_best] if self.likely_best else []
         yield f"{self.headline}."
 
     def changes(self, name: str) -> tuple[list[Change], list[Change]]:
@@ -278,7 +279,7 @@ class Ruling:
             head += ["", _OF_INTERVALS]
         head += ["", _plain(self.failure_rates, _MOST_TEXT)]
         head += [line for reason in self.reasons for line in ("", _plain(reason, _MOST_TEXT))]
-        head += ["", _plain(self.on_new, _MOST_TEXT)] if self.on_new else []
+        head += ["", _plain(self.likely_best, _MOST_TEXT)] if self.likely_best else []
         head += [line for remark in self.remarks for line in ("", _plain(remark, _MOST_TEXT))]
         if self.result.failures:
             head += ["", "Failures:", ""]

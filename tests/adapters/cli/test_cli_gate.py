@@ -451,7 +451,21 @@ def test_the_gate_says_beforehand_how_many_evaluations_it_takes(project: Any) ->
             r"If the two are equally good, a pass takes about [\d,]{3,} evaluations of each, 20 were", text
         )
     said = cli("gate gate.toml --baseline mine --summary s.md", code=3)
-    assert "equal prompts stay undecided without a --margin" in said.err
+    assert "Scores may differ when repeated, so equal prompts stay undecided without a --margin" in said.err
+
+
+def test_the_file_says_if_the_verdict_is_about_new_inputs(project: Any) -> None:
+    project()
+    said = cli("gate gate.toml --baseline mine --summary s.md")
+    assert "If the two prompts are equally good" in said.err
+    for text in (said.out, Path("s.md").read_text()):
+        assert "\nnew is the best of the two on the given examples with probability over 99%.\n" in text
+    project(**{"budget = 600 ": "inputs = 'new'\nbudget = 600 "})
+    said = cli("gate gate.toml --baseline mine")
+    assert "\nnew is the best of the two on new inputs with probability over 99%.\n" in said.out
+    assert "The verdict is about new inputs, so equal prompts stay undecided without a --margin." in said.err
+    # The new prompt is ahead on 80 of the 200 examples and behind on none, which is certain of new ones, too.
+    assert said.out.endswith("Passed: new is not worse than mine in exact_match, and keeps every constraint.\n")
 
 
 @pytest.mark.parametrize(
