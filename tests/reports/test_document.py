@@ -325,6 +325,7 @@ def test_if_nobody_keeps_the_thresholds_nobody_is_called_the_best() -> None:
     said = play(selector, lambda prompt, e: [0.5, 0.1 if prompt == "a" else 0.4 + 0.01 * e])["words"]
     assert said["answer"] == "No prompt is likely to satisfy every constraint"
     assert "the best" not in said["verdict"]
+    assert "baseline" not in said["verdict"], "there is none"
     assert 'Relax a constraint or add prompts. The closest is "b".' in said["verdict"]
 
 
