@@ -64,7 +64,9 @@ def statement(model: Model) -> Statement:
         shares = np.clip(found.columns[j], 0.0, 1.0)  # draws of the two-way model may leave the range
         means[:, j] = shares.mean(axis=0)
         low, high = np.quantile(shares, (0.025, 0.975), axis=0)
-        errors[known, j] = ((high - low) / (2 * 1.96))[known]
+        # Of few unseen cells, nearly all draws may agree.
+        widths = np.where(high > low, (high - low) / (2 * 1.96), shares.std(axis=0))
+        errors[known, j] = widths[known]
     if model.n_examples is None or model.n_examples >= ENDLESS:
         _hold_kept(found, model, list(in_log_odds), rng)
     variances = np.array([fit.variances for fit in found.fits])

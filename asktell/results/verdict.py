@@ -649,8 +649,8 @@ def _observed(
     n = n * _TOLD
     part = np.where(np.isinf(n), 1.0, n * variance / np.maximum(n * variance + residual, 1e-300))
     part = np.where((residual > 0) | (n == 0), part, 1.0)
-    of_mean = np.where(n > 0, residual / np.where(n > 0, n, 1.0), 0.0)
-    error = np.sqrt(of_mean) * rng.normal(size=truth.shape)
+    squares = np.divide(residual, n, out=np.zeros(truth.shape), where=n > 0)
+    error = np.sqrt(squares) * rng.normal(size=truth.shape)
     return known + part * (truth + error - known), (1.0 - part) * variance
 
 
