@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from asktell_adapters.harnesses.promptfoo.evaluator import scores_of, append_row, read_rows, write_results
+from asktell_adapters.harnesses.promptfoo.evaluator import append_row, read_rows, scores_of, write_results
 from asktell_adapters.harnesses.promptfoo.node import NodeWorker, RefusedError, WorkerLostError
 
 PASSED = {"pass": True, "reason": "Assertion passed", "assertion": {"type": "equals", "metric": "right"}}
