@@ -76,6 +76,7 @@ def statement(model: Model) -> Statement:
         own = (p * (1.0 - p)).mean() * np.array([_OF_EXAMPLES, 1.0 - _OF_EXAMPLES])
         variances[j, 1:] = part * own + (1.0 - part) * variances[j, 1:]
     likely = _near_bounds(found.values, cells, goal)
+    means += (found.columns[:, likely].mean(axis=1) - found.columns.mean(axis=1)).T  # of the same draws
     return Statement(
         values=found.values[likely],
         columns=found.columns[:, likely],
