@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from asktell.running.run import run
     from asktell.selector import Selector
     from asktell.service.client import RemoteStudy
+    from asktell.simulation.analyze import analyze
     from asktell.simulation.simulate import simulate
     from asktell.simulation.simulation import Simulation
     from asktell.state.profile import ExampleProfile
@@ -51,7 +52,7 @@ __all__ = [
     "InvalidScoresError", "InvalidStateError", "MissingExtraError", "NotPicklableError", "Outlook", "ParetoSet",
     "PromptResult", "Race", "RemoteStudy", "Result", "Selector", "ServiceError", "Simulation", "StorageBusyError",
     "StorageError", "Study", "StudyExistsError", "StudyNotFoundError", "Tell", "TellManyError", "Trial",
-    "UnknownTrialError", "Verdict", "at_least", "at_most", "grid", "maximize", "minimize", "preset", "run",
+    "UnknownTrialError", "Verdict", "analyze", "at_least", "at_most", "grid", "maximize", "minimize", "preset", "run",
     "simulate",
 ]  # fmt: skip
 
@@ -65,6 +66,7 @@ _LATE = {
     "asktell.running.run": ("run",),
     "asktell.selector": ("Selector",),
     "asktell.service.client": ("RemoteStudy",),
+    "asktell.simulation.analyze": ("analyze",),
     "asktell.simulation.simulate": ("simulate",),
     "asktell.simulation.simulation": ("Simulation",),
     "asktell.studies.study": ("Study",),

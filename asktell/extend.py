@@ -17,6 +17,7 @@ Terminals and files
     safe(text): with control characters escaped
     one_line(text, width): cut to a width
     aligned(rows): the lines of a table
+    with_error(mean, error): an estimate and its standard error, as readers are shown them
     write_atomically(path, text): readers see the old or the new content, never a part
 Problems
     Goal: what is looked for
@@ -29,7 +30,6 @@ Methods
     apply(state, event), decide(method, state): the next state, and the next decision
     at_state(selector, state): a selector of the same prompts and method in another state
     not_worse(state, candidate, baseline, ...): what is certain by now
-    when_decided(problem, differences, ...): after how many examples it would be
     UNSEEN_FAILURES: by how much more often a candidate may fail as long as it has not done so
 Evaluation
     Evaluator, Outcome: what `asktell.run` takes, and what one evaluation returns
@@ -58,13 +58,13 @@ if TYPE_CHECKING:
     from asktell._util.extras import check_extra, import_extra, needs_extra
     from asktell._util.files import write_atomically
     from asktell._util.forks import fresh_after_fork
-    from asktell._util.terminal import aligned, one_line, safe
-    from asktell.methods.certainty import UNSEEN_FAILURES, not_worse, when_decided
+    from asktell._util.terminal import aligned, one_line, safe, with_error
+    from asktell.methods.certainty import UNSEEN_FAILURES, not_worse
     from asktell.methods.presets import Method
     from asktell.problem.budget import describe_spending
     from asktell.problem.checks import in_words, nearest, short, some, whole
     from asktell.problem.examples import changes
-    from asktell.problem.goals import Goal, parse_goal
+    from asktell.problem.goals import Goal, less_may_be_better, parse_goal
     from asktell.results.entries import shown_estimates
     from asktell.results.evaluations import Evaluation
     from asktell.running.board import Board, MaxFailures, OnTell, open_board
@@ -72,6 +72,7 @@ if TYPE_CHECKING:
     from asktell.running.run import outside_of_loops
     from asktell.selector import at_state
     from asktell.service.server import serve
+    from asktell.simulation.analyze import FinishedTable, finished_selector
     from asktell.state import State, apply, decide, events
     from asktell.state.repeats import n_repeats
     from asktell.studies.base import AbstractStudy
@@ -83,13 +84,13 @@ _HOMES = {
     "_util.extras": ("check_extra", "import_extra", "needs_extra"),
     "_util.files": ("write_atomically",),
     "_util.forks": ("fresh_after_fork",),
-    "_util.terminal": ("aligned", "one_line", "safe"),
-    "methods.certainty": ("UNSEEN_FAILURES", "not_worse", "when_decided"),
+    "_util.terminal": ("aligned", "one_line", "safe", "with_error"),
+    "methods.certainty": ("UNSEEN_FAILURES", "not_worse"),
     "methods.presets": ("Method",),
     "problem.budget": ("describe_spending",),
     "problem.checks": ("in_words", "nearest", "short", "some", "whole"),
     "problem.examples": ("changes",),
-    "problem.goals": ("Goal", "parse_goal"),
+    "problem.goals": ("Goal", "less_may_be_better", "parse_goal"),
     "results.entries": ("shown_estimates",),
     "results.evaluations": ("Evaluation",),
     "running.board": ("Board", "MaxFailures", "OnTell", "open_board"),
@@ -97,6 +98,7 @@ _HOMES = {
     "running.run": ("outside_of_loops",),
     "selector": ("at_state",),
     "service.server": ("serve",),
+    "simulation.analyze": ("FinishedTable", "finished_selector"),
     "state": ("State", "apply", "decide"),
     "state.repeats": ("n_repeats",),
     "studies.base": ("AbstractStudy",),
@@ -107,12 +109,12 @@ _MODULES = {"events": "asktell.state.events", "reports": "asktell.reports"}
 _HOME_OF = {name: f"asktell.{home}" for home, names in _HOMES.items() for name in names}
 
 __all__ = [
-    "UNSEEN_FAILURES", "AbstractStudy", "Board", "Calling", "Evaluation", "Evaluator", "Goal", "LiveReport",
-    "MaxFailures", "Method", "OnTell", "Outcome", "State", "Worker", "aligned", "apply", "at_state", "attempt",
-    "changes", "check_extra", "decide", "describe_spending", "details_of", "events", "fresh_after_fork", "goal_scores",
-    "import_extra", "in_words", "n_repeats", "nearest", "needs_extra", "not_worse", "one_line", "open_board",
-    "outside_of_loops", "parse_goal", "parts_of", "reports", "safe", "serve", "short", "shown_estimates", "some",
-    "when_decided", "whole", "write_atomically",
+    "UNSEEN_FAILURES", "AbstractStudy", "Board", "Calling", "Evaluation", "Evaluator", "FinishedTable", "Goal",
+    "LiveReport", "MaxFailures", "Method", "OnTell", "Outcome", "State", "Worker", "aligned", "apply", "at_state",
+    "attempt", "changes", "check_extra", "decide", "describe_spending", "details_of", "events", "finished_selector",
+    "fresh_after_fork", "goal_scores", "import_extra", "in_words", "less_may_be_better", "n_repeats", "nearest",
+    "needs_extra", "not_worse", "one_line", "open_board", "outside_of_loops", "parse_goal", "parts_of", "reports",
+    "safe", "serve", "short", "shown_estimates", "some", "whole", "with_error", "write_atomically",
 ]  # fmt: skip
 
 

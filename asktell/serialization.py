@@ -189,8 +189,8 @@ def load_goal(data: object) -> Goal:
     record = typed("goal", data, dict)
 
     def load(kind: Any, name: str) -> list[Any]:
-        fields = [field.name for field in dataclasses.fields(kind)]
-        return [kind(*map(item.__getitem__, fields)) for item in items(f"goal.{name}", record.get(name))]
+        found = items(f"goal.{name}", record.get(name))
+        return [kind(**_fields_of(kind, f"goal.{name}", item)) for item in found]
 
     objectives, constraints = load(Objective, "objectives"), load(Constraint, "subject_to")
     if record.get("type") == "BestFeasible" and len(objectives) == 1:
@@ -198,6 +198,25 @@ def load_goal(data: object) -> Goal:
     if record.get("type") == "ParetoSet":
         return ParetoSet(*objectives, subject_to=constraints)
     raise InvalidStateError(f"Unknown goal: {short(record)}.")
+
+
+def _fields_of(kind: Any, what: str, data: object) -> dict[str, Any]:
+    """The fields of a dataclass in `data`; one with a default may be missing, and an unknown one is refused."""
+    record, fields = typed(what, data, dict), dataclasses.fields(kind)
+    if unknown := record.keys() - {field.name for field in fields}:
+        raise InvalidStateError(f"{what} has the unknown key {min(unknown)!r}. Was this saved by a newer asktell?")
+    needed = {field.name for field in fields if field.default is dataclasses.MISSING}
+    if missing := needed - record.keys():
+        raise InvalidStateError(f"{what} is malformed: {min(missing)!r} is missing.")
+    return record
+
+
+_DEFAULTS: dict[str, Any] = {
+    "examples": None, "features": None, "seed": 0, "sampling": "shared", "on_failure": "skip", "max_failure_rate": 0.5,
+    "max_cost": None, "max_cost_per_evaluation": None, "baseline": None, "example_ids": None, "repeats": None,
+    "inputs": "new", "profile": None, "segments": None,
+}  # fmt: skip
+"""What a problem's key stands for if it is missing: a key that is added later makes no older file unreadable."""
 
 
 def dump_problem(problem: Problem) -> dict[str, Any]:
@@ -223,7 +242,8 @@ def dump_problem(problem: Problem) -> dict[str, Any]:
 
 
 def load_problem(data: Mapping[str, Any], prompts: Prompts) -> Problem:
-    """The problem that `dump_problem` made `data` of."""
+    """The problem that `dump_problem` made `data` of; a key with a default may be missing."""
+    data = {**_DEFAULTS, **data}
     n_examples, ids, baseline, features = (
         data.get(name) for name in ("examples", "example_ids", "baseline", "features")
     )
@@ -243,7 +263,7 @@ def load_problem(data: Mapping[str, Any], prompts: Prompts) -> Problem:
         data["repeats"],
         data["profile"],
         data["segments"],
-        data.get("inputs", "new"),
+        data["inputs"],
     )
 
 

@@ -1,17 +1,22 @@
 """How large asktell is: `python -m benchmarks.size`. `[tool.asktell.size]` of pyproject.toml says how large it may be.
 
-A room is a file or a folder directly in `asktell/`; an arrow says that one room imports another, wherever in a file the
-import stands; floors are the rooms of the longest chain of arrows. `asktell/__init__.py` is a room, too.
+Size is counted in nodes of the syntax trees, without docstrings: line breaks, names for steps, docstrings and comments
+cost nothing. Nodes per line of code, and lines of docstrings and comments per 100 lines of code, say how dense it is.
+
+A room is a file or a folder directly in `asktell/`. An arrow says that one room imports another, wherever in a file the
+import stands. Floors are the rooms of the longest chain of arrows, and a circle is a group of files of asktell that
+import each other. `asktell/__init__.py` is a room, too.
 """
 
 import ast
 import json
-import re
 import subprocess
 import sys
 import tomllib
+from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[1]
 FACES = {
@@ -63,23 +68,112 @@ def floors(edges: set[tuple[str, str]]) -> int:
         raise ValueError("The rooms import each other in a circle.") from None
 
 
-def measure(root: Path = ROOT) -> dict[str, int]:
+class Code(NamedTuple):
+    """Totals over files of Python."""
+
+    nodes: int
+    lines: int  # of code: neither empty, nor of a docstring or a comment alone
+    docstrings: int  # lines
+    comments: int  # lines that hold nothing else
+
+    @classmethod
+    def of(cls, source: str) -> "Code":
+        """The totals of one file."""
+        tree, documented = ast.parse(source), set[int]()
+        nodes = sum(not isinstance(node, ast.expr_context) for node in ast.walk(tree))
+        for text in _docstrings(tree):
+            documented |= set(range(text.lineno, (text.end_lineno or text.lineno) + 1))
+            nodes -= 2  # the expression and its constant
+        stripped = [line.strip() for line in source.splitlines()]
+        others = [line for number, line in enumerate(stripped, 1) if line and number not in documented]
+        comments = sum(line.startswith("#") for line in others)
+        docstrings = sum(bool(stripped[number - 1]) for number in documented)
+        return cls(nodes, len(others) - comments, docstrings, comments)
+
+    @classmethod
+    def of_folder(cls, folder: Path) -> "Code":
+        """The totals of a folder's files."""
+        paths = [path for path in folder.rglob("*.py") if not path.is_symlink() and "node_modules" not in path.parts]
+        each = [cls.of(path.read_text(encoding="utf-8")) for path in paths]
+        return cls(*(sum(column) for column in zip(*each, strict=True)))
+
+
+def _docstrings(tree: ast.AST) -> Iterator[ast.Expr]:
+    """The docstrings of modules and functions, and those of classes and their attributes."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef):
+            texts = node.body
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            texts = node.body[:1]
+        else:
+            continue
+        for text in texts:
+            if (
+                isinstance(text, ast.Expr)
+                and isinstance(text.value, ast.Constant)
+                and isinstance(text.value.value, str)
+            ):
+                yield text
+
+
+def circles(package: Path) -> int:
+    """The number of groups of files that import each other, directly or by way of others.
+
+    Imports inside functions and for types alone count as well as those at the top of a file. An `__init__` only passes
+    on the names of its folder, so it is part of no circle.
+    """
+    names = {_dotted(path, package): path for path in package.rglob("*.py") if path.stem != "__init__"}
+    edges: dict[str, set[str]] = {}
+    for name, path in names.items():
+        found = _dotted_imports(ast.parse(path.read_text(encoding="utf-8")))
+        edges[name] = {each for each in found if each in names and each != name}
+    reached = {name: _reached(name, edges) for name in names}
+    groups = {frozenset(other for other in reached[name] if name in reached[other]) for name in names}
+    return sum(len(group) > 1 for group in groups)
+
+
+def _dotted(path: Path, package: Path) -> str:
+    return ".".join(path.relative_to(package.parent).with_suffix("").parts)
+
+
+def _dotted_imports(tree: ast.AST) -> set[str]:
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            # A name may be a module of its own. If it is none, the module it comes from counts.
+            found |= {node.module} | {f"{node.module}.{alias.name}" for alias in node.names}
+        elif isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+    return found
+
+
+def _reached(start: str, edges: Mapping[str, set[str]]) -> set[str]:
+    """The files that can be reached from one along imports."""
+    reached, open_ = set[str](), [start]
+    while open_:
+        for name in edges[open_.pop()] - reached:
+            reached.add(name)
+            open_.append(name)
+    return reached
+
+
+def measure(root: Path = ROOT) -> dict[str, float]:
     """Every size by its name in pyproject.toml."""
     edges = arrows(root / "asktell")
     rooms = [p for p in (root / "asktell").iterdir() if p.suffix == ".py" or (p.is_dir() and any(p.rglob("*.py")))]
-    sizes = {
+    sizes: dict[str, float] = {
         "rooms": sum(room.stem != "__main__" for room in rooms),
         "arrows": len(edges),
         "floors": floors(edges),
     }
+    sizes["circles"] = circles(root / "asktell")
     for folder in ("asktell", "adapters", "tests", "benchmarks"):
-        sizes[f"lines-{folder}"] = sum(
-            len(path.read_text(encoding="utf-8").splitlines())
-            for path in (root / folder).rglob("*.py")
-            if not path.is_symlink() and "node_modules" not in path.parts
-        )
-    pages = [root / "README.md", *(root / "docs").rglob("*.md")]
-    sizes["words-docs"] = sum(len(re.findall(r"\S+", page.read_text(encoding="utf-8"))) for page in pages)
+        code = Code.of_folder(root / folder)
+        sizes[f"nodes-{folder}"] = code.nodes
+        if folder in ("asktell", "adapters"):
+            sizes[f"nodes-per-line-{folder}"] = round(code.nodes / code.lines, 2)
+            sizes[f"least-docstring-lines-{folder}"] = round(100 * code.docstrings / code.lines, 1)
+            sizes[f"least-comment-lines-{folder}"] = round(100 * code.comments / code.lines, 1)
     loaded = "import json, sys, asktell; print(json.dumps([m for m in sys.modules if m.split('.')[0] == 'asktell']))"
     sizes["modules-imported"] = len(json.loads(_run(root, loaded)))
     for face, module in FACES.items():
@@ -88,11 +182,16 @@ def measure(root: Path = ROOT) -> dict[str, int]:
     return sizes
 
 
-def budget(root: Path = ROOT) -> dict[str, int]:
-    """The largest size allowed, by the names of `measure`."""
+def budget(root: Path = ROOT) -> dict[str, float]:
+    """The largest size allowed, by the names of `measure`; of names that begin with "least", the smallest."""
     settings = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))
-    allowed: dict[str, int] = settings["tool"]["asktell"]["size"]
+    allowed: dict[str, float] = settings["tool"]["asktell"]["size"]
     return allowed
+
+
+def exceeds(name: str, size: float, allowed: float) -> bool:
+    """True if a size is on the wrong side of what is allowed."""
+    return size < allowed if name.startswith("least") else size > allowed
 
 
 def _run(root: Path, code: str) -> str:
@@ -103,4 +202,5 @@ def _run(root: Path, code: str) -> str:
 if __name__ == "__main__":
     allowed = budget()
     for name, size in measure().items():
-        print(f"{name:22} {size:7,} of {allowed[name]:7,}{'  TOO MUCH' if size > allowed[name] else ''}")
+        wrong = "TOO LITTLE" if name.startswith("least") else "TOO MUCH"
+        print(f"{name:32} {size:9,} of {allowed[name]:9,}  {wrong if exceeds(name, size, allowed[name]) else ''}")

@@ -185,7 +185,7 @@ def test_a_failure_can_count_as_scores(method: str) -> None:
     assert entry.failures == entry.evaluations > 0
     assert entry.status == "rejected"
     if method != "auto":
-        assert entry.estimate == {"a": 0.25}
+        assert entry.estimate == pytest.approx({"a": 0.25})
     assert [entry.id for entry in result.selected] == [1]
     of_answer = f"0 of {result.prompts[1].evaluations} of the answer"
     assert (

@@ -7,10 +7,11 @@ import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from numbers import Real
 from typing import Any, NamedTuple, TypeAlias, final
 
-from asktell import EvaluatorError, InvalidArgumentError, Selector
-from asktell.extend import AbstractStudy, n_repeats, whole
+from asktell import EvaluatorError, InvalidArgumentError, PromptResult, Selector, Trial
+from asktell.extend import AbstractStudy, in_words, n_repeats, whole
 from asktell_adapters._scores import or_raise
 from asktell_adapters.cache import CachedLLM
 from asktell_adapters.evaluators.llm import AsyncLLMEvaluator, LLMEvaluator
@@ -423,6 +424,131 @@ def estimate(
         currency="" if mean_price is None else mean_price.currency,
         paid_evaluations=n_paid,
     )
+
+
+@final
+@dataclass(frozen=True)
+class HarnessEstimate:
+    """What the rest of a selection will take whose evaluator alone knows its requests. `str()` gives a table.
+
+    Attributes:
+        evaluations: the maximum by the budget; for a cost budget, as many as it is expected to pay for.
+        repeats: further ones, to see whether scores differ when an evaluation is repeated; see `asktell.run`.
+        cost: expected, by what the selection's evaluations have cost so far, by those tried, or as it was given; None
+            where nothing says what an evaluation costs.
+        most_cost: the budget that is left; None without one.
+        seconds: expected, by the evaluations tried; None where none was.
+        tried: evaluations that were made to learn this. They are not told to the selection.
+        failed: how many of them failed.
+        tried_cost: what they cost.
+        paid_evaluations: how many of the selection's own `cost` rests on; 0 if on others.
+    """
+
+    evaluations: int
+    repeats: int
+    cost: float | None
+    most_cost: float | None
+    seconds: float | None
+    tried: int
+    failed: int
+    tried_cost: float
+    paid_evaluations: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """The attributes, as JSON data."""
+        return asdict(self)
+
+    def __str__(self) -> str:
+        again = f" and {self.repeats:,} repeated, to see whether scores differ" if self.repeats else ""
+        left = "0: nothing is left to be done within the budget"
+        rows = [("evaluations", f"{self.evaluations:,}{again}" if self.evaluations else left)]
+        if self.evaluations:
+            most = "" if self.most_cost is None else f", at most {self.most_cost:.4g}"
+            by = f" by the {self.paid_evaluations:,} evaluations paid so far" if self.paid_evaluations else ""
+            unknown = "unknown until an evaluation is tried: --estimate 3"
+            rows.append(("money", (unknown if self.cost is None else f"about {self.cost:.4g}{by}") + most))
+            rows.append(("time", unknown if self.seconds is None else f"about {in_time(self.seconds)}"))
+        if self.tried:
+            failed = f", {self.failed} of them failed" if self.failed else ""
+            rows.append(("tried", f"{self.tried} evaluations{failed}, for {self.tried_cost:.4g}"))
+        return "\n".join(f"{name:15}{words}" for name, words in rows)
+
+
+def estimate_harness(
+    evaluate: Callable[[Sequence[Trial]], Sequence[Any]],
+    selection: Selection,
+    n_examples: int,
+    *,
+    cost: float | None = None,
+    real: int = 0,
+    concurrency: int = 1,
+    repeatable: bool = False,
+    seed: int = 0,
+) -> HarnessEstimate:
+    """Estimate what the rest of a selection will take whose evaluator alone knows its requests.
+
+    Args:
+        evaluate: as `evaluate_batch(trials)` of its evaluator.
+        selection: a Selector or a Study, new or in the middle.
+        n_examples: that there are.
+        cost: about what an evaluation costs, where neither evaluations of the selection nor those tried tell it.
+        real: how many evaluations of prompts and examples drawn at random to make.
+        concurrency: evaluations at once.
+        repeatable: whether the evaluator gives the same scores when an evaluation is repeated.
+        seed: of the draw.
+
+    Raises:
+        InvalidArgumentError: a number is out of range.
+        EvaluatorError: all evaluations that were tried failed.
+    """
+    whole("real_calls", real, 0)
+    whole("concurrency", concurrency, 1)
+    result = selection.result()
+    n_cells = len(result.prompts) * n_examples * result.repeats
+    evaluations = max(0, min(selection.budget, n_cells) - selection.spent)
+    active = [entry for entry in result.prompts if entry.status == "active"] if evaluations else []
+    cells = random.Random(seed).sample(range(len(active) * n_examples), min(real, len(active) * n_examples))
+    trials = [_trial(number, active[cell // n_examples], cell % n_examples) for number, cell in enumerate(cells)]
+    start = time.perf_counter()
+    groups = [trials[first : first + concurrency] for first in range(0, len(trials), concurrency)]
+    found = [outcome for group in groups for outcome in evaluate(group)]
+    seconds = (time.perf_counter() - start) / len(trials) if trials else None
+    failures = [outcome for outcome in found if isinstance(outcome, BaseException)]
+    if found and len(failures) == len(found):
+        raise EvaluatorError(f"none of {len(found)} evaluations succeeded, the first: {in_words(failures[0])}")
+    costs = [each for outcome in found if (each := _cost_of(outcome)) is not None]
+    mean_paid, n_paid = _Told.of(selection).paid([entry.id for entry in active])
+    n_paid = n_paid if n_paid >= len(costs) else 0
+    each_cost = mean_paid if n_paid else statistics.fmean(costs) if costs else cost
+    left = None if result.max_cost is None else max(0.0, result.max_cost - result.spent_cost)
+    if left is not None and each_cost:
+        evaluations = min(evaluations, int(left / each_cost))
+    repeats = 0 if repeatable else n_repeats(selection.spent + evaluations) - n_repeats(selection.spent)
+    n = evaluations + repeats
+    expected = None if each_cost is None else n * each_cost
+    return HarnessEstimate(
+        evaluations,
+        repeats,
+        expected if left is None or expected is None else min(expected, left),
+        left,
+        None if seconds is None else n * seconds,
+        tried=len(found),
+        failed=len(failures),
+        tried_cost=math.fsum(costs),
+        paid_evaluations=n_paid,
+    )
+
+
+def _trial(number: int, entry: PromptResult, example: int) -> Trial:
+    return Trial(number, entry.id, entry.prompt, example, None if entry.candidate is None else dict(entry.candidate))
+
+
+def _cost_of(outcome: Any) -> float | None:
+    """What an evaluation has cost, as far as it is known: a failed one, too."""
+    paid = getattr(outcome, "paid", None)
+    if paid is None:
+        paid = getattr(outcome, "cost", None) if isinstance(outcome, BaseException) else outcome.get("cost")
+    return float(paid) if isinstance(paid, Real) and 0 <= float(paid) < math.inf else None
 
 
 class _Told(NamedTuple):

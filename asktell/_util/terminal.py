@@ -25,11 +25,17 @@ def one_line(text: str, width: int) -> str:
     return flat if len(flat) <= width else flat[: width - 3] + "..."
 
 
+_NEGLIGIBLE = 1e-3  # of its error: an estimate that small reads as 0, and not as 0.0000004247 ± 0.12
+
+
 def with_error(mean: float | None, error: float | None) -> str:
     """An estimate and its standard error, as far as they are known."""
     if mean is None:
         return "-"
-    return in_digits(mean, 4) if error is None else f"{in_digits(mean, 4)} ± {in_digits(error, 2)}"
+    if error is None:
+        return in_digits(mean, 4)
+    shown = 0.0 if abs(mean) < _NEGLIGIBLE * error else mean
+    return f"{in_digits(shown, 4)} ± {in_digits(error, 2)}"
 
 
 def in_digits(number: float, digits: int) -> str:

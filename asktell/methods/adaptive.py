@@ -119,10 +119,10 @@ class Adaptive:
         open_ = np.intersect1d(np.flatnonzero(state.open_arms()), field)
         belief = self.belief(state)
         if not room or not len(open_):
-            return self._finish(state, number)
+            return self.finish(state)
         unproven_arms = None if self.confidence is None else self._unproven(state, belief)
         if unproven_arms is not None and not len(unproven_arms):
-            return self._finish(state, number)._replace(settled=True)
+            return self.finish(state)._replace(settled=True)
         size = len(field) if self._first(state) is None else min(len(field), state.problem.budget)
         arms = self._choose(state, open_, min(room, max(1, round(self.batch * size))), number, belief, unproven_arms)
         n_asked = state.spent + len(state.missing) + len(state.pending)
@@ -159,7 +159,8 @@ class Adaptive:
             return active[:0]
         return unproven(state, chosen, statement.means, 1.0 - self.confidence, self.tolerance)
 
-    def _finish(self, state: State, number: int) -> Decided:
+    def finish(self, state: State) -> Decided:
+        """The last decision: the answer by what is known, whatever is left of the budget."""
         found = stated(state)
         chosen = _answer(state, found)
         seen = state.told
@@ -173,7 +174,7 @@ class Adaptive:
                 continue
             reason = "selected" if arm in chosen else "not selected"
             departures.append(Departure.of(arm, arm in chosen, reason, (found.means[arm], found.errors[arm])))
-        return Decided(number, tuple(departures), finished=True, answer=tuple(chosen))
+        return Decided(len(state.decisions), tuple(departures), finished=True, answer=tuple(chosen))
 
     def _first(self, state: State) -> Indices | None:
         """The arms that are pulled before the posterior chooses, in this order; None: all.

@@ -92,7 +92,8 @@ def joint(model: Model, most_draws: int, averaged: bool, instead: Instead | None
     # A metric's draws lie side by side, and so do those of a column of values: they are gone through one by one.
     draws = np.array([fit.draws(own) for fit, own in zip(fits, mixed, strict=True)])
     if averaged:
-        errors = _widen_levels(draws, errors, told.n_examples_seen - 1, seed, n_rows)
+        is_new = n_examples is None or n_examples >= ENDLESS
+        errors = _widen_levels(draws, errors, told.n_examples_seen - 1, is_new, seed, n_rows)
     for j, (numbers, others) in instead.items():
         draws[j, numbers] = others
     in_segments: Draws | None = None
@@ -112,23 +113,30 @@ def joint(model: Model, most_draws: int, averaged: bool, instead: Instead | None
     return Joint(fits, means, errors, values, draws[: len(goal.columns)], kept, in_segments)
 
 
-def _widen_levels(draws: Draws, errors: Means, freedom: int, seed: int, n_rows: int) -> Means:
+def _widen_levels(draws: Draws, errors: Means, freedom: int, is_new: bool, seed: int, n_rows: int) -> Means:
     """Give the level that all prompts share Student's distribution, in draws (c, S, K) of the columns' means.
 
     The level's variance comes from how far the seen examples are apart, so it has as many degrees of freedom as there
     are examples, less one. Differences between prompts have more, since every cell informs their variance. Returns
     errors (K, c) that are wider by as much, so that 1.96 of them hold 95%.
+
+    On new inputs every prompt has the whole error of the level. On the given examples it has the less of it the more
+    of them it has seen, and none if it has seen all of them.
     """
     n_draws, freedom = draws.shape[1], max(1, freedom)
-    levels = np.empty(len(draws))
+    added = np.empty_like(errors)
     for j, of_column in enumerate(draws):
         level = of_column.mean(axis=1)
         off = level - level.mean()
+        variance = float((off**2).mean())
+        part = np.ones(len(errors))
+        if not is_new and variance > 0.0:
+            part = np.clip(off @ (of_column - of_column.mean(axis=0)) / (n_draws * variance), 0.0, 1.0)
+            part[errors[:, j] == 0.0] = 0.0
         scale = student_scale(normals(seed, "level", (n_draws, 1), n_rows, j), freedom)[:, 0]
-        of_column += ((scale - 1.0) * off)[:, None]
-        levels[j] = float((off**2).mean())
-    wider = np.sqrt(errors**2 + (student_ratio(freedom) ** 2 - 1.0) * levels)
-    return np.asarray(np.where(errors > 0.0, wider, errors))
+        of_column += ((scale - 1.0) * off)[:, None] * part
+        added[:, j] = part**2 * (student_ratio(freedom) ** 2 - 1.0) * variance
+    return np.asarray(np.where(errors > 0.0, np.sqrt(errors**2 + added), errors))
 
 
 def normals(seed: int, purpose: str, shape: tuple[int, int], *counts: int) -> Draws:

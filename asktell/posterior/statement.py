@@ -61,16 +61,22 @@ def statement(model: Model) -> Statement:
     means, errors = found.means.copy(), found.errors.copy()
     for j in in_log_odds:
         known = np.isfinite(errors[:, j])
-        means[:, j] = found.columns[j].mean(axis=0)
-        low, high = np.quantile(found.columns[j], (0.025, 0.975), axis=0)
-        errors[known, j] = ((high - low) / (2 * 1.96))[known]
-    _hold_kept(found, model, list(in_log_odds), rng)
+        shares = np.clip(found.columns[j], 0.0, 1.0)  # draws of the two-way model may leave the range
+        means[:, j] = shares.mean(axis=0)
+        low, high = np.quantile(shares, (0.025, 0.975), axis=0)
+        # Of few unseen cells, nearly all draws may agree.
+        widths = np.where(high > low, (high - low) / (2 * 1.96), shares.std(axis=0))
+        errors[known, j] = widths[known]
+    if model.n_examples is None or model.n_examples >= ENDLESS:
+        _hold_kept(found, model, list(in_log_odds), rng)
     variances = np.array([fit.variances for fit in found.fits])
-    for j in in_log_odds:
-        if not variances[j].any():  # all alike so far, but the next may be another
-            p = found.columns[j]
-            variances[j, 1:] = (p * (1.0 - p)).mean() * np.array([_OF_EXAMPLES, 1.0 - _OF_EXAMPLES])
+    for j, (_, p) in in_log_odds.items():
+        # Averaged over the two models, as the draws are. Scores that agree so far need not agree on the next example.
+        part = len(p) / len(found.columns[j])
+        own = (p * (1.0 - p)).mean() * np.array([_OF_EXAMPLES, 1.0 - _OF_EXAMPLES])
+        variances[j, 1:] = part * own + (1.0 - part) * variances[j, 1:]
     likely = _near_bounds(found.values, cells, goal)
+    means += (found.columns[:, likely].mean(axis=1) - found.columns.mean(axis=1)).T  # of the same draws
     return Statement(
         values=found.values[likely],
         columns=found.columns[:, likely],
@@ -121,7 +127,10 @@ def _of_segments(model: Model) -> tuple[Matrix, Matrix] | None:
 
 
 def _hold_kept(found: Joint, model: Model, shares: list[int], rng: Rng) -> None:
-    """Arms that always kept a bound at an end of the scale keep it, unless one of as many new scores breaks it."""
+    """Arms that always kept a bound at an end of the scale keep it, unless one of as many new scores breaks it.
+
+    Of the given examples, draws state whether one of those not yet seen breaks it.
+    """
     goal, counts = model.goal, np.bincount(model.cells.arms, minlength=model.n_arms)
     for k, bound in enumerate(goal.bounds):
         kept = found.kept[:, k]

@@ -138,7 +138,8 @@ def _verdict(data: Mapping[str, Any], result: Result) -> list[str]:
         said += _better_but_gone(result, first)
     if result.sentence:
         sentence = _isolated("; ".join(result.sentence.splitlines()), named)
-        said.append(f"Against the baseline: {sentence}.".replace("..", "."))
+        against = "" if result.baseline is None else "Against the baseline: "
+        said.append(f"{against}{sentence}.".replace("..", "."))
     return said
 
 

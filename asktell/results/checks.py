@@ -12,6 +12,9 @@ from asktell.state.history import Repeated, repeated
 
 CheckName: TypeAlias = Literal["range", "noise", "order", "failures", "drift", "labels", "examples"]
 
+ORDER = "order"
+"""The topic of a remark that says why scores may be missing because of what they would have been."""
+
 _UNSEEN = 3.0  # the rule of three: what n examples did not show is at most 3 / n of all, with a probability of 95 %
 _FEW = 30  # examples: errors and intervals of fewer are rough
 _FEW_LATE = 4  # repeats, of which a change of what is evaluated could be seen; as in `Repeated.has_drifted`
@@ -114,6 +117,8 @@ def _order(state: State) -> Check:
         return Check(
             "order", None, f"{joined} If they were made or chosen by those scores, they look better than they are."
         )
+    if (remark := state.remarks.get(ORDER)) is not None:
+        return Check("order", None, remark.text)
     if problem.population is not None:
         return Check("order", True, "Proofs rest on the first examples of a random order, which depends on no score.")
     if problem.n_examples is None:

@@ -87,7 +87,7 @@ class Comparison:
             return f"{a} and {b} are equal{within}: {amount}"
         if difference.verdict in (BETTER, WORSE):
             return f"{a} is {difference.verdict} than {b}: {amount}"
-        if difference.p_better == 0.5:
+        if difference.p_better == 0.5 or difference.estimate == 0:  # a probability is drawn, and seldom exactly 0.5
             how = "are level" if difference.estimate == 0 else "cannot be ranked"
             return f"{a} and {b} {how} so far: {amount}"
         word = BETTER if difference.p_better > 0.5 else WORSE

@@ -18,7 +18,7 @@ from asktell.posterior.basis import levels_of
 from asktell.posterior.statement import Statement
 from asktell.problem.candidates import AnyPrompt, Prompts
 from asktell.problem.goals import BestFeasible, ParetoSet
-from asktell.results.checks import Check, checks, warnings
+from asktell.results.checks import ORDER, Check, checks, warnings
 from asktell.results.comparison import Comparison, Pairs, compare_two
 from asktell.results.convergence import settling
 from asktell.results.entries import PromptResult, grouped
@@ -122,7 +122,7 @@ def compare(
 
 def _pairs(state: State, found: Statement | None) -> Pairs:
     out = (*state.pending.values(), *state.returned)
-    late = np.flatnonzero(joined_at(state)).tolist()
+    late = range(state.problem.n_arms) if ORDER in state.remarks else np.flatnonzero(joined_at(state)).tolist()
     return Pairs(state.problem, state.seen, state.history, state.missing, out, found, bool(state.doubts), late)
 
 

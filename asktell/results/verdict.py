@@ -142,7 +142,7 @@ def judge(
 
     `stated` is None if nothing was recorded, `likely` if nothing supports a probability. `tolerance`: a loss of a
     single best prompt that does not matter, in the objective's units; 0 for 1% of its range or, where that is unknown,
-    of the spread of the means.
+    of the spread of the means or the standard deviation of the scores, whichever is larger.
     """
     if stated is None or likely is None or not answer:  # any prompt may be the best
         out = {*answer, *state.no_rivals()}
@@ -364,7 +364,7 @@ class _Judge(ABC):
         if self.number(then.loss) != self.number(self.loss):
             gains.append(f"lower the expected loss from {self.number(self.loss)} to {self.number(then.loss)}")
         if then.p_best is not None and p_now is not None and then.p_best - p_now >= _NOTABLE:
-            gains.append(f"raise the probability to {in_percent(then.p_best)}")
+            gains.append(f"raise the probability of selecting the best prompt to {in_percent(then.p_best)}")
         return f"{then.evaluations:,} more evaluations{price} are expected to {' and '.join(gains)}."
 
     def no_use(self, arms: Sequence[int]) -> str:
@@ -428,8 +428,10 @@ class _OfBest(_Judge):
         scores, limits = self.state.history.scores(), self.goal.limits(metric)
         if limits is None and np.isin(scores[:, self.goal.columns.index(metric)], (0.0, 1.0)).all():
             limits = (0.0, 1.0)
-        spread = float(np.ptp(self.values[:, :, 0].mean(axis=0)))
-        return _TOLERATED * (limits[1] - limits[0] if limits else spread)
+        if limits is not None:
+            return _TOLERATED * (limits[1] - limits[0])
+        of_scores = float(np.nanstd(scores[:, self.goal.columns.index(metric)]))
+        return _TOLERATED * max(of_scores, float(np.ptp(self.values[:, :, 0].mean(axis=0))))
 
     def number(self, loss: float) -> str:
         objective = self.goal.objectives[0]
@@ -582,8 +584,9 @@ class _OfSet(_Judge):
             return self.unlikely()
         n = len(self.answer)
         share = in_percent(1.0 - self.loss)
-        share = share if share.startswith(("over", "under")) else f"about {share}"
-        reach = f"{'Together they reach' if n > 1 else 'It reaches'} {share} of the hypervolume of the true Pareto set."
+        about = "about " if share[0].isdigit() else ""  # but not "about over 99%"
+        reach = f"{'Together they reach' if n > 1 else 'It reaches'} {about}{share}"
+        reach = f"{reach} of the hypervolume of the true Pareto set."
         then = self.worthwhile()
         if action == GO_ON and then is not None:
             these = f"these {n} prompts are selected so far" if n > 1 else f"{self.name(self.first)} is selected so far"
@@ -646,8 +649,8 @@ def _observed(
     n = n * _TOLD
     part = np.where(np.isinf(n), 1.0, n * variance / np.maximum(n * variance + residual, 1e-300))
     part = np.where((residual > 0) | (n == 0), part, 1.0)
-    of_mean = np.where(n > 0, residual / np.where(n > 0, n, 1.0), 0.0)
-    error = np.sqrt(of_mean) * rng.normal(size=truth.shape)
+    squares = np.divide(residual, n, out=np.zeros(truth.shape), where=n > 0)
+    error = np.sqrt(squares) * rng.normal(size=truth.shape)
     return known + part * (truth + error - known), (1.0 - part) * variance
 
 

@@ -5,7 +5,7 @@ import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from numbers import Real
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from asktell.errors import AsktellError, EvaluatorError, InvalidArgumentError, MissingExtraError
 from asktell.problem.candidates import Trial
@@ -15,23 +15,23 @@ from asktell.selector import Selection
 Evaluator: TypeAlias = Any
 """`evaluator(prompt, example)` -> scores, plain or async; or an object with `evaluate(prompt, example)` or with
 `evaluate_batch(trials)` -> a list of scores or exceptions, one per trial. A first argument called `candidate` gets the
-trial's candidate, factor -> value, instead of the prompt. As a further argument it may take `repeat`, or `repeats`, the
-numbers of `Selector.repeat_of`."""
+trial's candidate, factor -> value, instead of the prompt; one called `trial` gets the whole trial instead of prompt and
+example. As a further argument it may take `repeat`, or `repeats`, the numbers of `Selector.repeat_of`."""
 
 Outcome: TypeAlias = Mapping[str, float] | Sequence[float] | BaseException
 
 
 class Calling(NamedTuple):
-    """How an evaluator is called: with a list of trials, or with a prompt and an example; awaited or not.
+    """How an evaluator is called: with a list of trials, with one, or with a prompt and an example; awaited or not.
 
-    `with_repeats`: it takes the numbers of the repeats too; `of_candidates`: the candidate instead of the prompt.
+    `with_repeats`: it takes the numbers of the repeats too; `first`: the name of its first argument.
     """
 
     call: Callable[..., Any]
     in_batches: bool
     is_async: bool
     with_repeats: bool
-    of_candidates: bool
+    first: Literal["trials", "trial", "candidate", "prompt"]
 
     @classmethod
     def of(cls, evaluator: Evaluator) -> "Calling":
@@ -50,14 +50,18 @@ class Calling(NamedTuple):
         except (TypeError, ValueError):  # of a function in C, say
             signature = None
         taken = list(signature.parameters) if signature else []
-        of_candidates = not in_batches and taken[:1] == ["candidate"]
-        first = "candidate" if of_candidates else "prompt"
-        names, repeats = (("trials",), "repeats") if in_batches else ((first, "example"), "repeat")
+        first: Literal["trials", "trial", "candidate", "prompt"] = "trials" if in_batches else "prompt"
+        if not in_batches and taken[:1] == ["candidate"]:
+            first = "candidate"
+        elif not in_batches and taken[:1] == ["trial"]:
+            first = "trial"
+        names = (first, "example") if first in ("prompt", "candidate") else (first,)
+        repeats = "repeats" if in_batches else "repeat"
         with_repeats = taken[len(names) : len(names) + 1] == [repeats]
         if signature is not None:
             _check_signature(evaluator, call, signature, (*names, repeats) if with_repeats else names)
         calls = (call, getattr(call, "__call__", None))  # noqa: B004
-        return cls(call, in_batches, any(map(inspect.iscoroutinefunction, calls)), with_repeats, of_candidates)
+        return cls(call, in_batches, any(map(inspect.iscoroutinefunction, calls)), with_repeats, first)
 
     def arguments(self, group: list[Trial], repeat_of: Callable[[Trial], int]) -> tuple[Any, ...]:
         """The arguments of the call for these trials; there is one trial if it does not take batches."""
@@ -65,12 +69,14 @@ class Calling(NamedTuple):
         if self.in_batches:
             return (group, repeats) if self.with_repeats else (group,)
         (trial,) = group
-        if not self.of_candidates and trial.candidate is not None and len(trial.candidate) > 1:
+        if self.first == "trial":
+            return (trial, *repeats)
+        if self.first == "prompt" and trial.candidate is not None and len(trial.candidate) > 1:
             raise InvalidArgumentError(
                 f"A candidate has the factors {some(list(trial.candidate))}; this evaluator takes (prompt, example) "
                 "only. Call its first parameter `candidate`: then it gets the mapping from factor to value."
             )
-        what = (trial.candidate or {"prompt": trial.prompt}) if self.of_candidates else trial.prompt
+        what = (trial.candidate or {"prompt": trial.prompt}) if self.first == "candidate" else trial.prompt
         return (what, trial.example, *repeats)
 
 

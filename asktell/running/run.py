@@ -59,7 +59,8 @@ def run(
             each trial. One whose third argument is called `repeat` (or `repeats`, the second of `evaluate_batch`) also
             gets how often the prompt was asked on the example before, or a list of that: see `Selector.repeat_of`.
             One whose first argument is called `candidate` gets `trial.candidate`, factor -> value, in place of the
-            prompt. One with a method `check_prompts` is given all prompts, id -> text, or candidates, id -> (factor ->
+            prompt; one whose first argument is called `trial` gets the trial in place of prompt and example.
+            One with a method `check_prompts` is given all prompts, id -> text, or candidates, id -> (factor ->
             value), before the first is evaluated, and may raise.
             One with a method `begin` is called with the selection's `result`, a function, when a run begins; and one
             with `remarks` says by metric what results are to say of it: see `Selector.remark`.

@@ -9,7 +9,7 @@ from immutables import Map
 
 from asktell.numerics.arrays import Counts, Indices
 from asktell.state import events
-from asktell.state.events import FAILED, Pull
+from asktell.state.events import Pull
 from asktell.state.growth import departed, reopens
 from asktell.state.problem import grown
 from asktell.state.queue import Queue
@@ -85,7 +85,7 @@ def _failed(state: State, event: events.Failed) -> State:
     if arm in state.left:
         return state
     if state.fails_too_often(arm):
-        return _leave(state, (_given_up(state, arm),), len(state.decisions))
+        return _leave(state, (state.given_up(arm),), len(state.decisions))
     if state.is_explicit:
         return state
     replacement = _next_example(state, arm)
@@ -168,7 +168,7 @@ def _grown(state: State, event: events.Growth) -> State:
         return _without(state, {event.arm})
     # Who is back may have failed meanwhile.
     failed = [arm for arm in sorted(state.failures.counts) if arm not in state.left and state.fails_too_often(arm)]
-    return _leave(state, tuple(_given_up(state, arm) for arm in failed), len(state.decisions))
+    return _leave(state, tuple(state.given_up(arm) for arm in failed), len(state.decisions))
 
 
 _APPLY: dict[type, Callable[[State, Any], State]] = {
@@ -208,12 +208,6 @@ def _leave(state: State, departures: tuple[events.Departure, ...], round_: int) 
     for departure in departures:
         left = left.set(departure.arm, (round_, departure))
     return _without(state._replace(left=left), {departure.arm for departure in departures})
-
-
-def _given_up(state: State, arm: int) -> events.Departure:
-    n_failed = state.failures.count(arm)
-    said = f"{n_failed} of {n_failed + state.history.n_asked(arm)} evaluations failed"
-    return events.Departure(arm, FAILED, f"{said}, last: {state.failures.last(arm)}")
 
 
 def _without(state: State, gone: set[int]) -> State:

@@ -179,6 +179,12 @@ class State(NamedTuple):
         """The arms of which that is so, ascending."""
         return np.array([arm for arm in sorted(self.missing.counts) if self.is_exhausted(arm)], dtype=np.int64)
 
+    def given_up(self, arm: int) -> Departure:
+        """How an arm leaves that fails too often."""
+        n_failed = self.failures.count(arm)
+        said = f"{n_failed} of {n_failed + self.history.n_asked(arm)} evaluations failed"
+        return Departure(arm, FAILED, f"{said}, last: {self.failures.last(arm)}")
+
     def unscored(self, arm: int) -> Departure:
         """How an arm without any score leaves in the end."""
         reason = (

@@ -21,7 +21,8 @@ import numpy.typing as npt
 
 import asktell
 from asktell.simulation import replay
-from asktell_adapters.cli.gate import FAILED, PASSED, UNDECIDED, Judge
+from asktell_adapters.cli.gate import Judge
+from asktell_adapters.cli.ruling import FAILED, PASSED, UNDECIDED
 
 Array = npt.NDArray[np.float64]
 METHODS = ("auto", "csr", "csr-sh", "race", "uniform")
@@ -130,7 +131,10 @@ def gate_row(what: str, rate: float, n: int, margin: float, runs: int) -> str:
         candidate[differs & (rng.random(n) < 2 * lead)] = 1.0
         loss = float((baseline - np.where(failed, 0.0, candidate)).mean())
         is_bad = max(loss, float(failed.mean())) > margin + 1e-9
-        selector = asktell.Selector(["new", "old"], goal, 2 * n, "uniform", n, seed=seed, max_failure_rate=1.0)
+        selector = asktell.Selector(
+            ["new", "old"], goal, 2 * n, "uniform", n,
+            seed=seed, max_failure_rate=1.0, inputs="given", repeats=1,
+        )  # fmt: skip
         judge, verdict = Judge(goal, margin, 0.95), UNDECIDED
         while verdict == UNDECIDED and (trials := selector.ask(_AT_ONCE)):
             for trial in trials:

@@ -5,6 +5,7 @@ gate is played with candidates that are worse than the baseline by a hair more t
 and with such that are as good. `compare` is looked at when a run of all cells has ended. `--drift` plays selections in
 which prompts change places on the way: how often early stops were wrong, and how often the change was noticed.
 `--needed`: after how many evaluations of each the gate passes equal prompts, and how many it says beforehand.
+`--differences`: how many examples a verdict takes, by the true difference, where scores are fixed.
 """
 
 import argparse
@@ -17,14 +18,14 @@ import numpy as np
 import numpy.typing as npt
 
 import asktell
-from asktell.extend import when_decided
-from asktell_adapters.cli.gate import PASSED, Judge, settle
-from asktell_adapters.cli.gate_estimate import made_up, pairs_for_equal
+from asktell_adapters.cli.gate import Judge, pairs_for_equal, settle
+from asktell_adapters.cli.ruling import PASSED
 
 Array = npt.NDArray[np.float64]
 GOAL = asktell.BestFeasible(asktell.maximize("right", range=(0, 1)))
 _AT_ONCE = 4  # evaluations, between two looks
 FLIPS = (0.0, 0.02, 0.05, 0.1, 0.2)
+DIFFERENCES = (-0.1, -0.05, -0.02, 0.0, 0.02, 0.05, 0.1)  # of the candidate and the baseline
 LEVELS = ((0.5, 0.55, 0.6, 0.8), (0.6, 0.55, 0.9, 0.4))  # of four prompts, before and after a change
 
 
@@ -58,15 +59,25 @@ def pair(n: int, lead: int, disagree: float, rng: np.random.Generator) -> Array:
     return np.stack([np.where(kinds == 2, agreed, kinds == which) for which in (0, 1)]).astype(float)
 
 
+def judged(
+    evaluator: Flipping, margin: float, rounds: int, seed: int, at_once: int = _AT_ONCE
+) -> tuple[str, Sequence[str]]:
+    """The verdict on prompt 0 against prompt 1 about the given examples, and the gate's remarks."""
+    n = evaluator.table.shape[1]
+    selector = asktell.Selector(
+        ["0", "1"], GOAL, 2 * n * rounds, "uniform", n, seed=seed, repeats=rounds, inputs="given"
+    )
+    verdict, _, remarks = settle(Judge(GOAL, margin, 0.95), selector, evaluator, at_once)
+    return verdict, remarks
+
+
 def gate(n: int, disagree: float, margin: float, rounds: int, flips: float, repeatable: bool, runs: int) -> str:
     """A row: false passes, passes of equal candidates, their evaluations, and how often noise is noticed."""
     found: dict[int, list[Any]] = {}
     just_worse = math.floor(margin * n / (1 - 2 * flips) + 1e-9) + 1  # examples
     for lead, seed in product((-just_worse, 0), range(runs)):
         evaluator = Flipping(pair(n, lead, disagree, np.random.default_rng([seed, n])), flips, repeatable, seed)
-        budget = 2 * n * rounds
-        selector = asktell.Selector(["0", "1"], GOAL, budget, "uniform", examples=n, seed=seed, repeats=rounds)
-        verdict, _, remarks = settle(Judge(GOAL, margin, 0.95), selector, evaluator, _AT_ONCE)
+        verdict, remarks = judged(evaluator, margin, rounds, seed)
         noticed = any("differ" in remark for remark in remarks)
         found.setdefault(lead, []).append((verdict == PASSED, noticed, evaluator.n_calls / 2))
     worse, equal = (np.mean(rows, axis=0) for rows in found.values())
@@ -82,7 +93,7 @@ def coverage(n: int, flips: float, runs: int) -> str:
     rows = []
     for seed in range(runs):
         table = pair(n, n // 10, 0.3, np.random.default_rng([seed, n]))
-        selector = asktell.Selector(["0", "1"], GOAL, 2 * n, "uniform", examples=n, seed=seed)
+        selector = asktell.Selector(["0", "1"], GOAL, 2 * n, "uniform", examples=n, seed=seed, inputs="given")
         found = asktell.run(selector, Flipping(table, flips, False, seed), progress=False).compare(0, 1)
         each, truth = found.differences["right"], (1 - 2 * flips) * float((table[0] - table[1]).mean())
         assert each.low is not None
@@ -118,21 +129,40 @@ def drift(name: str, n: int, at: float, runs: int) -> str:
 
 
 def needed(n: int, disagree: float, margin: float, is_noisy: bool, runs: int) -> str:
-    """A row: what is said beforehand, and what it takes by the rule on made-up scores, in half and in 9 of 10 runs."""
+    """A row: how many evaluations of each the gate expects to pass an equal prompt, and how many it takes."""
     said = pairs_for_equal(n, disagree, margin, 0.95, is_noisy)
     assert said is not None
-    most = 6 * said if is_noisy else n
-    rounds = -(-most // n)
-    problem = asktell.Selector(["0", "1"], GOAL, 2 * n * rounds, "uniform", n, repeats=rounds).state.problem
-    rng, half = np.random.default_rng(n), disagree / 2
-    if is_noisy:
-        draws = rng.choice([1.0, -1.0, 0.0], (runs, most), p=[half, half, 1 - disagree])
-    else:
-        draws = rng.permuted(np.tile(made_up(n, 0.0, disagree), (runs, 1)), axis=1)
-    decided = when_decided(problem, draws, margin, 0.95, 2)
-    took = np.sort(np.where(decided.passed, decided.examples, np.inf))
-    noise, median, most_runs = "unknown" if is_noisy else "declared", took[runs // 2], took[9 * runs // 10]
+    rounds = math.ceil(6 * said / n) if is_noisy else 1
+    heads = (1 - math.sqrt(1 - 2 * disagree)) / 2 if is_noisy else 0.0  # two such coins differ in that share of throws
+    took = []
+    for seed in range(runs):
+        table = np.zeros((2, n)) if is_noisy else pair(n, 0, disagree, np.random.default_rng([seed, n]))
+        evaluator = Flipping(table, heads, not is_noisy, seed)
+        verdict, _ = judged(evaluator, margin, rounds, seed, at_once=16)
+        took.append(evaluator.n_calls / 2 if verdict == PASSED else math.inf)
+    took.sort()
+    noise = "unknown" if is_noisy else "declared"
+    median, most_runs = took[runs // 2], took[9 * runs // 10]
     return f"| {n} | {noise} | {disagree:.0%} | {margin:g} | {said} | {median:.0f} | {most_runs:.0f} |"
+
+
+def decided(n: int, disagree: float, difference: float, margins: Sequence[float], runs: int) -> str:
+    """A row: the most frequent verdict for each margin, and the examples that it takes in the median.
+
+    Scores are fixed, so that all examples decide in the end.
+    """
+    cells = []
+    for margin in margins:
+        took: dict[str, list[float]] = {}
+        for seed in range(runs):
+            table = pair(n, round(n * difference), disagree, np.random.default_rng([seed, n]))
+            evaluator = Flipping(table, 0.0, True, seed)
+            verdict, _ = judged(evaluator, margin, 1, seed)
+            took.setdefault(verdict, []).append(evaluator.n_calls / 2)
+        verdict = max(took, key=lambda each: len(took[each]))
+        often = "" if len(took) == 1 else f" ({len(took[verdict]) / runs:.0%})"
+        cells.append(f"{verdict}{often}, {np.median(took[verdict]):.0f}")
+    return f"| {difference:+.0%} | {' | '.join(cells)} |"
 
 
 def main() -> None:
@@ -145,12 +175,19 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, nargs="+", default=[1, 3])
     parser.add_argument("--drift", action="store_true")
     parser.add_argument("--needed", action="store_true")
+    parser.add_argument("--differences", action="store_true")
     args = parser.parse_args()
     if args.needed:
         head = ["examples", "repeatable", "disagree", "margin", "said", "median", "in 9 of 10 runs"]
         print("| " + " | ".join(head) + " |\n" + "|---" * len(head) + "|")
         for is_noisy, disagree, margin in product((True, False), (0.05, 0.1, 0.2, 0.4), (0.05, 0.1)):
             print(needed(300, disagree, margin, is_noisy, args.runs), flush=True)
+        return
+    if args.differences:
+        head = ["true difference", *(f"margin {margin:g}" for margin in args.margins)]
+        print("| " + " | ".join(head) + " |\n" + "|---" * len(head) + "|")
+        for difference in DIFFERENCES:
+            print(decided(args.examples[-1], args.disagree[0], difference, args.margins, args.runs), flush=True)
         return
     if args.drift:
         head = ["method", "change after", "stopped early after it", "wrong", "said", "said without a change"]

@@ -605,6 +605,14 @@ def test_the_file_on_improving_has_every_key_with_its_default() -> None:
 
 @pytest.mark.page("explanation/how-sure.md")
 def test_how_sure(page: Page, capsys: Output) -> None:
+    page.run()
+    printed = capsys.readouterr().out
+    shown = page.text.split("```text\n")[1].split("```")[0]
+    assert printed == shown
+
+
+@pytest.mark.page("explanation/stopping-early.md")
+def test_stopping_early(page: Page, capsys: Output) -> None:
     page.replace("budget=5000", "budget=50")
     page.run(prompts=["a", "bb"], evaluate=lambda prompt, example: {"accuracy": float(example % len(prompt) == 0)})
     assert "of 50 evaluations" in capsys.readouterr().out

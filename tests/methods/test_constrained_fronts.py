@@ -13,8 +13,9 @@ import asktell
 from asktell import Adaptive, ParetoSet, Race, Selector, at_most, maximize, minimize
 from asktell.elimination import ConstrainedParetoGap, ParetoGap
 from asktell.errors import IncompatibleMethodError
-from asktell.methods.belief import believe
+from asktell.methods.belief import stated
 from asktell.methods.certainty import unproven
+from asktell.results.verdict import members
 from tests.elimination.test_constrained_pareto_gap import literal_front
 
 Array = npt.NDArray[np.float64]
@@ -46,8 +47,8 @@ def test_with_exact_means_every_method_returns_the_true_front(
     method: Any, rows: list[tuple[float, ...]], with_baseline: bool
 ) -> None:
     means = np.array(rows)
-    scores = np.repeat(means[:, None], 2, axis=1)
-    selector = play(scores, GOAL, method, baseline=0 if with_baseline else None)
+    scores = np.repeat(means[:, None], 4, axis=1)
+    selector = play(scores, GOAL, method, baseline=0 if with_baseline else None, inputs="given", repeats=1)
     values = GOAL.values(means)
     expected, result = literal_front(values, 2), selector.result()
     assert selector.done
@@ -60,7 +61,8 @@ def test_with_exact_means_every_method_returns_the_true_front(
         assert len(result.selected) == 1
         assert set(selected(selector)) <= set(expected)
         assert result.feasible is False
-        assert "No prompt keeps every constraint; the selected one violates them least." in str(result)
+        assert result.verdict.action == "none"
+        assert "No prompt is likely to satisfy every constraint (under 1%)." in str(result)
 
 
 def noisy(seed: int, k: int = 14, n: int = 30) -> Array:
@@ -127,10 +129,10 @@ def test_the_posterior_states_who_is_feasible_and_who_is_in_the_front() -> None:
         assert entry.p_feasible is not None
         assert entry.p_best is not None
         assert 0 <= entry.p_best <= entry.p_feasible <= 1
-    belief = believe(selector.state, 256, averaged=True)
-    assert belief.members is not None
-    for values, members in zip(belief.values, belief.members, strict=True):  # joint draws of objectives and slacks
-        assert np.flatnonzero(members).tolist() == literal_front(values, 2)
+    found = stated(selector.state)
+    assert found is not None
+    for values, front in zip(found.values, members(selector.state, found), strict=True):  # objectives and slacks
+        assert np.flatnonzero(front).tolist() == literal_front(values, 2)
 
 
 def test_pulls_go_to_prompts_that_may_be_feasible() -> None:
@@ -175,7 +177,7 @@ def test_a_clear_front_under_constraints_ends_early(method: Any) -> None:
 @pytest.mark.parametrize("method", [Race(), Adaptive(confidence=0.95)])
 def test_a_prompt_of_doubtful_feasibility_dominates_nobody_and_keeps_it_going(method: Any) -> None:
     scores = zero_one([[0.9, 0.9, 0.5], [0.5, 0.5, 0.1]], 100)
-    selector = play(scores, ZERO_ONE, method)
+    selector = play(scores, ZERO_ONE, method, inputs="given", repeats=1)
     assert scores[0, :, 2].mean() == 0.5  # it keeps the bound exactly, which only all examples tell
     assert selected(selector) == [0]
     assert selector.result().prompts[0].evaluations == 100
@@ -206,7 +208,7 @@ def test_answers_that_end_early_are_rarely_wrong(method: Any) -> None:
     for seed in range(12):
         rng = np.random.default_rng(seed)
         scores = zero_one(rng.uniform(0.1, 0.9, (4, 3)).tolist(), 150, seed)
-        selector = play(scores, ZERO_ONE, method, seed=seed)
+        selector = play(scores, ZERO_ONE, method, seed=seed, inputs="given", repeats=1)
         values = ZERO_ONE.values(scores.mean(axis=1))
         answer = np.array([int(entry.id) for entry in selector.result().selected])
         if selector.result().stopped_early:
@@ -219,12 +221,13 @@ def test_answers_that_end_early_are_rarely_wrong(method: Any) -> None:
 
 def test_constraints_share_the_error() -> None:
     """What is left to prove names a member whose feasibility is open, and both sides of an open comparison."""
-    selector = Selector(["x", "y", "z"], ZERO_ONE, 300, Adaptive(confidence=0.95), examples=100)
+    method = Adaptive(confidence=0.95)
+    selector = Selector(["x", "y", "z"], ZERO_ONE, 300, method, examples=100, inputs="given", repeats=1)
     scores = zero_one([[0.9, 0.4, 0.1], [0.4, 0.9, 0.45], [0.05, 0.05, 0.1]], 100)
-    for example in range(60):
+    for example in range(90):
         for prompt in range(3):
             selector.observe(prompt, scores[prompt, example].tolist(), example=example)
-    means = scores[:, :60].mean(axis=1)
+    means = scores[:, :90].mean(axis=1)
     assert unproven(selector.state, [0, 1], means, 0.05, 0.0).tolist() == [1]
     assert unproven(selector.state, [0, 1], means, 0.05, 0.4).tolist() == []
 

@@ -18,14 +18,18 @@ def cells(score: float) -> Cells:
     return Cells.of(arms, examples, np.full((2 * SEEN, 1), score), N)
 
 
-def p_feasible(score: float, bound: Constraint, seen: int = SEEN) -> list[float]:
-    """On the examples given."""
-    selector = Selector(["a", "b"], BestFeasible(maximize("q"), subject_to={"c": bound}), 2 * N, "auto", examples=N)
+def p_feasible(
+    score: float, bound: Constraint, seen: int = SEEN, range_: tuple[float, float] | None = None
+) -> list[float]:
+    """On the given examples."""
+    goal = BestFeasible(maximize("q"), subject_to={maximize("c", range=range_): bound})
+    selector = Selector(["a", "b"], goal, 2 * N, "auto", examples=N, inputs="given", repeats=1)
     for example in range(seen):
         for arm in (0, 1):
             selector.observe(arm, [0.1 * arm + 0.01 * example, score], example=example)
     found = stated(selector.state)
-    return membership.feasible(found.given).mean(axis=0).tolist()  # type: ignore[no-any-return]
+    assert found is not None
+    return membership.feasible(found.values).mean(axis=0).tolist()  # type: ignore[no-any-return]
 
 
 def test_a_cost_that_is_always_the_same_keeps_the_bound_that_it_equals() -> None:
@@ -35,11 +39,24 @@ def test_a_cost_that_is_always_the_same_keeps_the_bound_that_it_equals() -> None
     assert p_feasible(0.37, at_most(0.36)) == [0.0, 0.0]
 
 
-@pytest.mark.parametrize(("score", "bound"), [(1.0, at_least(1)), (0.0, at_most(0))])
-def test_that_all_are_valid_is_as_likely_as_the_rule_of_succession_says(score: float, bound: Constraint) -> None:
-    m = 1 / chance_of_another(score, 2 * SEEN, np.array([SEEN]), None)[0]
+def test_that_all_reach_the_end_of_a_range_is_as_likely_as_the_rule_of_succession_says() -> None:
+    m = 1 / chance_of_another(5.0, 2 * SEEN, np.array([SEEN]), (0.0, 5.0))[0]
     assert m == pytest.approx(((2 * SEEN + 1) * (SEEN + 1)) ** 0.5)
-    assert p_feasible(score, bound) == [pytest.approx(m / (m + N - SEEN), abs=0.01)] * 2
+    assert p_feasible(5.0, at_least(5), range_=(0.0, 5.0)) == [pytest.approx(m / (m + N - SEEN), abs=0.01)] * 2
+    assert p_feasible(5.0, at_least(5), seen=N, range_=(0.0, 5.0)) == [1.0, 1.0]
+
+
+@pytest.mark.parametrize(("score", "bound"), [(1.0, at_least(1)), (0.0, at_most(0))])
+@pytest.mark.parametrize("seen", [6, SEEN, 30, 50])
+def test_that_all_given_outputs_are_valid_is_about_as_likely_as_the_rule_of_succession_says(
+    seen: int, score: float, bound: Constraint
+) -> None:
+    """The scores are drawn as log odds; that so many were valid says nothing of the others beyond them."""
+    assert p_feasible(score, bound, seen=seen) == pytest.approx([(seen + 1) / (N + 1)] * 2, abs=0.06)
+
+
+@pytest.mark.parametrize(("score", "bound"), [(1.0, at_least(1)), (0.0, at_most(0))])
+def test_what_was_valid_on_every_given_example_is_so_for_certain(score: float, bound: Constraint) -> None:
     assert p_feasible(score, bound, seen=N) == [1.0, 1.0]
 
 

@@ -20,66 +20,77 @@ def drawn(n_arms: int, n_examples: int, seed: int, spread: float = 0.5) -> tuple
     return chance.mean(axis=1), (rng.random((n_arms, n_examples)) < chance[:, given]).astype(float)
 
 
-def model(scores: Matrix, part: float, seed: int = 0) -> tuple[Rasch, Matrix]:
-    """Of a random part of the cells."""
+def model(scores: Matrix, part: float, seed: int = 0, *, is_new: bool, centre: float | None = None) -> Rasch:
+    """The model of a random part of the cells, for new inputs or for the examples of the scores."""
     told = np.random.default_rng(seed).random(scores.shape) < part
     told[:, 0] = True
     arms, examples = np.nonzero(told)
-    return Rasch(arms, examples, scores[told], len(scores), scores.shape[1], np.zeros(len(scores))), told
+    n_examples = None if is_new else scores.shape[1]
+    return Rasch(arms, examples, scores[told], len(scores), n_examples, centre)
 
 
-def test_levels_and_prompts_are_covered_on_the_examples_given_and_on_new_ones() -> None:
-    inside_given, inside_new = [], []
+@pytest.mark.parametrize("is_new", [False, True])
+def test_levels_and_prompts_are_covered_on_the_given_examples_and_on_new_ones(is_new: bool) -> None:
+    inside = []
     for seed in range(60):
-        truth, scores = drawn(6, 40, seed)
-        given, new = model(scores, 0.3, seed)[0].draws(400, np.random.default_rng(seed))
-        for draws, true, inside in ((given, scores.mean(axis=1), inside_given), (new, truth, inside_new)):
-            low, high = np.quantile(draws, [0.05, 0.95], axis=0)
-            inside.append(np.mean((low <= true) & (true <= high)))
-    assert 0.84 < np.mean(inside_given) < 0.97
-    assert 0.84 < np.mean(inside_new) < 0.97
+        of_all, scores = drawn(6, 40, seed)
+        truth = of_all if is_new else scores.mean(axis=1)
+        draws = model(scores, 0.3, seed, is_new=is_new).draws(400, np.random.default_rng(seed))
+        low, high = np.quantile(draws, [0.05, 0.95], axis=0)
+        inside.append(np.mean((low <= truth) & (truth <= high)))
+    assert 0.84 < np.mean(inside) < 0.97
 
 
 def test_what_was_seen_whole_is_known_exactly_and_new_examples_are_not() -> None:
     scores = drawn(3, 30, 1)[1]
-    given, new = model(scores, 1.1)[0].draws(50, np.random.default_rng(0))
+    given = model(scores, 1.1, is_new=False).draws(50, np.random.default_rng(0))
     np.testing.assert_allclose(given, np.broadcast_to(scores.mean(axis=1), given.shape), atol=1e-12)
+    new = model(scores, 1.1, is_new=True).draws(50, np.random.default_rng(0))
     assert (new.std(axis=0) > 0.02).all()
 
 
 def test_examples_that_are_right_or_wrong_whoever_answers_tell_nothing_of_prompts() -> None:
     """Of 40 examples 20 are always right and 20 always wrong: the prompts are alike, but the level is not known."""
     scores = np.tile(np.repeat([1.0, 0.0], 20), (5, 1))
-    new = model(scores, 0.5)[0].draws(400, np.random.default_rng(0))[1]
+    new = model(scores, 0.5, is_new=True).draws(400, np.random.default_rng(0))
     level = new.mean(axis=1)
     assert level.std() > 0.05
     assert (new - level[:, None]).std() < 0.5 * level.std()
 
 
-def test_draws_are_shares_and_follow_from_the_seed() -> None:
+@pytest.mark.parametrize("is_new", [False, True])
+def test_draws_are_shares_and_follow_from_the_seed(is_new: bool) -> None:
     scores = drawn(4, 20, 2)[1]
-    one, other = (model(scores, 0.4)[0].draws(64, np.random.default_rng(3)) for _ in range(2))
-    for a, b in zip(one, other, strict=True):
-        assert a.shape == (64, 4)
-        assert ((a >= 0) & (a <= 1)).all()
-        np.testing.assert_array_equal(a, b)
+    one, other = (model(scores, 0.4, is_new=is_new).draws(64, np.random.default_rng(3)) for _ in range(2))
+    assert one.shape == (64, 4)
+    assert ((one >= 0) & (one <= 1)).all()
+    np.testing.assert_array_equal(one, other)
 
 
-@pytest.mark.parametrize("minimized", [False, True])
-def test_metrics_that_are_held_against_each_other_pull_against_each_other(minimized: bool) -> None:
-    arms, examples = np.divmod(np.arange(40), 10)
-    scores = (np.arange(40) % 2).astype(float)  # all prompts alike
-    others = np.array([1.5, 0.5, -0.5, -1.5])
-    new = Rasch(arms, examples, scores, 4, 10, others, minimized).draws(600, np.random.default_rng(0))[1].mean(axis=0)
-    assert (np.diff(new) < 0).all() if minimized else (np.diff(new) > 0).all()
+def test_few_scores_draw_the_level_towards_the_share_that_is_likely_beforehand() -> None:
+    scores = np.ones((3, 2))
+    levels = [
+        model(scores, 1.1, is_new=True, centre=centre).draws(400, np.random.default_rng(0)).mean()
+        for centre in (0.1, None, 0.5, 0.9)
+    ]
+    assert levels[1] == levels[2]
+    assert levels[0] < levels[1] - 0.01
+    assert levels[2] < levels[3] - 0.01
+    many = np.tile([1.0, 1.0, 1.0, 0.0], (3, 100))
+    levels = [
+        model(many, 1.1, is_new=True, centre=centre).draws(400, np.random.default_rng(0)).mean()
+        for centre in (0.1, 0.9)
+    ]
+    assert levels == pytest.approx([0.75, 0.75], abs=0.02)
 
 
-def test_endless_examples_are_all_new() -> None:
+def test_scores_of_unnamed_examples_are_of_one_example_each() -> None:
     arms = np.repeat([0, 1], 30)
     scores = np.concatenate((np.tile([1.0, 1.0, 0.0], 10), np.tile([1.0, 0.0, 0.0], 10)))
-    given, new = Rasch(arms, np.full(60, -1), scores, 2, None, np.zeros(2)).draws(400, np.random.default_rng(0))
-    np.testing.assert_array_equal(given, new)
+    new = Rasch(arms, np.full(60, -1), scores, 2, None).draws(400, np.random.default_rng(0))
     assert new.mean(axis=0) == pytest.approx([0.62, 0.38], abs=0.06)
+    named = Rasch(arms, np.arange(60)[::-1], scores, 2, None).draws(400, np.random.default_rng(0))
+    np.testing.assert_array_equal(new, named)
 
 
 def test_a_statement_of_scores_of_0_and_1_states_the_error_of_the_level_that_all_prompts_share() -> None:
@@ -89,21 +100,22 @@ def test_a_statement_of_scores_of_0_and_1_states_the_error_of_the_level_that_all
         for example in range(4):
             selector.observe(arm, [float(example < 2)], example=example)
     found = stated(selector.state)
-    assert 0.12 < found.new[:, :, 0].mean(axis=1).std() < 0.3
+    assert found is not None
+    assert 0.12 < found.values[:, :, 0].mean(axis=1).std() < 0.3
     assert (found.errors[:, 0] > 0.12).all()
 
 
-@pytest.mark.parametrize(("score", "bound", "n_prompts"), [(0.0, 0.56, 8), (1.0, 0.8, 30)])
+@pytest.mark.parametrize(("score", "bound", "n_prompts", "n_scores"), [(0.0, 0.56, 8, 16), (1.0, 0.8, 30, 30)])
 def test_few_examples_on_which_all_are_alike_decide_about_no_limit_in_between(
-    score: float, bound: float, n_prompts: int
+    score: float, bound: float, n_prompts: int, n_scores: int
 ) -> None:
     goal = BestFeasible("brevity", {"accuracy": bound})
     selector = Selector([f"prompt {i}" for i in range(n_prompts)], goal, budget=2 * n_prompts, examples=100)
-    for at, trial in enumerate(selector.ask(n_prompts)):
+    for at, trial in enumerate(selector.ask(n_scores)):
         selector.tell(trial, {"brevity": 0.1 * at, "accuracy": score})
     verdict = selector.result().verdict
     assert verdict.p_feasible is not None
-    assert 0.02 < verdict.p_feasible < 0.9, "30 scores on four examples are four"
+    assert 0.02 < verdict.p_feasible < 0.9, "scores of many prompts on few examples are few"
     assert verdict.p_best is not None
     assert verdict.outlook[0].p_best is not None
     assert verdict.outlook[0].p_best < verdict.p_best + 0.3, "scores that may be 0 or 1 are noisy"

@@ -2,6 +2,7 @@
 
 import base64
 import json
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -203,12 +204,15 @@ def test_where_evaluations_went_counts_every_one() -> None:
     assert found["evaluations"] == 6
 
 
-def test_the_ranking_puts_the_answer_first_then_feasible_then_unknown() -> None:
+def test_the_ranking_puts_the_answer_first_then_feasible_then_infeasible() -> None:
     goal = asktell.BestFeasible("a", subject_to={"b": 0.5})
-    selector = asktell.Selector({id_: id_ for id_ in "xyzu"}, goal, 4, "uniform", examples=2)
+    selector = asktell.Selector({id_: id_ for id_ in "xyu"}, goal, 8, "uniform", examples=2, inputs="given", repeats=1)
     for prompt, scores in (("x", [0.9, 0.1]), ("y", [0.2, 0.9]), ("u", [0.5, 0.9])):
-        selector.observe(prompt, scores, 0)
-    assert ranking(selector.result()).tolist() == [3, 1, 0, 2]
+        for example in range(2):
+            selector.observe(prompt, scores, example)
+    result = selector.result()
+    assert [entry.feasible for entry in result.prompts] == [False, True, True]
+    assert ranking(result).tolist() == [2, 1, 0]
 
 
 @pytest.mark.parametrize(
@@ -260,9 +264,9 @@ def play(selector: asktell.Selector, scores: Callable[[str, int], Any], failing:
 @pytest.mark.parametrize(
     ("new", "said"),
     [
-        (lambda e: 0.9, "Take new: "),
-        (lambda e: 0.1, "Keep now: "),
-        (lambda e: 0.5 + (0.4 if e % 5 else -0.9), "Go on: new leads"),
+        (lambda e: 0.9, 'Take "new": '),
+        (lambda e: 0.1, 'Keep "now": '),
+        (lambda e: 0.5 + (0.4 if e % 5 else -0.9), 'Keep evaluating: "new" leads'),
     ],
     ids=["better", "worse", "undecided"],
 )
@@ -273,7 +277,7 @@ def test_it_is_said_whether_to_change_what_is_in_use(new: Callable[[int], float]
     )
     data = play(selector, lambda prompt, e: 0.5 + 0.01 * (e % 3) if prompt == "now" else new(e))
     assert data["words"]["verdict"].startswith(said)
-    assert ("undecided" in str(data["comparison"])) == said.startswith("Go on")
+    assert ("undecided" in str(data["comparison"])) == said.startswith("Keep evaluating")
 
 
 def test_a_baseline_that_is_the_answer_is_held_against_the_runner_up() -> None:
@@ -293,7 +297,7 @@ def test_who_failed_or_was_retired_has_left_too() -> None:
     assert {id_: each["status"] for id_, each in left.items()} == {"b": "failed", "c": "retired"}
     assert "too long" in left["c"]["reason"]
     assert "2 of 3 have left." in data["words"]["spending"]
-    assert data["words"]["verdict"].startswith("Take a: ")
+    assert data["words"]["verdict"].startswith('Take "a". ')
     assert [id_ for id_, _ in data["verdict"]["contenders"]] == ["a"]
     assert "there is no trade-off" in data["words"]["plane"]
 
@@ -313,11 +317,16 @@ def test_if_nobody_keeps_the_thresholds_nobody_is_called_the_best() -> None:
     selector = asktell.Selector({"a": "A.", "b": "B."}, goal, 16, examples=8)
     trial = selector.ask()
     selector.tell(trial, [0.5, 0.1])
-    assert document(selector)["words"]["answer"].startswith("No prompt keeps every constraint so far")
+    assert document(selector)["words"]["answer"] == "Leading so far: a"
+    while selector.spent < 12:
+        trial = selector.ask()
+        selector.tell(trial, [0.5, 0.1])
+    assert document(selector)["words"]["answer"] == "No prompt is likely to satisfy every constraint so far"
     said = play(selector, lambda prompt, e: [0.5, 0.1 if prompt == "a" else 0.4 + 0.01 * e])["words"]
-    assert said["answer"] == "No prompt keeps every constraint; b comes closest"
+    assert said["answer"] == "No prompt is likely to satisfy every constraint"
     assert "the best" not in said["verdict"]
-    assert "Loosen a limit" in said["verdict"]
+    assert "baseline" not in said["verdict"], "there is none"
+    assert 'Relax a constraint or add prompts. The closest is "b".' in said["verdict"]
 
 
 def test_names_that_run_from_right_to_left_are_isolated_in_sentences() -> None:
@@ -331,7 +340,8 @@ def test_names_that_run_from_right_to_left_are_isolated_in_sentences() -> None:
 
 
 def test_the_verdict_says_how_sure_it_is_that_thresholds_are_kept(done: Study) -> None:
-    assert "It keeps every limit with probability" in done.report_data()["words"]["verdict"]
+    said = re.findall(r"It satisfies the constraint with .*% probability", done.report_data()["words"]["verdict"])
+    assert len(said) == 1
 
 
 def test_examples_say_what_earlier_studies_told(done: Study) -> None:

@@ -23,10 +23,12 @@ from asktell.results.result import hypervolume, layers
 
 
 def result(goal: Goal, *rows: Sequence[float]) -> Result:
-    """The result of prompts whose estimates are these rows, one more that was never evaluated."""
-    selector = Selector([f"p{i}" for i in range(len(rows) + 1)], goal, 100, "uniform", examples=10)
+    """The result of prompts whose estimates are exactly these rows, one more that was never evaluated."""
+    prompts = [f"p{i}" for i in range(len(rows) + 1)]
+    selector = Selector(prompts, goal, 100, "uniform", examples=2, inputs="given", repeats=1)
     for i, row in enumerate(rows):
-        selector.observe(i, row)
+        for example in range(2):
+            selector.observe(i, row, example)
     return selector.result()
 
 
@@ -92,7 +94,8 @@ def test_a_range_of_a_metric_does_not_change_its_units() -> None:
 
 def test_a_results_layers_are_prompts() -> None:
     found = result(ParetoSet("quality", minimize("cost")), [2, 3], [4, 5], [0, 9], [1, 4])
-    assert [[entry.id for entry in layer] for layer in found.layers()] == [[0, 1], [3], [2]]
+    # The one that was never evaluated is expected to be as the mean of the others: quality 1.75, cost 5.25.
+    assert [[entry.id for entry in layer] for layer in found.layers()] == [[0, 1], [3, 4], [2]]
 
 
 def test_under_constraints_only_feasible_prompts_count() -> None:
@@ -101,9 +104,11 @@ def test_under_constraints_only_feasible_prompts_count() -> None:
     found = result(goal, [2, 3, 0.5], [4, 5, 0], [9, 0, 0.6], [0, 9, 0], [1, 4, 0.1])
     assert {entry.id for entry in found.selected} == {0, 1}
     assert found.feasible is True
+    assert [entry.p_feasible for entry in found.prompts[:5]] == [1.0, 1.0, 0.0, 0.0, 1.0], "they are known exactly"
     assert found.hypervolume() == pytest.approx((2 - 1) * (5 - 3))
     assert found.hypervolume({"quality": 0, "cost": 6}) == pytest.approx(2 * 3 + 2 * 1)
-    assert [[entry.id for entry in layer] for layer in found.layers()] == [[0, 1], [4]]
+    # Of the last one, the means of the others are expected: quality 3.2, cost 4.2.
+    assert [[entry.id for entry in layer] for layer in found.layers()] == [[0, 1, 5], [4]]
 
 
 def test_without_a_feasible_prompt_there_is_no_volume_and_no_layer() -> None:

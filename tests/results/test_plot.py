@@ -127,7 +127,7 @@ def test_half_a_character_is_drawn_as_a_replacement(half: str, kind: str) -> Non
     goal = BestFeasible(metric, {other: 0.5}) if kind == "best" else ParetoSet(other, minimize(metric))
     selector = Selector({f"x{half}y": "one", "z": "two"}, goal, 8)
     while trial := selector.ask():
-        selector.tell(trial, [trial.prompt == "one", trial.prompt == "one"])
+        selector.tell(trial, [trial.prompt == "one", 1.0])
     result = Selector.from_json(selector.to_json()).result()
     assert f"x{half}y" in {entry.id for entry in result.prompts}
     ax = result.plot()

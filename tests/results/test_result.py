@@ -10,15 +10,14 @@ import pytest
 from asktell import BestFeasible, ParetoSet, PromptResult, Result, Selector, grid, minimize
 from asktell._util.terminal import with_doubt
 from asktell.results.result import dominators
-from asktell.results.summary import student
 
 GOAL = BestFeasible("rouge", {"brevity": 0.5})
 PROMPTS = {"short": "Be brief.", "long": "Write\na lot,\tplease. " + "Really. " * 40, "odd": "\x1b[31m \u202e \u2603"}
 SCORES = {"short": [0.25, 1.0], "long": [0.5, 0.25], "odd": [0.125, 0.75]}
 
 
-def played(goal: Any = GOAL, budget: int = 6) -> Selector:
-    selector = Selector(PROMPTS, goal, budget, "uniform", examples=4)
+def played(goal: Any = GOAL, budget: int = 6, **options: Any) -> Selector:
+    selector = Selector(PROMPTS, goal, budget, "uniform", examples=4, **options)
     while trial := selector.ask():
         bonus = 0.125 if trial.id % 2 else 0.0
         selector.tell(trial, [score + bonus for score in SCORES[str(trial.prompt_id)]], cost=0.5)
@@ -33,10 +32,11 @@ def test_entries_know_everything_about_a_prompt() -> None:
     assert isinstance(entry, PromptResult)
     assert (entry.id, entry.prompt, entry.evaluations, entry.failures) == ("short", "Be brief.", 2, 0)
     assert entry.status == "accepted"
-    assert entry.estimate == {"rouge": 0.3125, "brevity": 1.0625}
-    # Two of four examples, 0.125 apart: s = 0.125 / sqrt(2), and sqrt(s^2 / 2 * (1 - 2 / 4)).
-    # sqrt(1/128 (1 - 2/4) / 2), wider as Student's distribution of two examples is.
-    assert entry.standard_error == pytest.approx({"rouge": 0.04419417 * student(1), "brevity": 0.04419417 * student(1)})
+    # Between the prompt's own mean of two scores and that of all prompts.
+    assert 0.3125 < (entry.estimate["rouge"] or 0) < (0.3125 + 0.5625 + 0.1875) / 3
+    assert (1.0625 + 0.3125 + 0.8125) / 3 < (entry.estimate["brevity"] or 0) < 1.0625
+    spans = {"rouge": 0.625 - 0.125, "brevity": 1.125 - 0.25}  # of all scores
+    assert all(0.04 < (entry.standard_error[metric] or 0) <= span for metric, span in spans.items())
     assert (entry.round, entry.reason) == (1, "ranked 1 of 3 by the objective, feasible")
     assert (entry.feasible, entry.p_feasible, entry.p_best) == (True, entry.p_feasible, result.verdict.p_best)
     assert 0.9 < (entry.p_feasible or 0) <= 1.0
@@ -44,6 +44,13 @@ def test_entries_know_everything_about_a_prompt() -> None:
     assert (long.status, long.feasible) == ("rejected", False)
     assert long.reason == "ranked 3 of 3: misses a constraint by 0.1875"
     assert (result.spent, result.budget, result.spent_cost, result.done, result.feasible) == (6, 6, 3.0, True, True)
+
+
+def test_estimates_of_all_given_examples_are_their_means() -> None:
+    entry = played(budget=12, inputs="given", repeats=1).result().prompts[0]
+    assert entry.evaluations == 4
+    assert entry.estimate == pytest.approx({"rouge": 0.3125, "brevity": 1.0625})
+    assert entry.standard_error == {"rouge": 0.0, "brevity": 0.0}
 
 
 def test_to_dict_is_json_with_the_same_names() -> None:
@@ -69,11 +76,17 @@ def test_to_dict_is_json_before_anything_is_known() -> None:
 
 def test_the_text_shows_the_answer_on_single_lines_without_control_characters() -> None:
     goal = ParetoSet("rouge", "brevity")
-    text = str(played(goal).result())
+    result = played(goal).result()
+    text = str(result)
     lines = text.splitlines()
     assert lines[0] == "Pareto set: maximize rouge, maximize brevity (final, 6 of 6 evaluations spent)"
-    assert lines[1].split() == ["id", "rouge", "brevity", "P(in", "set)", "pulls", "prompt"]
-    assert lines[2].split()[:7] == ["long", "0.5625", "+-", "0.094", "0.3125", "+-", "0.094"]
+    assert lines[1].split() == ["id", "rouge", "brevity", "P(in", "set)", "evaluations", "prompt"]
+    first, *numbers = lines[2].split()[:7]
+    assert (first, numbers[1], numbers[4]) == ("long", "±", "±")
+    shown, entry = [float(numbers[i]) for i in (0, 2, 3, 5)], result.selected[0]
+    wanted = [entry.estimate["rouge"], entry.standard_error["rouge"]]
+    wanted += [entry.estimate["brevity"], entry.standard_error["brevity"]]
+    assert shown == pytest.approx(wanted, rel=0.05)
     assert "Write a lot, please. Really." in lines[2]
     assert lines[2].endswith("...")
     assert all(c.isprintable() for line in lines for c in line)
@@ -143,7 +156,7 @@ def test_a_front_under_constraints_reads_as_one() -> None:
     text = str(result)
     assert text.startswith("Pareto set: maximize a, maximize b subject to c <= 0.5 (so far")
     assert text.split("\n")[1].split()[:4] == ["id", "a", "b", "c"]
-    assert "No prompt keeps" not in text
+    assert "No prompt is likely" not in text
     assert result.to_dict()["metrics"] == ["a", "b", "c"]
 
 
@@ -162,7 +175,7 @@ def test_a_set_with_members_whose_estimates_miss_a_constraint_says_so() -> None:
             assert result.feasible is False
             said = f"{misses} of the selected prompts probably miss a constraint; they are"
             assert any(said in note for note in result.notes)
-            assert "No prompt keeps" not in str(result)
+            assert "No prompt is likely" not in str(result)
             kept = [entry.feasible for entry in result.selected]
             assert kept == sorted(kept, reverse=True)  # feasible ones first
         else:
@@ -258,13 +271,14 @@ def test_factors_are_the_means_of_their_levels() -> None:
     assert factors["n"]["3"]["cost"][0] == pytest.approx(0.3, abs=0.02)
     data = json.loads(json.dumps(result.to_dict()))
     assert data["factors"]["model"]["b"]["accuracy"] == list(factors["model"]["b"]["accuracy"])
-    assert f"accuracy by model: b {b:.4g} +- " in str(result)
-    assert f"accuracy by model: b {b:.4g} +- " in result.table()
+    assert f"accuracy by model: b {b:.4g} ± " in str(result)
+    assert f"accuracy by model: b {b:.4g} ± " in result.table()
     assert "factors" not in played().result().to_dict()
 
 
 def test_the_mean_of_a_level_that_was_all_seen_is_exact() -> None:
-    selector = Selector(grid(model=["a", "b"], n=[1, 2]), BestFeasible("x"), 40, "uniform", examples=10)
+    candidates, options = grid(model=["a", "b"], n=[1, 2]), {"inputs": "given", "repeats": 1}
+    selector = Selector(candidates, BestFeasible("x"), 40, "uniform", examples=10, **options)
     while trial := selector.ask():
         selector.tell(trial, [{"a": 0.25, "b": 0.5}[str((trial.candidate or {})["model"])] + (trial.example or 0) % 2])
     found = {level: means["x"] for level, means in selector.result().factors()["model"].items()}

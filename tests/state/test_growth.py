@@ -345,7 +345,7 @@ def test_examples_that_join_come_behind_those_there_were(first: int, more: list[
 
 
 def test_the_truth_becomes_the_larger_set() -> None:
-    selector = Selector(["a", "b"], BestFeasible("a"), 100, examples=3)
+    selector = Selector(["a", "b"], BestFeasible("a"), 100, examples=3, inputs="given", repeats=1)
     assert len(play(selector)) == 6
     selector.extend(examples=2)
     assert sorted(trial.example or 0 for trial in play(selector)) == [3, 3, 4, 4]

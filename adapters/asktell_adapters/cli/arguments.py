@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import asktell
 
-KINDS = ("openai", "litellm", "llama-cpp", "huggingface", "vllm", "promptfoo", "inspect")
+KINDS = ("openai", "litellm", "llama-cpp", "huggingface", "vllm", "promptfoo", "inspect", "command")
 """The configurations that `asktell init` writes."""
 
 PICTURES = (".png", ".svg", ".pdf")
@@ -83,6 +83,23 @@ _YES = _a("--yes", action="store_true", help="do not ask before a run that may c
 _NO_PROGRESS = _a("--no-progress", action="store_true", help="no progress bar")
 _CONFIDENCE = _a("--confidence", type=float, default=0.95, help="default: %(default)s")
 _ENCODING = _a("--encoding", metavar="NAME", help="encoding of a text file that is not UTF-8")
+_FILES_OF_RESULTS = _a("files", metavar="FILE", type=Path, nargs="+",
+                       help="results; several files are several candidates, and so are the folders in a folder")
+_OF_RESULTS = (
+    _a("--maximize", metavar="METRIC", action="append", default=[], help="several objectives make a Pareto set"),
+    _a("--minimize", metavar="METRIC", action="append", default=[], help="both may be repeated"),
+    _a("--at-least", metavar="METRIC=X", action="append", default=[], help="a constraint; repeatable"),
+    _a("--at-most", metavar="METRIC=X", action="append", default=[], help="a constraint; repeatable"),
+    _a("--prompt-column", metavar="COLUMN", help="of a table: what names the candidate (default: prompt, model, ...)"),
+    _a("--example-column", metavar="COLUMN", help="of a table: what names the example (default: example, id, ...)"),
+    _ENCODING,
+)
+OF_RESULTS: dict[str, Any] = {
+    "maximize": [], "minimize": [], "at_least": [], "at_most": [],
+    "prompt_column": None, "example_column": None, "encoding": None,
+}
+"""What the flags are for files of results, if none of them is given."""
+
 _RUNNING = (
     _CONFIG,
     _a("--fresh", action="store_true", help="start over; the old output folder is renamed"),
@@ -105,13 +122,16 @@ COMMANDS = (
         "example: asktell init\n"
         "         asktell init support.toml --kind openai --model gpt-4o-mini --data tickets.csv \\\n"
         "             --prompts prompts.txt --rubric helpful='Solves the problem.' --rubric polite='Is friendly.'\n"
-        "         asktell init --promptfoo promptfooconfig.yaml",
+        "         asktell init --promptfoo promptfooconfig.yaml\n"
+        "         asktell init --command 'python agent.py' --data tasks.csv",
         (
             _a("config", metavar="CONFIG.toml", type=Path, nargs="?", help="default: selection.toml"),
             _a("--kind", choices=KINDS, help="what answers"),
             _a("--promptfoo", metavar="FILE", type=Path,
                help="take prompts, tests, provider and metrics of its config"),
-            _a("--maximize", metavar="METRIC", help="of promptfoo's metrics the one to choose by (default: score)"),
+            _a("--command", dest="program", metavar="WORDS", help="evaluate by this program: an agent, any script"),
+            _a("--maximize", metavar="METRIC",
+               help="the metric to choose by, of promptfoo's (default: score) or of the program's (default: success)"),
             _a("--price", metavar=("IN", "OUT"), type=float, nargs=2, help="per million tokens read and written"),
             _a("--prompts", metavar="FILE", type=Path, help="file of prompts"),
             _a("--data", metavar="FILE", type=Path, help="file of examples: .csv, .json, .parquet, .xlsx and others"),
@@ -154,6 +174,24 @@ COMMANDS = (
             _a("--json", action="store_true", help="print the estimate as JSON"),
         ),
     ),
+    Command("analyze", "analyze:analyze", "the verdict on results that you have already",
+        "Print the verdict on finished results, without evaluating anything: which prompt or model is best, how sure\n"
+        "that is, and how many new examples would settle it. FILE is a table (.csv, .tsv, .json, .jsonl, .parquet,\n"
+        ".xlsx) with the columns prompt, example and one per metric, or with a column of scores per prompt;\n"
+        "promptfoo's results; Inspect logs (.eval, .json); or lm-eval's samples_*.jsonl, or their folder.",
+        "example: asktell analyze scores.csv\n"
+        "         asktell analyze results.json --maximize accuracy --at-most cost=0.01 --baseline old -o report.html\n"
+        "         asktell analyze old.eval new.eval --maximize match",
+        (
+            _FILES_OF_RESULTS, *_OF_RESULTS,
+            _a("--baseline", metavar="ID", help="the candidate in use; the answer is compared with it"),
+            _a("--inputs", choices=["new", "given"], default="new",
+               help="whether statements are about new inputs, or about exactly these examples (default: %(default)s)"),
+            _a("-o", "--output", metavar="FILE.html", type=Path, help="write a report"),
+            _JSON,
+        ),
+        "asktell analyze [OPTIONS] FILE ...",
+    ),
     Command("improve", "work:run_improvement", "write better prompts, and select among them",
         "Select among CONFIG's prompts, let an LLM write new ones from the best and from the examples on which they\n"
         "fail, select again, and so on, until the budget is spent or nothing better is found. [improve] in CONFIG has\n"
@@ -170,7 +208,7 @@ COMMANDS = (
         _LOOK,
     ),
     Command("result", "studies:result", "rank all prompts",
-        "Print every prompt with its estimates (mean +- standard error), the selected ones first, also during a run.",
+        "Print every prompt with its estimates (mean ± standard error), the selected ones first, also during a run.",
         "example: asktell result runs/summarize --plot result.png\n"
         "         asktell result sqlite:///studies.db summarize --json",
         (
@@ -215,24 +253,27 @@ COMMANDS = (
     ),
     Command("gate", "gate:gate", "fail a build when a prompt got worse",
         "Evaluate a candidate and the baseline on the same examples of CONFIG until it is certain whether the\n"
-        "candidate is worse, fails more often, or misses a constraint of the goal.\n"
+        "candidate is worse, fails more often, or misses a constraint of the goal. Or judge files of results, without\n"
+        "evaluating anything.\n"
         "Exit codes: 0: neither worse nor failing more often by more than the margin, and every constraint is kept;\n"
         "1: worse, failing more often, or a constraint is missed; 3: undecided; 2: error.",
-        "example: asktell gate summarize.toml --baseline old --candidate new --margin 0.02",
+        "example: asktell gate summarize.toml --baseline old --candidate new --margin 0.02\n"
+        "         asktell gate old.json new.json --maximize accuracy --baseline old --margin 0.02",
         (
-            _a("config", metavar="CONFIG.toml", type=Path, help="with prompts, data, model, metrics and goal"),
+            _a("config", metavar="CONFIG.toml", type=Path,
+               help="with prompts, data, model, metrics and goal; or a file of results, as for asktell analyze"),
+            _a("more", metavar="FILE", type=Path, nargs="*", help="more files of results"),
             _a("--baseline", metavar="ID", help="prompt in use (default: CONFIG's baseline)"),
             _a("--candidate", metavar="ID", help="new prompt (default: the other one, if there are two)"),
             _a("--margin", metavar="X", type=float, default=0.0, help="a smaller loss does not matter"),
             _a("--summary", metavar="FILE.md", type=Path, help="write a summary in Markdown"),
             _a("--junit", metavar="FILE.xml", type=Path, help="write a JUnit test report"),
             _a("--report", metavar="FILE.html", type=Path, help="write an HTML page with both answers"),
-            _a("--estimate", metavar="N", type=int, nargs="?", const=0,
-               help="only estimate what a verdict takes and costs, from N real calls (default: none)"),
             _a("--differ", metavar="SHARE", type=float, default=0.2,
                help="share of examples on which the two prompts are expected to differ (default: %(default)g)"),
-            _NO_PROGRESS, _YES, _CONFIDENCE,
+            _NO_PROGRESS, _YES, _CONFIDENCE, *_OF_RESULTS,
         ),
+        "asktell gate [OPTIONS] CONFIG.toml | FILE ...",
     ),
     Command("serve", "studies:serve_studies", "serve studies over HTTP",
         "Serve the studies at URL until SIGTERM or Ctrl-C, for workers on other machines and in other languages.\n"

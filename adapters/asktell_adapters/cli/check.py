@@ -120,7 +120,7 @@ def check(arguments: argparse.Namespace) -> int:
         prompts = selector.prompts
         row = _position("example", arguments.example, dataset.ids, [example.id for example in config.examples])
         if config.harness is not None:
-            return _check_harness(config, Trial(0, prompts.ids[arm], prompts.texts[arm], row), arguments.json)
+            return _check_harness(config, prompts.trial(0, arm, row), arguments.json)
         candidate = None if prompts.candidates is None else prompts.candidates[arm]
         # A digest tells nobody anything.
         name = (dataset.names is None and config.examples[row].id) or dataset.ids[row]
@@ -159,13 +159,19 @@ def _check_harness(config: Config, trial: Trial, as_json: bool) -> int:
     example = config.examples[trial.example or 0]
     if isinstance(scores, BaseException):
         raise EvaluatorError(f"the evaluation failed: {in_words(scores)}") from scores
+    output = getattr(scores, "details", {}).get("output")
     if as_json:
         found = {"prompt": trial.prompt_id, "reference": example.reference, "scores": dict(scores)}
-        print(json.dumps({**found, "seconds": round(seconds, 3)}, indent=1))
+        candidate = {} if trial.candidate is None else {"candidate": trial.candidate}
+        answer = {} if output is None else {"answer": output}
+        print(json.dumps({**found, **candidate, **answer, "seconds": round(seconds, 3)}, indent=1))
     else:
-        show("\n".join([f"prompt {trial.prompt_id!r}: {trial.prompt}", f"on: {example.input}"]))
-        show("\n".join([*_wanted(example.reference), "--- scores"]))
-        show("\n".join(f"{name}  {score:.4g}" for name, score in scores.items()))
+        text = "" if trial.prompt == trial.prompt_id else f": {trial.prompt}"
+        width = max(map(len, scores), default=0)
+        lines = [f"prompt {trial.prompt_id!r}{text}", f"on: {example.input}"]
+        lines += [] if output is None else ["--- answer", output]
+        lines += [*_wanted(example.reference), "--- scores"]
+        show("\n".join([*lines, *(f"{name:<{width}}  {score:.4g}" for name, score in scores.items())]))
         show(f"---\nseconds: {seconds:.2g}")
     missing = [name for name in config.selector.goal.metrics if name not in scores]
     if missing:

@@ -6,7 +6,7 @@ import json
 import math
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -14,16 +14,14 @@ from typing import Any
 import asktell
 from asktell import AsktellError, EvaluatorError, InvalidArgumentError, PromptResult, Selector, run
 from asktell.extend import Goal, State, at_state, in_words, not_worse, reports, write_atomically
+from asktell_adapters.cli.arguments import OF_RESULTS
 from asktell_adapters.cli.folder import RunFolder
-from asktell_adapters.cli.gate_estimate import GateEstimate, pairs_for_equal
 from asktell_adapters.cli.growth import besides_configuration
 from asktell_adapters.cli.output import show
 from asktell_adapters.cli.process import logging_to_stderr, signals
 from asktell_adapters.cli.ruling import FAILED, PASSED, UNDECIDED, Ruling, more_or_wider, roughly
 from asktell_adapters.cli.work import confirm, timed
 from asktell_adapters.config import Config, load_config
-from asktell_adapters.config.harness import Harness
-from asktell_adapters.estimate import estimate
 from asktell_adapters.llms.base import Asked
 from asktell_adapters.llms.models import llm_of
 from asktell_adapters.metrics import range_of
@@ -32,6 +30,34 @@ _CODES = {PASSED: 0, FAILED: 1, UNDECIDED: 3}
 _PATIENCE = 10  # failures in a row: then it is not the prompt's fault
 _CANDIDATE, _BASELINE = 0, 1
 _MOST_ROUNDS = 100
+
+_START, _START_NOISY = 0.8, 3.0
+"""What a sequence has to win beyond log(1 / error), since it does not have the best bet at once. By simulation."""
+
+_LOOKS = 1.5
+"""By how much the pairs grow from one look at noisy scores to the next. See `asktell.intervals.noisy`."""
+
+
+def pairs_for_equal(target: int | None, squares: float, margin: float, confidence: float, is_noisy: bool) -> int | None:
+    """About how many pairs of evaluations it takes, in the median, to pass a candidate as good as the baseline.
+
+    `target`: how many given examples the verdict is about, None if it is about new inputs. `squares`: the mean square
+    of the differences, in squares of the metric's range, as the margin is in its parts. `is_noisy`: the examples are
+    given, and a score may differ when its evaluation is repeated. None: no number suffices with a margin of 0, unless
+    every given example has a fixed score.
+
+    A bet wins margin² / (2 squares) on average of each pair, in logarithms, and has to win log(1 / error). Without
+    noise the examples are exhausted at last, and the price of the bets falls on the way there. Checked against the gate
+    itself by `python -m benchmarks.selection.unrepeatable --needed`.
+    """
+    if not is_noisy:
+        if margin == 0:
+            return target
+        wanted = 2 * squares * (math.log(1 / (1 - confidence)) + _START) / margin**2
+        return math.ceil(wanted if target is None else wanted / (1 + wanted / target))
+    if margin == 0:
+        return None
+    return math.ceil(_LOOKS * 2 * squares * (math.log(1 / (1 - confidence)) + _START_NOISY) / margin**2)
 
 
 @dataclass
@@ -55,7 +81,7 @@ class Judge:
         return FAILED if False in found.values() else UNDECIDED if None in found.values() else PASSED
 
     def pairs_for_equal(self, selector: Selector, squared_difference: float | None) -> int | None:
-        """About how many pairs of evaluations pass an equal candidate; see `gate_estimate.pairs_for_equal`."""
+        """About how many pairs of evaluations pass an equal candidate; see the function of that name."""
         objective = self.goal.objectives[0]
         span = self.goal.ranges.get(objective.metric)
         if span is None or squared_difference is None:
@@ -63,7 +89,7 @@ class Judge:
         width = span[1] - span[0]
         problem = selector.state.problem
         squares, margin = squared_difference / width**2, self.margin / width
-        return pairs_for_equal(problem.population, squares, margin, self.confidence, problem.is_noisy)
+        return pairs_for_equal(problem.target, squares, margin, self.confidence, problem.rounds is not None)
 
 
 def beforehand(judge: Judge, selector: Selector, differ: float) -> str:
@@ -72,9 +98,13 @@ def beforehand(judge: Judge, selector: Selector, differ: float) -> str:
     if (span := judge.goal.ranges.get(objective)) is None:
         return f"The range of {objective!r} is not known, so neither is how many examples a verdict takes."
     needed = judge.pairs_for_equal(selector, differ * (span[1] - span[0]) ** 2)
-    pairs = selector.budget // 2
+    problem = selector.state.problem
     if needed is None:
-        return "Scores may differ when repeated, so equal prompts stay undecided without a --margin."
+        why = "Scores may differ when repeated" if problem.target is not None else "The verdict is about new inputs"
+        return f"{why}, so equal prompts stay undecided without a --margin."
+    pairs = selector.budget // 2
+    if problem.target is None and problem.population is not None:  # repeats show nothing of other inputs
+        pairs = min(pairs, problem.population)
     said = (
         f"If the two prompts are equally good, a pass takes about {roughly(needed)} evaluations of each, provided that "
         f"they differ on {100 * differ:g} % of the examples (--differ). The budget allows {pairs:,} of each"
@@ -89,21 +119,18 @@ def gate(arguments: argparse.Namespace) -> int:
         raise InvalidArgumentError(f"--confidence must be above 0 and below 1, got {arguments.confidence}.")
     if not 0 <= arguments.margin < math.inf:
         raise InvalidArgumentError(f"--margin must be a number of at least 0, got {arguments.margin}.")
+    if not 0 <= arguments.differ <= 1:
+        raise InvalidArgumentError(f"--differ must be from 0 to 1, got {arguments.differ}.")
     written = [path for path in (arguments.summary, arguments.junit, arguments.report) if path is not None]
     for path in written:
         if path.is_dir() or not path.resolve().parent.is_dir():
             raise InvalidArgumentError(f"{str(path)!r} cannot be written: give a file in a folder that exists.")
-    config = load_config(arguments.config)
-    baseline, candidate = _pair(config, arguments)
-    judge = Judge(ranged(config.selector.goal, config.metrics), arguments.margin, arguments.confidence)
-    if arguments.estimate is not None:
-        _say_estimate(config, judge, baseline, candidate, arguments)
-        return 0
+    rule = _configured(arguments) if arguments.config.suffix.lower() == ".toml" else _finished(arguments)
     for path in written:
         if path.is_file():  # of an earlier gate, whose verdict this one has not confirmed
             path.unlink()
     try:
-        ruling = _judge(config, judge, baseline, candidate, arguments)
+        ruling = rule()
     except AsktellError:
         raise
     except Exception as error:  # an exit code of 1 would say that the candidate is worse
@@ -116,6 +143,25 @@ def gate(arguments: argparse.Namespace) -> int:
         for line in ruling.lines():
             show(line)
     return _CODES[ruling.verdict]
+
+
+def _configured(arguments: argparse.Namespace) -> Callable[[], Ruling]:
+    if arguments.more:
+        raise InvalidArgumentError(f"A configuration is judged alone; got {len(arguments.more)} more files.")
+    of_results = [flag for flag, default in OF_RESULTS.items() if getattr(arguments, flag) != default]
+    if of_results:
+        names = ", ".join(f"--{flag.replace('_', '-')}" for flag in of_results)
+        raise InvalidArgumentError(f"{names}: for files of results. A configuration says its goal and data itself.")
+    config = load_config(arguments.config)
+    baseline, candidate = _pair(config, arguments)
+    judge = Judge(ranged(config.selector.goal, config.metrics), arguments.margin, arguments.confidence)
+    return lambda: _judge(config, judge, baseline, candidate, arguments)
+
+
+def _finished(arguments: argparse.Namespace) -> Callable[[], Ruling]:
+    from asktell_adapters.cli.gate_finished import finished_gate  # late: it uses this module
+
+    return finished_gate(arguments)
 
 
 def ranged(goal: Goal, metrics: Mapping[str, object]) -> Goal:
@@ -171,7 +217,7 @@ def _judge(
         link = Path(os.path.relpath(arguments.report, (arguments.summary or arguments.report).parent))
     comparison = result.compare(candidate.id, baseline.id, judge.confidence)
     currency = ""
-    if not isinstance(evaluator, Harness):
+    if config.harness is None:
         llm = llm_of(evaluator.llm, evaluator.request(candidate.candidate or candidate.prompt, 0))
         currency = getattr(getattr(llm, "price", None), "currency", "")
     found = verdict, judge.verdicts, judge.goal, judge.margin, comparison, result, remarks
@@ -182,7 +228,7 @@ def _judge(
 def _evaluator(config: Config, *pair: PromptResult) -> Any:
     """What evaluates the two, once it has seen them: `repeatable` speaks of them alone."""
     if config.harness is not None:
-        return config.harness
+        return config.harness.driven
     evaluator = config.evaluator()
     evaluator.check_prompts({str(each.id): each.candidate or each.prompt for each in pair})
     return evaluator
@@ -198,7 +244,6 @@ def _selector(
     baseline: PromptResult,
     candidate: PromptResult,
     repeatable: bool,
-    max_cost: float | None = None,
 ) -> Selector:
     """Of the candidate and the baseline, in that order, which take the same examples."""
     problem = config.selector.state.problem
@@ -211,7 +256,7 @@ def _selector(
     return Selector(
         pair,
         goal,
-        asktell.Budget(max(2, min(2 * n * repeats, problem.budget)), max_cost),
+        max(2, min(2 * n * repeats, problem.budget)),
         "uniform",
         config.dataset.ids,
         seed=problem.seed,
@@ -221,21 +266,6 @@ def _selector(
         repeats=repeats,
         inputs=config.setup.get("inputs", "given"),
     )
-
-
-def _say_estimate(
-    config: Config, judge: Judge, baseline: PromptResult, candidate: PromptResult, arguments: argparse.Namespace
-) -> None:
-    evaluator = _evaluator(config, baseline, candidate)
-    selector = _selector(config, judge.goal, baseline, candidate, evaluator.repeatable, config.selector.max_cost)
-    price = None
-    if not isinstance(evaluator, Harness):
-        price = estimate(evaluator, selector, real_calls=arguments.estimate, concurrency=config.concurrency)
-    most = (selector.budget if price is None else price.evaluations) // 2
-    if not evaluator.repeatable:
-        selector = noisy(selector)
-    found = GateEstimate(selector, judge.goal, judge.margin, judge.confidence, arguments.differ, most, price)
-    show("\n".join(found.lines()))
 
 
 def noisy(selector: Selector) -> Selector:

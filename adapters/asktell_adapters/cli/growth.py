@@ -267,8 +267,8 @@ def overview(profile: ExampleProfile) -> list[str]:
         rows = [["tells", "divides", "level", "scores", "example"]]
         for one in known[:_SHOWN]:
             divides, level = (
-                f"{one.loading:.2f} +- {one.loading_error:.2f}",
-                f"{one.level:.3g} +- {one.level_error:.2g}",
+                f"{one.loading:.2f} ± {one.loading_error:.2f}",
+                f"{one.level:.3g} ± {one.level_error:.2g}",
             )
             rows.append([f"{one.tells:.2f}", divides, level, f"{one.cells:.0f}", one.id])
         lines += [line.rstrip() for line in aligned(rows)]

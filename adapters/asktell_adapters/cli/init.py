@@ -4,6 +4,7 @@ import argparse
 import json
 import os
 import re
+import shlex
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -81,6 +82,7 @@ MODELS = {
 HARNESSES = {
     "promptfoo": "a promptfoo config: its prompts, tests, providers and assertions",
     "inspect": "an Inspect task: its samples, solvers and scorers",
+    "command": "a program of your own: an agent, a script in any language",
 }
 
 
@@ -234,7 +236,9 @@ def _bare(name: str) -> str:
 _T = TypeVar("_T")
 
 _KEY = "OPENAI_API_KEY"
-_OF_MODELS = ("base_url", "api_key_env", "price", "data", "input", "reference", "encoding", "sheet", "split", "rubric")
+_OF_MODELS = ("base_url", "api_key_env", "price", "rubric")
+_OF_DATA = ("data", "input", "reference", "encoding", "sheet", "split")
+_AGENT = "python agent.py"
 _INPUTS = ("input", "text", "question", "document", "article", "content", "message", "query")
 _REFERENCES = (  # patterns of names in lower case without spaces and punctuation, the surest first
     r"(references?|expected|targets?|ideal|gold(en)?|groundtruths?|correct(?=.))"
@@ -251,9 +255,11 @@ def init(arguments: argparse.Namespace) -> int:
     ask = _Asking(sys.stdin.isatty() and not arguments.yes)
     if arguments.promptfoo is not None and arguments.kind not in (None, "promptfoo"):
         raise InvalidArgumentError(f"--promptfoo goes with --kind promptfoo, not with {arguments.kind}.")
-    if arguments.maximize is not None and arguments.promptfoo is None:
-        raise InvalidArgumentError("--maximize goes with --promptfoo FILE.")
-    given = arguments.kind or (arguments.promptfoo and "promptfoo")
+    if arguments.program is not None and (arguments.promptfoo or arguments.kind not in (None, "command")):
+        raise InvalidArgumentError("--command goes with --kind command, and not with --promptfoo.")
+    given = arguments.kind or (arguments.promptfoo and "promptfoo") or (arguments.program and "command")
+    if arguments.maximize is not None and arguments.promptfoo is None and given != "command":
+        raise InvalidArgumentError("--maximize goes with --promptfoo FILE and with --command WORDS.")
     kinds = {kind: MODELS[kind].what if kind in MODELS else HARNESSES[kind] for kind in KINDS}
     kind = given or ask.one_of("What answers?", kinds)
     path: Path = arguments.config or Path("selection.toml")
@@ -462,7 +468,7 @@ def _rubric(given: Sequence[str]) -> dict[str, str]:
 
 
 def _harness(kind: str, path: Path, arguments: argparse.Namespace, ask: _Asking) -> int:
-    for name in _OF_MODELS:
+    for name in (*_OF_MODELS, *(_OF_DATA if kind != "command" else ("model",))):
         if getattr(arguments, name) is not None:
             raise InvalidArgumentError(f"--{name.replace('_', '-')} does not go with {kind}, which has that itself.")
     if arguments.prompts is not None and (kind == "promptfoo" or not arguments.prompts.exists()):
@@ -484,6 +490,9 @@ def _harness(kind: str, path: Path, arguments: argparse.Namespace, ask: _Asking)
                 made.append(file)
         home = path.resolve().parent
         text = text.replace('"PROMPTS"', quoted(relative(prompts, home))).replace('"MODEL"', quoted(model))
+    if kind == "command":
+        text, files = _of_command(text, path, arguments, ask)
+        made += files
     if arguments.budget is not None:
         text = text.replace("budget = 32 ", f"budget = {arguments.budget} ")
     path.write_text(text, encoding="utf-8")
@@ -520,6 +529,52 @@ def _of_promptfoo(text: str, path: Path, arguments: argparse.Namespace, ask: _As
     if n_prompts == 1:
         said.append("With one prompt there is nothing to choose among: add others to its `prompts` before the run.")
     return text, said
+
+
+def _of_command(text: str, path: Path, arguments: argparse.Namespace, ask: _Asking) -> tuple[str, list[Path]]:
+    """The configuration of a program, and the small files that were written beside it."""
+    home = path.parent
+    command = arguments.program or ask.text("Which command evaluates?", _AGENT)
+    try:
+        words = shlex.split(command)
+    except ValueError as error:
+        raise InvalidArgumentError(f"--command: {error}, got {command!r}.") from error
+    data = arguments.data or _path(ask.text("File of tasks? (none: a small example)", "", _there))
+    is_ours, data = data is None, data or home / "examples.csv"
+    ours = {data: "examples.csv"} if is_ours else {}
+    if command == _AGENT:
+        ours[home / "agent.py"] = "agent.txt"
+    if arguments.prompts is None:
+        ours[home / "SKILL.md"] = "skill.txt"
+    made = [file for file in ours if not file.exists()]
+    for file in made:
+        file.write_text(template(ours[file]), encoding="utf-8")
+    rows, reading = _rows(data, arguments)
+    chosen, reference = _columns(data, rows, arguments, ask)
+    beside = path.resolve().parent
+    of_data = [
+        f"file = {quoted(relative(data, beside))}",
+        _with(f"input = {quoted(chosen)}", "a column to know the rows by; the program gets all"),
+        _with(f"reference = {quoted(reference) if reference else 'false'}", "the wanted answer; false for none"),
+        *(f"{name} = {quoted(value)}" for name, value in reading.items()),
+    ]
+    prompts = template("candidates.txt")
+    if arguments.prompts is not None:
+        prompts = f"\n[prompts]\nfile = {quoted(relative(arguments.prompts, beside))}\n"
+    metric = arguments.maximize or "success"
+    listed_words = ", ".join(map(quoted, words))
+    line = _with(f"command = [{listed_words}]", "started in this folder for every evaluation, and not by a shell")
+    text = re.sub(r"^command = .*", lambda _: line, text, flags=re.MULTILINE)
+    text = text.replace("PROMPTS\n", prompts + "\n").replace("\nDATA\n", "\n" + "\n".join(of_data) + "\n")
+    if metric != "success":
+        text = re.sub(r"^ranges = .*\n", "", text, flags=re.MULTILINE)
+        text = re.sub(
+            r"^maximize = .*",
+            lambda _: _with(f"maximize = {quoted(metric)}", "a metric that the program prints"),
+            text,
+            flags=re.MULTILINE,
+        )
+    return text, made
 
 
 def _maximized(arguments: argparse.Namespace, names: Sequence[str], unbounded: Sequence[str], ask: _Asking) -> str:

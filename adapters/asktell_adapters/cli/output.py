@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from asktell import PromptResult, Result, Simulation
+from asktell import Result, Simulation
 from asktell.extend import describe_spending, needs_extra, one_line, safe, shown_estimates, some
 from asktell_adapters.prompts import unread_fields
 
@@ -78,13 +78,6 @@ def overview(result: Result, doing: str, n_active: int, seconds_since: float | N
         for line in textwrap.wrap(text, _WIDTH - 13, break_long_words=False, break_on_hyphens=False) or [""]:
             yield f"{name:<12} {line}"
             name = ""
-
-
-def estimate_of(entry: PromptResult, metric: str) -> str:
-    mean, error = entry.estimate[metric], entry.standard_error[metric]
-    if mean is None:
-        return "-"
-    return f"{mean:.4g}" if error is None else f"{mean:.4g} +- {error:.2g}"
 
 
 def save_plot(result: Result | Simulation, path: Path, what: str | None = None) -> None:

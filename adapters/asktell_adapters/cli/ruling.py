@@ -12,8 +12,7 @@ from urllib.parse import quote
 from xml.etree import ElementTree
 
 from asktell import BestFeasible, Comparison, PromptResult, Result
-from asktell.extend import UNSEEN_FAILURES, Evaluation, Goal, describe_spending, one_line, safe
-from asktell_adapters.cli.output import estimate_of
+from asktell.extend import UNSEEN_FAILURES, Evaluation, Goal, describe_spending, one_line, safe, with_error
 from asktell_adapters.estimate import amount
 from asktell_adapters.llms.base import Example
 
@@ -184,7 +183,7 @@ class Ruling:
         interval = "" if d.low is None or d.high is None else f" [{d.low:+.3g}, {d.high:+.3g}]"
         of = "" if self.comparison.examples is None else f" of {self.comparison.examples}"
         within = f", within the margin of {self._loss(name)}" if self._is_behind_within(name, d.estimate) else ""
-        means = [estimate_of(entry, name) for entry in (self.candidate, self.baseline)]
+        means = [_estimate(entry, name) for entry in (self.candidate, self.baseline)]
         return (
             f"{a} {means[0]}, {b} {means[1]}; difference {d.estimate:+.3g}{interval} on {d.pairs}{of} examples{within}"
         )
@@ -203,13 +202,14 @@ class Ruling:
         return f"Confidence {self.comparison.confidence:g}"
 
     @property
-    def on_new(self) -> str:
-        """The statement of the result's verdict about the two, as a sentence; empty where it states none."""
+    def likely_best(self) -> str:
+        """How likely the candidate is the best of the two, as a sentence; empty where the result does not state it."""
         p_best = self.candidate.p_best
         if p_best is None or not isinstance(self.goal, BestFeasible):
             return ""
-        stated = "over 99" if p_best > 0.995 else "under 1" if p_best < 0.005 else f"{100 * p_best:.0f}"
-        return f"On new examples like these {self._names[0]} is the best of the two with probability {stated} %."
+        stated = "over 99%" if p_best > 0.995 else "under 1%" if p_best < 0.005 else f"{100 * p_best:.0f}%"
+        where = "on the given examples" if self.result.inputs == "given" else "on new inputs"
+        return f"{self._names[0]} is the best of the two {where} with probability {stated}."
 
     def lines(self) -> Iterator[str]:
         for name, each in self.found.items():
@@ -231,7 +231,7 @@ class Ruling:
             if check.ok is not True and check.sentence not in self.remarks:
                 yield f"What could go wrong: {check.sentence}"
         yield f"{self.certainty}; {self.spending}."
-        yield from [self.on_new] if self.on_new else []
+        yield from [self.likely_best] if self.likely_best else []
         yield f"{self.headline}."
 
     def changes(self, name: str) -> tuple[list[Change], list[Change]]:
@@ -271,7 +271,7 @@ class Ruling:
         head += [f"- {_SIGN[each]} {_plain(self.asked(name))}: {each}" for name, each in self.found.items()]
         head += ["", f"| metric | {a} | {b} | difference | interval | examples |", "|---|---|---|---|---|---|"]
         for name, d in self.comparison.differences.items():
-            cells = [estimate_of(entry, name) for entry in (self.candidate, self.baseline)]
+            cells = [_estimate(entry, name) for entry in (self.candidate, self.baseline)]
             cells += ["" if d.estimate is None else f"{d.estimate:+.3g}"]
             cells += ["" if d.low is None or d.high is None else f"{d.low:+.3g} to {d.high:+.3g}"]
             head.append(f"| {_plain(name)} | {' | '.join(cells)} | {d.pairs} of {self.comparison.examples} |")
@@ -279,7 +279,7 @@ class Ruling:
             head += ["", _OF_INTERVALS]
         head += ["", _plain(self.failure_rates, _MOST_TEXT)]
         head += [line for reason in self.reasons for line in ("", _plain(reason, _MOST_TEXT))]
-        head += ["", _plain(self.on_new, _MOST_TEXT)] if self.on_new else []
+        head += ["", _plain(self.likely_best, _MOST_TEXT)] if self.likely_best else []
         head += [line for remark in self.remarks for line in ("", _plain(remark, _MOST_TEXT))]
         if self.result.failures:
             head += ["", "Failures:", ""]
@@ -391,6 +391,10 @@ def loss_in_words(loss: float, span: tuple[float, float] | None) -> str:
         return f"{loss:.3g}"
     points = f"{100 * loss:.3g}"
     return f"{points} point{'s' * (points != '1')}"
+
+
+def _estimate(entry: PromptResult, metric: str) -> str:
+    return with_error(entry.estimate[metric], entry.standard_error[metric])
 
 
 def _count(n: int) -> str:

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 import asktell
 from asktell import EvaluatorError, InvalidArgumentError, Result, Selector, Study
-from asktell.extend import changes, describe_spending, safe
+from asktell.extend import Calling, changes, describe_spending, safe
 from asktell_adapters._scores import Scores
 from asktell_adapters.cli import growth
 from asktell_adapters.cli.folder import RunFolder
@@ -20,7 +20,7 @@ from asktell_adapters.cli.places import AnyStudy, create_study, open_study
 from asktell_adapters.cli.process import Terminated, logging_to_stderr, signals
 from asktell_adapters.cli.studies import say_cached
 from asktell_adapters.config import Config, changed_rows, differences, load_config, only_more_rows
-from asktell_adapters.estimate import Selection, estimate
+from asktell_adapters.estimate import Estimate, HarnessEstimate, Selection, estimate, estimate_harness
 from asktell_adapters.evaluators.llm import asked_of
 from asktell_adapters.llms.base import Asked
 from asktell_adapters.optimizers.improving import Improvement, improve
@@ -101,7 +101,7 @@ def _start(config: Config, arguments: argparse.Namespace, folder: RunFolder) -> 
     evaluator = None
     if arguments.fresh or not folder.used:
         # Before a folder is made or set aside: the last place for a mistake.
-        evaluator = config.harness or config.evaluator()
+        evaluator = config.driven()
     if arguments.fresh and folder.used:
         with folder.locked():
             print(f"The old run is now in {safe(str(folder.set_aside()))}", file=sys.stderr)
@@ -156,7 +156,7 @@ def _work(
     if study.done and config.improving is None:
         return study.result()
     _check_examples(study, config)
-    evaluator = evaluator or config.harness or config.evaluator()
+    evaluator = evaluator or config.driven()
     if not arguments.join:  # it was asked about when it began
         confirm(config, study, evaluator, arguments.yes)
     worker = study.worker(arguments.worker or name, lease=arguments.lease)
@@ -219,12 +219,14 @@ class TimedBatches(_Clocked):
 
 
 class TimedCalls(_Clocked):
-    """An async evaluator `(candidate, example) -> scores`."""
+    """An async evaluator, whichever way it is called."""
 
-    async def __call__(self, candidate: Asked, example: int | None, repeat: int = 0) -> Any:
+    async def __call__(self, trial: asktell.Trial, repeat: int = 0) -> Any:
+        how = Calling.of(self._evaluator)
         start = time.perf_counter()
-        outcome = _with_time(await self._evaluator(candidate, example, repeat), time.perf_counter() - start)
-        self._keep(candidate, example, outcome)
+        found = await how.call(*how.arguments([trial], lambda _: repeat))
+        outcome = _with_time(found, time.perf_counter() - start)
+        self._keep(asked_of(trial), trial.example, outcome)
         return outcome
 
 
@@ -275,7 +277,9 @@ def _is_less(before: Any, now: Any) -> bool:
 
 
 def _changed_prompts(then: Selector, now: Selector) -> str:
-    before, after = (dict(zip(made.prompts.ids, made.prompts.texts, strict=True)) for made in (then, now))
+    before, after = (
+        dict(zip(made.prompts.ids, made.prompts.candidates or made.prompts.texts, strict=True)) for made in (then, now)
+    )
     besides = {then.prompts.ids[arm] for arm in growth.besides_configuration(then.state)} - set(after)
     changed = [id_ for id_ in {**before, **after} if before.get(id_) != after.get(id_) and id_ not in besides]
     shown = ", ".join(repr(id_) for id_ in changed[:5]) + (", ..." if len(changed) > 5 else "")
@@ -286,10 +290,6 @@ def _changed_prompts(then: Selector, now: Selector) -> str:
 
 
 def say_estimate(config: Config, arguments: argparse.Namespace) -> None:
-    if config.harness is not None:
-        raise InvalidArgumentError(
-            "--estimate knows the requests of [model], and not those of [evaluator]: asktell check."
-        )
     folder = RunFolder(config.output)
     opened: Any = contextlib.nullcontext(config.selector)
     if arguments.study is not None:
@@ -298,7 +298,14 @@ def say_estimate(config: Config, arguments: argparse.Namespace) -> None:
         opened = folder.open_study()
     n, concurrency = arguments.estimate, config.concurrency
     with opened as selection:
-        found = estimate(config.evaluator(), selection, real_calls=n, concurrency=concurrency)
+        found: Estimate | HarnessEstimate
+        if (harness := config.harness) is None:
+            found = estimate(config.evaluator(), selection, real_calls=n, concurrency=concurrency)
+        else:
+            found = estimate_harness(
+                harness.evaluate_batch, selection, len(config.examples), cost=harness.cost, real=n,
+                concurrency=concurrency, repeatable=harness.repeatable,
+            )  # fmt: skip
     show(json.dumps(found.to_dict(), indent=1) if arguments.json else str(found))
 
 

@@ -1,6 +1,7 @@
 """The tables `[candidates]` and `[models]`: combinations of models, prompts and settings, and the LLMs they need."""
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -15,6 +16,7 @@ from asktell_adapters.config.model import MODELS, ModelTable, has_price, options
 from asktell_adapters.config.tables import Table, key, listed
 from asktell_adapters.llms.models import Models
 
+_NAME_OF_A_FILE = re.compile(r"[^\s\0]{1,200}\.\w+")
 EXAMPLE_OF_A_PRICE = "price = { input = 0.15, output = 0.6 } (per million tokens)"
 
 
@@ -42,6 +44,12 @@ class CandidatesTable(Table, table="candidates"):
         said="that of `[model]`",
         expected="a list of numbers",
     )
+    files: list[str] | None = key(
+        None,
+        'Factors whose values are files: each stands for its text, read when the run starts. `""` is no file, an '
+        "empty text.",
+        expected="a list of factors",
+    )
     exclude: list[dict[str, Any]] = key(
         [],
         'Combinations to leave out: `[{ model = "a", prompt = ["short", "long"] }]`, by values or their names.',
@@ -50,8 +58,49 @@ class CandidatesTable(Table, table="candidates"):
 
     @property
     def factors(self) -> dict[str, Any]:
-        """Of each factor its values, or a table of them by their names."""
-        return {name: values for name, values in self.model_dump(exclude_unset=True).items() if name != "exclude"}
+        """Of each factor its values, or a table of them by their names; files are read."""
+        given = self.model_dump(exclude_unset=True, exclude={"exclude", "files"})
+        for name in self.files or ():
+            if not isinstance(given.get(name), list | dict):
+                raise self.error(
+                    "files", f"names {name!r}, which is no factor with a list of files{nearest(name, list(given))}"
+                )
+            given[name] = self._read(name, given[name])
+        if self.files is None:
+            self._check_no_files(given)
+        return given
+
+    def _read(self, factor: str, values: Any) -> dict[str, str]:
+        """The text of each file by its level's name: by default the file's, or "none" where there is no file."""
+        named = values.items() if isinstance(values, dict) else [(value or "none", value) for value in values]
+        texts: dict[str, str] = {}
+        for name, value in named:
+            if not isinstance(value, str):
+                raise self.error(factor, "is in `files`, so that its values must be names of files", value)
+            if name in texts:
+                raise self.error(factor, "has a value twice", value)
+            try:
+                texts[name] = self.beside(value).read_text(encoding="utf-8") if value else ""
+            except UnicodeDecodeError as error:
+                raise self.error(factor, f"names a file that is not UTF-8 (byte {error.start})", value) from error
+            except (OSError, ValueError) as error:  # the latter of a NUL in the name
+                why = getattr(error, "strerror", None) or str(error)
+                raise self.error(factor, f"names a file that cannot be read ({why})", value) from error
+        return texts
+
+    def _check_no_files(self, factors: Mapping[str, Any]) -> None:
+        """Refuse the name of a file as a text of its own, which is hardly ever meant: its text could change later."""
+        for factor, values in factors.items():
+            if factor in ("model", "prompt") or not isinstance(values, list | dict):
+                continue
+            for text in values.values() if isinstance(values, dict) else values:
+                if isinstance(text, str) and _NAME_OF_A_FILE.fullmatch(text) and self.beside(text).is_file():
+                    raise self.error(
+                        factor,
+                        f"names a file. To have its text as the value: files = [{json.dumps(factor)}] in "
+                        "[candidates]; to have the name itself: files = []",
+                        text,
+                    )
 
 
 def read_candidates(table: CandidatesTable, prompts: Prompts | None) -> Candidates:

@@ -1,12 +1,16 @@
-"""The table `[evaluator]`: a harness, or an evaluator of one's own, with data, models and metrics that are its own."""
+"""The table `[evaluator]`: a program, a harness, or an evaluator of one's own, with models and metrics of its own."""
 
+import asyncio
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, final
 
-from asktell_adapters.config.data import DataSet, Prompts
+from asktell import Trial
+from asktell.extend import outside_of_loops
+from asktell_adapters.config.data import DataSet, DataTable, Prompts, read_examples
 from asktell_adapters.config.tables import Table, call_named, key, listed
+from asktell_adapters.evaluators.command import CommandEvaluator
 from asktell_adapters.llms.base import Example
 
 
@@ -15,20 +19,48 @@ from asktell_adapters.llms.base import Example
 class Harness:
     """What scores prompts by itself."""
 
-    evaluator: Any  # with `evaluate_batch(trials)`
+    evaluator: Any  # with `evaluate_batch(trials)`, or a CommandEvaluator
     dataset: DataSet  # its examples; their inputs are texts to know them by
     prompts: Prompts | None = None  # its own; None where it has none
     repeatable: bool = False  # whether an evaluation gives the same scores when it is repeated; False: unknown
+    cost: float | None = None  # of an evaluation, about; None: unknown
+    workers: int | None = None  # evaluations at once; None: one, unless the file says more
 
-    def evaluate_batch(self, trials: Sequence[Any], repeats: Sequence[int] = ()) -> Sequence[Any]:
-        found: Sequence[Any] = self.evaluator.evaluate_batch(trials)
-        return found
+    @property
+    def in_batches(self) -> bool:
+        """Whether it takes several trials at once; otherwise each is awaited."""
+        return callable(getattr(self.evaluator, "evaluate_batch", None))
+
+    @property
+    def driven(self) -> Any:
+        """What `asktell.run` takes."""
+        return self if self.in_batches else self.evaluator
+
+    def evaluate_batch(self, trials: Sequence[Trial], repeats: Sequence[int] = ()) -> Sequence[Any]:
+        """Scores or an exception for each trial."""
+        if self.in_batches:
+            found: Sequence[Any] = self.evaluator.evaluate_batch(trials)
+            return found
+
+        async def each() -> Sequence[Any]:
+            return await asyncio.gather(*map(self.evaluator, trials), return_exceptions=True)
+
+        return outside_of_loops(lambda: asyncio.run(each()))
 
 
 class EvaluatorTable(Table, table="evaluator"):
     """What has data, LLM and metrics itself."""
 
-    type: str | None = key(None, '`"promptfoo"` or `"inspect"`.', said="this or `loader`")
+    command: list[str] | None = key(
+        None,
+        'A program that is started for every evaluation, as `["python", "agent.py"]`: [its input and '
+        "output](#a-program). It is started in the folder of this file, and not by a shell.",
+        said="this, `type` or `loader`",
+    )
+    timeout: float = key(600.0, "command: seconds that an evaluation may take.", gt=0, le=1e7)
+    workers: int | None = key(None, "command: evaluations at once; `concurrency` by another name.", said="`4`", ge=1)
+    cost: float | None = key(None, "command: about what an evaluation costs, for `--estimate`.", said="unknown", ge=0)
+    type: str | None = key(None, '`"promptfoo"` or `"inspect"`.', said="this, `command` or `loader`")
     config: str = key("promptfooconfig.yaml", "promptfoo: its configuration, with prompts and tests.")
     provider: str | None = key(None, "promptfoo: which of its providers answers.", said="the first")
     rows: str | None = key(None, "promptfoo: a file that keeps its rows.")
@@ -41,7 +73,7 @@ class EvaluatorTable(Table, table="evaluator"):
     loader: str | None = key(
         None,
         '`"package.module:function"`, which returns an object with `evaluate_batch(trials)` and `examples`.',
-        said="this or `type`",
+        said="this, `command` or `type`",
     )
     arguments: dict[str, Any] = key({}, "Arguments of the task, or of the loader.")
     repeatable: bool = key(
@@ -49,17 +81,55 @@ class EvaluatorTable(Table, table="evaluator"):
     )
 
 
-def read_harness(table: EvaluatorTable) -> Harness:
-    if (table.type is None) == (table.loader is None):
-        raise table.error("type", f"or a loader is needed; a type is one of {listed(list(_TYPES))}")
+_KINDS = ("command", "type", "loader")
+TUNING = ("timeout", "workers", "cost")
+"""Keys of a command that change no score, and so are no part of a set-up."""
+_WORKERS = 4
+
+
+def read_harness(table: EvaluatorTable, data: Mapping[str, Any] | None = None) -> Harness:
+    """What evaluates; `data`, the table `[data]`, is for a command alone."""
+    given = [name for name in _KINDS if getattr(table, name) is not None]
+    if len(given) != 1:
+        raise table.mistake(
+            f"[evaluator] needs one of command = [...], type = '...' and loader = '...', got "
+            f"{' and '.join(given) or 'none'}. A type is one of {listed(list(_TYPES))}."
+        )
     if table.type is not None and table.type not in _TYPES:
         raise table.error("type", f"must be one of {listed(list(_TYPES))}", table.type)
+    for name in TUNING:
+        if table.has(name) and table.command is None:
+            raise table.error(name, f"goes with a command, not with {given[0]}")
+    if table.command is not None:
+        return _command(table, data)
     with table.named():
         made = _loaded(table) if table.type is None else _TYPES[table.type](table)
     if not callable(getattr(made.evaluator, "evaluate_batch", None)):
         raise table.error("loader", "must return an object with evaluate_batch(trials)", made.evaluator)
     said = bool(getattr(made.evaluator, "repeatable", False))
     return replace(made, repeatable=table.repeatable if table.has("repeatable") else said)
+
+
+def _command(table: EvaluatorTable, data: Mapping[str, Any] | None) -> Harness:
+    if data is None:
+        raise table.mistake("a command needs the table [data], whose rows it is given.")
+    of_data = DataTable.read(table.config_file, "data", data)
+    dataset = read_examples(of_data)
+    rows = [_row(of_data, example) for example in dataset.examples]
+    home = table.config_file.resolve().parent
+    with table.named():
+        evaluator = CommandEvaluator(
+            table.command or (), rows, timeout=table.timeout, folder=home, repeatable=table.repeatable
+        )
+    workers = _WORKERS if table.workers is None else table.workers
+    return Harness(evaluator, dataset, repeatable=table.repeatable, cost=table.cost, workers=workers)
+
+
+def _row(table: DataTable, example: Example) -> dict[str, Any]:
+    """The row that an example was made of, its columns by their own names."""
+    named = {} if table.id is None else {table.id: example.id}
+    reference = {table.reference: example.reference} if table.reference and example.reference is not None else {}
+    return {**named, example.input_column: example.input, **reference, **example.fields}
 
 
 def _promptfoo(table: EvaluatorTable) -> Harness:

@@ -168,7 +168,8 @@ class TopTable(Table, table=""):
     model: dict[str, Any] | None = key(None, "The LLM: [model](#model).", said="needed")
     models: dict[str, Any] | None = key(None, "What is different for each of several models: [models](#models).")
     metrics: dict[str, Any] | None = key(None, "What is computed of every answer: [metrics](#metrics).", said="needed")
-    evaluator: dict[str, Any] | None = key(None, "Has data, LLM and metrics of its own: [evaluator](#evaluator).")
+    evaluator: dict[str, Any] | None = key(None,
+        "A program, or a harness with data, LLM and metrics of its own: [evaluator](#evaluator).")
     goal: dict[str, Any] | None = key(None, "What is looked for: [goal](#goal).", said="needed")
     cache: dict[str, Any] | None = key(None, "Keeps answers on disk: [cache](#cache).")
     improve: dict[str, Any] | None = key(None, "How `asktell improve` writes prompts: [improve](#improve).",
@@ -199,7 +200,8 @@ class CacheTable(Table, table="cache"):
     max_age_days: float | None = key(None, "Older answers are asked for again.", said="for ever")
 
 
-_NOT_WITH_EVALUATOR = ("candidates", "data", "model", "models", "metrics", "cache", "improve", "confirm_above")
+_NOT_WITH_EVALUATOR = ("model", "models", "metrics", "cache", "improve", "confirm_above")
+_NOT_WITH_HARNESS = ("candidates", "data")
 
 
 @final
@@ -235,6 +237,10 @@ class Config:
     def close(self) -> None:
         if self.harness is not None and callable(close := getattr(self.harness.evaluator, "close", None)):
             close()
+
+    def driven(self) -> Any:
+        """What `asktell.run` takes: a program, a harness, or the evaluator of an LLM."""
+        return self.evaluator() if self.harness is None else self.harness.driven
 
     def evaluator(self) -> LLMEvaluator | AsyncLLMEvaluator:
         """The evaluator of an LLM, the model loaded. Scores carry the LLM's answer, as `details["output"]`."""
@@ -299,7 +305,7 @@ def load_config(path: Path, improve: bool = False, *, text: str | None = None) -
     models: LLMTables | None = None
     prompts: Selected | None = None
     fields = None
-    harness = None if top.evaluator is None else _harness(top)
+    harness = None if top.evaluator is None else _harness(top, top.evaluator)
     if harness is None:
         dataset = read_examples(DataTable.read(path, "data", top.table("data")))
         prompts, fields = _prompts(top, dataset)
@@ -320,10 +326,9 @@ def load_config(path: Path, improve: bool = False, *, text: str | None = None) -
     if harness is not None:
         prompts = harness.prompts if top.prompts is None else None
         if prompts is None:
-            of_prompts = PromptsTable.read(path, "prompts", top.table("prompts"))
-            prompts = read_prompts(of_prompts)
-            if of_prompts.has("fields"):
-                raise of_prompts.error("fields", "does not go with [evaluator]")
+            prompts, fields = _prompts(top)
+            if fields is not None:
+                raise top.mistake("'fields' in [prompts] does not go with [evaluator].")
     assert prompts is not None
     with top.named():
         whole = _budget(top, computed, models)
@@ -341,7 +346,8 @@ def load_config(path: Path, improve: bool = False, *, text: str | None = None) -
     kinds = {str(table.get("type")) for table in tables}
     at_once = {"huggingface": ("batch_size", 16), "llama-cpp": ("n_slots", SLOTS)}  # in one call
     batch_size = max([1, *(t.get(*at_once[kind]) for t in tables if (kind := t.get("type")) in at_once)])
-    concurrency = top.concurrency or max([batch_size, *(_CONCURRENCY.get(kind, 1) for kind in kinds)])
+    own_workers = None if harness is None else harness.workers
+    concurrency = top.concurrency or own_workers or max([batch_size, *(_CONCURRENCY.get(kind, 1) for kind in kinds)])
     if "vllm" in kinds or harness is not None:  # its engine makes batches of its own of whatever it is given
         batch_size = concurrency
     if top.confirm_above is not None and models is not None and (place := models.unpriced()):
@@ -352,7 +358,7 @@ def load_config(path: Path, improve: bool = False, *, text: str | None = None) -
         described = {**top.table("model"), **common}
     settings = {"budget": top.budget, **settings, "features": top.features}
     settings |= {} if fields is None else {"fields": fields}
-    settings |= {name: data[name] for name in ("evaluator", "profile") if name in data}
+    settings |= {"profile": data["profile"]} if "profile" in data else {}
     return Config(
         path, output, selector, dataset, computed or {}, models, concurrency, min(batch_size, concurrency),
         describe(settings, data, described, prompts, dataset), _cache(top), top.confirm_above,
@@ -372,16 +378,20 @@ def _cache(top: TopTable) -> AnswerCache | None:
         )
 
 
-def _harness(top: TopTable) -> Harness:
-    for name in _NOT_WITH_EVALUATOR:
+def _harness(top: TopTable, given: Mapping[str, Any]) -> Harness:
+    table = EvaluatorTable.read(top.config_file, "evaluator", given)
+    if top.has("concurrency") and table.has("workers"):
+        raise top.error("concurrency", "and workers in [evaluator] are the same; give one of them")
+    for name in (*_NOT_WITH_EVALUATOR, *(_NOT_WITH_HARNESS if table.command is None else ())):
         if top.has(name):
-            raise top.error(name, "does not go with [evaluator], which has data, models and metrics of its own")
+            has = "models and metrics" if table.command is not None else "data, models and metrics"
+            raise top.error(name, f"does not go with [evaluator], which has {has} of its own")
     with top.named():
-        return read_harness(EvaluatorTable.read(top.config_file, "evaluator", top.table("evaluator")))
+        return read_harness(table, top.data)
 
 
-def _prompts(top: TopTable, dataset: DataSet) -> tuple[Selected, bool | None]:
-    """The prompts or the candidates, and whether names in braces in them are columns."""
+def _prompts(top: TopTable, dataset: DataSet | None = None) -> tuple[Selected, bool | None]:
+    """The prompts or the candidates, and whether names in braces in them are columns; `dataset`: to be checked by."""
     path, given = top.config_file, top.candidates
     own = None if given is None else CandidatesTable.read(path, "candidates", given)
     if own is not None and top.prompts is None:
@@ -392,8 +402,9 @@ def _prompts(top: TopTable, dataset: DataSet) -> tuple[Selected, bool | None]:
     if own is not None:
         return read_candidates(own, prompts), table.fields
     assert prompts is not None
-    with table.named():
-        check_fields(prompts, dataset.examples, table.fields)
+    if dataset is not None:
+        with table.named():
+            check_fields(prompts, dataset.examples, table.fields)
     return prompts, table.fields
 
 

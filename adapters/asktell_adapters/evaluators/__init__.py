@@ -1,5 +1,6 @@
-"""LLMs, hosted and on this machine, and the evaluators that score prompts with them."""
+"""LLMs, hosted and on this machine, the evaluators that score prompts with them, and programs as evaluators."""
 
+from asktell_adapters.evaluators.command import CommandEvaluator
 from asktell_adapters.evaluators.llm import AsyncLLMEvaluator, LLMEvaluator
 from asktell_adapters.llms.base import LLM, AsyncLLM, Completion, CompletionError, Example, Message, Metric, Request
 from asktell_adapters.llms.chat_api import Price
@@ -13,7 +14,7 @@ from asktell_adapters.llms.vllm import VLLM
 from asktell_adapters.prompts import TEMPLATE, chat, check_fields, render
 
 __all__ = [
-    "LLM", "TEMPLATE", "VLLM", "AsyncLLM", "AsyncLLMEvaluator", "Completion", "CompletionError", "Example",
-    "HuggingFace", "LLMEvaluator", "LiteLLM", "LlamaCpp", "Message", "Metric", "Models", "OpenAIChat", "Price",
-    "Request", "ScriptedLLM", "chat", "check_fields", "render",
+    "LLM", "TEMPLATE", "VLLM", "AsyncLLM", "AsyncLLMEvaluator", "CommandEvaluator", "Completion", "CompletionError",
+    "Example", "HuggingFace", "LLMEvaluator", "LiteLLM", "LlamaCpp", "Message", "Metric", "Models", "OpenAIChat",
+    "Price", "Request", "ScriptedLLM", "chat", "check_fields", "render",
 ]  # fmt: skip

@@ -507,7 +507,7 @@ class AsktellOptimizer(Teleprompter):  # type: ignore[misc]
 
         The compiled program has `asktell_result`, and `candidate_programs`: all that were evaluated, those selected
         first (with a ParetoSet, the set), the others by the goal's first metric. Each is a mapping with `program`,
-        `score` (of that metric, in its own units), `estimate` of all metrics, `pulls` and `selected`.
+        `score` (of that metric, in its own units), `estimate` of all metrics, `evaluations` and `selected`.
 
         Raises:
             EvaluatorError: nothing but failures came.

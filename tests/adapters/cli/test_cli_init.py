@@ -225,7 +225,7 @@ class Fake:
         return [{"score": len(t.prompt) / 100, "includes": len(t.prompt) / 100, "cost": 0.5} for t in trials]
 
 
-@pytest.mark.parametrize("kind", HARNESSES)
+@pytest.mark.parametrize("kind", ["promptfoo", "inspect"])
 def test_a_harness_is_configured_checked_and_run(kind: str, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import asktell_adapters.harnesses.inspect.task
     import asktell_adapters.harnesses.promptfoo
@@ -250,13 +250,16 @@ def test_a_harness_is_configured_checked_and_run(kind: str, home: Path, monkeypa
     checked = cli("check a.toml").out
     assert re.search(r"\nincludes  0\.\d+\n", checked)
     assert ("--- wanted answer\n0!\n--- scores" in checked) == (kind == "inspect")
-    assert "not those of [evaluator]" in cli("run a.toml --estimate", code=2).err
+    assert "unknown until an evaluation is tried" in cli("run a.toml --estimate").out
+    estimated = json.loads(cli("run a.toml --estimate 2 --json").out)
+    assert (estimated["tried"], estimated["tried_cost"]) == (2, 1.0)
+    assert estimated["cost"] == 0.5 * (estimated["evaluations"] + estimated["repeats"])
     assert "final" in (said := cli("run a.toml").out)
     longest = max(config.selector.prompts.texts, key=len)
     assert longest[:20] in said.split("prompt\n")[1].split("\n")[0]
     assert "'evaluator' at the top goes with asktell run" in cli("improve a.toml", code=2).err
     cli("report a.toml")
-    assert len(Fake.closed) == 3, "a check, an estimate and a run"
+    assert len(Fake.closed) == 4, "a check, two estimates and a run"
     text = (home / "a.toml").read_text()
     (home / "a.toml").write_text(text.replace('maximize = "', 'maximize = "no_'))
     assert "but the scores are ['cost', 'includes', 'score']" in cli("check a.toml", code=2).err
@@ -306,7 +309,12 @@ def test_promptfoos_score_is_not_maximized_unasked_where_it_may_mean_anything(
 @pytest.mark.parametrize(
     ("table", "said"),
     [
-        ("", "'type' in [evaluator] or a loader is needed"),
+        ("", "[evaluator] needs one of command = [...], type = '...' and loader = '...', got none"),
+        ("type = 'inspect'\nloader = 'a:b'", "got type and loader"),
+        ("loader = 'harness_of_a_test:good'\nworkers = 2", "'workers' in [evaluator] goes with a command"),
+        ("loader = 'harness_of_a_test:good'\n[data]\nfile = 'a.csv'", "which has data, models and metrics of its own"),
+        ("command = ['true']", "a command needs the table [data]"),
+        ("command = ['true']\n[metrics]\nrouge = true", "'metrics' at the top does not go with [evaluator]"),
         ("type = 'promtfoo'", "must be one of 'promptfoo', 'inspect'"),
         ("loader = 'harness_of_a_test:empty'", "there are none"),
         ("loader = 'harness_of_a_test:no_batches'", "must return an object with evaluate_batch"),
@@ -324,11 +332,12 @@ def test_mistakes_in_the_table_of_an_evaluator_are_named(table: str, said: str, 
         "class NoBatches:\n    examples = ['a']\n"
         "good, empty, no_batches = Good, Empty, NoBatches\n"
     )
-    text = "budget = 4\n[prompts]\ntexts = ['p', 'q']\n[goal]\nmaximize = 's'\n[evaluator]\n"
+    text = "budget = 4\ninputs = 'given'\nrepeats = 1\n[prompts]\ntexts = ['p', 'q']\n"
+    text += "[goal]\nmaximize = 's'\n[evaluator]\n"
     (home / "a.toml").write_text(text + table)
     assert said in cli("run a.toml", code=2).err
     (home / "a.toml").write_text(text + "loader = 'harness_of_a_test:good'")
-    assert "1   1 +- 0" in cli("run a.toml").out
+    assert "1   1 ± 0" in cli("run a.toml").out
 
 
 # check

@@ -39,7 +39,8 @@ class Replayed:
 
 def ruling(goal: Any, scores: np.ndarray, margin: float = 0.0, ids: Any = ("new", "old"), **about: Any) -> Ruling:
     n = scores.shape[1]
-    selector = Selector(dict(zip(ids, "01", strict=True)), goal, 2 * n, "uniform", examples=n, baseline=ids[1])
+    prompts = dict(zip(ids, "01", strict=True))
+    selector = Selector(prompts, goal, 2 * n, "uniform", n, baseline=ids[1], repeats=1, inputs="given")
     judge = Judge(goal, margin, 0.95)
     verdict, selector, remarks = settle(judge, selector, Replayed(scores), concurrency=2)
     result = selector.result()

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from asktell_adapters.harnesses.promptfoo.evaluator import _scores, append_row, read_rows, write_results
+from asktell_adapters.harnesses.promptfoo.evaluator import append_row, read_rows, scores_of, write_results
 from asktell_adapters.harnesses.promptfoo.node import NodeWorker, RefusedError, WorkerLostError
 
 PASSED = {"pass": True, "reason": "Assertion passed", "assertion": {"type": "equals", "metric": "right"}}
@@ -31,17 +31,17 @@ ROW: dict[str, Any] = {
 
 def test_scores_of_a_row() -> None:
     expected = {"latency": 1.5, "cost": 0.25, "score": 1, "success": 1, "right": 1}
-    assert _scores(ROW) == {**expected, "tokens": 5, "input_tokens": 3, "output_tokens": 2}
-    assert _scores({**ROW, "success": False, "failureReason": 1, "score": 0})["success"] == 0  # type: ignore[index]
+    assert scores_of(ROW) == {**expected, "tokens": 5, "input_tokens": 3, "output_tokens": 2}
+    assert scores_of({**ROW, "success": False, "failureReason": 1, "score": 0})["success"] == 0  # type: ignore[index]
 
 
 def test_a_metric_of_the_config_goes_before_usage() -> None:
-    assert _scores({**ROW, "namedScores": {"latency": 7}})["latency"] == 7  # type: ignore[index]
+    assert scores_of({**ROW, "namedScores": {"latency": 7}})["latency"] == 7  # type: ignore[index]
 
 
 def test_what_promptfoo_does_not_know_is_missing_and_not_zero() -> None:
     row = {**ROW, "response": {}, "cost": 0, "tokenUsage": {"total": 0}, "gradingResult": None, "namedScores": {}}
-    assert _scores(row) == {"latency": 1.5}
+    assert scores_of(row) == {"latency": 1.5}
 
 
 @pytest.mark.parametrize(("value", "has_score"), [(0, True), (0.5, True), (1, True), (212, False), (-0.5, False)])
@@ -49,7 +49,7 @@ def test_a_mean_that_one_assertion_would_decide_alone_is_no_score(value: float, 
     length = {"pass": True, "score": value, "assertion": {"type": "javascript", "metric": "length"}}
     grading = {"componentResults": [{**PASSED, "score": 1}, length]}
     row = {**ROW, "score": (1 + value) / 2, "gradingResult": grading, "namedScores": {"right": 1, "length": value}}
-    scores = _scores(row)
+    scores = scores_of(row)
     assert isinstance(scores, dict)
     assert ("score" in scores, scores["length"], scores["success"]) == (has_score, value, 1)
 
@@ -74,7 +74,7 @@ def test_a_mean_that_one_assertion_would_decide_alone_is_no_score(value: float, 
     ],
 )
 def test_errors_of_a_row(change: dict[str, Any], message: str) -> None:
-    outcome = _scores({**ROW, **change})
+    outcome = scores_of({**ROW, **change})
     assert isinstance(outcome, Exception)
     assert str(outcome) == message
     assert outcome.cost == 0.25  # type: ignore[attr-defined]

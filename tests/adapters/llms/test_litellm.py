@@ -201,6 +201,8 @@ def test_a_cache_and_a_judge_take_it(tmp_path: Path) -> None:
 
 FILE = """
 budget = {budget}
+inputs = "given"
+repeats = 1
 [prompts]
 texts = ["a", "b"]
 [data]

@@ -58,6 +58,7 @@ def by_number(first: str, second: str) -> str:
 
 def selector(budget: int = 36, method: Any = "auto", **settings: Any) -> asktell.Selector:
     ids = [str(example.id) for example in EXAMPLES]
+    settings = {"repeats": 1, "inputs": "given", **settings}
     return asktell.Selector(PROMPTS, GOAL, budget, method, examples=ids, baseline="plain", **settings)
 
 
@@ -143,12 +144,13 @@ def test_the_baseline_is_a_candidate_with_a_model_of_its_own(kind: Any) -> None:
     made = SyncModel if kind is LLMEvaluator else Model
     models = {"new": made(3), "old": made(1)}
     candidates = asktell.grid(model=list(models), prompt={"long": "Be long.", "short": "Be short."})
-    chosen = asktell.Selector(candidates, GOAL, 48, examples=12, baseline="old/short")
+    chosen = asktell.Selector(
+        candidates, GOAL, 48, "uniform", examples=12, baseline="old/short", repeats=1, inputs="given"
+    )
     metric = Preference(comparing(by_number), labels={("new/long", 3): 1, ("old/short", 3): 0.5})
     result = asktell.run(chosen, kind(models, EXAMPLES, [metric]), progress=False, repeatable=True)
-    estimates = {entry.id: entry.estimate["preference"] for entry in result.prompts if entry.evaluations}
-    assert estimates == {id_: 1.0 if "new" in id_ else 0.5 for id_ in estimates}
-    assert {"new/long", "old/short"} <= set(estimates)
+    estimates = {entry.id: entry.estimate["preference"] for entry in result.prompts}
+    assert estimates == {"new/long": 1.0, "new/short": 1.0, "old/long": 0.5, "old/short": 0.5}
     of_baseline = [asked for asked in models["old"].asked if "short" in asked]
     assert sorted(of_baseline) == sorted(set(of_baseline))
 

@@ -159,4 +159,4 @@ def test_the_selection_so_far_and_its_numbers(table: Table) -> None:
     columns, rows = View(selector.state, selector.result()).prompts()
     assert all(len(row) == len(columns) for row in rows)
     assert rows[0][columns.index("selected")] is True
-    assert sum(row[columns.index("pulls")] for row in rows) == 1
+    assert sum(row[columns.index("evaluations")] for row in rows) == 1

@@ -224,7 +224,7 @@ class EarlyStopping:
         if decided.settled:
             sentence = "the answer is certain: " + ", ".join(str(names[arm]) for arm in decided.answer)
             if self._goal.is_constrained and not selector.result().feasible:
-                sentence = "it is certain that none keeps every limit"
+                sentence = "no prompt satisfies every constraint"
             self._stopped |= {str(name): sentence for name in names if name not in self._stopped}
         elif not decided.finished:
             self._stopped |= {str(names[each.arm]): each.reason for each in decided.departures}

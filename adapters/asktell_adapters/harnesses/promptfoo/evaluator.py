@@ -157,7 +157,7 @@ class PromptfooEvaluator(AbstractContextManager["PromptfooEvaluator"]):
                 "assertion.",
                 name, value,
             )  # fmt: skip
-        return _scores(result)
+        return scores_of(result)
 
     def _keep(self, path: Path, row: Row) -> None:
         """Add a result to the file of rows, with the prompt's own index in the place of that in its batch."""
@@ -226,7 +226,8 @@ def _named(prompts: Sequence[Mapping[str, str]]) -> dict[str, str]:
     return named
 
 
-def _scores(row: Row) -> dict[str, float] | Exception:
+def scores_of(row: Row) -> dict[str, float] | Exception:
+    """The scores of a result of promptfoo by metric, or the error by which its evaluation failed."""
     response = row.get("response") or {}
     cost = response.get("cost")  # the row's own is 0 where it is unknown
     spent = float(cost) if isinstance(cost, int | float) else 0.0

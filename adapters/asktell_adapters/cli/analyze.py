@@ -1,0 +1,138 @@
+"""`asktell analyze`: the verdict on results that there are already; and what `asktell gate` does with such files."""
+
+import argparse
+import json
+import math
+import shutil
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from asktell import InvalidArgumentError, Selector
+from asktell.extend import Goal, finished_selector, less_may_be_better, nearest, parse_goal, reports, some
+from asktell_adapters.cli.output import show
+from asktell_adapters.finished import SCORE, Finished
+
+_PATIENCE = 3.0  # seconds for the picture of what fewer examples would have said
+
+
+def analyze(arguments: argparse.Namespace) -> int:
+    if arguments.output is not None:
+        check_written(arguments.output)
+    found = read(arguments.files, arguments)
+    goal, why = goal_for(found, arguments)
+    baseline = None if arguments.baseline is None else candidate(found, arguments.baseline, "--baseline")
+    selector = finished_selector(found.table(goal), goal, baseline, arguments.inputs)
+    result = selector.result()
+    if arguments.output is not None:
+        write_report(selector, arguments.output, arguments.files)
+    remarks = [overview(found), *found.remarks(), *([why] if why else [])]
+    if arguments.json:
+        for line in remarks:
+            print(line, file=sys.stderr)
+        print(json.dumps(result.to_dict(), indent=1))
+        return 0
+    for line in remarks:
+        show(line)
+    show("")
+    show(result.table(shutil.get_terminal_size((97, 24)).columns))
+    if arguments.output is not None:
+        show(f"Report: {arguments.output}")
+    return 0
+
+
+def read(files: Sequence[Path], arguments: argparse.Namespace) -> Finished:
+    """The evaluations in files, by the columns that are named."""
+    wanted = [*arguments.maximize, *arguments.minimize]
+    wanted += [each.rpartition("=")[0] for each in (*arguments.at_least, *arguments.at_most)]
+    return Finished.read(
+        files,
+        prompt=arguments.prompt_column,
+        example=arguments.example_column,
+        encoding=arguments.encoding,
+        score=wanted[0] if len(set(wanted)) == 1 else SCORE,
+    )
+
+
+def overview(found: Finished) -> str:
+    """What the files hold, as a sentence."""
+    n = sum(map(len, found.made.values()))
+    return (
+        f"Read {' and '.join(found.kinds)}: {n:,} evaluations of {len(found.made):,} candidates on "
+        f"{len(found.examples):,} examples; metrics: {', '.join(found.metrics)}."
+    )
+
+
+def goal_for(found: Finished, arguments: argparse.Namespace) -> tuple[Goal, str]:
+    """The goal that the flags say, or the only one there can be, and then a sentence that says so."""
+    maximize, minimize = list(arguments.maximize), list(arguments.minimize)
+    at_least = _bounds(arguments.at_least, "--at-least")
+    at_most = _bounds(arguments.at_most, "--at-most")
+    metrics, why = found.metrics, ""
+    if not maximize and not minimize:
+        free = [name for name in metrics if name not in at_least and name not in at_most]
+        if len(free) != 1 or less_may_be_better(free[0]):
+            raise InvalidArgumentError(
+                f"Which metric is to be good? There are {some(metrics)}. Say it by --maximize METRIC or --minimize "
+                "METRIC; bound others by --at-least METRIC=X or --at-most METRIC=X. For example: "
+                f"{_suggested(metrics)}."
+            )
+        maximize = free
+        why = f"Taken to be better if larger: {free[0]} (otherwise: --minimize {free[0]})."
+    for name in (*maximize, *minimize, *at_least, *at_most):
+        if name not in metrics:
+            raise InvalidArgumentError(
+                f"There is no metric {name!r}{nearest(name, metrics)}; there are {some(metrics)}."
+            )
+    kind = "pareto-set" if len(maximize) + len(minimize) > 1 else "best-feasible"
+    return parse_goal(kind, maximize, minimize, at_least, at_most), why
+
+
+def _suggested(metrics: Sequence[str]) -> str:
+    good = [name for name in metrics if not less_may_be_better(name)]
+    return f"--maximize {good[0]}" if good else f"--minimize {metrics[0]}"
+
+
+def _bounds(given: Sequence[str], flag: str) -> dict[str, float]:
+    bounds: dict[str, float] = {}
+    for each in given:
+        name, equals, text = each.rpartition("=")
+        try:
+            bound = float(text)
+        except ValueError:
+            bound = math.nan
+        if not equals or not name or not math.isfinite(bound):
+            raise InvalidArgumentError(f"{flag} needs a metric and a number, such as {flag} cost=2; got {each!r}.")
+        if name in bounds:
+            raise InvalidArgumentError(f"{flag} bounds {name!r} twice; give one bound.")
+        bounds[name] = bound
+    return bounds
+
+
+def candidate(found: Finished, name: str, flag: str) -> str:
+    """The candidate of a name.
+
+    Raises:
+        InvalidArgumentError: there is none.
+    """
+    names = list(found.made)
+    if name not in names:
+        raise InvalidArgumentError(
+            f"{flag}: there is no candidate {name!r}{nearest(name, names)}; there are {some(names)}."
+        )
+    return name
+
+
+def check_written(path: Path) -> None:
+    """Refuse a path at which no file can be written."""
+    if path.is_dir() or not path.resolve().parent.is_dir():
+        raise InvalidArgumentError(f"{str(path)!r} cannot be written: give a file in a folder that exists.")
+
+
+def write_report(selector: Selector, path: Path, files: Sequence[Path], about: dict[str, object] | None = None) -> None:
+    """Write the page."""
+    document = reports.document(
+        selector.state, selector.method, selector.prompts, name=files[0].stem, patience=_PATIENCE,
+        about={"files": ", ".join(map(str, files)), **(about or {})},
+    )  # fmt: skip
+    reports.write(path, document)

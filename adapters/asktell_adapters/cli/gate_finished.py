@@ -1,0 +1,79 @@
+"""`asktell gate` on results that there are already: the same verdict and exit codes, without evaluating anything."""
+
+import argparse
+import math
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+from asktell import InvalidArgumentError, Selector
+from asktell.extend import finished_selector, some
+from asktell_adapters.cli.analyze import candidate, goal_for, overview, read, write_report
+from asktell_adapters.cli.gate import Judge, ranged
+from asktell_adapters.cli.ruling import Ruling
+from asktell_adapters.finished import Finished
+from asktell_adapters.llms.base import Example
+
+
+def finished_gate(arguments: argparse.Namespace) -> Callable[[], Ruling]:
+    """The function that rules, once the files and the flags are found to be usable."""
+    files = [arguments.config, *arguments.more]
+    found = read(files, arguments)
+    goal, why = goal_for(found, arguments)
+    one, other = _pair(found, arguments)
+    binary = {name: SimpleNamespace(range=(0.0, 1.0)) for name in goal.metrics if _is_binary(found, name)}
+    judge = Judge(ranged(goal, binary), arguments.margin, arguments.confidence)
+    selector = finished_selector(
+        found.table(judge.goal, [one, other], common=True), judge.goal, other, "given", max_failure_rate=1.0
+    )
+    remarks = [overview(found), *found.remarks(), *_unpaired(found, one, other), *([why] if why else [])]
+    return lambda: _ruling(judge, selector, one, other, remarks, arguments)
+
+
+def _pair(found: Finished, arguments: argparse.Namespace) -> tuple[str, str]:
+    """The candidate and the baseline; of two, one name is enough."""
+    names = list(found.made)
+    if arguments.baseline is None or (arguments.candidate is None and len(names) != 2):
+        missing = "--baseline ID" if arguments.baseline is None else "--candidate ID"
+        raise InvalidArgumentError(f"Which two are compared? Give {missing}; there are {some(names)}.")
+    other = candidate(found, arguments.baseline, "--baseline")
+    others = [name for name in names if name != other]
+    one = others[0] if arguments.candidate is None else candidate(found, arguments.candidate, "--candidate")
+    if one == other:
+        raise InvalidArgumentError(f"The candidate and the baseline are the same, {one!r}. Name two of {some(names)}.")
+    return one, other
+
+
+def _is_binary(found: Finished, metric: str) -> bool:
+    scores = (each.scores.get(metric, math.nan) for made in found.made.values() for each in made)
+    return all(score in (0.0, 1.0) for score in scores if not math.isnan(score))
+
+
+def _unpaired(found: Finished, one: str, other: str) -> list[str]:
+    first, second = ({each.example for each in found.made[name]} for name in (one, other))
+    if first == second:
+        return []
+    return [
+        f"{len(first & second):,} examples have an evaluation of both, and are compared. {len(first - second):,} have "
+        f"one of {one} alone and {len(second - first):,} of {other} alone; these are left out."
+    ]
+
+
+def _ruling(
+    judge: Judge, selector: Selector, one: str, other: str, remarks: list[str], arguments: argparse.Namespace
+) -> Ruling:
+    verdict = judge.look(selector.state)
+    link = None
+    if arguments.report is not None:
+        write_report(selector, arguments.report, [arguments.config, *arguments.more], {"gate": verdict})
+        link = Path(os.path.relpath(arguments.report, (arguments.summary or arguments.report).parent))
+    result = selector.result()
+    comparison = result.compare(one, other, judge.confidence)
+    examples = [Example(name) for name in selector.example_ids or ()]
+    ruling = Ruling(
+        verdict, judge.verdicts, judge.goal, judge.margin, comparison, result, remarks,
+        list(selector.evaluations()), examples, report=link, doubts=selector.state.doubts,
+    )  # fmt: skip
+    return replace(ruling, needed=judge.pairs_for_equal(selector, ruling.squared_difference))

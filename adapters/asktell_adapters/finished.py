@@ -1,0 +1,563 @@
+"""Results that people have already, as evaluations: tables, promptfoo's results, Inspect logs, lm-eval's samples."""
+
+import json
+import math
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple, TypeAlias, final
+
+import numpy as np
+
+from asktell import InvalidArgumentError
+from asktell.extend import FinishedTable, Goal, less_may_be_better, nearest, short, some
+from asktell_adapters.harnesses.inspect.files import read_log
+from asktell_adapters.harnesses.inspect.samples import KEY, Scoring
+from asktell_adapters.harnesses.promptfoo.evaluator import scores_of
+from asktell_adapters.llms.base import CompletionError
+from asktell_adapters.rows import KINDS, Row, Table, from_json, jsonl, read_text
+
+FORMATS = (
+    "a table of scores (.csv, .tsv, .json, .jsonl, .parquet, .xlsx: the columns prompt, example and one per metric, or "
+    "a column of scores per prompt), promptfoo's results (.json, .jsonl), Inspect logs (.eval, .json), or lm-eval's "
+    "samples_*.jsonl"
+)
+SCORE = "score"
+"""The metric of a table that has a column per prompt, and so no name for it."""
+
+_PROMPTS = ("prompt", "candidate", "variant", "model", "agent")  # columns that name the prompt, the first one found
+_EXAMPLES = ("example_id", "example", "id", "item", "case", "test", "question_id", "task_id", "doc_id")
+_NO_SCORES = ("trial", "example", "row", "index", "epoch", "repeat", "run", "seed", "unnamed: 0", "")
+_SEGMENT, _ERROR = "segment", "error"
+_UNKNOWN = {"", "nan", "na", "n/a", "null", "none", "-"}
+_TRUTHS = {"true": 1.0, "false": 0.0, "yes": 1.0, "no": 0.0, "pass": 1.0, "fail": 0.0, "passed": 1.0, "failed": 0.0}
+_MOSTLY = 0.5  # of the cells of a column that must be numbers for it to be one of scores
+_SAMPLES = re.compile(r"samples_(?P<task>.+?)(_(?P<time>\d{4}-\d\d-\d\dT[\d.:-]+))?\.jsonl")
+_OF_SAMPLES = {"doc_id", "doc", "target", "arguments", "resps", "filtered_resps", "filter", "metrics"}
+
+Scores: TypeAlias = Mapping[str, float]
+
+
+class Made(NamedTuple):
+    """An evaluation that was made: with scores by metric, or with the error by which it failed."""
+
+    example: str
+    scores: Scores
+    error: str | None = None
+
+
+@dataclass
+class _Candidate:
+    """What a file has of one candidate; without a `name`, the file's own stands for it, or one of `names`."""
+
+    name: str | None
+    made: list[Made] = field(default_factory=list)
+    names: tuple[str, ...] = ()
+    text: str | None = None
+
+
+@dataclass
+class _File:
+    path: Path
+    kind: str
+    candidates: list[_Candidate]
+    notes: list[str] = field(default_factory=list)
+    segments: dict[str, str] = field(default_factory=dict)
+
+
+@final
+@dataclass(frozen=True)
+class Finished:
+    """The evaluations of one or several files.
+
+    Attributes:
+        kinds: which formats the files have, in words.
+        made: name of the candidate -> its evaluations.
+        texts: names -> prompts' texts, as far as files have them.
+        segments: example -> its segment.
+        notes: what was left out or taken for something, a sentence each.
+    """
+
+    kinds: tuple[str, ...]
+    made: Mapping[str, Sequence[Made]]
+    texts: Mapping[str, str]
+    segments: Mapping[str, str]
+    notes: tuple[str, ...]
+
+    @classmethod
+    def read(
+        cls,
+        paths: Sequence[str | Path],
+        *,
+        prompt: str | None = None,
+        example: str | None = None,
+        encoding: str | None = None,
+        score: str = SCORE,
+    ) -> "Finished":
+        """The evaluations in files; several files are several candidates, unless they name theirs.
+
+        Args:
+            paths: files, or folders of lm-eval's samples or of Inspect logs.
+            prompt: the column of a table that names the prompt, by default `prompt`, `candidate`, `model` or alike.
+            example: the column that names the example, by default `example`, `id` or alike.
+            encoding: of a table that is text; by default UTF-8.
+            score: the metric of a table that has a column per prompt.
+
+        Raises:
+            InvalidArgumentError: a file is none of these formats, is damaged, or has no scores.
+        """
+        columns = _Columns(prompt, example, encoding, score, is_alone=len(paths) == 1)
+        files = [file for path in paths for file in _read(Path(path).expanduser(), columns)]
+        made, texts = _named(files)
+        if not any(math.isfinite(x) for every in made.values() for each in every for x in each.scores.values()):
+            where = ", ".join(str(path) for path in paths)
+            raise InvalidArgumentError(f"{where}: no evaluation has a score. What is read: {FORMATS}.")
+        segments = {name: label for file in files for name, label in file.segments.items()}
+        notes = tuple(dict.fromkeys(note for file in files for note in file.notes))
+        return cls(tuple(dict.fromkeys(file.kind for file in files)), made, texts, segments, notes)
+
+    @property
+    def metrics(self) -> list[str]:
+        """Every metric of which there is a number, costs, tokens and times last."""
+        found = dict.fromkeys(
+            name for made in self.made.values() for each in made for name, x in each.scores.items() if math.isfinite(x)
+        )
+        return sorted(found, key=less_may_be_better)  # what was used comes behind what was achieved
+
+    @property
+    def examples(self) -> list[str]:
+        """Every example of which there is an evaluation."""
+        return list(dict.fromkeys(each.example for made in self.made.values() for each in made))
+
+    def table(self, goal: Goal, prompts: Sequence[str] | None = None, common: bool = False) -> FinishedTable:
+        """The evaluations as arrays, in the goal's metrics.
+
+        `prompts`: of these candidates only. `common`: on those examples only that all of them were evaluated on.
+        """
+        for metric in goal.metrics:
+            if metric not in self.metrics and metric != "failure_rate":
+                raise InvalidArgumentError(
+                    f"There is no metric {metric!r}{nearest(metric, self.metrics)}; there are {some(self.metrics)}."
+                )
+        names = list(self.made) if prompts is None else list(prompts)
+        examples = self.examples
+        if common:
+            seen = [_known(self.made[name], goal.metrics) for name in names]
+            examples = [name for name in examples if all(name in own for own in seen)]
+            if not examples:
+                raise InvalidArgumentError(
+                    f"{some(names)} have no example in common. Examples are matched by their ids: give both runs the "
+                    "same ones."
+                )
+        place = {name: i for i, name in enumerate(examples)}
+        rows = [
+            (arm, place[each.example], each)
+            for arm, name in enumerate(names)
+            for each in self.made[name]
+            if each.example in place
+        ]
+        scored = [row for row in rows if row[2].error is None]
+        wanted = [[each.scores.get(metric, math.nan) for metric in goal.metrics] for _, _, each in scored]
+        return FinishedTable(
+            {name: self.texts.get(name, name) for name in names},
+            examples,
+            np.array([arm for arm, _, _ in scored], dtype=np.int64),
+            np.array([at for _, at, _ in scored], dtype=np.int64),
+            np.array(wanted, dtype=np.float64).reshape(-1, len(goal.metrics)),
+            [(arm, at, each.error) for arm, at, each in rows if each.error is not None],
+            self._labels(examples),
+        )
+
+    def _labels(self, examples: Sequence[str]) -> list[str] | None:
+        if not self.segments or any(name not in self.segments for name in examples):
+            return None
+        return [self.segments[name] for name in examples]
+
+    def remarks(self) -> list[str]:
+        """What there is to say of the files before a verdict: what was left out, and repeats."""
+        said = list(self.notes)
+        per_cell = Counter((name, each.example) for name, made in self.made.items() for each in made)
+        again = [times for times in per_cell.values() if times > 1]
+        if again:
+            said.append(
+                f"{len(again):,} of {len(per_cell):,} cells were evaluated several times, up to {max(again)}. Repeated "
+                "evaluations of a cell are averaged."
+            )
+        return said
+
+
+def _known(made: Iterable[Made], metrics: Sequence[str]) -> set[str]:
+    """The examples on which an evaluation has all of the metrics, or failed."""
+    return {
+        each.example
+        for each in made
+        if each.error is not None or all(math.isfinite(each.scores.get(name, math.nan)) for name in metrics)
+    }
+
+
+# Files of every kind
+
+
+class _Columns(NamedTuple):
+    prompt: str | None
+    example: str | None
+    encoding: str | None
+    score: str
+    is_alone: bool  # whether it is the only file, so that columns of numbers may be candidates
+
+
+def _read(path: Path, columns: _Columns) -> list[_File]:
+    if path.is_dir():
+        return _folder(path)
+    if not path.is_file():
+        raise InvalidArgumentError(f"There is no file {str(path)!r}.")
+    suffix = path.suffix.lower()
+    if suffix == ".eval":
+        return [_inspect(path)]
+    if suffix == ".json":
+        return [_json(path, columns)]
+    if suffix == ".jsonl" and (found := _json_lines(path, columns)) is not None:
+        return [found]
+    if suffix not in KINDS:
+        raise InvalidArgumentError(f"{path}: {suffix or 'a file without an ending'} is not read. Give {FORMATS}.")
+    return [_table(path, columns)]
+
+
+def _folder(path: Path) -> list[_File]:
+    """lm-eval's samples in a folder and those below it, or else Inspect logs."""
+    samples = sorted(each for each in path.rglob("samples_*.jsonl") if each.is_file())
+    if samples:
+        return _lm_eval(samples)
+    logs = sorted(each for each in path.rglob("*") if each.suffix.lower() in (".eval", ".json") and each.is_file())
+    if not logs:
+        raise InvalidArgumentError(
+            f"{path}: the folder has neither lm-eval's samples_*.jsonl (run lm-eval with --log_samples) nor Inspect "
+            "logs (.eval, .json). Name a file in it."
+        )
+    return [_inspect(each) for each in logs]
+
+
+def _json(path: Path, columns: _Columns) -> _File:
+    found = from_json(read_text(path, columns.encoding), path, 1)
+    if isinstance(found, dict):
+        results = found.get("results")
+        rows = results.get("results") if isinstance(results, dict) else results
+        if isinstance(rows, list) and rows and _is_of_promptfoo(rows[0]):
+            return _promptfoo(path, rows)
+        if isinstance(found.get("eval"), dict):
+            return _inspect(path)
+        if isinstance(results, dict) and ("configs" in found or "lm_eval_version" in found):
+            raise InvalidArgumentError(
+                f"{path}: these are lm-eval's averages. A verdict needs the samples: run lm-eval with --log_samples, "
+                "and give the samples_*.jsonl beside this file."
+            )
+    return _table(path, columns)
+
+
+def _json_lines(path: Path, columns: _Columns) -> _File | None:
+    """lm-eval's samples or promptfoo's results; None of a table."""
+    rows = [row for _, row in jsonl(path, columns.encoding)]
+    if not rows:
+        raise InvalidArgumentError(f"{path}: the file has no rows. Give {FORMATS}.")
+    if {"doc_id", "doc"} <= set(rows[0]):
+        (file,) = _lm_eval([path])
+        return file
+    return _promptfoo(path, rows) if _is_of_promptfoo(rows[0]) else None
+
+
+# Names of candidates
+
+
+def _named(files: Sequence[_File]) -> tuple[dict[str, list[Made]], dict[str, str]]:
+    """Every candidate's evaluations by its name; a name that several files have is one of each file's."""
+    own = _names_of([file.path for file in files])
+    times = Counter(each.name for file in files for each in file.candidates if each.name is not None)
+    unnamed = [(file, each) for file in files for each in file.candidates if each.name is None]
+    suggested = [*zip(*(each.names for _, each in unnamed), strict=False)]  # such as all models, all tasks
+    chosen = next((names for names in suggested if len(set(names)) == len(names)), None) if len(unnamed) > 1 else None
+    if chosen is None:
+        chosen = tuple(own[file.path] for file, _ in unnamed)
+    names = dict(zip((id(each) for _, each in unnamed), chosen, strict=True))
+    made: dict[str, list[Made]] = {}
+    texts: dict[str, str] = {}
+    for file in files:
+        for each in file.candidates:
+            name = each.name
+            if name is None:
+                name = names[id(each)]
+            elif times[name] > 1:
+                name = own[file.path] if len(file.candidates) == 1 else f"{own[file.path]}/{name}"
+            made.setdefault(name, []).extend(each.made)
+            if each.text and each.text not in texts.values():
+                texts[name] = each.text
+    return made, texts
+
+
+def _names_of(paths: Sequence[Path]) -> dict[Path, str]:
+    """A name for each file, the shortest way to tell them apart."""
+    ways = (
+        lambda path: path.stem,
+        lambda path: path.parent.name or path.stem,
+        lambda path: f"{path.parent.name}/{path.stem}",
+        str,
+    )
+    distinct = list(dict.fromkeys(paths))
+    found = ([way(path) for path in distinct] for way in ways)
+    names = next(names for names in found if len(set(names)) == len(names))
+    return dict(zip(distinct, names, strict=True))
+
+
+# Tables
+
+
+def _table(path: Path, columns: _Columns) -> _File:
+    table = Table(
+        path,
+        [*_PROMPTS, *_EXAMPLES],
+        **({"encoding": columns.encoding} if path.suffix.lower() in (".csv", ".tsv", ".json", ".jsonl") else {}),
+    )
+    names = list(dict.fromkeys(str(name) for row in table.rows for name in row.values))
+    prompt = _column(columns.prompt, _PROMPTS, names, path, "--prompt")
+    example = _column(columns.example, _EXAMPLES, names, path, "--example")
+    rest = [name for name in names if name not in (prompt, example) and name.lower() not in (_SEGMENT, _ERROR)]
+    left_out = [name for name in rest if name.strip().lower() in _NO_SCORES]
+    numbers = {name: _numbers(table, name) for name in rest if name not in left_out}
+    scores = {name: column for name, column in numbers.items() if column is not None}
+    left_out += [name for name, column in numbers.items() if column is None]
+    file = _File(path, "a table", [])
+    if left_out:
+        file.notes.append(f"{path.name}: columns that hold no scores are left out: {some(left_out)}.")
+    if not scores:
+        raise InvalidArgumentError(f"{path}: no column holds numbers; there are {some(names)}. Give {FORMATS}.")
+    if prompt is not None and example is None:
+        raise InvalidArgumentError(
+            f"{path}: the column {prompt!r} names the candidates, but no column names the examples, by which they are "
+            f"compared. Name it: --example COLUMN; there are {some(names)}."
+        )
+    ids = [_id(row, example, at) for at, row in enumerate(table.rows, start=1)]
+    if prompt is not None:
+        _long(file, table, prompt, ids, scores, names)
+    elif columns.is_alone:
+        _wide(file, ids, scores, columns.score)
+    else:
+        file.candidates.append(_Candidate(None, _made(table.rows, ids, scores, names)))
+    if example is None and not columns.is_alone:
+        file.notes.append(f"{path.name}: no column names the examples, so rows are matched by their position.")
+    labels = next((name for name in names if name.lower() == _SEGMENT), None)
+    if labels is not None:
+        file.segments.update(
+            (id_, str(row.values[labels])) for id_, row in zip(ids, table.rows, strict=True) if row.values.get(labels)
+        )
+    return file
+
+
+def _column(given: str | None, usual: Sequence[str], names: Sequence[str], path: Path, flag: str) -> str | None:
+    if given is not None:
+        if given not in names:
+            raise InvalidArgumentError(
+                f"{path}: there is no column {given!r} ({flag}){nearest(given, names)}; there are {some(names)}."
+            )
+        return given
+    by_name = {name.strip().lower(): name for name in reversed(names)}
+    return next((by_name[name] for name in usual if name in by_name), None)
+
+
+def _id(row: Row, column: str | None, number: int) -> str:
+    value = None if column is None else row.values.get(column)
+    return str(number) if value in (None, "") else str(value)
+
+
+def _numbers(table: Table, name: str) -> list[float] | None:
+    """The column as numbers, NaN where it is empty; None if most of it is text, or all of it is empty."""
+    values = [row.values.get(name) for row in table.rows]
+    found = [_number(value) for value in values]
+    known = [(at, number) for at, number in enumerate(found) if number is None or not math.isnan(number)]
+    wrong = [at for at, number in known if number is None]
+    if not known or len(wrong) > (1.0 - _MOSTLY) * len(known):
+        return None
+    if wrong:
+        value = values[wrong[0]]
+        comma = " Write decimals with a point." if re.fullmatch(r"-?\d+,\d+", str(value).strip()) else ""
+        raise InvalidArgumentError(
+            f"{table.where(table.rows[wrong[0]])}: {name!r} must be a number, or empty where nothing is known; got "
+            f"{short(value)}.{comma}"
+        )
+    return [math.nan if number is None else number for number in found]
+
+
+def _number(value: object) -> float | None:
+    """A score; NaN for an empty cell; None for a text, or whatever else is no number."""
+    if value is None:
+        return math.nan
+    if isinstance(value, str):
+        text = value.strip().lower()
+        if text in _UNKNOWN:
+            return math.nan
+        value = _TRUTHS.get(text, text)
+    try:
+        return float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError, OverflowError):
+        return None
+
+
+def _made(
+    rows: Sequence[Row], ids: Sequence[str], scores: Mapping[str, Sequence[float]], names: Sequence[str]
+) -> list[Made]:
+    error = next((name for name in names if name.lower() == _ERROR), None)
+    reasons = [None if error is None else row.values.get(error) for row in rows]
+    columns = zip(*scores.values(), strict=True)
+    return [
+        Made(id_, dict(zip(scores, numbers, strict=True)), str(reason) if reason not in (None, "") else None)
+        for id_, numbers, reason in zip(ids, columns, reasons, strict=True)
+    ]
+
+
+def _long(
+    file: _File,
+    table: Table,
+    prompt: str,
+    ids: Sequence[str],
+    scores: Mapping[str, Sequence[float]],
+    names: Sequence[str],
+) -> None:
+    by_name: dict[str, _Candidate] = {}
+    for row, each in zip(table.rows, _made(table.rows, ids, scores, names), strict=True):
+        name = row.values.get(prompt)
+        if name in (None, ""):
+            raise InvalidArgumentError(f"{table.where(row)}: {prompt!r} is empty; each row needs its candidate's name.")
+        by_name.setdefault(str(name), _Candidate(str(name))).made.append(each)
+    file.candidates.extend(by_name.values())
+
+
+def _wide(file: _File, ids: Sequence[str], scores: Mapping[str, Sequence[float]], metric: str) -> None:
+    for name, column in scores.items():
+        made = [Made(id_, {metric: number}) for id_, number in zip(ids, column, strict=True) if not math.isnan(number)]
+        file.candidates.append(_Candidate(name, made))
+
+
+# promptfoo
+
+
+def _is_of_promptfoo(row: object) -> bool:
+    return (
+        isinstance(row, dict)
+        and isinstance(row.get("prompt"), dict)
+        and not {"vars", "testCase", "namedScores"}.isdisjoint(row)
+    )
+
+
+def _promptfoo(path: Path, rows: Sequence[Any]) -> _File:
+    """A candidate is a prompt with a provider. Tests are matched by their variables: a filter renumbers them."""
+    providers = {_provider(row) for row in rows if isinstance(row, dict)}
+    labels = {_label(row) for row in rows if isinstance(row, dict)}
+    found: dict[str, _Candidate] = {}
+    for number, row in enumerate(rows, start=1):
+        if not _is_of_promptfoo(row):
+            raise InvalidArgumentError(f"{path}, result {number}: not a result of promptfoo: {short(row)}.")
+        parts = [_provider(row)] * (len(providers) > 1) + [_label(row)] * (len(labels) > 1 or len(providers) == 1)
+        name = "/".join(parts)
+        try:
+            scores = scores_of(row)
+        except (TypeError, ValueError, AttributeError) as error:
+            raise InvalidArgumentError(f"{path}, result {number}: not a result of promptfoo: {error!r}.") from error
+        failed = isinstance(scores, Exception)
+        made = Made(_test(row), {} if isinstance(scores, Exception) else scores, str(scores) if failed else None)
+        candidate = found.setdefault(name, _Candidate(name, text=_text(row) if len(providers) == 1 else None))
+        candidate.made.append(made)
+    return _File(path, "promptfoo's results", list(found.values()))
+
+
+def _text(row: Mapping[str, Any]) -> str | None:
+    raw = row["prompt"].get("template") or row["prompt"].get("raw")
+    return raw if isinstance(raw, str) and raw.strip() else None
+
+
+def _label(row: Mapping[str, Any]) -> str:
+    prompt = row["prompt"] if isinstance(row.get("prompt"), dict) else {}
+    return str(prompt.get("label") or prompt.get("id") or f"prompt-{row.get('promptIdx', 0)}")
+
+
+def _provider(row: Mapping[str, Any]) -> str:
+    provider = row.get("provider")
+    return str(provider.get("label") or provider.get("id")) if isinstance(provider, dict) else str(provider or "")
+
+
+def _test(row: Mapping[str, Any]) -> str:
+    case = row.get("testCase") or {}
+    about = {"vars": row.get("vars") or case.get("vars"), "description": case.get("description")}
+    about |= {"assert": case.get("assert")} if case.get("assert") else {}
+    only = [value for value in (about["vars"] or {}).values() if isinstance(value, str)]
+    if len(about["vars"] or {}) == len(only) == 1 and not about["description"] and len(only[0]) <= 60:
+        return only[0]  # readable, and enough to tell it from others with other variables
+    return json.dumps({name: value for name, value in about.items() if value}, sort_keys=True, default=str)
+
+
+# Inspect
+
+
+def _inspect(path: Path) -> _File:
+    """A candidate is what a log is of; of a log that `InspectTask` wrote, each of the prompts in it."""
+    log = read_log(path)
+    model, scoring = str(log.eval.get("model")), Scoring()
+    found: dict[str | None, _Candidate] = {}
+    for sample in log.samples:
+        ours = sample.metadata.get(KEY) if isinstance(sample.metadata, dict) else None
+        name, example = None, str(sample.id)
+        if isinstance(ours, dict) and "prompt_id" in ours:
+            name, example = str(ours["prompt_id"]), str(ours.get("example"))
+        try:
+            made = Made(example, scoring.of_epochs([sample], model))
+        except CompletionError as error:
+            made = Made(example, {}, str(error))
+        names = (model, str(log.eval.get("task")), path.parent.name)
+        text = str(ours.get("prompt")) if isinstance(ours, dict) and ours.get("prompt") else None
+        found.setdefault(name, _Candidate(name, names=names, text=text)).made.append(made)
+    return _File(path, "Inspect logs", list(found.values()))
+
+
+# lm-eval
+
+
+def _lm_eval(paths: Iterable[Path]) -> list[_File]:
+    """A candidate is a folder of samples, as lm-eval has one per model; of a task that it has twice, each file is."""
+    paths = list(paths)
+    parts = {path: _SAMPLES.fullmatch(path.name) for path in paths}
+    tasks = {path: path.stem if part is None else part["task"] for path, part in parts.items()}
+    times = Counter((path.parent, tasks[path]) for path in paths)
+    several = len(set(tasks.values())) > 1
+    files: dict[Path, _File] = {}
+    for path in paths:
+        made = _documents(path, f"{tasks[path]}/" if several else "")
+        alone = times[path.parent, tasks[path]] > 1
+        at = path if alone or len(paths) == 1 else path.parent / "samples"
+        file = files.setdefault(at, _File(at, "lm-eval's samples", [_Candidate(None)]))
+        file.candidates[0].made.extend(made)
+        file.candidates[0].names = () if alone else (path.parent.name,)
+    return list(files.values())
+
+
+def _documents(path: Path, task: str) -> list[Made]:
+    """Every document with its scores; of several filters, each metric as "metric,filter"."""
+    rows = list(jsonl(path))
+    filters = {str(row.get("filter")) for _, row in rows}
+    found: dict[str, dict[str, float]] = {}
+    times: Counter[tuple[str, str]] = Counter()
+    for line, row in rows:
+        if "doc_id" not in row:
+            raise InvalidArgumentError(f"{path}, line {line}: not a sample of lm-eval: it has no 'doc_id'.")
+        # By its content: lm-eval misnumbers documents that were chosen by --samples.
+        document = f"{task}{str(row.get('doc_hash') or row['doc_id'])[:12]}"
+        which = str(row.get("filter"))
+        times[document, which] += 1
+        if times[document, which] > 1:  # a document that the task has twice
+            document = f"{document}#{times[document, which]}"
+        own = row.get("metrics") if isinstance(row.get("metrics"), list) else None
+        names = own if own is not None else [name for name in row if name not in _OF_SAMPLES]
+        suffix = f",{which}" if len(filters) > 1 else ""
+        numbers = {f"{name}{suffix}": row[name] for name in names if isinstance(row.get(name), int | float)}
+        found.setdefault(document, {}).update((name, float(value)) for name, value in numbers.items())
+    if not rows:
+        raise InvalidArgumentError(f"{path}: the file has no samples.")
+    return [Made(example, scores) for example, scores in found.items()]

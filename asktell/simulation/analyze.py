@@ -1,0 +1,467 @@
+"""Analyze a finished table: the verdict on scores that are there already, without evaluating anything."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, NamedTuple, TypeAlias, final
+
+import numpy as np
+import numpy.typing as npt
+
+from asktell.errors import InvalidArgumentError, InvalidScoresError
+from asktell.methods import Adaptive
+from asktell.numerics.arrays import Indices, Means, counted
+from asktell.numerics.cells import nth_asks
+from asktell.problem.candidates import AnyPrompt, Candidates, Prompts
+from asktell.problem.checks import LARGEST, exact, nearest, short, some
+from asktell.problem.goals import Goal
+from asktell.results import Result
+from asktell.results.checks import ORDER
+from asktell.selector import Selector, at_state
+from asktell.state import Decided, Failures, History, Problem, Remarked, State, apply
+
+Names: TypeAlias = Sequence[str] | Mapping[str, str] | Candidates | None
+"""Names of prompts, a mapping from name to text, or candidates; None: positions."""
+
+PROMPT, EXAMPLE, SEGMENT, ERROR = "prompt", "example", "segment", "error"
+_EXAMPLE_IDS = ("example_id", EXAMPLE)  # an evaluation's table has both, of which the id says more
+_ROUNDING = 1e-9  # of a range: a score so little outside it is at its end
+_SHAPES = (
+    "(K prompts, N examples), (K, N, m) for m metrics, or (K, N, m, R) for R repeated evaluations, with NaN where "
+    "nothing is known"
+)
+
+
+def analyze(
+    scores: Any,
+    goal: Goal,
+    *,
+    prompts: Names = None,
+    examples: Sequence[str] | None = None,
+    segments: Sequence[str] | None = None,
+    baseline: AnyPrompt | None = None,
+    inputs: Literal["new", "given"] = "new",
+) -> Result:
+    """The verdict on scores that are there already: which prompt is best, how sure that is, and what would settle it.
+
+    Nothing is evaluated. The result is `done`, and its verdict, comparison, checks and plots are those of a selection
+    that has evaluated as much.
+
+        >>> import asktell
+        >>> scores = [[1, 1, 0, 1, 0, 1, 1, 0], [1, 0, 0, 1, 0, 0, 1, 0]]
+        >>> result = asktell.analyze(scores, asktell.BestFeasible("accuracy"), prompts=["new", "old"], baseline="old")
+        >>> result.best.id
+        'new'
+        >>> result.verdict.action
+        'take'
+        >>> result.comparison.differences["accuracy"].verdict
+        'undecided'
+
+    Args:
+        scores: an array (K prompts, N examples), (K, N, m) with the metrics in the goal's order (`goal.metrics`), or
+            (K, N, m, R) with R repeated evaluations of each cell. NaN where nothing is known. Scores are in the
+            metric's own units, and the goal says which direction is better. Repeated evaluations are averaged. A cell
+            that lacks one of the metrics counts as unknown.
+
+            Or a data frame (of pandas or polars). A long one has the columns `prompt`, `example` (or `example_id`), and
+            one per metric of the goal. It may have `segment`, and `error`: a row with an error is an evaluation that
+            failed. Rows of the same prompt and example are repeated evaluations. Any other frame is a wide one, of a
+            single metric: a row per example, and a column of numbers per prompt. The columns `example` (or
+            `example_id`) and `segment` are no prompts.
+        goal: `BestFeasible(...)` or `ParetoSet(...)`.
+        prompts: names of the K prompts, or a mapping from name to text, or `asktell.grid(...)`. By default their
+            positions, and of a data frame the names in it. Of a data frame, those named are analyzed, and no others.
+        examples: distinct ids of the N examples; by default their positions, or what the data frame says.
+        segments: the label of each example's segment.
+        baseline: name or text of the prompt in use today; the answer is compared with it.
+        inputs: "new" or "given", as of `Selector`: whether statements are about new inputs like the examples, or about
+            exactly these examples.
+
+    Raises:
+        InvalidArgumentError: the shape does not fit, a column is missing or holds texts, or a name is unknown.
+        InvalidScoresError: a score is infinite or outside its range.
+    """
+    if not isinstance(goal, Goal):
+        raise InvalidArgumentError(f"goal must be a BestFeasible or a ParetoSet, got {short(goal)}.")
+    if hasattr(scores, "columns") and hasattr(scores, "__getitem__"):
+        if examples is not None:
+            raise InvalidArgumentError("A data frame says which examples there are; leave examples=... out.")
+        table = _of_frame(scores, goal, prompts, segments)
+    else:
+        table = _of_array(scores, goal, prompts, examples, segments)
+    return finished_selector(table, goal, baseline, inputs).result()
+
+
+@final
+@dataclass(frozen=True)
+class FinishedTable:
+    """Evaluations that were made, as columns: whose they are, on which example, and their scores.
+
+    Attributes:
+        prompts: as `Selector` takes them.
+        examples: how many, or their ids.
+        arms: (n,) position of each evaluation's prompt.
+        places: (n,) position of its example.
+        scores: (n, m) in the goal's order; a row with a NaN is not known.
+        failed: evaluations that failed, each the position of its prompt, that of its example, and the reason.
+        segments: (N,) labels, or None.
+    """
+
+    prompts: Sequence[str] | Mapping[str, str] | Candidates
+    examples: int | Sequence[str]
+    arms: Indices
+    places: Indices
+    scores: Means
+    failed: Sequence[tuple[int, int, str]] = ()
+    segments: Sequence[str] | None = None
+
+
+def finished_selector(
+    table: FinishedTable,
+    goal: Goal,
+    baseline: AnyPrompt | None = None,
+    inputs: Literal["new", "given"] = "new",
+    max_failure_rate: float = 0.5,
+) -> Selector:
+    """A selector that has been told all of a table, and is done.
+
+    Raises:
+        InvalidArgumentError: no prompt has a score, or a name is unknown.
+        InvalidScoresError: a score is infinite or outside its range.
+    """
+    known = np.asarray(~np.isnan(table.scores).any(axis=1))
+    rows = _Rows.of(table, known)
+    if not len(rows.scores):
+        raise InvalidArgumentError(
+            "There are no scores: every cell lacks at least one of the metrics "
+            f"{list(goal.metrics)}. Give a number for each metric of at least one evaluation."
+        )
+    named = Prompts.of(table.prompts)
+    _check_range(rows, goal, named, table.examples)
+    asks = rows.asks
+    selector = Selector(
+        table.prompts,
+        goal,
+        int((rows.trials[: len(rows.scores)] >= 0).sum()),
+        Adaptive(),
+        table.examples,
+        max_failure_rate=max_failure_rate,
+        baseline=baseline,
+        repeats=asks if asks > 1 else None,
+        segments=table.segments,
+        inputs=inputs,
+    )
+    state = _told(selector.state, rows)
+    if holes := rows.unscored(len(named), state.problem.n_examples or 0):
+        state = apply(state, Remarked(ORDER, holes))
+    method = selector.method
+    assert isinstance(method, Adaptive)
+    if gone := _no_rivals(state):
+        state = apply(state, Decided(0, tuple(gone), plan=()))
+    return at_state(selector, apply(state, method.finish(state)))
+
+
+class _Rows(NamedTuple):
+    """Scores, then failures, each with its trial: -1 for evaluations of a cell beyond those that every cell has had."""
+
+    arms: Indices
+    places: Indices
+    trials: Indices
+    scores: Means  # (n, m) of the first rows
+    reasons: Sequence[str]  # of the others
+    asks: int  # how often every cell that was evaluated was evaluated, at least
+
+    @classmethod
+    def of(cls, table: FinishedTable, known: npt.NDArray[np.bool_]) -> "_Rows":
+        failed = np.array([each[:2] for each in table.failed], dtype=np.int64).reshape(-1, 2)
+        arms = np.concatenate((table.arms[known], failed[:, 0]))
+        places = np.concatenate((table.places[known], failed[:, 1]))
+        n_examples = table.examples if isinstance(table.examples, int) else len(table.examples)
+        cells = arms * n_examples + places
+        _, times = counted(cells)
+        asks = int(times.min(initial=1)) if len(times) else 1
+        # Evaluations of a cell stand one after another: when they were made is not known, so they show no drift.
+        nth = nth_asks(np.arange(len(cells)), cells)
+        order = np.lexsort((nth, arms, places))
+        is_trial = nth[order] < asks
+        trials = np.full(len(cells), -1, dtype=np.int64)
+        trials[order[is_trial]] = np.arange(int(is_trial.sum()))
+        return cls(arms, places, trials, table.scores[known], [each[2] for each in table.failed], asks)
+
+    def unscored(self, n_arms: int, n_examples: int) -> str:
+        """A sentence on the cells that were never evaluated; empty if there are none."""
+        cells, _ = counted(self.arms * n_examples + self.places)
+        missing = n_arms * n_examples - len(cells)
+        if not missing:
+            return ""
+        per_example = np.bincount(cells % n_examples, minlength=n_examples)
+        return (
+            f"{missing:,} of {n_arms * n_examples:,} cells have no score, and {int((per_example == n_arms).sum()):,} "
+            f"of {n_examples:,} examples have one from every prompt. Two prompts are compared on the examples that "
+            "both have, which is right if no score is missing because of what it would have been."
+        )
+
+
+def _check_range(rows: _Rows, goal: Goal, named: Prompts, examples: int | Sequence[str]) -> None:
+    """Refuse a score that is infinite, too large or outside its range; those at its end by rounding are set to it."""
+    for j, metric in enumerate(goal.metrics):
+        column = rows.scores[:, j]
+        low, high = span = goal.ranges.get(metric, (-LARGEST, LARGEST))
+        rounding = _ROUNDING * (high - low) if metric in goal.ranges else 0.0
+        if (unusual := ~((low - rounding <= column) & (column <= high + rounding))).any():
+            row = int(unusual.argmax())
+            example = rows.places[row] if isinstance(examples, int) else examples[rows.places[row]]
+            name = named.ids[rows.arms[row]]
+            expected = (
+                f"within its range [{exact(span[0])}, {exact(span[1])}]: correct it, or make the range wider"
+                if metric in goal.ranges
+                else f"finite and at most {LARGEST:g} in size: write NaN where a score is not known"
+            )
+            raise InvalidScoresError(
+                f"The score of {metric!r} must be {expected}. Prompt {short(name)} has {column[row]:g} on example "
+                f"{short(example if isinstance(example, str) else int(example))}."
+            )
+        np.clip(column, low, high, out=column)
+
+
+def _told(state: State, rows: _Rows) -> State:
+    """The state after all of these evaluations, in the order in which proofs take the examples."""
+    n, problem = len(rows.scores), _complete_first(state.problem, rows)
+    of_scores, of_failures = slice(None, n), slice(n, None)
+    arms, places, trials = rows.arms, rows.places, rows.trials
+    # In the order of trials; those without one stand behind the trials of their cell.
+    order = np.lexsort((np.where(trials[of_scores] < 0, 1, 0), arms[of_scores], problem.place[places[of_scores]]))
+    history = History.from_columns(
+        trials[of_scores][order],
+        arms[of_scores][order],
+        places[of_scores][order],
+        problem.goal.complete(rows.scores[order]),
+    )
+    no_scores = np.empty((len(rows.reasons), 0))
+    pulls = History.from_columns(trials[of_failures], arms[of_failures], places[of_failures], no_scores)
+    is_trial = trials >= 0
+    return state._replace(
+        origin=problem,
+        problem=problem,
+        history=history,
+        failures=Failures(pulls, list(rows.reasons)),
+        draws=np.bincount(arms[is_trial], minlength=problem.n_arms),
+        asked=int(is_trial.sum()),
+        spent=int(is_trial[of_scores].sum()),
+    )
+
+
+def _complete_first(problem: Problem, rows: _Rows) -> Problem:
+    """The same problem; where cells are missing, its order begins with the examples that most prompts have.
+
+    Proofs rest on the first examples that both prompts have completed, and would end at the first missing cell.
+    """
+    n = len(problem.order)
+    cells, _ = counted(rows.arms * n + rows.places)
+    have = np.bincount(cells % n, minlength=n)
+    if (have == problem.n_arms).all():
+        return problem
+    order = problem.order[np.argsort(-have[problem.order], kind="stable")]
+    place = np.empty_like(order)
+    place[order] = np.arange(n)
+    sorted_ = replace(problem)
+    vars(sorted_).update(order=order, place=place)
+    return sorted_
+
+
+def _no_rivals(state: State) -> list[Any]:
+    """How the prompts leave that failed too often, or have no score at all."""
+    told = state.told
+    found = []
+    for arm in range(state.problem.n_arms):
+        if state.fails_too_often(arm):
+            found.append(state.given_up(arm))
+        elif not told[arm]:
+            found.append(state.unscored(arm))
+    return found
+
+
+# Arrays
+
+
+def _of_array(
+    scores: Any, goal: Goal, prompts: Names, examples: Sequence[str] | None, segments: Sequence[str] | None
+) -> FinishedTable:
+    try:
+        array = np.array(scores, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InvalidArgumentError(f"scores must be numbers of shape {_SHAPES}: {error}.") from error
+    m = len(goal.metrics)
+    if array.ndim == 2 and m == 1:
+        array = array[:, :, None]
+    if array.ndim == 3:
+        array = array[..., None]
+    if array.ndim != 4 or array.shape[2] != m or 0 in array.shape:
+        raise InvalidArgumentError(
+            f"scores must have the shape {_SHAPES}. The goal has m = {m}, in the order {list(goal.metrics)}; got "
+            f"{np.shape(scores)}."
+        )
+    n_prompts, n_examples, _, n_repeats = array.shape
+    named = _named(prompts, [f"prompt {arm}" for arm in range(n_prompts)] if prompts is None else None)
+    if len(named) != n_prompts:
+        raise InvalidArgumentError(f"prompts has {len(named)} names for {n_prompts} rows of scores; give one for each.")
+    if examples is not None and len(examples) != n_examples:
+        raise InvalidArgumentError(
+            f"examples has {len(examples)} ids for {n_examples} columns of scores; give one for each."
+        )
+    arms, places = np.divmod(np.repeat(np.arange(n_prompts * n_examples), n_repeats), n_examples)
+    told = array.transpose(0, 1, 3, 2).reshape(-1, m)
+    return FinishedTable(named, n_examples if examples is None else examples, arms, places, told, segments=segments)
+
+
+def _named(prompts: Names, otherwise: Sequence[str] | None) -> Sequence[str] | Mapping[str, str] | Candidates:
+    """Prompts as a selector takes them: a name that is given is an id, and stands for the text where there is none."""
+    if prompts is None:
+        return otherwise or []
+    if isinstance(prompts, Mapping | Candidates):
+        return prompts
+    if callable(getattr(prompts, "tolist", None)):  # numpy's, pandas'
+        prompts = prompts.tolist()  # type: ignore[attr-defined]
+    if isinstance(prompts, str) or not isinstance(prompts, Sequence) or not all(isinstance(p, str) for p in prompts):
+        raise InvalidArgumentError(
+            f"prompts must be names (texts), or a mapping from name to text; got {short(prompts)}."
+        )
+    if again := [name for name, times in Counter(prompts).items() if times > 1]:
+        raise InvalidArgumentError(f"prompts names {short(again[0])} more than once; names must be distinct.")
+    return {str(name): str(name) for name in prompts}
+
+
+# Data frames
+
+
+def _of_frame(frame: Any, goal: Goal, prompts: Names, segments: Sequence[str] | None) -> FinishedTable:
+    columns = [str(name) for name in frame.columns]
+    if again := [name for name, times in Counter(columns).items() if times > 1]:
+        raise InvalidArgumentError(f"The data frame has the column {short(again[0])} more than once; rename one.")
+    if not len(frame):
+        raise InvalidArgumentError("The data frame has no rows.")
+    by_name = dict(zip(columns, frame.columns, strict=True))
+
+    def column(name: str) -> npt.NDArray[Any]:
+        return np.asarray(frame[by_name[name]].to_numpy())
+
+    example = next((name for name in _EXAMPLE_IDS if name in columns and not _is_empty(column(name)).any()), None)
+    if PROMPT in columns:
+        return _of_long(column, columns, goal, prompts, segments, example)
+    return _of_wide(frame, column, columns, goal, prompts, segments, example)
+
+
+def _of_long(
+    column: Any,
+    columns: Sequence[str],
+    goal: Goal,
+    prompts: Names,
+    segments: Sequence[str] | None,
+    example: str | None,
+) -> FinishedTable:
+    if segments is not None:
+        raise InvalidArgumentError("A long data frame says its segments in a column 'segment'; leave segments=... out.")
+    if example is None:
+        raise InvalidArgumentError(
+            f"A long data frame needs a column 'example' without empty cells, beside 'prompt'; there are {columns}."
+        )
+    of_metric = [f"metric {name}" if f"metric {name}" in columns else name for name in goal.metrics]
+    for name in of_metric:
+        if name not in columns:
+            raise InvalidArgumentError(
+                f"There is no column {name!r} for that metric of the goal{nearest(name, columns)}; there are {columns}."
+            )
+    names, arms = _coded(column(PROMPT))
+    ids, places = _coded(column(example))
+    scores = np.column_stack([_numbers(column(name), name) for name in of_metric])
+    keep = np.ones(len(arms), dtype=bool)
+    named = _named(prompts, None) if prompts is not None else {name: name for name in names}
+    known = list(named.ids if isinstance(named, Candidates) else named)
+    if missing := [name for name in known if name not in names]:
+        raise InvalidArgumentError(f"The data frame has no prompt {short(missing[0])}; it has {some(names)}.")
+    new = np.full(len(names), -1, dtype=np.int64)
+    new[[names.index(name) for name in known]] = np.arange(len(known))
+    arms = new[arms]
+    keep = arms >= 0
+    failed: list[tuple[int, int, str]] = []
+    if ERROR in columns:
+        errors = column(ERROR)
+        has_error = ~_is_empty(errors)
+        failed = [(int(arms[row]), int(places[row]), str(errors[row])) for row in np.flatnonzero(has_error & keep)]
+        keep &= ~has_error
+    labels = _labels(column(SEGMENT), places, ids) if SEGMENT in columns else None
+    return FinishedTable(named, ids, arms[keep], places[keep], scores[keep], failed, labels)
+
+
+def _of_wide(
+    frame: Any,
+    column: Any,
+    columns: Sequence[str],
+    goal: Goal,
+    prompts: Names,
+    segments: Sequence[str] | None,
+    example: str | None,
+) -> FinishedTable:
+    if len(goal.metrics) != 1:
+        raise InvalidArgumentError(
+            f"A wide data frame holds a single metric, but the goal has {list(goal.metrics)}. Give a long one: the "
+            f"columns prompt, example and one per metric. There are {columns}."
+        )
+    others = [name for name in columns if name not in (*_EXAMPLE_IDS, SEGMENT)]
+    named = _named(prompts, None) if prompts is not None else {name: name for name in others}
+    known = list(named.ids if isinstance(named, Candidates) else named)
+    if missing := [name for name in known if name not in columns]:
+        raise InvalidArgumentError(f"The data frame has no column {short(missing[0])}; it has {some(columns)}.")
+    if not known:
+        raise InvalidArgumentError(f"The data frame has no column of scores; it has {some(columns)}.")
+    cure = " Name the columns of scores by prompts=[...]." if prompts is None else ""
+    scores = np.stack([_numbers(column(name), name, cure) for name in known])
+    n_examples = len(frame)
+    ids: int | list[str] = n_examples
+    places = np.arange(n_examples)
+    if example is not None:
+        ids, places = _coded(column(example))
+    if segments is None and SEGMENT in columns:
+        segments = _labels(column(SEGMENT), places, ids if isinstance(ids, list) else list(map(str, range(n_examples))))
+    arms = np.repeat(np.arange(len(known)), n_examples)
+    return FinishedTable(named, ids, arms, np.tile(places, len(known)), scores.reshape(-1, 1), segments=segments)
+
+
+def _coded(values: npt.NDArray[Any]) -> tuple[list[str], Indices]:
+    """The distinct values as texts, in the order in which they come first, and which of them each is."""
+    texts = [str(value) for value in values.tolist()]
+    distinct = list(dict.fromkeys(texts))
+    code = {text: i for i, text in enumerate(distinct)}
+    return distinct, np.array([code[text] for text in texts], dtype=np.int64)
+
+
+def _numbers(values: npt.NDArray[Any], name: str, cure: str = "") -> npt.NDArray[np.float64]:
+    try:
+        return np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        empty = _is_empty(values)
+        try:
+            return np.where(empty, np.nan, np.where(empty, np.nan, values)).astype(np.float64)
+        except (TypeError, ValueError) as error:
+            raise InvalidArgumentError(f"The column {name!r} must hold numbers: {error}.{cure}") from error
+
+
+def _is_empty(values: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+    if values.dtype.kind == "f":
+        return np.asarray(np.isnan(values))
+    if values.dtype.kind != "O":
+        return np.zeros(len(values), dtype=bool)
+    # None, NaN, and pandas' NA and NaT, which equal nothing
+    return np.array([value is None or str(value) in ("", "nan", "<NA>", "NaT") for value in values], dtype=bool)
+
+
+def _labels(values: npt.NDArray[Any], places: Indices, ids: Sequence[str]) -> list[str]:
+    """The label of each example, which all of its rows have to agree on."""
+    labels: dict[int, str] = {}
+    for place, value in zip(places.tolist(), values.tolist(), strict=True):
+        if labels.setdefault(place, str(value)) != str(value):
+            raise InvalidArgumentError(
+                f"Example {short(ids[place])} has two segments, {short(labels[place])} and {short(str(value))}; give "
+                "each example one."
+            )
+    return [labels[place] for place in range(len(ids))]
