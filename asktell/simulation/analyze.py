@@ -179,7 +179,7 @@ class _Rows(NamedTuple):
         n_examples = table.examples if isinstance(table.examples, int) else len(table.examples)
         cells = arms * n_examples + places
         _, times = counted(cells)
-        asks = int(times.min(initial=1)) if len(times) else 1
+        asks = int(times.min()) if len(times) else 1
         # Evaluations of a cell stand one after another: when they were made is not known, so they show no drift.
         nth = nth_asks(np.arange(len(cells)), cells)
         order = np.lexsort((nth, arms, places))
