@@ -36,6 +36,7 @@ from asktell_adapters.evaluators import Completion, Example, LiteLLM, LLMEvaluat
 from asktell_adapters.metrics import Brevity, ExactMatch, Judge, Spent, token_f1
 from asktell_adapters.prompts import chat_of
 from asktell_adapters.testing.llm_server import FaultyLLMServer, Reply
+from tests.adapters import test_finished as finished
 from tests.adapters.batch_server import BatchServer
 from tests.command_line import cli
 from tests.docs.conftest import DOCS, ROOT, Page
@@ -81,6 +82,33 @@ def test_files_have_the_tables_and_keys_of_a_configuration(name: str) -> None:
         for table in set(file) & set(Section.tables):
             allowed = {*keys_of(Section.tables[table]), *(options if table == "model" else ())}
             assert not isinstance(file[table], dict) or set(file[table]) <= allowed, table
+
+
+@pytest.mark.page("how-to/is-the-difference-real.md")
+def test_is_the_difference_real(page: Page, capsys: Output, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "97")
+    shown = [block.strip("\n") for block in page.blocks("text")]
+    analyzed, gated, *others = page.commands()
+    page.run(1)
+    assert cli(*analyzed[1:]).out.rstrip("\n") == shown[0]
+    assert Path("report.html").stat().st_size > 10_000
+    assert cli(*gated[1:]).out.rstrip("\n") == shown[1]
+    assert Path("summary.md").read_text().startswith("## \u2705 Passed")
+    capsys.readouterr()
+    for expected in shown[2:]:
+        page.run(1)
+        assert capsys.readouterr().out.rstrip("\n") == expected
+    # The commands for other files, on such files:
+    Path("scores.csv").write_text(finished.as_csv(finished.long_rows()))
+    Path("wide.csv").write_text("old,new\n1,0\n0,1\n1,1\n")
+    Path("results.json").write_text(finished.promptfoo(finished.promptfoo_rows()))
+    for name, scores in finished.SCORES.items():
+        Path(f"{name}.eval").write_bytes(finished.zipped(finished.inspect_log(scores)))
+        folder = Path("out", name)
+        folder.mkdir(parents=True)
+        (folder / "samples_gsm8k_2026-11-20T10-00-00.123456.jsonl").write_text(finished.samples(scores))
+    for words in others:
+        assert "(final, " in cli(*words[1:]).out, words
 
 
 # Start
