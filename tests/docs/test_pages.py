@@ -80,6 +80,8 @@ def test_files_have_the_tables_and_keys_of_a_configuration(name: str) -> None:
         assert set(file) <= set(keys_of(Section.tables[""]))
         options = {key for kind in MODELS.values() for key in kind.table.model_fields}
         for table in set(file) & set(Section.tables):
+            if Section.tables[table].model_config.get("extra") == "allow":  # whose keys have names of the user's own
+                continue
             allowed = {*keys_of(Section.tables[table]), *(options if table == "model" else ())}
             assert not isinstance(file[table], dict) or set(file[table]) <= allowed, table
 
@@ -591,6 +593,36 @@ def test_change_models(page: Page, wanted: str, capsys: Output) -> None:
     assert result.spent_cost < 0.05
     assert names["change"].differences["exact"].verdict == ("worse" if wanted == "keep" else "better")
     assert len(names["candidates"]) == 7
+
+
+@pytest.mark.page("how-to/is-my-skill-worth-it.md")
+def test_is_my_skill_worth_it(page: Page, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The commands print what the page shows; then the page's agent for Claude Code, with a stand-in for that."""
+    monkeypatch.setenv("PATH", str(Path(sys.executable).parent), prepend=os.pathsep)
+    shutil.copytree(DOCS / "examples" / "skill", "skill")
+    monkeypatch.chdir("skill")
+    (configuration,) = page.blocks("toml")
+    assert configuration.strip() in Path("skill.toml").read_text()
+    said = [cli(*words[1:]).out for words in page.commands()]
+    assert "tried          3 evaluations" in said[1]
+    for shown in page.blocks("text"):
+        (block,) = [text for text in said if shown.strip().splitlines()[0] in text]
+        assert shown.strip() in block
+    Path("agent.py").write_text(page.take())
+    Path("repository").mkdir()
+    claude = tmp_path / "bin" / "claude"
+    claude.parent.mkdir()
+    claude.write_text(
+        "#!/bin/sh\ntest -f .claude/skills/house-rules/SKILL.md && touch done\n"
+        """echo '{"result": "I did: '"$2"'", "total_cost_usd": 0.25}'\n"""
+    )
+    claude.chmod(0o755)
+    monkeypatch.setenv("PATH", str(claude.parent), prepend=os.pathsep)
+    Path("tasks.csv").write_text("id,task,check\nT1,Do it.,test -f done\n")
+    for version, success in (("none", 0.0), ("SKILL.md", 1.0)):
+        found = json.loads(cli("check skill.toml --json --prompt", version).out)
+        assert found["answer"] == "I did: Do it."
+        assert (found["scores"]["success"], found["scores"]["cost"]) == (success, 0.25)
 
 
 def rewritten(request: Any) -> Completion:
