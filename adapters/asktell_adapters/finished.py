@@ -405,8 +405,7 @@ def _numbers(table: Table, name: str) -> list[float] | None:
         is_comma = re.fullmatch(r"-?\d+,\d+", str(value).strip())
         cure = "Write decimals with a point." if is_comma else "Write a number there, or nothing where none is known."
         raise InvalidArgumentError(
-            f"{table.where(table.rows[wrong[0]])}: {name!r} must hold finite numbers; got {short(value)}. "
-            f"{cure}"
+            f"{table.where(table.rows[wrong[0]])}: {name!r} must hold finite numbers; got {short(value)}. {cure}"
         )
     return [math.nan if number is None else number for number in found]
 
