@@ -159,6 +159,22 @@ def test_an_evaluator_of_candidates_gets_prompts_as_candidates_too() -> None:
     assert (result.best.prompt, result.best.candidate) == ("yy", None)
 
 
+def test_an_evaluator_of_trials_gets_them_whole() -> None:
+    seen: list[tuple[Trial, int]] = []
+
+    def evaluate(trial: Trial, repeat: int) -> float:
+        seen.append((trial, repeat))
+        return float(len(trial.candidate["prompt"])) if trial.candidate else 0.0
+
+    asked = Selector(grid(prompt=["x", "yy"], model=["a"]), GOAL, 8, "uniform", examples=4)
+    assert asktell.run(asked, evaluate, progress=False).best.id == "yy/a"
+    known = [trial for trial, repeat in seen if not repeat]
+    assert sorted(trial.id for trial in known) == list(range(8))
+    assert {(trial.prompt_id, trial.example) for trial in known} == {
+        (id_, n) for id_ in asked.prompts.ids for n in range(4)
+    }
+
+
 def test_an_evaluator_of_prompts_that_would_not_see_the_model_is_refused() -> None:
     asked = selector()
     with pytest.raises(InvalidArgumentError, match="Call its first parameter `candidate`"):

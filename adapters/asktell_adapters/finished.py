@@ -1,10 +1,12 @@
 """Results that people have already, as evaluations: tables, promptfoo's results, Inspect logs, lm-eval's samples."""
 
+import codecs
 import json
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias, final
@@ -30,6 +32,7 @@ SCORE = "score"
 _PROMPTS = ("prompt", "candidate", "variant", "model", "agent")  # columns that name the prompt, the first one found
 _EXAMPLES = ("example_id", "example", "id", "item", "case", "test", "question_id", "task_id", "doc_id")
 _NO_SCORES = ("trial", "example", "row", "index", "epoch", "repeat", "run", "seed", "unnamed: 0", "")
+_OF_TEXT = (".csv", ".tsv", ".json", ".jsonl")
 _SEGMENT, _ERROR = "segment", "error"
 _UNKNOWN = {"", "nan", "na", "n/a", "null", "none", "-"}
 _TRUTHS = {"true": 1.0, "false": 0.0, "yes": 1.0, "no": 0.0, "pass": 1.0, "fail": 0.0, "passed": 1.0, "failed": 0.0}
@@ -113,7 +116,7 @@ class Finished:
         made, texts = _named(files)
         if not any(math.isfinite(x) for every in made.values() for each in every for x in each.scores.values()):
             where = ", ".join(str(path) for path in paths)
-            raise InvalidArgumentError(f"{where}: no evaluation has a score. What is read: {FORMATS}.")
+            raise InvalidArgumentError(f"{where}: no evaluation has a score. Give {FORMATS}.")
         segments = {name: label for file in files for name, label in file.segments.items()}
         notes = tuple(dict.fromkeys(note for file in files for note in file.notes))
         return cls(tuple(dict.fromkeys(file.kind for file in files)), made, texts, segments, notes)
@@ -193,7 +196,7 @@ def _known(made: Iterable[Made], metrics: Sequence[str]) -> set[str]:
     return {
         each.example
         for each in made
-        if each.error is not None or all(math.isfinite(each.scores.get(name, math.nan)) for name in metrics)
+        if each.error is not None or not any(math.isnan(each.scores.get(name, math.nan)) for name in metrics)
     }
 
 
@@ -220,9 +223,29 @@ def _read(path: Path, columns: _Columns) -> list[_File]:
         return [_json(path, columns)]
     if suffix == ".jsonl" and (found := _json_lines(path, columns)) is not None:
         return [found]
+    if suffix in (".csv", ".tsv") and columns.encoding is None:
+        _check_text(path)
     if suffix not in KINDS:
         raise InvalidArgumentError(f"{path}: {suffix or 'a file without an ending'} is not read. Give {FORMATS}.")
     return [_table(path, columns)]
+
+
+@contextmanager
+def _curable() -> Iterator[None]:
+    """What is wrong with a file that cannot be read, and then what to do."""
+    try:
+        yield
+    except InvalidArgumentError as error:
+        raise InvalidArgumentError(f"{error} Correct that, or export the results again.") from error
+
+
+def _check_text(path: Path) -> None:
+    """Refuse a file that is binary, or text in which every second byte is 0, before it is read as a table."""
+    data = path.read_bytes()
+    if b"\0" in data and not data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        raise InvalidArgumentError(
+            f"{path}: not a table in text: it holds null bytes. If it is UTF-16, say so: --encoding utf-16-le."
+        )
 
 
 def _folder(path: Path) -> list[_File]:
@@ -240,7 +263,8 @@ def _folder(path: Path) -> list[_File]:
 
 
 def _json(path: Path, columns: _Columns) -> _File:
-    found = from_json(read_text(path, columns.encoding), path, 1)
+    with _curable():
+        found = from_json(read_text(path, columns.encoding), path, 1)
     if isinstance(found, dict):
         results = found.get("results")
         rows = results.get("results") if isinstance(results, dict) else results
@@ -258,7 +282,8 @@ def _json(path: Path, columns: _Columns) -> _File:
 
 def _json_lines(path: Path, columns: _Columns) -> _File | None:
     """lm-eval's samples or promptfoo's results; None of a table."""
-    rows = [row for _, row in jsonl(path, columns.encoding)]
+    with _curable():
+        rows = [row for _, row in jsonl(path, columns.encoding)]
     if not rows:
         raise InvalidArgumentError(f"{path}: the file has no rows. Give {FORMATS}.")
     if {"doc_id", "doc"} <= set(rows[0]):
@@ -313,14 +338,12 @@ def _names_of(paths: Sequence[Path]) -> dict[Path, str]:
 
 
 def _table(path: Path, columns: _Columns) -> _File:
-    table = Table(
-        path,
-        [*_PROMPTS, *_EXAMPLES],
-        **({"encoding": columns.encoding} if path.suffix.lower() in (".csv", ".tsv", ".json", ".jsonl") else {}),
-    )
+    encoding = columns.encoding if path.suffix.lower() in _OF_TEXT else None
+    with _curable():
+        table = Table(path, [*_PROMPTS, *_EXAMPLES], encoding=encoding)
     names = list(dict.fromkeys(str(name) for row in table.rows for name in row.values))
-    prompt = _column(columns.prompt, _PROMPTS, names, path, "--prompt")
-    example = _column(columns.example, _EXAMPLES, names, path, "--example")
+    prompt = _column(columns.prompt, _PROMPTS, names, path, "--prompt-column")
+    example = _column(columns.example, _EXAMPLES, names, path, "--example-column")
     rest = [name for name in names if name not in (prompt, example) and name.lower() not in (_SEGMENT, _ERROR)]
     left_out = [name for name in rest if name.strip().lower() in _NO_SCORES]
     numbers = {name: _numbers(table, name) for name in rest if name not in left_out}
@@ -334,7 +357,7 @@ def _table(path: Path, columns: _Columns) -> _File:
     if prompt is not None and example is None:
         raise InvalidArgumentError(
             f"{path}: the column {prompt!r} names the candidates, but no column names the examples, by which they are "
-            f"compared. Name it: --example COLUMN; there are {some(names)}."
+            f"compared. Name it: --example-column COLUMN; there are {some(names)}."
         )
     ids = [_id(row, example, at) for at, row in enumerate(table.rows, start=1)]
     if prompt is not None:
@@ -374,15 +397,15 @@ def _numbers(table: Table, name: str) -> list[float] | None:
     values = [row.values.get(name) for row in table.rows]
     found = [_number(value) for value in values]
     known = [(at, number) for at, number in enumerate(found) if number is None or not math.isnan(number)]
-    wrong = [at for at, number in known if number is None]
-    if not known or len(wrong) > (1.0 - _MOSTLY) * len(known):
+    texts = [at for at, number in known if number is None]
+    if not known or len(texts) > (1.0 - _MOSTLY) * len(known):
         return None
-    if wrong:
+    if wrong := texts or [at for at, number in known if number is not None and math.isinf(number)]:
         value = values[wrong[0]]
-        comma = " Write decimals with a point." if re.fullmatch(r"-?\d+,\d+", str(value).strip()) else ""
+        is_comma = re.fullmatch(r"-?\d+,\d+", str(value).strip())
+        cure = "Write decimals with a point." if is_comma else "Write a number there, or nothing where none is known."
         raise InvalidArgumentError(
-            f"{table.where(table.rows[wrong[0]])}: {name!r} must be a number, or empty where nothing is known; got "
-            f"{short(value)}.{comma}"
+            f"{table.where(table.rows[wrong[0]])}: {name!r} must hold finite numbers; got {short(value)}. {cure}"
         )
     return [math.nan if number is None else number for number in found]
 
@@ -426,7 +449,7 @@ def _long(
     for row, each in zip(table.rows, _made(table.rows, ids, scores, names), strict=True):
         name = row.values.get(prompt)
         if name in (None, ""):
-            raise InvalidArgumentError(f"{table.where(row)}: {prompt!r} is empty; each row needs its candidate's name.")
+            raise InvalidArgumentError(f"{table.where(row)}: {prompt!r} is empty; write the candidate's name there.")
         by_name.setdefault(str(name), _Candidate(str(name))).made.append(each)
     file.candidates.extend(by_name.values())
 
@@ -455,15 +478,19 @@ def _promptfoo(path: Path, rows: Sequence[Any]) -> _File:
     found: dict[str, _Candidate] = {}
     for number, row in enumerate(rows, start=1):
         if not _is_of_promptfoo(row):
-            raise InvalidArgumentError(f"{path}, result {number}: not a result of promptfoo: {short(row)}.")
+            raise InvalidArgumentError(
+                f"{path}, result {number}: not a result of promptfoo: {short(row)}. Export the results again."
+            )
         parts = [_provider(row)] * (len(providers) > 1) + [_label(row)] * (len(labels) > 1 or len(providers) == 1)
         name = "/".join(parts)
         try:
-            scores = scores_of(row)
+            scores, test = scores_of(row), _test(row)
         except (TypeError, ValueError, AttributeError) as error:
-            raise InvalidArgumentError(f"{path}, result {number}: not a result of promptfoo: {error!r}.") from error
+            raise InvalidArgumentError(
+                f"{path}, result {number}: not a result of promptfoo that can be read ({error}). Export them again."
+            ) from error
         failed = isinstance(scores, Exception)
-        made = Made(_test(row), {} if isinstance(scores, Exception) else scores, str(scores) if failed else None)
+        made = Made(test, {} if isinstance(scores, Exception) else scores, str(scores) if failed else None)
         candidate = found.setdefault(name, _Candidate(name, text=_text(row) if len(providers) == 1 else None))
         candidate.made.append(made)
     return _File(path, "promptfoo's results", list(found.values()))
@@ -546,7 +573,9 @@ def _documents(path: Path, task: str) -> list[Made]:
     times: Counter[tuple[str, str]] = Counter()
     for line, row in rows:
         if "doc_id" not in row:
-            raise InvalidArgumentError(f"{path}, line {line}: not a sample of lm-eval: it has no 'doc_id'.")
+            raise InvalidArgumentError(
+                f"{path}, line {line}: not a sample of lm-eval: it has no 'doc_id'. Give the file as lm-eval wrote it."
+            )
         # By its content: lm-eval misnumbers documents that were chosen by --samples.
         document = f"{task}{str(row.get('doc_hash') or row['doc_id'])[:12]}"
         which = str(row.get("filter"))

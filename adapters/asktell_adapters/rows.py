@@ -194,7 +194,7 @@ def _csv(
         width -= 1
     header = header[:width]
     if len(set(header)) < width:
-        raise InvalidArgumentError(f"{path}, line {head}: a column occurs twice in {header}.")
+        raise InvalidArgumentError(f"{path}, line {head}: a column occurs twice in {header}. Rename one of them.")
     for line, cells in rows:
         if len(cells) < width or any(map(str.strip, cells[width:])):
             raise InvalidArgumentError(

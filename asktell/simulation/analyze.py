@@ -17,7 +17,7 @@ from asktell.problem.checks import LARGEST, exact, nearest, short, some
 from asktell.problem.goals import Goal
 from asktell.results import Result
 from asktell.results.checks import ORDER
-from asktell.selector import Selector, at_state
+from asktell.selector import Selector
 from asktell.state import Decided, Failures, History, Problem, Remarked, State, apply
 
 Names: TypeAlias = Sequence[str] | Mapping[str, str] | Candidates | None
@@ -158,7 +158,8 @@ def finished_selector(
     assert isinstance(method, Adaptive)
     if gone := _no_rivals(state):
         state = apply(state, Decided(0, tuple(gone), plan=()))
-    return at_state(selector, apply(state, method.finish(state)))
+    # The same history, of which the last decision has already computed what the result states.
+    return selector._at(apply(state, method.finish(state)))
 
 
 class _Rows(NamedTuple):
@@ -179,7 +180,7 @@ class _Rows(NamedTuple):
         n_examples = table.examples if isinstance(table.examples, int) else len(table.examples)
         cells = arms * n_examples + places
         _, times = counted(cells)
-        asks = int(times.min(initial=1)) if len(times) else 1
+        asks = int(times.min()) if len(times) else 1
         # Evaluations of a cell stand one after another: when they were made is not known, so they show no drift.
         nth = nth_asks(np.arange(len(cells)), cells)
         order = np.lexsort((nth, arms, places))

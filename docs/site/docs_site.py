@@ -25,8 +25,13 @@ _LINK = re.compile(r"\]\((?![a-z]+:|#)([^)#\s]+)(#[^)\s]*)?\)")
 
 
 def pages() -> list[Path]:
-    """The Markdown pages under docs/."""
-    return sorted(page for page in DOCS.rglob("*.md") if page.relative_to(DOCS).parts[0] not in ("site", "changes"))
+    """The Markdown pages under docs/; in the folders of examples Markdown is part of the example."""
+    found = [(page.relative_to(DOCS).parts, page) for page in DOCS.rglob("*.md")]
+    return sorted(
+        page
+        for parts, page in found
+        if parts[0] not in ("site", "changes") and (parts[0] != "examples" or len(parts) == 2)
+    )
 
 
 def navigation() -> list[Any]:

@@ -36,6 +36,7 @@ from asktell_adapters.evaluators import Completion, Example, LiteLLM, LLMEvaluat
 from asktell_adapters.metrics import Brevity, ExactMatch, Judge, Spent, token_f1
 from asktell_adapters.prompts import chat_of
 from asktell_adapters.testing.llm_server import FaultyLLMServer, Reply
+from tests.adapters import test_finished as finished
 from tests.adapters.batch_server import BatchServer
 from tests.command_line import cli
 from tests.docs.conftest import DOCS, ROOT, Page
@@ -79,8 +80,37 @@ def test_files_have_the_tables_and_keys_of_a_configuration(name: str) -> None:
         assert set(file) <= set(keys_of(Section.tables[""]))
         options = {key for kind in MODELS.values() for key in kind.table.model_fields}
         for table in set(file) & set(Section.tables):
+            if Section.tables[table].model_config.get("extra") == "allow":  # whose keys have names of the user's own
+                continue
             allowed = {*keys_of(Section.tables[table]), *(options if table == "model" else ())}
             assert not isinstance(file[table], dict) or set(file[table]) <= allowed, table
+
+
+@pytest.mark.page("how-to/is-the-difference-real.md")
+def test_is_the_difference_real(page: Page, capsys: Output, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "97")
+    shown = [block.strip("\n") for block in page.blocks("text")]
+    analyzed, gated, *others = page.commands()
+    page.run(1)
+    assert cli(*analyzed[1:]).out.rstrip("\n") == shown[0]
+    assert Path("report.html").stat().st_size > 10_000
+    assert cli(*gated[1:]).out.rstrip("\n") == shown[1]
+    assert Path("summary.md").read_text().startswith("## \u2705 Passed")
+    capsys.readouterr()
+    for expected in shown[2:]:
+        page.run(1)
+        assert capsys.readouterr().out.rstrip("\n") == expected
+    # The commands for other files, on such files:
+    Path("scores.csv").write_text(finished.as_csv(finished.long_rows()))
+    Path("wide.csv").write_text("old,new\n1,0\n0,1\n1,1\n")
+    Path("results.json").write_text(finished.promptfoo(finished.promptfoo_rows()))
+    for name, scores in finished.SCORES.items():
+        Path(f"{name}.eval").write_bytes(finished.zipped(finished.inspect_log(scores)))
+        folder = Path("out", name)
+        folder.mkdir(parents=True)
+        (folder / "samples_gsm8k_2026-11-20T10-00-00.123456.jsonl").write_text(finished.samples(scores))
+    for words in others:
+        assert "(final, " in cli(*words[1:]).out, words
 
 
 # Start
@@ -563,6 +593,36 @@ def test_change_models(page: Page, wanted: str, capsys: Output) -> None:
     assert result.spent_cost < 0.05
     assert names["change"].differences["exact"].verdict == ("worse" if wanted == "keep" else "better")
     assert len(names["candidates"]) == 7
+
+
+@pytest.mark.page("how-to/is-my-skill-worth-it.md")
+def test_is_my_skill_worth_it(page: Page, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The commands print what the page shows; then the page's agent for Claude Code, with a stand-in for that."""
+    monkeypatch.setenv("PATH", str(Path(sys.executable).parent), prepend=os.pathsep)
+    shutil.copytree(DOCS / "examples" / "skill", "skill")
+    monkeypatch.chdir("skill")
+    (configuration,) = page.blocks("toml")
+    assert configuration.strip() in Path("skill.toml").read_text()
+    said = [cli(*words[1:]).out for words in page.commands()]
+    assert "tried          3 evaluations" in said[1]
+    for shown in page.blocks("text"):
+        (block,) = [text for text in said if shown.strip().splitlines()[0] in text]
+        assert shown.strip() in block
+    Path("agent.py").write_text(page.take())
+    Path("repository").mkdir()
+    claude = tmp_path / "bin" / "claude"
+    claude.parent.mkdir()
+    claude.write_text(
+        "#!/bin/sh\ntest -f .claude/skills/house-rules/SKILL.md && touch done\n"
+        """echo '{"result": "I did: '"$2"'", "total_cost_usd": 0.25}'\n"""
+    )
+    claude.chmod(0o755)
+    monkeypatch.setenv("PATH", str(claude.parent), prepend=os.pathsep)
+    Path("tasks.csv").write_text("id,task,check\nT1,Do it.,test -f done\n")
+    for version, success in (("none", 0.0), ("SKILL.md", 1.0)):
+        found = json.loads(cli("check skill.toml --json --prompt", version).out)
+        assert found["answer"] == "I did: Do it."
+        assert (found["scores"]["success"], found["scores"]["cost"]) == (success, 0.25)
 
 
 def rewritten(request: Any) -> Completion:

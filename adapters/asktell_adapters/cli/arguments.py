@@ -96,7 +96,7 @@ _OF_RESULTS = (
 )
 OF_RESULTS: dict[str, Any] = {
     "maximize": [], "minimize": [], "at_least": [], "at_most": [],
-    "prompt_column": None, "example_column": None, "encoding": None,
+    "prompt_column": None, "example_column": None, "encoding": None, "inputs": None,
 }
 """What the flags are for files of results, if none of them is given."""
 
@@ -186,7 +186,7 @@ COMMANDS = (
             _FILES_OF_RESULTS, *_OF_RESULTS,
             _a("--baseline", metavar="ID", help="the candidate in use; the answer is compared with it"),
             _a("--inputs", choices=["new", "given"], default="new",
-               help="whether statements are about new inputs, or about exactly these examples (default: %(default)s)"),
+               help="what statements are about: new inputs, or exactly these examples (default: new)"),
             _a("-o", "--output", metavar="FILE.html", type=Path, help="write a report"),
             _JSON,
         ),
@@ -272,6 +272,8 @@ COMMANDS = (
             _a("--differ", metavar="SHARE", type=float, default=0.2,
                help="share of examples on which the two prompts are expected to differ (default: %(default)g)"),
             _NO_PROGRESS, _YES, _CONFIDENCE, *_OF_RESULTS,
+            _a("--inputs", choices=["new", "given"],
+               help="what the verdict is about: new inputs, or exactly these examples (default: given)"),
         ),
         "asktell gate [OPTIONS] CONFIG.toml | FILE ...",
     ),

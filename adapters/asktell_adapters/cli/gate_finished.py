@@ -25,9 +25,9 @@ def finished_gate(arguments: argparse.Namespace) -> Callable[[], Ruling]:
     one, other = _pair(found, arguments)
     binary = {name: SimpleNamespace(range=(0.0, 1.0)) for name in goal.metrics if _is_binary(found, name)}
     judge = Judge(ranged(goal, binary), arguments.margin, arguments.confidence)
-    selector = finished_selector(
-        found.table(judge.goal, [one, other], common=True), judge.goal, other, "given", max_failure_rate=1.0
-    )
+    table = found.table(judge.goal, [one, other], common=True)
+    # How often the candidate fails is for the gate to judge.
+    selector = finished_selector(table, judge.goal, other, arguments.inputs or "given", max_failure_rate=1.0)
     remarks = [overview(found), *found.remarks(), *_unpaired(found, one, other), *([why] if why else [])]
     return lambda: _ruling(judge, selector, one, other, remarks, arguments)
 

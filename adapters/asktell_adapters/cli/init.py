@@ -5,8 +5,9 @@ import json
 import os
 import re
 import shlex
+import shutil
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -238,7 +239,6 @@ _T = TypeVar("_T")
 _KEY = "OPENAI_API_KEY"
 _OF_MODELS = ("base_url", "api_key_env", "price", "rubric")
 _OF_DATA = ("data", "input", "reference", "encoding", "sheet", "split")
-_AGENT = "python agent.py"
 _INPUTS = ("input", "text", "question", "document", "article", "content", "message", "query")
 _REFERENCES = (  # patterns of names in lower case without spaces and punctuation, the surest first
     r"(references?|expected|targets?|ideal|gold(en)?|groundtruths?|correct(?=.))"
@@ -285,19 +285,24 @@ def init(arguments: argparse.Namespace) -> int:
 
 def _written(plan: Plan, beside: Mapping[Path, str]) -> Config:
     """The configuration, written if it can be read; if not, nothing is left behind."""
+    for file, content in beside.items():
+        file.write_text(content, encoding="utf-8")
+    config = _check_or_unlink(plan.path, plan.text(), beside)
+    if _are_templates(config):
+        plan = replace(plan, fields=True)
+        config = _check_or_unlink(plan.path, plan.text(), beside)
+    plan.path.write_text(plan.text(), encoding="utf-8")
+    return config
+
+
+def _check_or_unlink(path: Path, text: str, beside: Iterable[Path]) -> Config:
+    """The configuration that is to be written; if it cannot be read, nothing is left behind."""
     try:
-        for file, content in beside.items():
-            file.write_text(content, encoding="utf-8")
-        config = load_config(plan.path, text=plan.text())
-        if _are_templates(config):
-            plan = replace(plan, fields=True)
-            config = load_config(plan.path, text=plan.text())
+        return load_config(path, text=text)
     except BaseException:
         for file in beside:
             file.unlink(missing_ok=True)
         raise
-    plan.path.write_text(plan.text(), encoding="utf-8")
-    return config
 
 
 def _are_templates(config: Config) -> bool:
@@ -495,6 +500,8 @@ def _harness(kind: str, path: Path, arguments: argparse.Namespace, ask: _Asking)
         made += files
     if arguments.budget is not None:
         text = text.replace("budget = 32 ", f"budget = {arguments.budget} ")
+    if kind == "command":
+        _check_or_unlink(path, text, made[1:])
     path.write_text(text, encoding="utf-8")
     wrote = f"Wrote {', '.join(map(str, made))}."
     show("\n".join([wrote, *said, "Next:", f"  asktell check {path}", f"  asktell run {path}"]))
@@ -534,7 +541,8 @@ def _of_promptfoo(text: str, path: Path, arguments: argparse.Namespace, ask: _As
 def _of_command(text: str, path: Path, arguments: argparse.Namespace, ask: _Asking) -> tuple[str, list[Path]]:
     """The configuration of a program, and the small files that were written beside it."""
     home = path.parent
-    command = arguments.program or ask.text("Which command evaluates?", _AGENT)
+    usual = "python agent.py" if shutil.which("python") else "python3 agent.py"
+    command = arguments.program or ask.text("Which command evaluates?", usual)
     try:
         words = shlex.split(command)
     except ValueError as error:
@@ -542,7 +550,7 @@ def _of_command(text: str, path: Path, arguments: argparse.Namespace, ask: _Aski
     data = arguments.data or _path(ask.text("File of tasks? (none: a small example)", "", _there))
     is_ours, data = data is None, data or home / "examples.csv"
     ours = {data: "examples.csv"} if is_ours else {}
-    if command == _AGENT:
+    if words[1:] == ["agent.py"] and words[0].startswith("python"):
         ours[home / "agent.py"] = "agent.txt"
     if arguments.prompts is None:
         ours[home / "SKILL.md"] = "skill.txt"

@@ -19,7 +19,7 @@ from asktell_adapters.config.candidates import (
     read_models,
 )
 from asktell_adapters.config.data import DataSet, DataTable, PromptsTable, Selected, read_examples, read_prompts
-from asktell_adapters.config.harness import EvaluatorTable, Harness, read_harness
+from asktell_adapters.config.harness import TUNING, EvaluatorTable, Harness, read_harness
 from asktell_adapters.config.improve import Improving, read_improve
 from asktell_adapters.config.metrics import read_metrics, with_llm
 from asktell_adapters.config.model import read_model
@@ -358,7 +358,9 @@ def load_config(path: Path, improve: bool = False, *, text: str | None = None) -
         described = {**top.table("model"), **common}
     settings = {"budget": top.budget, **settings, "features": top.features}
     settings |= {} if fields is None else {"fields": fields}
-    settings |= {"profile": data["profile"]} if "profile" in data else {}
+    settings |= {"profile": top.profile} if top.profile is not None else {}
+    if top.evaluator is not None:
+        settings["evaluator"] = {name: value for name, value in top.evaluator.items() if name not in TUNING}
     return Config(
         path, output, selector, dataset, computed or {}, models, concurrency, min(batch_size, concurrency),
         describe(settings, data, described, prompts, dataset), _cache(top), top.confirm_above,

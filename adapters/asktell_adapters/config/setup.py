@@ -1,12 +1,11 @@
 """The set-up: everything that a run's outcome depends on. Another set-up is another run."""
 
 import json
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from asktell.extend import changes, short
 from asktell_adapters.config.data import DataSet, Selected, digest, distinct, items
-from asktell_adapters.config.harness import TUNING as TUNING_OF_EVALUATORS
 from asktell_adapters.config.metrics import turned_on
 from asktell_adapters.config.model import TUNING
 
@@ -23,7 +22,6 @@ def describe(
         "goal": {"type": "best-feasible", **data["goal"]},
         "metrics": {name: {} if given is True else given for name, given in turned_on(data.get("metrics", {}))},
         "model": _untuned(model),
-        **({"evaluator": _untuned(data["evaluator"], TUNING_OF_EVALUATORS)} if "evaluator" in data else {}),
         **({"models": {name: _untuned(own) for name, own in data["models"].items()}} if "models" in data else {}),
         "prompts": {"count": len(prompts), "sha256": digest(list(items(prompts)))},
         "data": {
@@ -37,8 +35,8 @@ def describe(
     return as_read_again
 
 
-def _untuned(table: Mapping[str, Any], tuning: Container[str] = TUNING) -> dict[str, Any]:
-    return {name: value for name, value in table.items() if name not in tuning}
+def _untuned(model: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in model.items() if name not in TUNING}
 
 
 def differences(saved: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:

@@ -39,11 +39,11 @@ def read_log(path: Path) -> LogFile:
         samples = iter(header.get("samples") or ()) if isinstance(header, dict) else iter(())
     about = header.get("eval") if isinstance(header, dict) else None
     if not isinstance(about, dict):
-        raise InvalidArgumentError(f"{path}: not an Inspect log: it says nothing of an eval.")
+        raise InvalidArgumentError(f"{path}: not an Inspect log: it says nothing of an eval. Give the log itself.")
     try:
         found = [_sample(each) for each in samples]
     except (KeyError, TypeError, AttributeError, ValueError) as error:
-        raise InvalidArgumentError(f"{path}: not an Inspect log that can be read: {error!r}.") from error
+        raise InvalidArgumentError(f"{path}: not an Inspect log that can be read ({error}). Copy it again.") from error
     if not found:
         raise InvalidArgumentError(
             f"{path}: the log has no samples. Scores are read from samples: run the eval with log_samples on."
@@ -57,7 +57,9 @@ def _zipped(path: Path) -> tuple[Any, Iterator[Any]]:
             names = archive.namelist()
             header = next((name for name in _HEADERS if name in names), None)
             if header is None:
-                raise InvalidArgumentError(f"{path}: a zip, but not an Inspect log: it has no {_HEADERS[0]}.")
+                raise InvalidArgumentError(
+                    f"{path}: a zip, but no Inspect log: it has no {_HEADERS[0]}. Copy it again."
+                )
             samples = [name for name in names if name.startswith("samples/") and name.endswith(".json")]
             head, *rest = (json.loads(_content(archive, name, path)) for name in (header, *samples))
             return head, iter(rest)

@@ -1,0 +1,469 @@
+"""Results that people have: every format gives the same table, and a file that is none of them says what is read."""
+
+import io
+import json
+import math
+import re
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from asktell import BestFeasible, InvalidArgumentError
+from asktell_adapters.finished import Finished
+from tests.command_line import cli
+
+ASSETS = Path(__file__).parents[1] / "assets" / "inspect"
+SCORES = {"old": [1, 0, 0, 1, 0, 1], "new": [1, 1, 0, 1, 1, 1]}
+
+
+@pytest.fixture(autouse=True)
+def _in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def write(name: str, text: str) -> Path:
+    path = Path(name)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def lines(rows: list[dict[str, Any]]) -> str:
+    return "".join(json.dumps(row) + "\n" for row in rows)
+
+
+def scores_in(found: Finished, metric: str) -> dict[str, list[float]]:
+    return {name: [each.scores[metric] for each in made] for name, made in found.made.items()}
+
+
+# Tables
+
+
+def long_rows() -> list[dict[str, Any]]:
+    return [
+        {"prompt": name, "example": f"q{i}", "accuracy": score, "cost": 0.5 + i}
+        for name, scores in SCORES.items()
+        for i, score in enumerate(scores)
+    ]
+
+
+def as_csv(rows: list[dict[str, Any]], delimiter: str = ",") -> str:
+    return "\n".join(delimiter.join(map(str, row)) for row in ([*rows[0]], *(row.values() for row in rows))) + "\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("r.csv", as_csv(long_rows())),
+        ("r.csv", as_csv(long_rows(), ";")),
+        ("r.csv", "\ufeff" + as_csv(long_rows())),
+        ("r.tsv", as_csv(long_rows(), "\t")),
+        ("r.json", json.dumps(long_rows())),
+        ("r.json", json.dumps({"rows": long_rows()})),
+        ("r.jsonl", lines(long_rows())),
+        ("r.csv", as_csv([{"model" if k == "prompt" else "id" if k == "example" else k: v for k, v in row.items()}
+                          for row in long_rows()])),
+    ],
+)  # fmt: skip
+def test_a_row_per_evaluation(name: str, text: str) -> None:
+    found = Finished.read([write(name, text)])
+    assert scores_in(found, "accuracy") == SCORES
+    assert found.metrics == ["accuracy", "cost"]
+    assert found.examples == [f"q{i}" for i in range(6)]
+
+
+def test_columns_of_other_names() -> None:
+    rows = [{"who": row["prompt"], "what": row["example"], "accuracy": row["accuracy"]} for row in long_rows()]
+    path = write("r.csv", as_csv(rows))
+    assert scores_in(Finished.read([path], prompt="who", example="what"), "accuracy") == SCORES
+    with pytest.raises(InvalidArgumentError, match=r"no column 'whom' \(--prompt-column\) \(did you mean 'who'\?\)"):
+        Finished.read([path], prompt="whom")
+    with pytest.raises(InvalidArgumentError, match="Name it: --example-column COLUMN; there are 'who', 'what'"):
+        Finished.read([path], prompt="who")
+
+
+def test_a_column_per_prompt() -> None:
+    path = write("r.csv", "id,question,old,new\n" + "".join(
+        f"q{i},why?,{a},{b}\n" for i, (a, b) in enumerate(zip(*SCORES.values(), strict=True))
+    ))  # fmt: skip
+    found = Finished.read([path], score="accuracy")
+    assert scores_in(found, "accuracy") == SCORES
+    assert found.notes == ("r.csv: columns that hold no scores are left out: 'question'.",)
+
+
+def test_words_gaps_and_what_is_not_known() -> None:
+    found = Finished.read([write("r.csv", "old,new\nTrue,pass\nfalse,N/A\nyes,nan\nno,\n")])
+    assert scores_in(found, "score") == {"old": [1, 0, 1, 0], "new": [1]}
+
+
+def test_several_tables_are_several_candidates() -> None:
+    for name, scores in SCORES.items():
+        write(f"{name}.csv", "id,ok\n" + "".join(f"q{i},{score}\n" for i, score in enumerate(scores)))
+    found = Finished.read(["old.csv", "new.csv"])
+    assert scores_in(found, "ok") == SCORES
+    assert found.notes == ()
+    for name, scores in SCORES.items():
+        write(f"{name}.csv", "ok\n" + "".join(f"{score}\n" for score in scores))
+    assert "rows are matched by their position" in Finished.read(["old.csv", "new.csv"]).notes[0]
+
+
+def test_a_name_that_two_files_have_is_one_of_each() -> None:
+    write("before/r.csv", as_csv(long_rows()))
+    write("after/r.csv", as_csv(long_rows()))
+    assert list(Finished.read(["before/r.csv", "after/r.csv"]).made) == [
+        "before/old", "before/new", "after/old", "after/new",
+    ]  # fmt: skip
+
+
+def test_repeats_errors_and_segments() -> None:
+    rows = [{**row, "segment": "en", "error": ""} for row in long_rows()]
+    rows += [{**rows[0], "accuracy": 0}, {**rows[1], "error": "timeout"}]
+    found = Finished.read([write("r.csv", as_csv(rows))])
+    assert found.remarks() == [
+        "2 of 12 cells were evaluated several times, up to 2. Repeated evaluations of a cell are averaged."
+    ]
+    table = found.table(BestFeasible("accuracy"))
+    assert table.failed == [(0, 1, "timeout")]
+    assert table.segments == ["en"] * 6
+    assert len(table.scores) == 13
+
+
+def test_only_examples_that_both_have() -> None:
+    path = write("r.csv", as_csv(long_rows()[1:-1]))
+    table = Finished.read([path]).table(BestFeasible("accuracy"), ["new", "old"], common=True)
+    assert table.examples == ["q1", "q2", "q3", "q4"]
+    assert list(table.prompts) == ["new", "old"]
+    apart = write("apart.csv", "prompt,example,accuracy\nold,a,1\nnew,b,1\n")
+    with pytest.raises(InvalidArgumentError, match="have no example in common"):
+        Finished.read([apart]).table(BestFeasible("accuracy"), common=True)
+
+
+# promptfoo
+
+
+def promptfoo_rows(provider: str = "openai:gpt-4o-mini") -> list[dict[str, Any]]:
+    passed = {
+        "pass": True,
+        "score": 1,
+        "reason": "Assertion passed",
+        "assertion": {"type": "equals", "metric": "right"},
+    }
+    return [
+        {
+            "promptIdx": at,
+            "testIdx": i,
+            "prompt": {"raw": f"{name} Why {i}?", "label": name},
+            "provider": {"id": provider, "label": ""},
+            "vars": {"question": f"Why {i}?"},
+            "testCase": {"vars": {"question": f"Why {i}?"}, "assert": [{"type": "equals"}]},
+            "success": bool(score),
+            "score": score,
+            "failureReason": 0 if score else 1,
+            "error": None if score else "Expected output to equal x",
+            "namedScores": {"right": score},
+            "gradingResult": {"pass": bool(score), "componentResults": [{**passed, "pass": bool(score)}]},
+            "response": {"output": "x", "cost": 0.001},
+            "latencyMs": 250,
+            "cost": 0.001,
+            "tokenUsage": {"total": 12, "prompt": 10, "completion": 2},
+        }
+        for at, (name, scores) in enumerate(SCORES.items())
+        for i, score in enumerate(scores)
+    ]
+
+
+def promptfoo(rows: list[dict[str, Any]]) -> str:
+    return json.dumps({"evalId": "eval-1", "results": {"version": 3, "results": rows, "stats": {}}, "config": {}})
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("results.json", promptfoo(promptfoo_rows())),
+        ("results.json", json.dumps({"results": promptfoo_rows()})),
+        ("results.jsonl", lines(promptfoo_rows())),
+    ],
+)
+def test_results_of_promptfoo(name: str, text: str) -> None:
+    found = Finished.read([write(name, text)])
+    assert scores_in(found, "right") == SCORES
+    assert found.metrics == ["success", "score", "right", "latency", "cost", "input_tokens", "output_tokens", "tokens"]
+    assert {each.scores["latency"] for made in found.made.values() for each in made} == {0.25}
+    assert len(found.examples) == 6
+
+
+def test_promptfoo_with_several_providers_an_error_and_a_filter() -> None:
+    rows = [*promptfoo_rows("a"), *promptfoo_rows("b")]
+    rows[0] = {**rows[0], "failureReason": 2, "error": "the key is wrong"}
+    rows = [{**row, "testIdx": 0} for row in rows]  # as a filter renumbers them
+    found = Finished.read([write("results.json", promptfoo(rows))])
+    assert list(found.made) == ["a/old", "a/new", "b/old", "b/new"]
+    assert found.made["a/old"][0].error == "promptfoo: the key is wrong"
+    assert len(found.examples) == 6
+
+
+def test_promptfoo_with_one_prompt_names_the_providers() -> None:
+    rows = [row for provider in "ab" for row in promptfoo_rows(provider) if row["prompt"]["label"] == "old"]
+    assert list(Finished.read([write("results.json", promptfoo(rows))]).made) == ["a", "b"]
+
+
+def test_two_runs_of_one_prompt_of_promptfoo() -> None:
+    for name in ("before", "after"):
+        write(f"{name}.json", promptfoo([row for row in promptfoo_rows() if row["promptIdx"] == 0]))
+    assert list(Finished.read(["before.json", "after.json"]).made) == ["before", "after"]
+
+
+# Inspect
+
+
+def inspect_log(scores: list[float], model: str = "m", **change: Any) -> dict[str, Any]:
+    samples = [
+        {
+            "id": f"q{i}",
+            "epoch": 1,
+            "scores": {"match": {"value": "C" if score else "I"}, "graded": {"value": {"style": 3}}},
+            "model_usage": {model: {"input_tokens": 3, "output_tokens": 1, "total_tokens": 4}},
+            "total_time": 0.5,
+        }
+        for i, score in enumerate(scores)
+    ]
+    return {"version": 2, "status": "success", "eval": {"task": "t", "model": model}, "samples": samples, **change}
+
+
+def zipped(log: dict[str, Any], header: str = "header.json") -> bytes:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr(header, json.dumps({k: v for k, v in log.items() if k != "samples"}))
+        for sample in log["samples"]:
+            archive.writestr(f"samples/{sample['id']}_epoch_1.json", json.dumps(sample))
+    return file.getvalue()
+
+
+@pytest.mark.parametrize("header", ["header.json", "_journal/start.json"])
+def test_logs_of_inspect(header: str) -> None:
+    for name, scores in SCORES.items():
+        write(f"{name}.json", json.dumps(inspect_log(scores)))
+        Path(f"{name}.eval").write_bytes(zipped(inspect_log(scores), header))
+    for kind in ("json", "eval"):
+        found = Finished.read([f"old.{kind}", f"new.{kind}"])
+        assert scores_in(found, "match") == SCORES
+        assert found.metrics == ["match", "graded/style", "input_tokens", "output_tokens", "total_tokens", "latency"]
+    assert scores_in(Finished.read(["old.json", "new.eval"]), "match") == SCORES
+
+
+def test_logs_that_inspect_itself_wrote() -> None:
+    """They are compressed by Zstandard."""
+    if not any(map(_is_there, ("zstandard", "pyarrow"))):
+        pytest.skip("neither zstandard nor pyarrow is installed")
+    found = Finished.read([ASSETS / "old.eval", ASSETS / "new.eval"])
+    assert scores_in(found, "match") == {"old": [1, 0, 0, 1], "new": [0, 0, 1, 1]}
+
+
+def _is_there(package: str) -> bool:
+    from importlib.util import find_spec
+
+    return find_spec(package) is not None
+
+
+def test_without_a_package_for_zstandard_the_cure_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    from asktell_adapters.harnesses.inspect import files
+
+    def missing(name: str) -> None:
+        raise ModuleNotFoundError(name)
+
+    monkeypatch.setattr(files, "import_module", missing)
+    with pytest.raises(InvalidArgumentError, match=r"pip install zstandard.*inspect log convert --to json"):
+        Finished.read([ASSETS / "old.eval"])
+
+
+def test_logs_of_inspect_are_named_by_what_differs() -> None:
+    for name, scores in SCORES.items():
+        write(f"{name}/2026_t.json", json.dumps(inspect_log(scores)))
+    assert list(Finished.read(["old", "new"]).made) == ["old", "new"]
+    for name, scores in SCORES.items():
+        write(f"logs/{name}.json", json.dumps(inspect_log(scores, model=f"openai/{name}")))
+    assert list(Finished.read(["logs"]).made) == ["openai/new", "openai/old"]
+
+
+def test_a_sample_of_inspect_that_failed_and_epochs() -> None:
+    log = inspect_log([1, 1, 0])
+    log["samples"][0] |= {"error": {"message": "boom", "traceback": ""}, "scores": {}}
+    log["samples"][1] |= {"limit": {"type": "token", "limit": 100}}
+    log["samples"].append({**log["samples"][2], "epoch": 2, "scores": {"match": {"value": "C"}}})
+    (made,) = Finished.read([write("a.json", json.dumps(log))]).made.values()
+    assert [each.error for each in made[:2]] == [
+        "sample 'q0' of Inspect: boom",
+        "sample 'q1' of Inspect: its token limit of 100 was reached",
+    ]
+    assert [(each.example, each.scores["match"]) for each in made[2:]] == [("q2", 0.0), ("q2", 1.0)]
+
+
+def test_a_log_of_many_prompts_that_asktell_chose() -> None:
+    log = inspect_log([1, 0, 1, 1])
+    for i, sample in enumerate(log["samples"]):
+        sample["metadata"] = {"asktell": {"prompt_id": ["old", "new"][i % 2], "prompt": f"P{i % 2}", "example": i // 2}}
+    found = Finished.read([write("a.json", json.dumps(log))])
+    assert scores_in(found, "match") == {"old": [1, 1], "new": [0, 1]}
+    assert found.texts == {"old": "P0", "new": "P1"}
+
+
+# lm-eval
+
+
+def samples(scores: list[float], hashes: bool = True, filters: tuple[str, ...] = ("none",)) -> str:
+    return lines([
+        {
+            "doc_id": i,
+            "doc": {"question": f"Why {i}?"},
+            "target": "x",
+            "filter": name,
+            **({"doc_hash": f"{i:064d}"[::-1]} if hashes else {}),
+            "metrics": ["exact_match"],
+            "exact_match": float(score),
+            "other": 7,
+        }
+        for name in filters
+        for i, score in enumerate(scores)
+    ])  # fmt: skip
+
+
+def test_samples_of_lm_eval_in_a_folder() -> None:
+    for name, scores in SCORES.items():
+        write(f"out/{name}/samples_gsm8k_2026-11-20T10-00-00.123456.jsonl", samples(scores))
+    found = Finished.read(["out"])
+    assert scores_in(found, "exact_match") == {"new": SCORES["new"], "old": SCORES["old"]}
+    assert found.metrics == ["exact_match"]
+    assert set(Finished.read([*Path("out").rglob("*.jsonl")]).made) == {"old", "new"}
+
+
+def test_samples_of_several_tasks_and_filters() -> None:
+    for name, scores in SCORES.items():
+        for task in ("gsm8k", "arc_easy"):
+            write(
+                f"out/{name}/samples_{task}_2026-11-20T10-00-00.123456.jsonl",
+                samples(scores, filters=("strict", "flex")),
+            )
+    found = Finished.read(["out"])
+    assert found.metrics == ["exact_match,strict", "exact_match,flex"]
+    assert len(found.examples) == 12
+    assert all(name.startswith(("gsm8k/", "arc_easy/")) for name in found.examples)
+
+
+def test_two_runs_of_a_task_in_one_folder_are_two_candidates() -> None:
+    for day, scores in zip(("20", "21"), SCORES.values(), strict=True):
+        write(f"out/m/samples_gsm8k_2026-11-{day}T10-00-00.123456.jsonl", samples(scores, hashes=False))
+    assert list(scores_in(Finished.read(["out"]), "exact_match").values()) == list(SCORES.values())
+
+
+def test_documents_of_lm_eval_are_matched_by_content() -> None:
+    """lm-eval misnumbers those that were chosen by --samples."""
+    write("old/samples_t.jsonl", samples(SCORES["old"]))
+    rows = [json.loads(line) for line in samples(SCORES["new"]).splitlines()]
+    for row in rows:
+        row["doc_id"] = 5 - row["doc_id"]
+    write("new/samples_t.jsonl", lines(rows))
+    found = Finished.read(["old", "new"])
+    assert scores_in(found, "exact_match") == SCORES
+    assert len(found.examples) == 6
+
+
+# Files that are none of these
+
+
+def _truncated() -> bytes:
+    return zipped(inspect_log([1, 0]))[:-60]
+
+
+def _of_method(number: int) -> bytes:
+    data = bytearray(zipped(inspect_log([1, 0])))
+    at = data.index(b"PK\x01\x02")
+    while at >= 0:
+        data[at + 10] = number
+        at = data.find(b"PK\x01\x02", at + 4)
+    return bytes(data)
+
+
+HOSTILE: dict[str, tuple[str, bytes | Callable[[], bytes]]] = {
+    "empty csv": ("a.csv", b""),
+    "blank csv": ("a.csv", b"\n\n  \n"),
+    "only a header": ("a.csv", b"old,new\n"),
+    "binary": ("a.csv", bytes(range(256))),
+    "null bytes": ("a.csv", b"old,new\n1,\x000\n"),
+    "not utf-8": ("a.csv", "id,größe\na,1\n".encode("cp1252")),
+    "utf-16 without a mark": ("a.csv", "old,new\n1,0\n".encode("utf-16-le")),
+    "duplicate headers": ("a.csv", b"old,old\n1,0\n"),
+    "all text": ("a.csv", b"old,new\ngood,bad\n"),
+    "all empty": ("a.csv", b"id,new\na,\nb,\n"),
+    "all nan": ("a.csv", b"old,new\nnan,nan\n"),
+    "infinite": ("a.csv", b"old,new\n1,inf\n0,1\n"),
+    "huge": ("a.csv", b"old,new\n1,1e300\n0,1\n"),
+    "thousands of digits": ("a.csv", b"old,new\n1," + b"9" * 5000 + b"\n0,1\n"),
+    "mixed types": ("a.csv", b"old,new\n1,1\n0,1\n1,maybe\n"),
+    "decimal commas": ("a.csv", b"old;new\n1;1\n0;1\n1;0,5\n"),
+    "ragged rows": ("a.csv", b"old,new\n1\n0,1,1\n"),
+    "an open quote": ("a.csv", b'old,new\n"1,0\n'),
+    "no example": ("a.csv", b"prompt,score\nold,1\nnew,0\n"),
+    "no name": ("a.csv", b"prompt,example,score\n,a,1\nnew,a,0\n"),
+    "no metric": ("a.csv", b"prompt,example\nold,a\n"),
+    "empty json": ("a.json", b""),
+    "not json": ("a.json", b"{'a': 1}"),
+    "a number": ("a.json", b"7"),
+    "empty object": ("a.json", b"{}"),
+    "empty list": ("a.json", b"[]"),
+    "a list of numbers": ("a.json", b"[1, 2]"),
+    "deep json": ("a.json", b"[" * 100_000),
+    "nested cells": ("a.json", b'[{"old": [1], "new": {"x": 1}}]'),
+    "lm-eval's averages": ("results.json", b'{"results": {"gsm8k": {"acc": 0.5}}, "configs": {}}'),
+    "promptfoo without results": ("a.json", b'{"evalId": "e", "results": {"version": 3, "results": []}}'),
+    "promptfoo with odd results": ("a.json", b'{"results": {"results": [{"prompt": {"label": "x"}, "vars": 7}, 3]}}'),
+    "promptfoo with odd scores": (
+        "a.json", b'{"results": {"results": [{"prompt": {"label": "x"}, "vars": {"q": 1}, "namedScores": 7}]}}',
+    ),
+    "inspect without samples": ("a.json", json.dumps(inspect_log([])).encode()),
+    "inspect with odd samples": ("a.json", json.dumps(inspect_log([1], samples=[7])).encode()),
+    "inspect with odd scores": ("a.json", json.dumps(inspect_log([1], samples=[{"id": 1, "scores": 3}])).encode()),
+    "not a zip": ("a.eval", b"PK\x03\x04 and no more"),
+    "truncated zip": ("a.eval", _truncated),
+    "another zip": ("a.eval", b"PK\x05\x06" + bytes(18)),
+    "another compression": ("a.eval", lambda: _of_method(98)),
+    "damaged zstandard": ("a.eval", lambda: _of_method(93)),
+    "broken lines": ("a.jsonl", b'{"prompt": "old", "example": 1, "score": 1}\n{"prompt": '),
+    "lines of numbers": ("a.jsonl", b"1\n2\n"),
+    "empty lines": ("a.jsonl", b"\n"),
+    "odd samples of lm-eval": ("samples_t.jsonl", b'{"doc_id": 1, "doc": {}}\n{"x": 1}\n'),
+    "samples without numbers": ("samples_t.jsonl", b'{"doc_id": 1, "doc": {}, "acc": "no"}\n'),
+    "yaml": ("a.yaml", b"a: 1\n"),
+    "no ending": ("results", b"old,new\n1,0\n"),
+    "a spreadsheet that is none": ("a.xlsx", b"PK not a workbook"),
+    "parquet that is none": ("a.parquet", b"PAR1"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("command", ["analyze", "gate"])
+@pytest.mark.parametrize("which", HOSTILE)
+def test_hostile_files_end_with_a_mistake_and_a_cure(which: str, command: str) -> None:
+    name, data = HOSTILE[which]
+    Path(name).write_bytes(data() if callable(data) else data)
+    said = cli(f"{command} {name}", *(["--baseline", "old"] if command == "gate" else []), code=2)
+    assert said.out == ""
+    assert said.err.startswith("asktell: ")
+    assert "Traceback" not in said.err
+    assert "--debug" not in said.err  # which stands behind an error that nobody expected
+    assert said.err.count("\n") == 1
+    assert re.search(r"\b(Give|Name|Write|Correct|Export|Copy|write|say|run)\b", said.err), said.err
+
+
+def test_a_file_or_a_folder_that_is_not_there() -> None:
+    assert "There is no file 'none.csv'" in cli("analyze none.csv", code=2).err
+    Path("empty").mkdir()
+    assert "run lm-eval with --log_samples" in cli("analyze empty", code=2).err
+
+
+def test_numbers_that_are_no_scores_are_not_metrics() -> None:
+    rows = [{"trial": i, "epoch": 1, **row} for i, row in enumerate(long_rows())]
+    found = Finished.read([write("r.csv", as_csv(rows))])
+    assert found.metrics == ["accuracy", "cost"]
+    assert not any(math.isnan(x) for made in found.made.values() for each in made for x in each.scores.values())
