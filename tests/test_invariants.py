@@ -60,7 +60,10 @@ def test_permuting_prompts_permutes_the_answer(preset: str, schedule: str, seed:
     for entry in selector.result().prompts:
         other = permuted_entries[entry.prompt]
         assert (other.evaluations, other.round) == (entry.evaluations, entry.round)
-        assert other.estimate == pytest.approx(entry.estimate, rel=1e-9)
+        for metric, mean in entry.estimate.items():
+            # Draws, whose numbers go by position, say where a level near a bound is; all else is exact.
+            noise = 0.2 * (entry.standard_error[metric] or 0.0) if selector.goal.is_constrained else 1e-9
+            assert other.estimate[metric] == pytest.approx(mean, abs=noise)
 
 
 @pytest.mark.parametrize(("preset", "schedule"), PARETO)

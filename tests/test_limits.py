@@ -137,8 +137,8 @@ def test_failures_that_count_as_scores_count_as_failures_too() -> None:
     options = {"on_failure": {"right": 0.0}, "method": "uniform", "inputs": "given", "repeats": 1}
     selector = run(goal, {"right": np.ones((2, 20))}, failed, **options)  # type: ignore[arg-type]
     entries = selector.result().prompts
-    assert [entry.estimate["failure_rate"] for entry in entries] == [0.5, 0.0]
-    assert [entry.estimate["right"] for entry in entries] == [0.5, 1.0]
+    assert [entry.estimate["failure_rate"] for entry in entries] == pytest.approx([0.5, 0.0], abs=1e-12)
+    assert [entry.estimate["right"] for entry in entries] == pytest.approx([0.5, 1.0])
     assert Selector.from_json(selector.to_json()).result() == selector.result()
 
 

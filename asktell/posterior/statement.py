@@ -76,7 +76,7 @@ def statement(model: Model) -> Statement:
         own = (p * (1.0 - p)).mean() * np.array([_OF_EXAMPLES, 1.0 - _OF_EXAMPLES])
         variances[j, 1:] = part * own + (1.0 - part) * variances[j, 1:]
     likely = _near_bounds(found.values, cells, goal)
-    means += (found.columns[:, likely].mean(axis=1) - found.columns.mean(axis=1)).T  # of the same draws
+    means += _moved(found.columns, likely)
     return Statement(
         values=found.values[likely],
         columns=found.columns[:, likely],
@@ -161,6 +161,19 @@ def _near_bounds(values: Draws, cells: Cells, goal: Goal) -> Indices:
         return np.arange(n)
     ends = np.cumsum(weights) / weights.sum()
     return np.minimum(np.searchsorted(ends, (np.arange(n) + 0.5) / n), n - 1)
+
+
+def _moved(columns: Draws, likely: Indices) -> Means:
+    """(K, c) how far the likely draws are from all draws (c, S, K), on average.
+
+    Only the common level of the prompts decides which draws are likely, so each prompt moves as far as it does with
+    the level. Its own draws would add noise.
+    """
+    levels = columns.mean(axis=2, keepdims=True)
+    off = levels - levels.mean(axis=1, keepdims=True)
+    variance = (off**2).mean(axis=1)  # (c, 1)
+    slopes = (off * (columns - columns.mean(axis=1, keepdims=True))).mean(axis=1) / np.maximum(variance, 1e-300)
+    return np.asarray((slopes * off[:, likely].mean(axis=1)).T)
 
 
 def _ends(goal: Goal, metric: str, scores: Vector) -> tuple[float, float]:
