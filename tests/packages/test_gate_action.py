@@ -128,6 +128,8 @@ def evaluated(project: Path, monkeypatch: pytest.MonkeyPatch, **inputs: str) -> 
         "MARGIN": "0",
         "CONFIDENCE": "0.95",
         "ACCEPT_PRICE": "true",
+        "MAXIMIZE": "",
+        "MINIMIZE": "",
     }
     for name, value in {**given, **inputs}.items():
         monkeypatch.setenv(name, value)
@@ -141,6 +143,8 @@ def evaluated(project: Path, monkeypatch: pytest.MonkeyPatch, **inputs: str) -> 
         ({}, "passed"),
         ({"BASELINE": "new", "CANDIDATE": "old"}, "failed"),
         ({"CONFIG": "few.toml"}, "undecided"),
+        ({"CONFIG": "old.csv\n  new.csv\n", "MAXIMIZE": "right"}, "passed"),
+        ({"CONFIG": "old.csv\nnew.csv", "MINIMIZE": "right"}, "failed"),
         ({"CONFIG": "--help"}, "error"),
         ({"BASELINE": "$(touch x); --yes"}, "error"),
     ],
@@ -149,6 +153,8 @@ def test_the_verdict_is_an_output(
     inputs: Any, verdict: str, project: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     (project / "few.toml").write_text(CONFIG.replace("80", "4"))
+    for name, score in (("old", 0), ("new", 1)):
+        (project / f"{name}.csv").write_text("id,right\n" + "".join(f"{i},{score}\n" for i in range(100)))
     outputs = evaluated(project, monkeypatch, **inputs)
     assert outputs["verdict"] == verdict
     assert not (project / "x").exists()

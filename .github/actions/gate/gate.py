@@ -34,14 +34,16 @@ def evaluate() -> int:
     """
     folder = Path(tempfile.mkdtemp(prefix="asktell-gate-", dir=os.environ["RUNNER_TEMP"]))
     options = [f"--{name.lower()}={os.environ[name]}" for name in ("MARGIN", "CONFIDENCE")]
-    options += [f"--{name.lower()}={os.environ[name]}" for name in ("BASELINE", "CANDIDATE") if os.environ[name]]
+    if_given = ("BASELINE", "CANDIDATE", "MAXIMIZE", "MINIMIZE")
+    options += [f"--{name.lower()}={os.environ[name]}" for name in if_given if os.environ[name]]
     options += [f"--summary={folder / 'summary.md'}", f"--report={folder / 'report.html'}"]
     options += [f"--junit={folder / 'gate.xml'}", "--no-progress"]
     options += ["--yes"] if os.environ["ACCEPT_PRICE"] == "true" else []
     # What prompts and models have written is no command to the runner.
     token = secrets.token_hex(16)
     print(f"::stop-commands::{token}", flush=True)
-    done = subprocess.run([sys.executable, "-m", "asktell", "gate", *options, "--", os.environ["CONFIG"]], check=False)
+    files = [line.strip() for line in os.environ["CONFIG"].splitlines() if line.strip()]
+    done = subprocess.run([sys.executable, "-m", "asktell", "gate", *options, "--", *files], check=False)
     print(f"\n::{token}::", flush=True)
     found, summary = _VERDICTS.get(done.returncode, "error"), folder / "summary.md"
     head = summary.read_text(encoding="utf-8").partition("\n")[0] if summary.is_file() else ""
