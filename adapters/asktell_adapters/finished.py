@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias, final
 
@@ -121,7 +122,7 @@ class Finished:
         notes = tuple(dict.fromkeys(note for file in files for note in file.notes))
         return cls(tuple(dict.fromkeys(file.kind for file in files)), made, texts, segments, notes)
 
-    @property
+    @cached_property
     def metrics(self) -> list[str]:
         """Every metric of which there is a number, costs, tokens and times last."""
         found = dict.fromkeys(
@@ -129,7 +130,7 @@ class Finished:
         )
         return sorted(found, key=less_may_be_better)  # what was used comes behind what was achieved
 
-    @property
+    @cached_property
     def examples(self) -> list[str]:
         """Every example of which there is an evaluation."""
         return list(dict.fromkeys(each.example for made in self.made.values() for each in made))
