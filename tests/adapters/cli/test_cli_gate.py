@@ -78,7 +78,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def test_the_pages_commands_run(project: Any, tmp_path: Path) -> None:
-    gate, compare = COMMANDS
+    gate, of_results, compare = COMMANDS
     out = cli(gate).out
     assert "passed    exact_match not worse by more than 5 points" in out
     assert "passed    brevity >= 0.5" in out
@@ -99,6 +99,10 @@ def test_the_pages_commands_run(project: Any, tmp_path: Path) -> None:
     (tmp_path / "gate.toml").write_text('output = "runs/first"\n' + text.replace("budget = 600 ", "budget = 40 "))
     cli("run gate.toml")
     assert "new" in cli(compare).out
+    for name, score in (("old", 0), ("new", 1)):
+        rows = [{"id": i, "success": score} for i in range(100)]
+        (tmp_path / f"{name}.json").write_text(json.dumps(rows))
+    assert "Passed: new is not worse than old by more than 5 points in success." in cli(of_results).out
 
 
 @pytest.mark.parametrize(
