@@ -605,9 +605,13 @@ def test_is_my_skill_worth_it(page: Page, tmp_path: Path, monkeypatch: pytest.Mo
     assert configuration.strip() in Path("skill.toml").read_text()
     said = [cli(*words[1:]).out for words in page.commands()]
     assert "tried          3 evaluations" in said[1]
+
+    def rounded(text: str) -> str:
+        """The text without digits behind the first decimal place, which differ between versions of the model."""
+        return " ".join(re.sub(r"(\d\.\d)\d+", r"\1", text).split())
+
     for shown in page.blocks("text"):
-        (block,) = [text for text in said if shown.strip().splitlines()[0] in text]
-        assert shown.strip() in block
+        assert any(rounded(shown) in rounded(text) for text in said), shown
     Path("agent.py").write_text(page.take())
     Path("repository").mkdir()
     claude = tmp_path / "bin" / "claude"

@@ -118,10 +118,10 @@ def test_how_it_is_started_is_no_other_run(home: Path) -> None:
 
 def test_one_that_hangs_and_one_that_crashes_cost_their_evaluations_only(home: Path) -> None:
     (home / "tasks.csv").write_text("nr,task,wanted,level\nA,one,1,9\nB,hang,2,8\nC,crash,3,7\nD,four,4,6\n")
-    write(home, timeout="timeout = 3\nworkers = 6")
+    write(home, timeout="timeout = 8\nworkers = 4")
     start = time.monotonic()
     found = cli("run a.toml")
-    assert time.monotonic() - start < 30
+    assert time.monotonic() - start < 45
     assert 'Take "LONG.md"' in found.out
     lines = [json.loads(line) for line in (home / "out" / "evaluations.jsonl").read_text().splitlines()]
     failures = {(line["prompt"], line["example_id"]): line for line in lines if "error" in line}
