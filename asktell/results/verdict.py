@@ -144,7 +144,8 @@ def judge(
     single best prompt that does not matter, in the objective's units; 0 for 1% of its range or, where that is unknown,
     of the spread of the means or the standard deviation of the scores, whichever is larger.
     """
-    if stated is None or likely is None or not answer:  # any prompt may be the best
+    one_example = stated is not None and stated.n_seen < 2 and state.problem.n_examples != 1
+    if stated is None or likely is None or not answer or one_example:  # any prompt may be the best
         out = {*answer, *state.no_rivals()}
         arms = [*answer, *(arm for arm in range(state.problem.n_arms) if arm not in out)]
         open_ = tuple((ids[arm], 1.0 / len(arms)) for arm in arms)
