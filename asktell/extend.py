@@ -31,6 +31,10 @@ Methods
     at_state(selector, state): a selector of the same prompts and method in another state
     not_worse(state, candidate, baseline, ...): what is certain by now
     UNSEEN_FAILURES: by how much more often a candidate may fail as long as it has not done so
+Finished tables
+    FinishedTable: evaluations that were made elsewhere, as columns
+    finished_selector(table, goal, ...): a selector that has recorded them and is done
+    less_may_be_better(metric): True if the name of a metric suggests that smaller scores are better
 Evaluation
     Evaluator, Outcome: what `asktell.run` takes, and what one evaluation returns
     Calling: how an evaluator is called: async or not, in batches or one by one

@@ -76,7 +76,8 @@ def statement(model: Model) -> Statement:
         own = (p * (1.0 - p)).mean() * np.array([_OF_EXAMPLES, 1.0 - _OF_EXAMPLES])
         variances[j, 1:] = part * own + (1.0 - part) * variances[j, 1:]
     likely = _near_bounds(found.values, cells, goal)
-    means += _moved(found.columns, likely)
+    bounded = sorted({bound.column for bound in goal.bounds})
+    means[:, bounded] += _moved(found.columns[bounded], likely)
     return Statement(
         values=found.values[likely],
         columns=found.columns[:, likely],
@@ -164,7 +165,7 @@ def _near_bounds(values: Draws, cells: Cells, goal: Goal) -> Indices:
 
 
 def _moved(columns: Draws, likely: Indices) -> Means:
-    """(K, c) how far the likely draws are from all draws (c, S, K), on average.
+    """(K, c) the mean distance of the likely draws from all draws (c, S, K), of the columns that have a bound.
 
     Only the common level of the prompts decides which draws are likely, so each prompt moves as far as it does with
     the level. Its own draws would add noise.

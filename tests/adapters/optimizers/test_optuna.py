@@ -127,7 +127,9 @@ def test_constraints(kind: str) -> None:
     goal = asktell.BestFeasible("accuracy", {"words": asktell.at_most(bound)})
     _, result = played(new_selector(goal, 30), limited)
     assert [entry.id for entry in result.selected] == ["p2"]
-    assert result.selected[0].estimate["words"] == pytest.approx(2 if kind == "user attribute" else -0.5)
+    assert result.selected[0].estimate["words"] == pytest.approx(
+        2 if kind == "user attribute" else -0.5, abs=0.01
+    )  # a bound nearby moves the level a little
 
 
 @pytest.mark.parametrize(
