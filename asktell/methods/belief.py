@@ -18,9 +18,8 @@ from asktell.state import Failures, History, Problem, State
 class Belief(NamedTuple):
     """The view of all K prompts that decides what to evaluate next."""
 
-    weight: (
-        Vector  # (K,) of an evaluation: P(best or second); of a Pareto set p (1 - p), p the probability of being in it
-    )
+    # (K,) worth of an evaluation: P(best or second); of a Pareto set p (1 - p), p the probability of being in it
+    weight: Vector
     expected: Vector | None  # (K,) expected quality as the best feasible prompt; None for Pareto sets
     informative: design.Informative | None  # how much a score on each example tells; None if all tell the same
     noise: design.Noise | None  # of scores within a cell, of the metrics' average; None where cells have none

@@ -6,9 +6,8 @@ one. For every guess at the abilities' variance, abilities and that distribution
 abilities have Laplace's approximation with the examples integrated out, and the guesses are weighted by their
 likelihood and a prior.
 
-The Gaussian model of `asktell.posterior.two_way` serves decisions, which are many and need only be about right. For
-statements it is too narrow for scores of 0 and 1: an example that is right or wrong whoever answers tells nothing of
-prompts, and a few examples tell less of the level than their variance says (`python -m benchmarks.selection.worlds`).
+It is one half of the posterior of scores of 0 and 1, beside the two-way model (`asktell.posterior.statement`). In this
+half, an example that is right or wrong with every prompt says nothing of how prompts differ.
 """
 
 from typing import NamedTuple
