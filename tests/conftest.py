@@ -40,6 +40,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--run-slow", action="store_true", help="also run the tests marked `slow`")
     parser.addoption("--skip-missing-extras", action="store_true", help="what fails for a missing extra is skipped")
     parser.addoption("--family", help="run the pages of docs/ on this harness, in its own environment")
+    parser.addoption("--renew-pages", action="store_true", help="write the output of a page's code into the page")
     parser.addoption("--all-installed", action="store_true", help="a test skipped for a missing package fails")
 
 
