@@ -30,6 +30,7 @@ from asktell.results.convergence import PATIENCE, settling
 from asktell.results.evaluations import Evaluation, evaluations_of
 from asktell.results.result import ranking
 from asktell.results.summary import limits_of, summarize
+from asktell.results.table import columns_of
 from asktell.state import State
 
 FORMAT = "asktell.report"
@@ -157,21 +158,28 @@ def _prompts(result: Result, texts: list[str]) -> dict[str, Any]:
     """The prompts as columns; `texts` are formatted for readers."""
     entries, metrics = result.prompts, result.goal.columns
 
-    def column(field: str) -> list[Any]:
-        return [getattr(entry, field) for entry in entries]
-
     def by_metric(field: str) -> list[list[float | None]]:
         return [[getattr(entry, field).get(metric) for metric in metrics] for entry in entries]
 
+    columns = [column for column in columns_of(result, entries) if column.kind != "mark"]
+    arrays: dict[str, list[Any]] = {column.name: column.texts for column in columns if not column.values}
+    for column in columns:
+        arrays |= {} if column.kind == "estimate" else column.values
+    arrays["reason"] = [None if entry.reason is None else entry.reason[:_MOST_REASON] for entry in entries]
     return {
+        **arrays,
+        # The columns of the table. Those that are estimates come first, in the order of the metrics.
+        "columns": [
+            {"name": column.name, "kind": column.kind, "array": next(iter(column.values), column.name)}
+            for column in columns
+            if column.shown
+        ],
         "ids": [str(entry.id) for entry in entries],
         "numbered": isinstance(entries[0].id, int),
         "texts": _fitting(texts),
         "lengths": [len(text) for text in texts],
         "estimates": by_metric("estimate"),
         "errors": by_metric("standard_error"),
-        "reason": [None if reason is None else reason[:_MOST_REASON] for reason in column("reason")],
-        **{f: column(f) for f in ("evaluations", "status", "round", "feasible", "failures", "p_feasible", "p_best")},
     }
 
 

@@ -1,6 +1,6 @@
 """The answer, at any time: what was selected, and what is known about every prompt."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from asktell._util.extras import needs_extra
-from asktell._util.terminal import filled, in_blocks, one_line, safe, with_doubt, with_error
+from asktell._util.terminal import filled, in_blocks, one_line, safe, with_error
 from asktell.errors import IncompatibleMethodError, InvalidArgumentError
 from asktell.numerics.arrays import Indices, Values
 from asktell.numerics.cached import cached_property
@@ -17,7 +17,8 @@ from asktell.problem.candidates import AnyPrompt, ById, Prompts
 from asktell.problem.goals import BestFeasible, Goal, ParetoSet
 from asktell.results.checks import Check
 from asktell.results.comparison import Comparer, Comparison, compare_two
-from asktell.results.entries import FailureGroup, PromptResult, in_words, shown_estimates
+from asktell.results.entries import FailureGroup, PromptResult, in_words
+from asktell.results.table import as_frame, shown_columns, values_of
 from asktell.results.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -279,16 +280,19 @@ class Result:
             raise InvalidArgumentError(f"{who} knows the metrics {list(self.goal.columns)}, got {name!r}.")
         return name
 
-    def to_dataframe(self) -> "pandas.DataFrame":
-        """The prompts as a table: a row each, in their order, with a column per metric and its standard error.
+    def to_columns(self) -> dict[str, list[Any]]:
+        """The prompts as columns: the same names as `to_dataframe`, one value per prompt, in their order."""
+        return values_of(self, self.prompts)
 
-        A metric that has the name of another column becomes "metric NAME". Needs pandas.
+    def to_dataframe(self) -> "pandas.DataFrame":
+        """The prompts as a table: one row per prompt, in their order, one column per value.
+
+        A metric has two columns, NAME and "NAME error". A metric with the name of another column becomes
+        "metric NAME". Needs pandas.
 
         Raises:
             MissingExtraError: pandas is missing.
         """
-        from asktell.results.notebook import as_frame
-
         return as_frame(self)
 
     def _repr_html_(self) -> str:
@@ -346,45 +350,59 @@ class Result:
         return f"<Result: {safe(str(self.goal))}; selected [{ids}{more}]; {describe_spending(self)}, {state}>"
 
     def __str__(self) -> str:
-        lines = [part for line in heading(self) for part in filled(line, WIDTH)]
+        """The selected prompts, the contenders besides them, and the verdict."""
+        entries = [*self.selected, *self.unresolved]
+        lines = list(self._heading(WIDTH))
         if not self.selected:
             said = [self.verdict.sentence, *in_words(self.failures, most=1)]
             return "\n".join([*lines, *map(safe, said)])
-        shown, dominated = self.selected[:_ROWS_SHOWN], self.dominated
-        columns = _columns(shown, self.goal)
-        if any(entry.id in dominated for entry in shown):
-            columns.append(["dominated by", *(str(dominated.get(entry.id, "")) for entry in shown)])
-        ids, texts = ["id", *(str(entry.id) for entry in shown)], ["prompt", *(entry.prompt for entry in shown)]
-        lines += in_blocks([ids], columns, texts, WIDTH)
+        lines += self._rows(entries[:_ROWS_SHOWN], WIDTH, status=False)
+        if len(entries) > _ROWS_SHOWN:
+            lines.append(f"... and {len(entries) - _ROWS_SHOWN} more.")
         if self.inputs == "given":
             lines.append(f"Estimates are means over the given {self.examples:,} examples.")
-        if len(self.selected) > _ROWS_SHOWN:
-            lines.append(f"... and {len(self.selected) - _ROWS_SHOWN} more.")
-        cost = [f"Cost: {self.spent_cost:.4g}."] if self.spent_cost and self.max_cost is None else []
-        every = (self.verdict.sentence, *_by_factor(self), *self.notes)
-        said = [part for line in every for part in filled(line, WIDTH)]
-        return "\n".join([*lines, *said, *cost, *([self.sentence] if self.sentence else [])])
+        cost = "" if self.max_cost is not None else self._cost
+        return "\n".join([*lines, *self._conclusion(WIDTH, cost)])
 
     def table(self, width: int = WIDTH) -> str:
         """Every prompt with its estimates, the selected ones first, then by the goal; below, failures and notes."""
-        ranked = [self.prompts[arm] for arm in ranking(self)]
-        chosen, open_ = ({entry.id for entry in entries} for entries in (self.selected, self.unresolved))
-        marks = ["*" if e.id in chosen else "?" if e.id in open_ else "" for e in ranked]
-        dominated = self.dominated
-        columns = _columns(ranked, self.goal)
-        columns.append(["status", *(_status(e, dominated.get(e.id)) for e in ranked)])
-        lines = [part for line in heading(self) for part in filled(line, width)]
-        keys = [["", *marks], ["id", *(str(entry.id) for entry in ranked)]]
-        lines += in_blocks(keys, columns, ["prompt", *(entry.prompt for entry in ranked)], width)
-        lines.append("*: selected" + ("; ?: may be better, or belong to them" if open_ - chosen else ""))
+        lines = list(self._heading(width))
+        lines += self._rows([self.prompts[arm] for arm in ranking(self)], width, status=True)
         lines += (one_line(line, 2 * width) for line in in_words(self.failures, most=10))
-        for e in self.prompts:
-            if e.status == "retired":
-                why = f": {one_line(e.reason, 2 * width)}" if e.reason else "."
-                lines.append(f"{safe(str(e.id))} was retired{why}")
-        cost = [f"Cost: {self.spent_cost:.4g}"] if self.spent_cost else []
-        said = [*filled(self.verdict.sentence, width), *_by_factor(self), *self.notes, *cost]
-        return "\n".join([*lines, *said, *([self.sentence] if self.sentence else [])])
+        for entry in self.prompts:
+            if entry.status == "retired":
+                why = f": {one_line(entry.reason, 2 * width)}" if entry.reason else "."
+                lines.append(f'Prompt "{safe(str(entry.id))}" was retired{why}')
+        return "\n".join([*lines, *self._conclusion(width, self._cost)])
+
+    def _heading(self, width: int) -> Iterator[str]:
+        for line in heading(self):
+            yield from filled(line, width)
+
+    def _rows(self, entries: Sequence[PromptResult], width: int, status: bool) -> list[str]:
+        """The table of these prompts, and a legend of the marks in it."""
+        marks, *columns = shown_columns(self, entries, status)
+        keys = [["id", *(str(entry.id) for entry in entries)]]
+        # Marks need no room where every prompt shown is selected.
+        legend = "*: selected"
+        if "?" in marks:
+            legend += "; ?: may be better" if isinstance(self.goal, BestFeasible) else "; ?: may belong to the set"
+        if set(marks[1:]) != {"*"}:
+            keys.insert(0, marks)
+        lines = list(in_blocks(keys, columns, ["prompt", *(entry.prompt for entry in entries)], width))
+        return lines if set(marks[1:]) == {"*"} else [*lines, legend]
+
+    def _conclusion(self, width: int, cost: str) -> list[str]:
+        """The verdict, the levels of factors, notes, the cost and the comparison with the baseline."""
+        lines: list[str] = []
+        for text in (self.verdict.sentence, *_by_factor(self), *self.notes):
+            lines += filled(text, width)
+        lines += [cost] if cost else []
+        return lines + ([self.sentence] if self.sentence else [])
+
+    @property
+    def _cost(self) -> str:
+        return f"Cost: {self.spent_cost:.4g}." if self.spent_cost else ""
 
 
 def _as_lists(factors: Mapping[str, Levels]) -> dict[str, dict[str, dict[str, list[float | None]]]]:
@@ -421,12 +439,6 @@ def ranking(result: Result) -> Indices:
     return np.lexsort((np.where(known, -merit, 0.0), np.where(known, violation, 0.0), misses, ~known, place))
 
 
-def _status(entry: PromptResult, dominator: str | int | None) -> str:
-    parts = [entry.status if entry.round is None else f"{entry.status}, round {entry.round}"]
-    parts += ["infeasible"] if entry.feasible is False else []
-    return ", ".join(parts if dominator is None else [*parts, f"dominated by {dominator}"])
-
-
 def _comparable(entries: list[PromptResult]) -> list[PromptResult]:
     return [entry for entry in entries if None not in entry.estimate.values() and entry.feasible is not False]
 
@@ -436,27 +448,3 @@ def heading(result: Result) -> list[str]:
     state = "final" if result.done else "so far"
     early = f"; {result.early}" if result.early else ""
     return [f"{safe(str(result.goal))} ({state}, {describe_spending(result)} spent{early})"]
-
-
-def _columns(entries: list[PromptResult], goal: Goal) -> list[list[str]]:
-    """Of a table: estimates, worst segments, probabilities, pulls and failures, each column with its header."""
-    shown = (shown_estimates(entries, metric) for metric in goal.columns)
-    columns = [[name, *cells] for name, cells in shown]
-    columns += [_worst_segments(entries, goal, goal.columns[j]) for j in goal.by_segment]
-    best = "P(best)" if isinstance(goal, BestFeasible) else "P(in set)"
-    for name, of_all in ((best, [e.p_best for e in entries]), ("P(feasible)", [e.p_feasible for e in entries])):
-        if any(p is not None for p in of_all):
-            columns.append([name, *map(with_doubt, of_all)])
-    columns.append(["evaluations", *(str(e.evaluations) for e in entries)])
-    if any(e.failures for e in entries):
-        columns.append(["failed", *(str(e.failures) for e in entries)])
-    return columns
-
-
-def _worst_segments(entries: list[PromptResult], goal: Goal, name: str) -> list[str]:
-    """The segment in which each prompt is worst in a metric."""
-    worst, cells = max if name in goal.minimized else min, [f"{name}, worst"]
-    for entry in entries:
-        found = worst(((known[name], label) for label, known in entry.segments.items()), default=None)
-        cells.append("" if found is None else f"{with_error(*found[0])} ({found[1]})")
-    return cells

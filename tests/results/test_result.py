@@ -80,9 +80,10 @@ def test_the_text_shows_the_answer_on_single_lines_without_control_characters() 
     text = str(result)
     lines = text.splitlines()
     assert lines[0] == "Pareto set: maximize rouge, maximize brevity (final, 6 of 6 evaluations spent)"
+    assert [entry.id for entry in result.unresolved] == ["odd"]
     assert lines[1].split() == ["id", "rouge", "brevity", "P(in", "set)", "evaluations", "prompt"]
-    first, *numbers = lines[2].split()[:7]
-    assert (first, numbers[1], numbers[4]) == ("long", "±", "±")
+    mark, first, *numbers = lines[2].split()[:8]
+    assert (mark, first, numbers[1], numbers[4]) == ("*", "long", "±", "±")
     shown, entry = [float(numbers[i]) for i in (0, 2, 3, 5)], result.selected[0]
     wanted = [entry.estimate["rouge"], entry.standard_error["rouge"]]
     wanted += [entry.estimate["brevity"], entry.standard_error["brevity"]]
@@ -201,11 +202,11 @@ def test_probabilities_are_shown_where_a_method_states_them() -> None:
             while trial := selector.ask():
                 selector.tell(trial, rng.random(len(goal.metrics)).tolist())
             lines = str(selector.result()).splitlines()
-            headers[name, method] = next(line for line in lines if line.startswith("id ")).split("  ")
+            headers[name, method] = next(line for line in lines if line.lstrip().startswith("id ")).split("  ")
             if (name, method) == ("best", "auto"):
                 entry = selector.result().selected[0]
                 assert entry.p_best is not None
-                row = next(line for line in lines if line.startswith(f"{entry.id} "))
+                row = next(line for line in lines if line.lstrip("* ").startswith(f"{entry.id} "))
                 assert f"  {entry.p_best:.2f}  " in row
     shown = {case: [cell.strip() for cell in cells if "P(" in cell] for case, cells in headers.items()}
     assert shown == {

@@ -184,7 +184,7 @@ def prompts_agree(selector: asktell.Selector, result: Result, document: dict[str
             mean, error = entry.estimate[metric], entry.standard_error[metric]
             assert (told["estimate"][metric], told["standard_error"][metric]) == (mean, error)
             assert (shown_["estimates"][arm][j], shown_["errors"][arm][j]) == (mean, error)
-            assert (of_tracker[metric], of_tracker[f"{metric}.standard_error"]) == (mean, error)
+            assert (of_tracker[metric], of_tracker[f"{metric} error"]) == (mean, error)
             pair = [None if np.isnan(x) else x for x in (of_frame[metric], of_frame[f"{metric} error"])]
             assert pair == [mean, error]
         if result.selected:

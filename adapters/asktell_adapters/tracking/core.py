@@ -120,25 +120,12 @@ class View:
         return self.result.spent == 0 and any(entry.failures for entry in self.result.prompts)
 
     def prompts(self) -> tuple[list[str], list[list[Any]]]:
-        """Every prompt: names of columns, and rows; the selected ones first."""
-        metrics = self.result.goal.columns
-        columns = ["id", "selected", "status", "round", "evaluations", "failures"]
-        columns += [f"{name}{what}" for name in metrics for what in ("", ".standard_error")]
-        chosen = {entry.id for entry in self.result.selected}
-        rest = [entry for entry in self.result.prompts if entry.id not in chosen]
-        rows = []
-        for entry in [*self.result.selected, *rest]:
-            row: list[Any] = [
-                str(entry.id),
-                entry.id in chosen,
-                entry.status,
-                entry.round,
-                entry.evaluations,
-                entry.failures,
-            ]
-            row += [value for name in metrics for value in (entry.estimate[name], entry.standard_error[name])]
-            rows.append([*row, entry.p_feasible, entry.p_best, entry.reason, entry.prompt])
-        return [*columns, "p_feasible", "p_best", "reason", "prompt"], rows
+        """Every prompt: names of columns, and rows; the selected prompts first."""
+        columns = self.result.to_columns()
+        place = {entry.id: n for n, entry in enumerate(self.result.selected)}
+        order = sorted(range(len(columns["id"])), key=lambda row: place.get(columns["id"][row], len(place)))
+        columns["id"] = [str(id_) for id_ in columns["id"]]
+        return list(columns), [[values[row] for values in columns.values()] for row in order]
 
 
 class Tracker(ABC):

@@ -20,20 +20,19 @@ function drawPrompts(host, data) {
       return !wanted || data.names[arm].toLocaleLowerCase().includes(wanted) || prompts.texts[arm].toLocaleLowerCase().includes(wanted);
     });
   };
+  const numeric = (cell) => (values) => ({ kind: "number", value: (arm) => values[arm], cell: (arm) => cell(values[arm]) });
+  const drawn = {
+    estimate: (_, j) => ({ name: goal.metrics[j].name, kind: "number", value: (arm) => prompts.estimates[arm][j], cell: (arm) => estimateCell(data, arm, j) }),
+    probability: numeric(chance),
+    count: numeric(whole),
+    status: (values) => ({ kind: "wide", value: (arm) => values[arm], cell: (arm) => statusWords(data, arm) }),
+    text: (values) => ({ kind: "wide", value: (arm) => values[arm], cell: (arm) => isolated(brief(values[arm], 60)) }),
+  };
   const columns = [
     { name: "prompt", kind: "id", value: (arm) => data.names[arm], cell: (arm) => [isolated(brief(data.names[arm], 60)), " ", badgesOf(data, arm)] },
-    ...goal.metrics.map((metric, j) => ({ name: metric.name, kind: "number", value: (arm) => prompts.estimates[arm][j], cell: (arm) => estimateCell(data, arm, j) })),
-    { name: "evaluations", kind: "number", value: (arm) => prompts.evaluations[arm], cell: (arm) => whole(prompts.evaluations[arm]) },
-  ];
-  const probability = (name, values) => {
-    if (values.some((each) => each !== null)) columns.push({ name, kind: "number", value: (arm) => values[arm], cell: (arm) => chance(values[arm]) });
-  };
-  probability(bestName(data), prompts.p_best);
-  probability("P(feasible)", prompts.p_feasible);
-  columns.push(
-    { name: "status", kind: "wide", value: (arm) => prompts.status[arm], cell: (arm) => statusWords(data, arm) },
+    ...prompts.columns.map((column, n) => ({ name: column.name, ...drawn[column.kind](prompts[column.array], n) })), // estimates are the first
     { name: "text", kind: "wide", value: (arm) => prompts.texts[arm], cell: (arm) => isolated(brief(prompts.texts[arm], 90)) },
-  );
+  ];
   const list = table(columns, shown(), { keep: keep.table, detail: (arm) => promptDetail(data, arm), label: "prompts" });
   search.addEventListener("input", () => {
     keep.search = search.value;

@@ -1,0 +1,156 @@
+"""The table of prompts: one list of columns for the text, the notebook, the data frame, the report and tracking.
+
+A new column is added in `columns_of`, and nowhere else.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from asktell._util.extras import needs_extra
+from asktell._util.terminal import with_doubt, with_error
+from asktell.problem.goals import BestFeasible, Goal
+from asktell.results.entries import PromptResult, shown_estimates
+from asktell.results.evaluations import column_names
+
+if TYPE_CHECKING:
+    import pandas
+
+    from asktell.results.result import Result
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column of the table of prompts.
+
+    `name` is its header for readers and `texts` one cell per prompt for readers. `values` maps each name for programs
+    to one value per prompt (None: unknown): a metric has two, its estimate and its standard error. `dtype` is the
+    pandas type of these values. `kind` says how the report draws a cell: "estimate", "probability", "count", "status"
+    or "text". Readers see the column only if it is `shown`, and programs only if it has values.
+    """
+
+    name: str
+    kind: str
+    texts: list[str]
+    values: Mapping[str, list[Any]]
+    dtype: str
+    shown: bool = True
+
+
+def columns_of(result: "Result", entries: Sequence[PromptResult]) -> list[Column]:
+    """The columns of these prompts between "id" and "prompt", in the order in which they are shown."""
+    goal = result.goal
+    best = "P(best)" if isinstance(goal, BestFeasible) else "P(in set)"
+    return [
+        _selection(result, entries),
+        *_estimates(goal, entries),
+        *_worst_segments(goal, entries),
+        _probability(best, "p_best", entries),
+        _probability("P(feasible)", "p_feasible", entries),
+        _count("evaluations", "evaluations", entries, shown=True),
+        _count("failed", "failures", entries, shown=any(entry.failures for entry in entries)),
+        _dominated(result, entries),
+        _status(entries),
+        _plain("round", entries, "Int64"),
+        _plain("reason", entries, "object"),
+        _plain("feasible", entries, "boolean"),
+    ]
+
+
+def shown_columns(result: "Result", entries: Sequence[PromptResult], status: bool = False) -> list[list[str]]:
+    """The shown columns as text, each with its header first; the status only on request."""
+    columns = [column for column in columns_of(result, entries) if column.shown]
+    return [[column.name, *column.texts] for column in columns if status or column.name != "status"]
+
+
+def values_of(result: "Result", entries: Sequence[PromptResult]) -> dict[str, list[Any]]:
+    """Name for programs -> values of these prompts: "id", every column of `columns_of`, "prompt"."""
+    values: dict[str, list[Any]] = {"id": [entry.id for entry in entries]}
+    for column in columns_of(result, entries):
+        values |= column.values
+    return {**values, "prompt": [entry.prompt for entry in entries]}
+
+
+def as_frame(result: "Result") -> "pandas.DataFrame":
+    """A row per prompt, a column per value."""
+    with needs_extra("analysis"):
+        import pandas
+    dtypes = {name: column.dtype for column in columns_of(result, result.prompts) for name in column.values}
+    return pandas.DataFrame(values_of(result, result.prompts)).astype(dtypes)
+
+
+def _selection(result: "Result", entries: Sequence[PromptResult]) -> Column:
+    """Whether a prompt is selected ("*"), or a contender besides the selected prompts ("?")."""
+    selected = {entry.id for entry in result.selected}
+    unresolved = {entry.id for entry in result.unresolved} - selected
+    marks = ["*" if entry.id in selected else "?" if entry.id in unresolved else "" for entry in entries]
+    values = {
+        "selected": [entry.id in selected for entry in entries],
+        "unresolved": [entry.id in unresolved for entry in entries],
+    }
+    return Column("", "mark", marks, values, "bool")
+
+
+def _estimates(goal: Goal, entries: Sequence[PromptResult]) -> Iterator[Column]:
+    """Per metric the estimates with their standard errors. A small cost is shown per 1,000 evaluations."""
+    for metric, name in zip(goal.columns, column_names(goal.columns, _TAKEN), strict=True):
+        header, texts = shown_estimates(entries, metric)
+        values = {
+            name: [entry.estimate[metric] for entry in entries],
+            f"{name} error": [entry.standard_error[metric] for entry in entries],
+        }
+        yield Column(header, "estimate", texts, values, "float64")
+
+
+def _worst_segments(goal: Goal, entries: Sequence[PromptResult]) -> Iterator[Column]:
+    """Per metric that the goal judges by segment: the estimate in the worst segment, and its label."""
+    for column in goal.by_segment:
+        metric = goal.columns[column]
+        worst_of: Callable[..., Any] = max if metric in goal.minimized else min
+        texts = []
+        for entry in entries:
+            known = ((means[metric], label) for label, means in entry.segments.items())
+            worst = worst_of(known, default=None)
+            texts.append("" if worst is None else f"{with_error(*worst[0])} ({worst[1]})")
+        yield Column(f"{metric}, worst", "text", texts, {}, "object")
+
+
+def _probability(name: str, field: str, entries: Sequence[PromptResult]) -> Column:
+    """A probability; shown where it is known for at least one prompt."""
+    values = [getattr(entry, field) for entry in entries]
+    shown = any(value is not None for value in values)
+    return Column(name, "probability", [with_doubt(value) for value in values], {field: values}, "float64", shown)
+
+
+def _count(name: str, field: str, entries: Sequence[PromptResult], shown: bool) -> Column:
+    values = [getattr(entry, field) for entry in entries]
+    return Column(name, "count", [str(value) for value in values], {field: values}, "int64", shown)
+
+
+def _dominated(result: "Result", entries: Sequence[PromptResult]) -> Column:
+    """The selected prompt that dominates a selected prompt by the estimates; shown where there is one."""
+    dominated = result.dominated
+    texts = [str(dominated.get(entry.id, "")) for entry in entries]
+    return Column("dominated by", "text", texts, {}, "object", shown=any(texts))
+
+
+def _status(entries: Sequence[PromptResult]) -> Column:
+    texts = []
+    for entry in entries:
+        parts = [entry.status]
+        parts += [] if entry.round is None else [f"round {entry.round}"]
+        parts += ["infeasible"] if entry.feasible is False else []
+        texts.append(", ".join(parts))
+    return Column("status", "status", texts, {"status": [entry.status for entry in entries]}, "object")
+
+
+def _plain(field: str, entries: Sequence[PromptResult], dtype: str) -> Column:
+    """A column for programs only."""
+    return Column(field, "text", [], {field: [getattr(entry, field) for entry in entries]}, dtype, shown=False)
+
+
+# Names of columns that a metric of the same name must not take.
+_TAKEN = (
+    "id", "selected", "unresolved", "p_best", "p_feasible", "evaluations", "failures", "status", "round", "reason",
+    "feasible", "prompt",
+)  # fmt: skip
