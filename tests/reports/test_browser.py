@@ -240,7 +240,9 @@ def test_what_is_shown_is_what_the_study_says(browser: Any, study_page: tuple[Pa
         assert data["prompts"]["ids"][arm][:40] in first.nth(0).inner_text()
         shown = float(first.nth(1).inner_text().split("±")[0])
         assert shown == pytest.approx(data["prompts"]["estimates"][arm][0], rel=1e-3)
-        assert first.nth(4).inner_text() == str(data["prompts"]["evaluations"][arm])
+        names = [column["name"] for column in data["prompts"]["columns"]]
+        n_evaluations = first.nth(1 + names.index("evaluations")).inner_text()
+        assert n_evaluations == str(data["prompts"]["evaluations"][arm])
         assert page.locator("#verdict tr").nth(1).locator("td").first.inner_text() == str(data["spent"])
         duel = data["duels"][0]
         wins, ties, losses = duel["counts"][0]
