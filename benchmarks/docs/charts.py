@@ -1,11 +1,17 @@
 """Charts of the measured numbers in benchmarks/results, into docs/images: `python -m benchmarks.docs.charts`."""
 
+import contextlib
+import io
+import random
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 from matplotlib.figure import Figure
 
 from benchmarks import problems
+from benchmarks.docs.readme import README
 from benchmarks.results import IMAGES, load
 
 Row = dict[str, str]
@@ -13,7 +19,7 @@ GOALS = {"best@.5": "best feasible prompt", problems.PARETO: "Pareto set"}
 
 
 def equivalent_budget(rows: Sequence[Row]) -> Figure:
-    """How many times its evaluations `auto` is worth, on every table, with 95 % intervals."""
+    """How many times its evaluations `auto` is worth, on every table, with 95% intervals."""
     rows = [row for row in rows if row["method"] == "auto" and row["low"]]
     names = list(dict.fromkeys(row["tables"] for row in rows))
     figure = Figure(figsize=(9, 0.5 + 0.21 * len(names)), layout="constrained")
@@ -62,6 +68,32 @@ def overhead(rows: Sequence[Row]) -> Figure:
     return figure
 
 
+def matrix() -> Figure:
+    """The cells that README's example evaluates: prompts by examples."""
+    random.seed(0)
+    code = re.findall(r"^```python\n(.*?)^```$", README.read_text(), re.DOTALL | re.MULTILINE)[0]
+    names: dict[str, Any] = {}
+    with contextlib.redirect_stdout(io.StringIO()):
+        exec(compile(code, str(README), "exec"), names)
+    selector = names["selector"]
+    selected = {entry.id for entry in selector.result().selected}
+    figure = Figure(figsize=(9, 2.9), layout="constrained")
+    ax = figure.subplots()
+    evaluations = list(selector.evaluations())
+    for color, label, wanted in (("tab:green", "selected prompt", True), ("0.45", "other prompts", False)):
+        cells = [(e.example, e.prompt) for e in evaluations if (e.prompt in selected) is wanted]
+        ax.scatter(*zip(*cells, strict=True), marker="s", s=14, color=color, label=label)
+    n_prompts, n_examples = len(names["prompts"]), len(names["dataset"])
+    ax.set(xlim=(-1, n_examples), ylim=(n_prompts - 0.5, -0.5), xlabel="example", ylabel="prompt")
+    ax.set_yticks(range(n_prompts))
+    ax.tick_params(labelsize=7)
+    ax.set_title(
+        f"{len(evaluations)} of {n_prompts} x {n_examples} = {n_prompts * n_examples:,} possible evaluations", fontsize=9
+    )
+    ax.legend(fontsize=7, loc="upper right", framealpha=1)
+    return figure
+
+
 CHARTS: dict[str, Callable[[Sequence[Row]], Figure]] = {
     "equivalent-budget": equivalent_budget,
     "pool-sizes": pool_sizes,
@@ -71,6 +103,7 @@ CHARTS: dict[str, Callable[[Sequence[Row]], Figure]] = {
 
 def main(folder: Path = IMAGES) -> None:
     """Draw every chart."""
+    matrix().savefig(folder / "matrix.png", dpi=110, metadata={"Software": None})
     for name, draw in CHARTS.items():
         draw(load(name)).savefig(folder / f"benchmark-{name}.png", dpi=90, metadata={"Software": None})
 

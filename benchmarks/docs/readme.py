@@ -1,4 +1,4 @@
-"""The numbers in README, from benchmarks/results: `python -m benchmarks.docs.readme`."""
+"""The numbers in README and in "How much does it save me?", from benchmarks/results: `python -m benchmarks.docs.readme`."""
 
 import re
 import textwrap
@@ -8,6 +8,7 @@ from pathlib import Path
 from benchmarks.results import RESULTS, load
 
 README = RESULTS.parents[1] / "README.md"
+SAVINGS = RESULTS.parents[1] / "docs" / "explanation" / "what-it-saves.md"
 Row = dict[str, str]
 
 
@@ -18,11 +19,11 @@ def numbers(budgets: Sequence[Row], runs: Sequence[Row]) -> str:
 
 
 def renewed(text: str, lines: str) -> str:
-    """README with those lines between its marks."""
+    """The page with those lines between its marks."""
     before, begin, rest = text.partition("<!-- begin numbers -->\n")
     _, end, after = rest.partition("<!-- end numbers -->")
     if not end:
-        raise ValueError("README has no lines <!-- begin numbers --> and <!-- end numbers -->.")
+        raise ValueError("The page has no lines <!-- begin numbers --> and <!-- end numbers -->.")
     return f"{before}{begin}{lines}\n{end}{after}"
 
 
@@ -36,10 +37,10 @@ def _few_evaluations(budgets: Sequence[Row]) -> str:
                 worth[row["goal"]] = _times(row)
                 tables = f"{found[1]} recorded tables of real LLMs{of_them}"
     return (
-        f"- **Few evaluations**: {row['b']} evaluations per prompt find as good a prompt as the paper's method does "
-        f"with {worth['best feasible']}, and as good a set of trade-offs as with {worth['Pareto set']} "
-        f"({tables}, {row['seeds']} seeds, 95 % intervals; "
-        "[where asktell wins and loses](docs/benchmarks.md))."
+        f"- **Few evaluations**: with {row['b']} evaluations per prompt, asktell finds a prompt as good as the published "
+        f"method finds with {worth['best feasible']}. For Pareto sets, the published method needs "
+        f"{worth['Pareto set']}. Measured on {tables}, with {row['seeds']} seeds and 95% intervals "
+        "([where asktell wins and loses](docs/benchmarks.md))."
     )
 
 
@@ -54,17 +55,38 @@ def _fast(runs: Sequence[Row]) -> str:
     idle, busy = ([float(row[name]) for row in runs] for name in ("ms per evaluation", "beside a busy neighbour"))
     prompts = [int(row["prompts"]) for row in runs]
     return (
-        f"- **Fast**: choosing adds {min(idle):.2g} to {max(idle):.2g} milliseconds to an evaluation on average, with "
-        f"{min(prompts)} to {max(prompts):,} prompts; {min(busy):.2g} to {max(busy):.2g} beside a program that keeps "
-        f"every core busy ([overhead](docs/benchmarks.md#overhead))."
+        f"- **Fast**: choosing an evaluation takes {min(idle):.2g} to {max(idle):.2g} milliseconds on average, with "
+        f"{min(prompts)} to {max(prompts):,} prompts. While another program keeps every core busy, it takes "
+        f"{min(busy):.2g} to {max(busy):.2g} milliseconds ([overhead](docs/benchmarks.md#overhead))."
     )
 
 
-def main(readme: Path = README) -> None:
-    """Renew them."""
-    lines = numbers(load("equivalent-budget"), load("runs"))
-    readme.write_text(renewed(readme.read_text(), lines))
-    print(readme)
+def savings(rows: Sequence[Row]) -> str:
+    """Per kind of candidates and budget: quality and violated constraints, of `auto` and of equal shares."""
+    kinds = {"recorded, report half": "prompts", "models": "models and agents"}
+    table = [
+        "| Candidates | Evaluations per candidate | Quality: asktell | Quality: equal shares "
+        "| Constraint violated: asktell | Constraint violated: equal shares |",
+        "|---|---|---|---|---|---|",
+    ]
+    of = {(row["problems"], row["b"], row["method"]): row for row in rows}
+    for problems, name in kinds.items():
+        for b in sorted({int(row["b"]) for row in rows if row["problems"] == problems}):
+            both = [of.get((problems, str(b), method)) for method in ("auto", "uniform")]
+            if None in both:
+                continue
+            quality = [f"{float(row['quality']):.2f} ± {float(row['quality ±']):.2f}" for row in both if row]
+            violated = [f"{100 * float(row['infeasible']):.0f}%" for row in both if row]
+            table.append(f"| {name} | {b} | {quality[0]} | {quality[1]} | {violated[0]} | {violated[1]} |")
+    return "\n".join(table)
+
+
+def main() -> None:
+    """Write the numbers into both pages."""
+    pages = {README: numbers(load("equivalent-budget"), load("runs")), SAVINGS: savings(load("quality-best"))}
+    for page, lines in pages.items():
+        page.write_text(renewed(page.read_text(), lines))
+        print(page)
 
 
 if __name__ == "__main__":

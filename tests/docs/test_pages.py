@@ -150,6 +150,29 @@ def test_first_selection(page: Page, replayed: bool, capsys: Output) -> None:
     assert "More evaluations of these 12 examples would change little." in result.verdict.sentence
 
 
+@pytest.mark.page("tutorials/concepts.md")
+def test_concepts(page: Page) -> None:
+    assert page.run()["selector"].result().best.id == "long"
+
+
+def test_the_words_of_troubleshooting_are_on_the_screen() -> None:
+    """Every phrase in quotes is part of a text that the code prints."""
+    texts = []
+    for path in (path for folder in ("asktell", "adapters") for path in (ROOT / folder).rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.JoinedStr):
+                parts = [part.value if isinstance(part, ast.Constant) else "..." for part in node.values]
+                texts.append("".join(map(str, parts)))
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                texts.append(node.value)
+    known = "\n".join(texts)
+    rows = re.findall(r"^\| ([^|]+) \|", Page("how-to/troubleshooting.md").text, re.MULTILINE)
+    phrases = [phrase for row in rows for phrase in re.findall(r'"([^"]+)"', row)]
+    parts = [part.strip(" :.") for phrase in phrases for part in re.split(r"\.\.\.|\d+%", phrase)]
+    assert len(phrases) > 12
+    assert [part for part in parts if part not in known] == []
+
+
 @pytest.mark.page("tutorials/a-set-of-prompts.md")
 def test_a_set_of_prompts(page: Page, capsys: Output) -> None:
     names = page.run()
