@@ -108,7 +108,11 @@ lint-page: $(VENV)/.test
 		node_modules/.bin/eslint --rule '{"no-unused-vars": "off"}' studies.js
 
 # The documentation as a site: build/docs/site/index.html. Any warning is an error.
-.PHONY: docs
+.PHONY: docs reference
+# The generated parts of docs/reference, anew.
+reference: $(VENV)/.test
+	$(VENV)/bin/python docs/site/docs_reference.py
+
 docs: .venvs/docs/.made
 	.venvs/docs/bin/python docs/site/docs_site.py
 

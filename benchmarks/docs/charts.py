@@ -88,7 +88,8 @@ def matrix() -> Figure:
     ax.set_yticks(range(n_prompts))
     ax.tick_params(labelsize=7)
     ax.set_title(
-        f"{len(evaluations)} of {n_prompts} x {n_examples} = {n_prompts * n_examples:,} possible evaluations", fontsize=9
+        f"{len(evaluations)} of {n_prompts} x {n_examples} = {n_prompts * n_examples:,} possible evaluations",
+        fontsize=9,
     )
     ax.legend(fontsize=7, loc="upper right", framealpha=1)
     return figure

@@ -1,9 +1,8 @@
-"""The numbers in README and in "How much does it save me?", from benchmarks/results: `python -m benchmarks.docs.readme`."""
+"""The numbers in README and in docs/explanation/what-it-saves.md: `python -m benchmarks.docs.readme`."""
 
 import re
 import textwrap
 from collections.abc import Sequence
-from pathlib import Path
 
 from benchmarks.results import RESULTS, load
 
@@ -37,8 +36,8 @@ def _few_evaluations(budgets: Sequence[Row]) -> str:
                 worth[row["goal"]] = _times(row)
                 tables = f"{found[1]} recorded tables of real LLMs{of_them}"
     return (
-        f"- **Few evaluations**: with {row['b']} evaluations per prompt, asktell finds a prompt as good as the published "
-        f"method finds with {worth['best feasible']}. For Pareto sets, the published method needs "
+        f"- **Few evaluations**: with {row['b']} evaluations per prompt, asktell finds a prompt as good as the "
+        f"published method finds with {worth['best feasible']}. For Pareto sets, the published method needs "
         f"{worth['Pareto set']}. Measured on {tables}, with {row['seeds']} seeds and 95% intervals "
         "([where asktell wins and loses](docs/benchmarks.md))."
     )

@@ -1,4 +1,8 @@
-"""The generated parts of the references of the command line, the configuration file and the HTTP API."""
+"""The generated parts of the reference pages: command line, configuration file, HTTP API and Python API.
+
+`python docs/site/docs_reference.py` (`make reference`) writes them anew. A part stands between the lines
+`<!-- generated: PART -->` and `<!-- end -->`, so that the pages can be read where the repository is hosted.
+"""
 
 import argparse
 import inspect
@@ -6,7 +10,10 @@ import json
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
+
+import docs_api
 
 from asktell.service.app import make_app
 from asktell.service.auth import Tokens
@@ -18,16 +25,41 @@ from asktell_adapters.config.tables import Table, keys_of, reference
 from asktell_adapters.llms.openai import OpenAIChat
 from asktell_adapters.metrics import Judge, Rouge
 
+DOCS = Path(__file__).parents[1]
 
-def filled(name: str, text: str) -> str:
-    """A page with its markers `<!-- generated: PART -->` replaced by what the code says."""
-    parts = {"command-line.md": command_line, "configuration.md": configuration, "http-api.md": http_api}
-    for part, content in (parts[name]() if name in parts else {}).items():
-        marker = f"<!-- generated: {part} -->"
-        if marker not in text:
-            raise ValueError(f"{name} has no line {marker!r} in which to put that part.")
-        text = text.replace(marker, content)
-    return text
+_ERRORS = "errors of asktell"
+_PART = re.compile(r"<!-- generated: (.+?) -->\n.*?<!-- end -->", re.DOTALL)
+
+
+def renewed(page: Path, text: str) -> str:
+    """A page of the reference with its generated parts as the code has them today.
+
+    Raises:
+        ValueError: the page lacks a part, or has one that nothing generates.
+    """
+    makers = {"command-line.md": command_line, "configuration.md": configuration, "http-api.md": http_api}
+    marked = _PART.findall(text)
+    if page.parent.name == "api":
+        parts = {name: docs_api.errors() if name == _ERRORS else docs_api.described(name) for name in marked}
+    else:
+        parts = makers[page.name]() if page.name in makers else {}
+    if set(marked) != set(parts):
+        raise ValueError(f"{page.name} has the generated parts {sorted(marked)}, but there are {sorted(parts)}.")
+    return _PART.sub(lambda part: f"<!-- generated: {part[1]} -->\n{parts[part[1]].strip()}\n<!-- end -->", text)
+
+
+def for_site(page: Path, text: str) -> str:
+    """The text without marks. The site describes the Python API by mkdocstrings, with links from name to name."""
+    if page.parent.name == "api":
+        text = text.replace(f"<!-- generated: {_ERRORS} -->", "<!-- generated: asktell -->")
+        filtered = '::: asktell\n    options:\n      filters: ["Error$"]'
+        return _PART.sub(lambda part: filtered if part[1] == "asktell" else f"::: {part[1]}", text)
+    return re.sub(r"<!-- (generated: .+?|end) -->\n?", "", text)
+
+
+def pages() -> list[Path]:
+    """The pages with generated parts."""
+    return [page for page in sorted((DOCS / "reference").rglob("*.md")) if _PART.search(page.read_text())]
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -174,3 +206,8 @@ def _type(schema: Mapping[str, Any]) -> str:
     if kind == "object" and isinstance(schema.get("additionalProperties"), Mapping):
         return f"object of {_type(schema['additionalProperties'])}"
     return kind
+
+
+if __name__ == "__main__":
+    for page in pages():
+        page.write_text(renewed(page, page.read_text()))

@@ -65,7 +65,7 @@ def stage(folder: Path) -> Path:
     shutil.copytree(DOCS, staged, ignore=shutil.ignore_patterns("site", "changes", "__pycache__"))
     shutil.copytree(HERE / "assets", staged / "assets")
     for page in pages():
-        text = _inline_tables(page, reference.filled(page.name, page.read_text()))
+        text = _inline_tables(page, reference.for_site(page, page.read_text()))
         text = _LINK.sub(lambda link, page=page: _in_site(page, link), text)
         if page.parent.name == "tutorials":
             (staged / "tutorials" / f"{page.stem}.ipynb").write_text(json.dumps(notebook(text), indent=1))

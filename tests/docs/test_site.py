@@ -35,15 +35,11 @@ def anchors(page: Path) -> set[str]:
     """The anchors of a page's headings, as git hosts and the site make them."""
     seen: Counter[str] = Counter()
     found = set(re.findall(r'<a (?:id|name)="([^"]+)"', page.read_text()))
-    for heading in re.findall(r"^#{1,6} +(.+?) *$", FENCE.sub("", filled(page)), re.MULTILINE):
+    for heading in re.findall(r"^#{1,6} +(.+?) *$", FENCE.sub("", page.read_text()), re.MULTILINE):
         slug = re.sub(r"[^\w\- ]", "", re.sub(r"\]\([^)]*\)", "", heading).lower()).replace(" ", "-")
         found.add(f"{slug}-{seen[slug]}" if seen[slug] else slug)
         seen[slug] += 1
     return found
-
-
-def filled(page: Path) -> str:
-    return docs_reference.filled(page.name, page.read_text()) if page.is_relative_to(DOCS) else page.read_text()
 
 
 def dead_links(page: Path, text: str) -> list[str]:
@@ -75,6 +71,7 @@ def test_the_site_has_every_page_and_no_marker(tmp_path: Path) -> None:
     for page in docs_site.pages():
         text = (tmp_path / "docs" / page.relative_to(DOCS)).read_text()
         assert "<!-- generated" not in text
+        assert "<!-- end -->" not in text
         assert dead_links(tmp_path / "docs" / page.relative_to(DOCS), text) == []
 
 
@@ -110,11 +107,20 @@ def test_a_tutorial_becomes_a_notebook() -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize("page", docs_reference.pages(), ids=lambda page: page.name)
+def test_reference_pages_are_of_todays_code(page: Path) -> None:
+    assert docs_reference.renewed(page, page.read_text()) == page.read_text(), "run: make reference"
+
+
 # Nothing is left out
 
 
 def test_every_public_name_is_on_a_page() -> None:
-    named = set(re.findall(r"^::: ([\w.]+)", "\n".join(page.read_text() for page in API.glob("*.md")), re.MULTILINE))
+    named = set(
+        re.findall(
+            r"^<!-- generated: ([\w.]+) -->$", "\n".join(page.read_text() for page in API.glob("*.md")), re.MULTILINE
+        )
+    )
     for name in named:
         with contextlib.suppress(MissingExtraError):
             module, _, attribute = name.rpartition(".")
