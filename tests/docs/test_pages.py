@@ -546,8 +546,8 @@ def test_show_a_report(page: Page) -> None:
     names = page.run(prompts={"now": "a", "new": "bb", "long": "ccc"}, evaluate=evaluate)
     assert "papers, July" in Path("study.html").read_text()
     assert Path("report.html").exists()
-    assert len(names["prompts_frame"]) == 3
-    assert len(names["evaluations_frame"]) == names["selector"].spent
+    assert len(names["frame"]) == 3
+    assert len(names["evaluations"]) == names["selector"].spent
     pyplot.close("all")
 
 
