@@ -522,8 +522,11 @@ def test_segments_and_tails(page: Page) -> None:
 
 @pytest.mark.page("how-to/benchmark-your-own-method.md")
 def test_benchmark_your_own_method(page: Page, capsys: Output) -> None:
-    means, rng = np.array([[0.3, 1.0], [0.5, 1.0], [0.8, 1.0], [0.9, 3.0]]), np.random.default_rng(0)
-    scores = means[:, None] + rng.normal(0, 0.1, (4, 30, 2))
+    rng = np.random.default_rng(0)
+    means = np.column_stack([rng.permutation(np.linspace(0.3, 0.85, 12)), rng.uniform(0.5, 3.0, 12)])
+    difficulty = rng.normal(0, 0.15, (1, 60, 1))
+    scores = means[:, None] + difficulty + rng.normal(0, 0.15, (12, 60, 2))
+    truth = np.where(means[:, 1] <= 2, means[:, 0], 0.0)
     rows = [f"{k},{n},{a},{b}" for k, row in enumerate(scores.tolist()) for n, (a, b) in enumerate(row)]
     Path("scores.csv").write_text("\n".join(["prompt,example,accuracy,latency", *rows]))
     names = page.run(asktell=asktell, scores=scores)
@@ -531,7 +534,8 @@ def test_benchmark_your_own_method(page: Page, capsys: Output) -> None:
     assert set(names["frame"]["method"]) == {"auto", "csr-sh", "uniform"}
     assert all(f"`{column}`" in page.text for column in names["frame"].columns[3:])
     assert len(Path("runs.jsonl").read_text().splitlines()) == 4 * 2 * 5
-    assert {tuple(run["answer"]) for run in names["again"].runs} == {(2,)}
+    answers = [run["answer"] for run in names["again"].runs]
+    assert np.mean([truth[answer[0]] for answer in answers]) > np.median(truth)
 
 
 # Decide
