@@ -247,7 +247,7 @@ def test_a_run_loses_no_score_of_a_prompt_that_is_retired_meanwhile(kept: Any) -
 
     def evaluate(prompt: str, example: int) -> dict[str, float]:
         calls.append(prompt)
-        if len(calls) == 1:  # held back until one succeeds
+        if len(calls) == 1:  # recorded at once
             raise ConnectionError("down")
         if len(calls) == 2:
             study.retire(next(name for name, text in prompts.items() if text == prompt), "not wanted")
