@@ -215,8 +215,9 @@ def _run_executor(board: Board, how: Calling, executor: Executor, at_once: int, 
     except BaseException as error:
         started = {future: group for future, group in running.items() if not future.cancel()}
         if how.cancel is not None and not isinstance(error, Exception):
-            for group in started.values():
-                _cancel(how.cancel, group)
+            for future, group in started.items():
+                if not future.done():
+                    _cancel(how.cancel, group)
         try:
             if not is_broken:  # one that is may never end what it runs
                 _warn_of_waiting(started)

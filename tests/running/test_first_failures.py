@@ -53,7 +53,7 @@ def test_what_fails_while_a_run_stops_is_handed_back() -> None:
         together.wait(30)
         return no_key(prompt, example)
 
-    with ThreadPoolExecutor(8) as threads, pytest.raises(EvaluatorError, match="first [5-8] evaluations all failed"):
+    with ThreadPoolExecutor(8) as threads, pytest.raises(EvaluatorError, match=r"first [5-8] evaluations all failed"):
         asktell.run(selector, evaluate, threads, 8, progress=False)
     assert selector.pending == []
     assert 5 <= len(selector.state.failures) <= 7  # of eight: at most six are of the first example

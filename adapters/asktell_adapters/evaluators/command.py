@@ -181,8 +181,11 @@ class CommandEvaluator:
                 code = process.poll()  # it may have ended at this very moment, and what it printed was paid for
                 seconds = time.perf_counter() - start
             finally:
-                await self._end(process)
-            await _closed(output, errors)
+                try:
+                    await self._end(process)
+                    await _closed(output, errors)
+                except asyncio.CancelledError as error:  # by then every process was killed
+                    cancelled = error
         return _Ended(code, seconds, output, errors, cancelled)
 
     async def _end(self, process: "subprocess.Popen[bytes]") -> None:
@@ -233,7 +236,7 @@ class _Tail(asyncio.Protocol):
 
 
 class _Ended(NamedTuple):
-    """A program that has ended, with an exit code, or None where it was ended; `cancelled`: by a cancellation of its evaluation."""
+    """A program that has ended, with its exit code, or None where it was ended; by `cancelled` if it was cancelled."""
 
     code: int | None
     seconds: float
