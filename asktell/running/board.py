@@ -193,8 +193,8 @@ class Board:
         From then on their failures do not count. Scores do: they were paid for. A worker of a study finds out at its
         heartbeats, since others eliminate prompts, too.
         """
-        if self._worker is not None:
-            trials = self._worker.unwanted
+        if not isinstance(self.selector, Selector):
+            trials = self.selector.unwanted
         else:
             state, prompts = self.selector.state, self.selector.prompts
             if state.left is self._left:  # as at the last look: nobody has left since
