@@ -105,8 +105,8 @@ def run(
 
     However a run ends, what was paid for is kept. Evaluations that an executor has begun and cannot cancel are waited
     for, and so are async ones, but after KeyboardInterrupt, which cancels them; a second one ends the waiting. Other
-    trials are handed back: the selector can be saved and continued. What failures have cost is booked even if they
-    count against no prompt.
+    trials are handed back: the selector can be saved and continued. The cost of those that failed meanwhile, or were
+    stopped, is booked.
 
     Raises:
         EvaluatorError: the executor broke down, or nothing but failures came.

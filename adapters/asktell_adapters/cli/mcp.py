@@ -375,8 +375,7 @@ def _record(study: AnyStudy, told: Told, worker: str) -> bool:
 def _stopped(study: AnyStudy, told: Told, worker: str) -> bool:
     """Hand a trial back, and book what it has cost so far."""
     held = next((each for each in study.workers() if each.trial.id == told.trial), None)
-    is_ours = held is not None and held.worker in (None, worker)
-    if is_ours and told.cost:
+    if held is not None and held.worker in (None, worker) and told.cost:
         study.observe(held.trial, None, held.trial.example, told.cost)
     return study.release(told.trial, worker=worker)
 
