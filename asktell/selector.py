@@ -721,6 +721,11 @@ class SelectionWorker(Selection, AbstractContextManager[Any]):
     paused: bool
     selector: Selector
 
+    @property
+    @abstractmethod
+    def unwanted(self) -> list[Trial]:
+        """Its pending trials whose prompt was eliminated or retired since, as of the last heartbeat: stop them."""
+
     @abstractmethod
     def wait(self) -> bool:
         """Wait a little for what other workers hold, or for the end of a pause; False if the study is done."""

@@ -163,14 +163,14 @@ def test_a_baseline_that_fails_does_not_keep_the_others_waiting() -> None:
     assert result.prompts[0].failures < 60
 
 
-def test_a_run_where_everything_fails_counts_nothing_against_the_prompts_with_a_baseline_too() -> None:
+def test_a_run_stops_when_everything_fails_in_different_ways_too() -> None:
     def evaluate(prompt: str, example: int) -> float:
         raise RuntimeError("down" if prompt in ("p0", "p2") else "no key")
 
-    selector = Selector(PROMPTS, ZERO_ONE, 24, "uniform", examples=12, baseline=0)
-    with pytest.raises(asktell.EvaluatorError, match="evaluations in a row failed"):
-        asktell.run(selector, evaluate, progress=False, max_failures_in_a_row=30)
-    assert not selector.state.failures
+    selector = Selector(PROMPTS, ZERO_ONE, 40, "auto", examples=12, baseline=0)
+    with pytest.raises(asktell.EvaluatorError, match="9 evaluations in a row failed"):
+        asktell.run(selector, evaluate, progress=False, max_failures_in_a_row=9)
+    assert len(selector.state.failures) == 9
 
 
 # As scores

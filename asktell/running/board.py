@@ -1,13 +1,13 @@
-"""The trials that a run has out, and what becomes of them: what every driver of evaluations needs."""
+"""The trials that a run has out, and their outcomes: the part that every driver of evaluations needs."""
 
 import contextlib
 import logging
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from asktell.errors import AsktellError, EvaluatorError, InvalidArgumentError, TellManyError
-from asktell.problem.candidates import Tell, Trial
+from asktell.problem.candidates import ById, Tell, Trial
 from asktell.problem.checks import cause_of, check_reason, in_words, whole
 from asktell.results.entries import kind_of
 from asktell.running.evaluator import Finding, Outcome, missing_extra, one_each
@@ -21,12 +21,10 @@ MaxFailures: TypeAlias = int | Literal["first"] | None
 """See `run`."""
 
 _log = logging.getLogger("asktell")
-_FIRST_LOOK = 8  # scores told, between two looks for what is to be repeated
-
-# What a run may not take for a prompt's or an example's own fault:
-_FIRST_ALIKE = 6  # failures, if they are all that came: as many as remove a prompt with `max_failure_rate=0.5`
-_PROMPTS = 3
-_OF_ONE_EXAMPLE = 20  # failures, after which it is believed that other examples fail, too
+_FIRST_LOOK = 8  # scores recorded between two looks for evaluations to repeat
+_FIRST_ALIKE = 5
+"""First failures that end a run. Six in six would eliminate a prompt with `max_failure_rate=0.5`: one fewer leaves
+every prompt in the selection, which then continues after the fix."""
 
 
 @contextlib.contextmanager
@@ -59,80 +57,64 @@ def open_board(
         yield board
 
 
-class Held(NamedTuple):
-    """A failed evaluation that does not count yet; its trial is still pending."""
-
-    trial: Trial
-    found: Finding
-    is_logged: bool
-
-
 class Failures:
-    """The failures since the last success. They are held back until one shows that they are their prompts' own."""
+    """The failures since the last success of a run, and whether they end it."""
 
     def __init__(self, limit: MaxFailures) -> None:
         self._limit = limit if limit is None or limit == "first" else whole("max_failures_in_a_row", limit, 1)
-        self.held: list[Held] = []
-        self._succeeded = False
-        self._kind: str | None = None  # of all before the first success; empty if there are several
-        self._start_again()
-
-    def _start_again(self) -> None:
-        self.n, self._prompts, self._examples = 0, set[str | int](), set[int | None]()
-
-    @property
-    def is_first(self) -> bool:
-        """Whether nothing has come but failures of one kind, at no cost: what was paid got further than a wrong key."""
-        return not self._succeeded and bool(self._kind)
-
-    @property
-    def are_held(self) -> bool:
-        """Whether failures that come now are held back."""
-        return self._limit is not None and (self._limit != "first" or (not self._succeeded and self._kind != ""))
+        self._has_succeeded = False
+        self._kinds = set[str]()  # before the first success; the empty one if something was paid
+        self._n = 0
+        self._examples = set[int | None]()
+        self._last: BaseException | None = None
 
     def succeeded(self) -> None:
         """An evaluation has succeeded."""
-        self._succeeded = True
-        self._start_again()
+        self._has_succeeded = True
+        self._n = 0
+        self._examples.clear()
 
-    def add(self, trial: Trial, found: Finding, n_active: int) -> None:
-        """Hold one more back."""
-        kind = "" if found.cost else kind_of(check_reason(found.error))  # the same apart from names and numbers
-        self._kind = kind if self._kind in (None, kind) else ""
-        self.held.append(Held(trial, found, is_logged=not self.n))
-        self.n += 1
-        self._prompts.add(trial.prompt_id)
+    def add(self, trial: Trial, found: Finding) -> None:
+        """An evaluation has failed."""
+        # Errors of one kind are the same apart from names and numbers. What was paid got further than a wrong key.
+        self._kinds.add("" if found.cost else kind_of(check_reason(found.error)))
+        self._n += 1
         self._examples.add(trial.example)
-        if self.is_general(n_active):
-            self.check()
+        self._last = found.error
 
-    def is_general(self, n_active: int) -> bool:
-        """Whether they are of so many prompts and examples that it is the fault of none of them."""
-        several = len(self._examples) > 1 or None in self._examples or self.n >= _OF_ONE_EXAMPLE
-        return several and len(self._prompts) >= min(_PROMPTS, n_active)
+    @property
+    def _are_first(self) -> bool:
+        """Whether every evaluation of the run failed in the same way, and none cost anything."""
+        return not self._has_succeeded and len(self._kinds) == 1 and "" not in self._kinds
 
-    def check(self) -> None:
-        """Go on only if there were few enough."""
-        limit = self._limit if isinstance(self._limit, int) else _FIRST_ALIKE
-        if self.n < (min(limit, _FIRST_ALIKE) if self.is_first else limit):
-            return
-        last = self.held[-1].found.error
-        assert last is not None
-        what = f"{self.n} evaluations in a row failed, the last one with"
-        if self.is_first:
-            what = f"The first {self.n} evaluations all failed in the same way:"
-        raise EvaluatorError(
-            f"{what} {in_words(last).rstrip('.')}. They count against no prompt: fix the cause and run it again, or "
-            "count them with max_failures_in_a_row=None."
-        ) from last
+    @property
+    def end_the_run(self) -> bool:
+        """Whether there are too many, of more than one example: a single bad example may crash every prompt."""
+        if self._limit is None or (len(self._examples) < 2 and None not in self._examples):
+            return False
+        if self._are_first:
+            return self._n >= (_FIRST_ALIKE if self._limit == "first" else min(self._limit, _FIRST_ALIKE))
+        return self._limit != "first" and self._n >= self._limit
+
+    def stop(self) -> EvaluatorError:
+        """The error that ends the run."""
+        assert self._last is not None
+        what = f"{self._n} evaluations in a row failed, the last one with"
+        if self._are_first:
+            what = f"The first {self._n} evaluations all failed in the same way:"
+        error = EvaluatorError(
+            f"{what} {in_words(self._last).rstrip('.')}. The run has stopped: fix the cause and run it again, or "
+            "continue in spite of failures with max_failures_in_a_row=None."
+        )
+        error.__cause__ = self._last
+        return error
 
 
 class Board:
-    """The trials that a run has out, and what becomes of them.
+    """The trials that a run has out, and their outcomes. Which ones are out is recorded in the selection alone.
 
-    Failures are held back until a success shows that they are their prompts' own. If nothing else can be asked
-    meanwhile, what has failed is released, and so asked again; unless one prompt or one example may be the cause: then
-    the failures count.
+    A failure is recorded at once. After too many in a row nothing more is asked until what is under way has ended,
+    since one of these evaluations may succeed. If none does, the run stops. What fails meanwhile is handed back.
     """
 
     def __init__(
@@ -148,37 +130,42 @@ class Board:
         self._worker = None if isinstance(selector, Selector) else selector
         self._bar = bar
         self._on_tell = on_tell
-        self._told: deque[Trial] = deque()  # and failed, of which `on_tell` does not know yet
-        self._out: dict[int, Trial] = {}
-        self._running: set[int] = set()  # those of them that are not held back, and repeats
+        self._told: deque[Trial] = deque()  # and failed, for which `on_tell` was not called yet
         self._failures = failures
         self._taken: list[tuple[Trial, Finding]] = []  # scores that are not recorded yet
         self._is_together = False  # whether more are to come, to be told at once
         self._until, self._is_enough = until, False
+        self.stopped: set[int] = set()
+        """Ids of trials under way whose prompt was eliminated or retired since; see `unwanted`."""
+        self._left: object = None  # the prompts that had left when `unwanted` was called last
         self.repeatable = repeatable
-        self._n_repeats = 0  # whose ids are -1, -2, ...: they are no trials of the selection
-        self._lost_repeats: set[int] = set()  # out, or failed
-        self._n_told, self._look_at = 0, _FIRST_LOOK  # scores that this run has told, and when to look for repeats
+        # Repeats are no trials of the selection. Their ids are -1, -2, ...
+        self._n_repeats = self._repeats_out = 0
+        self._repeats_lost = 0  # out, or failed
+        self._n_told, self._look_at = 0, _FIRST_LOOK  # scores recorded by this run, and when to look for repeats
 
     def ask(self, n: int) -> list[Trial]:
-        """Up to n trials; none only if nothing more is to be done, or something of this run is still out."""
-        while not (trials := self._repeat(n) or self._ask(n)) and not self._running:
-            if self._is_enough:
-                trials = self._repeat(n, late=True)
-                break
-            if self._failures.held and not (self._worker and self._worker.paused):
-                self._retry_or_count()
-            elif self._worker is None or not self._worker.wait():
-                trials = self._repeat(n, late=True)
-                break
-        self._running.update(trial.id for trial in trials)
+        """Up to n trials; none only if nothing more is to be done, or something of this run is still out.
+
+        Raises:
+            EvaluatorError: there were too many failures in a row, and nothing is out that may succeed.
+        """
+        if self._failures.end_the_run:
+            if self._is_busy:
+                return []
+            raise self._failures.stop()
+        while not (trials := self._repeat(n) or self._ask(n)) and not self._is_busy:
+            if self._is_enough or self._worker is None or not self._worker.wait():
+                return self._repeat(n, late=True)
         return trials
+
+    @property
+    def _is_busy(self) -> bool:
+        return bool(self._repeats_out or self.selector.pending)
 
     def _ask(self, n: int) -> list[Trial]:
         self._is_enough = self._is_enough or (self._until is not None and self._until(self.selector))
-        trials = [] if self._is_enough else self.selector.ask(n)
-        self._out.update({trial.id: trial for trial in trials})
-        return trials
+        return [] if self._is_enough else self.selector.ask(n)
 
     def _repeat(self, n: int, late: bool = False) -> list[Trial]:
         """Up to n evaluations to repeat; see `to_repeat`."""
@@ -186,40 +173,59 @@ class Board:
             return []
         selector = self.selector if isinstance(self.selector, Selector) else self.selector.selector
         n = 1 if late and self._worker else n  # other workers may be about to repeat some, too
-        due, trials = to_repeat(selector.state, len(self._lost_repeats), late), []
+        due, trials = to_repeat(selector.state, self._repeats_lost, late), []
         if len(due) <= n:
             self._look_at = self._n_told + max(_FIRST_LOOK, self._n_told // 10)
         for arm, example in due[:n]:
             self._n_repeats += 1
             trials.append(selector.prompts.trial(-self._n_repeats, arm, example))
-        self._lost_repeats.update(trial.id for trial in trials)
+        self._repeats_out += len(trials)
+        self._repeats_lost += len(trials)
         return trials
 
     def repeat_of(self, trial: Trial) -> int:
         """How often its prompt was asked on its example before; see `Selector.repeat_of`."""
         return self.selector.repeat_of(trial) if trial.id >= 0 else 1
 
+    def unwanted(self) -> list[Trial]:
+        """Trials under way whose prompt was eliminated or retired since, each of them once.
+
+        From then on their failures do not count. Scores do: they were paid for. A worker of a study finds out at its
+        heartbeats, since others eliminate prompts, too.
+        """
+        if not isinstance(self.selector, Selector):
+            trials = self.selector.unwanted
+        else:
+            state, prompts = self.selector.state, self.selector.prompts
+            if state.left is self._left:  # as at the last look: nobody has left since
+                return []
+            self._left = state.left
+            trials = [
+                trial for trial in self.selector.pending if state.is_eliminated(prompts.arm(ById(trial.prompt_id)))
+            ]
+        new = [trial for trial in trials if trial.id not in self.stopped]
+        self.stopped.update(trial.id for trial in new)
+        return new
+
     def take(self, trial: Trial, outcome: Outcome) -> None:
-        """Take the scores, or the failure; an EvaluatorError if nothing but failures came."""
+        """Record the scores, or the failure."""
         if missing := missing_extra(outcome):
             raise missing
-        self._running.discard(trial.id)
+        self._repeats_out -= trial.id < 0
         found = self._found(outcome)
         if found.error is None:
             self._taken.append((trial, found))
             self._failures.succeeded()
-            self._count_failures()
             if not self._is_together:
                 self._record_taken()
-        elif trial.id < 0 or not self._failures.are_held:
+        elif trial.id >= 0 and (trial.id in self.stopped or self._failures.end_the_run):
+            self._book(trial, found)
+            self.release(trial)
+        else:
             _log_failure(trial, found)
             self._conclude(trial, found)
-        else:
-            if not self._failures.n:
-                _log_failure(trial, found)  # at once; the others when they count
-            self._failures.add(trial, found, self.selector.n_active)
-            if not self._failures.are_held:
-                self._count_failures()
+            if trial.id >= 0:
+                self._failures.add(trial, found)
         self._announce()
 
     def _found(self, outcome: Outcome) -> Finding:
@@ -255,8 +261,8 @@ class Board:
 
     def release(self, trial: Trial) -> None:
         """Hand one back, unevaluated; it is asked again."""
-        self._running.discard(trial.id)
-        if self._out.pop(trial.id, None) is not None:
+        self._repeats_out -= trial.id < 0
+        if trial.id >= 0:
             with contextlib.suppress(AsktellError):
                 self.selector.release(trial)
 
@@ -277,40 +283,8 @@ class Board:
         self._on_tell = None  # it may be what has raised
         with contextlib.suppress(AsktellError):
             self._record_taken()  # there are some if it was interrupted
-        self._retry()
-        for trial in list(self._out.values()):
+        for trial in self.selector.pending:
             self.release(trial)
-
-    # Failures
-
-    def _retry_or_count(self) -> None:
-        """Nothing else can be asked: have what failed asked again, or let it count.
-
-        Before anything was ever evaluated, some selections ask for one trial at a time, which says nothing of others.
-        """
-        if self._failures.is_general(self.selector.n_active) or (self._failures.is_first and not self.selector.spent):
-            self._failures.check()
-            self._retry()
-        else:
-            self._count_failures()
-            self._announce()
-
-    def _retry(self) -> None:
-        """Release what has failed; its cost is booked."""
-        held, self._failures.held = self._failures.held, []
-        for failure in held:
-            if failure.trial.id in self._out:
-                with contextlib.suppress(AsktellError):
-                    self._book(failure.trial, failure.found)
-                self.release(failure.trial)
-
-    def _count_failures(self) -> None:
-        while self._failures.held:
-            failure = self._failures.held[0]
-            if not failure.is_logged:
-                _log_failure(failure.trial, failure.found)
-            self._conclude(failure.trial, failure.found)
-            del self._failures.held[0]
 
     # Telling
 
@@ -335,14 +309,13 @@ class Board:
         if trial.id < 0:
             if found.error is None:
                 self.selector.observe(trial, found.scores, trial.example, found.cost)
-                self._lost_repeats.discard(trial.id)
+                self._repeats_lost -= 1
             else:
                 self._book(trial, found)
             return
         if found.error is not None:
             details = {} if self._worker is None else {"details": found.details}
             self.selector.fail(trial, found.error, found.cost, **details)
-        self._out.pop(trial.id, None)
         self._n_told += found.error is None
         self._told.append(trial)
 

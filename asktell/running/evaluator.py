@@ -16,7 +16,8 @@ Evaluator: TypeAlias = Any
 """`evaluator(prompt, example)` -> scores, plain or async; or an object with `evaluate(prompt, example)` or with
 `evaluate_batch(trials)` -> a list of scores or exceptions, one per trial. A first argument called `candidate` gets the
 trial's candidate, factor -> value, instead of the prompt; one called `trial` gets the whole trial instead of prompt and
-example. As a further argument it may take `repeat`, or `repeats`, the numbers of `Selector.repeat_of`."""
+example. As a further argument it may take `repeat`, or `repeats`, the numbers of `Selector.repeat_of`. `cancel(trial)`,
+if it has one, stops an evaluation; see `run`."""
 
 Outcome: TypeAlias = Mapping[str, float] | Sequence[float] | BaseException
 
@@ -24,7 +25,8 @@ Outcome: TypeAlias = Mapping[str, float] | Sequence[float] | BaseException
 class Calling(NamedTuple):
     """How an evaluator is called: with a list of trials, with one, or with a prompt and an example; awaited or not.
 
-    `with_repeats`: it takes the numbers of the repeats too; `first`: the name of its first argument.
+    `with_repeats`: it takes the numbers of the repeats too; `first`: the name of its first argument; `cancel`: stops an
+    evaluation; `can_stop`: whether evaluations under way can be stopped at all.
     """
 
     call: Callable[..., Any]
@@ -32,6 +34,8 @@ class Calling(NamedTuple):
     is_async: bool
     with_repeats: bool
     first: Literal["trials", "trial", "candidate", "prompt"]
+    cancel: Callable[[Trial], object] | None
+    can_stop: bool
 
     @classmethod
     def of(cls, evaluator: Evaluator) -> "Calling":
@@ -61,7 +65,12 @@ class Calling(NamedTuple):
         if signature is not None:
             _check_signature(evaluator, call, signature, (*names, repeats) if with_repeats else names)
         calls = (call, getattr(call, "__call__", None))  # noqa: B004
-        return cls(call, in_batches, any(map(inspect.iscoroutinefunction, calls)), with_repeats, first)
+        is_async = any(map(inspect.iscoroutinefunction, calls))
+        cancel = getattr(evaluator, "cancel", _NOT_SAID)
+        if is_async:  # it is stopped by its task, unless it says `cancel = None`
+            return cls(call, in_batches, is_async, with_repeats, first, None, can_stop=cancel is not None)
+        cancel = None if cancel is _NOT_SAID else _checked_cancel(cancel)
+        return cls(call, in_batches, is_async, with_repeats, first, cancel, can_stop=cancel is not None)
 
     def arguments(self, group: list[Trial], repeat_of: Callable[[Trial], int]) -> tuple[Any, ...]:
         """The arguments of the call for these trials; there is one trial if it does not take batches."""
@@ -78,6 +87,24 @@ class Calling(NamedTuple):
             )
         what = (trial.candidate or {"prompt": trial.prompt}) if self.first == "candidate" else trial.prompt
         return (what, trial.example, *repeats)
+
+
+_NOT_SAID = object()
+
+
+def _checked_cancel(cancel: Any) -> Callable[[Trial], object] | None:
+    """An evaluator's `cancel`, which takes a trial; None for one that cannot be stopped."""
+    if cancel is None:
+        return None
+    try:
+        inspect.signature(cancel).bind("trial")
+    except (TypeError, ValueError) as error:
+        raise InvalidArgumentError(
+            f"An evaluator's cancel is called as cancel(trial), to stop an evaluation; this one is {cancel!r:.100}: "
+            f"{error}. Give it another name, or set cancel = None if evaluations cannot be stopped."
+        ) from error
+    found: Callable[[Trial], object] = cancel
+    return found
 
 
 def _check_signature(
@@ -106,15 +133,11 @@ def attempt(call: Callable[..., Any], *args: Any) -> Any:
 
 
 async def attempt_async(call: Callable[..., Any], *args: Any) -> Any:
-    """The same of what is awaited; a cancellation of the task that awaits it goes on."""
-    import asyncio
-
+    """The same of what is awaited, its cancellation included: its `cost`, if it has one, was paid."""
     try:
         return await call(*args)
     except BaseException as error:
-        task = asyncio.current_task()
-        ended = isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling()
-        if ended or not is_failure(error):
+        if not is_failure(error):
             raise
         return error
 

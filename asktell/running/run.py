@@ -32,6 +32,7 @@ _T = TypeVar("_T")
 
 _log = logging.getLogger("asktell")
 _DEFAULT_CONCURRENCY = 8
+_LOOK = 0.5  # seconds between two looks for evaluations that are to be stopped
 _LOST = "A batch of %d trials was lost, and is tried again one by one: %r"
 
 
@@ -62,6 +63,7 @@ def run(
             prompt; one whose first argument is called `trial` gets the trial in place of prompt and example.
             One with a method `check_prompts` is given all prompts, id -> text, or candidates, id -> (factor ->
             value), before the first is evaluated, and may raise.
+            One with a method `cancel` can stop an evaluation: see below.
             One with a method `begin` is called with the selection's `result`, a function, when a run begins; and one
             with `remarks` says by metric what results are to say of it: see `Selector.remark`.
             Scores are a mapping, in which metrics beyond the goal's are ignored and "cost" is the trial's cost, also if
@@ -74,18 +76,25 @@ def run(
             anew once a second.
         on_tell: called with the selector (or the worker) and the trial after each that was told or failed, in this
             thread; to save, log or plot, or to let prompts join (`add`), which are then evaluated too.
-        max_failures_in_a_row: number of failures in a row that stop the run, if they are of at least three prompts (or
-            of all that are active) and of several examples: the cause is then not the prompts, but a server that is
-            down, say. They count against no prompt, and the same call goes on from there; for that, failures do not
-            count until an evaluation succeeds, and are tried again where nothing else can be asked. "first" (default):
-            only if the first six evaluations all fail in the same way, as with a wrong key, which stops a run with a
-            number, too; later failures count at once. None: every failure counts.
+        max_failures_in_a_row: number of failures in a row that stop the run, if they are of more than one example: the
+            cause is then a server that is down, say. "first" (default): only if the first five evaluations all fail in
+            the same way, at no cost, as with a wrong key; that stops a run with a number, too. None: no failure stops
+            it. Every failure is recorded at once, as of its prompt. After the last one allowed nothing more is asked
+            until the evaluations under way have ended: a success among them continues the run. What fails meanwhile is
+            handed back, and its cost booked.
         repeatable: whether an evaluation gives the same scores when it is repeated; None: as the evaluator says, by its
             attribute of that name (`LLMEvaluator` does). Unless it is, and the selection knows its examples, a few of
             the first evaluations are repeated, on top of the budget: a fortieth of all, at least two, and as many again
             when the run ends. If scores differ, they count as noisy from then on, and the result says so; if they
             differ at the end, what is evaluated may have changed during the run.
         until: called with the selector (or the worker) before it is asked; once it returns True the run ends.
+
+    A trial whose prompt was eliminated or retired meanwhile is stopped: the task of an async evaluator is cancelled,
+    unless the evaluator has `cancel = None`; of any other one, `cancel(trial)` is called in this process, in another
+    thread than the evaluation, which then is to end. An evaluator that has `cancel` and no `executor` runs in a thread.
+    The trial is handed back, and the `cost` of the exception by which it ends is booked. It counts as no failure. If
+    the evaluation returns scores all the same, they are told. In a study, a worker finds out at its next heartbeat, in
+    a third of its lease.
 
     An exception of the evaluator, its exit or cancellation too, or scores that the selector refuses, are that trial's
     failure and not the run's; a MissingExtraError is the run's. A batch that is lost as a whole over an executor (its
@@ -96,8 +105,8 @@ def run(
 
     However a run ends, what was paid for is kept. Evaluations that an executor has begun and cannot cancel are waited
     for, and so are async ones, but after KeyboardInterrupt, which cancels them; a second one ends the waiting. Other
-    trials are handed back: the selector can be saved and continued. What failures have cost is booked even if they
-    count against no prompt.
+    trials are handed back: the selector can be saved and continued. The cost of those that failed meanwhile, or were
+    stopped, is booked.
 
     Raises:
         EvaluatorError: the executor broke down, or nothing but failures came.
@@ -130,6 +139,9 @@ def run(
             outside_of_loops(lambda: asyncio.run(_run_async(board, how, at_once, size)))
         elif executor is not None:
             _run_executor(board, how, executor, at_once, size)
+        elif how.can_stop:
+            with ThreadPoolExecutor(1) as thread:
+                _run_executor(board, how, thread, at_once if how.in_batches else 1, size)
         else:
             _run_here(board, how, at_once if how.in_batches else 1, size)
         _remark(evaluator, board)
@@ -180,7 +192,9 @@ def _run_executor(board: Board, how: Calling, executor: Executor, at_once: int, 
             start(_groups(board.ask(at_once - sum(map(len, running.values()))), size))
             if not running:
                 return
-            done = wait(running, return_when=FIRST_COMPLETED).done
+            _stop_unwanted(board, how, running)
+            while not (done := wait(running, _LOOK if how.can_stop else None, FIRST_COMPLETED).done):
+                _stop_unwanted(board, how, running)
             with board.together():
                 for future in [each for each in running if each in done]:  # in the order in which they were begun
                     try:
@@ -200,6 +214,10 @@ def _run_executor(board: Board, how: Calling, executor: Executor, at_once: int, 
                         board.take_batch(group, outcome if how.in_batches else [outcome])
     except BaseException as error:
         started = {future: group for future, group in running.items() if not future.cancel()}
+        if how.cancel is not None and not isinstance(error, Exception):
+            for future, group in started.items():
+                if not future.done():
+                    _cancel(how.cancel, group)
         try:
             if not is_broken:  # one that is may never end what it runs
                 _warn_of_waiting(started)
@@ -207,6 +225,35 @@ def _run_executor(board: Board, how: Calling, executor: Executor, at_once: int, 
         finally:
             _rescue(board, how, started)
         raise
+
+
+def _newly_unwanted(board: Board, running: Mapping[Any, list[Trial]]) -> dict[Any, list[Trial]]:
+    """Evaluations under way of which every trial is unwanted, and one since the last look."""
+    new = {trial.id for trial in board.unwanted()}
+    return {
+        each: group
+        for each, group in running.items()
+        if any(trial.id in new for trial in group) and all(trial.id in board.stopped for trial in group)
+    }
+
+
+def _stop_unwanted(board: Board, how: Calling, running: dict[Future[Any], list[Trial]]) -> None:
+    """Take back what an executor has not begun, and stop what it has, where the evaluator can."""
+    for future, group in _newly_unwanted(board, running).items():
+        if future.cancel():
+            del running[future]
+            for trial in group:
+                board.release(trial)
+        elif how.cancel is not None:
+            _cancel(how.cancel, group)
+
+
+def _cancel(cancel: Callable[[Trial], object], group: list[Trial]) -> None:
+    for trial in group:
+        try:
+            cancel(trial)
+        except Exception as error:  # the evaluation goes on, and its scores count
+            _log.warning("cancel() failed, and trial %d is evaluated to its end: %r", trial.id, error)
 
 
 def _warn_of_waiting(running: "Iterable[Future[Any] | asyncio.Task[Any]]") -> None:
@@ -233,7 +280,12 @@ async def _run_async(board: Board, how: Calling, at_once: int, size: int) -> Non
                 running[asyncio.create_task(called)] = group
             if not running:
                 return
-            finished, _ = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
+            finished = set[Any]()
+            while not finished:
+                for task in _newly_unwanted(board, running) if how.can_stop else ():
+                    task.cancel()
+                look = _LOOK if how.can_stop else None
+                finished, _ = await asyncio.wait(running, timeout=look, return_when=asyncio.FIRST_COMPLETED)
             with board.together():
                 for task in [each for each in running if each in finished]:  # in the order in which they were begun
                     group = running.pop(task)

@@ -223,7 +223,7 @@ class RemoteStudy(AbstractStudy):
 
     def workers(self) -> list[Holding]:
         holdings = self._get("workers")["holdings"]
-        return [Holding(h["worker"], Trial(**h["trial"]), h["seconds_left"], h["attempt"]) for h in holdings]
+        return [Holding(**{**holding, "trial": Trial(**holding["trial"])}) for holding in holdings]
 
     # Going on. Each request has a key, which is kept with the study: sent again, even after the service was restarted,
     # it is done once.

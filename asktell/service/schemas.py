@@ -506,6 +506,8 @@ class HoldingModel(Answer):
     worker: str | None
     seconds_left: float | None
     attempt: int
+    wanted: bool = True
+    """False once the trial's prompt was eliminated or retired: stop the evaluation and release the trial."""
 
 
 class Workers(Answer):

@@ -13,7 +13,7 @@ from asktell.numerics.arrays import Counts, Indices, Mask, Vector, counted
 from asktell.numerics.cells import Scored
 from asktell.numerics.tally import Tally
 from asktell.problem.budget import Costs
-from asktell.state.events import FAILED, RETIRED, Added, Decided, Departure, Growth, Pull, Remarked
+from asktell.state.events import ACCEPTED, FAILED, RETIRED, Added, Decided, Departure, Growth, Pull, Remarked
 from asktell.state.history import Failures, History, repeated
 from asktell.state.problem import Problem
 from asktell.state.queue import Queue
@@ -120,6 +120,10 @@ class State(NamedTuple):
         """True if a decision can come next: nothing is left to hand out, or what is left may cost too much by now."""
         has_limit = self.problem.allowance.cost is not None
         return (self.plan_is_empty or (has_limit and not self.pending)) and not self.finished
+
+    def is_eliminated(self, arm: int) -> bool:
+        """True if an arm has left as no part of the answer: rejected, failed or retired."""
+        return arm in self.left and self.left[arm][1].status != ACCEPTED
 
     def fits(self, arm: int) -> bool:
         """True if the cost budget allows one more pull of an arm besides all pending ones; see `asktell.Budget`."""

@@ -56,13 +56,15 @@ class Lease(NamedTuple):
 class Holding(NamedTuple):
     """A pending trial: who holds it (None: nobody in particular), for how long yet, and which attempt it is.
 
-    `seconds_left` is None without a lease, and negative when it has run out and nobody has asked since.
+    `seconds_left` is None without a lease, and negative when it has run out and nobody has asked since. `wanted` is
+    False once the trial's prompt was eliminated or retired: stop the evaluation and release the trial.
     """
 
     worker: str | None
     trial: Trial
     seconds_left: float | None
     attempt: int
+    wanted: bool = True
 
 
 class Reissue(NamedTuple):

@@ -274,8 +274,15 @@ class Study(AbstractStudy):
     def workers(self) -> list[Holding]:
         with self._replica.reading() as logged:
             prompts, (now, out, _) = logged.selector.prompts, self.attendance()
+            state = logged.state
         return [
-            Holding(lease and lease.worker, prompts.trial(id_, *cell), lease and lease.deadline - now, attempt)
+            Holding(
+                lease and lease.worker,
+                prompts.trial(id_, *cell),
+                lease and lease.deadline - now,
+                attempt,
+                wanted=not state.is_eliminated(cell[0]),
+            )
             for id_, cell, lease, attempt in out
         ]
 

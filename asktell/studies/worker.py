@@ -106,6 +106,7 @@ class Worker(SelectionWorker):
         self._quiet_until = 0.0
         self._asking = False
         self._waits = False  # for the end of a pause, and has said so
+        self._unwanted: frozenset[int] = frozenset()  # as of the last heartbeat
 
     def __enter__(self) -> "Worker":
         self._blocks += 1
@@ -188,6 +189,10 @@ class Worker(SelectionWorker):
     def pending(self) -> list[Trial]:
         return sorted(self._out.values())
 
+    @property
+    def unwanted(self) -> list[Trial]:
+        return [trial for trial in self.pending if trial.id in self._unwanted]
+
     def wait(self) -> bool:
         if self.done:
             return False
@@ -256,5 +261,7 @@ class Worker(SelectionWorker):
             if self._out or self._at_hand:
                 try:
                     self.study.heartbeat(self.name, lease=self.lease)
+                    held = [each for each in self.study.workers() if each.worker == self.name]
+                    self._unwanted = frozenset(each.trial.id for each in held if not each.wanted)
                 except AsktellError as error:  # the next beat may succeed, and so may a late tell
                     _log.warning("The heartbeat of %s failed: %s", self.name, error)

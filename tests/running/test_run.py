@@ -234,7 +234,7 @@ def _study(n: int = 4, **options: Any) -> asktell.Study:
 
 @pytest.mark.parametrize("concurrency", [1, 3])
 @pytest.mark.parametrize("n_prompts", [2, 6])
-def test_an_outage_counts_against_no_prompt_of_a_study(n_prompts: int, concurrency: int) -> None:
+def test_after_an_outage_a_study_continues_with_all_prompts(n_prompts: int, concurrency: int) -> None:
     study, down = _study(n_prompts), True
 
     async def evaluate(prompt: str, example: int) -> dict[str, float]:
@@ -243,12 +243,14 @@ def test_an_outage_counts_against_no_prompt_of_a_study(n_prompts: int, concurren
         return {"a": len(prompt)}
 
     options: dict[str, Any] = {"progress": False, "concurrency": concurrency, "max_failures_in_a_row": 10}
-    with pytest.raises(asktell.EvaluatorError, match=r"ConnectionError: down.*no prompt: fix"):
+    with pytest.raises(asktell.EvaluatorError, match=r"first 5 evaluations.* ConnectionError: down.*: fix"):
         asktell.run(study, evaluate, **options)
-    assert list(study.evaluations()) == []
+    assert len(list(study.evaluations())) == 5
     assert study.pending == []
     down = False
-    assert all(entry.failures == 0 for entry in asktell.run(study, evaluate, **options).prompts)
+    result = asktell.run(study, evaluate, **options)
+    assert sum(entry.failures for entry in result.prompts) == 5
+    assert not any(entry.status == "failed" for entry in result.prompts)
 
 
 @pytest.mark.parametrize("broken", ["x2", 5])

@@ -247,7 +247,7 @@ def test_a_run_loses_no_score_of_a_prompt_that_is_retired_meanwhile(kept: Any) -
 
     def evaluate(prompt: str, example: int) -> dict[str, float]:
         calls.append(prompt)
-        if len(calls) == 1:  # held back until one succeeds
+        if len(calls) == 1:  # recorded at once
             raise ConnectionError("down")
         if len(calls) == 2:
             study.retire(next(name for name, text in prompts.items() if text == prompt), "not wanted")
@@ -257,6 +257,19 @@ def test_a_run_loses_no_score_of_a_prompt_that_is_retired_meanwhile(kept: Any) -
     assert result.spent == study.spent == len(calls) - 1
     assert sum(entry.evaluations for entry in result.prompts) == len(calls) - 1
     assert study.spent_cost == 2.0 * (len(calls) - 1)
+
+
+def test_holdings_name_trials_that_are_not_wanted_any_more(kept: Any) -> None:
+    study = kept(Selector({"w": "be brief", "x": "be exact"}, BestFeasible("a"), 8, "uniform", examples=4))
+    if isinstance(study, Selector):
+        pytest.skip("a selector has no workers")
+    trials = study.ask(2, worker="one")
+    assert [each.wanted for each in study.workers()] == [True, True]
+    study.retire("w", "not wanted")
+    assert {each.trial.prompt_id: each.wanted for each in study.workers()} == {"w": False, "x": True}
+    (mine,) = [trial for trial in trials if trial.prompt_id == "w"]
+    assert study.tell(mine, [0.5], worker="one")  # it was over first
+    assert study.spent == 1
 
 
 def test_a_remark_is_in_every_result_and_doubt_leaves_no_certainty(kept: Any, tmp_path: Any) -> None:

@@ -2,16 +2,17 @@
 
 import argparse
 import functools
+import inspect
 import json
 import re
 import signal
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import asktell
-from asktell import AsktellError, Result, Selector, StudyNotFoundError
+from asktell import AsktellError, Result, Selector, StudyNotFoundError, Trial
 from asktell.extend import describe_spending, needs_extra, parse_goal, some
 from asktell_adapters.cli.places import AnyStudy, create_study, location, names, open_study, pending_trials
 
@@ -26,13 +27,13 @@ _INSTRUCTIONS = """\
 Choose among prompts by evaluations that asktell hands out, not by a few examples of your own choice.
 1. `create` a study once, with the prompt in use as the baseline and a budget. Its name is how you find it again.
 2. `ask` for trials; run exactly those (that prompt on that example), score the answers, and `tell` the scores as they
-   are. Tell a run that crashed as failed, with the reason. Repeat.
+   are. Tell a run that crashed as failed, with the reason. Repeat. If `ask` lists trials under `stop`, their prompt is
+   eliminated: stop those runs, and tell each as `stopped`, with its cost so far.
 3. Have you written or edited a prompt? `add` it under a new id. Never change the text of one that has scores.
 4. Before you say that a prompt is better, call `verdict`. While `too_early` is true, claim nothing: ask for more
    trials or, if the budget is spent, say that it is undecided. Otherwise report the sentence word for word.
 `why` shows the evidence on one prompt; `report` writes a page for people; `studies` lists the studies there are.
 """
-_TOOLS = frozenset({"studies", "create", "add", "ask", "tell", "verdict", "why", "report"})
 _READS = ToolAnnotations(readOnlyHint=True, openWorldHint=False)
 _KEEPS = ToolAnnotations(readOnlyHint=False, destructiveHint=False, openWorldHint=False)
 _AGAIN = ToolAnnotations(readOnlyHint=False, destructiveHint=False, idempotentHint=True, openWorldHint=False)
@@ -40,11 +41,14 @@ _REPLACES = ToolAnnotations(readOnlyHint=False, destructiveHint=True, idempotent
 
 
 class Told(BaseModel):
-    """What came of a trial: its scores, or why it failed."""
+    """What came of a trial: its scores, why it failed, or that it was stopped."""
 
     trial: Annotated[int, Field(description="Number of the trial, as `ask` gave it.")]
     scores: Annotated[dict[str, float] | None, Field(description="Metric to number, every metric of the goal.")] = None
     failed: Annotated[str | None, Field(description="Why there are no scores; null if there are.")] = None
+    stopped: Annotated[bool, Field(description="True if you stopped the run since `ask` listed it under `stop`.")] = (
+        False
+    )
     cost: Annotated[float | None, Field(description="What it cost, always in the same unit.")] = None
     answer: Annotated[str | None, Field(description="The model's answer, to keep for the report.")] = None
 
@@ -87,6 +91,7 @@ class Asked(Answer):
 
     prompts: Annotated[dict[str, str], Field(description="Id of each prompt among the trials to its text.")]
     trials: list[Pull]
+    stop: Annotated[list[int], Field(description="Trials that you hold whose prompt is eliminated: stop these runs.")]
     done: Annotated[bool, Field(description="True if no more will come.")]
 
 
@@ -124,7 +129,174 @@ class Page(Answer):
 Name = Annotated[str, Field(description="Name of the study.")]
 Texts = Annotated[dict[str, str], Field(description="Id of each prompt to its text.")]
 Worker = Annotated[str, Field(description="Who evaluates; agents that work in parallel need a name each.")]
-Bounds = Annotated[dict[str, float] | None, Field(description="Metric to the bound that its mean must keep.")]
+Bounds = Annotated[
+    dict[str, float | str] | None,
+    Field(description="Metric to a bound of its mean: a number, 'within 0.02 of best' or 'within 0.02 of baseline'."),
+]
+
+
+class Store(NamedTuple):
+    """The studies at a URL. Every call opens its study and closes it again, so that others may use it meanwhile."""
+
+    url: str
+
+    def names(self) -> list[str]:
+        """All studies; none if there is no storage yet."""
+        with suppress(StudyNotFoundError):
+            return names(self.url)
+        return []
+
+    def open(self, name: str) -> AnyStudy:
+        """The study of a name, for a `with` block."""
+        try:
+            return open_study(self.url, name)
+        except StudyNotFoundError as error:
+            known = self.names()
+            there = f"there are {some(known)}" if known else "call `create` first"
+            raise ToolError(f"There is no study {name!r}; {there}.") from error
+
+
+# The tools. An agent sees their names, docstrings and parameters, but for the first one.
+
+
+def studies(store: Store) -> Studies:
+    """List the studies there are."""
+    known = store.names()
+    said = f"There are {len(known)}: {some(known)}." if known else "There are no studies yet; `create` one."
+    return Studies(sentence=said, studies=known)
+
+
+def create(
+    store: Store,
+    study: Name,
+    prompts: Texts,
+    budget: Annotated[int, Field(description="Most evaluations: one prompt on one example each.")],
+    maximize: Annotated[Sequence[str], Field(description="Metrics to maximize; of several, a Pareto set.")] = (),
+    minimize: Annotated[Sequence[str], Field(description="Metrics to minimize.")] = (),
+    at_least: Bounds = None,
+    at_most: Bounds = None,
+    ranges: Annotated[
+        dict[str, tuple[float, float]] | None,
+        Field(description="Metric to its lowest and highest possible score, such as [0, 1]."),
+    ] = None,
+    examples: Annotated[
+        int | list[str] | None, Field(description="Number of examples, or their ids; null to draw them yourself.")
+    ] = None,
+    baseline: Annotated[str | None, Field(description="Id of the prompt in use; by default the first.")] = None,
+    repeats: Annotated[int, Field(description="Above 1 if a score differs when repeated.")] = 1,
+) -> Created:
+    """Create a study of prompts; if it exists with the same definition, go on with it."""
+    kind = "pareto-set" if len(maximize) + len(minimize) > 1 else "best-feasible"
+    goal = parse_goal(kind, maximize, minimize, dict[str, Any](at_least or {}), dict[str, Any](at_most or {}), ranges)
+    baseline = next(iter(prompts), None) if baseline is None else baseline
+    selector = Selector(prompts, goal, budget, examples=examples, baseline=baseline, repeats=repeats)
+    with create_study(store.url, study, selector) as made:
+        return Created(sentence=f"{_where(made)} The baseline is {baseline}. Now `ask`.", goal=str(goal))
+
+
+def add(store: Store, study: Name, prompts: Texts) -> Added:
+    """Add prompts that you have written to a study, each under a new id. The budget stays what it is."""
+    with store.open(study) as found:
+        ids = found.add(prompts)
+        return Added(sentence=f"{', '.join(map(str, ids))} joined. {_where(found)}", ids=ids)
+
+
+def ask(store: Store, study: Name, n: Annotated[int, Field(ge=1, le=1000)] = 1, worker: Worker = "agent") -> Asked:
+    """Get up to n trials to evaluate, and those to stop. Trials that you hold and have not told come again."""
+    with store.open(study) as found:
+        stop = [each.trial.id for each in found.workers() if each.worker == worker and not each.wanted]
+        trials = found.ask(n, worker=worker, lease=_LEASE, besides=stop)
+        return Asked(
+            sentence=f"{_where(found)} {_what_next(found, len(trials))}{_to_stop(stop)}",
+            prompts={str(trial.prompt_id): trial.prompt for trial in trials},
+            trials=[_pull(trial, found.example_ids) for trial in trials],
+            stop=stop,
+            done=found.done,
+        )
+
+
+def tell(store: Store, study: Name, results: list[Told], worker: Worker = "agent") -> Recorded:
+    """Record scores, or failures. Telling the same again is harmless; what was told is never changed."""
+    problems, unchanged = list[str](), list[int]()
+    with store.open(study) as found:
+        for each in results:
+            try:
+                if not _record(found, each, worker):
+                    unchanged.append(each.trial)
+            except (AsktellError, ToolError) as error:
+                problems.append(f"Trial {each.trial}: {error}")
+        n = len(results) - len(problems) - len(unchanged)
+        stays = ""
+        if unchanged:
+            which = f"{'Trial' if len(unchanged) == 1 else 'Trials'} {', '.join(map(str, unchanged))}"
+            stays = f" Nothing was recorded of what had ended, or was given to another worker, before: {which}."
+        if problems:
+            raise ToolError(f"{n} of {len(results)} were recorded.{stays} {' '.join(problems)}")
+        said = f"{n} recorded.{stays} {_where(found)}"
+        return Recorded(sentence=said, recorded=n, unchanged=unchanged, done=found.done)
+
+
+def verdict(store: Store, study: Name) -> Judged:
+    """What may be said of the prompts now: which is best, how sure that is, or that it is too early to say."""
+    with store.open(study) as found:
+        result = found.result()
+    early = _too_early(result)
+    return Judged(
+        sentence=" ".join(filter(None, (early, result.verdict.sentence, result.sentence))),
+        too_early=bool(early),
+        spent=result.spent,
+        budget=result.budget,
+        verdict=result.verdict.to_dict(),
+        notes=list(result.notes),
+    )
+
+
+def why(
+    store: Store,
+    study: Name,
+    prompt: Annotated[str, Field(description="Id of the prompt.")],
+    against: Annotated[str | None, Field(description="Id of another; by default the baseline.")] = None,
+) -> Evidence:
+    """The evidence on a prompt: its estimates, its failures, why it left, how it compares with another prompt."""
+    with store.open(study) as found:
+        result = found.result()
+    entry = next((each for each in result.prompts if str(each.id) == prompt), None)
+    if entry is None:
+        raise ToolError(f"There is no prompt {prompt!r}; there are {[each.id for each in result.prompts]}.")
+    reason = f": {entry.reason}" if entry.reason else ""
+    said = f"{entry.id} is {entry.status}{reason}. Evaluations: {entry.evaluations}; failures: {entry.failures}."
+    compared = None
+    if against is not None or entry.id != result.baseline:
+        comparison = result.compare(prompt, against)
+        said, compared = f"{said} {comparison}", comparison.to_dict()
+    return Evidence(sentence=said, prompt=entry.to_dict(), comparison=compared)
+
+
+def report(store: Store, study: Name, path: Annotated[str, Field(description="Of the file, NAME.html.")]) -> Page:
+    """Write an HTML page for people: the answer, every prompt, where the evaluations went."""
+    file = Path(path)
+    if file.suffix != ".html":
+        raise ToolError(f"The report is a page: give a path that ends in .html, got {path!r}.")
+    if not file.parent.is_dir():
+        raise ToolError(f"There is no folder {str(file.parent.resolve())!r} for the report: create it first.")
+    # A link could lead to a file that is no page, and writing to a pipe would wait for a reader.
+    if file.is_symlink() or (file.exists() and not file.is_file()):
+        raise ToolError(f"The report replaces only ordinary files, and {path!r} is a link, a folder or a device.")
+    with store.open(study) as found:
+        found.report(file)
+    return Page(sentence=f"The report is at {file.resolve()}.", path=str(file.resolve()))
+
+
+_TOOLS: dict[str, tuple[Callable[..., Answer], ToolAnnotations]] = {
+    "studies": (studies, _READS),
+    "create": (create, _AGAIN),
+    "add": (add, _AGAIN),
+    "ask": (ask, _KEEPS),
+    "tell": (tell, _AGAIN),
+    "verdict": (verdict, _READS),
+    "why": (why, _READS),
+    "report": (report, _REPLACES),
+}
 
 
 def serve_mcp(arguments: argparse.Namespace) -> int:
@@ -136,194 +308,76 @@ def serve_mcp(arguments: argparse.Namespace) -> int:
 
 
 def make_server(url: str) -> MCPServer:
-    """The server of the studies at a URL: a storage's or a service's.
-
-    Every call opens its study and closes it again, so that several agents, workers and people may use it at once.
-    """
+    """The server of the studies at a URL: a storage's or a service's."""
     server = MCPServer("asktell", instructions=_INSTRUCTIONS, version=asktell.__version__, log_level="WARNING")
-
-    def tool(annotations: ToolAnnotations) -> Callable[[Callable[..., Answer]], Callable[..., Answer]]:
-        """Register a tool; its refusals are read by the agent."""
-
-        def registered(function: Callable[..., Answer]) -> Callable[..., Answer]:
-            @functools.wraps(function)
-            def call(**arguments: Any) -> Answer:
-                try:
-                    found = function(**arguments)
-                    json.dumps(found.model_dump(), ensure_ascii=False).encode()
-                except UnicodeEncodeError as error:
-                    raise ToolError(
-                        "This study has a text with half a surrogate pair, which is no Unicode and cannot be sent by "
-                        "MCP. A person can add the prompt without it, and retire the one that has it."
-                    ) from error
-                except (AsktellError, OSError, ToolError) as error:
-                    raise ToolError(_for_agents(str(error))) from error
-                return found
-
-            server.add_tool(call, annotations=annotations)
-            return function
-
-        return registered
-
-    def all_names() -> list[str]:
-        with suppress(StudyNotFoundError):  # of the storage
-            return names(url)
-        return []
-
-    def opened(name: str) -> AnyStudy:
-        try:
-            return open_study(url, name)
-        except StudyNotFoundError as error:
-            known = all_names()
-            there = f"there are {some(known)}" if known else "call `create` first"
-            raise ToolError(f"There is no study {name!r}; {there}.") from error
-
-    @tool(_READS)
-    def studies() -> Studies:
-        """List the studies there are."""
-        known = all_names()
-        said = f"There are {len(known)}: {some(known)}." if known else "There are no studies yet; `create` one."
-        return Studies(sentence=said, studies=known)
-
-    @tool(_AGAIN)
-    def create(
-        study: Name,
-        prompts: Texts,
-        budget: Annotated[int, Field(description="Most evaluations: one prompt on one example each.")],
-        maximize: Annotated[Sequence[str], Field(description="Metrics to maximize; of several, a Pareto set.")] = (),
-        minimize: Annotated[Sequence[str], Field(description="Metrics to minimize.")] = (),
-        at_least: Bounds = None,
-        at_most: Bounds = None,
-        ranges: Annotated[
-            dict[str, tuple[float, float]] | None,
-            Field(description="Metric to its lowest and highest possible score, such as [0, 1]."),
-        ] = None,
-        examples: Annotated[
-            int | list[str] | None, Field(description="Number of examples, or their ids; null to draw them yourself.")
-        ] = None,
-        baseline: Annotated[str | None, Field(description="Id of the prompt in use; by default the first.")] = None,
-        repeats: Annotated[int, Field(description="Above 1 if a score differs when repeated.")] = 1,
-    ) -> Created:
-        """Create a study of prompts; if it exists with the same definition, go on with it."""
-        kind = "pareto-set" if len(maximize) + len(minimize) > 1 else "best-feasible"
-        goal = parse_goal(kind, maximize, minimize, at_least, at_most, ranges)
-        baseline = next(iter(prompts), None) if baseline is None else baseline
-        selector = Selector(prompts, goal, budget, examples=examples, baseline=baseline, repeats=repeats)
-        with create_study(url, study, selector) as made:
-            return Created(sentence=f"{_where(made)} The baseline is {baseline}. Now `ask`.", goal=str(goal))
-
-    @tool(_AGAIN)
-    def add(study: Name, prompts: Texts) -> Added:
-        """Add prompts that you have written to a study, each under a new id. The budget stays what it is."""
-        with opened(study) as found:
-            ids = found.add(prompts)
-            return Added(sentence=f"{', '.join(map(str, ids))} joined. {_where(found)}", ids=ids)
-
-    @tool(_KEEPS)
-    def ask(study: Name, n: Annotated[int, Field(ge=1, le=1000)] = 1, worker: Worker = "agent") -> Asked:
-        """Get up to n trials to evaluate. Trials that you hold and have not told come again."""
-        with opened(study) as found:
-            trials = found.ask(n, worker=worker, lease=_LEASE)
-            ids = found.example_ids
-            if trials:
-                said = f"Evaluate {'this' if len(trials) == 1 else 'these'}, then `tell`."
-            elif found.done:
-                said = "Nothing is left to evaluate. Call `verdict`."
-            elif found.paused:
-                said = "The study is paused; a person resumes it."
-            else:
-                said = f"{pending_trials(len(found.pending))} must be told first, by whoever holds them."
-            pulls = [
-                Pull(
-                    trial=trial.id,
-                    prompt=trial.prompt_id,
-                    example=trial.example if ids is None or trial.example is None else ids[trial.example],
-                    candidate=trial.candidate,
-                )
-                for trial in trials
-            ]
-            texts = {str(trial.prompt_id): trial.prompt for trial in trials}
-            return Asked(sentence=f"{_where(found)} {said}", prompts=texts, trials=pulls, done=found.done)
-
-    @tool(_AGAIN)
-    def tell(study: Name, results: list[Told], worker: Worker = "agent") -> Recorded:
-        """Record scores, or failures. Telling the same again is harmless; what was told is never changed."""
-        problems, unchanged = list[str](), list[int]()
-        with opened(study) as found:
-            for each in results:
-                details = None if each.answer is None else {"answer": each.answer}
-                try:
-                    if (each.scores is None) == (each.failed is None):
-                        raise ToolError("give either scores or, in `failed`, why there are none.")
-                    if each.scores is not None:
-                        is_new = found.tell(each.trial, each.scores, each.cost, worker=worker, details=details)
-                    else:
-                        is_new = found.fail(each.trial, each.failed or "", each.cost, worker=worker, details=details)
-                    if not is_new:
-                        unchanged.append(each.trial)
-                except (AsktellError, ToolError) as error:
-                    problems.append(f"Trial {each.trial}: {error}")
-            n = len(results) - len(problems) - len(unchanged)
-            stays = ""
-            if unchanged:
-                which = f"{'Trial' if len(unchanged) == 1 else 'Trials'} {', '.join(map(str, unchanged))}"
-                stays = f" Nothing was recorded of what had ended, or was given to another worker, before: {which}."
-            if problems:
-                raise ToolError(f"{n} of {len(results)} were recorded.{stays} {' '.join(problems)}")
-            said = f"{n} recorded.{stays} {_where(found)}"
-            return Recorded(sentence=said, recorded=n, unchanged=unchanged, done=found.done)
-
-    @tool(_READS)
-    def verdict(study: Name) -> Judged:
-        """What may be said of the prompts now: which is best, how sure that is, or that it is too early to say."""
-        with opened(study) as found:
-            result = found.result()
-        early = _too_early(result)
-        return Judged(
-            sentence=" ".join(filter(None, (early, result.verdict.sentence, result.sentence))),
-            too_early=bool(early),
-            spent=result.spent,
-            budget=result.budget,
-            verdict=result.verdict.to_dict(),
-            notes=list(result.notes),
-        )
-
-    @tool(_READS)
-    def why(
-        study: Name,
-        prompt: Annotated[str, Field(description="Id of the prompt.")],
-        against: Annotated[str | None, Field(description="Id of another; by default the baseline.")] = None,
-    ) -> Evidence:
-        """The evidence on a prompt: its estimates, its failures, why it left, how it compares with another prompt."""
-        with opened(study) as found:
-            result = found.result()
-        entry = next((each for each in result.prompts if str(each.id) == prompt), None)
-        if entry is None:
-            raise ToolError(f"There is no prompt {prompt!r}; there are {[each.id for each in result.prompts]}.")
-        reason = f": {entry.reason}" if entry.reason else ""
-        said = f"{entry.id} is {entry.status}{reason}. Evaluations: {entry.evaluations}; failures: {entry.failures}."
-        compared = None
-        if against is not None or entry.id != result.baseline:
-            comparison = result.compare(prompt, against)
-            said, compared = f"{said} {comparison}", comparison.to_dict()
-        return Evidence(sentence=said, prompt=entry.to_dict(), comparison=compared)
-
-    @tool(_REPLACES)
-    def report(study: Name, path: Annotated[str, Field(description="Of the file, NAME.html.")]) -> Page:
-        """Write an HTML page for people: the answer, every prompt, where the evaluations went."""
-        file = Path(path)
-        if file.suffix != ".html":
-            raise ToolError(f"The report is a page: give a path that ends in .html, got {path!r}.")
-        if not file.parent.is_dir():
-            raise ToolError(f"There is no folder {str(file.parent.resolve())!r} for the report: create it first.")
-        # A link could lead to a file that is no page, and writing to a pipe would wait for a reader.
-        if file.is_symlink() or (file.exists() and not file.is_file()):
-            raise ToolError(f"The report replaces only ordinary files, and {path!r} is a link, a folder or a device.")
-        with opened(study) as found:
-            found.report(file)
-        return Page(sentence=f"The report is at {file.resolve()}.", path=str(file.resolve()))
-
+    for function, annotations in _TOOLS.values():
+        server.add_tool(_for_server(function, Store(url)), annotations=annotations)
     return server
+
+
+def _for_server(tool: Callable[..., Answer], store: Store) -> Callable[..., Answer]:
+    """The tool of one store; its refusals are read by the agent."""
+
+    @functools.wraps(tool)
+    def call(**arguments: Any) -> Answer:
+        try:
+            found = tool(store, **arguments)
+            json.dumps(found.model_dump(), ensure_ascii=False).encode()
+        except UnicodeEncodeError as error:
+            raise ToolError(
+                "This study has a text with half a surrogate pair, which is no Unicode and cannot be sent by "
+                "MCP. A person can add the prompt without it, and retire the one that has it."
+            ) from error
+        except (AsktellError, OSError, ToolError) as error:
+            raise ToolError(_for_agents(str(error))) from error
+        return found
+
+    signature = inspect.signature(tool)
+    _, *own = signature.parameters.values()
+    call.__signature__ = signature.replace(parameters=own)  # type: ignore[attr-defined]  # which the SDK reads
+    return call
+
+
+def _pull(trial: Trial, ids: Sequence[str] | None) -> Pull:
+    example = trial.example if ids is None or trial.example is None else ids[trial.example]
+    return Pull(trial=trial.id, prompt=trial.prompt_id, example=example, candidate=trial.candidate)
+
+
+def _what_next(study: AnyStudy, n_trials: int) -> str:
+    if n_trials:
+        return f"Evaluate {'this' if n_trials == 1 else 'these'}, then `tell`."
+    if study.done:
+        return "Nothing is left to evaluate. Call `verdict`."
+    if study.paused:
+        return "The study is paused; a person resumes it."
+    return f"{pending_trials(len(study.pending))} must be told first, by whoever holds them."
+
+
+def _to_stop(trials: Sequence[int]) -> str:
+    if not trials:
+        return ""
+    which = f"trial {trials[0]}" if len(trials) == 1 else f"trials {', '.join(map(str, trials))}"
+    return f" Stop {which}, as the prompt is eliminated, and `tell` it as stopped."
+
+
+def _record(study: AnyStudy, told: Told, worker: str) -> bool:
+    """Record what came of a trial; False if there was nothing left to record."""
+    if (told.scores is not None) + (told.failed is not None) + told.stopped != 1:
+        raise ToolError("give either scores or, in `failed`, why there are none; or `stopped`, if `ask` said so.")
+    if told.stopped:
+        return _stopped(study, told, worker)
+    details = None if told.answer is None else {"answer": told.answer}
+    if told.scores is not None:
+        return study.tell(told.trial, told.scores, told.cost, worker=worker, details=details)
+    return study.fail(told.trial, told.failed or "", told.cost, worker=worker, details=details)
+
+
+def _stopped(study: AnyStudy, told: Told, worker: str) -> bool:
+    """Hand a trial back, and book what it has cost so far."""
+    held = next((each for each in study.workers() if each.trial.id == told.trial), None)
+    if held is not None and held.worker in (None, worker) and told.cost:
+        study.observe(held.trial, None, held.trial.example, told.cost)
+    return study.release(told.trial, worker=worker)
 
 
 def _for_agents(message: str) -> str:
@@ -332,7 +386,7 @@ def _for_agents(message: str) -> str:
     The first sentence says what is wrong, and stays.
     """
     first, *rest = re.split(r"(?<=[.;]) ", message.encode("utf-8", "backslashreplace").decode())
-    kept = [first, *(each for each in rest if _TOOLS.issuperset(re.findall(r"\b([a-z_]+)\(", each)))]
+    kept = [first, *(each for each in rest if _TOOLS.keys() >= set(re.findall(r"\b([a-z_]+)\(", each)))]
     text = re.sub(r"\b([a-z]+)\(\)", lambda found: f"`{found[1]}`" if found[1] in _TOOLS else found[0], " ".join(kept))
     return re.sub(";$", ".", text)
 

@@ -13,7 +13,7 @@ import time
 from collections.abc import Mapping, Sequence
 from numbers import Real
 from pathlib import Path
-from typing import Any, Final, NamedTuple, final
+from typing import Any, Final, NamedTuple, TypeVar, final
 
 from asktell import EvaluatorError, InvalidArgumentError, Trial
 from asktell.extend import one_line, short
@@ -26,6 +26,7 @@ _REASON = 500  # characters of the end of standard error that a failure shows
 _SHOWN = 100  # characters of a line that is no JSON object
 _FIRST_LOOK, _LAST_LOOK = 0.002, 0.05  # seconds between two looks whether the program has ended: few, then more
 _LINGER = 1.0  # seconds for what the program has written to arrive after its end, while its children hold the pipe
+_E = TypeVar("_E", bound=BaseException)
 _CONTROL = re.compile(r"\x1b\[[0-9;]*[A-Za-z]|[\x00-\x08\x0b-\x1f\x7f]")
 
 
@@ -46,12 +47,15 @@ class CommandEvaluator:
     are ignored.
 
     An exit code other than 0, a timeout, or a last line that is no JSON object is the failure of that evaluation. Its
-    reason is the end of standard error, and a `cost` printed so far counts as spent.
+    reason is the end of standard error, and the last `cost` printed so far counts as spent: a program that takes long
+    prints a line now and then.
 
     The program is started without a shell, with this process's environment, in a session of its own: Ctrl-C does not
-    reach it. After a timeout, if the run is interrupted, and for children that are left when it ends, its process group
-    gets SIGTERM, and SIGKILL after `grace` seconds. A child that starts a session of its own has left that group. Linux
-    and macOS only.
+    reach it. After a timeout, if its prompt was eliminated meanwhile, if the run is interrupted, and for children that
+    are left when it ends, its process group gets SIGTERM, and SIGKILL after `grace` seconds. A child that starts a
+    session of its own has left that group. Linux and macOS only.
+
+    A program that is stopped has no scores, whatever it has printed, but for its cost. One that had ended by then has.
     """
 
     def __init__(
@@ -115,6 +119,7 @@ class CommandEvaluator:
 
         Raises:
             EvaluatorError: it failed; where the program had printed a cost, the error has it as `cost`.
+            asyncio.CancelledError: it was cancelled before the program had ended; with the same `cost`.
         """
         try:
             ended = await self._run(self.request(trial))
@@ -122,6 +127,8 @@ class CommandEvaluator:
             raise EvaluatorError(f"the program {self.command[0]!r} could not be started: {error}") from error
         lines = ended.lines()
         found = _metrics(lines[-1]) if lines else None
+        if ended.cancelled is not None and ended.code is None:
+            raise _with_cost(ended.cancelled, lines)
         if ended.code is None:
             problem = f"the program was ended after {self.timeout:g} seconds, its timeout"
         elif ended.code != 0:
@@ -131,11 +138,7 @@ class CommandEvaluator:
         else:
             scores, details = found
             return Scores({"seconds": ended.seconds, **scores}, details)
-        failure = EvaluatorError(f"{problem}{ended.reason()}")
-        told = next((each for line in reversed(lines) if (each := _metrics(line)) is not None), None)
-        if told is not None and "cost" in told[0]:
-            failure.cost = told[0]["cost"]  # type: ignore[attr-defined]
-        raise failure
+        raise _with_cost(EvaluatorError(f"{problem}{ended.reason()}"), lines)
 
     def request(self, trial: Trial) -> str:
         """What the program reads: a line of JSON."""
@@ -163,6 +166,7 @@ class CommandEvaluator:
                 start_new_session=True,
             )
         start, code, seconds = time.perf_counter(), None, self.timeout
+        cancelled: asyncio.CancelledError | None = None
         async with contextlib.AsyncExitStack() as pipes:
             try:
                 await _read(pipes, process.stdout, output)
@@ -172,10 +176,17 @@ class CommandEvaluator:
                         code = await _exit_code(process)
                     seconds = time.perf_counter() - start
                     await _closed(output, errors)  # which children of the program may still write to
-            finally:  # also if this is cancelled
-                await self._end(process)
-            await _closed(output, errors)
-        return _Ended(code, seconds, output, errors)
+            except asyncio.CancelledError as error:
+                cancelled = error
+                code = process.poll()  # it may have ended at this very moment, and what it printed was paid for
+                seconds = time.perf_counter() - start
+            finally:
+                try:
+                    await self._end(process)
+                    await _closed(output, errors)
+                except asyncio.CancelledError as error:  # by then every process was killed
+                    cancelled = error
+        return _Ended(code, seconds, output, errors, cancelled)
 
     async def _end(self, process: "subprocess.Popen[bytes]") -> None:
         """End what is left of the process group: with SIGTERM, and with SIGKILL after a while or if cancelled."""
@@ -225,12 +236,13 @@ class _Tail(asyncio.Protocol):
 
 
 class _Ended(NamedTuple):
-    """A program that has ended, with an exit code, or None where it was ended."""
+    """A program that has ended, with its exit code, or None where it was ended; by `cancelled` if it was cancelled."""
 
     code: int | None
     seconds: float
     output: _Tail
     errors: _Tail
+    cancelled: asyncio.CancelledError | None
 
     def lines(self) -> list[bytes]:
         """The last lines of its output that are not empty; the first of those that were kept may be half of one."""
@@ -287,6 +299,16 @@ def _metrics(line: bytes) -> tuple[dict[str, float], dict[str, Any]] | None:
     scores = {name: number for name, value in data.items() if (number := _number(value)) is not None}
     output = data.get("output")
     return scores, {"output": output} if isinstance(output, str) else {}
+
+
+def _with_cost(error: _E, lines: Sequence[bytes]) -> _E:
+    """The error, with the last cost in the program's lines as its `cost`, if there is one."""
+    found = (_metrics(line) for line in reversed(lines))
+    costs = (each[0]["cost"] for each in found if each is not None and "cost" in each[0])
+    cost = next(costs, None)
+    if cost is not None:
+        error.cost = cost  # type: ignore[attr-defined]
+    return error
 
 
 def _number(value: object) -> float | None:

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import Any, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 from asktell import EvaluatorError, InvalidArgumentError, Result, Trial
 from asktell.extend import attempt, in_words, nearest, short, some
@@ -350,6 +350,8 @@ class LLMEvaluator(_Scoring[LLM]):
 
 class AsyncLLMEvaluator(_Scoring[AsyncLLM]):
     """Scores prompts with an LLM that many tasks call at once; the arguments are those of LLMEvaluator."""
+
+    cancel: Final = None  # a request that was sent is paid for, so that its answer is waited for
 
     async def __call__(self, candidate: Asked, example: int | Example | None, repeat: int = 0) -> dict[str, float]:
         answer = await self.answers.acomplete(self.request(candidate, example, repeat))

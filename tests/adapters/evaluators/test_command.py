@@ -17,7 +17,9 @@ from typing import Any
 import pytest
 
 import asktell
-from asktell import BestFeasible, EvaluatorError, InvalidArgumentError, Selector, Trial
+from asktell import BestFeasible, EvaluatorError, InvalidArgumentError, Selector, Study, Trial
+from asktell.running.evaluator import attempt_async
+from asktell.storages.memory import MemoryStorage
 from asktell.testing.evaluator_contract import PROMPTS, EvaluatorContract, Make, Script
 from asktell_adapters.evaluators import CommandEvaluator, Example
 
@@ -288,6 +290,100 @@ def test_a_cancelled_evaluation_ends_its_program(tmp_path: Path) -> None:
 
     asyncio.run(cancelled())
     assert ends(int((tmp_path / "pid").read_text()))
+
+
+async def cancelled_when(ready: Any, command: CommandEvaluator) -> Any:
+    """What becomes of an evaluation that is cancelled once something is ready: its scores, or the error."""
+    task = asyncio.create_task(attempt_async(command, TRIAL))  # as in a run
+    while not ready():
+        await asyncio.sleep(0.005)
+    task.cancel()
+    return await task
+
+
+@pytest.mark.parametrize("ignores", [False, True])
+def test_a_program_that_is_cancelled_has_the_last_cost_that_it_printed(tmp_path: Path, ignores: bool) -> None:
+    ignore = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); " if ignores else ""
+    said = (
+        "import json, sys\n"
+        'print(json.dumps({"score": 0.5, "cost": 1}))\n'
+        'print(json.dumps({"score": 0.75, "cost": 2.5}))\n'
+        "print('step 3')\n"
+        "sys.stdout.write('{\"cost\": 9'); sys.stdout.flush()\n"  # a line that is not complete
+    )
+    code = ignore + said + child(tmp_path, False, ignores) + "time.sleep(60)"
+
+    def ready() -> bool:
+        return (tmp_path / "pid").exists() and bool((tmp_path / "pid").read_text())
+
+    outcome = asyncio.run(cancelled_when(ready, evaluator(code)))
+    assert isinstance(outcome, asyncio.CancelledError)
+    assert outcome.cost == 2.5  # type: ignore[attr-defined]
+    assert ends(int((tmp_path / "pid").read_text()))
+
+
+def test_a_program_that_had_ended_when_it_was_cancelled_has_its_scores(tmp_path: Path) -> None:
+    """Its end has not been noticed yet, or its children are being ended."""
+    code = child(tmp_path, False, ignores=True) + 'print(\'{"score": 1, "cost": 2}\')'
+
+    def is_over() -> bool:
+        with contextlib.suppress(OSError, IndexError):
+            children = Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children").read_text().split()
+            ended = [Path(f"/proc/{each}/stat").read_text().rpartition(")")[2].split()[0] for each in children]
+            return (tmp_path / "pid").exists() and (not ended or "Z" in ended)
+        return False
+
+    for _ in range(3):
+        (tmp_path / "pid").unlink(missing_ok=True)
+        outcome = asyncio.run(cancelled_when(is_over, evaluator(code)))
+        assert {name: outcome[name] for name in ("score", "cost")} == {"score": 1.0, "cost": 2.0}
+        assert ends(int((tmp_path / "pid").read_text()))
+
+
+def test_a_program_that_scores_as_it_is_stopped_was_not_first(tmp_path: Path) -> None:
+    note = tmp_path / "note"
+    code = (
+        "import pathlib, signal, sys, time\n"
+        'def hurry(*_): print(\'{"score": 1, "cost": 3}\', flush=True); sys.exit()\n'
+        f"signal.signal(signal.SIGTERM, hurry); pathlib.Path({str(note)!r}).touch(); time.sleep(60)"
+    )
+    outcome = asyncio.run(cancelled_when(note.exists, evaluator(code, grace=20.0)))
+    assert isinstance(outcome, asyncio.CancelledError)
+    assert outcome.cost == 3.0  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("where", ["selector", "study"])
+def test_the_programs_of_a_prompt_that_was_retired_are_stopped(tmp_path: Path, where: str) -> None:
+    code = (
+        "import json, os, pathlib, sys, time\n"
+        "asked = json.load(sys.stdin)\n"
+        "print('{\"cost\": 0.5}', flush=True)\n"
+        "if asked['prompt_id'] == 'p':\n"
+        f"    pathlib.Path({str(tmp_path)!r}, str(os.getpid())).touch(); time.sleep(60)\n"
+        'print(\'{"score": 1, "cost": 1}\')'
+    )
+    target: Any = Selector({"p": "p", "q": "q"}, BestFeasible("score"), 4, "uniform", examples=2)
+    if where == "study":
+        target = Study.create(MemoryStorage(), "s", target)
+
+    def retire() -> None:
+        while not list(tmp_path.iterdir()):
+            time.sleep(0.01)
+        target.retire("p", "not wanted")
+
+    other = threading.Thread(target=retire)
+    other.start()
+    start = time.monotonic()
+    asked = target if where == "selector" else target.worker("w", lease=0.6)
+    result = asktell.run(asked, evaluator(code, repeatable=True), concurrency=2, progress=False)
+    other.join()
+    assert time.monotonic() - start < 30
+    stopped = [int(each.name) for each in tmp_path.iterdir()]
+    assert stopped
+    assert all(ends(pid) for pid in stopped)
+    assert [(entry.evaluations, entry.failures) for entry in result.prompts] == [(0, 0), (2, 0)]
+    assert result.spent_cost == 2 + 0.5 * len(stopped)
+    assert not target.pending
 
 
 @pytest.mark.skipif(threading.current_thread() is not threading.main_thread(), reason="signals need the main thread")

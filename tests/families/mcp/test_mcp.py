@@ -111,7 +111,7 @@ def test_an_agent_over_stdio_cannot_declare_victory_after_one_proposal(tmp_path:
     assert verdicts[0].startswith("Too early: there is only one prompt, and nothing to compare it with.")
     assert verdicts[1].startswith("Too early to name a winner (no score yet: 'new').")
     assert all(said.startswith("Too early to name a winner.") for said in verdicts[3:-1])
-    assert verdicts[-1].startswith("Take new: on new examples like these it is the best with probability")
+    assert verdicts[-1].startswith('Take "new": it is the best with ')
     assert "new is better than old" in verdicts[-1]
     assert "Think, then be brief." in (tmp_path / "support.html").read_text()
     with Study.open(url, "support") as study:  # all of it is there for others
@@ -219,6 +219,44 @@ def test_a_failure_after_a_score_records_nothing_and_says_so(in_memory: Session)
             "1 recorded. Nothing was recorded of what had ended, or was given to another worker, before: Trial 0. "
         )
         assert "1 of 9 evaluations" in again["sentence"]
+
+    in_memory(session)
+
+
+def test_a_run_whose_prompt_is_retired_is_stopped_and_its_cost_is_booked(in_memory: Session, tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/studies.db"
+
+    async def session(agent: Agent) -> None:
+        await agent.call("create", prompts=TWO, maximize=["accuracy"], budget=20, examples=10)
+        asked = await agent.call("ask", n=2)
+        (mine,) = [each["trial"] for each in asked["trials"] if each["prompt"] == "new"]
+        assert asked["stop"] == []
+        await agent.call("ask", n=1, worker="other")
+        with Study.open(url, "support") as study:
+            study.retire("new", "not wanted")
+        asked = await agent.call("ask", n=2)
+        assert asked["stop"] == [mine]
+        assert mine not in [each["trial"] for each in asked["trials"]]
+        assert f"Stop trial {mine}, as the prompt is eliminated" in asked["sentence"]
+        told = await agent.call("tell", results=[{"trial": mine, "stopped": True, "cost": 0.25}])
+        assert (told["recorded"], told["unchanged"]) == (1, [])
+        assert (await agent.call("ask", n=2))["stop"] == []
+        told = await agent.call("tell", results=[{"trial": mine, "stopped": True, "cost": 0.25}])
+        assert (told["recorded"], told["unchanged"]) == (0, [mine])
+        both = {"trial": asked["trials"][0]["trial"], "stopped": True, "scores": {"accuracy": 1.0}}
+        assert "give either scores or" in await agent.refused("tell", results=[both])
+
+    in_memory(session)
+    with Study.open(url, "support") as study:
+        assert study.spent_cost == 0.25
+        assert not any(entry.failures for entry in study.result().prompts)
+
+
+def test_a_bound_may_be_a_text_for_the_parser_of_goals(in_memory: Session) -> None:
+    async def session(agent: Agent) -> None:
+        words = {"prompts": TWO, "maximize": ["accuracy"], "budget": 20, "examples": 10}
+        refused = await agent.refused("create", **words, at_least={"brevity": "about half"})
+        assert "'about half'" in refused
 
     in_memory(session)
 
