@@ -100,7 +100,7 @@ class Race:
         return self._best(state, np.array([arm for arm in state.active if arm not in verdicts], dtype=np.int64))
 
     def _evidence(self, state: State) -> Evidence:
-        reach = first_out(state, state.left)
+        reach = first_out(state, set(state.left))
         evidence, goal = _gathered(state.seen, Known(state.history, state.missing), reach), state.problem.goal
         if isinstance(goal, BestFeasible):
             return evidence.for_best(1 - self.confidence, self.tolerance)

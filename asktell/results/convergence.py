@@ -5,11 +5,11 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from immutables import Map
 
 from asktell.methods import Method
 from asktell.methods.belief import stated
 from asktell.numerics.arrays import spread_evenly
+from asktell.numerics.intmap import IntMap
 from asktell.problem.goals import BestFeasible
 from asktell.results.verdict import chances, members
 from asktell.state import FAILED, RETIRED, Departure, Retired, State, grown, initial
@@ -79,7 +79,7 @@ def at(state: State, rows: int) -> State:
         growth=growth,
         history=history,
         spent=spent,
-        left=Map(left),
+        left=IntMap(left),
         decisions=decisions,
         remarks=state.remarks,
     )

@@ -225,7 +225,7 @@ def _prompt_results(
         segments = _by_segment(problem.segments.names, metrics, in_segments, found.in_segments[1])
     entries = []
     for arm, text in enumerate(named.texts):
-        round_, departure = state.left.get(arm, (None, None))
+        round_, departure = state.left.get(arm) or (None, None)
         entries.append(
             PromptResult(
                 id=named.ids[arm],
