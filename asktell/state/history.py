@@ -7,13 +7,14 @@ newest copies its rows first.
 
 from array import array
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
 
 from asktell.numerics.arrays import Counts, Indices, Matrix, Means
+from asktell.numerics.cached import Memo
 from asktell.numerics.cells import Scored, nth_asks
 from asktell.state.events import Failure, Pull
 from asktell.state.problem import Problem
@@ -41,11 +42,12 @@ class _Columns:
 class History:
     """Rows of (trial, arm, example, scores); immutable."""
 
-    __slots__ = ("_columns", "_length")
+    __slots__ = ("_columns", "_length", "memo")
 
     def __init__(self, n_metrics: int) -> None:
         self._columns = _Columns(n_metrics)
         self._length = 0
+        self.memo = Memo()  # of what follows from these rows
 
     def __len__(self) -> int:
         return self._length
@@ -68,14 +70,13 @@ class History:
         columns.examples.append(_NOT_TOLD if example is None else example)
         columns.scores.extend(scores)
         grown = History.__new__(History)
-        grown._columns = columns
-        grown._length = self._length + 1
+        grown._columns, grown._length, grown.memo = columns, self._length + 1, Memo()
         return grown
 
     def first(self, n: int) -> "History":
         """The first `n` rows; they share the columns."""
         head = History.__new__(History)
-        head._columns, head._length = self._columns, min(n, self._length)
+        head._columns, head._length, head.memo = self._columns, min(n, self._length), Memo()
         return head
 
     def n_asked(self, arm: int) -> int:
@@ -172,6 +173,11 @@ class Failures:
         reasons = self._reasons if len(self._reasons) == len(self) else self._reasons[: len(self)]
         reasons.append(failure.reason)
         return Failures(self.pulls.append(*failure[:3], ()), reasons)
+
+    @property
+    def key(self) -> Hashable:
+        """A key for what follows from them: equal for the same failures, and for none."""
+        return self.pulls if len(self) else None
 
     def count(self, arm: int) -> int:
         """How many are an arm's."""

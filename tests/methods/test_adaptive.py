@@ -473,3 +473,33 @@ def test_a_decision_enters_few_rooms(goal: Any) -> None:
         sys.setprofile(None)
     assert "posterior" in rooms
     assert len(rooms - {"selector.py"}) <= 7
+
+
+@pytest.mark.parametrize("method", ["auto", asktell.Race()], ids=["auto", "race"])
+def test_several_selections_in_turn_take_no_more_than_one(method: Any) -> None:
+    """A service has many of them open: what one has computed is not pushed out by the others."""
+    root = str(Path(asktell.__file__).parent)
+    calls = 0
+
+    def note(frame: Any, event: str, _: object) -> None:
+        nonlocal calls
+        calls += event == "call" and frame.f_code.co_filename.startswith(root)
+
+    def calls_of_results(n: int) -> float:
+        """Calls within asktell that the second result of each of n selections takes, on average."""
+        nonlocal calls
+        selectors = [Selector(list("abcdef"), BestFeasible("a"), 60, method, examples=20, seed=1) for _ in range(n)]
+        for selector in selectors:
+            for trial in selector.ask(12):
+                selector.tell(trial, float(trial.id % 3 == 0))
+            selector.result()
+        calls = 0
+        sys.setprofile(note)
+        try:
+            for selector in selectors:
+                selector.result()
+        finally:
+            sys.setprofile(None)
+        return calls / n
+
+    assert calls_of_results(8) == pytest.approx(calls_of_results(1), rel=0.02)
