@@ -7,7 +7,7 @@ import numpy as np
 from asktell.numerics import counters
 from asktell.numerics.arrays import Draws, Indices, Matrix, Means, Vector, distinct, is_binary
 from asktell.posterior import design, draws, membership
-from asktell.posterior.basis import Basis, basis, levels_of, of_factors
+from asktell.posterior.basis import Basis, levels_of, of_factors
 from asktell.posterior.statement import Statement, statement
 from asktell.posterior.two_way import Cells, Posterior
 from asktell.problem.goals import BestFeasible, Goal
@@ -22,7 +22,7 @@ class Belief(NamedTuple):
     expected: Vector | None  # (K,) expected quality as the best feasible prompt; None for Pareto sets
     informative: design.Informative | None  # how much a score on each example tells; None if all tell the same
     noise: design.Noise | None  # of scores within a cell, of the metrics' average; None where cells have none
-    explained: float  # share of the variance between prompts that features or factors explain, of the metrics' average
+    explained: float  # share of the variance between prompts that factors explain, of the metrics' average
     in_segments: Matrix | None = None  # (K, G) how much each prompt is in doubt for its mean in each segment
 
 
@@ -154,13 +154,8 @@ def _informative(problem: Problem, cells: Cells, scores: Means, fits: list[Poste
 
 
 def _basis(problem: Problem) -> Basis | None:
-    return problem.memo.get("basis", lambda: _new_basis(problem))
-
-
-def _new_basis(problem: Problem) -> Basis | None:
-    if problem.candidates is not None:
-        return of_factors(problem.candidates, problem.features)
-    return None if problem.features is None else Basis(basis(problem.features))
+    candidates = problem.candidates
+    return None if candidates is None else problem.memo.get("basis", lambda: of_factors(candidates))
 
 
 def even_order(problem: Problem, n: int) -> Indices | None:

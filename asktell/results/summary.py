@@ -36,6 +36,7 @@ def limits_of(state: State) -> list[tuple[float, float] | None]:
 
 _PAIRS_SHOWN = 2  # of prompts that dominate and are dominated; str() of a result has them all
 _ROUNDING = 1e-12  # of a mean: what is less is no error of sampling
+_WITH_FEATURES = "The methods lcsh, gege, mlp-csr and mlp-ege use features."
 _FEW = 4  # scores whose span says how far apart scores are
 
 
@@ -147,12 +148,17 @@ def _notes(
 
 
 def _of_method(state: State, method: Method) -> Iterator[str]:
-    if isinstance(method, Elimination) and state.problem.features is not None:
-        parts = method.allocator, method.estimator
-        if not any(part.needs_features for part in parts):
-            names = " and ".join(type(part).__name__ for part in parts)
-            yield f"The features were not used: {names} have no use for them, but the method auto has."
-        yield from method.estimator.remarks(state.problem.features, state.told > 0)
+    features = state.problem.features
+    if features is None:
+        return
+    if not isinstance(method, Elimination):
+        yield f"The features were not used: {type(method).__name__} has no use for them. {_WITH_FEATURES}"
+        return
+    parts = method.allocator, method.estimator
+    if not any(part.needs_features for part in parts):
+        names = " and ".join(type(part).__name__ for part in parts)
+        yield f"The features were not used: {names} have no use for them. {_WITH_FEATURES}"
+    yield from method.estimator.remarks(features, state.told > 0)
 
 
 def _certainty(state: State, method: Method, found: tuple[Check, ...]) -> str:

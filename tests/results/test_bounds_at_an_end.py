@@ -10,7 +10,7 @@ from asktell.posterior.draws import at_an_end
 from asktell.reports import document
 
 N_PROMPTS, N = 6, 40
-METHODS = ["auto", "race", "csr", "csr-sh", "uniform", "lcsh", "mlp-csr", "blup-csr"]
+METHODS = ["auto", "race", "csr", "csr-sh", "uniform", "lcsh", "mlp-csr"]
 SCENES: dict[str, tuple[Any, Any, float, float, int | None]] = {  # metric, bound, kept and broken scores, examples
     "valid": ("valid", at_least(1.0), 1.0, 0.0, N),
     "within a range": (maximize("valid", range=(0, 1)), at_least(1.0), 1.0, 0.4, N),
