@@ -1,4 +1,4 @@
-"""Pictures of a result: the plane of two metrics, ranked intervals of one, the planes of all pairs, how it settled."""
+"""Pictures of a result: the plane of two metrics, ranked intervals of one, the planes of all pairs."""
 
 import contextlib
 from collections.abc import Mapping, Sequence
@@ -273,42 +273,6 @@ def _draw_points(
     colors = dict.fromkeys(open_, _AMBER) | dict.fromkeys(chosen, _BLUE) | dict.fromkeys(baseline, _RED)
     named = [id_ for id_ in dict.fromkeys([*chosen[:1], *baseline, *chosen[1:], *open_]) if id_ in places]
     return [Label(str(id_), *places[id_], colors[id_]) for id_ in named[:_BESIDE]]
-
-
-def draw_history(goal: Goal, points: Sequence[Mapping[str, Any]], metric: str, title: str, ax: "Axes | None") -> "Axes":
-    """Draw the answer's estimate, and how likely it was right, over the evaluations."""
-    with needs_extra("plot"):
-        import matplotlib.pyplot as plt
-
-    if ax is None:
-        _, ax = plt.subplots(figsize=(7.5, 4.5), layout="constrained")
-    j = goal.columns.index(metric)
-    known = [p for p in points if p["estimate"] is not None and p["estimate"][j] is not None]
-    at = [p["evaluations"] for p in known]
-    means = np.array([p["estimate"][j] for p in known], dtype=float)
-    errors = np.array([p["error"][j] or 0.0 for p in known], dtype=float)
-    ax.fill_between(at, means - errors, means + errors, color=_BLUE, alpha=0.15, lw=0)
-    ax.plot(at, means, "o-", color=_BLUE, ms=4, label="estimate of the answer, and one standard error")
-    if known:  # the first moments' errors may be many times as large as all that is to be seen: the band is cut there
-        seen = np.minimum(errors, max(float(np.ptp(means)), 2.0 * float(np.median(errors))))
-        room = 0.05 * max(float((means + seen).max() - (means - seen).min()), 1e-9)
-        ax.set_ylim(float((means - seen).min()) - room, float((means + seen).max()) + room)
-    changed = [i for i in range(1, len(known)) if set(known[i]["answer"]) != set(known[i - 1]["answer"])]
-    if changed:
-        ax.plot([at[i] for i in changed], means[changed], "D", color=_RED, ms=7, label="another answer than before")
-    write(ax.xaxis.label, "evaluations")
-    write(ax.yaxis.label, _label(goal, metric))
-    ax.grid(alpha=0.25)
-    name, words = ("p_right", "P(right)") if any(p["p_right"] is not None for p in known) else ("agreement", "F1")
-    sure = [(p["evaluations"], p[name]) for p in known if p[name] is not None]
-    if sure:
-        right = ax.twinx()
-        right.plot(*zip(*sure, strict=True), "--", color=_GREY)
-        right.set_ylim(0, 1.02)
-        write(right.yaxis.label, f"{words} of the answer (dashed)")
-    write_title(ax.title, title)
-    _legend(ax, bars=False)
-    return ax
 
 
 def _thresholds(ax: "Axes", goal: Goal, metric: str, along_x: bool) -> None:

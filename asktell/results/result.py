@@ -1,6 +1,6 @@
 """The answer, at any time: what was selected, and what is known about every prompt."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -74,8 +74,6 @@ WIDTH = 110  # characters of a line, where nothing says how wide the terminal is
 
 Levels: TypeAlias = Mapping[str, Mapping[str, tuple[float, float | None]]]  # level -> metric -> estimate and error
 
-Moments: TypeAlias = Callable[[], list[dict[str, Any]]]  # how the answer settled
-
 
 @dataclass(frozen=True, repr=False)
 class Result:
@@ -122,7 +120,6 @@ class Result:
     _factors: Mapping[str, Levels] = field(default_factory=dict, repr=False)
     _comparer: Comparer | None = field(default=None, repr=False, compare=False)
     _comparison: Comparison | None = field(default=None, repr=False, compare=False)
-    _moments: Moments | None = field(default=None, repr=False, compare=False)
 
     @property
     def best(self) -> PromptResult | None:
@@ -256,23 +253,6 @@ class Result:
             if name is not None:
                 self._known_metric(name, "plot()")
         return draw(self, x, y, ax)
-
-    def plot_history(self, metric: str | None = None, ax: "Axes | None" = None) -> "Axes":
-        """Draw how the answer settled: its estimate in a metric, and how likely it was right, over the evaluations.
-
-        Both are recomputed for some moments of the run from what was known by then, for ten seconds at most. `metric`
-        is by default the goal's first. Needs matplotlib.
-
-        Raises:
-            InvalidArgumentError: the metric is unknown, or the result was not made by a selector or a study here.
-            MissingExtraError: matplotlib is missing.
-        """
-        from asktell.results.plot import draw_history
-
-        if self._moments is None:
-            raise InvalidArgumentError("This result holds no history: it was not made by a selector or a study here.")
-        name = self.goal.objectives[0].metric if metric is None else self._known_metric(metric, "plot_history()")
-        return draw_history(self.goal, self._moments(), name, f"{self.goal}\n{describe_spending(self)}", ax)
 
     def _known_metric(self, name: str, who: str) -> str:
         if name not in self.goal.columns:

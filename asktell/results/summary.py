@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,7 +19,6 @@ from asktell.problem.candidates import AnyPrompt, Prompts
 from asktell.problem.goals import BestFeasible, ParetoSet
 from asktell.results.checks import ORDER, Check, checks, warnings
 from asktell.results.comparison import Comparison, Pairs, compare_two
-from asktell.results.convergence import settling
 from asktell.results.entries import PromptResult, grouped
 from asktell.results.result import Levels, Result
 from asktell.results.verdict import Chances, chances, judge
@@ -80,7 +78,6 @@ def summarize(state: State, method: Method, named: Prompts) -> Result:
         failures=grouped((named.ids[failure.arm], failure.reason) for failure in state.failures),
         _factors=_factors(state.problem, found),
         _comparer=_pairs(state, found),
-        _moments=partial(settling, state, method, answer),
     )
     return replace(result, notes=(*result.notes, *_of_dominated(result.dominated)))
 

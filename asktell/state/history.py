@@ -73,12 +73,6 @@ class History:
         grown._columns, grown._length, grown.memo = columns, self._length + 1, Memo()
         return grown
 
-    def first(self, n: int) -> "History":
-        """The first `n` rows; they share the columns."""
-        head = History.__new__(History)
-        head._columns, head._length, head.memo = self._columns, min(n, self._length), Memo()
-        return head
-
     def n_asked(self, arm: int) -> int:
         """How many rows of an arm are of trials; the others were observed elsewhere."""
         rows = self._columns.rows_of.get(arm)

@@ -56,7 +56,7 @@ def check_agreement(selector: Selector, seed: int = 0) -> Result:
     assert ("No prompt is likely to satisfy every constraint" in str(result)) == none
     if seed > 1:
         return result
-    page = document(selector.state, selector.method, selector.prompts, patience=0.0)
+    page = document(selector.state, selector.method, selector.prompts)
     assert ("No prompt is likely to satisfy every constraint" in str(page["words"])) == none
     assert page["feasible"] is result.feasible
     return result

@@ -15,7 +15,7 @@ mpl.use("Agg")
 
 import matplotlib.pyplot as plt
 
-from asktell import BestFeasible, InvalidArgumentError, ParetoSet, Selector, at_most, minimize
+from asktell import BestFeasible, ParetoSet, Selector, at_most, minimize
 from asktell.results.plot import MOST_LABELS, _fonts, drawable
 
 
@@ -174,14 +174,3 @@ def test_at_most_15_names_are_written_and_none_covers_another(n_prompts: int) ->
     boxes = [text.get_window_extent() for text in axes.texts if text.get_text()]
     assert 3 <= len(boxes) <= MOST_LABELS
     assert not any(a.overlaps(b) for i, a in enumerate(boxes) for b in boxes[i + 1 :])
-
-
-def test_the_history_ends_at_the_result() -> None:
-    made = selector(BestFeasible("a", {"b": 3.0}))
-    axes = made.result().plot_history()
-    (line,) = [line for line in axes.lines if line.get_label().startswith("estimate")]
-    assert line.get_xdata()[-1] == made.spent
-    assert line.get_ydata()[-1] == made.result().selected[0].estimate["a"]
-    made.result().plot_history("b", ax=axes)
-    with pytest.raises(InvalidArgumentError, match="knows the metrics"):
-        made.result().plot_history("z")
