@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 _ROWS = 10
 
 
-def as_html(result: "Result", heading: list[str], above: str = "") -> str:
-    """The verdict first, between some HTML and a heading, and the table of the answer and those that may be better."""
+def as_html(result: "Result", heading: list[str]) -> str:
+    """The verdict, a heading, and the table of the answer and those that may be better."""
     chosen = {entry.id for entry in result.selected}
     found = [*result.selected, *(e for e in result.unresolved if e.id not in chosen)] if chosen else []
     shown = found[:_ROWS]
@@ -35,7 +35,7 @@ def as_html(result: "Result", heading: list[str], above: str = "") -> str:
     table = _table(["", "id", *(name for name, _ in columns), "evaluations", "prompt"], rows)
     verdict = f"<p><strong>{_text(result.verdict.sentence)}</strong></p>"
     below = _lines([*more, *result.notes, *(result.sentence or "").splitlines()])
-    return f"<div>{above}{verdict}{_lines(heading)}{table}{below}{_checks(result)}</div>"
+    return f"<div>{verdict}{_lines(heading)}{table}{below}{_checks(result)}</div>"
 
 
 def _checks(result: "Result") -> str:
