@@ -241,7 +241,7 @@ class Result:
 
         Two metrics make a plane, one (or twice the same) the prompts from best to worst. Of three and more, every pair
         is drawn in a figure of its own (the first ten), unless `x` or `y` or `ax` is given; of its axes the first is
-        returned, and `.figure.axes` are all. At most 15 prompts are named in a plane. Needs matplotlib.
+        returned, and `.figure.axes` are all. At most 8 prompts are named in a plane. Needs matplotlib.
 
         Raises:
             InvalidArgumentError: a metric is unknown.
