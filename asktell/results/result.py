@@ -12,6 +12,7 @@ from asktell._util.terminal import filled, in_blocks, one_line, safe, with_doubt
 from asktell.errors import IncompatibleMethodError, InvalidArgumentError
 from asktell.numerics.arrays import Indices, Values
 from asktell.numerics.cached import cached_property
+from asktell.numerics.pareto import dominators
 from asktell.problem.budget import describe_spending
 from asktell.problem.candidates import AnyPrompt, ById, Prompts
 from asktell.problem.goals import BestFeasible, Goal, ParetoSet
@@ -23,21 +24,6 @@ from asktell.results.verdict import Verdict
 if TYPE_CHECKING:
     import pandas
     from matplotlib.axes import Axes
-
-
-def dominators(values: Values) -> list[int | None]:
-    """Per row (n, q) the row that dominates it, None if none does; of several the one that is ahead by most.
-
-    That is where it is ahead by least, in units of the columns' spreads.
-    """
-    scale = np.ptp(values, axis=0) if len(values) else np.ones(values.shape[1])
-    found: list[int | None] = []
-    for row in values:
-        ahead = (values - row) / np.where(scale > 0, scale, 1.0)
-        dominates = (ahead >= 0).all(axis=1) & (ahead > 0).any(axis=1)
-        by = np.where(dominates, ahead.min(axis=1), -1.0)
-        found.append(int(by.argmax()) if dominates.any() else None)
-    return found
 
 
 def hypervolume(values: Values, reference: npt.NDArray[np.float64]) -> float:
