@@ -139,7 +139,7 @@ bench: $(VENV)/.test
 bench-full: $(VENV)/.test
 	$(MEASURE).selection.run --suite full
 	$(MEASURE).selection.report benchmark-output/full.jsonl
-	$(MEASURE).selection.headline --methods auto uniform csr-sh ege-sh blup-csr blup-ege ape --seeds 20 $(KEEP) equivalent-budget
+	$(MEASURE).selection.headline --methods auto uniform csr-sh ege-sh ape --seeds 20 $(KEEP) equivalent-budget
 	$(MEASURE).speed.overhead $(KEEP) overhead
 	$(MEASURE).docs.readme && $(MEASURE).docs.charts
 

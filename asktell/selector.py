@@ -329,8 +329,9 @@ class Selector(Selection):
         method: "auto", another preset's name, an `Adaptive`, a `Race`, or a composed `Elimination`.
         examples: N, the number of examples in the data set, or a list of their ids: distinct texts, which are kept,
             so that whoever goes on with other examples is refused. None if the evaluator draws its own.
-        features: (K, d) numbers that describe the prompts, such as `asktell.features.pca` of their embeddings;
-            structured methods need them, "auto" uses them. "text" makes them from the prompts' texts.
+        features: (K, d) numbers that describe the prompts, such as `asktell.features.pca` of their embeddings; "text"
+            makes them from the prompts' texts. The methods "lcsh", "gege", "mlp-csr" and "mlp-ege" need them. Others
+            choose as they do without, and a note in the result says so.
         seed: makes every choice repeatable; 0 <= seed < 2**64.
         sampling: "shared" (default) shows every prompt the same examples in the same order, without replacement ("auto"
             chooses each prompt's examples); "iid" draws an example for every pull, as the paper does.

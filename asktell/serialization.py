@@ -14,11 +14,11 @@ from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
-from immutables import Map
 
 from asktell._util.extras import own_version
 from asktell.errors import AsktellError, InvalidStateError
 from asktell.methods import PARTS, Elimination, Method, check_method
+from asktell.numerics.intmap import IntMap
 from asktell.problem import checks
 from asktell.problem.budget import Budget, Costs, Spent
 from asktell.problem.candidates import ById, Candidates, Prompts
@@ -452,7 +452,7 @@ def load_state(data: object, origin: Problem) -> State:
         spent=len(told),
         cost=_estimate("cost", record["cost"]),
         costs=_load_costs(record["costs"], n_arms),
-        remarks=Map({each.topic: each for each in map(load_remark, items("remarks", record.get("remarks", [])))}),
+        remarks={each.topic: each for each in map(load_remark, items("remarks", record.get("remarks", [])))},
     )
     state = _load_decisions(record["decisions"], state, trials, arms, scores)
 
@@ -486,12 +486,12 @@ def load_state(data: object, origin: Problem) -> State:
         state = state._replace(left=state.left.set(departure.arm, (whole("round", round_, 0), departure)))
     redraws = {arm(number): whole("redraws", extra, 1, most) for number, extra in items("redraws", record["redraws"])}
     return state._replace(
-        pending=Map({pull.trial: pull for pull in pending if pull.trial is not None}),
+        pending=IntMap({pull.trial: pull for pull in pending if pull.trial is not None}),
         returned=Queue(returned),
         plan_arms=tuple(plan_arms.tolist()),
         plan_examples=tuple(plan_examples.tolist()),
         draws=_column("draws", record["draws"], 0, most + len(trials), n_arms),
-        redraws=Map(redraws),
+        redraws=redraws,
     )
 
 
@@ -521,7 +521,7 @@ def _load_costs(data: object, n_arms: int) -> Costs:
         return found
 
     by_arm = {whole("arm", arm, 0, n_arms - 1): spent(*rest) for arm, *rest in items("costs", record["arms"])}
-    return Costs(Map(by_arm), spent(*record["all"]))
+    return Costs(IntMap(by_arm), spent(*record["all"]))
 
 
 def _load_failures(data: object, n_arms: int, n_examples: int) -> Failures:

@@ -60,9 +60,9 @@ for method in ("ege-sr", "ege-sh"):
 
 def test_a_structured_method_names_its_extra_before_anything_is_paid() -> None:
     bare("""
-for method in ("blup-csr", "mlp-csr", "lcsh"):
+for method in ("mlp-csr", "lcsh"):
     named("structured", lambda: Selector(["x", "y"], best, 10, method, features=[[0.0], [1.0]]))
-for method in ("blup-ege", "mlp-ege", "gege"):
+for method in ("mlp-ege", "gege"):
     named("structured", asktell.preset, method, pareto)
 """)
 
@@ -72,9 +72,9 @@ def test_a_composed_method_names_it_when_it_decides_and_a_saved_one_is_read_with
 from asktell import Elimination
 from asktell.allocators import GOptimalDesign, Uniform
 from asktell.elimination import ParetoGap
-from asktell.estimators import BLUP, MLP, LeastSquares, SampleMean
+from asktell.estimators import MLP, LeastSquares, SampleMean
 from asktell.schedulers import SequentialHalving
-for estimator in (BLUP(), LeastSquares(), MLP()):
+for estimator in (LeastSquares(), MLP()):
     composed = Elimination(SequentialHalving(), Uniform(), estimator, ParetoGap())
     saved = Selector([f"{n} words" for n in range(8)], pareto, 40, composed, examples=10, features="text").to_json()
     assert Selector.from_json(saved).result().spent == 0

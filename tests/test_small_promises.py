@@ -44,8 +44,10 @@ def test_features_that_a_method_does_not_use_are_said_to_be_unused() -> None:
     assert "The features were not used" in unused.notes[0]
     assert unused.to_dict()["notes"] == list(unused.notes)
     assert result("ege-sr", None).notes == ()
-    assert result("auto", [[1.0], [2.0]]).notes == ()
-    assert result("blup-ege", [[1.0], [2.0]]).notes == ()
+    for method in ("auto", "race"):
+        assert "The features were not used" in result(method, [[1.0], [2.0]]).notes[0]
+        assert result(method, None).notes == ()
+    assert result("mlp-ege", [[1.0], [2.0]]).notes == ()
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,8 @@
 """Estimators: scores to means and their uncertainty."""
 
 from asktell.estimators.base import AbstractEstimator, Estimates, Sample
-from asktell.estimators.blup import BLUP
 from asktell.estimators.least_squares import LeastSquares
 from asktell.estimators.mlp import MLP
 from asktell.estimators.sample_mean import SampleMean
 
-__all__ = ["BLUP", "MLP", "AbstractEstimator", "Estimates", "LeastSquares", "Sample", "SampleMean"]
+__all__ = ["MLP", "AbstractEstimator", "Estimates", "LeastSquares", "Sample", "SampleMean"]

@@ -1,6 +1,5 @@
 """The belief about all prompts: posteriors of the metrics, joint draws, and their view of the answer."""
 
-from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -8,7 +7,7 @@ import numpy as np
 from asktell.numerics import counters
 from asktell.numerics.arrays import Draws, Indices, Matrix, Means, Vector, distinct, is_binary
 from asktell.posterior import design, draws, membership
-from asktell.posterior.basis import Basis, basis, levels_of, of_factors
+from asktell.posterior.basis import Basis, levels_of, of_factors
 from asktell.posterior.statement import Statement, statement
 from asktell.posterior.two_way import Cells, Posterior
 from asktell.problem.goals import BestFeasible, Goal
@@ -23,7 +22,7 @@ class Belief(NamedTuple):
     expected: Vector | None  # (K,) expected quality as the best feasible prompt; None for Pareto sets
     informative: design.Informative | None  # how much a score on each example tells; None if all tell the same
     noise: design.Noise | None  # of scores within a cell, of the metrics' average; None where cells have none
-    explained: float  # share of the variance between prompts that features or factors explain, of the metrics' average
+    explained: float  # share of the variance between prompts that factors explain, of the metrics' average
     in_segments: Matrix | None = None  # (K, G) how much each prompt is in doubt for its mean in each segment
 
 
@@ -31,20 +30,25 @@ def believe(state: State, most_draws: int, among: Indices | None = None) -> Beli
     """The belief that the scores so far support, None without scores.
 
     Decisions are many, so they take the two-way model of every metric at its most likely variances. Only results take
-    the whole posterior (`stated`). `among`: only these arms are rivals, None: all in the race. The last beliefs are
-    kept: states that differ only in their pending trials share them.
+    the whole posterior (`stated`). `among`: only these arms are rivals, None: all in the race. The history keeps the
+    last beliefs: states that differ only in their pending trials share them.
     """
-    return _belief(most_draws, state.problem, _known(state, among)) if len(state.history) else None
+    if not len(state.history):
+        return None
+    missing, problem = _missing(state), state.problem
+    others = () if among is None else np.setdiff1d(state.active, among).tolist()
+    out = (*state.no_rivals(), *others)
+    key = most_draws, problem, missing.key, out
+    return state.history.memo.get(key, lambda: _belief(most_draws, problem, state.history, missing, out))
 
 
 def stated(state: State) -> Statement | None:
-    """What a result may state now, None if nothing is known. The last ones are kept."""
-    return _stated(state.problem, _known(state)) if len(state.history) else None
-
-
-@lru_cache(maxsize=4)
-def _stated(problem: Problem, known: "Known") -> Statement:
-    return statement(_model(problem, known))
+    """What a result may state now, None if nothing is known. The history keeps the last ones."""
+    if not len(state.history):
+        return None
+    missing, problem = _missing(state), state.problem
+    key = "stated", problem, missing.key
+    return state.history.memo.get(key, lambda: statement(_model(problem, state.history, missing)))
 
 
 def by_chance(problem: Problem, arms: Indices) -> Indices:
@@ -52,41 +56,22 @@ def by_chance(problem: Problem, arms: Indices) -> Indices:
     return arms[counters.chance_order(problem.seed, arms)]
 
 
-class Known:
-    """The scores and failures, and who is out, as a key for what follows from them.
-
-    States that differ only in what is pending share it.
-    """
-
-    def __init__(self, history: History, missing: Failures, out: tuple[int, ...] = ()) -> None:
-        self.history, self.missing, self.out = history, missing, out
-        self._key = id(history), len(missing), out
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Known) and self._key == other._key
-
-    def __hash__(self) -> int:
-        return hash(self._key)
+def _missing(state: State) -> Failures:
+    """The failures that the goal counts."""
+    return state.missing if state.problem.goal.counts_failures else Failures()
 
 
-def _known(state: State, among: Indices | None = None) -> Known:
-    missing = state.missing if state.problem.goal.counts_failures else Failures()
-    others = () if among is None else np.setdiff1d(state.active, among).tolist()
-    return Known(state.history, missing, (*state.no_rivals(), *others))
-
-
-def _alive(problem: Problem, known: Known) -> Indices:
-    """Excludes failed and retired prompts, unless all are."""
-    alive = np.setdiff1d(np.arange(problem.n_arms), known.out)
+def _alive(problem: Problem, out: tuple[int, ...]) -> Indices:
+    """The arms without those that are out, unless all are."""
+    alive = np.setdiff1d(np.arange(problem.n_arms), out)
     return alive if len(alive) else np.arange(problem.n_arms)
 
 
-def _model(problem: Problem, known: Known) -> draws.Model:
-    history = known.history
+def _model(problem: Problem, history: History, missing: Failures) -> draws.Model:
     cells = Cells.of(history.arms(), history.examples(), history.scores(), problem.n_examples, problem.is_noisy)
     n_rows = len(history) if problem.is_noisy else len(cells.arms)  # repeats that agree change no draw
-    if known.missing:
-        cells = cells.with_failures(known.missing.pulls.arms(), known.missing.pulls.examples())
+    if missing:
+        cells = cells.with_failures(missing.pulls.arms(), missing.pulls.examples())
     n_examples = problem.n_examples
     if n_examples is not None and problem.inputs == "new":
         n_examples = draws.ENDLESS
@@ -96,14 +81,13 @@ def _model(problem: Problem, known: Known) -> draws.Model:
     )  # fmt: skip
 
 
-@lru_cache(maxsize=4)
-def _belief(most_draws: int, problem: Problem, known: Known) -> Belief:
-    history, goal, n_arms = known.history, problem.goal, problem.n_arms
-    model = _model(problem, known)
+def _belief(most_draws: int, problem: Problem, history: History, missing: Failures, out: tuple[int, ...]) -> Belief:
+    goal, n_arms = problem.goal, problem.n_arms
+    model = _model(problem, history, missing)
     told, drawn = model.cells.of_column(0), draws.joint(model, most_draws, averaged=False)
     values, n_objectives = drawn.values, len(goal.objectives)
     n_draws = len(values)
-    alive = _alive(problem, known)
+    alive = _alive(problem, out)
     rivals = values if len(alive) == n_arms else values[:, alive]
     weight, expected = np.zeros(n_arms), None
     if isinstance(goal, BestFeasible):
@@ -169,19 +153,20 @@ def _informative(problem: Problem, cells: Cells, scores: Means, fits: list[Poste
     return design.Informative(problem.telling_place, units / len(problem.shapes))
 
 
-@lru_cache(maxsize=4)
 def _basis(problem: Problem) -> Basis | None:
-    if problem.candidates is not None:
-        return of_factors(problem.candidates, problem.features)
-    return None if problem.features is None else Basis(basis(problem.features))
+    candidates = problem.candidates
+    return None if candidates is None else problem.memo.get("basis", lambda: of_factors(candidates))
 
 
-@lru_cache(maxsize=4)
 def even_order(problem: Problem, n: int) -> Indices | None:
     """The first n arms of an order of which every beginning has each factor's levels about equally often.
 
     Equals by chance; None where there are no factors.
     """
+    return problem.memo.get(("even order", n), lambda: _new_even_order(problem, n))
+
+
+def _new_even_order(problem: Problem, n: int) -> Indices | None:
     levels = [] if problem.candidates is None else levels_of(problem.candidates)
     if not levels:
         return None

@@ -5,7 +5,6 @@ The usual compositions have names in `asktell.methods.presets`.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import final
 
 import numpy as np
@@ -128,7 +127,8 @@ class Elimination:
 
     def rounds(self, problem: Problem) -> tuple[Round, ...]:
         """The schedule."""
-        return _rounds(self.scheduler, problem.n_arms, problem.budget, problem.feature_rank)
+        n_arms, budget, rank = problem.n_arms, problem.budget, problem.feature_rank
+        return problem.memo.get(self.scheduler, lambda: self.scheduler.rounds(n_arms, budget, rank))
 
     def due(self, state: State) -> bool:
         """At the end of a round: all of its pulls are told."""
@@ -334,8 +334,3 @@ def _accepted(state: State) -> list[int]:
 def _short(counts: Counts) -> int | tuple[int, ...]:
     """The pulls per arm; one number if all have the same."""
     return int(counts[0]) if (counts == counts[0]).all() else tuple(counts.tolist())
-
-
-@lru_cache(maxsize=64)
-def _rounds(scheduler: AbstractScheduler, n_arms: int, budget: int, rank: int | None) -> tuple[Round, ...]:
-    return scheduler.rounds(n_arms, budget, rank)

@@ -7,7 +7,7 @@ from asktell._util.extras import check_extra
 from asktell.allocators import AbstractAllocator, GOptimalDesign, Uniform
 from asktell.elimination import ConstrainedParetoGap, ConstrainedRanking, ParetoGap
 from asktell.errors import IncompatibleMethodError, InvalidArgumentError
-from asktell.estimators import BLUP, MLP, AbstractEstimator, LeastSquares, SampleMean
+from asktell.estimators import MLP, AbstractEstimator, LeastSquares, SampleMean
 from asktell.methods.adaptive import Adaptive
 from asktell.methods.elimination import Elimination, rule_of
 from asktell.methods.race import Race
@@ -33,12 +33,10 @@ _PRESETS = {
     "uniform": _Preset(None, lambda tuned: Single()),
     "csr": _Preset(BestFeasible, SuccessiveRejects),
     "csr-sh": _Preset(BestFeasible, SequentialHalving),
-    "blup-csr": _Preset(BestFeasible, SequentialHalving, estimator=BLUP),
     "mlp-csr": _Preset(BestFeasible, SequentialHalving, estimator=MLP),
     "lcsh": _Preset(BestFeasible, SequentialHalving, GOptimalDesign, LeastSquares),
     "ege-sr": _Preset(ParetoSet, SuccessiveRejects),
     "ege-sh": _Preset(ParetoSet, SequentialHalving),
-    "blup-ege": _Preset(ParetoSet, SequentialHalving, estimator=BLUP),
     "mlp-ege": _Preset(ParetoSet, SequentialHalving, estimator=MLP),
     "gege": _Preset(ParetoSet, lambda tuned: GEGEHalving(), GOptimalDesign, LeastSquares),
 }
@@ -58,7 +56,7 @@ PARTS: dict[str, type] = {
         *(Adaptive, Race, Elimination),
         *(SequentialHalving, SuccessiveRejects, GEGEHalving, Single),
         *(Uniform, GOptimalDesign),
-        *(SampleMean, LeastSquares, BLUP, MLP),
+        *(SampleMean, LeastSquares, MLP),
         *(ConstrainedRanking, ParetoGap, ConstrainedParetoGap),
     )
 }  # the methods and their parts that a saved selector may name

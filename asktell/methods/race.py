@@ -13,12 +13,10 @@ prove nothing: nobody leaves for them, and they end nothing.
 """
 
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import final
 
 import numpy as np
 
-from asktell.methods.belief import Known
 from asktell.methods.certainty import Evidence, first_out, slacks_of
 from asktell.methods.elimination import rule_of
 from asktell.numerics import counters
@@ -100,8 +98,10 @@ class Race:
         return self._best(state, np.array([arm for arm in state.active if arm not in verdicts], dtype=np.int64))
 
     def _evidence(self, state: State) -> Evidence:
-        reach = first_out(state, state.left)
-        evidence, goal = _gathered(state.seen, Known(state.history, state.missing), reach), state.problem.goal
+        reach = first_out(state, set(state.left))
+        problem, history, missing, goal = state.seen, state.history, state.missing, state.problem.goal
+        key = "evidence", problem, missing.key, reach
+        evidence = history.memo.get(key, lambda: Evidence.of(problem, history, missing, reach))
         if isinstance(goal, BestFeasible):
             return evidence.for_best(1 - self.confidence, self.tolerance)
         n_arms = state.problem.n_arms
@@ -299,8 +299,3 @@ def _most_dominating(means: Values, may: Mask) -> Indices:
         if lead[best] >= -(10.0**-_DECIMALS) * (1.0 + np.abs(row).max()):
             found[j] = best
     return found
-
-
-@lru_cache(maxsize=4)
-def _gathered(problem: Problem, known: Known, reach: int | None) -> Evidence:
-    return Evidence.of(problem, known.history, known.missing, reach)

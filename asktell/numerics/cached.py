@@ -1,12 +1,13 @@
-"""A cached property that no forked child waits for."""
+"""Values that are kept with the object from which they were computed, so that no forked child waits for them."""
 
 import functools
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from contextlib import nullcontext
 from typing import Any, TypeVar
 
 _T = TypeVar("_T")
+_KEPT = 4  # values of one object: what is believed and stated with the failures of now and of before
 
 
 class cached_property(functools.cached_property[_T]):  # noqa: N801, as in the standard library
@@ -21,3 +22,31 @@ class cached_property(functools.cached_property[_T]):  # noqa: N801, as in the s
         def __init__(self, func: Callable[[Any], _T]) -> None:
             super().__init__(func)
             self.lock = nullcontext()
+
+
+class Memo:
+    """The last few values that were computed from one object.
+
+    The object owns its memo, so the values go when it goes, and other selections of the same process do not push them
+    out. Copies of the object that are pickled start with an empty one.
+    """
+
+    __slots__ = ("_values",)
+
+    def __init__(self) -> None:
+        self._values: dict[Hashable, Any] = {}
+
+    def get(self, key: Hashable, compute: Callable[[], _T]) -> _T:
+        """The value that was computed for `key`, or else a new one."""
+        values = self._values
+        if key in values:
+            found: _T = values[key]
+            return found
+        found = compute()
+        # A new dict each time: two threads may compute the same value, and neither sees a dict that changes.
+        latest = list(self._values.items())[1 - _KEPT :]
+        self._values = {**dict(latest), key: found}
+        return found
+
+    def __reduce__(self) -> tuple[type["Memo"], tuple[()]]:
+        return Memo, ()

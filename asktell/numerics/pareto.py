@@ -79,6 +79,21 @@ def fronts(first: Matrix, second: Matrix) -> Masks:
     return members
 
 
+def dominators(values: Values) -> list[int | None]:
+    """Per row (n, q) the row that dominates it, None if none does; of several the one that is ahead by most.
+
+    That is where it is ahead by least, in units of the columns' spreads.
+    """
+    scale = np.ptp(values, axis=0) if len(values) else np.ones(values.shape[1])
+    found: list[int | None] = []
+    for row in values:
+        ahead = (values - row) / np.where(scale > 0, scale, 1.0)
+        dominates = (ahead >= 0).all(axis=1) & (ahead > 0).any(axis=1)
+        by = np.where(dominates, ahead.min(axis=1), -1.0)
+        found.append(int(by.argmax()) if dominates.any() else None)
+    return found
+
+
 def pareto_gaps(values: Values) -> tuple[Vector, Mask]:
     """EGE's gap of every row, and the non-dominated mask; (n, q) finite values. A row alone has an infinite gap.
 

@@ -54,7 +54,7 @@ class Model(NamedTuple):
     cells: Cells
     goal: Goal  # its columns are drawn, its values returned
     shapes: Sequence[Shape | None]  # by column, as far as earlier studies know in what the examples differ
-    basis: Basis | None  # functions of the prompts' features and factors
+    basis: Basis | None  # columns of the candidates' factors
     n_arms: int
     n_examples: int | None  # None or `ENDLESS`: draws are of means over new examples
     n_rows: int  # of all scores, by which draws differ from decision to decision

@@ -58,7 +58,7 @@ class Groups(NamedTuple):
 class System:
     """The equations for cells at (`arms`, `examples`), -1 for an example that is none of the N.
 
-    `basis` (K, q): functions of the prompts' features. A part of the prompts' effects may be basis @ slopes, with
+    `basis` (K, q): columns of the candidates' factors. A part of the prompts' effects may be basis @ slopes, with
     independent slopes; the basis's rows have a mean square length of 1. `scales` (q,) are the slopes' deviations in
     units of their common one, 1 until the variances of the basis's blocks are known. `noise`: the part of the residual
     variance that is noise within a cell; `asks` (n,): of how many scores each cell's is the mean. `shape`: in what the

@@ -50,7 +50,7 @@ class Posterior(NamedTuple):
     variances: tuple[float, float, float]  # of prompts, examples and residual; the first guess
     noise: float = 0.0  # the part of the residual's that is noise within a cell
     trust: float = 0.0  # in what earlier studies say of the examples, on average
-    explained: float = 0.0  # share of the prompts' variance that features or factors explain, on average
+    explained: float = 0.0  # share of the prompts' variance that factors explain, on average
 
     @classmethod
     def of(

@@ -1,8 +1,8 @@
 """Prompts' means in segments of the examples: the two-way model, with an arm for every pair of a prompt and a segment.
 
 Of a pair's effect a part is the prompt's, in every segment the same, and a part the segment's, for every prompt the
-same; the rest is its own. How much is whose, the likelihood says, as where prompts have features: the two parts are its
-basis. So what is known of a prompt elsewhere counts in a segment where it has seen little; of more than a hundred
+same; the rest is its own. How much is whose, the likelihood says, as where candidates have factors: the two parts are
+its basis. So what is known of a prompt elsewhere counts in a segment where it has seen little; of more than a hundred
 prompts it does not, since equations of that size would take seconds.
 """
 

@@ -10,7 +10,7 @@ its steps (1965), which are some half as many; the equations are in
 `asktell.posterior.equations`. That guess is not taken for the truth: the posterior is averaged over a few more guesses,
 where prompts or examples differ more or less than that, weighted by their likelihood and a weak prior (sigma points,
 Julier & Uhlmann 1997; weighted as in INLA, Rue, Martino & Chopin 2009), and the scale of all is integrated out, which
-makes it Student's. Where the prompts have features, it is averaged too over how much of the prompts' variance these
+makes it Student's. Where candidates have factors, it is averaged too over how much of the candidates' variance these
 explain, from nothing to nearly all of it, weighted by the likelihood.
 
 Where earlier studies know in what the examples differ, it is averaged over how far that holds here: not at all, half
@@ -47,7 +47,7 @@ _PRIOR_WEIGHT = 1.0  # for an effect's variance, in members
 _KNOWN_WEIGHTS = (5.0, 10.0)  # of earlier studies' variances of prompts and examples, in members
 _PRIOR_DEVIATION = 1.5  # of the log of either ratio of variances: a factor of 20 either way is rare
 _PRIOR_FREEDOM = 2.0  # of the scale of all deviations, in observations
-_SHARES = (0.0, 0.3, 0.6, 0.9)  # of the prompts' variance that features may explain, equally likely beforehand
+_SHARES = (0.0, 0.3, 0.6, 0.9)  # of the prompts' variance that factors may explain, equally likely beforehand
 _TRUSTS = {0.0: 0.02, 0.5: 0.18, 1.0: 0.8}  # in earlier studies, and how likely beforehand; others did no better
 
 _BLOCKS_SHARE = 0.5  # of the prompts' variance, beforehand, that belongs to the basis's blocks
@@ -116,7 +116,7 @@ def posterior(
     """The posterior of every prompt's mean of a metric, in its units; `n_examples` None: over endless examples.
 
     `limits` are those of the metric's scores, if they are known. `averaged`: the uncertainty of the variances counts.
-    `basis` (K, q) are functions of the prompts' features, as of `asktell.posterior.basis`. `shape`: in what the
+    `basis` (K, q) are columns of the candidates' factors, as of `asktell.posterior.basis`. `shape`: in what the
     examples differ, as far as earlier studies know. `groups`: each arm stands for its mean over a group of the
     examples. There must be a cell.
     """

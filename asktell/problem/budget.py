@@ -1,14 +1,14 @@
 """Budgets in evaluations and money, and the cost of evaluations."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple, final
 
 import numpy as np
-from immutables import Map
 
 from asktell.errors import InvalidArgumentError
 from asktell.numerics.arrays import Vector
+from asktell.numerics.intmap import IntMap
 from asktell.problem.checks import MOST_EVALUATIONS, SMALLEST_COST, check_max_cost, exact, whole
 
 _LITTLE_MONEY = 0.01
@@ -76,7 +76,7 @@ class Allowance(NamedTuple):
         """Which part of it is spent, 1 at most; 0 if there is no limit."""
         return 0.0 if self.cost is None else min(1.0, spent / self.cost)
 
-    def allows(self, arm: int, spent: float, costs: "Costs", out: Mapping[int, Any], reserved: float | None) -> bool:
+    def allows(self, arm: int, spent: float, costs: "Costs", out: IntMap[Any], reserved: float | None) -> bool:
         """True if the budget allows one more pull of an arm besides those pending; see `Budget`.
 
         `reserved` is what `costs` reserves for those, None: to be added up.
@@ -98,18 +98,18 @@ class Allowance(NamedTuple):
 class Costs(NamedTuple):
     """Costs that were told, of evaluations and of failures, by arm and of all."""
 
-    by_arm: "Map[int, Spent]" = Map()
+    by_arm: IntMap[Spent] = IntMap()
     pool: Spent = Spent()
 
     def plus(self, arm: int, cost: float | None) -> "Costs":
         """The costs with one more; None: none was told."""
         if cost is None:
             return self
-        return Costs(self.by_arm.set(arm, self.by_arm.get(arm, Spent()).plus(cost)), self.pool.plus(cost))
+        return Costs(self.by_arm.set(arm, (self.by_arm.get(arm) or Spent()).plus(cost)), self.pool.plus(cost))
 
     def expected(self, arm: int) -> float:
         """The expected cost of the arm's next pull: its mean cost, shrunk to that of all; there must be a cost."""
-        own, pool = self.by_arm.get(arm, Spent()), self.pool
+        own, pool = self.by_arm.get(arm) or Spent(), self.pool
         return (own.total + _PRIOR_PULLS * pool.total / pool.n) / (own.n + _PRIOR_PULLS)
 
     def expected_all(self, n_arms: int) -> Vector:

@@ -26,7 +26,6 @@ from asktell.problem.goals import ParetoSet
 from asktell.reports import words
 from asktell.reports.heat_map import Grid, examples_that_tell, heat_map, pairs_of, spending
 from asktell.results import Result
-from asktell.results.convergence import PATIENCE, settling
 from asktell.results.evaluations import Evaluation, evaluations_of
 from asktell.results.result import ranking
 from asktell.results.summary import limits_of, summarize
@@ -57,13 +56,12 @@ def document(
     name: str | None = None,
     evaluations: Iterable[Evaluation] | None = None,
     about: Mapping[str, Any] | None = None,
-    patience: float = PATIENCE,
     paused: bool = False,
 ) -> dict[str, Any]:
     """The data of a selection's report; `name` is that of the study, and `paused` whether it is.
 
     `evaluations`: with costs and details; by default those of the state, which have none. `about`: settings of the run
-    to show, by name: the model, the data, ... `patience`: maximum seconds to compute how the answer settled.
+    to show, by name: the model, the data, ...
     """
     result = summarize(state, method, prompts)
     place = {entry.id: arm for arm, entry in enumerate(result.prompts)}
@@ -101,7 +99,6 @@ def document(
         "order": order.tolist(),
         "prompts": _prompts(result, [readable(text) for text in prompts.texts]),
         "spending_by_prompt": spending(state, order),
-        "settling": settling(state, method, answer, extras.costs, patience),
         "segments": _segments(result, answer, rivals, baseline),
         "heat_map": heat_map(grid, order),
         "telling": examples_that_tell(grid),
@@ -347,7 +344,7 @@ def _digest(data: bytes) -> str:
 
 
 class Extras:
-    """Costs, quantities and answers beside the scores, and failures, summed over evaluations in one pass.
+    """Quantities, costs and answers beside the scores, and failures, summed over evaluations in one pass.
 
     What is a number among the details, as seconds or tokens, and none of the `metrics` is a quantity of its own.
     `answers_of`: arms whose answers are kept.
@@ -360,7 +357,6 @@ class Extras:
         metrics: Collection[str],
         answers_of: Collection[int],
     ) -> None:
-        self.costs: dict[int, float] = {}  # by trial
         self.answers: dict[tuple[int, int], str] = {}  # by arm and example
         self._sums: dict[str, dict[int, tuple[int, float]]] = defaultdict(dict)
         self._reasons: dict[str, dict[str, Any]] = {}
@@ -368,7 +364,6 @@ class Extras:
         for each in evaluations:
             arm, details = arms[each.prompt], each.details or {}
             if each.cost is not None:
-                self.costs[each.trial] = each.cost
                 self._count("cost", arm, each.cost)
             extra = details.get("scores")
             for name, value in [*details.items(), *(extra.items() if isinstance(extra, dict) else ())]:

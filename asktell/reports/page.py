@@ -21,7 +21,7 @@ FOLDER = Path(__file__).parent / "page"
 _SCRIPTS = (
     "text.js", "words.js", "pictures.js", "table.js", "view.js", "verdict.js", "plane.js", "prompts.js",
     "segments.js", "factors.js",
-    "spending.js", "settling.js", "examples.js", "duel.js", "workers.js", "costs.js", "made.js",
+    "spending.js", "examples.js", "duel.js", "workers.js", "costs.js", "made.js",
     "changes.js", "live.js", "main.js",
 )  # fmt: skip
 _UNSAFE = re.compile("[<>&\u2028\u2029\ud800-\udfff]")

@@ -26,7 +26,6 @@ def conclusions(data: Mapping[str, Any], result: Result) -> dict[str, str]:
         "prompts": _prompts(result),
         "factors": _factors(data.get("factors", ()), result),
         "spending": _spending(data, result),
-        "settling": _settling(data, result),
         "segments": _segments(result),
         "examples": _examples(data),
         "duel": " ".join(_duel(data, each) for each in data["duels"][:1]) or _NO_DUEL,
@@ -212,24 +211,6 @@ def _spending(data: Mapping[str, Any], result: Result) -> str:
     who = "The most evaluated prompt" if few == 1 else f"The {few:,} most evaluated prompts"
     gone = f"{left} of {len(pulls)} {'has' if left == 1 else 'have'} left" if left else "none has left"
     return f"{who} took {_percent(part)} of the {_count(total, 'evaluation')}; {gone}."
-
-
-def _settling(data: Mapping[str, Any], result: Result) -> str:
-    points = data["settling"]
-    if len(points) < 2:
-        return "There are too few evaluations to show how the answer settled."
-    last = points[-1]
-    since = last["evaluations"]
-    for point in reversed(points):
-        if set(point["answer"]) != set(last["answer"]) or point["size"] != last["size"]:
-            break
-        since = point["evaluations"]
-    if since == last["evaluations"]:
-        return "The answer changed at the last moment shown: more evaluations may change it again."
-    after = f"The answer has been the same since {_count(since, 'evaluation')} of {last['evaluations']:,}."
-    if since <= last["evaluations"] / 2:
-        return f"{after} Half of the evaluations would have given the same answer."
-    return after
 
 
 def _examples(data: Mapping[str, Any]) -> str:

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 _ROWS = 10
 
 
-def as_html(result: "Result", heading: list[str], above: str = "") -> str:
-    """The verdict, the table of the selected prompts and the other contenders, and notes; `above` is HTML."""
+def as_html(result: "Result", heading: list[str]) -> str:
+    """The verdict, the table of the selected prompts and the other contenders, and notes."""
     found = [*result.selected, *result.unresolved]
     shown = found[:_ROWS]
     columns = [["id", *(str(entry.id) for entry in shown)], *shown_columns(result, shown)]
@@ -24,7 +24,7 @@ def as_html(result: "Result", heading: list[str], above: str = "") -> str:
     legend = ["*: selected; ?: still in contention"] if result.unresolved else []
     verdict = f"<p><strong>{_text(result.verdict.sentence)}</strong></p>"
     below = _lines([*more, *legend, *result.notes, *(result.sentence or "").splitlines()])
-    return f"<div>{above}{verdict}{_lines(heading)}{_table(head, rows)}{below}{_checks(result)}</div>"
+    return f"<div>{verdict}{_lines(heading)}{_table(head, rows)}{below}{_checks(result)}</div>"
 
 
 def _checks(result: "Result") -> str:

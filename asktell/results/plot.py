@@ -1,8 +1,6 @@
-"""Pictures of a result: the plane of two metrics, ranked intervals of one, the planes of all pairs, how it settled."""
+"""Pictures of a result: the plane of two metrics, ranked intervals of one, the planes of all pairs."""
 
-import contextlib
-from collections.abc import Mapping, Sequence
-from functools import cache
+from collections.abc import Sequence
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
@@ -19,11 +17,9 @@ if TYPE_CHECKING:
     from asktell.results.result import Result
 
 
-MOST_LABELS = 15
-_DEFAULT = "DejaVu Sans"
+MOST_LABELS = 8  # of more, many would cover each other
 _LONGEST = 28
-_OFFSETS = ((6, 5), (6, -13), (-6, 5), (-6, -13), (0, 10), (0, -18), (12, 18), (12, -26), (-12, 18), (-12, -26))
-"""In points from the marked place; to the left of it, text ends there."""
+_OFFSET = (6, 5)  # of a name from its point, in points
 
 
 Point: TypeAlias = tuple[float, float]
@@ -38,128 +34,39 @@ class Label(NamedTuple):
     color: str
 
 
-def drawable(text: str) -> tuple[str, list[str]]:
-    """The text and the fonts to draw it in; U+FFFD stands for what no font here has."""
-    text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    fonts = [_DEFAULT]
-    for letter in sorted(set(text)):
-        if letter.isspace():
-            text = text if letter == "\n" else text.replace(letter, " ")
-            continue
-        if any(ord(letter) in _letters(font) for font in fonts):
-            continue
-        found = next((font for font in _fonts() if ord(letter) in _letters(font)), None)
-        if found is None:
-            text = text.replace(letter, "\ufffd" if letter.isprintable() else "")
-        else:
-            fonts.append(found)
-    return text, fonts
+def drawable(text: str) -> str:
+    """The text in characters that can be drawn: U+FFFD stands for halves of characters and for control characters."""
+    whole = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    spaced = "".join(" " if letter.isspace() and letter != "\n" else letter for letter in whole)
+    return "".join(letter if letter.isprintable() or letter == "\n" else "\ufffd" for letter in spaced)
 
 
 def write(artist: Any, text: str) -> None:
     """Give a text of matplotlib's its content; a dollar in it is no formula."""
-    shown, fonts = drawable(text)
     artist.set_parse_math(False)
-    artist.set_text(shown)
-    artist.set_fontfamily(fonts)
+    artist.set_text(drawable(text))
 
 
 def write_title(artist: Any, text: str) -> None:
     """The same for the title of axes or of a figure, in lines that are no wider than the figure."""
     write(artist, text)
-    figure = artist.get_figure()
-    room = 0.96 * figure.bbox.width
-
-    def width(line: str) -> float:
-        artist.set_text(line)
-        return float(artist.get_window_extent(figure.canvas.get_renderer()).width)
-
-    lines = []
-    for line in artist.get_text().split("\n"):
-        words, shown = line.split(" "), ""
-        for word in words:
-            longer = f"{shown} {word}" if shown else word
-            if shown and width(longer) > room:
-                lines.append(shown)
-                longer = word
-            shown = longer
-        lines.append(shown)
-    artist.set_text("\n".join(lines))
+    artist.set_wrap(True)
 
 
-def place_labels(labels: "Mapping[Axes, Sequence[Label]]", most: int = MOST_LABELS) -> None:
-    """Write the first labels of each axes of a figure beside their points, covering neither each other nor the frame.
-
-    A label that finds no place is left out. To be called when everything else is drawn, since that moves points.
-    """
-    figures: set[Any] = {ax.figure for ax, names in labels.items() if names}
-    for figure in figures:
-        figure.draw_without_rendering()  # once for all axes, as it takes long and labels move nothing
-    for ax, names in labels.items():
-        taken: list[Any] = []
-        for label in names:
-            if len(taken) < most:
-                taken += _placed(ax, label, taken)
-
-
-def _placed(ax: "Axes", label: Label, taken: list[Any]) -> list[Any]:
-    """The box that the label takes; none if there is no place for it."""
-    frame: Any = ax.get_window_extent()
-    note = ax.annotate(
-        "", (label.x, label.y), xytext=_OFFSETS[0], textcoords="offset points", color=label.color, fontsize=9,
-        fontweight="bold", zorder=5, in_layout=False,
-    )  # fmt: skip
-    write(note, label.text if len(label.text) <= _LONGEST else label.text[: _LONGEST - 1] + "…")
-    for dx, dy in _OFFSETS:
-        note.set_position((dx, dy))
-        note.set_horizontalalignment("left" if dx > 0 else "right" if dx < 0 else "center")
-        box = note.get_window_extent()
-        inside = frame.x0 <= box.x0 and box.x1 <= frame.x1 and frame.y0 <= box.y0 and box.y1 <= frame.y1
-        if inside and not any(box.overlaps(other) for other in taken):
-            return [box]
-    note.remove()
-    return []
-
-
-@cache
-def _fonts() -> dict[str, str]:
-    """The files of the fonts here by their names, those of the first choice first."""
-    from matplotlib import font_manager
-
-    manager = font_manager.fontManager
-    # Matplotlib keeps a list of what was there when it first looked.
-    for path in set(font_manager.findSystemFonts()) - {font.fname for font in manager.ttflist}:
-        with contextlib.suppress(RuntimeError, ValueError, OSError, KeyError):
-            manager.addfont(path)
-    upright = [font for font in manager.ttflist if font.style == "normal" and "Last Resort" not in font.name]
-    upright.sort(key=lambda font: ("Noto Sans" not in font.name, "Emoji" in font.name, font.name, font.weight != 400))
-    files: dict[str, str] = {}
-    for font in upright:
-        files.setdefault(font.name, font.fname)
-    return files
-
-
-@cache
-def _letters(name: str) -> frozenset[int]:
-    """The code points that a font has; none if it cannot be drawn with, as those of coloured pictures cannot."""
-    from matplotlib.ft2font import FT2Font
-
-    try:
-        font = FT2Font(_fonts()[name])
-        letters = frozenset(font.get_charmap())
-        if ord(" ") not in letters:  # one of signs for formulas
-            return frozenset()
-        font.load_char(ord(" "))
-    except (KeyError, RuntimeError, ValueError, OSError):
-        return frozenset()
-    return letters
+def _write_names(ax: "Axes", labels: Sequence[Label], most: int = MOST_LABELS) -> None:
+    """Write the first names beside their points."""
+    for label in labels[:most]:
+        note = ax.annotate(
+            "", (label.x, label.y), xytext=_OFFSET, textcoords="offset points", color=label.color, fontsize=9,
+            fontweight="bold", zorder=5, in_layout=False,
+        )  # fmt: skip
+        write(note, label.text if len(label.text) <= _LONGEST else label.text[: _LONGEST - 1] + "…")
 
 
 _GREY, _BLUE, _RED, _AMBER = "#767e8c", "#0067b0", "#b33a00", "#c98500"
 _MOST_BARS = 300  # prompts whose errors are drawn; of more, only those that matter
 _MOST_PLANES = 10
 _MOST_LABELS_OF_MANY = 5  # in each of several planes
-_BESIDE = 40  # labels tried for the places there are
 
 
 def draw(result: "Result", x: str | None, y: str | None, ax: "Axes | None") -> "Axes":
@@ -177,7 +84,7 @@ def draw(result: "Result", x: str | None, y: str | None, ax: "Axes | None") -> "
     labels = _draw_ranked(ax, result, x) if x == y else _draw_plane(ax, result, x, y)
     write_title(ax.title, _title(result))
     _legend(ax)
-    place_labels({ax: labels})
+    _write_names(ax, labels)
     return ax
 
 
@@ -201,7 +108,8 @@ def _draw_pairs(result: "Result") -> "Axes":
     if entries[0]:
         legend = figure.legend(*entries, loc="outside lower center", ncols=4, fontsize=8, frameon=False)
         _letter(legend)
-    place_labels(dict(zip(grid.flat, names, strict=False)), _MOST_LABELS_OF_MANY)
+    for place, labels in zip(grid.flat, names, strict=False):
+        _write_names(place, labels, _MOST_LABELS_OF_MANY)
     return first
 
 
@@ -272,43 +180,7 @@ def _draw_points(
         ax.plot(*places[id_], "o", markersize=13, mfc="none", color=_RED, zorder=5, label=f"baseline: {id_}")
     colors = dict.fromkeys(open_, _AMBER) | dict.fromkeys(chosen, _BLUE) | dict.fromkeys(baseline, _RED)
     named = [id_ for id_ in dict.fromkeys([*chosen[:1], *baseline, *chosen[1:], *open_]) if id_ in places]
-    return [Label(str(id_), *places[id_], colors[id_]) for id_ in named[:_BESIDE]]
-
-
-def draw_history(goal: Goal, points: Sequence[Mapping[str, Any]], metric: str, title: str, ax: "Axes | None") -> "Axes":
-    """Draw the answer's estimate, and how likely it was right, over the evaluations."""
-    with needs_extra("plot"):
-        import matplotlib.pyplot as plt
-
-    if ax is None:
-        _, ax = plt.subplots(figsize=(7.5, 4.5), layout="constrained")
-    j = goal.columns.index(metric)
-    known = [p for p in points if p["estimate"] is not None and p["estimate"][j] is not None]
-    at = [p["evaluations"] for p in known]
-    means = np.array([p["estimate"][j] for p in known], dtype=float)
-    errors = np.array([p["error"][j] or 0.0 for p in known], dtype=float)
-    ax.fill_between(at, means - errors, means + errors, color=_BLUE, alpha=0.15, lw=0)
-    ax.plot(at, means, "o-", color=_BLUE, ms=4, label="estimate of the answer, and one standard error")
-    if known:  # the first moments' errors may be many times as large as all that is to be seen: the band is cut there
-        seen = np.minimum(errors, max(float(np.ptp(means)), 2.0 * float(np.median(errors))))
-        room = 0.05 * max(float((means + seen).max() - (means - seen).min()), 1e-9)
-        ax.set_ylim(float((means - seen).min()) - room, float((means + seen).max()) + room)
-    changed = [i for i in range(1, len(known)) if set(known[i]["answer"]) != set(known[i - 1]["answer"])]
-    if changed:
-        ax.plot([at[i] for i in changed], means[changed], "D", color=_RED, ms=7, label="another answer than before")
-    write(ax.xaxis.label, "evaluations")
-    write(ax.yaxis.label, _label(goal, metric))
-    ax.grid(alpha=0.25)
-    name, words = ("p_right", "P(right)") if any(p["p_right"] is not None for p in known) else ("agreement", "F1")
-    sure = [(p["evaluations"], p[name]) for p in known if p[name] is not None]
-    if sure:
-        right = ax.twinx()
-        right.plot(*zip(*sure, strict=True), "--", color=_GREY)
-        right.set_ylim(0, 1.02)
-        write(right.yaxis.label, f"{words} of the answer (dashed)")
-    write_title(ax.title, title)
-    _legend(ax, bars=False)
-    return ax
+    return [Label(str(id_), *places[id_], colors[id_]) for id_ in named]
 
 
 def _thresholds(ax: "Axes", goal: Goal, metric: str, along_x: bool) -> None:

@@ -1,6 +1,6 @@
 """The answer, at any time: what was selected, and what is known about every prompt."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -12,6 +12,7 @@ from asktell._util.terminal import filled, in_blocks, one_line, safe, with_error
 from asktell.errors import IncompatibleMethodError, InvalidArgumentError
 from asktell.numerics.arrays import Indices, Values
 from asktell.numerics.cached import cached_property
+from asktell.numerics.pareto import dominators
 from asktell.problem.budget import describe_spending
 from asktell.problem.candidates import AnyPrompt, ById, Prompts
 from asktell.problem.goals import BestFeasible, Goal, ParetoSet
@@ -24,21 +25,6 @@ from asktell.results.verdict import Verdict
 if TYPE_CHECKING:
     import pandas
     from matplotlib.axes import Axes
-
-
-def dominators(values: Values) -> list[int | None]:
-    """Per row (n, q) the row that dominates it, None if none does; of several the one that is ahead by most.
-
-    That is where it is ahead by least, in units of the columns' spreads.
-    """
-    scale = np.ptp(values, axis=0) if len(values) else np.ones(values.shape[1])
-    found: list[int | None] = []
-    for row in values:
-        ahead = (values - row) / np.where(scale > 0, scale, 1.0)
-        dominates = (ahead >= 0).all(axis=1) & (ahead > 0).any(axis=1)
-        by = np.where(dominates, ahead.min(axis=1), -1.0)
-        found.append(int(by.argmax()) if dominates.any() else None)
-    return found
 
 
 def hypervolume(values: Values, reference: npt.NDArray[np.float64]) -> float:
@@ -74,8 +60,6 @@ _GONE = ("failed", "retired")
 WIDTH = 110  # characters of a line, where nothing says how wide the terminal is
 
 Levels: TypeAlias = Mapping[str, Mapping[str, tuple[float, float | None]]]  # level -> metric -> estimate and error
-
-Moments: TypeAlias = Callable[[], list[dict[str, Any]]]  # how the answer settled
 
 
 @dataclass(frozen=True, repr=False)
@@ -123,7 +107,6 @@ class Result:
     _factors: Mapping[str, Levels] = field(default_factory=dict, repr=False)
     _comparer: Comparer | None = field(default=None, repr=False, compare=False)
     _comparison: Comparison | None = field(default=None, repr=False, compare=False)
-    _moments: Moments | None = field(default=None, repr=False, compare=False)
 
     @property
     def best(self) -> PromptResult | None:
@@ -245,7 +228,7 @@ class Result:
 
         Two metrics make a plane, one (or twice the same) the prompts from best to worst. Of three and more, every pair
         is drawn in a figure of its own (the first ten), unless `x` or `y` or `ax` is given; of its axes the first is
-        returned, and `.figure.axes` are all. At most 15 prompts are named in a plane. Needs matplotlib.
+        returned, and `.figure.axes` are all. At most 8 prompts are named in a plane. Needs matplotlib.
 
         Raises:
             InvalidArgumentError: a metric is unknown.
@@ -257,23 +240,6 @@ class Result:
             if name is not None:
                 self._known_metric(name, "plot()")
         return draw(self, x, y, ax)
-
-    def plot_history(self, metric: str | None = None, ax: "Axes | None" = None) -> "Axes":
-        """Draw how the answer settled: its estimate in a metric, and how likely it was right, over the evaluations.
-
-        Both are recomputed for some moments of the run from what was known by then, for ten seconds at most. `metric`
-        is by default the goal's first. Needs matplotlib.
-
-        Raises:
-            InvalidArgumentError: the metric is unknown, or the result was not made by a selector or a study here.
-            MissingExtraError: matplotlib is missing.
-        """
-        from asktell.results.plot import draw_history
-
-        if self._moments is None:
-            raise InvalidArgumentError("This result holds no history: it was not made by a selector or a study here.")
-        name = self.goal.objectives[0].metric if metric is None else self._known_metric(metric, "plot_history()")
-        return draw_history(self.goal, self._moments(), name, f"{self.goal}\n{describe_spending(self)}", ax)
 
     def _known_metric(self, name: str, who: str) -> str:
         if name not in self.goal.columns:

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,7 +19,6 @@ from asktell.problem.candidates import AnyPrompt, Prompts
 from asktell.problem.goals import BestFeasible, ParetoSet
 from asktell.results.checks import ORDER, Check, checks, warnings
 from asktell.results.comparison import Comparison, Pairs, compare_two
-from asktell.results.convergence import settling
 from asktell.results.entries import PromptResult, grouped
 from asktell.results.result import Levels, Result
 from asktell.results.verdict import Chances, chances, judge
@@ -36,6 +34,7 @@ def limits_of(state: State) -> list[tuple[float, float] | None]:
 
 _PAIRS_SHOWN = 2  # of prompts that dominate and are dominated; str() of a result has them all
 _ROUNDING = 1e-12  # of a mean: what is less is no error of sampling
+_WITH_FEATURES = "The methods lcsh, gege, mlp-csr and mlp-ege use features."
 _FEW = 4  # scores whose span says how far apart scores are
 
 
@@ -79,7 +78,6 @@ def summarize(state: State, method: Method, named: Prompts) -> Result:
         failures=grouped((named.ids[failure.arm], failure.reason) for failure in state.failures),
         _factors=_factors(state.problem, found),
         _comparer=_pairs(state, found),
-        _moments=partial(settling, state, method, answer),
     )
     return replace(result, notes=(*result.notes, *_of_dominated(result.dominated)))
 
@@ -147,12 +145,17 @@ def _notes(
 
 
 def _of_method(state: State, method: Method) -> Iterator[str]:
-    if isinstance(method, Elimination) and state.problem.features is not None:
-        parts = method.allocator, method.estimator
-        if not any(part.needs_features for part in parts):
-            names = " and ".join(type(part).__name__ for part in parts)
-            yield f"The features were not used: {names} have no use for them, but the method auto has."
-        yield from method.estimator.remarks(state.problem.features, state.told > 0)
+    features = state.problem.features
+    if features is None:
+        return
+    if not isinstance(method, Elimination):
+        yield f"The features were not used: {type(method).__name__} has no use for them. {_WITH_FEATURES}"
+        return
+    parts = method.allocator, method.estimator
+    if not any(part.needs_features for part in parts):
+        names = " and ".join(type(part).__name__ for part in parts)
+        yield f"The features were not used: {names} have no use for them. {_WITH_FEATURES}"
+    yield from method.estimator.remarks(features, state.told > 0)
 
 
 def _certainty(state: State, method: Method, found: tuple[Check, ...]) -> str:
@@ -225,7 +228,7 @@ def _prompt_results(
         segments = _by_segment(problem.segments.names, metrics, in_segments, found.in_segments[1])
     entries = []
     for arm, text in enumerate(named.texts):
-        round_, departure = state.left.get(arm, (None, None))
+        round_, departure = state.left.get(arm) or (None, None)
         entries.append(
             PromptResult(
                 id=named.ids[arm],

@@ -11,7 +11,7 @@ from asktell.problem.candidates import ById, Tell, Trial
 from asktell.problem.checks import cause_of, check_reason, in_words, whole
 from asktell.results.entries import kind_of
 from asktell.running.evaluator import Finding, Outcome, missing_extra, one_each
-from asktell.running.progress import Bar, Cell, progress_of
+from asktell.running.progress import Bar
 from asktell.selector import Selection, SelectionWorker, Selector
 from asktell.state.repeats import to_repeat
 
@@ -50,7 +50,7 @@ def open_board(
             raise InvalidArgumentError(f"run() needs a Selector or a Study, got {type(selector).__name__}.")
         for trial in asked.pending:
             asked.release(trial)
-        bar = progress_of(asked, progress)
+        bar = Bar(asked, progress)
         stack.enter_context(bar)
         board = Board(asked, bar, on_tell, failures, repeatable, until)
         stack.callback(board.hand_back)
@@ -120,7 +120,7 @@ class Board:
     def __init__(
         self,
         selector: Selector | SelectionWorker,
-        bar: Bar | Cell,
+        bar: Bar,
         on_tell: OnTell | None,
         failures: Failures,
         repeatable: bool,

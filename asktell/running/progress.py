@@ -1,27 +1,15 @@
-"""The progress of a run: a bar with what is spent and now and then the best so far; in a notebook, a cell."""
+"""The progress of a run: a bar with what is spent and now and then the best so far."""
 
-import html
-import sys
 import time
-from collections.abc import Callable
 from typing import Any
 
 from asktell._util.terminal import in_three_digits, safe
 from asktell.problem.budget import describe_spending
-from asktell.results import Result
 from asktell.results.entries import unit_of
-from asktell.results.notebook import as_html
 from asktell.selector import Selection
 
 _SECONDS_BETWEEN_LOOKS = 0.5  # at the best so far, so that what is shown is not stale
 _SHARE_OF_LOOKS = 0.05  # of the time, at most: a result of very many prompts takes long
-_SECONDS = 1.0  # between two drawings, at least
-_PAUSE = 4.0  # in units of what one takes: four fifths are the run's
-
-
-def progress_of(selector: Selection, wanted: bool) -> "Bar | Cell":
-    """What shows how far a run is: in a block, told to `show` after each evaluation."""
-    return Cell(selector) if wanted and in_notebook() else Bar(selector, wanted)
 
 
 class Bar:
@@ -81,75 +69,3 @@ class Bar:
         if failures:
             parts.append(f"{failures} failed")
         self._bar.set_postfix_str(safe(", ".join(parts)))
-
-
-def in_notebook() -> bool:
-    """Whether a notebook's kernel shows what this process displays; a terminal's IPython has none."""
-    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
-    return getattr(shell, "kernel", None) is not None
-
-
-class Cell:
-    """What is spent and the time that is left, the answer so far, those that may be better, and the plane."""
-
-    def __init__(self, selector: Selection, clock: Callable[[], float] = time.monotonic) -> None:
-        self._selector, self._clock = selector, clock
-        self._handle: Any = None
-        self._start = self._due = clock()
-        self._first: Result | None = None
-
-    def __enter__(self) -> "Cell":
-        self.show()
-        return self
-
-    def __exit__(self, kind: object, *exc_info: object) -> None:
-        self._draw(returned=kind is None)
-
-    def show(self) -> None:
-        """Draw it anew, if it was not drawn just now."""
-        if self._clock() >= self._due:
-            self._draw()
-
-    def _draw(self, returned: bool = False) -> None:
-        """Draw it anew; of a run that returned its result only how far it came, as the result shows itself."""
-        from IPython.display import HTML, display
-
-        began = self._clock()
-        result = self._selector.result()
-        self._first = self._first or result
-        how_far = meter(result, self._selector.n_active, self._left(result))
-        content = HTML(how_far if returned else as_html(result, [str(result.goal)], how_far))
-        now = self._clock()
-        if self._handle is None:
-            self._handle = display(content, display_id=True)
-            self._due = now + _SECONDS  # what it took was mostly loading what it needs
-        else:
-            self._handle.update(content)
-            self._due = now + max(_SECONDS, _PAUSE * (now - began))
-
-    def _left(self, result: Result) -> float | None:
-        """Seconds until the budget is spent, at the pace of this run; None where it has none yet."""
-        first = self._first or result
-        seconds = self._clock() - self._start
-        told, paid = result.spent - first.spent, result.spent_cost - first.spent_cost
-        if result.done or told <= 0:
-            return None
-        left = [(result.budget - result.spent) * seconds / told]
-        if result.max_cost is not None and paid > 0:
-            left.append(max(0.0, result.max_cost - result.spent_cost) * seconds / paid)
-        return min(left)
-
-
-def meter(result: Result, n_active: int, seconds_left: float | None) -> str:
-    """How far a run is, as HTML: a bar, what is spent, and what is left."""
-    share = 0.0 if result.max_cost is None else result.spent_cost / result.max_cost
-    share = min(1.0, max(share, result.spent / result.budget))
-    words = [describe_spending(result), f"{n_active} active"]
-    if failed := sum(entry.failures for entry in result.prompts):
-        words.append(f"{failed} failed")
-    if seconds_left is not None:
-        minutes = round(seconds_left / 60)
-        words.append(f"about {round(seconds_left)} s to go" if seconds_left < 90 else f"about {minutes} min to go")
-    text = html.escape(safe(", ".join(words)))
-    bar = f'<progress max="1" value="{share:.4f}" aria-label="{share:.0%} of the budget"></progress>'
-    return f"<p>{bar} {text}</p>"

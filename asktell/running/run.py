@@ -72,8 +72,7 @@ def run(
         concurrency: evaluations at once; by default 8 where there is an executor, an async or a batch evaluator.
         batch_size: trials per call of a batch evaluator, by default as many as `concurrency`; fewer make several calls
             at once, over an executor or with an async evaluator.
-        progress: show a progress bar on stderr; in a notebook, the answer so far and the plane below the cell, drawn
-            anew once a second.
+        progress: show a progress bar on stderr, or below the cell of a notebook.
         on_tell: called with the selector (or the worker) and the trial after each that was told or failed, in this
             thread; to save, log or plot, or to let prompts join (`add`), which are then evaluated too.
         max_failures_in_a_row: number of failures in a row that stop the run, if they are of more than one example: the

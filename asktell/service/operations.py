@@ -35,7 +35,6 @@ _T = TypeVar("_T")
 _PENDING_SHOWN = 100
 _SECONDS_BETWEEN_CHECKS, _SECONDS_FOR_A_CHECK = 2.0, 5.0  # of the storage, for /health
 _SECONDS_FOR_A_LOOK = 1.0  # at all studies, for /metrics; then it has what was known before
-_PATIENCE = 2.0  # seconds for how the answer settled, in a report
 _JSON_LINES_TYPE = "application/jsonl"
 _JSON_LINES: dict[str, Any] = {"content": {_JSON_LINES_TYPE: {"schema": {"type": "string"}}}}
 
@@ -260,7 +259,7 @@ def add_results(app: FastAPI, studies: OpenStudies) -> None:
     @app.get("/v1/studies/{name}/report", response_model=schemas.Report)
     def report(name: StudyName) -> Response:
         """The data of the study's report as JSON."""
-        return answer(call(studies, name, lambda study: study.report_data(patience=_PATIENCE)))
+        return answer(call(studies, name, lambda study: study.report_data()))
 
     @app.get("/v1/studies/{name}/compare", response_model=schemas.ComparisonModel)
     def compare(name: StudyName, query: Annotated[schemas.CompareQuery, Query()], request: Request) -> Response:

@@ -5,7 +5,6 @@ from itertools import islice
 from typing import Any, Protocol
 
 import numpy as np
-from immutables import Map
 
 from asktell.numerics.arrays import Counts, Indices
 from asktell.state import events
@@ -91,7 +90,7 @@ def _failed(state: State, event: events.Failed) -> State:
     replacement = _next_example(state, arm)
     if replacement is None:
         return state
-    redraws = state.redraws.set(arm, state.redraws.get(arm, 0) + 1)
+    redraws = {**state.redraws, arm: state.redraws.get(arm, 0) + 1}
     return state._replace(redraws=redraws, returned=state.returned.append(replacement))
 
 
@@ -147,7 +146,7 @@ def _decided(state: State, event: events.Decided) -> State:
     drawn = state.drawn()
     drawn[active] += pulls
     return state._replace(
-        plan_arms=tuple(arms.tolist()), plan_examples=tuple(examples.tolist()), position=0, draws=drawn, redraws=Map()
+        plan_arms=tuple(arms.tolist()), plan_examples=tuple(examples.tolist()), position=0, draws=drawn, redraws={}
     )
 
 
@@ -167,7 +166,7 @@ def _grown(state: State, event: events.Growth) -> State:
     if isinstance(event, events.Retired):
         return _without(state, {event.arm})
     # Who is back may have failed meanwhile.
-    failed = [arm for arm in sorted(state.failures.counts) if arm not in state.left and state.fails_too_often(arm)]
+    failed = [arm for arm in state.failures.arms() if arm not in state.left and state.fails_too_often(arm)]
     return _leave(state, tuple(state.given_up(arm) for arm in failed), len(state.decisions))
 
 
@@ -178,7 +177,7 @@ _APPLY: dict[type, Callable[[State, Any], State]] = {
     events.Failed: _failed,
     events.Observed: _observed,
     events.Decided: _decided,
-    events.Remarked: lambda state, event: state._replace(remarks=state.remarks.set(event.topic, event)),
+    events.Remarked: lambda state, event: state._replace(remarks={**state.remarks, event.topic: event}),
     events.Added: _grown,
     events.Retired: _grown,
     events.Extended: _grown,

@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from immutables import Map
 
 from asktell.errors import InvalidArgumentError
+from asktell.numerics.intmap import IntMap
 from asktell.problem import checks
 from asktell.problem.candidates import Prompts
 from asktell.problem.checks import short, whole
@@ -27,8 +27,8 @@ def reopens(event: Growth, last: Decided | None) -> bool:
 
 
 def departed(
-    left: "Map[int, tuple[int, Departure]]", event: Growth, decisions: Sequence[tuple[int, Decided]], reopening: bool
-) -> "Map[int, tuple[int, Departure]]":
+    left: IntMap[tuple[int, Departure]], event: Growth, decisions: Sequence[tuple[int, Decided]], reopening: bool
+) -> IntMap[tuple[int, Departure]]:
     """Who has left after growth: those accepted and rejected by the last decision, if it was not, have not."""
     if reopening:
         last = decisions[-1][1]
@@ -42,12 +42,12 @@ def departed(
 
 def told_departures(
     decisions: Sequence[tuple[int, Decided]], growth: Sequence[Grown]
-) -> tuple["Map[int, tuple[int, Departure]]", bool]:
+) -> tuple[IntMap[tuple[int, Departure]], bool]:
     """Who has left by decisions and growth alone, and whether the last decision has been reopened.
 
     What is missing are those who left for their failures.
     """
-    left: Map[int, tuple[int, Departure]] = Map()
+    left: IntMap[tuple[int, Departure]] = IntMap()
     waiting, reopened = list(reversed(growth)), False
     for number in range(len(decisions) + 1):
         last = decisions[number - 1][1] if number else None
@@ -59,7 +59,8 @@ def told_departures(
             reopened = reopened or reopening
         if number < len(decisions):
             decided = decisions[number][1]
-            left = left.update({d.arm: (decided.round, d) for d in decided.departures})
+            for departure in decided.departures:
+                left = left.set(departure.arm, (decided.round, departure))
     return left, reopened
 
 

@@ -6,14 +6,15 @@ newest copies its rows first.
 """
 
 from array import array
-from collections.abc import Iterable, Iterator
+from bisect import bisect_left
+from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
-from immutables import Map
 
 from asktell.numerics.arrays import Counts, Indices, Matrix, Means
+from asktell.numerics.cached import Memo
 from asktell.numerics.cells import Scored, nth_asks
 from asktell.state.events import Failure, Pull
 from asktell.state.problem import Problem
@@ -29,22 +30,24 @@ class _Columns:
     examples: "array[int]" = field(default_factory=lambda: array("q"))  # -1: none
     scores: "array[float]" = field(default_factory=lambda: array("d"))  # n_metrics per row
     row_of: "array[int]" = field(default_factory=lambda: array("q"))  # by trial
+    rows_of: dict[int, "array[int]"] = field(default_factory=dict)  # by arm, those of trials; ascending
 
     def head(self, n: int) -> "_Columns":
         rows = array("q", [r if r < n else _NOT_TOLD for r in self.row_of])
         m = self.n_metrics
-        return _Columns(m, self.trials[:n], self.arms[:n], self.examples[:n], self.scores[: n * m], rows)
+        of_arms = {arm: own[: bisect_left(own, n)] for arm, own in self.rows_of.items() if own[0] < n}
+        return _Columns(m, self.trials[:n], self.arms[:n], self.examples[:n], self.scores[: n * m], rows, of_arms)
 
 
 class History:
     """Rows of (trial, arm, example, scores); immutable."""
 
-    __slots__ = ("_asked", "_columns", "_length")
+    __slots__ = ("_columns", "_length", "memo")
 
     def __init__(self, n_metrics: int) -> None:
         self._columns = _Columns(n_metrics)
         self._length = 0
-        self._asked: Map[int, int] = Map()  # rows of trials, by arm
+        self.memo = Memo()  # of what follows from these rows
 
     def __len__(self) -> int:
         return self._length
@@ -60,29 +63,20 @@ class History:
             while len(row_of) <= trial:
                 row_of.append(_NOT_TOLD)
             row_of[trial] = self._length
+            if arm not in columns.rows_of:
+                columns.rows_of[arm] = array("q")
+            columns.rows_of[arm].append(self._length)
         columns.trials.append(_NOT_TOLD if trial is None else trial)
         columns.examples.append(_NOT_TOLD if example is None else example)
         columns.scores.extend(scores)
         grown = History.__new__(History)
-        grown._columns = columns
-        grown._length = self._length + 1
-        grown._asked = self._asked if trial is None else self._asked.set(arm, self.n_asked(arm) + 1)
+        grown._columns, grown._length, grown.memo = columns, self._length + 1, Memo()
         return grown
-
-    def first(self, n: int) -> "History":
-        """The first `n` rows; they share the columns."""
-        head = History.__new__(History)
-        head._columns, head._length = self._columns, min(n, self._length)
-        head._count()
-        return head
 
     def n_asked(self, arm: int) -> int:
         """How many rows of an arm are of trials; the others were observed elsewhere."""
-        return self._asked.get(arm, 0)
-
-    def _count(self) -> None:
-        counts = np.bincount(self.arms()[self.trials() >= 0])
-        self._asked = Map({arm: n for arm, n in enumerate(counts.tolist()) if n})
+        rows = self._columns.rows_of.get(arm)
+        return 0 if rows is None else bisect_left(rows, self._length)
 
     def scores_of(self, trial: int) -> tuple[float, ...] | None:
         """The scores that were told for a trial, None if none were."""
@@ -146,7 +140,10 @@ class History:
         row_of[trials[told]] = told
         columns.row_of.frombytes(row_of.tobytes())
         history._length = len(trials)
-        history._count()
+        by_arm = told[np.argsort(arms[told], kind="stable")]
+        ends = np.flatnonzero(np.diff(arms[by_arm])) + 1
+        for rows in np.split(by_arm, ends) if len(told) else []:
+            columns.rows_of[int(arms[rows[0]])] = array("q", rows.tolist())
         return history
 
 
@@ -171,6 +168,11 @@ class Failures:
         reasons.append(failure.reason)
         return Failures(self.pulls.append(*failure[:3], ()), reasons)
 
+    @property
+    def key(self) -> Hashable:
+        """A key for what follows from them: equal for the same failures, and for none."""
+        return self.pulls if len(self) else None
+
     def count(self, arm: int) -> int:
         """How many are an arm's."""
         return self.pulls.n_asked(arm)
@@ -179,10 +181,9 @@ class Failures:
         """(K,) how many are each arm's."""
         return np.bincount(self.pulls.arms(), minlength=n_arms)
 
-    @property
-    def counts(self) -> "Map[int, int]":
-        """How many are each arm's, of the arms that have any."""
-        return self.pulls._asked
+    def arms(self) -> list[int]:
+        """The arms that have any, ascending."""
+        return sorted(set(self.pulls.arms().tolist()))
 
     def __contains__(self, trial: object) -> bool:
         return isinstance(trial, int) and self.pulls.pull_of(trial) is not None

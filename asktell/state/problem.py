@@ -10,7 +10,7 @@ import numpy.typing as npt
 from asktell.errors import InvalidArgumentError, InvalidScoresError, InvalidStateError
 from asktell.numerics import counters
 from asktell.numerics.arrays import Features, Indices, Vector
-from asktell.numerics.cached import cached_property
+from asktell.numerics.cached import Memo, cached_property
 from asktell.posterior.segments import Segments
 from asktell.posterior.shape import Shape
 from asktell.problem import checks
@@ -73,6 +73,11 @@ class Problem:
     labels: tuple[str, ...] | None = None
     inputs: str = "new"
     exact: bool = False
+
+    @cached_property
+    def memo(self) -> Memo:
+        """What methods computed from the problem alone."""
+        return Memo()
 
     @cached_property
     def segments(self) -> Segments | None:

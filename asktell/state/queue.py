@@ -2,8 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator
 
-from immutables import Map
-
+from asktell.numerics.intmap import IntMap
 from asktell.state.events import Pull
 
 
@@ -18,8 +17,8 @@ class Queue:
 
     def __init__(self, pulls: Iterable[Pull] = ()) -> None:
         numbered = dict(enumerate(pulls))
-        self._pulls: Map[int, Pull] = Map(numbered)
-        self._places: Map[int, int] = Map({p.trial: i for i, p in numbered.items() if p.trial is not None})
+        self._pulls: IntMap[Pull] = IntMap(numbered)
+        self._places: IntMap[int] = IntMap({p.trial: i for i, p in numbered.items() if p.trial is not None})
         self._first, self._end = 0, len(numbered)
         self.is_empty = not numbered
 
@@ -27,7 +26,7 @@ class Queue:
         return len(self._pulls)
 
     def __iter__(self) -> Iterator[Pull]:
-        return iter([self._pulls[place] for place in sorted(self._pulls)])
+        return iter(list(self._pulls.values()))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Queue) and list(self) == list(other)
@@ -74,7 +73,7 @@ class Queue:
         return self._with(pulls, places, first, self._end)
 
     @staticmethod
-    def _with(pulls: "Map[int, Pull]", places: "Map[int, int]", first: int, end: int) -> "Queue":
+    def _with(pulls: IntMap[Pull], places: IntMap[int], first: int, end: int) -> "Queue":
         queue = Queue.__new__(Queue)
         queue._pulls, queue._places, queue._first, queue._end = pulls, places, first, end
         queue.is_empty = not pulls

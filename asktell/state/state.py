@@ -2,15 +2,15 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
-from immutables import Map
 
 from asktell.numerics.arrays import Counts, Indices, Mask, Vector, counted
 from asktell.numerics.cells import Scored
+from asktell.numerics.intmap import IntMap
 from asktell.numerics.tally import Tally
 from asktell.problem.budget import Costs
 from asktell.state.events import ACCEPTED, FAILED, RETIRED, Added, Decided, Departure, Growth, Pull, Remarked
@@ -57,7 +57,7 @@ class State(NamedTuple):
     decisions: tuple[tuple[int, Decided], ...] = ()  # with the number of rows each was based on
     growth: tuple[Grown, ...] = ()  # between the origin and the problem
     reopened: bool = False  # by what came after the last decision, which was the last for that time
-    pending: "Map[int, Pull]" = Map()  # by trial
+    pending: IntMap[Pull] = IntMap()  # by trial
     returned: Queue = Queue()  # to be handed out before the rest of the plan
     plan_arms: tuple[int, ...] = ()
     plan_examples: tuple[int, ...] = ()  # -1: none
@@ -67,9 +67,9 @@ class State(NamedTuple):
     cost: float = 0.0
     costs: Costs = Costs()
     reserve: float | None = None  # of the pending trials, under a budget of cost; None: to be added up
-    left: "Map[int, tuple[int, Departure]]" = Map()  # by arm: the round in which it left, and how
-    redraws: "Map[int, int]" = Map()  # arm to draws beyond the plan, that replace failed ones
-    remarks: "Map[str, Remarked]" = Map()  # by topic
+    left: IntMap[tuple[int, Departure]] = IntMap()  # by arm: the round in which it left, and how
+    redraws: Mapping[int, int] = {}  # arm to draws beyond the plan, that replace failed ones
+    remarks: Mapping[str, Remarked] = {}  # by topic
 
     @property
     def active(self) -> Indices:
@@ -181,7 +181,7 @@ class State(NamedTuple):
 
     def exhausted(self) -> Indices:
         """The arms of which that is so, ascending."""
-        return np.array([arm for arm in sorted(self.missing.counts) if self.is_exhausted(arm)], dtype=np.int64)
+        return np.array([arm for arm in self.missing.arms() if self.is_exhausted(arm)], dtype=np.int64)
 
     def given_up(self, arm: int) -> Departure:
         """How an arm leaves that fails too often."""

@@ -6,17 +6,17 @@ server's log keeps the order, so that a crash takes at most the last of it, and 
 commit. What must be durable is followed by one, of a transaction that holds no lock; the server writes those of many
 processes at once. It is sent together with the commit before it.
 
-All storages of a process that are at the same place share a pool of connections. A server that is gone is noticed by
+A storage has a pool of connections, which is made when it first needs one. A server that is gone is noticed by
 TCP (`tcp_user_timeout`, keepalives), and one that takes too long ends the statement itself (`statement_timeout`).
 """
 
-import atexit
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from threading import Lock, local
 from typing import Any, LiteralString, TypeAlias
-from weakref import WeakSet
+from weakref import finalize
 
 from asktell._util.extras import needs_extra
 from asktell._util.forks import fresh_after_fork
@@ -33,7 +33,7 @@ with needs_extra("postgresql"):
 Connection: TypeAlias = psycopg.Connection[Any]
 
 CONNECTIONS = 8
-"""The most that a process has to one place."""
+"""The most that a storage opens."""
 _SECONDS_TO_CONNECT = 10
 _SECONDS_OF_GRACE = 5.0  # for a server's answer, beyond the patience with others
 _SECONDS_UNUSED = 60.0  # after which a connection is closed
@@ -110,123 +110,8 @@ class _Transaction(SQLTransaction):
             raise taken(f"Line {self._position} is in the log", self._where) from error
 
 
-class Connections:
-    """The connections of this process to one place, at most so many; the pool is made when it is first needed."""
-
-    _pool: ConnectionPool[Connection] | None = None
-    prepared: bool
-    """True if the tables are known to be up to date."""
-
-    def __init__(self, url: str, patience: float, most: int) -> None:
-        self.most = most
-        self._url = url
-        self._patience = patience
-        self._users = WeakSet[object]()
-        self._renew()
-        fresh_after_fork(self, Connections._renew)
-
-    def _renew(self) -> None:
-        """Begin; a forked process leaves the parent's connections alone, and makes its own when they are needed."""
-        if self._pool is not None:
-            _inherited.append(self._pool)
-        self._lock, self._pool, self.prepared = Lock(), None, False
-
-    @contextmanager
-    def one(self, user: object, patience: float) -> Iterator[Connection]:
-        """A connection, to be used by this thread only."""
-        self._users.add(user)
-        while True:
-            pool = self._opened(patience)
-            try:
-                connection = pool.getconn(patience)
-                break
-            except PoolClosed:  # by somebody else, meanwhile
-                continue
-        try:
-            yield connection
-        finally:
-            if connection.closed:  # then the others are likely lost as well
-                self._close(pool)
-            pool.putconn(connection)
-
-    def leave(self, user: object) -> None:
-        """Close the connections if nobody else uses them."""
-        self._users.discard(user)
-        if not self._users:
-            self.close()
-
-    def close(self) -> None:
-        """Close the connections. Whoever still needs one gets a new one."""
-        if self._pool is not None:
-            self._close(self._pool)
-
-    def _opened(self, patience: float) -> ConnectionPool[Connection]:
-        pool = self._pool
-        if pool is not None:
-            return pool
-        if not self._lock.acquire(timeout=patience):
-            raise PoolTimeout
-        try:
-            if self._pool is None:
-                # A pool would go on trying where the first connection shows at once what is wrong.
-                with psycopg.connect(self._url, **self._options(patience)) as connection:
-                    connection.execute("SELECT 1")
-                self._pool = ConnectionPool(
-                    self._url,
-                    kwargs=self._options(self._patience),
-                    configure=self._configure,
-                    min_size=0,
-                    max_size=self.most,
-                    timeout=self._patience,
-                    max_idle=_SECONDS_UNUSED,
-                    num_workers=1,
-                    open=True,
-                )
-            return self._pool
-        finally:
-            self._lock.release()
-
-    def _options(self, patience: float) -> dict[str, Any]:
-        """How to connect, where the URL does not say it."""
-        given = conninfo_to_dict(self._url)
-        options = {
-            "connect_timeout": math.ceil(min(patience + 1, _SECONDS_TO_CONNECT)),
-            "application_name": "asktell",
-            # A connection that is not used must also notice that the other end has vanished.
-            "keepalives_idle": 30,
-            "keepalives_interval": 10,
-            "keepalives_count": 3,
-            "tcp_user_timeout": int(1000 * (self._patience + _SECONDS_OF_GRACE)),
-        }
-        return {"autocommit": True, **{name: value for name, value in options.items() if name not in given}}
-
-    def _configure(self, connection: Connection) -> None:
-        """Set limits, each a little further than the one before, so that the most telling error comes first."""
-        locks, statements = self._patience, self._patience + _SECONDS_OF_GRACE
-        connection.execute(
-            "SELECT set_config('lock_timeout', %s, false), set_config('statement_timeout', %s, false), "
-            "set_config('idle_in_transaction_session_timeout', %s, false), "
-            "set_config('default_transaction_isolation', 'read committed', false)",
-            [f"{max(1, round(1000 * seconds))}ms" for seconds in (locks, statements, _SECONDS_PAUSED)],
-        )
-
-    def _close(self, pool: ConnectionPool[Connection]) -> None:
-        with self._lock:
-            if self._pool is pool:
-                self._pool, self.prepared = None, False
-        pool.close()
-
-
-_places: dict[tuple[str, float, int], Connections] = {}
 _inherited: list[ConnectionPool[Connection]] = []
 """Pools of the process that this one was forked from: closing them would end the parent's sessions."""
-
-
-@atexit.register
-def _close_all() -> None:
-    """Before the interpreter ends, when the threads of a pool can still be stopped."""
-    for connections in list(_places.values()):
-        connections.close()
 
 
 class PostgreSQLStorage(SQLStorage):
@@ -237,24 +122,27 @@ class PostgreSQLStorage(SQLStorage):
             the password best from there or from ~/.pgpass.
         clock: gives seconds since 1970; None (for all but tests): the server's.
         patience: seconds to wait for other processes, and for a connection that is free, before StorageBusyError.
-        connections: the most that this process opens there, for all storages with the same URL, patience and
-            number; when all are in use, others wait.
+        connections: the most that this storage opens; when all are in use, others wait. Studies that are given the same
+            storage share them.
     """
+
+    _pool: ConnectionPool[Connection] | None = None
+    _closes: "finalize[Any, Any]"
 
     def __init__(
         self, url: str, clock: Callable[[], float] | None = None, patience: float = 60.0, connections: int = CONNECTIONS
     ) -> None:
         self._clock = clock
         self._patience = patience
-        self._thread = local()  # .connection: the one that this thread is using
         try:
             parts = conninfo_to_dict(url)
         except psycopg.Error:
             raise InvalidArgumentError(
                 "The PostgreSQL URL is malformed: postgresql://USER@HOST:PORT/DATABASE"
             ) from None
-        place = (url, patience, connections)
-        self._connections = _places.get(place) or _places.setdefault(place, Connections(*place))
+        self._url, self._most = url, connections
+        self._renew()
+        fresh_after_fork(self, PostgreSQLStorage._renew)
         # For messages, and so without the password.
         host = ":".join(str(parts[name]) for name in ("host", "port") if parts.get(name))
         self.where = f"PostgreSQL database {str(parts.get('dbname', ''))!r} at {host or 'the default host'}"
@@ -296,7 +184,7 @@ class PostgreSQLStorage(SQLStorage):
     def check(self, patience: float = 1.0) -> None:
         with (
             self._translated(patience),
-            self._connections.one(self, patience) as connection,
+            self._connection(patience) as connection,
             connection.transaction(force_rollback=True),
         ):
             (row,) = connection.execute(_LOOK, [f"{max(1, round(1000 * patience))}ms"]).fetchall()
@@ -307,9 +195,85 @@ class PostgreSQLStorage(SQLStorage):
             raise StorageError(f"{self.where} is read-only. Connect to the primary server.")
 
     def close(self) -> None:
-        self._connections.leave(self)
+        if self._pool is not None:
+            self._close(self._pool)
 
     # Connections
+
+    def _renew(self) -> None:
+        """Begin; a forked process leaves the parent's connections alone, and makes its own when they are needed."""
+        if self._pool is not None:
+            _inherited.append(self._pool)
+            self._closes.detach()
+        self._lock, self._pool, self._is_prepared = Lock(), None, False
+        self._thread = local()  # .connection: the one that this thread is using
+
+    @contextmanager
+    def _connection(self, patience: float) -> Iterator[Connection]:
+        """A connection, to be used by this thread only."""
+        while True:
+            pool = self._opened(patience)
+            try:
+                connection = pool.getconn(patience)
+                break
+            except PoolClosed:  # by somebody else, meanwhile
+                continue
+        try:
+            yield connection
+        finally:
+            if connection.closed:  # then the others are likely lost as well
+                self._close(pool)
+            pool.putconn(connection)
+
+    def _opened(self, patience: float) -> ConnectionPool[Connection]:
+        pool = self._pool
+        if pool is not None:
+            return pool
+        if not self._lock.acquire(timeout=patience):
+            raise PoolTimeout
+        try:
+            if self._pool is None:
+                # A pool would go on trying where the first connection shows at once what is wrong.
+                with psycopg.connect(self._url, **self._options(patience)) as connection:
+                    connection.execute("SELECT 1")
+                self._pool = ConnectionPool(
+                    self._url,
+                    kwargs=self._options(self._patience),
+                    configure=partial(_configure, patience=self._patience),
+                    min_size=0,
+                    max_size=self._most,
+                    timeout=self._patience,
+                    max_idle=_SECONDS_UNUSED,
+                    num_workers=1,
+                    open=True,
+                )
+                # Also before the interpreter ends, when the threads of a pool can still be stopped.
+                self._closes = finalize(self, self._pool.close)
+            return self._pool
+        finally:
+            self._lock.release()
+
+    def _options(self, patience: float) -> dict[str, Any]:
+        """How to connect, where the URL does not say it."""
+        given = conninfo_to_dict(self._url)
+        options = {
+            "connect_timeout": math.ceil(min(patience + 1, _SECONDS_TO_CONNECT)),
+            "application_name": "asktell",
+            # A connection that is not used must also notice that the other end has vanished.
+            "keepalives_idle": 30,
+            "keepalives_interval": 10,
+            "keepalives_count": 3,
+            "tcp_user_timeout": int(1000 * (self._patience + _SECONDS_OF_GRACE)),
+        }
+        return {"autocommit": True, **{name: value for name, value in options.items() if name not in given}}
+
+    def _close(self, pool: ConnectionPool[Connection]) -> None:
+        """Close the connections. Whoever still needs one gets a new one."""
+        with self._lock:
+            if self._pool is pool:
+                self._pool, self._is_prepared = None, False
+                self._closes.detach()
+        pool.close()
 
     def _query(self, sql: LiteralString, *values: object) -> list[Any]:
         with self._connected() as connection:
@@ -322,10 +286,10 @@ class PostgreSQLStorage(SQLStorage):
         if held is not None:
             yield held
             return
-        with self._translated(self._patience), self._connections.one(self, self._patience) as connection:
-            if not self._connections.prepared:
+        with self._translated(self._patience), self._connection(self._patience) as connection:
+            if not self._is_prepared:
                 self._prepare(connection, create)
-                self._connections.prepared = True
+                self._is_prepared = True
             self._thread.connection = connection
             try:
                 yield connection
@@ -367,7 +331,7 @@ class PostgreSQLStorage(SQLStorage):
             )
         if isinstance(error, PoolTimeout):
             return StorageBusyError(
-                f"None of this process's {self._connections.most} connections to {self.where} has been free for "
+                f"None of this storage's {self._most} connections to {self.where} has been free for "
                 f"{patience:g} s, and the server gives no more. Nothing was changed; try again."
             )
         text = " ".join(str(error).split())
@@ -380,6 +344,17 @@ class PostgreSQLStorage(SQLStorage):
         else:
             cure = "Nothing was changed."
         return StorageError(f"{self.where} cannot be used: {text}. {cure}")
+
+
+def _configure(connection: Connection, patience: float) -> None:
+    """Set limits, each a little further than the one before, so that the most telling error comes first."""
+    locks, statements = patience, patience + _SECONDS_OF_GRACE
+    connection.execute(
+        "SELECT set_config('lock_timeout', %s, false), set_config('statement_timeout', %s, false), "
+        "set_config('idle_in_transaction_session_timeout', %s, false), "
+        "set_config('default_transaction_isolation', 'read committed', false)",
+        [f"{max(1, round(1000 * seconds))}ms" for seconds in (locks, statements, _SECONDS_PAUSED)],
+    )
 
 
 def _marked(statement: LiteralString) -> LiteralString:

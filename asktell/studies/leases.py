@@ -5,11 +5,11 @@ by whoever asks next: the trial is `Expired`, and handed out again under the sam
 """
 
 import math
+from collections.abc import Mapping
 from typing import NamedTuple
 
-from immutables import Map
-
 from asktell.errors import InvalidArgumentError
+from asktell.numerics.intmap import IntMap
 from asktell.problem.candidates import Trial
 from asktell.problem.checks import check_name, check_seconds
 from asktell.state import Event, Failed, Released, Told
@@ -77,15 +77,15 @@ class Reissue(NamedTuple):
 class Leases(NamedTuple):
     """Everything about leases that follows from the log so far."""
 
-    by_trial: "Map[int, Lease]" = Map()
-    by_worker: "Map[str, Map[int, None]]" = Map()  # its trials
-    reissued: "Map[int, Reissue]" = Map()  # by trial; kept after its end, to judge late scores
+    by_trial: IntMap[Lease] = IntMap()
+    by_worker: Mapping[str, IntMap[None]] = {}  # its trials
+    reissued: IntMap[Reissue] = IntMap()  # by trial; kept after its end, to judge late scores
     earliest: float = math.inf  # no lease runs out before; a lower bound, since leases end early
     paused: float | None = None  # since when, by the storage's clock
 
     def held(self, worker: str | None) -> tuple[int, ...]:
         """The trials that a worker holds, oldest first."""
-        return () if worker is None else tuple(sorted(self.by_worker.get(worker, _NONE)))
+        return () if worker is None else tuple(self.by_worker.get(worker, _NONE))
 
     def holder(self, trial: int) -> str | None:
         """Who holds a trial."""
@@ -94,7 +94,7 @@ class Leases(NamedTuple):
 
     def attempt(self, trial: int) -> int:
         """Number of the attempt at a trial, from 1."""
-        return 1 + self.reissued.get(trial, Reissue()).expired
+        return 1 + (self.reissued.get(trial) or Reissue()).expired
 
     def with_lease(self, worker: str, deadline: float, trials: tuple[int, ...]) -> "Leases":
         """The same, with those trials held by a worker and by no other."""
@@ -102,10 +102,12 @@ class Leases(NamedTuple):
         for trial in trials:
             if trial in leases.by_trial and leases.by_trial[trial].worker != worker:
                 leases = leases.without(trial)
-        held = leases.by_worker.get(worker, _NONE).update(dict.fromkeys(trials))
+        by_trial, held = leases.by_trial, leases.by_worker.get(worker, _NONE)
+        for trial in trials:
+            by_trial, held = by_trial.set(trial, Lease(worker, deadline)), held.set(trial, None)
         return leases._replace(
-            by_trial=leases.by_trial.update(dict.fromkeys(trials, Lease(worker, deadline))),
-            by_worker=leases.by_worker.set(worker, held) if held else leases.by_worker,
+            by_trial=by_trial,
+            by_worker={**leases.by_worker, worker: held} if trials else leases.by_worker,
             earliest=min(leases.earliest, deadline),
         )
 
@@ -115,7 +117,9 @@ class Leases(NamedTuple):
         if lease is None:
             return self
         rest = self.by_worker[lease.worker].delete(trial)
-        by_worker = self.by_worker.set(lease.worker, rest) if rest else self.by_worker.delete(lease.worker)
+        by_worker = {**self.by_worker, lease.worker: rest}
+        if not rest:
+            del by_worker[lease.worker]
         return self._replace(by_trial=self.by_trial.delete(trial), by_worker=by_worker)
 
     def tightened(self) -> "Leases":
@@ -123,7 +127,7 @@ class Leases(NamedTuple):
         return self._replace(earliest=min((lease.deadline for lease in self.by_trial.values()), default=math.inf))
 
 
-_NONE: "Map[int, None]" = Map()
+_NONE: IntMap[None] = IntMap()
 
 
 def follow(leases: Leases, entry: Entry) -> Leases:

@@ -13,10 +13,10 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
-from immutables import Map
 
 from asktell import serialization
 from asktell.errors import InvalidStateError
+from asktell.numerics.intmap import IntMap
 from asktell.problem.checks import whole
 from asktell.state import Problem, State
 from asktell.studies.leases import Leases, Reissue
@@ -137,7 +137,7 @@ def _load_leases(data: dict[str, Any], state: State) -> Leases:
         int(trial): Reissue(int(expired), None if teller is None else str(teller))
         for trial, expired, teller in data["reissued"]
     }
-    return leases._replace(reissued=Map(reissued))
+    return leases._replace(reissued=IntMap(reissued))
 
 
 def _compress(make: Callable[[Pack], dict[str, Any]], free: int = 0) -> bytes:

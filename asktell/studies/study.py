@@ -411,11 +411,11 @@ class Study(AbstractStudy):
     def report(self, path: str | Path, about: Mapping[str, Any] | None = None) -> None:
         reports.write(path, self.report_data(about))
 
-    def report_data(self, about: Mapping[str, Any] | None = None, patience: float = 10.0) -> dict[str, Any]:
-        """What `report` shows, as JSON-ready data; at most `patience` seconds are spent on how the answer settled."""
+    def report_data(self, about: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """What `report` shows, as JSON-ready data."""
         view, told = self._replica.view(), self.evaluations()
         return reports.document(
-            view.state, view.method, view.prompts, name=self._name, evaluations=told, about=about, patience=patience,
+            view.state, view.method, view.prompts, name=self._name, evaluations=told, about=about,
             paused=self.paused,
         )  # fmt: skip
 

@@ -22,7 +22,6 @@ _MOST_WORKERS = 200
 _MOST_TRIALS = 20
 
 _SECONDS_BETWEEN_LOOKS = 2.0
-_PATIENCE = 2.0  # seconds for how the answer settled
 _PAUSE = 9.0  # after making a report, in units of what that took: nine tenths of a core are the workers'
 _LONGEST_PAUSE = 5.0  # seconds: a reader who waits longer believes that the page is broken
 
@@ -176,7 +175,7 @@ class LiveReport:
         start = time.monotonic()
         if start < self._report_due or self.study.standing.version == self._version:
             return
-        data = {**self.study.report_data(self._about, _PATIENCE), **live}
+        data = {**self.study.report_data(self._about), **live}
         self._version, self._text = data["state"], reports.encode(data)
         end = time.monotonic()
         pause = min(_PAUSE * (end - start), _LONGEST_PAUSE)

@@ -294,7 +294,7 @@ def main() -> None:
 
 def _name(method: str, goal: str) -> str:
     """The preset of a method for a goal; those for the best feasible prompt have one for fronts in their place."""
-    for_fronts = {"csr": "ege-sr", "csr-sh": "ege-sh", "blup-csr": "blup-ege", "mlp-csr": "mlp-ege", "lcsh": "gege"}
+    for_fronts = {"csr": "ege-sr", "csr-sh": "ege-sh", "mlp-csr": "mlp-ege", "lcsh": "gege"}
     return for_fronts.get(method, method) if goal == "front" else method
 
 

@@ -1,7 +1,7 @@
 """Every method of the comparison by name: ours through `asktell.Selector`, and the rivals.
 
 A name of `asktell.METHODS` is ours in our settings: shared examples, default schedules. With `-published` it runs as
-in the paper: an example drawn for every pull, published schedules. `uniform+blup` and the like read the scores of
+in the paper: an example drawn for every pull, published schedules. `uniform+mlp` and the like read the scores of
 `uniform` by another estimator, so they compare estimators alone.
 """
 
@@ -14,7 +14,7 @@ import numpy as np
 
 import asktell
 from asktell.errors import IncompatibleMethodError
-from asktell.estimators import BLUP, MLP, LeastSquares
+from asktell.estimators import MLP, LeastSquares
 from asktell.methods.elimination import rule_of
 from asktell.problem.goals import BestFeasible, Goal, ParetoSet
 from asktell.simulation.replay import Replay
@@ -110,10 +110,9 @@ PAPER = ("uniform", "csr", "csr-sh", "mlp-csr", "lcsh", "ege-sr", "ege-sh", "mlp
 """Those with a published setting."""
 LINEAR = ("lcsh", "gege")
 """Published with estimates from the current round only; the others pool all rounds."""
-ESTIMATORS = {"uniform+least-squares": LeastSquares, "uniform+mlp": MLP, "uniform+blup": BLUP}
+ESTIMATORS = {"uniform+least-squares": LeastSquares, "uniform+mlp": MLP}
 """The pulls of `uniform`, and what else may be concluded from them."""
-AUTO, FEATURED = "auto", "auto+features"
-"""`auto` as one calls it, without features; and with those of the table, which structured methods have, too."""
+AUTO = "auto"
 FILTERED = ("auto+filter", "auto+conclude")
 """`auto` for the front without the constraints. Of its answer those that keep them; or the front by all estimates."""
 REFERENCE = {BestFeasible: f"csr{PUBLISHED}", ParetoSet: f"ege-sr{PUBLISHED}"}
@@ -123,7 +122,7 @@ REFERENCE = {BestFeasible: f"csr{PUBLISHED}", ParetoSet: f"ege-sr{PUBLISHED}"}
 def names() -> list[str]:
     """The names of all methods."""
     published = [f"{name}{PUBLISHED}" for name in PAPER if name in OURS]
-    return [*OURS, FEATURED, *published, *ESTIMATORS, *FILTERED, *RIVALS]
+    return [*OURS, *published, *ESTIMATORS, *FILTERED, *RIVALS]
 
 
 def run(method: str, problem: BenchmarkProblem, budget: int, seed: int) -> Outcome:
@@ -137,9 +136,7 @@ def run(method: str, problem: BenchmarkProblem, budget: int, seed: int) -> Outco
         raise KeyError(f"There is no method {method!r}; there are {names()}.")
     if method in FILTERED:
         return _run_filtered(method, problem, budget, seed)
-    features = None if method == AUTO else problem.table.features
-    if method == FEATURED and features is None:
-        raise IncompatibleMethodError(f"{method} needs features")
+    features = problem.table.features
     sampling = "iid" if method.endswith(PUBLISHED) else "shared"
     return run_once(_how(method, problem.goal), problem.scores, problem.goal, budget, seed, features, sampling=sampling)
 
@@ -153,7 +150,7 @@ def _how(method: str, goal: Goal) -> str | asktell.Elimination | Rival:
     if method.endswith(PUBLISHED):
         name = method.removesuffix(PUBLISHED)
         return asktell.preset(name, goal, schedule="published", data="round" if name in LINEAR else "pooled")
-    return AUTO if method == FEATURED else RIVALS.get(method, method)
+    return RIVALS.get(method, method)
 
 
 def _run_filtered(method: str, problem: BenchmarkProblem, budget: int, seed: int) -> Outcome:

@@ -172,11 +172,7 @@ def against_the_best(lines: Sequence[Line], goal: str) -> str:
 
 
 CLAIMS = {
-    "auto": ("uniform", "csr", "csr-sh", "ege-sr", "ege-sh", "blup-csr", "blup-ege", *methods.RIVALS),
-    "auto+features": ("auto",),
-    "blup-csr": ("csr-sh", "lcsh"),
-    "blup-ege": ("ege-sh", "gege"),
-    "uniform+blup": ("uniform", "uniform+least-squares", "uniform+mlp"),
+    "auto": ("uniform", "csr", "csr-sh", "ege-sr", "ege-sh", *methods.RIVALS),
 }
 """Methods that are meant to be nowhere worse than these, by more than noise."""
 

@@ -49,7 +49,7 @@ class Suite(NamedTuple):
     slow_seeds: int
 
 
-SLOW = ("blup-", "mlp-", "uniform+", "optuna-")
+SLOW = ("mlp-", "uniform+", "optuna-")
 SUITES = {
     "small": Suite(("best@.5", "pareto"), (3, 5, 10), 4, (3,), 2),
     "fronts": Suite(problems.FRONTS, (1, 3, 10), 3, (1, 3, 10), 3),

@@ -13,7 +13,7 @@ import time
 
 import numpy as np
 
-PARTS = ("least squares", "G-optimal design", "MLP", "BLUP")
+PARTS = ("least squares", "G-optimal design", "MLP")
 
 
 def main() -> None:
@@ -49,10 +49,10 @@ def measure(part: str, arms: int, n_features: int, cache: str | None) -> str:
 
         asktell._util.jax_cache.enable(cache)
     from asktell.allocators import GOptimalDesign, PullsToShare
-    from asktell.estimators import BLUP, MLP, LeastSquares, Sample
+    from asktell.estimators import MLP, LeastSquares, Sample
     from asktell.numerics.tally import Tally
 
-    estimators = {"least squares": LeastSquares(), "MLP": MLP(), "BLUP": BLUP()}
+    estimators = {"least squares": LeastSquares(), "MLP": MLP()}
 
     def decide(active: np.ndarray) -> None:
         if part in estimators:

@@ -9,7 +9,7 @@ from benchmarks.selection.metrics import evaluate
 from tests.benchmarks.pools import exact, pool_of, problem
 
 # Those that take seconds to compile are tested with the engine.
-FAST = [name for name in methods.names() if not name.startswith(("mlp-", "blup-", "auto", "lcsh", "gege"))]
+FAST = [name for name in methods.names() if not name.startswith(("mlp-", "auto", "lcsh", "gege"))]
 
 
 @pytest.fixture(autouse=True)
@@ -47,15 +47,6 @@ def test_every_preset_of_the_engine_is_in_the_table() -> None:
     assert set(asktell.METHODS) <= set(methods.names())
     assert {"csr-published", "ege-sr-published"} <= set(methods.names())
     assert set(methods.REFERENCE.values()) <= set(methods.names())
-
-
-def test_auto_has_features_only_by_name() -> None:
-    means = tuple((0.1 * i, 1 - 0.1 * i) for i in range(10))
-    plain, featured = exact("pareto", *means), exact("pareto", *means, features=np.eye(10))
-    assert methods.run("auto", featured, 20, 0) == methods.run("auto", plain, 20, 0)
-    assert methods.run("auto+features", featured, 20, 0).answer
-    with pytest.raises(IncompatibleMethodError, match="features"):
-        methods.run("auto+features", plain, 20, 0)
 
 
 def test_an_unknown_method_is_an_error() -> None:

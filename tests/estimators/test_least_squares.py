@@ -151,7 +151,7 @@ def test_rounds_do_not_recompile() -> None:
 
 def test_importing_the_structured_methods_does_not_import_jax() -> None:
     code = (
-        "import sys, asktell.estimators.least_squares, asktell.estimators.mlp, asktell.estimators.blup, "
+        "import sys, asktell.estimators.least_squares, asktell.estimators.mlp, "
         "asktell.allocators.g_optimal_design, asktell.problem.features, "
         "benchmarks.selection.theory, asktell._util.jax_cache; "
         "assert not {'jax', 'flax', 'optax', 'scipy.sparse'} & set(sys.modules)"

@@ -323,29 +323,12 @@ def test_scores_of_trials_that_are_out_at_an_early_stop_are_still_taken() -> Non
     assert [entry.id for entry in Selector.from_json(s.to_json()).result().selected] == [2]
 
 
-def test_features_are_used_and_saved() -> None:
-    """Means that follow from the features are estimated better with them, and a resumed run asks the same."""
-    x = np.linspace(-1, 1, 30)[:, None]
-
-    def run(features: np.ndarray | None, seed: int, save: bool = False) -> tuple[list[asktell.Trial], float]:
-        noise = np.random.default_rng(seed).normal(size=(30, 40))
-        selector = asktell.Selector(
-            [f"p{i}" for i in range(30)], asktell.BestFeasible("s"), 60, examples=40, features=features, seed=seed
-        )
-        asked = []
-        while trial := selector.ask():
-            asked.append(trial)
-            selector.tell(trial, [x[int(trial.prompt_id), 0] + noise[int(trial.prompt_id), trial.example or 0]])
-            if save:
-                selector = asktell.Selector.from_json(selector.to_json())
-        found = np.array([entry.estimate["s"] for entry in selector.result().prompts])
-        ids = [int(entry.id) for entry in selector.result().prompts]
-        return asked, float(np.sqrt(np.mean((found - x[ids, 0]) ** 2)))
-
-    assert run(x, 0) == run(x, 0, save=True)
-    informed = np.mean([run(x, seed)[1] for seed in range(12)])
-    alone = np.mean([run(None, seed)[1] for seed in range(12)])
-    assert informed < 0.85 * alone
+def test_features_change_nothing() -> None:
+    scores = table(5, 12)
+    plain, featured = selector(scores), selector(scores, features=np.eye(5))
+    assert play(plain, scores) == play(featured, scores)
+    found, other = plain.result(), featured.result()
+    assert [entry.estimate for entry in found.prompts] == [entry.estimate for entry in other.prompts]
 
 
 def test_asking_takes_no_memory_for_examples_that_nobody_has_seen() -> None:
@@ -473,3 +456,33 @@ def test_a_decision_enters_few_rooms(goal: Any) -> None:
         sys.setprofile(None)
     assert "posterior" in rooms
     assert len(rooms - {"selector.py"}) <= 7
+
+
+@pytest.mark.parametrize("method", ["auto", asktell.Race()], ids=["auto", "race"])
+def test_several_selections_in_turn_take_no_more_than_one(method: Any) -> None:
+    """A service has many of them open: what one has computed is not pushed out by the others."""
+    root = str(Path(asktell.__file__).parent)
+    calls = 0
+
+    def note(frame: Any, event: str, _: object) -> None:
+        nonlocal calls
+        calls += event == "call" and frame.f_code.co_filename.startswith(root)
+
+    def calls_of_results(n: int) -> float:
+        """Calls within asktell that the second result of each of n selections takes, on average."""
+        nonlocal calls
+        selectors = [Selector(list("abcdef"), BestFeasible("a"), 60, method, examples=20, seed=1) for _ in range(n)]
+        for selector in selectors:
+            for trial in selector.ask(12):
+                selector.tell(trial, float(trial.id % 3 == 0))
+            selector.result()
+        calls = 0
+        sys.setprofile(note)
+        try:
+            for selector in selectors:
+                selector.result()
+        finally:
+            sys.setprofile(None)
+        return calls / n
+
+    assert calls_of_results(8) == pytest.approx(calls_of_results(1), rel=0.02)

@@ -21,7 +21,7 @@ from tests.elimination.test_constrained_pareto_gap import literal_front
 Array = npt.NDArray[np.float64]
 GOAL = ParetoSet("a", minimize("b"), subject_to={"c": at_most(0.5)})
 METHODS: list[Any] = ["auto", "race", "uniform", "ege-sr", "ege-sh", Adaptive(confidence=0.9)]
-STRUCTURED = ["blup-ege", "mlp-ege", "gege"]
+STRUCTURED = ["mlp-ege", "gege"]
 
 
 def play(scores: Array, goal: Any, method: Any, budget: int | None = None, **options: Any) -> Selector:
@@ -253,7 +253,7 @@ def test_a_rule_that_does_not_fit_the_goal_is_refused() -> None:
     assert Selector(["x", "y"], ParetoSet("a", "b"), 9, method(ConstrainedParetoGap(2))).ask()
 
 
-@pytest.mark.parametrize("name", ["csr", "lcsh", "blup-csr"])
+@pytest.mark.parametrize("name", ["csr", "lcsh", "mlp-csr"])
 def test_methods_for_one_prompt_are_refused(name: str) -> None:
     with pytest.raises(IncompatibleMethodError, match="is for BestFeasible, but the goal is a ParetoSet"):
         Selector(["x", "y"], GOAL, 9, name)

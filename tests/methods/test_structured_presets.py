@@ -7,17 +7,15 @@ import pytest
 
 import asktell
 from asktell import BestFeasible, ParetoSet, Selector
-from asktell.estimators import BLUP, MLP, LeastSquares
+from asktell.estimators import MLP, LeastSquares
 
 CONSTRAINED = BestFeasible("quality", subject_to={"brevity": 0.4})
 PARETO = ParetoSet("quality", "brevity")
 GOALS = {
     "lcsh": CONSTRAINED,
     "mlp-csr": CONSTRAINED,
-    "blup-csr": CONSTRAINED,
     "gege": PARETO,
     "mlp-ege": PARETO,
-    "blup-ege": PARETO,
 }
 K, D, N = 24, 5, 40  # as many features as in tests of estimators: JAX compiles once for each shape
 RNG = np.random.default_rng(5)
@@ -73,7 +71,7 @@ def test_resumed_continues_exactly_and_recomputes_no_decision(name: str, monkeyp
     text = interrupted.to_json()
 
     calls = []
-    for estimator in (BLUP, MLP, LeastSquares):
+    for estimator in (MLP, LeastSquares):
         original = estimator.estimate
         monkeypatch.setattr(
             estimator, "estimate", lambda self, evidence, f=original: (calls.append(1), f(self, evidence))[1]
@@ -85,7 +83,7 @@ def test_resumed_continues_exactly_and_recomputes_no_decision(name: str, monkeyp
     assert resumed.to_json() == whole.to_json()
 
 
-@pytest.mark.parametrize("name", ["lcsh", "blup-ege"])
+@pytest.mark.parametrize("name", ["lcsh", "mlp-ege"])
 def test_works_with_nothing_but_the_texts_and_fewer_evaluations_than_prompts(name: str) -> None:
     prompts = [f"Summarize the text in {n} {unit}." for n in range(1, 13) for unit in ("words", "sentences")]
     selector = Selector(prompts, GOALS[name], budget=K - 4, method=name, examples=N, features="text")
@@ -108,7 +106,7 @@ def test_any_allocator_goes_with_any_estimator() -> None:
     from asktell.estimators import SampleMean
     from asktell.schedulers import SequentialHalving
 
-    for estimator in (BLUP(), MLP(steps=50), LeastSquares(ridge=0.1), SampleMean()):
+    for estimator in (MLP(steps=50), LeastSquares(ridge=0.1), SampleMean()):
         method = asktell.Elimination(SequentialHalving(), GOptimalDesign(), estimator, ConstrainedRanking(), "round")
         selector = Selector(PROMPTS, CONSTRAINED, 3 * K, method, examples=N, features=FEATURES)
         finish(selector)

@@ -95,7 +95,7 @@ def command(*arguments: str) -> str:
 
 
 def structured() -> None:
-    for method in ("blup-ege", "gege"):
+    for method in ("mlp-ege", "gege"):
         assert str(played(method, features="text"))
 
 

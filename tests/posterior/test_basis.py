@@ -1,14 +1,20 @@
-"""Features in the two-way model: the exact posterior, the likelihood of their share, and what they are worth."""
+"""Factors in the two-way model: the exact posterior, the likelihood of their share, and what columns are worth."""
 
 import numpy as np
 import pytest
 
 from asktell import BestFeasible, Candidates, Selector, grid
-from asktell.posterior.basis import Basis, basis, levels_of, of_factors
+from asktell.posterior.basis import Basis, levels_of, of_factors
 from asktell.posterior.equations import System, Variances
 from asktell.posterior.two_way import Cells, posterior, reml
 
 LEVEL = 1e4  # the variance of a level that is nearly flat
+
+
+def unit(x: np.ndarray) -> np.ndarray:
+    """Columns without a level, whose rows have a mean squared length of 1."""
+    x = x - x.mean(axis=0)
+    return x / np.sqrt((x**2).sum(axis=1).mean())
 
 
 def exact(
@@ -36,7 +42,7 @@ def test_the_posterior_is_exact(n_arms: int, n_examples: int, share: float) -> N
     cells = np.sort(rng.permutation(n_arms * n_examples)[:22])
     cells = np.union1d(cells, np.arange(n_examples))  # the first prompt has seen every example
     arms, examples = np.divmod(cells, n_examples)
-    y, z, v = rng.normal(size=len(arms)), basis(rng.normal(size=(n_arms, 3))), Variances(0.5, 0.3, 0.4)
+    y, z, v = rng.normal(size=len(arms)), unit(rng.normal(size=(n_arms, 3))), Variances(0.5, 0.3, 0.4)
     system = System(arms, examples, y, n_arms, n_examples, Basis(z))
     found = system.means_by_basis(v, share)
     mean, cov, _ = exact(arms, examples, y, z, n_examples, v, share)
@@ -50,7 +56,7 @@ def test_the_posterior_is_exact(n_arms: int, n_examples: int, share: float) -> N
 def test_the_likelihood_of_the_share_is_exact() -> None:
     rng = np.random.default_rng(1)
     arms, examples = np.divmod(np.sort(rng.permutation(7 * 6)[:25]), 6)
-    y, z, v = rng.normal(size=25), basis(rng.normal(size=(7, 2))), Variances(0.5, 0.3, 0.4)
+    y, z, v = rng.normal(size=25), unit(rng.normal(size=(7, 2))), Variances(0.5, 0.3, 0.4)
     system = System(arms, examples, y, 7, 6, Basis(z))
     ours = [system.density_by_basis(v, share) for share in (0.0, 0.3, 0.9)]
     theirs = [exact(arms, examples, y, z, 6, v, share)[2] for share in (0.0, 0.3, 0.9)]
@@ -60,7 +66,7 @@ def test_the_likelihood_of_the_share_is_exact() -> None:
 def test_without_examples_too() -> None:
     """Endless examples: ordinary regression with random slopes and a random effect per prompt."""
     rng = np.random.default_rng(2)
-    arms, z, v = np.repeat(np.arange(5), 3), basis(rng.normal(size=(5, 2))), Variances(0.5, 1.0, 0.4)
+    arms, z, v = np.repeat(np.arange(5), 3), unit(rng.normal(size=(5, 2))), Variances(0.5, 1.0, 0.4)
     y = rng.normal(size=15)
     found = System(arms, np.full(15, -1), y, 5, None, Basis(z)).means_by_basis(v, 0.6)
     prior = 0.6 * 0.5 * z @ z.T + 0.4 * 0.5 * np.eye(5) + LEVEL
@@ -69,7 +75,7 @@ def test_without_examples_too() -> None:
     np.testing.assert_allclose(found.mean, prior @ to_cells.T @ np.linalg.solve(cov, y), atol=1e-3)
 
 
-def test_features_that_tell_help_and_others_do_little_harm() -> None:
+def test_columns_that_tell_help_and_others_do_little_harm() -> None:
     """40 prompts, one pull each, a third of the variance is the prompts': 30 problems."""
     errors = {"informed": [], "misled": [], "alone": []}
     for seed in range(30):
@@ -81,8 +87,8 @@ def test_features_that_tell_help_and_others_do_little_harm() -> None:
         truth = y.mean(axis=1)
         cells = Cells.of(np.arange(40), np.arange(40) // 8, y[np.arange(40), np.arange(40) // 8][:, None], 50)
         for name, z in (
-            ("informed", Basis(basis(x))),
-            ("misled", Basis(basis(rng.normal(size=(40, 3))))),
+            ("informed", Basis(unit(x))),
+            ("misled", Basis(unit(rng.normal(size=(40, 3))))),
             ("alone", None),
         ):
             mean = posterior(cells, 0, 40, 50, basis=z).mean
@@ -90,26 +96,6 @@ def test_features_that_tell_help_and_others_do_little_harm() -> None:
     informed, misled, alone = (np.mean(e) for e in errors.values())
     assert informed < 0.85 * alone
     assert misled < 1.08 * alone
-
-
-def test_the_basis_has_unit_rows_on_average_and_no_level() -> None:
-    z = basis(np.random.default_rng(0).normal(size=(50, 4)) * [1.0, 1e6, 1e-6, 1.0] + 7.0)
-    assert z.shape[1] <= 24
-    np.testing.assert_allclose((z**2).sum(axis=1).mean(), 1.0)
-    np.testing.assert_allclose(z.mean(axis=0), 0.0, atol=1e-9)
-
-
-def test_equal_features_make_no_basis() -> None:
-    assert basis(np.full((6, 2), 0.1)).shape == (6, 0)
-    assert basis(np.zeros((1, 3))).shape == (1, 0)
-
-
-def test_features_that_are_the_same_for_all_candidates_make_no_columns() -> None:
-    """Candidates with one prompt have one text: neither their factors nor their features say anything."""
-    assert of_factors(grid(model=["a", "b", "c"], prompt=["P"]), np.ones((3, 2))) is None
-    several = grid(model=["a", "b"], prompt=["P", "Q"])
-    found = of_factors(several, np.ones((4, 2)))
-    assert found.blocks.tolist() == of_factors(several).blocks.tolist()
 
 
 @pytest.mark.parametrize("features", ["text", [[1.0], [1.0], [1.0]]])
@@ -123,23 +109,12 @@ def test_a_selection_of_models_for_one_prompt_ends_whatever_its_features(feature
     assert selector.result().best is not None
 
 
-def test_a_large_pool_goes_through_landmarks() -> None:
-    """Twice the same prompts: equals have the same effects, and the kernel is about that of all pairs."""
-    x = np.random.default_rng(0).normal(size=(400, 2))
-    twice, once = basis(np.concatenate((x, x))), basis(x)
-    np.testing.assert_allclose(twice[:400], twice[400:], atol=1e-9)
-    ours, exact = twice[:400] @ twice[:400].T, once @ once.T
-    assert np.corrcoef(ours.ravel(), exact.ravel())[0, 1] > 0.99
-
-
 def test_a_column_for_each_level_of_the_factors_that_count() -> None:
     candidates = grid(only=["x"], model=["a", "b"], n=[1, 2, 3])
     z, blocks = of_factors(candidates)  # type: ignore[misc]
     assert blocks.tolist() == [0, 0, 1, 1, 1]
     np.testing.assert_array_equal(z, [[*a, *b] for a in np.eye(2) for b in np.eye(3)])
     assert of_factors(grid(prompt=["x", "y"])) is None  # a level for each candidate says nothing more
-    both = of_factors(candidates, np.random.default_rng(0).normal(size=(6, 2)))
-    assert set(both.blocks.tolist()) == {0, 1, 2}  # type: ignore[union-attr]
     many = Candidates([{"x": i % 300, "y": i % 2, "z": i % 299} for i in range(900)])
     assert [int(codes.max()) + 1 for codes in levels_of(many)] == [2, 299]
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from asktell.posterior import two_way
-from asktell.posterior.basis import Basis, basis
+from asktell.posterior.basis import Basis
 from asktell.posterior.equations import System, Variances
 from asktell.posterior.shape import Shape
 from asktell.posterior.two_way import Cells, posterior
@@ -90,14 +90,14 @@ def test_a_flat_shape_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     assert shaped.trust == pytest.approx(0.89)
 
 
-def test_what_features_explain_counts_beside_a_shape() -> None:
+def test_what_columns_explain_counts_beside_a_shape() -> None:
     rng = np.random.default_rng(3)
     x, arms, examples = rng.normal(size=(30, 2)), np.repeat(np.arange(30), 6), np.tile(np.arange(6), 30)
     scores = (x @ [1.0, -1.0])[arms] + rng.normal(size=6)[examples] + 0.5 * rng.normal(size=180)
     ones = np.ones(6)
     flat = Shape(np.zeros(6), ones, ones, ones, ones, (0.1, 0.4, 0.5))
-    cells, features = Cells.of(arms, examples, scores[:, None], 6), Basis(basis(x))
-    plain, shaped = (posterior(cells, 0, 30, 6, basis=features, shape=given).explained for given in (None, flat))
+    cells, columns = Cells.of(arms, examples, scores[:, None], 6), Basis(x - x.mean(axis=0))
+    plain, shaped = (posterior(cells, 0, 30, 6, basis=columns, shape=given).explained for given in (None, flat))
     assert plain > 0.5
     assert shaped == pytest.approx(plain, abs=0.1)
 

@@ -17,7 +17,7 @@ from tests.reports.conftest import HOSTILE, told, unfold
 
 GOAL = asktell.BestFeasible("rouge", subject_to={"brevity": 0.3, "toxicity": asktell.at_most(0.9)})
 FRONT = asktell.ParetoSet("rouge", asktell.minimize("latency"))
-FOLDED = ["checks", "prompts", "examples", "duel", "spending", "settling", "costs", "made"]
+FOLDED = ["checks", "prompts", "examples", "duel", "spending", "costs", "made"]
 PANELS = ["verdict", "plane", *FOLDED]
 ODD = ["要約-短い", "ملخص قصير", "🚀🎉", "a-long-identifier-" * 8, "plain", "e\u0301́", "b<i>", "0"]
 
@@ -163,7 +163,7 @@ def test_money_is_given_for_as_many_evaluations_as_cost_something(
         assert f"cost per {per}" in shown.lower()
         assert f" EUR per {per} on average" in shown
         assert f"Per {per} " in shown
-        for panel in ("verdict", "plane", "prompts", "duel", "costs", "settling"):
+        for panel in ("verdict", "plane", "prompts", "duel", "costs"):
             assert not re.search(r"\de-\d", page.locator(f"#{panel} .panel").inner_text())
         cells = page.locator("#prompts tbody tr:not(.detail) td:nth-child(3)").all_inner_texts()
         assert all(0.3 < float(cell.split()[0]) / (dear * factor) < 0.4 for cell in cells)

@@ -13,11 +13,9 @@ import asktell
 from asktell import reports
 from asktell.reports.data import Extras
 from asktell.reports.heat_map import MOST_CELLS, Grid, examples_that_tell, heat_map, spending
-from asktell.results.convergence import CHECKPOINTS, at
 from asktell.results.evaluations import Evaluation
 from asktell.results.result import ranking
 from asktell.studies.study import Study
-from tests.plays import new_selector, random_table
 from tests.reports.conftest import told
 
 GOAL = asktell.BestFeasible("rouge", subject_to={"brevity": 0.3})
@@ -101,56 +99,6 @@ def test_the_answers_of_both_prompts_stand_side_by_side(done: Study) -> None:
     ahead = [row["a"][0] - row["b"][0] for row in duel["rows"]]
     assert ahead == sorted(ahead)  # the worst regression first
     assert duel["counts"][0] == [sum(x > 0 for x in ahead), ahead.count(0), sum(x < 0 for x in ahead)]
-
-
-def test_how_it_settled_ends_where_the_result_is(done: Study) -> None:
-    points, result = done.report_data(None)["settling"], done.result()
-    last = points[-1]
-    assert len(points) == CHECKPOINTS
-    assert last["evaluations"] == result.spent
-    assert [IDS[arm] for arm in last["answer"]] == [entry.id for entry in result.selected]
-    assert last["estimate"] == list(result.selected[0].estimate.values())
-    assert last["p_right"] == result.selected[0].p_best
-    costs = [e.cost for e in done.evaluations() if e.scores]
-    assert [point["cost"] for point in points] == pytest.approx([sum(costs[: p["evaluations"]]) for p in points])  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize("method", ["auto", "race", "csr-sh", "uniform"])
-def test_the_state_of_a_moment_answers_as_it_did_then(method: str) -> None:
-    table = random_table(5, 12)
-    selector = new_selector(table, method, budget=40)
-    answers = {}
-    while trial := selector.ask():
-        selector.tell(trial, table(trial.prompt, trial.example))
-        answers[selector.spent] = [entry.id for entry in selector.result().selected]
-    for rows, answer in answers.items():
-        if rows < selector.spent:
-            assert selector.method.answer(at(selector.state, rows)) == answer
-
-
-def test_who_failed_was_a_rival_only_before() -> None:
-    """The best prompt fails three times in a row, then never comes again."""
-    selector = asktell.Selector({"a": "A.", "b": "B.", "c": "C."}, asktell.BestFeasible("s"), 60, "race", examples=30)
-    left_at = None
-    while trial := selector.ask():
-        if trial.prompt_id == "a" and selector.spent >= 20:
-            selector.fail(trial, "no answer")
-        else:
-            selector.tell(trial, {"a": 0.9, "b": 0.5, "c": 0.5}[str(trial.prompt_id)] + 0.01 * (trial.id % 3))
-        if left_at is None and 0 in selector.state.left:
-            left_at = selector.spent
-    assert left_at is not None
-    points = document(selector)["settling"]
-    before = [point["answer"] for point in points if point["evaluations"] < 20]
-    after = [point["answer"] for point in points if point["evaluations"] > left_at]
-    assert before[-1] == [0]
-    assert after
-    assert [0] not in after
-
-
-def test_patience_bounds_the_work(done: Study) -> None:
-    points = document(done.selector, patience=0.0)["settling"]
-    assert [point["evaluations"] for point in points] == [done.spent]
 
 
 def grid_selector(scores: dict[tuple[int, int], float], n_prompts: int, n_examples: int) -> asktell.Selector:

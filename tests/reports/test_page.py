@@ -118,7 +118,7 @@ def test_a_thousand_prompts_and_examples_stay_under_three_megabytes(tmp_path: Pa
         k, e = divmod(cell, 1000)
         history = history.append(cell, k, e, ((k * e) % 97 / 97, (k + e) % 89 / 89, 0.5))
     state = selector.state._replace(history=history, spent=250_000)
-    data = reports.document(state, selector.method, selector.prompts, patience=0.0)
+    data = reports.document(state, selector.method, selector.prompts)
     reports.write(tmp_path / "page.html", data)
     assert (tmp_path / "page.html").stat().st_size < 3_000_000
 

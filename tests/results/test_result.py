@@ -9,7 +9,7 @@ import pytest
 
 from asktell import BestFeasible, ParetoSet, PromptResult, Result, Selector, grid, minimize
 from asktell._util.terminal import with_doubt
-from asktell.results.result import dominators
+from asktell.numerics.pareto import dominators
 
 GOAL = BestFeasible("rouge", {"brevity": 0.5})
 PROMPTS = {"short": "Be brief.", "long": "Write\na lot,\tplease. " + "Really. " * 40, "odd": "\x1b[31m \u202e \u2603"}

@@ -109,7 +109,7 @@ def test_no_surface_contradicts_another(tens: int) -> None:
         selector = selection(seed)
         result = selector.result()
         verdict = result.verdict
-        document = reports.document(selector.state, selector.method, selector.prompts, patience=0.0)
+        document = reports.document(selector.state, selector.method, selector.prompts)
         served = over_http(result)
         for where, text in shown(result, document, served).items():
             assert flat(verdict.sentence) in flat(text), (seed, where, text)

@@ -1,5 +1,6 @@
 """Studies in a PostgreSQL database: what all storages do, and how connections are shared, limited and lost."""
 
+import gc
 import itertools
 import subprocess
 import sys
@@ -64,9 +65,11 @@ def named_url(postgresql_url: str) -> str:
 # Sharing
 
 
-def test_all_studies_of_a_process_share_so_many_connections(postgresql_url: str, named_url: str) -> None:
-    n_threads, most = 24, []
-    studies = [Study.create(named_url, f"study {i}", selector()) for i in range(n_threads)]
+def test_studies_of_one_storage_share_so_many_connections(
+    postgresql_url: str, named_url: str, open_storage: Callable[..., Any]
+) -> None:
+    n_threads, most, storage = 24, [], open_storage(named_url)
+    studies = [Study.create(storage, f"study {i}", selector()) for i in range(n_threads)]
 
     def work(study: Study) -> None:
         for _ in range(5):
@@ -79,14 +82,20 @@ def test_all_studies_of_a_process_share_so_many_connections(postgresql_url: str,
         for one in working:
             one.result()
     assert 1 < max(most) <= CONNECTIONS + 1  # and the one that looked first whether the server is there
-    for study in studies[1:]:
-        study.close()
-    assert studies[0].spent == 5
-    studies[0].close()
+    for study in studies:
+        study.close()  # not the storage, which is not theirs
+    assert sessions(postgresql_url)
+    storage.close()
     while sessions(postgresql_url):
         time.sleep(0.01)
     assert studies[0].spent == 5
-    studies[0].close()
+
+
+def test_a_storage_that_nobody_holds_any_more_leaves_no_session(postgresql_url: str, named_url: str) -> None:
+    Study.create(named_url, "s", selector())
+    while sessions(postgresql_url):
+        gc.collect()
+        time.sleep(0.01)
 
 
 def test_who_finds_no_free_connection_waits_and_then_says_so(open_storage: Callable[..., Any]) -> None:
@@ -95,7 +104,7 @@ def test_who_finds_no_free_connection_waits_and_then_says_so(open_storage: Calla
     with ThreadPoolExecutor(1) as other, storage.transaction(key, durable=True) as transaction:
         transaction.read(0)
         assert len(storage.read(key, 0)) == 1  # of this thread: by the same connection
-        with pytest.raises(StorageBusyError, match="this process's 1 connections"):
+        with pytest.raises(StorageBusyError, match="this storage's 1 connections"):
             other.submit(storage.names).result()
         waiting = other.submit(storage.find, "s")
         transaction.append(Line(2, "two"))
@@ -140,8 +149,7 @@ def test_the_server_s_default_isolation_does_not_matter(
                 transaction.append(Line(n + 1, str(n)))
 
     with ThreadPoolExecutor(4) as threads:
-        # Numbers of connections that differ, so that they are not shared.
-        for one in [threads.submit(count, open_storage(url, connections=i + 1)) for i in range(4)]:
+        for one in [threads.submit(count, open_storage(url)) for _ in range(4)]:
             one.result()
     assert [line.text for line in open_storage().read(key, 0)] == [str(n) for n in range(80)]
 
@@ -163,7 +171,7 @@ def test_who_pauses_in_a_transaction_loses_it(
     open_storage: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(postgresql, "_SECONDS_PAUSED", 0.2)
-    pausing, other = open_storage(connections=1), open_storage(connections=2)
+    pausing, other = open_storage(), open_storage()
     key = other.create("s", b"")
 
     def pause() -> None:
@@ -218,7 +226,7 @@ def test_nobody_waits_for_the_disk_while_he_keeps_others_out(
         connection.execute("ALTER SYSTEM SET synchronous_standby_names = 'nobody'")
         connection.execute("SELECT pg_reload_conf()")
         try:
-            waiting, other = open_storage(connections=2), open_storage(connections=3)
+            waiting, other = open_storage(), open_storage()
             with ThreadPoolExecutor(1) as thread:
 
                 def append() -> None:
@@ -246,8 +254,8 @@ def test_who_closes_leaves_the_others_connected(open_storage: Callable[..., Any]
     storage, other = open_storage(), open_storage()
     key = storage.create("s", b"")
     other.read(key, 0)
-    pool = storage._connections._pool
+    pool = storage._opened(1.0)
     other.close()
-    assert storage._connections._pool is pool is not None
+    assert storage._pool is pool
     storage.close()
-    assert storage._connections._pool is None
+    assert storage._pool is None

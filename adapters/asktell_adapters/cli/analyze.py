@@ -13,8 +13,6 @@ from asktell.extend import Goal, finished_selector, less_may_be_better, nearest,
 from asktell_adapters.cli.output import show
 from asktell_adapters.finished import SCORE, Finished
 
-_PATIENCE = 3.0  # seconds for the picture of what fewer examples would have said
-
 
 def analyze(arguments: argparse.Namespace) -> int:
     if arguments.output is not None:
@@ -132,7 +130,7 @@ def check_written(path: Path) -> None:
 def write_report(selector: Selector, path: Path, files: Sequence[Path], about: dict[str, object] | None = None) -> None:
     """Write the page."""
     document = reports.document(
-        selector.state, selector.method, selector.prompts, name=files[0].stem, patience=_PATIENCE,
+        selector.state, selector.method, selector.prompts, name=files[0].stem,
         about={"files": ", ".join(map(str, files)), **(about or {})},
     )  # fmt: skip
     reports.write(path, document)

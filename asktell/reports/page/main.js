@@ -10,7 +10,6 @@ const PANELS = [
   ["examples", "Which examples are hard, and which tell prompts apart?", drawExamples],
   ["duel", "On which examples does the answer win or lose?", drawDuel],
   ["spending", "Where did the evaluations go?", drawSpending],
-  ["settling", "Has the answer settled?", drawSettling],
   ["costs", "What did it cost, and what failed?", drawCosts],
   ["made", "How was it made?", drawMade],
 ];

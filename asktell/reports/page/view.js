@@ -67,7 +67,6 @@ function inReadableMoney(data) {
     const at = data.segments.columns.indexOf(j);
     for (const row of [data.segments.means, data.segments.errors].flat(2)) if (at >= 0) change(row, at);
   }
-  for (const point of data.settling) for (const row of [point.estimate, point.error]) change(row);
   for (const duel of data.duels) {
     for (const row of duel.rows) for (const scores of [row.a, row.b]) change(scores);
     const { cost, ...others } = duel.differences;
