@@ -25,7 +25,7 @@ GOAL = asktell.ParetoSet("a", "b")
 # Modules that no import of asktell's reaches without the extra: they import its packages at their top.
 NEED = {
     "structured": ["asktell.allocators._design_jax", "asktell.estimators."],
-    "service": ["asktell.service."],
+    "service": ["asktell_adapters.server."],
     "postgresql": ["asktell.storages.postgresql"],
     "config": [
         "asktell_adapters.config",

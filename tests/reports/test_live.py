@@ -110,8 +110,8 @@ def test_who_is_reading_is_not_interrupted(browser: Any, running: Study) -> None
 def test_what_is_spent_is_shown_before_the_next_state(
     browser: Any, running: Study, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("asktell.studies.watching._PAUSE", 1e9)
-    monkeypatch.setattr("asktell.studies.watching._LONGEST_PAUSE", 1e9)
+    monkeypatch.setattr("asktell_adapters.server.watching._PAUSE", 1e9)
+    monkeypatch.setattr("asktell_adapters.server.watching._LONGEST_PAUSE", 1e9)
     with serving(running) as server:
         page = browser.new_page()
         page.add_init_script(HURRY)

@@ -13,10 +13,11 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from asktell import Study
-from asktell.extend import LiveReport, reports
+from asktell.extend import reports
 from asktell_adapters.cli.output import show
 from asktell_adapters.cli.places import Place
 from asktell_adapters.cli.process import signals
+from asktell_adapters.server.watching import LiveReport
 
 
 class View(ThreadingHTTPServer):

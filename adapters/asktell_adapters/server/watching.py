@@ -11,9 +11,8 @@ from collections.abc import Mapping
 from threading import Lock
 from typing import Any, NamedTuple
 
-from asktell import reports
-from asktell.problem.checks import MOST_EVALUATIONS
-from asktell.studies.study import Attendance, Standing, Study
+from asktell import Study
+from asktell.extend import MOST_EVALUATIONS, Attendance, Standing, reports
 
 _WINDOW = 300.0  # seconds over which a pace is measured
 _STEP = 10.0  # seconds between two moments that are kept

@@ -9,9 +9,10 @@ import pytest
 
 from asktell import BestFeasible, ExampleProfile, Selector, Study, errors
 from asktell.errors import AsktellError, StorageBusyError, StorageError, StudyNotFoundError
-from asktell.service.open_studies import OpenStudies
-from asktell.service.problems import error_of, problem_of
 from asktell.storages.sqlite import SQLiteStorage
+from asktell.studies.transport import error_of
+from asktell_adapters.server.open_studies import OpenStudies
+from asktell_adapters.server.problems import problem_of
 
 STUDY = {"name": "s", "prompts": {"p": "P", "q": "Q"}, "goal": {"maximize": "a"}, "budget": 6, "examples": 4}
 
@@ -166,8 +167,8 @@ def test_every_error_is_a_problem_and_comes_back() -> None:
 def test_health_finds_out_whether_studies_can_be_changed(
     service: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("asktell.service.open_studies._SECONDS_FOR_A_CHECK", 0.05)
-    monkeypatch.setattr("asktell.service.operations._SECONDS_BETWEEN_CHECKS", 0.0)
+    monkeypatch.setattr("asktell_adapters.server.open_studies._SECONDS_FOR_A_CHECK", 0.05)
+    monkeypatch.setattr("asktell_adapters.server.operations._SECONDS_BETWEEN_CHECKS", 0.0)
     assert service.get("/health") == {"status": "ok"}  # there is nothing yet
     service.post("/v1/studies", STUDY, 201)
     assert service.get("/health") == {"status": "ok"}
@@ -186,7 +187,7 @@ def test_health_finds_out_whether_studies_can_be_changed(
 def test_health_writes_nothing(new_service: Any, postgresql_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     import psycopg
 
-    monkeypatch.setattr("asktell.service.operations._SECONDS_BETWEEN_CHECKS", 0.0)
+    monkeypatch.setattr("asktell_adapters.server.operations._SECONDS_BETWEEN_CHECKS", 0.0)
     service = new_service(postgresql_url)
     assert service.get("/health") == {"status": "ok"}
     service.post("/v1/studies", STUDY, 201)
@@ -206,16 +207,16 @@ def test_health_is_found_out_seldom_and_by_one_at_a_time(service: Any, monkeypat
             raise StorageError("gone")
 
     monkeypatch.setattr(service.studies, "check", check)
-    monkeypatch.setattr("asktell.service.operations._SECONDS_FOR_A_CHECK", 0.1)
+    monkeypatch.setattr("asktell_adapters.server.operations._SECONDS_FOR_A_CHECK", 0.1)
     for _ in range(2):
         assert "held by another process" in service.get("/health", 503)["detail"]
     assert len(checks) == 1
     go_on.set()
     while service.send("GET", "/health").status_code == 503:
         assert len(checks) == 1
-    monkeypatch.setattr("asktell.service.operations._SECONDS_BETWEEN_CHECKS", 0.0)
+    monkeypatch.setattr("asktell_adapters.server.operations._SECONDS_BETWEEN_CHECKS", 0.0)
     assert "cannot be used" in service.get("/health", 503)["detail"]
-    monkeypatch.setattr("asktell.service.operations._SECONDS_BETWEEN_CHECKS", 60.0)
+    monkeypatch.setattr("asktell_adapters.server.operations._SECONDS_BETWEEN_CHECKS", 60.0)
     assert "cannot be used" in service.get("/health", 503)["detail"]
     assert len(checks) == 2
 

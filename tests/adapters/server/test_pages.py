@@ -12,10 +12,10 @@ from urllib.parse import quote
 
 import pytest
 
-from asktell.service.auth import Tokens
 from asktell.studies.study import Study
-from asktell.studies.watching import LiveReport
-from tests.service.test_auth import basic
+from asktell_adapters.server.auth import Tokens
+from asktell_adapters.server.watching import LiveReport
+from tests.adapters.server.test_auth import basic
 from tests.times import wait_for
 
 WRITE, READ = "write-token-0123456789", "read-token-0123456789"
@@ -118,11 +118,13 @@ def test_only_the_pages_own_script_and_style_may_run(service: Any) -> None:
     service.post("/v1/studies", STUDY, 201)
     for path in ("/", "/studies/s"):
         response = service.send("GET", path, headers=BROWSER)
-        policy = response.headers["Content-Security-Policy"]
+        assert response.headers["Content-Security-Policy"] == "frame-ancestors 'none'"
+        begin = r'\A(.*?)<meta http-equiv="Content-Security-Policy" content="(.*?)">'
+        [(before, policy)] = re.findall(begin, response.text, re.DOTALL)
+        assert not re.findall("<(?:script|style|link)", before)  # it holds for all that follows
         assert "unsafe" not in policy
         assert "*" not in policy
         assert "default-src 'none'" in policy
-        assert "frame-ancestors 'none'" in policy
         assert "connect-src 'self'" in policy
         for tag in ("script", "style"):
             [code] = re.findall(rf"<{tag}>(.*?)</{tag}>", response.text, re.DOTALL)
@@ -201,7 +203,7 @@ def test_after_a_state_comes_a_pause(
         return genuine(self, *given)
 
     monkeypatch.setattr(Study, "report_data", slow)
-    monkeypatch.setattr("asktell.studies.watching.time.monotonic", lambda: now)
+    monkeypatch.setattr("asktell_adapters.server.watching.time.monotonic", lambda: now)
 
     def spent(study: Study) -> list[int]:
         nonlocal now
@@ -217,8 +219,8 @@ def test_after_a_state_comes_a_pause(
 
 def test_what_is_spent_is_sent_while_a_state_is_being_made(service: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     service.post("/v1/studies", STUDY, 201)
-    monkeypatch.setattr("asktell.studies.watching._SECONDS_BETWEEN_LOOKS", 0.0)
-    monkeypatch.setattr("asktell.studies.watching._PAUSE", 0.0)
+    monkeypatch.setattr("asktell_adapters.server.watching._SECONDS_BETWEEN_LOOKS", 0.0)
+    monkeypatch.setattr("asktell_adapters.server.watching._PAUSE", 0.0)
     shown = service.get("/studies/s/data")
     genuine, begun, may_end = Study.report_data, Event(), Event()
 
