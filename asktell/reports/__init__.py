@@ -1,4 +1,4 @@
-"""A selection as an HTML page: `document` gathers its data, `render` makes the page, and `render_live` one that polls."""
+"""A selection as an HTML page: `document` gathers its data, `render` makes the page, `render_live` one that polls."""
 
 from asktell.reports.data import FORMAT, VERSION, document, plain, version_of
 from asktell.reports.page import encode, frame, render, render_live, script_of, write

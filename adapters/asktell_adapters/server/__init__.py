@@ -1,4 +1,4 @@
-"""Studies over HTTP: the service (`asktell serve`) and its client (`asktell.RemoteStudy`).
+"""The server of `asktell serve`: studies over HTTP, for `asktell.RemoteStudy` and other clients, and pages for browsers.
 
-Nothing here is imported until one of them is used; both need `asktell[server]`.
+`process` needs `asktell[server]`; `watching`, a live page's data, needs nothing.
 """

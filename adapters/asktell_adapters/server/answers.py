@@ -45,7 +45,12 @@ class _FieldsOf:
 Trial: TypeAlias = Annotated[dict[str, Any], _FieldsOf(asktell.Trial)]
 Held: TypeAlias = Annotated[dict[str, Any], _FieldsOf(Holding, trial=Trial)]
 Told: TypeAlias = Annotated[dict[str, Any], _FieldsOf(Evaluation)]
-Comparison: TypeAlias = Annotated[dict[str, Any], _FieldsOf(asktell.Comparison, guaranteed=bool)]
+Difference: TypeAlias = Annotated[
+    dict[str, Any], _FieldsOf(asktell.Difference, verdict=Literal["better", "worse", "equal", "undecided"])
+]
+Comparison: TypeAlias = Annotated[
+    dict[str, Any], _FieldsOf(asktell.Comparison, differences=Mapping[str, Difference], guaranteed=bool)
+]
 _Factors: TypeAlias = Mapping[str, Mapping[str, Mapping[str, tuple[float, float | None]]]]
 Result: TypeAlias = Annotated[
     dict[str, Any],
@@ -61,14 +66,14 @@ Result: TypeAlias = Annotated[
 ]
 
 
-class _Report(TypedDict):
+class Report(TypedDict):
     """The data of a report. Only `format` and `version` are stable."""
 
     format: str
     version: int
 
 
-Report: TypeAlias = Annotated[dict[str, Any], _FieldsOf(_Report)]
+ReportData: TypeAlias = Annotated[dict[str, Any], _FieldsOf(Report)]
 
 
 class Health(TypedDict):

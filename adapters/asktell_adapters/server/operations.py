@@ -277,7 +277,7 @@ def add_results(app: FastAPI, studies: OpenStudies) -> None:
         return {"evaluations": [each._asdict() for each in found]}
 
     @_operation(app, "GET", "/v1/studies/{name}/report")
-    def report(name: StudyName) -> answers.Report:
+    def report(name: StudyName) -> answers.ReportData:
         """The data of the study's report as JSON."""
         return call(studies, name, lambda study: study.report_data(patience=_PATIENCE))
 

@@ -6,7 +6,6 @@ The pages are frames without content: their scripts poll for it, and put it on t
 import gzip
 import json
 import time
-from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache, partial
@@ -16,7 +15,7 @@ from typing import Annotated, Any
 from urllib.parse import quote, unquote
 
 from anyio import CapacityLimiter, to_thread
-from fastapi import FastAPI, Path, Query, Request, Response
+from fastapi import FastAPI, Path, Request, Response
 from pydantic import AfterValidator
 
 from asktell import Study, StudyNotFoundError
@@ -53,7 +52,8 @@ def list_script() -> str:
 
 def add_pages(app: FastAPI, studies: OpenStudies, overview: "Overview") -> None:
     """Add the pages to an application."""
-    live: OrderedDict[str, LiveReport] = OrderedDict()
+    live = lru_cache(_MOST_LIVE)(LiveReport)  # one for all viewers of a study, as long as the study stays open
+    finding_live = Lock()
     limiter = CapacityLimiter(_THREADS)
 
     def html(content: str) -> Response:  # its policy is in it, except for what only a header can say
@@ -80,17 +80,11 @@ def add_pages(app: FastAPI, studies: OpenStudies, overview: "Overview") -> None:
         return html(reports.render_live(name, f"{quoted}/data", home="../", change=change))
 
     @app.get("/studies/{name}/data", include_in_schema=False)
-    async def data(
-        name: StudyName, request: Request, version: Annotated[str | None, Query(max_length=200)] = None
-    ) -> Response:
+    async def data(name: StudyName, request: Request) -> Response:
         def newest(study: Study) -> str:
-            report = live.get(name)
-            if report is None or report.study is not study:
-                report = live[name] = LiveReport(study)
-            live.move_to_end(name)
-            while len(live) > _MOST_LIVE:
-                live.popitem(last=False)
-            return report.newer(version)
+            with finding_live:  # or two viewers who come at once would each have one made
+                report = live(study)
+            return report.text()
 
         def answer() -> Response:
             text = studies.call(name, newest)
