@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from asktell import BestFeasible, ExampleProfile, Selector, Study, errors
-from asktell.errors import AsktellError, StorageBusyError, StorageError, StudyNotFoundError
+from asktell.errors import AsktellError, ServiceError, StorageBusyError, StorageError, StudyNotFoundError
 from asktell.storages.sqlite import SQLiteStorage
 from asktell.studies.transport import error_of
 from asktell_adapters.server.open_studies import OpenStudies
@@ -159,6 +159,37 @@ def test_every_error_is_a_problem_and_comes_back() -> None:
         assert type(error_of(problem.status, problem.document)) is kind
     assert problem_of(StorageBusyError("in /var/x")).headers["Retry-After"] == "1"
     assert "/var/x" not in problem_of(StorageBusyError("in /var/x")).document["detail"]
+
+
+@pytest.mark.parametrize(
+    "document", [None, [], {}, {"detail": 1}, {"detail": "d"}, {"type": "urn:asktell:problem:import", "detail": "d"}]
+)
+def test_a_problem_that_names_no_error_of_asktell_is_a_service_error(document: object) -> None:
+    assert type(error_of(500, document)) is ServiceError
+
+
+def test_answers_have_the_fields_that_the_document_describes(service: Any) -> None:
+    service.post("/v1/studies", {**STUDY, "examples": ["e0", "e1", "e2", "e3"]}, 201)
+    trials = service.post("/v1/studies/s/ask", {"n": 6, "worker": "w"})["trials"]
+    [holding, *_] = service.get("/v1/studies/s/workers")["holdings"]
+    service.post("/v1/studies/s/tell-many", {"tells": [{"trial": t, "scores": 0.5} for t in trials[:5]]})
+    service.post("/v1/studies/s/fail", {"trial": trials[5], "reason": "no answer"})
+    result, comparison = service.get("/v1/studies/s/result"), service.get("/v1/studies/s/compare?a=p&b=q")
+    answers = {
+        "Trial": trials[0],
+        "Holding": holding,
+        "Evaluation": service.get("/v1/studies/s/evaluations")["evaluations"][0],
+        "Info": service.get("/v1/studies/s"),
+        "Result": {**result, "factors": {}},  # there are none
+        "Comparison": comparison,
+        "Difference": comparison["differences"]["a"],
+        "Check": result["checks"][0],
+        "FailureGroup": result["failures"][0],
+        "Problem": {**service.post("/v1/studies/s/tell", {"trial": 99, "scores": 1}, 404), "errors": []},
+    }
+    schemas = service.get("/openapi.json")["components"]["schemas"]
+    for name, found in answers.items():
+        assert found.keys() == schemas[name]["properties"].keys(), name
 
 
 # Health
