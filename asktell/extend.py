@@ -21,6 +21,7 @@ Terminals and files
     write_atomically(path, text): readers see the old or the new content, never a part
 Problems
     Goal: what is looked for
+    MOST_EVALUATIONS: the budget of a selection whose evaluations are not limited
     parse_goal(kind, maximize, ...): a goal from the names of metrics
     changes(before, after): how the ids of examples differ
     parts_of(prompt): the messages and tools of a prompt that is a chat
@@ -48,8 +49,10 @@ Studies
     AbstractStudy, Worker: what `Study` and `RemoteStudy` have in common; one worker of either
     Evaluation: one row of `study.evaluations()`
     shown_estimates(entries, metric): a metric's name and estimates as readers are shown them
-    reports, LiveReport: a study's page as data and HTML; the same while the study changes
-    serve(arguments): the HTTP service
+    Standing, Attendance, Holding: how far a study is; who holds its trials, at a moment; one trial that is held
+    definition(study): its goal and method as JSON, from which `RemoteStudy` makes them
+    open_storage(location): the storage at a URL or a path
+    reports: a study's page as data and HTML
     fresh_after_fork(obj, renew): renews an object's locks in a forked process
 """
 
@@ -66,7 +69,7 @@ if TYPE_CHECKING:
     from asktell.methods.certainty import UNSEEN_FAILURES, not_worse
     from asktell.methods.presets import Method
     from asktell.problem.budget import describe_spending
-    from asktell.problem.checks import in_words, nearest, short, some, whole
+    from asktell.problem.checks import MOST_EVALUATIONS, in_words, nearest, short, some, whole
     from asktell.problem.examples import changes
     from asktell.problem.goals import Goal, less_may_be_better, parse_goal
     from asktell.results.entries import shown_estimates
@@ -75,12 +78,14 @@ if TYPE_CHECKING:
     from asktell.running.evaluator import Calling, Evaluator, Outcome, attempt, details_of, goal_scores
     from asktell.running.run import outside_of_loops
     from asktell.selector import at_state
-    from asktell.service.server import serve
     from asktell.simulation.analyze import FinishedTable, finished_selector
     from asktell.state import State, apply, decide, events
     from asktell.state.repeats import n_repeats
+    from asktell.storages import open_storage
     from asktell.studies.base import AbstractStudy
-    from asktell.studies.watching import LiveReport
+    from asktell.studies.leases import Holding
+    from asktell.studies.remote import definition
+    from asktell.studies.study import Attendance, Standing
     from asktell.studies.worker import Worker
 
 _HOMES = {
@@ -92,7 +97,7 @@ _HOMES = {
     "methods.certainty": ("UNSEEN_FAILURES", "not_worse"),
     "methods.presets": ("Method",),
     "problem.budget": ("describe_spending",),
-    "problem.checks": ("in_words", "nearest", "short", "some", "whole"),
+    "problem.checks": ("MOST_EVALUATIONS", "in_words", "nearest", "short", "some", "whole"),
     "problem.examples": ("changes",),
     "problem.goals": ("Goal", "less_may_be_better", "parse_goal"),
     "results.entries": ("shown_estimates",),
@@ -101,24 +106,27 @@ _HOMES = {
     "running.evaluator": ("Calling", "Evaluator", "Outcome", "attempt", "details_of", "goal_scores"),
     "running.run": ("outside_of_loops",),
     "selector": ("at_state",),
-    "service.server": ("serve",),
     "simulation.analyze": ("FinishedTable", "finished_selector"),
     "state": ("State", "apply", "decide"),
     "state.repeats": ("n_repeats",),
+    "storages": ("open_storage",),
     "studies.base": ("AbstractStudy",),
-    "studies.watching": ("LiveReport",),
+    "studies.leases": ("Holding",),
+    "studies.remote": ("definition",),
+    "studies.study": ("Attendance", "Standing"),
     "studies.worker": ("Worker",),
 }
 _MODULES = {"events": "asktell.state.events", "reports": "asktell.reports"}
 _HOME_OF = {name: f"asktell.{home}" for home, names in _HOMES.items() for name in names}
 
 __all__ = [
-    "UNSEEN_FAILURES", "AbstractStudy", "Board", "Calling", "Evaluation", "Evaluator", "FinishedTable", "Goal",
-    "LiveReport", "MaxFailures", "Method", "OnTell", "Outcome", "State", "Worker", "aligned", "apply", "at_state",
-    "attempt", "changes", "check_extra", "decide", "describe_spending", "details_of", "events", "finished_selector",
-    "fresh_after_fork", "goal_scores", "import_extra", "in_words", "less_may_be_better", "n_repeats", "nearest",
-    "needs_extra", "not_worse", "one_line", "open_board", "outside_of_loops", "parse_goal", "parts_of", "reports",
-    "safe", "serve", "short", "shown_estimates", "some", "whole", "with_error", "write_atomically",
+    "MOST_EVALUATIONS", "UNSEEN_FAILURES", "AbstractStudy", "Attendance", "Board", "Calling", "Evaluation",
+    "Evaluator", "FinishedTable", "Goal", "Holding", "MaxFailures", "Method", "OnTell", "Outcome", "Standing",
+    "State", "Worker", "aligned", "apply", "at_state", "attempt", "changes", "check_extra", "decide", "definition",
+    "describe_spending", "details_of", "events", "finished_selector", "fresh_after_fork", "goal_scores",
+    "import_extra", "in_words", "less_may_be_better", "n_repeats", "nearest", "needs_extra", "not_worse",
+    "one_line", "open_board", "open_storage", "outside_of_loops", "parse_goal", "parts_of", "reports", "safe",
+    "short", "shown_estimates", "some", "whole", "with_error", "write_atomically",
 ]  # fmt: skip
 
 

@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parents[1]
 FACES = {
     "Selector": "asktell.selector",
     "Study": "asktell.studies.study",
-    "RemoteStudy": "asktell.service.client",
+    "RemoteStudy": "asktell.studies.remote",
     "Worker": "asktell.studies.worker",
 }
 

@@ -125,5 +125,5 @@ def postgresql_url(new_postgresql_url: Callable[[], str]) -> str:
 @pytest.fixture
 def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
     """A new state of a live page is made at once."""
-    monkeypatch.setattr("asktell.studies.watching._SECONDS_BETWEEN_LOOKS", 0.1)
-    monkeypatch.setattr("asktell.studies.watching._PAUSE", 1.0)
+    monkeypatch.setattr("asktell_adapters.server.watching._SECONDS_BETWEEN_LOOKS", 0.1)
+    monkeypatch.setattr("asktell_adapters.server.watching._PAUSE", 1.0)

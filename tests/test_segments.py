@@ -11,7 +11,7 @@ from asktell.posterior.draws import ENDLESS
 from asktell.posterior.segments import Segments, pairs
 from asktell.posterior.two_way import Cells
 from asktell.results import PromptResult
-from asktell.service.schemas import NewStudy
+from asktell_adapters.server.requests import NewStudy
 
 LABELS = ["de", "en", "fr"] * 20
 WORST = BestFeasible(maximize("right", worst_segment=True))

@@ -1,7 +1,7 @@
 """Methods by name: which parts make which paper's method, and `auto`."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from asktell._util.extras import check_extra
 from asktell.allocators import AbstractAllocator, GOptimalDesign, Uniform
@@ -60,17 +60,6 @@ PARTS: dict[str, type] = {
         *(ConstrainedRanking, ParetoGap, ConstrainedParetoGap),
     )
 }  # the methods and their parts that a saved selector may name
-
-
-def stopping(name: str, confidence: float | None, tolerance: float | None) -> str | Adaptive | Race:
-    """The method of that name that ends once its answer is right with that probability; the name, if both are None."""
-    given = {"confidence": confidence, "tolerance": tolerance}
-    found: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
-    if not found:
-        return name
-    if name not in _WHOLE:
-        raise InvalidArgumentError(f"{next(iter(found))} is for the methods {list(_WHOLE)} only; got {short(name)}.")
-    return _WHOLE[name](**found)
 
 
 def preset(name: str, goal: Goal, *, schedule: str = "default", data: str = "pooled") -> Method:

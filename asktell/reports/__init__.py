@@ -1,6 +1,9 @@
-"""A selection as one HTML page: `document` gathers its data, `render` makes the page."""
+"""A selection as an HTML page: `document` gathers its data, `render` makes the page, `render_live` one that polls."""
 
 from asktell.reports.data import FORMAT, VERSION, document, plain, version_of
-from asktell.reports.page import encode, render, render_live, write
+from asktell.reports.page import encode, frame, render, render_live, script_of, write
 
-__all__ = ["FORMAT", "VERSION", "document", "encode", "plain", "render", "render_live", "version_of", "write"]
+__all__ = [
+    "FORMAT", "VERSION", "document", "encode", "frame", "plain", "render", "render_live", "script_of", "version_of",
+    "write",
+]  # fmt: skip

@@ -17,7 +17,7 @@ from typing import Any
 
 from asktell._util.files import write_atomically
 
-FOLDER = Path(__file__).parent / "page"
+_FOLDER = Path(__file__).parent / "page"
 _SCRIPTS = (
     "text.js", "words.js", "pictures.js", "table.js", "view.js", "verdict.js", "plane.js", "prompts.js",
     "segments.js", "factors.js",
@@ -42,7 +42,7 @@ def render(document: Mapping[str, Any]) -> str:
 def render_live(title: str, live: str, **attributes: str) -> str:
     """A page that polls for its document, at the address `live` relative to its own, with `attributes` as of `frame`.
 
-    There it finds what `asktell.studies.watching.LiveReport.newer` gives; `?version=` is that of the document it has.
+    There it finds the document of the study as it stands, with `live` beside it: see `watching.LiveReport`.
     """
     return frame(title, assets()[1], attributes={"live": live, **attributes})
 
@@ -63,12 +63,12 @@ def frame(
     """
     found = "".join(f' data-{name}="{html.escape(_clean(value))}"' for name, value in (attributes or {}).items())
     return _PAGE.format(
-        policy=policy(script, live), attributes=found, title=html.escape(_clean(title)), style=assets()[0],
+        policy=_policy(script, live), attributes=found, title=html.escape(_clean(title)), style=assets()[0],
         script=script, data=data, summary=html.escape(_clean(summary)),
     )  # fmt: skip
 
 
-def policy(script: str, live: bool) -> str:
+def _policy(script: str, live: bool) -> str:
     """The Content-Security-Policy of a page with this script."""
     return (
         f"default-src 'none'; script-src '{_digest(script)}'; style-src '{_digest(assets()[0])}'; "
@@ -85,12 +85,12 @@ def encode(document: Mapping[str, Any]) -> str:
 @cache
 def assets() -> tuple[str, str]:
     """The page's style and script."""
-    return (FOLDER / "page.css").read_text(encoding="utf-8"), script_of(*(FOLDER / name for name in _SCRIPTS))
+    return (_FOLDER / "page.css").read_text(encoding="utf-8"), script_of(*_SCRIPTS)
 
 
-def script_of(*paths: Path) -> str:
-    """Files as one script."""
-    return '"use strict";\n' + "\n".join(path.read_text(encoding="utf-8") for path in paths)
+def script_of(*files: str | Path) -> str:
+    """Files as one script: those of this page by their names, others by absolute paths."""
+    return '"use strict";\n' + "\n".join((_FOLDER / file).read_text(encoding="utf-8") for file in files)
 
 
 def _digest(text: str) -> str:

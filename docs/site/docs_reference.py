@@ -15,15 +15,15 @@ from typing import Any
 
 import docs_api
 
-from asktell.service.app import make_app
-from asktell.service.auth import Tokens
-from asktell.service.open_studies import OpenStudies
 from asktell_adapters.cli.arguments import make_parser
 from asktell_adapters.config.metrics import METRICS, JudgeTable
 from asktell_adapters.config.model import MODELS, NamedModel
 from asktell_adapters.config.tables import Table, keys_of, reference
 from asktell_adapters.llms.openai import OpenAIChat
 from asktell_adapters.metrics import Judge, Rouge
+from asktell_adapters.server.app import make_app
+from asktell_adapters.server.auth import Tokens
+from asktell_adapters.server.open_studies import OpenStudies
 
 DOCS = Path(__file__).parents[1]
 

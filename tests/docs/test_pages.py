@@ -813,7 +813,7 @@ def test_work_with_many_workers(page: Page, capsys: Output) -> None:
 @pytest.fixture(scope="module")
 def service() -> Iterator[str]:
     pytest.importorskip("fastapi")
-    from tests.service.conftest import Process
+    from tests.adapters.server.conftest import Process
 
     with Process("memory://pages") as process:
         yield process.url

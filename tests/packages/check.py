@@ -1,6 +1,6 @@
 """Checks the files in dist/ as users get them: installed into fresh environments, from another folder.
 
-    check.py extras plot service        # a bare install, then one extra at a time
+    check.py extras plot server         # a bare install, then one extra at a time
     check.py pythons 3.11 3.12 3.13     # the tests of the sdist against the wheel, on each Python
     check.py pythons oldest             # the oldest versions of what asktell needs, on the oldest Python
 
@@ -22,7 +22,7 @@ ROOT = HERE.parents[1]
 UV = Path(sys.executable).with_name("uv")
 
 OLDEST = "3.11"
-EXTRAS = "analysis,plot,postgresql,service"  # what the tests of the engine use
+EXTRAS = "analysis,plot,postgresql,client,server"  # what the tests of the engine use
 STRUCTURED = "structured"  # its bounds would raise the engine's own, so the oldest versions of both are never together
 TESTS = [
     *["elimination", "intervals", "methods", "numerics", "posterior", "results", "running"],

@@ -7,6 +7,7 @@ It needs no pytest, and runs far from the sources.
 """
 
 import importlib
+import json
 import os
 import pkgutil
 import subprocess
@@ -16,6 +17,7 @@ from collections.abc import Callable, Iterator
 from importlib.metadata import distribution
 from pathlib import Path
 from typing import Any
+from urllib.request import urlopen
 
 import asktell
 import asktell_adapters
@@ -25,7 +27,7 @@ GOAL = asktell.ParetoSet("a", "b")
 # Modules that no import of asktell's reaches without the extra: they import its packages at their top.
 NEED = {
     "structured": ["asktell.allocators._design_jax", "asktell.estimators."],
-    "service": ["asktell.service."],
+    "server": ["asktell_adapters.server."],
     "postgresql": ["asktell.storages.postgresql"],
     "config": [
         "asktell_adapters.config",
@@ -125,22 +127,30 @@ def postgresql() -> None:
         raise AssertionError("There is a server at port 1")
 
 
-def service() -> None:
+def client() -> None:
+    try:
+        asktell.RemoteStudy.names("http://localhost:1", retries=0)
+    except asktell.ServiceError as error:
+        assert "cannot be reached" in str(error)
+    else:
+        raise AssertionError("There is a service at port 1")
+
+
+def server() -> None:
     with tempfile.TemporaryDirectory() as folder:
         url = f"sqlite:///{folder}/s.db"
         asktell.Study.create(url, "s", asktell.Selector(["x", "y"], GOAL, 4, examples=2)).close()
         main = "import sys; from asktell_adapters.cli.main import main; sys.exit(main(sys.argv[1:]))"
-        server = subprocess.Popen(
+        process = subprocess.Popen(
             [sys.executable, "-I", "-c", main, "serve", url, "--port", "0"], stdout=subprocess.PIPE, text=True
         )
         try:
-            address = server.stdout.readline().split(" at ")[1].split()[0]
-            with asktell.RemoteStudy.open(address, "s") as study:
-                asktell.run(study, lambda prompt, example: {"a": len(prompt), "b": example}, progress=False)
-                assert study.result().spent == 4
+            address = process.stdout.readline().split(" at ")[1].split()[0]
+            with urlopen(f"{address}/v1/studies/s/result") as answer:  # by no client: that has an extra of its own
+                assert json.load(answer)["budget"] == 4
         finally:
-            server.terminate()
-            server.wait(30)
+            process.terminate()
+            process.wait(30)
 
 
 def config() -> None:
@@ -168,7 +178,8 @@ DO: dict[str, Callable[[], None]] = {
     "analysis": analysis,
     "metrics": metrics,
     "postgresql": postgresql,
-    "service": service,
+    "client": client,
+    "server": server,
     "config": config,
     "openai": openai,
     "optuna": optuna,

@@ -11,10 +11,10 @@ import pytest
 import uvicorn
 
 import asktell
-from asktell.service.app import make_app
-from asktell.service.auth import Tokens
-from asktell.service.open_studies import OpenStudies
 from asktell.studies.study import Study
+from asktell_adapters.server.app import make_app
+from asktell_adapters.server.auth import Tokens
+from asktell_adapters.server.open_studies import OpenStudies
 from tests.reports.conftest import HOSTILE, unfold
 
 WRITE, READ = "write-token-0123456789", "read-token-0123456789"

@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any
 
 from asktell import InvalidArgumentError, Result, Study
-from asktell.extend import aligned, describe_spending, serve
+from asktell.extend import aligned, describe_spending
 from asktell_adapters.cache import AnswerCache
 from asktell_adapters.cli.arguments import PICTURES
 from asktell_adapters.cli.growth import growth_of
@@ -193,6 +193,8 @@ def say_cached(study: AnyStudy) -> None:
 
 
 def serve_studies(arguments: argparse.Namespace) -> int:
+    from asktell_adapters.server.process import serve  # here, since it imports the server's packages
+
     arguments.url = str(location(arguments.url))
     with signals():
         return serve(arguments)

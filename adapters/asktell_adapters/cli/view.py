@@ -10,13 +10,13 @@ import webbrowser
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
 
 from asktell import Study
-from asktell.extend import LiveReport, reports
+from asktell.extend import reports
 from asktell_adapters.cli.output import show
 from asktell_adapters.cli.places import Place
 from asktell_adapters.cli.process import signals
+from asktell_adapters.server.watching import LiveReport
 
 
 class View(ThreadingHTTPServer):
@@ -39,14 +39,12 @@ class _Handler(BaseHTTPRequestHandler):
     server_version, sys_version = "asktell", ""
 
     def do_GET(self) -> None:
-        address = urlsplit(self.path)
         if self.headers.get("Host") not in self.server.hosts:
             self._send(HTTPStatus.MISDIRECTED_REQUEST, "text/plain", "This host is not served here.")
-        elif address.path == self.server.path:
+        elif self.path == self.server.path:
             self._send(HTTPStatus.OK, "text/html", self.server.page)
-        elif address.path == f"{self.server.path}state":
-            version = parse_qs(address.query).get("version", [None])[0]
-            self._send(HTTPStatus.OK, "application/json", self.server.report.newer(version))
+        elif self.path == f"{self.server.path}state":
+            self._send(HTTPStatus.OK, "application/json", self.server.report.text())
         else:
             self._send(HTTPStatus.NOT_FOUND, "text/plain", "There is nothing here.")
 

@@ -15,10 +15,9 @@ function stateOf(data) {
   return data.done ? "Done:" : data.paused ? "Paused:" : "Live:";
 }
 
-/** The JSON at an address: the document, or, if it is still of this version, only who works. */
-async function fetched(address, version = null) {
-  const query = version === null ? "" : `?version=${encodeURIComponent(version)}`;
-  const answer = await fetch(address + query, { cache: "no-store", credentials: "same-origin" });
+/** The document at an address, as JSON. */
+async function fetched(address) {
+  const answer = await fetch(address, { cache: "no-store", credentials: "same-origin" });
   if (answer.status === 401) location.reload(); // the browser asks for the token again
   if (!answer.ok) throw new Error((await answer.json()).detail);
   return answer.text();
@@ -62,8 +61,8 @@ function follow(address, first, draw, fit) {
 
   async function look() {
     try {
-      const source = await fetched(address, newest.state), data = JSON.parse(source);
-      if (data.state) fit((newest = prepared(source)));
+      const source = await fetched(address), data = JSON.parse(source);
+      if (data.state !== newest.state) fit((newest = prepared(source)));
       heardOfWorkers(newest, data.live);
       if (newest !== shown) {
         if (busy()) button.hidden = false;

@@ -480,7 +480,7 @@ def test_a_study_of_the_same_name_gets_no_answers_to_other_questions(tmp_path: P
 
 def test_a_study_in_a_service(tmp_path: Path, night: Night) -> None:
     pytest.importorskip("fastapi")
-    from tests.service.conftest import Process
+    from tests.adapters.server.conftest import Process
 
     with (
         Process(f"sqlite:///{tmp_path}/served.db") as service,

@@ -104,7 +104,7 @@ def opened(kind: str, tmp_path: Path, budget: int = 18) -> Iterator[Callable[[],
         yield lambda: Study.open(tmp_path / "s.db", "s")
     else:
         pytest.importorskip("fastapi")
-        from tests.service.conftest import Process
+        from tests.adapters.server.conftest import Process
 
         with Process(f"sqlite:///{tmp_path}/remote.db") as service:
             asktell.RemoteStudy.create(service.url, "s", selector(budget=budget)).close()

@@ -16,7 +16,7 @@ from mcp import Client, StdioServerParameters, stdio_client
 
 from asktell import BestFeasible, Selector, Study
 from asktell_adapters.cli.mcp import make_server
-from tests.service.conftest import Process
+from tests.adapters.server.conftest import Process
 
 TWO = {"old": "Be brief.", "new": "Think, then be brief."}
 

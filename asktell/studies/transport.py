@@ -7,15 +7,16 @@ import uuid
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlsplit
 
+from asktell import errors
 from asktell._util.extras import needs_extra
-from asktell.errors import InvalidArgumentError, ServiceError
+from asktell.errors import AsktellError, InvalidArgumentError, ServiceError
 from asktell.problem.checks import check_name, short
-from asktell.service.auth import WRITE
-from asktell.service.problems import error_of
 
 if TYPE_CHECKING:
     from urllib3 import PoolManager
 
+TOKEN = "ASKTELL_TOKEN"  # name of the environment variable
+_PROBLEM = "urn:asktell:problem:"  # the type of each error in a response begins with this
 _CONNECTIONS = 64
 _COME_AGAIN = (429, 502, 503, 504)
 _LONGEST_PAUSE = 10.0
@@ -30,7 +31,7 @@ class Connection:
 
     def __init__(self, url: str, token: str | None, timeout: float, retries: int) -> None:
         self.url = address(url)
-        token = checked_token("token=", token) or checked_token(WRITE, os.environ.get(WRITE))
+        token = checked_token("token=", token) or checked_token(TOKEN, os.environ.get(TOKEN))
         self._headers = {"Authorization": f"Bearer {token}"} if token else {}
         self._timeout = timeout
         self._retries = retries
@@ -71,7 +72,7 @@ class Connection:
 
     def _connected(self) -> "PoolManager":
         if self._pool is None or self._pid != os.getpid():
-            with needs_extra("service"):
+            with needs_extra("client"):
                 from urllib3 import PoolManager
             self._pool, self._pid = PoolManager(num_pools=2, maxsize=_CONNECTIONS), os.getpid()
         return self._pool
@@ -106,7 +107,7 @@ def address(url: object) -> str:
     if any(mark in url for mark in "@?#"):
         raise InvalidArgumentError(
             "A service is at http://HOST:PORT or https://HOST, without @, ? and #. "
-            f"A token goes into token=, or {WRITE} in the environment, and not into a URL."
+            f"A token goes into token=, or {TOKEN} in the environment, and not into a URL."
         )
     try:
         parts = urlsplit(url)
@@ -129,6 +130,20 @@ def checked_token(name: str, token: object) -> str | None:
             "characters, a blank, line break or other one among them. Does the file it came from end in a line break?"
         )
     return token
+
+
+def error_of(status: int, document: object) -> AsktellError:
+    """The error in a service's response, by the name that ends its type: of `unknown-trial` an UnknownTrialError."""
+    if not isinstance(document, dict) or not isinstance(document.get("detail"), str):
+        return ServiceError(
+            f"The service answered with status {status}, and not as asktell's does. Is the address right?"
+        )
+    kind = str(document.get("type", "")).removeprefix(_PROBLEM)
+    name = "".join(word.capitalize() for word in kind.split("-")) + "Error"
+    found = getattr(errors, name, None)
+    if isinstance(found, type) and issubclass(found, AsktellError):
+        return found(document["detail"])
+    return ServiceError(document["detail"])
 
 
 def path_of(name: str) -> str:

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from urllib.parse import urlsplit
 
-from asktell.errors import InvalidArgumentError
-from asktell.service.problems import ProblemDetails
+from asktell import InvalidArgumentError
+from asktell_adapters.server.problems import ProblemDetails
 
 WRITE, READ = "ASKTELL_TOKEN", "ASKTELL_READ_TOKEN"
 _SHORTEST = 16

@@ -5,8 +5,7 @@ from typing import Any
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
-from asktell.service.problems import MEDIA_TYPE
-from asktell.service.schemas import ProblemModel
+from asktell_adapters.server.problems import MEDIA_TYPE
 
 _ABOUT = "Studies of asktell: ask which prompt to evaluate next, tell its scores, read the result."
 _DESCRIPTIONS = {
@@ -43,7 +42,6 @@ def describe(app: FastAPI, with_tokens: bool) -> None:
         if app.openapi_schema is None:
             made = get_openapi(title=app.title, version=app.version, description=_ABOUT, routes=app.routes)
             components = made.setdefault("components", {})
-            components.setdefault("schemas", {})["Problem"] = ProblemModel.model_json_schema()
             for unused in ("HTTPValidationError", "ValidationError"):
                 components["schemas"].pop(unused, None)
             if with_tokens:

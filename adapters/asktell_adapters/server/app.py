@@ -17,16 +17,17 @@ from starlette.requests import ClientDisconnect
 from starlette.routing import Match
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from asktell._util.terminal import safe
-from asktell.errors import AsktellError, StorageError
-from asktell.service.auth import Guard, Tokens
-from asktell.service.idempotency import Answers, IdempotentRoute
-from asktell.service.metrics import Metrics
-from asktell.service.open_studies import OpenStudies
-from asktell.service.openapi import describe
-from asktell.service.operations import add_growth, add_health, add_results, add_studies, add_trials
-from asktell.service.pages import ROLE, Overview, add_pages
-from asktell.service.problems import MEDIA_TYPE, ProblemDetails, problem_of
+from asktell import AsktellError, StorageError
+from asktell.extend import safe
+from asktell_adapters.server.answers import InvalidPart
+from asktell_adapters.server.auth import Guard, Tokens
+from asktell_adapters.server.idempotency import Answers, IdempotentRoute
+from asktell_adapters.server.metrics import Metrics
+from asktell_adapters.server.open_studies import OpenStudies
+from asktell_adapters.server.openapi import describe
+from asktell_adapters.server.operations import add_growth, add_health, add_results, add_studies, add_trials
+from asktell_adapters.server.pages import ROLE, Overview, add_pages
+from asktell_adapters.server.problems import MEDIA_TYPE, ProblemDetails, problem_of
 
 _SECONDS_FOR_A_BODY = 30.0
 _HEADERS = {
@@ -39,7 +40,7 @@ _HEADERS = {
     "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",  # pages bring one of their own
 }
 
-log = logging.getLogger("asktell.service")
+log = logging.getLogger("asktell_adapters.server")
 
 
 def make_app(studies: OpenStudies, tokens: Tokens | None = None, *, most_bytes: int = 2**26) -> FastAPI:
@@ -167,7 +168,9 @@ async def _on_invalid(request: Request, error: Any) -> Response:
         # The path goes on with the alternatives that were tried.
         where = ".".join(str(part) for part in e["loc"][: 4 if "tells" in e["loc"] else 2])
         found.setdefault(where, []).append(e["msg"].removeprefix("Value error, "))
-    listed = [{"where": where, "what": " / ".join(dict.fromkeys(what))} for where, what in found.items()]
+    listed: list[InvalidPart] = [
+        {"where": where, "what": " / ".join(dict.fromkeys(what))} for where, what in found.items()
+    ]
     detail = "; ".join(f"{item['where']}: {item['what']}" for item in listed)
     return problem_response(ProblemDetails(422, f"{detail}.", "invalid-argument", errors=listed))
 

@@ -10,9 +10,9 @@ import pytest
 from fastapi import Response
 
 from asktell.errors import InvalidArgumentError
-from asktell.service.auth import Guard, Role, Tokens, check_site, is_loopback
-from asktell.service.idempotency import Answers
-from asktell.service.problems import ProblemDetails
+from asktell_adapters.server.auth import Guard, Role, Tokens, check_site, is_loopback
+from asktell_adapters.server.idempotency import Answers
+from asktell_adapters.server.problems import ProblemDetails
 from tests.times import Clock
 
 WRITE, READ = "write-token-0123456789", "read-token-0123456789"
@@ -182,7 +182,7 @@ PART = {"type": "http.request", "body": b"x" * 100, "more_body": True}
 
 
 async def test_bodies_that_do_not_come(new_service: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("asktell.service.app._SECONDS_FOR_A_BODY", 0.01)
+    monkeypatch.setattr("asktell_adapters.server.app._SECONDS_FOR_A_BODY", 0.01)
     app = new_service().app
     assert await call(app, [PART], "POST", "/v1/studies", **CHUNKED) == (408, 2)
     assert (await call(app, [], "POST", "/v1/studies", **{"content-length": "9" * 30}))[0] == 413

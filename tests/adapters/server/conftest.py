@@ -12,9 +12,9 @@ from typing import Any, Self
 
 import pytest
 
-from asktell.service.app import make_app
-from asktell.service.auth import Tokens
-from asktell.service.open_studies import OpenStudies
+from asktell_adapters.server.app import make_app
+from asktell_adapters.server.auth import Tokens
+from asktell_adapters.server.open_studies import OpenStudies
 
 
 class Service:

@@ -10,7 +10,7 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 if TYPE_CHECKING:
-    from asktell.service.pages import Row
+    from asktell_adapters.server.pages import Row
 
 _MOST_STUDIES = 1000  # the newest ones: their number is open, and each is a label
 _OF_STUDIES = {

@@ -9,36 +9,35 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import wraps
 from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, TypeVar, get_type_hints
 from urllib.parse import quote
 
 from anyio import CapacityLimiter, move_on_after, to_thread
 from fastapi import FastAPI, Query, Request, Response
 from fastapi.responses import PlainTextResponse
 
-from asktell import errors, serialization
-from asktell._util.terminal import safe
-from asktell.problem.candidates import Tell
-from asktell.problem.checks import MOST_EVALUATIONS
-from asktell.selector import Selector
-from asktell.service import schemas
-from asktell.service.metrics import CONTENT_TYPE, Metrics
-from asktell.service.open_studies import OpenStudies
-from asktell.service.pages import Overview, StudyName
-from asktell.service.problems import ProblemDetails, kind_of, problem_of
-from asktell.studies.study import Study
+import asktell
+from asktell import Selector, Study, Tell
+from asktell.extend import definition, safe
+from asktell_adapters.server import answers, requests
+from asktell_adapters.server.metrics import CONTENT_TYPE, Metrics
+from asktell_adapters.server.open_studies import OpenStudies
+from asktell_adapters.server.pages import Overview, StudyName
+from asktell_adapters.server.problems import ProblemDetails, kind_of, problem_of
 
 _T = TypeVar("_T")
+_Operation = TypeVar("_Operation", bound=Callable[..., Any])
 _PENDING_SHOWN = 100
 _SECONDS_BETWEEN_CHECKS, _SECONDS_FOR_A_CHECK = 2.0, 5.0  # of the storage, for /health
 _SECONDS_FOR_A_LOOK = 1.0  # at all studies, for /metrics; then it has what was known before
 _JSON_LINES_TYPE = "application/jsonl"
 _JSON_LINES: dict[str, Any] = {"content": {_JSON_LINES_TYPE: {"schema": {"type": "string"}}}}
 
-log = logging.getLogger("asktell.service")
+log = logging.getLogger("asktell_adapters.server")
 
 
 def answer(content: object, status: int = 200, headers: dict[str, str] | None = None) -> Response:
@@ -47,12 +46,27 @@ def answer(content: object, status: int = 200, headers: dict[str, str] | None = 
     return Response(body, status, headers, "application/json")
 
 
+def _operation(app: FastAPI, method: str, path: str) -> Callable[[_Operation], _Operation]:
+    """Add a function as an operation, whose answer is what it returns, and is described by the type that it returns."""
+
+    def add(operation: _Operation) -> _Operation:
+        @wraps(operation)
+        def answered(*arguments: Any, **named: Any) -> Response:
+            return answer(operation(*arguments, **named))
+
+        returned = get_type_hints(operation, include_extras=True)["return"]
+        app.add_api_route(path, answered, methods=[method], response_model=returned)
+        return operation
+
+    return add
+
+
 def add_health(app: FastAPI, studies: OpenStudies, metrics: Metrics, overview: Overview) -> None:
     """The service's own state."""
     check: asyncio.Future[None] | None = None
     checked = 0.0
 
-    @app.get("/health", response_model=schemas.Health)
+    @app.get("/health", response_model=answers.Health)
     async def health() -> Response:
         """Check that studies can be changed now. The storage is checked at most every two seconds."""
         nonlocal check, checked
@@ -64,7 +78,7 @@ def add_health(app: FastAPI, studies: OpenStudies, metrics: Metrics, overview: O
         if not check.done():
             await asyncio.wait([check], timeout=max(0.0, checked + _SECONDS_FOR_A_CHECK - now))
         if not check.done():
-            raise errors.StorageBusyError(
+            raise asktell.StorageBusyError(
                 f"A check of the storage has been running for over {_SECONDS_FOR_A_CHECK:g} s."
             )
         check.result()
@@ -74,7 +88,7 @@ def add_health(app: FastAPI, studies: OpenStudies, metrics: Metrics, overview: O
     async def counts() -> Response:
         """Requests and the progress of studies, in Prometheus' format."""
         # Requests are known even if the storage is gone, or a study is busy for long.
-        with suppress(errors.AsktellError), move_on_after(_SECONDS_FOR_A_LOOK):
+        with suppress(asktell.AsktellError), move_on_after(_SECONDS_FOR_A_LOOK):
             await to_thread.run_sync(overview.look, abandon_on_cancel=True)
         return Response(metrics.text(), media_type=CONTENT_TYPE)
 
@@ -82,28 +96,28 @@ def add_health(app: FastAPI, studies: OpenStudies, metrics: Metrics, overview: O
 def add_studies(app: FastAPI, studies: OpenStudies) -> None:
     """Create, read and delete studies."""
 
-    @app.get("/v1/studies", response_model=schemas.Names)
-    def names() -> Response:
+    @_operation(app, "GET", "/v1/studies")
+    def names() -> answers.Names:
         """The names of all studies."""
-        return answer({"studies": studies.names()})
+        return {"studies": studies.names()}
 
     def created(name: str, selector: Selector, max_attempts: int, exist_ok: bool) -> Response:
         if name in (".", ".."):
-            raise errors.InvalidArgumentError(
+            raise asktell.InvalidArgumentError(
                 f"A study in a service cannot be called {name!r}: in an address it gets lost."
             )
         studies.create(name, selector, max_attempts, exist_ok)
         return answer(call(studies, name, info), 201, {"Location": f"/v1/studies/{quote(name, safe='')}"})
 
-    @app.post("/v1/studies", response_model=schemas.Info, status_code=201)
-    def create(body: schemas.NewStudy) -> Response:
+    @app.post("/v1/studies", response_model=answers.Info, status_code=201)
+    def create(body: requests.NewStudy) -> Response:
         """Create a study."""
         return created(body.name, body.selector(), body.max_attempts, body.exist_ok)
 
-    @app.get("/v1/studies/{name}", response_model=schemas.Info)
-    def progress(name: StudyName) -> Response:
+    @_operation(app, "GET", "/v1/studies/{name}")
+    def progress(name: StudyName) -> answers.Info:
         """A study's progress."""
-        return answer(call(studies, name, info))
+        return call(studies, name, info)
 
     @app.delete("/v1/studies/{name}", status_code=204)
     def delete(name: StudyName) -> Response:
@@ -111,7 +125,7 @@ def add_studies(app: FastAPI, studies: OpenStudies) -> None:
         studies.delete(name)
         return Response(status_code=204)
 
-    @app.get("/v1/studies/{name}/selector", response_model=schemas.Saved)
+    @app.get("/v1/studies/{name}/selector", response_model=requests.Saved)
     def selector(name: StudyName) -> Response:
         """The study's current state as a saved selector, for example as a backup."""
         return Response(call(studies, name, lambda study: study.selector.to_json()), media_type="application/json")
@@ -124,11 +138,11 @@ def add_studies(app: FastAPI, studies: OpenStudies) -> None:
             call(studies, name, lambda study: study.export(path))
             return Response(path.read_bytes(), media_type=_JSON_LINES_TYPE)
 
-    @app.put("/v1/studies/{name}/selector", response_model=schemas.Info, status_code=201)
+    @app.put("/v1/studies/{name}/selector", response_model=answers.Info, status_code=201)
     def restore(
         name: StudyName,
-        body: schemas.Saved,
-        max_attempts: Annotated[int, Query(ge=1, le=MOST_EVALUATIONS)] = 3,
+        body: requests.Saved,
+        max_attempts: Annotated[int, Query(ge=1)] = 3,
         exist_ok: bool = False,
     ) -> Response:
         """Create a study from a saved selector, in its state. An existing study is never replaced."""
@@ -138,93 +152,98 @@ def add_studies(app: FastAPI, studies: OpenStudies) -> None:
 def add_trials(app: FastAPI, studies: OpenStudies) -> None:
     """Ask for trials, tell their scores, and release them."""
 
-    @app.post("/v1/studies/{name}/ask", response_model=schemas.Trials)
-    def ask(name: StudyName, body: schemas.Ask) -> Response:
+    @_operation(app, "POST", "/v1/studies/{name}/ask")
+    def ask(name: StudyName, body: requests.Ask) -> answers.Trials:
         """Get trials to evaluate. A worker gets the trials that it holds, and new ones up to n in total."""
 
-        def operation(study: Study) -> dict[str, Any]:
+        def operation(study: Study) -> answers.Trials:
             trials = study.ask(**body.arguments())
-            repeats = [study.repeat_of(trial) for trial in trials]
-            asked = {"trials": [trial._asdict() for trial in trials], "done": not trials and study.done}
+            asked: answers.Trials = {
+                "trials": [trial._asdict() for trial in trials],
+                "done": not trials and study.done,
+            }
             if not trials and study.paused:
                 asked["paused"] = True
-            return {**asked, "repeats": repeats} if any(repeats) else asked
+            repeats = [study.repeat_of(trial) for trial in trials]
+            if any(repeats):
+                asked["repeats"] = repeats
+            return asked
 
-        return answer(call(studies, name, operation))
+        return call(studies, name, operation)
 
-    @app.post("/v1/studies/{name}/tell", response_model=schemas.Taken)
-    def tell(name: StudyName, body: schemas.Tell) -> Response:
+    @_operation(app, "POST", "/v1/studies/{name}/tell")
+    def tell(name: StudyName, body: requests.Tell) -> answers.Taken:
         """Tell the scores of a trial. They are on disk when the response arrives; repeating a request is harmless."""
-        return answer({"taken": done(studies, name, Study.tell, body)})
+        return {"taken": done(studies, name, Study.tell, body)}
 
-    @app.post("/v1/studies/{name}/tell-many", response_model=schemas.Outcomes)
-    def tell_many(name: StudyName, body: schemas.TellMany) -> Response:
+    @_operation(app, "POST", "/v1/studies/{name}/tell-many")
+    def tell_many(name: StudyName, body: requests.TellMany) -> answers.Outcomes:
         """Tell the scores of several trials in one transaction. An error in one does not affect the others."""
         tells = [Tell(**score.arguments()) for score in body.tells]
 
         def operation(study: Study) -> Sequence[bool | Exception]:
             try:
                 return study.tell_many(tells, worker=body.worker)
-            except errors.TellManyError as error:
+            except asktell.TellManyError as error:
                 return error.outcomes
 
-        return answer({"outcomes": [_outcome(each) for each in call(studies, name, operation)]})
+        return {"outcomes": [_outcome(each) for each in call(studies, name, operation)]}
 
-    @app.post("/v1/studies/{name}/observe", response_model=schemas.Taken)
-    def observe(name: StudyName, body: schemas.Observe) -> Response:
+    @_operation(app, "POST", "/v1/studies/{name}/observe")
+    def observe(name: StudyName, body: requests.Observe) -> answers.Taken:
         """Add scores from elsewhere: they improve the estimates and do not count towards the budget."""
-        return answer({"taken": done(studies, name, Study.observe, body)})
+        return {"taken": done(studies, name, Study.observe, body)}
 
-    @app.post("/v1/studies/{name}/release", response_model=schemas.Taken)
-    def release(name: StudyName, body: schemas.Release) -> Response:
+    @_operation(app, "POST", "/v1/studies/{name}/release")
+    def release(name: StudyName, body: requests.Release) -> answers.Taken:
         """Return a trial unevaluated; it will be asked again under the same id."""
-        return answer({"taken": done(studies, name, Study.release, body)})
+        return {"taken": done(studies, name, Study.release, body)}
 
-    @app.post("/v1/studies/{name}/fail", response_model=schemas.Taken)
-    def fail(name: StudyName, body: schemas.Fail) -> Response:
+    @_operation(app, "POST", "/v1/studies/{name}/fail")
+    def fail(name: StudyName, body: requests.Fail) -> answers.Taken:
         """Record a failed evaluation. A prompt that fails too often is eliminated."""
-        return answer({"taken": done(studies, name, Study.fail, body)})
+        return {"taken": done(studies, name, Study.fail, body)}
 
-    @app.post("/v1/studies/{name}/heartbeat", response_model=schemas.Held)
-    def heartbeat(name: StudyName, body: schemas.Heartbeat) -> Response:
+    @_operation(app, "POST", "/v1/studies/{name}/heartbeat")
+    def heartbeat(name: StudyName, body: requests.Heartbeat) -> answers.HeldTrials:
         """Extend a worker's leases to `lease` seconds from now, and get the trials that it still holds."""
-        return answer({"trials": [trial._asdict() for trial in done(studies, name, Study.heartbeat, body)]})
+        return {"trials": [trial._asdict() for trial in done(studies, name, Study.heartbeat, body)]}
 
 
 def add_growth(app: FastAPI, studies: OpenStudies) -> None:
     """Add and retire prompts, extend the budget, pause and resume."""
 
-    def changed(name: str, change: Callable[..., None], body: schemas.StrictRequest) -> Response:
+    def changed(name: str, change: Callable[..., None], body: requests.StrictRequest) -> answers.Info:
         done(studies, name, change, body)
-        return answer(call(studies, name, info))
+        return call(studies, name, info)
 
-    @app.post("/v1/studies/{name}/add", response_model=schemas.Joined)
-    def add(name: StudyName, body: schemas.Add) -> Response:
+    @_operation(app, "POST", "/v1/studies/{name}/add")
+    def add(name: StudyName, body: requests.Add) -> answers.Joined:
         """Add prompts. A study that was done continues with them while its budget lasts."""
-        return answer({"ids": done(studies, name, Study.add, body)})
+        return {"ids": done(studies, name, Study.add, body)}
 
-    @app.post("/v1/studies/{name}/retire", response_model=schemas.Info)
-    def retire(name: StudyName, body: schemas.Retire) -> Response:
+    @_operation(app, "POST", "/v1/studies/{name}/retire")
+    def retire(name: StudyName, body: requests.Retire) -> answers.Info:
         """Retire a prompt: it is not asked again and cannot be the answer. Returns the study's progress."""
         return changed(name, Study.retire, body)
 
-    @app.post("/v1/studies/{name}/extend", response_model=schemas.Info)
-    def extend(name: StudyName, body: schemas.Extend) -> Response:
+    @_operation(app, "POST", "/v1/studies/{name}/extend")
+    def extend(name: StudyName, body: requests.Extend) -> answers.Info:
         """Add budget or examples. A study that was done continues. Returns the study's progress."""
         return changed(name, Study.extend, body)
 
-    @app.post("/v1/studies/{name}/remark", response_model=schemas.Info)
-    def remark(name: StudyName, body: schemas.Remark) -> Response:
+    @_operation(app, "POST", "/v1/studies/{name}/remark")
+    def remark(name: StudyName, body: requests.Remark) -> answers.Info:
         """Have results say something of the scores. Returns the study's progress."""
         return changed(name, Study.remark, body)
 
-    @app.post("/v1/studies/{name}/pause", response_model=schemas.Info)
-    def pause(name: StudyName, body: schemas.Nothing) -> Response:
+    @_operation(app, "POST", "/v1/studies/{name}/pause")
+    def pause(name: StudyName, body: requests.Nothing) -> answers.Info:
         """Pause a study: no trials are handed out until it is resumed. Pending trials can still be told."""
         return changed(name, Study.pause, body)
 
-    @app.post("/v1/studies/{name}/resume", response_model=schemas.Info)
-    def resume(name: StudyName, body: schemas.Nothing) -> Response:
+    @_operation(app, "POST", "/v1/studies/{name}/resume")
+    def resume(name: StudyName, body: requests.Nothing) -> answers.Info:
         """Resume a paused study."""
         return changed(name, Study.resume, body)
 
@@ -232,40 +251,42 @@ def add_growth(app: FastAPI, studies: OpenStudies) -> None:
 def add_results(app: FastAPI, studies: OpenStudies) -> None:
     """Read results."""
 
-    @app.get("/v1/studies/{name}/examples", response_model=schemas.ExampleIds)
-    def examples(name: StudyName) -> Response:
+    @_operation(app, "GET", "/v1/studies/{name}/examples")
+    def examples(name: StudyName) -> answers.ExampleIds:
         """The ids of the examples, with which a worker can check its data set."""
         ids = call(studies, name, lambda study: study.example_ids)
-        return answer({"ids": None if ids is None else list(ids)})
+        return {"ids": None if ids is None else list(ids)}
 
-    @app.get("/v1/studies/{name}/workers", response_model=schemas.Workers)
-    def workers(name: StudyName) -> Response:
+    @_operation(app, "GET", "/v1/studies/{name}/workers")
+    def workers(name: StudyName) -> answers.Workers:
         """The pending trials and the workers that hold them."""
         holdings = call(studies, name, lambda study: study.workers())
-        return answer({"holdings": [{**holding._asdict(), "trial": holding.trial._asdict()} for holding in holdings]})
+        return {"holdings": [{**holding._asdict(), "trial": holding.trial._asdict()} for holding in holdings]}
 
-    @app.get("/v1/studies/{name}/result", response_model=schemas.ResultModel)
-    def result(name: StudyName) -> Response:
+    @_operation(app, "GET", "/v1/studies/{name}/result")
+    def result(name: StudyName) -> answers.Result:
         """The current answer; final if `done`."""
         found = call(studies, name, lambda study: study.result())
-        return answer({**found.to_dict(), "examples": found.examples})
+        return {**found.to_dict(), "examples": found.examples}
 
-    @app.get("/v1/studies/{name}/evaluations", response_model=schemas.Evaluations)
-    def evaluations(name: StudyName, query: Annotated[schemas.EvaluationsQuery, Query()]) -> Response:
+    @_operation(app, "GET", "/v1/studies/{name}/evaluations")
+    def evaluations(name: StudyName, query: Annotated[requests.EvaluationsQuery, Query()]) -> answers.Evaluations:
         """Evaluations in the order in which they were told, `n` at a time."""
         found = call(studies, name, lambda study: list(islice(study.evaluations(query.after), query.n)))
-        return answer({"evaluations": [each._asdict() for each in found]})
+        return {"evaluations": [each._asdict() for each in found]}
 
-    @app.get("/v1/studies/{name}/report", response_model=schemas.Report)
-    def report(name: StudyName) -> Response:
+    @_operation(app, "GET", "/v1/studies/{name}/report")
+    def report(name: StudyName) -> answers.ReportData:
         """The data of the study's report as JSON."""
-        return answer(call(studies, name, lambda study: study.report_data()))
+        return call(studies, name, lambda study: study.report_data())
 
-    @app.get("/v1/studies/{name}/compare", response_model=schemas.ComparisonModel)
-    def compare(name: StudyName, query: Annotated[schemas.CompareQuery, Query()], request: Request) -> Response:
+    @_operation(app, "GET", "/v1/studies/{name}/compare")
+    def compare(
+        name: StudyName, query: Annotated[requests.CompareQuery, Query()], request: Request
+    ) -> answers.Comparison:
         """Compare prompt a with prompt b; see `asktell.Result.compare`."""
         asked = *query.with_surrogates(request.scope["query_string"]).prompts(), query.confidence, query.tolerance
-        return answer(call(studies, name, lambda study: study.compare(*asked).to_dict()))
+        return call(studies, name, lambda study: study.compare(*asked).to_dict())
 
 
 def call(studies: OpenStudies, name: str, operation: Callable[[Study], _T]) -> _T:
@@ -274,27 +295,26 @@ def call(studies: OpenStudies, name: str, operation: Callable[[Study], _T]) -> _
     def attempt(study: Study) -> _T:
         try:
             return operation(study)
-        except errors.UnknownTrialError as error:
+        except asktell.UnknownTrialError as error:
             pending = [trial.id for trial in study.pending[:_PENDING_SHOWN]]
             raise problem_of(error, pending=pending) from error
 
     try:
         return studies.call(name, attempt)
-    except errors.InvalidStateError as error:
+    except asktell.InvalidStateError as error:
         log.error("study %s: %s", safe(repr(name)), safe(str(error)))
         detail = "The study cannot be read; the service's log says why."
-        raise ProblemDetails(503, detail, kind_of(errors.InvalidStateError), {"Retry-After": "60"}) from error
+        raise ProblemDetails(503, detail, kind_of(asktell.InvalidStateError), {"Retry-After": "60"}) from error
 
 
-def done(studies: OpenStudies, name: str, method: Callable[..., _T], body: schemas.StrictRequest) -> _T:
+def done(studies: OpenStudies, name: str, method: Callable[..., _T], body: requests.StrictRequest) -> _T:
     """Call a method of a study with what a request says."""
     arguments = body.arguments()
     return call(studies, name, lambda study: method(study, **arguments))
 
 
-def info(study: Study) -> dict[str, Any]:
+def info(study: Study) -> answers.Info:
     """A study's progress."""
-    definition = {"goal": serialization.dump_goal(study.goal), "method": serialization.dump_part(study.method)}
     selector = study.selector
     problem = selector.state.problem
     return {
@@ -312,12 +332,12 @@ def info(study: Study) -> dict[str, Any]:
         "examples": problem.n_examples,
         "repeats": problem.repeats,
         "baseline": None if problem.baseline is None else selector.prompts.ids[problem.baseline],
-        "definition": definition,
+        "definition": definition(study),
     }
 
 
-def _outcome(outcome: bool | Exception) -> dict[str, Any]:
-    if isinstance(outcome, errors.AsktellError):
+def _outcome(outcome: bool | Exception) -> answers.Outcome:
+    if isinstance(outcome, asktell.AsktellError):
         return {"taken": False, "problem": problem_of(outcome).document}
     if isinstance(outcome, Exception):
         raise outcome

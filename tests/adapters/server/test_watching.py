@@ -6,7 +6,7 @@ import pytest
 
 from asktell import BestFeasible, Budget, Selector, Study
 from asktell.storages.memory import MemoryStorage
-from asktell.studies.watching import Watch
+from asktell_adapters.server.watching import Watch
 from tests.times import Clock
 
 

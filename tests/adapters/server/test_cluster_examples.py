@@ -17,7 +17,7 @@ from asktell import RemoteStudy, Study
 from asktell_adapters.cli.arguments import make_parser
 from tests.times import wait_for
 
-EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
+EXAMPLES = Path(__file__).parents[3] / "docs" / "examples"
 WORKER, SLURM = EXAMPLES / "worker.py", EXAMPLES / "slurm" / "workers.sbatch"
 MANIFESTS = sorted((EXAMPLES / "kubernetes").glob("*.yaml"))
 NAME, BUDGET = "summaries, first try", 100

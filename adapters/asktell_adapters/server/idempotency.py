@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 from fastapi import Request, Response
 from fastapi.routing import APIRoute
 
-from asktell.service.problems import ProblemDetails
+from asktell_adapters.server.problems import ProblemDetails
 
 _LONGEST_KEY = 200
 _CHANGING = ("POST", "PUT", "DELETE")

@@ -12,10 +12,10 @@ from urllib.parse import quote
 
 import pytest
 
-from asktell.service.auth import Tokens
 from asktell.studies.study import Study
-from asktell.studies.watching import LiveReport
-from tests.service.test_auth import basic
+from asktell_adapters.server.auth import Tokens
+from asktell_adapters.server.watching import LiveReport
+from tests.adapters.server.test_auth import basic
 from tests.times import wait_for
 
 WRITE, READ = "write-token-0123456789", "read-token-0123456789"
@@ -68,7 +68,6 @@ def test_the_feed_is_what_the_report_shows(service: Any) -> None:
     told(service, n=2)
     data = service.get("/studies/s/data")
     assert (data["name"], data["spent"], data["prompts"]["ids"]) == ("s", 2, ["p", "q"])
-    assert service.get(f"/studies/s/data?version={data['state']}").keys() == {"live"}
     told(service)
     assert newest(service, spent=3)["spent"] == 3
     service.post("/v1/studies/s/extend", {"evaluations": 2})
@@ -80,8 +79,7 @@ def test_the_feed_is_what_the_report_shows(service: Any) -> None:
             response = service.send("GET", f"/studies/{name}/data", headers={"Accept-Encoding": encoding})
             assert response.headers.get("Content-Encoding", "identity") == encoding
             assert response.json()["name"] == name
-    for missing in ("/studies/t/data", "/studies/t/data?version=1.0.0"):
-        assert service.send("GET", missing).status_code == 404
+    assert service.send("GET", "/studies/t/data").status_code == 404
     service.client.delete("/v1/studies/s")
     assert service.send("GET", "/studies/s/data").status_code == 404
 
@@ -118,11 +116,13 @@ def test_only_the_pages_own_script_and_style_may_run(service: Any) -> None:
     service.post("/v1/studies", STUDY, 201)
     for path in ("/", "/studies/s"):
         response = service.send("GET", path, headers=BROWSER)
-        policy = response.headers["Content-Security-Policy"]
+        assert response.headers["Content-Security-Policy"] == "frame-ancestors 'none'"
+        begin = r'\A(.*?)<meta http-equiv="Content-Security-Policy" content="(.*?)">'
+        [(before, policy)] = re.findall(begin, response.text, re.DOTALL)
+        assert not re.findall("<(?:script|style|link)", before)  # it holds for all that follows
         assert "unsafe" not in policy
         assert "*" not in policy
         assert "default-src 'none'" in policy
-        assert "frame-ancestors 'none'" in policy
         assert "connect-src 'self'" in policy
         for tag in ("script", "style"):
             [code] = re.findall(rf"<{tag}>(.*?)</{tag}>", response.text, re.DOTALL)
@@ -201,25 +201,25 @@ def test_after_a_state_comes_a_pause(
         return genuine(self, *given)
 
     monkeypatch.setattr(Study, "report_data", slow)
-    monkeypatch.setattr("asktell.studies.watching.time.monotonic", lambda: now)
+    monkeypatch.setattr("asktell_adapters.server.watching.time.monotonic", lambda: now)
 
     def spent(study: Study) -> list[int]:
         nonlocal now
         live, found = LiveReport(study), list[int]()
         for looked in looks:
             now = looked
-            found.append(json.loads(live.newer())["spent"])
+            found.append(json.loads(live.text())["spent"])
             told(service)
         return found
 
     assert service.studies.call("s", spent) == [0, 0, 2]
 
 
-def test_what_is_spent_is_sent_while_a_state_is_being_made(service: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_while_a_state_is_being_made_viewers_get_the_one_before(service: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     service.post("/v1/studies", STUDY, 201)
-    monkeypatch.setattr("asktell.studies.watching._SECONDS_BETWEEN_LOOKS", 0.0)
-    monkeypatch.setattr("asktell.studies.watching._PAUSE", 0.0)
-    shown = service.get("/studies/s/data")
+    monkeypatch.setattr("asktell_adapters.server.watching._SECONDS_BETWEEN_LOOKS", 0.0)
+    monkeypatch.setattr("asktell_adapters.server.watching._PAUSE", 0.0)
+    assert service.get("/studies/s/data")["spent"] == 0
     genuine, begun, may_end = Study.report_data, Event(), Event()
 
     def slow(self: Study, *given: Any) -> Any:
@@ -229,33 +229,40 @@ def test_what_is_spent_is_sent_while_a_state_is_being_made(service: Any, monkeyp
 
     monkeypatch.setattr(Study, "report_data", slow)
     told(service)
-    path = f"/studies/s/data?version={shown['state']}"
     with ThreadPoolExecutor(1) as pool:
-        next_state = pool.submit(service.get, path)
+        next_state = pool.submit(service.get, "/studies/s/data")
         assert begun.wait(60)
-        told(service)
-        meanwhile = service.get(path)
+        meanwhile = service.get("/studies/s/data")
         may_end.set()
-        assert meanwhile.keys() == {"live"}
-        assert (shown["live"]["spent"], meanwhile["live"]["spent"], meanwhile["live"]["spent_cost"]) == (0, 2, 0.2)
-        assert next_state.result(60)["spent"] == 2
+        assert (meanwhile["spent"], next_state.result(60)["spent"]) == (0, 1)
+
+
+def test_a_state_that_cannot_be_made_is_an_error_and_tried_again(service: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    service.post("/v1/studies", STUDY, 201)
+
+    def broken(self: Study, *given: Any) -> Any:
+        raise ZeroDivisionError("an error of the numerics")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Study, "report_data", broken)
+        assert service.send("GET", "/studies/s/data").status_code == 500
+    assert service.get("/studies/s/data")["spent"] == 0
 
 
 @pytest.mark.usefixtures("hurried")
-def test_who_works_is_sent_by_itself_when_nothing_else_has_changed(service: Any) -> None:
+def test_who_works_is_sent_where_nothing_else_has_changed(service: Any) -> None:
     service.post("/v1/studies", STUDY, 201)
     trials = service.post("/v1/studies/s/ask", {"n": 2, "worker": "<b>w</b>", "lease": 60})["trials"]
-    data = service.get("/studies/s/data")
-    assert (data["pending"], data["live"]["workers"][0]["holds"]) == (2, 2)
-    path = f"/studies/s/data?version={data['state']}"
-    first = service.get(path)
-    assert first.keys() == {"live"}
+    first = service.get("/studies/s/data")
+    assert (first["pending"], first["live"]["workers"][0]["holds"]) == (2, 2)
     (worker,) = first["live"]["workers"]
     assert (worker["name"], worker["seen"]) == ("<b>w</b>", None)
     assert [arm for arm, *_ in worker["trials"]] == [[0, 1][t["prompt_id"] == "q"] for t in trials]
     service.post("/v1/studies/s/heartbeat", {"worker": "<b>w</b>", "lease": 600})
-    wait_for(lambda: service.get(path)["live"]["workers"][0]["seen"] is not None)
-    assert service.get(path)["live"]["workers"][0]["until"] > first["live"]["workers"][0]["until"] + 500
+    wait_for(lambda: service.get("/studies/s/data")["live"]["workers"][0]["seen"] is not None)
+    later = service.get("/studies/s/data")
+    assert later["state"] == first["state"]
+    assert later["live"]["workers"][0]["until"] > first["live"]["workers"][0]["until"] + 500
 
 
 def test_a_study_made_anew_is_shown_anew(service: Any) -> None:

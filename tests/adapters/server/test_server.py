@@ -19,10 +19,10 @@ import pytest
 import urllib3
 
 from asktell import AccessDeniedError, BestFeasible, RemoteStudy, Selector, ServiceError, Study
-from asktell.service.server import _without_secrets
 from asktell.storages.sqlite import SQLiteStorage
+from asktell_adapters.server.process import _without_secrets
+from tests.adapters.server.conftest import Process
 from tests.command_line import cli
-from tests.service.conftest import Process
 from tests.times import wait_for
 
 TOKEN, READ = "write-token-0123456789", "read-token-0123456789"
@@ -129,11 +129,11 @@ def test_a_missing_package_is_named(tmp_path: Path) -> None:
     serve = code + f"sys.exit(asktell_adapters.cli.main.main(['serve', 'sqlite:///{tmp_path}/x.db', '--port', '0']))"
     process = subprocess.run([sys.executable, "-c", serve], capture_output=True, text=True)
     assert process.returncode == 2
-    assert "pip install 'asktell[service]'" in process.stderr
+    assert "pip install 'asktell[server]'" in process.stderr
     client = code + "asktell.RemoteStudy.open('http://localhost:1', 's')"
     process = subprocess.run([sys.executable, "-c", client], capture_output=True, text=True)
     assert "MissingExtraError" in process.stderr
-    assert "pip install 'asktell[service]'" in process.stderr
+    assert "pip install 'asktell[client]'" in process.stderr
 
 
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
@@ -164,10 +164,10 @@ def test_requests_in_flight_are_answered_before_the_end(how: signal.Signals, ser
 STUCK = """
 import threading
 from asktell import Study
-from asktell.service import operations, server
+from asktell_adapters.server import operations, process
 
-operations._SECONDS_FOR_A_CHECK = operations._SECONDS_FOR_A_LOOK = server._SECONDS_FOR_THREADS = 0.2
-server._SECONDS_TO_FINISH = 1
+operations._SECONDS_FOR_A_CHECK = operations._SECONDS_FOR_A_LOOK = process._SECONDS_FOR_THREADS = 0.2
+process._SECONDS_TO_FINISH = 1
 
 def ask(study, *arguments, **options):
     with study._replica.storage.transaction(study._replica.key, durable=False):
@@ -199,10 +199,10 @@ def test_requests_that_do_not_end_do_not_keep_the_service_alive(serve: Any) -> N
 
 STUCK_CHECK = """
 import threading
-from asktell.service import operations, server
+from asktell_adapters.server import operations, process
 from asktell.storages.sqlite import SQLiteStorage
 
-operations._SECONDS_FOR_A_CHECK = server._SECONDS_FOR_THREADS = 0.2
+operations._SECONDS_FOR_A_CHECK = process._SECONDS_FOR_THREADS = 0.2
 
 def check(storage, *arguments):
     with storage._lock:
@@ -342,7 +342,7 @@ def _refuses(url: str) -> bool:
 # Slow clients
 
 HASTY = """
-from asktell.service import protocol
+from asktell_adapters.server import protocol
 
 protocol.SECONDS_FOR_A_HEAD = 0.1
 """

@@ -16,11 +16,11 @@ class TimedProtocol(H11Protocol):
 
     _limit: asyncio.TimerHandle | None = None
 
-    def connection_made(self, transport: Any) -> None:  # noqa: D102 - as in the base class
+    def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
         self._limit = self.loop.call_later(SECONDS_FOR_A_HEAD, self.transport.abort)
 
-    def data_received(self, data: bytes) -> None:  # noqa: D102
+    def data_received(self, data: bytes) -> None:
         super().data_received(data)
         answers = self.cycle is not None and not self.cycle.response_complete
         if answers and self._limit is not None:
@@ -29,7 +29,7 @@ class TimedProtocol(H11Protocol):
         elif not answers and self._limit is None:
             self._limit = self.loop.call_later(SECONDS_FOR_A_HEAD, self.transport.abort)
 
-    def connection_lost(self, exc: Exception | None) -> None:  # noqa: D102
+    def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
         if self._limit is not None:
             self._limit.cancel()

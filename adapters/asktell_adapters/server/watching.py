@@ -11,9 +11,8 @@ from collections.abc import Mapping
 from threading import Lock
 from typing import Any, NamedTuple
 
-from asktell import reports
-from asktell.problem.checks import MOST_EVALUATIONS
-from asktell.studies.study import Attendance, Standing, Study
+from asktell import Study
+from asktell.extend import MOST_EVALUATIONS, Attendance, Standing, reports
 
 _WINDOW = 300.0  # seconds over which a pace is measured
 _STEP = 10.0  # seconds between two moments that are kept
@@ -140,43 +139,31 @@ class LiveReport:
     """The data of a study's page while the study changes, made once for all viewers; for several threads."""
 
     def __init__(self, study: Study, about: Mapping[str, Any] | None = None) -> None:
-        self.study, self._about = study, about
+        self._study, self._about = study, about
         self._watch = Watch(study)
-        self._looking, self._making = Lock(), Lock()
-        self._live: dict[str, Any] = {}
-        self._version, self._text = "", ""
-        self._look_due = self._report_due = -math.inf
+        self._making = Lock()
+        self._report: dict[str, Any] = {}
+        self._text = ""
+        self._due = -math.inf
 
-    def newer(self, version: str | None = None) -> str:
-        """The report's data as JSON (`state` is its version); without any newer than `version`, only `live`.
+    def text(self) -> str:
+        """The report's data as JSON, with `live` beside it: what `Watch.look` found; made anew every few seconds.
 
-        That is what is spent and who works. While one thread makes the next report, those that have one do not wait.
+        While one thread makes it, the others get the previous one.
         """
-        live = self._look()
-        if self._making.acquire(blocking=version is None):
+        if self._making.acquire(blocking=not self._text):
             try:
-                self._renew(live)
-                if version != self._version:
-                    return self._text
+                if time.monotonic() >= self._due:
+                    self._make()
             finally:
                 self._making.release()
-        return reports.encode(live)
+        return self._text
 
-    def _look(self) -> dict[str, Any]:
-        with self._looking:
-            now = time.monotonic()
-            if now >= self._look_due:
-                self._live = {"live": self._watch.look()}
-                self._look_due = now + _SECONDS_BETWEEN_LOOKS
-            return self._live
-
-    def _renew(self, live: Mapping[str, Any]) -> None:
-        """Make the report anew, if it is due and there is something new."""
+    def _make(self) -> None:
         start = time.monotonic()
-        if start < self._report_due or self.study.standing.version == self._version:
-            return
-        data = {**self.study.report_data(self._about), **live}
-        self._version, self._text = data["state"], reports.encode(data)
+        if self._study.standing.version != self._report.get("state"):
+            self._report = self._study.report_data(self._about)
+        self._text = reports.encode({**self._report, "live": self._watch.look()})
         end = time.monotonic()
         pause = min(_PAUSE * (end - start), _LONGEST_PAUSE)
-        self._report_due = end + max(_SECONDS_BETWEEN_LOOKS, pause)
+        self._due = end + max(_SECONDS_BETWEEN_LOOKS, pause)

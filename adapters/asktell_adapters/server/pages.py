@@ -6,7 +6,6 @@ The pages are frames without content: their scripts poll for it, and put it on t
 import gzip
 import json
 import time
-from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache, partial
@@ -16,17 +15,15 @@ from typing import Annotated, Any
 from urllib.parse import quote, unquote
 
 from anyio import CapacityLimiter, to_thread
-from fastapi import FastAPI, Path, Query, Request, Response
+from fastapi import FastAPI, Path, Request, Response
 from pydantic import AfterValidator
 
-from asktell.errors import StudyNotFoundError
-from asktell.problem.budget import describe_spending
-from asktell.reports import page
-from asktell.service.auth import Role
-from asktell.service.open_studies import OpenStudies
-from asktell.service.problems import ProblemDetails
-from asktell.studies.study import Standing, Study
-from asktell.studies.watching import LiveReport
+from asktell import Study, StudyNotFoundError
+from asktell.extend import Standing, describe_spending, reports
+from asktell_adapters.server.auth import Role
+from asktell_adapters.server.open_studies import OpenStudies
+from asktell_adapters.server.problems import ProblemDetails
+from asktell_adapters.server.watching import LiveReport
 
 ROLE = "asktell.role"
 """Key of a request's role in its scope."""
@@ -50,23 +47,23 @@ _ANSWERS_NAMED = 3
 @cache
 def list_script() -> str:
     """The script of the list of studies."""
-    return page.script_of(*(page.FOLDER / name for name in ("text.js", "table.js")), _LIST)
+    return reports.script_of("text.js", "table.js", _LIST)
 
 
 def add_pages(app: FastAPI, studies: OpenStudies, overview: "Overview") -> None:
     """Add the pages to an application."""
-    live: OrderedDict[str, LiveReport] = OrderedDict()
+    live = lru_cache(_MOST_LIVE)(LiveReport)  # one for all viewers of a study, as long as the study stays open
+    finding_live = Lock()
     limiter = CapacityLimiter(_THREADS)
 
-    def html(content: str, script: str) -> Response:
-        policy = f"{page.policy(script, True)}; frame-ancestors 'none'"
-        return Response(content, 200, {"Content-Security-Policy": policy}, "text/html")
+    def html(content: str) -> Response:  # its policy is in it, except for what only a header can say
+        return Response(content, 200, {"Content-Security-Policy": "frame-ancestors 'none'"}, "text/html")
 
     @app.get("/", include_in_schema=False)
     async def home(request: Request) -> Response:
         if "text/html" not in request.headers.get("accept", ""):
             raise ProblemDetails(404, "There is nothing at this address but a page for browsers; the API is at /v1.")
-        return html(page.frame("Studies", list_script()), list_script())
+        return html(reports.frame("Studies", list_script()))
 
     @app.get("/studies", include_in_schema=False)
     async def list_studies() -> Response:
@@ -80,21 +77,14 @@ def add_pages(app: FastAPI, studies: OpenStudies, overview: "Overview") -> None:
             raise StudyNotFoundError(f"There is no study {name!r}.")
         quoted = quote(name, safe="")
         change = f"../v1/studies/{quoted}" if request.scope[ROLE] is Role.WRITE else ""
-        content = page.render_live(name, f"{quoted}/data", home="../", change=change)
-        return html(content, page.assets()[1])
+        return html(reports.render_live(name, f"{quoted}/data", home="../", change=change))
 
     @app.get("/studies/{name}/data", include_in_schema=False)
-    async def data(
-        name: StudyName, request: Request, version: Annotated[str | None, Query(max_length=200)] = None
-    ) -> Response:
+    async def data(name: StudyName, request: Request) -> Response:
         def newest(study: Study) -> str:
-            report = live.get(name)
-            if report is None or report.study is not study:
-                report = live[name] = LiveReport(study)
-            live.move_to_end(name)
-            while len(live) > _MOST_LIVE:
-                live.popitem(last=False)
-            return report.newer(version)
+            with finding_live:  # or two viewers who come at once would each have one made
+                report = live(study)
+            return report.text()
 
         def answer() -> Response:
             text = studies.call(name, newest)

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from asktell.service.pages import Overview
+from asktell_adapters.server.pages import Overview
 
-DASHBOARD = Path(__file__).parents[2] / "docs" / "examples" / "grafana" / "dashboard.json"
+DASHBOARD = Path(__file__).parents[3] / "docs" / "examples" / "grafana" / "dashboard.json"
 STUDY = {"name": "s", "prompts": {"p": "P.", "q": "Q."}, "goal": {"maximize": "a"}, "budget": 6, "examples": 4}
 
 
@@ -48,8 +48,8 @@ def test_a_look_at_many_studies_is_short_and_goes_on_where_it_ended(
     names = [f"s{i}" for i in range(10)]
     for name in names:
         service.post("/v1/studies", {**STUDY, "name": name}, 201)
-    monkeypatch.setattr("asktell.service.pages._MOST_LOOK", 3.0)
-    monkeypatch.setattr("asktell.service.pages._STALE", 100.0)
+    monkeypatch.setattr("asktell_adapters.server.pages._MOST_LOOK", 3.0)
+    monkeypatch.setattr("asktell_adapters.server.pages._STALE", 100.0)
     now = 0.0
     overview = Overview(service.studies, clock=lambda: now)
     genuine = service.studies.call

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from schemathesis.checks import CHECKS
 from starlette.testclient import TestClient
 
-from asktell.service.app import make_app
-from asktell.service.auth import Tokens
-from asktell.service.open_studies import OpenStudies
+from asktell_adapters.server.app import make_app
+from asktell_adapters.server.auth import Tokens
+from asktell_adapters.server.open_studies import OpenStudies
 
 STUDY = {
     "name": "s",
@@ -36,7 +36,7 @@ _SKIPPED = [check for check in CHECKS.get_all() if check.__name__ in ("positive_
 @pytest.fixture(scope="module", autouse=True)
 def guesses_without_limit() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("asktell.service.auth._GUESSES_AT_ONCE", math.inf)
+        patch.setattr("asktell_adapters.server.auth._GUESSES_AT_ONCE", math.inf)
         yield
 
 

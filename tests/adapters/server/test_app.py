@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 from asktell import BestFeasible, ExampleProfile, Selector, Study, errors
-from asktell.errors import AsktellError, StorageBusyError, StorageError, StudyNotFoundError
-from asktell.service.open_studies import OpenStudies
-from asktell.service.problems import error_of, problem_of
+from asktell.errors import AsktellError, ServiceError, StorageBusyError, StorageError, StudyNotFoundError
 from asktell.storages.sqlite import SQLiteStorage
+from asktell.studies.transport import error_of
+from asktell_adapters.server.open_studies import OpenStudies
+from asktell_adapters.server.problems import problem_of
 
 STUDY = {"name": "s", "prompts": {"p": "P", "q": "Q"}, "goal": {"maximize": "a"}, "budget": 6, "examples": 4}
 
@@ -160,14 +161,45 @@ def test_every_error_is_a_problem_and_comes_back() -> None:
     assert "/var/x" not in problem_of(StorageBusyError("in /var/x")).document["detail"]
 
 
+@pytest.mark.parametrize(
+    "document", [None, [], {}, {"detail": 1}, {"detail": "d"}, {"type": "urn:asktell:problem:import", "detail": "d"}]
+)
+def test_a_problem_that_names_no_error_of_asktell_is_a_service_error(document: object) -> None:
+    assert type(error_of(500, document)) is ServiceError
+
+
+def test_answers_have_the_fields_that_the_document_describes(service: Any) -> None:
+    service.post("/v1/studies", {**STUDY, "examples": ["e0", "e1", "e2", "e3"]}, 201)
+    trials = service.post("/v1/studies/s/ask", {"n": 6, "worker": "w"})["trials"]
+    [holding, *_] = service.get("/v1/studies/s/workers")["holdings"]
+    service.post("/v1/studies/s/tell-many", {"tells": [{"trial": t, "scores": 0.5} for t in trials[:5]]})
+    service.post("/v1/studies/s/fail", {"trial": trials[5], "reason": "no answer"})
+    result, comparison = service.get("/v1/studies/s/result"), service.get("/v1/studies/s/compare?a=p&b=q")
+    answers = {
+        "Trial": trials[0],
+        "Holding": holding,
+        "Evaluation": service.get("/v1/studies/s/evaluations")["evaluations"][0],
+        "Info": service.get("/v1/studies/s"),
+        "Result": {**result, "factors": {}},  # there are none
+        "Comparison": comparison,
+        "Difference": comparison["differences"]["a"],
+        "Check": result["checks"][0],
+        "FailureGroup": result["failures"][0],
+        "Problem": {**service.post("/v1/studies/s/tell", {"trial": 99, "scores": 1}, 404), "errors": []},
+    }
+    schemas = service.get("/openapi.json")["components"]["schemas"]
+    for name, found in answers.items():
+        assert found.keys() == schemas[name]["properties"].keys(), name
+
+
 # Health
 
 
 def test_health_finds_out_whether_studies_can_be_changed(
     service: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("asktell.service.open_studies._SECONDS_FOR_A_CHECK", 0.05)
-    monkeypatch.setattr("asktell.service.operations._SECONDS_BETWEEN_CHECKS", 0.0)
+    monkeypatch.setattr("asktell_adapters.server.open_studies._SECONDS_FOR_A_CHECK", 0.05)
+    monkeypatch.setattr("asktell_adapters.server.operations._SECONDS_BETWEEN_CHECKS", 0.0)
     assert service.get("/health") == {"status": "ok"}  # there is nothing yet
     service.post("/v1/studies", STUDY, 201)
     assert service.get("/health") == {"status": "ok"}
@@ -186,7 +218,7 @@ def test_health_finds_out_whether_studies_can_be_changed(
 def test_health_writes_nothing(new_service: Any, postgresql_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     import psycopg
 
-    monkeypatch.setattr("asktell.service.operations._SECONDS_BETWEEN_CHECKS", 0.0)
+    monkeypatch.setattr("asktell_adapters.server.operations._SECONDS_BETWEEN_CHECKS", 0.0)
     service = new_service(postgresql_url)
     assert service.get("/health") == {"status": "ok"}
     service.post("/v1/studies", STUDY, 201)
@@ -206,16 +238,16 @@ def test_health_is_found_out_seldom_and_by_one_at_a_time(service: Any, monkeypat
             raise StorageError("gone")
 
     monkeypatch.setattr(service.studies, "check", check)
-    monkeypatch.setattr("asktell.service.operations._SECONDS_FOR_A_CHECK", 0.1)
+    monkeypatch.setattr("asktell_adapters.server.operations._SECONDS_FOR_A_CHECK", 0.1)
     for _ in range(2):
         assert "held by another process" in service.get("/health", 503)["detail"]
     assert len(checks) == 1
     go_on.set()
     while service.send("GET", "/health").status_code == 503:
         assert len(checks) == 1
-    monkeypatch.setattr("asktell.service.operations._SECONDS_BETWEEN_CHECKS", 0.0)
+    monkeypatch.setattr("asktell_adapters.server.operations._SECONDS_BETWEEN_CHECKS", 0.0)
     assert "cannot be used" in service.get("/health", 503)["detail"]
-    monkeypatch.setattr("asktell.service.operations._SECONDS_BETWEEN_CHECKS", 60.0)
+    monkeypatch.setattr("asktell_adapters.server.operations._SECONDS_BETWEEN_CHECKS", 60.0)
     assert "cannot be used" in service.get("/health", 503)["detail"]
     assert len(checks) == 2
 

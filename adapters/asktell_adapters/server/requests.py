@@ -1,5 +1,6 @@
-"""The JSON of requests and answers: shapes only, as the engine checks whether values make sense."""
+"""The JSON of requests: shapes only, as the engine checks whether values make sense."""
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 from urllib.parse import parse_qsl
 
@@ -15,17 +16,8 @@ from pydantic import (
     model_validator,
 )
 
-from asktell.errors import InvalidArgumentError
-from asktell.methods import stopping
-from asktell.problem.budget import Budget
-from asktell.problem.candidates import ById, Candidates, Trial
-from asktell.problem.checks import nearest, short
-from asktell.problem.goals import Goal, parse_goal
-from asktell.results import PromptResult, Verdict
-from asktell.results.entries import FailureGroup
-from asktell.selector import Selector
-
-# Requests
+from asktell import Adaptive, Budget, Candidates, InvalidArgumentError, Race, Selector, Trial
+from asktell.extend import Goal, nearest, parse_goal, short
 
 
 def _text(value: object) -> str:
@@ -158,6 +150,19 @@ class BudgetModel(StrictRequest):
         return Budget(**self.arguments())
 
 
+_STOPPING: dict[str, type[Adaptive | Race]] = {"auto": Adaptive, "race": Race}
+
+
+def _method(name: str, stop: Mapping[str, float | None]) -> str | Adaptive | Race:
+    """The method of this name, with the options that say when to stop, if any is given."""
+    given: dict[str, Any] = {option: value for option, value in stop.items() if value is not None}
+    if not given:
+        return name
+    if name not in _STOPPING:
+        raise InvalidArgumentError(f"{next(iter(given))} is for the methods {list(_STOPPING)} only; got {short(name)}.")
+    return _STOPPING[name](**given)
+
+
 class NewStudy(StrictRequest):
     """A study; see `asktell.Selector` for the arguments."""
 
@@ -200,7 +205,8 @@ class NewStudy(StrictRequest):
         given = self.arguments()
         for name in ("name", "max_attempts", "exist_ok"):
             del given[name]
-        return Selector(method=stopping(*map(given.pop, ("method", "confidence", "tolerance"))), **given)
+        stop = {name: given.pop(name) for name in ("confidence", "tolerance")}
+        return Selector(method=_method(given.pop("method"), stop), **given)
 
 
 class TrialReference(StrictRequest):
@@ -365,10 +371,11 @@ class CompareQuery(StrictRequest):
             raise InvalidArgumentError("The query must be percent-encoded UTF-8.") from None
         return self.model_copy(update={name: sent[name] for name in ("a", "b", "a_id", "b_id") if name in sent})
 
-    def prompts(self) -> tuple[str | ById, str | ById | None]:
-        """The two prompts as the engine takes them."""
-        a, b = self.a if self.a_id is None else ById(self.a_id), self.b if self.b_id is None else ById(self.b_id)
-        return a or "", b
+    def prompts(self) -> tuple[Any, Any]:
+        """The two prompts as the engine takes them; b is None if it is not given."""
+        a = self.a if self.a_id is None else PromptReference(id=self.a_id)
+        b = self.b if self.b_id is None else PromptReference(id=self.b_id)
+        return a, b
 
 
 class Heartbeat(StrictRequest):
@@ -380,250 +387,10 @@ class Heartbeat(StrictRequest):
     lease: Lease = None
 
 
-# Answers
-
-
-class Answer(BaseModel):
-    """An answer."""
-
-    model_config = ConfigDict(use_attribute_docstrings=True)
-
-
-class Names(Answer):
-    """The names of all studies, in the order in which they were made."""
-
-    studies: list[str]
-
-
-class Info(Answer):
-    """A study's progress."""
-
-    name: str
-    metrics: list[str]
-    """In the order of score vectors."""
-    goal: str
-    budget: int
-    """Maximum evaluations; 100000000 if unlimited."""
-    spent_cost: float
-    """Sum of the costs told."""
-    max_cost: float | None
-    """Maximum cost; null if unlimited."""
-    spent: int
-    """Evaluations told so far."""
-    pending: int
-    """Trials that were asked and not told."""
-    active: int
-    """Prompts that are not eliminated."""
-    done: bool
-    """True when no more trials will be asked."""
-    paused: bool
-    """True when no trials are handed out until the study is resumed."""
-    examples: int | None
-    """Number of examples; null if the evaluator draws its own."""
-    repeats: int
-    """Maximum evaluations of a prompt on the same example."""
-    baseline: int | str | None
-    """Id of the prompt in use; null if not given."""
-    definition: dict[str, Any]
-    """Goal and method, as in a saved selector."""
-
-
-class ExampleIds(Answer):
-    """Ids of the examples by position (a trial's `example`); null if they have none."""
-
-    ids: list[str] | None
-
-
-class TrialModel(Answer):
-    """A prompt to evaluate on an example. If `example` is null, draw one yourself."""
-
-    id: int
-    prompt_id: int | str
-    prompt: str
-    example: int | None
-    candidate: dict[str, Any] | None = None
-    """Factor to value; null if the study is of prompts."""
-
-
-class Trials(Answer):
-    """Trials to evaluate."""
-
-    trials: list[TrialModel]
-    repeats: list[int] = []
-    """Earlier evaluations of each trial's prompt on its example; omitted if all are 0."""
-    done: bool
-    """True when the selection has ended. If false and there are no trials, ask again later."""
-    paused: bool = False
-    """True if there are no trials because the study is paused; omitted if not."""
-
-
-class Held(Answer):
-    """The trials that a worker still holds, oldest first."""
-
-    trials: list[TrialModel]
-
-
-class Taken(Answer):
-    """True if this request recorded something; false if it was known already, or another worker has the trial."""
-
-    taken: bool
-
-
-class Joined(Answer):
-    """Ids of the added prompts, in the order of the request."""
-
-    ids: list[int | str]
-
-
-class ProblemModel(Answer):
-    """An error, as problem details (RFC 9457)."""
-
-    model_config = ConfigDict(extra="allow")
-
-    type: str
-    title: str
-    status: int
-    detail: str
-
-
-class Outcome(Answer):
-    """The outcome for one trial: recorded or not, or the error."""
-
-    taken: bool
-    problem: ProblemModel | None = None
-
-
-class Outcomes(Answer):
-    """The outcome for each trial, in the order of the request."""
-
-    outcomes: list[Outcome]
-
-
-class HoldingModel(Answer):
-    """A pending trial and the worker that holds it."""
-
-    trial: TrialModel
-    worker: str | None
-    seconds_left: float | None
-    attempt: int
-    wanted: bool = True
-    """False once the trial's prompt was eliminated or retired: stop the evaluation and release the trial."""
-
-
-class Workers(Answer):
-    """The pending trials, oldest first."""
-
-    holdings: list[HoldingModel]
-
-
-class DifferenceModel(Answer):
-    """The difference of two prompts in one metric, in its own units; see `asktell.Difference`."""
-
-    estimate: float | None
-    low: float | None
-    high: float | None
-    p_better: float
-    pairs: int
-    verdict: Literal["better", "worse", "equal", "undecided"]
-    guaranteed: bool
-
-
-class ComparisonModel(Answer):
-    """Prompt `a` against prompt `b`; see `asktell.Comparison`."""
-
-    a: int | str
-    b: int | str
-    confidence: float
-    tolerance: float
-    guaranteed: bool
-    examples: int | None
-    differences: dict[str, DifferenceModel]
-
-
-class CheckModel(Answer):
-    """A premise of what a result states; see `asktell.Check`."""
-
-    name: Literal["range", "noise", "order", "failures", "drift", "labels", "examples"]
-    ok: StrictBool | None
-    """Null if it is not known."""
-    sentence: str
-
-
-class ResultModel(Answer):
-    """The current answer, final if `done`; see `asktell.Result`."""
-
-    goal: str
-    metrics: list[str]
-    selected: list[PromptResult]
-    prompts: list[PromptResult]
-    verdict: Verdict
-    """What to do with the answer, and how sure that is."""
-    spent: int
-    budget: int
-    spent_cost: float
-    max_cost: float | None
-    done: StrictBool
-    stopped_early: StrictBool
-    finished_early: StrictBool = False
-    failures: list[FailureGroup] = []
-    """Grouped by reason, most frequent first."""
-    notes: list[str]
-    checks: list[CheckModel]
-    """The premises of all that is stated."""
-    feasible: bool | None
-    examples: int | None
-    example_ids: list[str] | None = None
-    """Ids of the examples by position; omitted if they have none."""
-    repeats: int = 1
-    """Maximum evaluations of a prompt on the same example; above 1 for noisy scores."""
-    inputs: Literal["new", "given"] = "new"
-    """What estimates are about: new inputs like the examples, or exactly the given examples."""
-    baseline: int | str | None
-    factors: dict[str, dict[str, dict[str, tuple[float, float | None]]]] = {}
-    """Factor -> level -> metric -> estimate and error; omitted if there are no factors."""
-    comparison: ComparisonModel | None
-    """The answer against the baseline."""
-
-
-class EvaluationModel(Answer):
-    """One evaluation: its scores, or the error if it failed."""
-
-    trial: int
-    prompt: int | str
-    example: int | None
-    scores: dict[str, float] | None
-    cost: float | None
-    error: str | None
-    details: dict[str, Any] | None
-    """Anything else that was told with the scores."""
-    example_id: str | None
-
-
-class Evaluations(Answer):
-    """Evaluations in the order in which they were told. If there are fewer than `n`, these are the latest."""
-
-    evaluations: list[EvaluationModel]
-
-
-class Report(Answer):
-    """The data of a report. Only `format` and `version` are stable."""
-
-    model_config = ConfigDict(extra="allow")
-
-    format: str
-    version: int
-
-
-class Saved(Answer):
+class Saved(BaseModel):
     """A saved selector, as `Selector.to_json` writes it."""
 
     model_config = ConfigDict(extra="allow")
 
     format: str
     version: int
-
-
-class Health(Answer):
-    """The service runs, and its storage responds."""
-
-    status: Literal["ok"]

@@ -11,17 +11,22 @@ import threading
 import time
 from collections.abc import Collection
 
-from asktell._util.extras import needs_extra
-from asktell._util.terminal import safe
-from asktell.errors import InvalidArgumentError
-from asktell.problem.checks import whole
-from asktell.service.auth import READ, WRITE, Tokens, is_loopback
+from asktell import InvalidArgumentError
+from asktell.extend import needs_extra, safe, whole
+
+with needs_extra("server"):
+    import uvicorn
+
+    from asktell_adapters.server.app import make_app
+    from asktell_adapters.server.auth import READ, WRITE, Tokens, is_loopback
+    from asktell_adapters.server.open_studies import OpenStudies
+    from asktell_adapters.server.protocol import TimedProtocol
 
 _SECONDS_TO_FINISH = 30
 _SECONDS_FOR_THREADS = 2
 _SECONDS_IDLE = 75
 
-log = logging.getLogger("asktell.service")
+log = logging.getLogger("asktell_adapters.server")
 
 
 def serve(arguments: argparse.Namespace) -> int:
@@ -47,12 +52,6 @@ def serve(arguments: argparse.Namespace) -> int:
             "token that may only read) in the environment, or serve on 127.0.0.1. For a new token: "
             "python -c 'import secrets; print(secrets.token_urlsafe())'"
         )
-    with needs_extra("service"):
-        import uvicorn
-
-        from asktell.service.app import make_app
-        from asktell.service.open_studies import OpenStudies
-        from asktell.service.protocol import TimedProtocol
     studies = OpenStudies(arguments.url)
     app = make_app(studies, tokens, most_bytes=arguments.max_mb * 2**20)
     config = uvicorn.Config(
@@ -124,7 +123,7 @@ def _log_to_stderr(access_log: bool) -> None:
 
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(Lines("%(asctime)s %(message)s"))
-    levels = {"asktell.service": logging.INFO, "uvicorn.error": logging.WARNING}
+    levels = {"asktell_adapters.server": logging.INFO, "uvicorn.error": logging.WARNING}
     if access_log:
         levels["uvicorn.access"] = logging.INFO
     for name, level in levels.items():

@@ -6,10 +6,8 @@ from contextlib import suppress
 from threading import Lock
 from typing import TypeVar
 
-from asktell.errors import StudyExistsError, StudyNotFoundError
-from asktell.selector import Selector
-from asktell.storages import open_storage
-from asktell.studies.study import Study
+from asktell import Selector, Study, StudyExistsError, StudyNotFoundError
+from asktell.extend import open_storage
 
 _T = TypeVar("_T")
 _SECONDS_FOR_A_CHECK = 3.0

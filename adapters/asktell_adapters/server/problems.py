@@ -1,23 +1,23 @@
-"""asktell's errors as problem details (RFC 9457), and back."""
+"""asktell's errors as problem details (RFC 9457); `RemoteStudy` makes errors of them again."""
 
 import re
 from collections.abc import Mapping
-from typing import Any
 
-from asktell import errors
+import asktell
+from asktell_adapters.server.answers import InvalidPart, Problem
 
 MEDIA_TYPE = "application/problem+json"
 _PREFIX = "urn:asktell:problem:"
 
 # The first that fits.
-_STATUS: tuple[tuple[type[errors.AsktellError], int], ...] = (
-    (errors.StudyNotFoundError, 404),
-    (errors.UnknownTrialError, 404),
-    (errors.StudyExistsError, 409),
-    (errors.ConflictingTellError, 409),
-    (errors.MissingExtraError, 501),
-    (errors.StorageError, 503),
-    (errors.AsktellError, 422),
+_STATUS: tuple[tuple[type[asktell.AsktellError], int], ...] = (
+    (asktell.StudyNotFoundError, 404),
+    (asktell.UnknownTrialError, 404),
+    (asktell.StudyExistsError, 409),
+    (asktell.ConflictingTellError, 409),
+    (asktell.MissingExtraError, 501),
+    (asktell.StorageError, 503),
+    (asktell.AsktellError, 422),
 )
 _TITLES = {
     400: "The request is malformed",
@@ -46,51 +46,39 @@ class ProblemDetails(Exception):  # noqa: N818 - RFC 9457's word
         detail: str,
         kind: str | None = None,
         headers: Mapping[str, str] | None = None,
-        **members: Any,
+        pending: list[int] | None = None,
+        errors: list[InvalidPart] | None = None,
+        title: str | None = None,
     ) -> None:
         super().__init__(detail)
         self.status = status
         self.headers = dict(headers or {})
-        title = _TITLES.get(status, "The request failed")
-        self.document = {
+        title = title or _TITLES.get(status, "The request failed")
+        self.document: Problem = {
             "type": _PREFIX + (kind or re.sub(r"[^a-z]+", "-", title.lower())),
             "title": title,
             "status": status,
             "detail": detail,
-            **members,
         }
+        if pending is not None:
+            self.document["pending"] = pending
+        if errors is not None:
+            self.document["errors"] = errors
 
 
-def problem_of(error: errors.AsktellError, **members: Any) -> ProblemDetails:
+def problem_of(error: asktell.AsktellError, pending: list[int] | None = None) -> ProblemDetails:
     """The problem details of an error, without the server's paths and addresses."""
     status = next(status for kind, status in _STATUS if isinstance(error, kind))
     detail, headers = str(error), {}
-    if isinstance(error, errors.StorageBusyError):
+    if isinstance(error, asktell.StorageBusyError):
         detail = "The storage has been held by another process for too long. Nothing was changed; try again."
         headers = {"Retry-After": "1"}
-    elif isinstance(error, errors.StorageError):
+    elif isinstance(error, asktell.StorageError):
         detail = "The storage cannot be used; the service's log says why. What was confirmed is not lost."
         headers = {"Retry-After": "5"}
-    return ProblemDetails(status, detail, kind_of(type(error)), headers, **members)
+    return ProblemDetails(status, detail, kind_of(type(error)), headers, pending=pending)
 
 
-def kind_of(error: type[errors.AsktellError]) -> str:
+def kind_of(error: type[asktell.AsktellError]) -> str:
     """An error's name, as UnknownTrialError: unknown-trial."""
     return re.sub(r"(?<=[a-z])(?=[A-Z])", "-", error.__name__.removesuffix("Error")).lower()
-
-
-_BY_KIND = {
-    kind_of(error): error
-    for error in vars(errors).values()
-    if isinstance(error, type) and issubclass(error, errors.AsktellError)
-}
-
-
-def error_of(status: int, document: object) -> errors.AsktellError:
-    """The error in a service's response."""
-    if isinstance(document, dict) and isinstance(document.get("detail"), str):
-        kind = str(document.get("type", "")).removeprefix(_PREFIX)
-        return _BY_KIND.get(kind, errors.ServiceError)(document["detail"])
-    return errors.ServiceError(
-        f"The service answered with status {status}, and not as asktell's does. Is the address right?"
-    )

@@ -23,11 +23,10 @@ from asktell.results.comparison import Place
 from asktell.results.entries import FailureGroup
 from asktell.results.evaluations import Evaluation, Evaluations
 from asktell.selector import Features, NewPrompts, Selector, part_at
-from asktell.service.problems import error_of
-from asktell.service.transport import Connection, path_of
 from asktell.studies.base import AbstractStudy
 from asktell.studies.details import encode
 from asktell.studies.leases import SECONDS, Holding, check_lease
+from asktell.studies.transport import Connection, error_of, path_of
 from asktell.studies.worker import Worker
 
 _TELLS_AT_ONCE = 1000
@@ -36,6 +35,11 @@ _OF_A_RESULT = (
     "spent", "budget", "spent_cost", "max_cost", "done", "stopped_early", "finished_early", "feasible", "examples",
     "repeats", "inputs",
 )  # fmt: skip
+
+
+def definition(study: AbstractStudy) -> dict[str, Any]:
+    """A study's goal and method as JSON; a service sends them, and `RemoteStudy` reads them again."""
+    return {"goal": serialization.dump_goal(study.goal), "method": serialization.dump_part(study.method)}
 
 
 def _of_info(name: str, key: str = "") -> Any:

@@ -58,7 +58,7 @@ def remote(server: Any) -> Iterator[RemoteStudy]:
 
 
 def test_very_many_scores_travel_in_several_requests(server: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("asktell.service.client._TELLS_AT_ONCE", 3)
+    monkeypatch.setattr("asktell.studies.remote._TELLS_AT_ONCE", 3)
     selector = Selector(["x", "y"], BestFeasible("a", {"b": 0.0}), 12, "uniform", examples=10)
     with RemoteStudy.create(server.url, f"s {next(_numbers)}", selector) as study:
         trials = study.ask(8, worker="w")
@@ -441,7 +441,7 @@ def test_details_travel(serve: Any, tmp_path: Any) -> None:
 
 
 def test_evaluations_and_reports_travel(serve: Any, tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("asktell.service.client._EVALUATIONS_AT_ONCE", 3)
+    monkeypatch.setattr("asktell.studies.remote._EVALUATIONS_AT_ONCE", 3)
     place = f"sqlite:///{tmp_path}/evaluations.db"
     with RemoteStudy.create(serve(url=place).url, "s", small()) as remote:
         assert list(remote.evaluations()) == []
