@@ -18,7 +18,7 @@ from asktell.problem.candidates import AnyPrompt, AnyTrial, ById, Candidates, Pr
 from asktell.problem.checks import short, whole
 from asktell.problem.examples import Examples, check_examples, numbered
 from asktell.problem.goals import Goal, Scores
-from asktell.results import Check, Comparison, PromptResult, Result, Verdict
+from asktell.results import Check, Comparison, ExampleResult, PromptResult, Result, Verdict
 from asktell.results.comparison import Place
 from asktell.results.entries import FailureGroup
 from asktell.results.evaluations import Evaluation, Evaluations
@@ -33,8 +33,8 @@ from asktell.studies.worker import Worker
 _TELLS_AT_ONCE = 1000
 _EVALUATIONS_AT_ONCE = 1000  # answers may be long
 _OF_A_RESULT = (
-    "spent", "budget", "spent_cost", "max_cost", "done", "stopped_early", "finished_early", "feasible", "examples",
-    "repeats", "inputs",
+    "spent", "budget", "spent_cost", "max_cost", "done", "stopped_early", "finished_early", "feasible", "repeats",
+    "inputs",
 )  # fmt: skip
 
 
@@ -297,7 +297,7 @@ class RemoteStudy(AbstractStudy):
         return Selector.from_json(self._get("selector"))
 
     def result(self) -> Result:
-        """The answer so far; its `compare` asks the service, about the study as it stands by then."""
+        """The answer so far; its `compare` and `examples` ask the service, about the study as it stands by then."""
         data = self._get("result")
         prompts = {entry["id"]: PromptResult.from_dict(entry) for entry in data["prompts"]}
         ids, comparison = data.get("example_ids"), data["comparison"]
@@ -310,6 +310,7 @@ class RemoteStudy(AbstractStudy):
             checks=tuple(Check(**check) for check in data["checks"]),
             baseline=data["baseline"],
             _comparer=_AskService(self),
+            _analyzed=self._examples,
             _factors={
                 factor: {
                     level: {m: (mean, error) for m, (mean, error) in means.items()} for level, means in own.items()
@@ -319,8 +320,12 @@ class RemoteStudy(AbstractStudy):
             example_ids=None if ids is None else tuple(ids),
             failures=[FailureGroup(**group) for group in data["failures"]],
             _comparison=None if comparison is None else Comparison.from_dict(comparison),
+            n_examples=data["examples"],
             **{name: data[name] for name in _OF_A_RESULT},
         )
+
+    def _examples(self, metric: str | None, fdr: float) -> list[ExampleResult]:
+        return self.selector.result().examples(metric, fdr)
 
     def compare(
         self, a: AnyPrompt, b: AnyPrompt | None = None, confidence: float = 0.95, tolerance: float = 0.0

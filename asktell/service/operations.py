@@ -249,7 +249,7 @@ def add_results(app: FastAPI, studies: OpenStudies) -> None:
     def result(name: StudyName) -> Response:
         """The current answer; final if `done`."""
         found = call(studies, name, lambda study: study.result())
-        return answer({**found.to_dict(), "examples": found.examples})
+        return answer({**found.to_dict(), "examples": found.n_examples})
 
     @app.get("/v1/studies/{name}/evaluations", response_model=schemas.Evaluations)
     def evaluations(name: StudyName, query: Annotated[schemas.EvaluationsQuery, Query()]) -> Response:

@@ -188,7 +188,8 @@ def test_a_heat_map_too_large_is_binned_and_says_so() -> None:
 def test_examples_that_divide_and_examples_that_everybody_fails() -> None:
     rows = {0: [0, 1, 0, 1], 1: [0, 1, 1, 1], 2: [0, 1, 0, 1]}
     cells = {(k, e): float(x) for k, row in rows.items() for e, x in enumerate(row)}
-    found = examples_that_tell(Grid(grid_selector(cells, 3, 4).state))
+    selector = grid_selector(cells, 3, 4)
+    found = examples_that_tell(Grid(selector.state), selector.result().examples())
     assert found["judged"] == 4
     assert [row["example"] for row in found["rows"] if row["failed"]] == [0]
     assert found["rows"][0]["example"] == 2
