@@ -99,7 +99,7 @@ def read(files: Sequence[Path], arguments: argparse.Namespace) -> Finished:
 
 def overview(found: Finished) -> str:
     """What the files hold, as a sentence."""
-    n = sum(map(len, found.made.values()))
+    n = sum(len(made.examples) for made in found.made.values())
     return (
         f"Read {' and '.join(found.kinds)}: {n:,} evaluations of {len(found.made):,} candidates on "
         f"{len(found.examples):,} examples; metrics: {', '.join(found.metrics)}."
