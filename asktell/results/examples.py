@@ -12,7 +12,8 @@ example is judged, its own score is left out of it.
   by a Pearson type III one of the same variance and skewness (Mielke & Berry 2007, Permutation Methods, chapter 2). The
   t-test finds too much where few bad prompts stand apart, the other one where a sum of few scores is bounded.
 - Most examples discriminate well, so most p-values are near 1. Benjamini & Hochberg's procedure (1995) is applied to
-  those up to 1/2 only, doubled: that holds the false discovery rate, too, and finds more (Zhao, Small & Su 2019).
+  those up to 1/2 only, doubled, with Storey's estimate (2002) of how many of these hypotheses are true: that holds the
+  false discovery rate, too, and finds more (Zhao, Small & Su 2019; Storey, Taylor & Siegmund 2004).
 - Nothing is called mislabelled where the table does not tell good prompts from bad ones: where the abilities'
   reliability (Hoyt 1941, which is Cronbach's alpha and KR-20) is below 0.7, as Nunnally (1978) asks of a test.
 - Near duplicates agree too often. A score agrees with another one of the same prompt if both are above the means of
@@ -37,6 +38,7 @@ from asktell.state import Problem, State
 _FEWEST = 5  # prompts, below which a correlation, or an agreement, says nothing
 _RELIABLE = 0.7  # Nunnally 1978, Psychometric Theory
 _CONDITION = 0.5  # p-values beyond are of no interest, and are left out
+_MOSTLY_TRUE = 0.5  # of the others: hypotheses with larger ones are taken for true
 _ALIKE = 0.95  # of the prompts that two near duplicates agree on
 _ERROR = 0.05  # chance that any pair is called so by chance
 _MOST_GROUPS, _IN_A_GROUP = 20, 5  # of prompts of like ability; more groups account for more, but need more prompts
@@ -274,8 +276,10 @@ def _discovered(p_values: Vector, fdr: float) -> Mask:
     found = np.zeros(len(p_values), dtype=bool)
     candidates = np.flatnonzero(p_values <= _CONDITION)  # false for NaN
     ordered = candidates[np.argsort(p_values[candidates], kind="stable")]
-    bars = fdr * np.arange(1, len(ordered) + 1) / max(len(ordered), 1)
-    passing = np.flatnonzero(p_values[ordered] / _CONDITION <= bars)
+    scaled = p_values[ordered] / _CONDITION  # at least as large as uniform numbers, of true hypotheses
+    n_true = (1 + int((scaled > _MOSTLY_TRUE).sum())) / (1.0 - _MOSTLY_TRUE)
+    bars = np.minimum(fdr * np.arange(1, len(ordered) + 1) / n_true, _MOSTLY_TRUE)
+    passing = np.flatnonzero(scaled <= bars)
     if len(passing):
         found[ordered[: passing[-1] + 1]] = True
     return found

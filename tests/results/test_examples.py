@@ -107,8 +107,9 @@ def test_the_permutation_distribution_is_pearsons_third_type(skew: float) -> Non
 
 
 def test_discoveries_are_those_of_benjamini_and_hochberg_among_the_small_half() -> None:
-    # Doubled .002, .04, .052, .24 and .96 against .02, .04, .06, .08 and .1: the third passes, and so do those below it.
-    p_values = np.array([0.9, 0.02, 0.001, np.nan, 0.026, 0.12, 0.7, 0.48])
+    # Doubled .002, .04, .068, .24 and .96. One is above 1/2: (1 + 1) / (1 - 1/2) = 4 hypotheses may be true. The bars
+    # are .025, .05, .075 and .1: the third one passes, and so do those below it.
+    p_values = np.array([0.9, 0.02, 0.001, np.nan, 0.034, 0.12, 0.7, 0.48])
     assert np.flatnonzero(_discovered(p_values, 0.1)).tolist() == [1, 2, 4]
     assert not _discovered(np.array([np.nan, 0.9]), 0.1).any()
 
