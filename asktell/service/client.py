@@ -2,10 +2,10 @@
 
 import json
 import uuid
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Generic, ParamSpec, Self, TypeVar
 from urllib.parse import urlencode
 
 import numpy as np
@@ -29,6 +29,9 @@ from asktell.studies.base import AbstractStudy
 from asktell.studies.details import encode
 from asktell.studies.leases import SECONDS, Holding, check_lease
 from asktell.studies.worker import Worker
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
 
 _TELLS_AT_ONCE = 1000
 _EVALUATIONS_AT_ONCE = 1000  # answers may be long
@@ -309,8 +312,8 @@ class RemoteStudy(AbstractStudy):
             notes=tuple(data["notes"]),
             checks=tuple(Check(**check) for check in data["checks"]),
             baseline=data["baseline"],
-            _comparer=_AskService(self),
-            _analyzed=self._examples,
+            _comparer=_Asks(self._compare_places),
+            _analyzed=_Asks(self._examples),
             _factors={
                 factor: {
                     level: {m: (mean, error) for m, (mean, error) in means.items()} for level, means in own.items()
@@ -323,6 +326,9 @@ class RemoteStudy(AbstractStudy):
             n_examples=data["examples"],
             **{name: data[name] for name in _OF_A_RESULT},
         )
+
+    def _compare_places(self, a: Place, b: Place, confidence: float, tolerance: float) -> Comparison:
+        return self.compare(ById(a[1]), ById(b[1]), confidence, tolerance)
 
     def _examples(self, metric: str | None, fdr: float) -> list[ExampleResult]:
         return self.selector.result().examples(metric, fdr)
@@ -374,14 +380,14 @@ class RemoteStudy(AbstractStudy):
         return bool(_record(self._post(what, **data), "taken")["taken"])
 
 
-class _AskService:
-    """Compares prompts of a result by asking; a copy of the result in another process cannot."""
+class _Asks(Generic[_P, _R]):
+    """Asks the service for a result of this process; a copy of the result in another process cannot."""
 
-    def __init__(self, study: RemoteStudy) -> None:
-        self._study = study
+    def __init__(self, ask: Callable[_P, _R]) -> None:
+        self._ask = ask
 
-    def __call__(self, a: Place, b: Place, confidence: float, tolerance: float) -> Comparison:
-        return self._study.compare(ById(a[1]), ById(b[1]), confidence, tolerance)
+    def __call__(self, *args: _P.args, **kwargs: _P.kwargs) -> _R:
+        return self._ask(*args, **kwargs)
 
     def __reduce__(self) -> tuple[type[None], tuple[()]]:
         return type(None), ()
