@@ -78,7 +78,7 @@ def texts(data: object) -> Iterator[str]:
 
 
 def over_http(result: Result) -> dict[str, Any]:
-    answer = {**result.to_dict(), "examples": result.examples}
+    answer = {**result.to_dict(), "examples": result.n_examples}
     return json.loads(ResultModel.model_validate(answer).model_dump_json())  # type: ignore[no-any-return]
 
 
