@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from asktell.problem.budget import Budget
     from asktell.problem.candidates import Candidates, Tell, Trial, grid
     from asktell.problem.goals import BestFeasible, ParetoSet, at_least, at_most, maximize, minimize
-    from asktell.results import Check, Comparison, Difference, Outlook, PromptResult, Result, Verdict
+    from asktell.results import Check, Comparison, Difference, ExampleResult, Outlook, PromptResult, Result, Verdict
     from asktell.running.run import run
     from asktell.selector import Selector
     from asktell.simulation.analyze import analyze
@@ -48,12 +48,12 @@ if TYPE_CHECKING:
 __all__ = [
     "METHODS", "AccessDeniedError", "Adaptive", "AsktellError", "BestFeasible", "Budget", "BudgetTooSmallError",
     "Candidates", "Check", "Comparison", "ConfigError", "ConflictingTellError", "Difference", "Elimination",
-    "EvaluatorError", "ExampleProfile", "FolderBusyError", "IncompatibleMethodError", "InvalidArgumentError",
-    "InvalidScoresError", "InvalidStateError", "MissingExtraError", "NotPicklableError", "Outlook", "ParetoSet",
-    "PromptResult", "Race", "RemoteStudy", "Result", "Selector", "ServiceError", "Simulation", "StorageBusyError",
-    "StorageError", "Study", "StudyExistsError", "StudyNotFoundError", "Tell", "TellManyError", "Trial",
-    "UnknownTrialError", "Verdict", "analyze", "at_least", "at_most", "grid", "maximize", "minimize", "preset", "run",
-    "simulate",
+    "EvaluatorError", "ExampleProfile", "ExampleResult", "FolderBusyError", "IncompatibleMethodError",
+    "InvalidArgumentError", "InvalidScoresError", "InvalidStateError", "MissingExtraError", "NotPicklableError",
+    "Outlook", "ParetoSet", "PromptResult", "Race", "RemoteStudy", "Result", "Selector", "ServiceError", "Simulation",
+    "StorageBusyError", "StorageError", "Study", "StudyExistsError", "StudyNotFoundError", "Tell", "TellManyError",
+    "Trial", "UnknownTrialError", "Verdict", "analyze", "at_least", "at_most", "grid", "maximize", "minimize",
+    "preset", "run", "simulate",
 ]  # fmt: skip
 
 _LATE = {
@@ -62,7 +62,16 @@ _LATE = {
     "asktell.problem.budget": ("Budget",),
     "asktell.problem.candidates": ("Candidates", "Tell", "Trial", "grid"),
     "asktell.problem.goals": ("BestFeasible", "ParetoSet", "at_least", "at_most", "maximize", "minimize"),
-    "asktell.results": ("Check", "Comparison", "Difference", "Outlook", "PromptResult", "Result", "Verdict"),
+    "asktell.results": (
+        "Check",
+        "Comparison",
+        "Difference",
+        "ExampleResult",
+        "Outlook",
+        "PromptResult",
+        "Result",
+        "Verdict",
+    ),
     "asktell.running.run": ("run",),
     "asktell.selector": ("Selector",),
     "asktell.simulation.analyze": ("analyze",),

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias, final
 
 import numpy as np
+import numpy.typing as npt
 
 from asktell import InvalidArgumentError
 from asktell.extend import FinishedTable, Goal, less_may_be_better, nearest, short, some
@@ -41,15 +42,69 @@ _MOSTLY = 0.5  # of the cells of a column that must be numbers for it to be one 
 _SAMPLES = re.compile(r"samples_(?P<task>.+?)(_(?P<time>\d{4}-\d\d-\d\dT[\d.:-]+))?\.jsonl")
 _OF_SAMPLES = {"doc_id", "doc", "target", "arguments", "resps", "filtered_resps", "filter", "metrics"}
 
-Scores: TypeAlias = Mapping[str, float]
+Vector: TypeAlias = npt.NDArray[np.float64]
 
 
 class Made(NamedTuple):
     """An evaluation that was made: with scores by metric, or with the error by which it failed."""
 
     example: str
-    scores: Scores
+    scores: Mapping[str, float]
     error: str | None = None
+
+
+class Evaluations(NamedTuple):
+    """The evaluations of a candidate as columns, as a large table has a million of them.
+
+    Attributes:
+        examples: (n,) the example of each; a wide table's candidates may share one list.
+        scores: (n,) by metric, NaN where none is known.
+        errors: why evaluations failed, by their position.
+    """
+
+    examples: Sequence[str]
+    scores: Mapping[str, Vector]
+    errors: Mapping[int, str]
+
+    @classmethod
+    def of(cls, made: Sequence[Made]) -> "Evaluations":
+        """The evaluations one by one, as columns."""
+        metrics = dict.fromkeys(metric for each in made for metric in each.scores)
+        scores = {
+            metric: np.array([each.scores.get(metric, math.nan) for each in made], dtype=np.float64)
+            for metric in metrics
+        }
+        errors = {at: each.error for at, each in enumerate(made) if each.error is not None}
+        return cls([each.example for each in made], scores, errors)
+
+    def among(self, rows: Sequence[int]) -> "Evaluations":
+        """Some of them, in this order."""
+        at = np.array(rows, dtype=np.int64)
+        errors = {i: self.errors[row] for i, row in enumerate(rows) if row in self.errors}
+        return Evaluations([self.examples[row] for row in rows], {m: x[at] for m, x in self.scores.items()}, errors)
+
+    def columns(self, metrics: Sequence[str]) -> Vector:
+        """(n, m) scores in the metrics named, NaN of a metric that there is not."""
+        unknown = np.full(len(self.examples), np.nan)
+        return np.column_stack([self.scores.get(metric, unknown) for metric in metrics])
+
+    def complete(self, metrics: Sequence[str]) -> set[str]:
+        """The examples on which an evaluation has all of the metrics, or failed."""
+        known = np.atleast_1d(~np.isnan(self.columns(metrics)).any(axis=1))
+        known[list(self.errors)] = True
+        return {self.examples[row] for row in np.flatnonzero(known).tolist()}
+
+
+def _joined(parts: Sequence[Evaluations]) -> Evaluations:
+    """The evaluations of several files, one after another."""
+    if len(parts) == 1:
+        return parts[0]
+    metrics = list(dict.fromkeys(metric for part in parts for metric in part.scores))
+    starts = np.cumsum([0, *(len(part.examples) for part in parts)]).tolist()
+    errors = {start + at: why for start, part in zip(starts, parts, strict=False) for at, why in part.errors.items()}
+    scores = np.concatenate([part.columns(metrics) for part in parts]) if metrics else np.empty((starts[-1], 0))
+    examples = [example for part in parts for example in part.examples]
+    return Evaluations(examples, dict(zip(metrics, scores.T, strict=True)), errors)
 
 
 @dataclass
@@ -57,7 +112,7 @@ class _Candidate:
     """What a file has of one candidate; without a `name`, the file's own stands for it, or one of `names`."""
 
     name: str | None
-    made: list[Made] = field(default_factory=list)
+    made: Evaluations
     names: tuple[str, ...] = ()
     text: str | None = None
 
@@ -85,7 +140,7 @@ class Finished:
     """
 
     kinds: tuple[str, ...]
-    made: Mapping[str, Sequence[Made]]
+    made: Mapping[str, Evaluations]
     texts: Mapping[str, str]
     segments: Mapping[str, str]
     notes: tuple[str, ...]
@@ -115,7 +170,7 @@ class Finished:
         columns = _Columns(prompt, example, encoding, score, is_alone=len(paths) == 1)
         files = [file for path in paths for file in _read(Path(path).expanduser(), columns)]
         made, texts = _named(files)
-        if not any(math.isfinite(x) for every in made.values() for each in every for x in each.scores.values()):
+        if not any(np.isfinite(column).any() for each in made.values() for column in each.scores.values()):
             where = ", ".join(str(path) for path in paths)
             raise InvalidArgumentError(f"{where}: no evaluation has a score. Give {FORMATS}.")
         segments = {name: label for file in files for name, label in file.segments.items()}
@@ -126,14 +181,15 @@ class Finished:
     def metrics(self) -> list[str]:
         """Every metric of which there is a number, costs, tokens and times last."""
         found = dict.fromkeys(
-            name for made in self.made.values() for each in made for name, x in each.scores.items() if math.isfinite(x)
+            name for made in self.made.values() for name, column in made.scores.items() if np.isfinite(column).any()
         )
         return sorted(found, key=less_may_be_better)  # what was used comes behind what was achieved
 
     @cached_property
     def examples(self) -> list[str]:
         """Every example of which there is an evaluation."""
-        return list(dict.fromkeys(each.example for made in self.made.values() for each in made))
+        lists = {id(made.examples): made.examples for made in self.made.values()}  # those that are shared once
+        return list(dict.fromkeys(example for examples in lists.values() for example in examples))
 
     def table(self, goal: Goal, prompts: Sequence[str] | None = None, common: bool = False) -> FinishedTable:
         """The evaluations as arrays, in the goal's metrics.
@@ -148,7 +204,7 @@ class Finished:
         names = list(self.made) if prompts is None else list(prompts)
         examples = self.examples
         if common:
-            seen = [_known(self.made[name], goal.metrics) for name in names]
+            seen = [self.made[name].complete(goal.metrics) for name in names]
             examples = [name for name in examples if all(name in own for own in seen)]
             if not examples:
                 raise InvalidArgumentError(
@@ -156,21 +212,27 @@ class Finished:
                     "same ones."
                 )
         place = {name: i for i, name in enumerate(examples)}
-        rows = [
-            (arm, place[each.example], each)
-            for arm, name in enumerate(names)
-            for each in self.made[name]
-            if each.example in place
-        ]
-        scored = [row for row in rows if row[2].error is None]
-        wanted = [[each.scores.get(metric, math.nan) for metric in goal.metrics] for _, _, each in scored]
+        lists = {id(made.examples): made.examples for made in self.made.values()}
+        places = {
+            key: np.array([place.get(example, -1) for example in own], dtype=np.int64) for key, own in lists.items()
+        }
+        arms, at, scores, failed = [], [], [], []
+        for arm, name in enumerate(names):
+            made = self.made[name]
+            own = places[id(made.examples)]
+            failed += [(arm, int(own[row]), why) for row, why in made.errors.items() if own[row] >= 0]
+            is_scored = own >= 0
+            is_scored[list(made.errors)] = False
+            arms.append(np.full(int(is_scored.sum()), arm, dtype=np.int64))
+            at.append(own[is_scored])
+            scores.append(made.columns(goal.metrics)[is_scored])
         return FinishedTable(
             {name: self.texts.get(name, name) for name in names},
             examples,
-            np.array([arm for arm, _, _ in scored], dtype=np.int64),
-            np.array([at for _, at, _ in scored], dtype=np.int64),
-            np.array(wanted, dtype=np.float64).reshape(-1, len(goal.metrics)),
-            [(arm, at, each.error) for arm, at, each in rows if each.error is not None],
+            np.concatenate(arms),
+            np.concatenate(at),
+            np.concatenate(scores),
+            failed,
             self._labels(examples),
         )
 
@@ -182,23 +244,18 @@ class Finished:
     def remarks(self) -> list[str]:
         """What there is to say of the files before a verdict: what was left out, and repeats."""
         said = list(self.notes)
-        per_cell = Counter((name, each.example) for name, made in self.made.items() for each in made)
-        again = [times for times in per_cell.values() if times > 1]
+        n_cells, again = 0, list[int]()
+        for made in self.made.values():
+            n_distinct = len(set(made.examples))
+            n_cells += n_distinct
+            if n_distinct < len(made.examples):
+                again += [times for times in Counter(made.examples).values() if times > 1]
         if again:
             said.append(
-                f"{len(again):,} of {len(per_cell):,} cells were evaluated several times, up to {max(again)}. Repeated "
+                f"{len(again):,} of {n_cells:,} cells were evaluated several times, up to {max(again)}. Repeated "
                 "evaluations of a cell are averaged."
             )
         return said
-
-
-def _known(made: Iterable[Made], metrics: Sequence[str]) -> set[str]:
-    """The examples on which an evaluation has all of the metrics, or failed."""
-    return {
-        each.example
-        for each in made
-        if each.error is not None or not any(math.isnan(each.scores.get(name, math.nan)) for name in metrics)
-    }
 
 
 # Files of every kind
@@ -296,7 +353,7 @@ def _json_lines(path: Path, columns: _Columns) -> _File | None:
 # Names of candidates
 
 
-def _named(files: Sequence[_File]) -> tuple[dict[str, list[Made]], dict[str, str]]:
+def _named(files: Sequence[_File]) -> tuple[dict[str, Evaluations], dict[str, str]]:
     """Every candidate's evaluations by its name; a name that several files have is one of each file's."""
     own = _names_of([file.path for file in files])
     times = Counter(each.name for file in files for each in file.candidates if each.name is not None)
@@ -306,8 +363,9 @@ def _named(files: Sequence[_File]) -> tuple[dict[str, list[Made]], dict[str, str
     if chosen is None:
         chosen = tuple(own[file.path] for file, _ in unnamed)
     names = dict(zip((id(each) for _, each in unnamed), chosen, strict=True))
-    made: dict[str, list[Made]] = {}
+    made: dict[str, list[Evaluations]] = {}
     texts: dict[str, str] = {}
+    known = set[str]()
     for file in files:
         for each in file.candidates:
             name = each.name
@@ -315,10 +373,11 @@ def _named(files: Sequence[_File]) -> tuple[dict[str, list[Made]], dict[str, str
                 name = names[id(each)]
             elif times[name] > 1:
                 name = own[file.path] if len(file.candidates) == 1 else f"{own[file.path]}/{name}"
-            made.setdefault(name, []).extend(each.made)
-            if each.text and each.text not in texts.values():
+            made.setdefault(name, []).append(each.made)
+            if each.text and each.text not in known:
                 texts[name] = each.text
-    return made, texts
+                known = set(texts.values())
+    return {name: _joined(parts) for name, parts in made.items()}, texts
 
 
 def _names_of(paths: Sequence[Path]) -> dict[Path, str]:
@@ -342,7 +401,8 @@ def _table(path: Path, columns: _Columns) -> _File:
     encoding = columns.encoding if path.suffix.lower() in _OF_TEXT else None
     with _curable():
         table = Table(path, [*_PROMPTS, *_EXAMPLES], encoding=encoding)
-    names = list(dict.fromkeys(str(name) for row in table.rows for name in row.values))
+    headers = dict.fromkeys(tuple(row.values) for row in table.rows)  # of most tables the same one in each row
+    names = list(dict.fromkeys(str(name) for header in headers for name in header))
     prompt = _column(columns.prompt, _PROMPTS, names, path, "--prompt-column")
     example = _column(columns.example, _EXAMPLES, names, path, "--example-column")
     rest = [name for name in names if name not in (prompt, example) and name.lower() not in (_SEGMENT, _ERROR)]
@@ -361,12 +421,13 @@ def _table(path: Path, columns: _Columns) -> _File:
             f"compared. Name it: --example-column COLUMN; there are {some(names)}."
         )
     ids = [_id(row, example, at) for at, row in enumerate(table.rows, start=1)]
+    made = Evaluations(ids, scores, _errors(table, names))
     if prompt is not None:
-        _long(file, table, prompt, ids, scores, names)
+        file.candidates.extend(_long(table, prompt, made))
     elif columns.is_alone:
-        _wide(file, ids, scores, columns.score)
+        file.candidates.extend(_wide(made, columns.score))
     else:
-        file.candidates.append(_Candidate(None, _made(table.rows, ids, scores, names)))
+        file.candidates.append(_Candidate(None, made))
     if example is None and not columns.is_alone:
         file.notes.append(f"{path.name}: no column names the examples, so rows are matched by their position.")
     labels = next((name for name in names if name.lower() == _SEGMENT), None)
@@ -393,9 +454,15 @@ def _id(row: Row, column: str | None, number: int) -> str:
     return str(number) if value in (None, "") else str(value)
 
 
-def _numbers(table: Table, name: str) -> list[float] | None:
+def _numbers(table: Table, name: str) -> Vector | None:
     """The column as numbers, NaN where it is empty; None if most of it is text, or all of it is empty."""
     values = [row.values.get(name) for row in table.rows]
+    try:
+        column = np.array(values, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
+        column = None  # some cells are empty, or hold something else: they are read one by one
+    if column is not None and column.shape == (len(values),) and not np.isinf(column).any():
+        return None if np.isnan(column).all() else column
     found = [_number(value) for value in values]
     known = [(at, number) for at, number in enumerate(found) if number is None or not math.isnan(number)]
     texts = [at for at, number in known if number is None]
@@ -408,7 +475,7 @@ def _numbers(table: Table, name: str) -> list[float] | None:
         raise InvalidArgumentError(
             f"{table.where(table.rows[wrong[0]])}: {name!r} must hold finite numbers; got {short(value)}. {cure}"
         )
-    return [math.nan if number is None else number for number in found]
+    return np.array([math.nan if number is None else number for number in found], dtype=np.float64)
 
 
 def _number(value: object) -> float | None:
@@ -426,39 +493,31 @@ def _number(value: object) -> float | None:
         return None
 
 
-def _made(
-    rows: Sequence[Row], ids: Sequence[str], scores: Mapping[str, Sequence[float]], names: Sequence[str]
-) -> list[Made]:
+def _errors(table: Table, names: Sequence[str]) -> dict[int, str]:
+    """Why evaluations failed, by the position of their rows."""
     error = next((name for name in names if name.lower() == _ERROR), None)
-    reasons = [None if error is None else row.values.get(error) for row in rows]
-    columns = zip(*scores.values(), strict=True)
-    return [
-        Made(id_, dict(zip(scores, numbers, strict=True)), str(reason) if reason not in (None, "") else None)
-        for id_, numbers, reason in zip(ids, columns, reasons, strict=True)
-    ]
+    if error is None:
+        return {}
+    reasons = ((at, row.values.get(error)) for at, row in enumerate(table.rows))
+    return {at: str(reason) for at, reason in reasons if reason not in (None, "")}
 
 
-def _long(
-    file: _File,
-    table: Table,
-    prompt: str,
-    ids: Sequence[str],
-    scores: Mapping[str, Sequence[float]],
-    names: Sequence[str],
-) -> None:
-    by_name: dict[str, _Candidate] = {}
-    for row, each in zip(table.rows, _made(table.rows, ids, scores, names), strict=True):
+def _long(table: Table, prompt: str, made: Evaluations) -> Iterator[_Candidate]:
+    by_name: dict[str, list[int]] = {}
+    for at, row in enumerate(table.rows):
         name = row.values.get(prompt)
         if name in (None, ""):
             raise InvalidArgumentError(f"{table.where(row)}: {prompt!r} is empty; write the candidate's name there.")
-        by_name.setdefault(str(name), _Candidate(str(name))).made.append(each)
-    file.candidates.extend(by_name.values())
+        by_name.setdefault(str(name), []).append(at)
+    for own, rows in by_name.items():
+        yield _Candidate(own, made.among(rows))
 
 
-def _wide(file: _File, ids: Sequence[str], scores: Mapping[str, Sequence[float]], metric: str) -> None:
-    for name, column in scores.items():
-        made = [Made(id_, {metric: number}) for id_, number in zip(ids, column, strict=True) if not math.isnan(number)]
-        file.candidates.append(_Candidate(name, made))
+def _wide(made: Evaluations, metric: str) -> Iterator[_Candidate]:
+    for name, column in made.scores.items():
+        known = np.flatnonzero(~np.isnan(column))
+        own = Evaluations(made.examples, {metric: column}, {})
+        yield _Candidate(name, own if len(known) == len(column) else own.among(known.tolist()))
 
 
 # promptfoo
@@ -476,7 +535,8 @@ def _promptfoo(path: Path, rows: Sequence[Any]) -> _File:
     """A candidate is a prompt with a provider. Tests are matched by their variables: a filter renumbers them."""
     providers = {_provider(row) for row in rows if isinstance(row, dict)}
     labels = {_label(row) for row in rows if isinstance(row, dict)}
-    found: dict[str, _Candidate] = {}
+    found: dict[str, list[Made]] = {}
+    texts: dict[str, str | None] = {}
     for number, row in enumerate(rows, start=1):
         if not _is_of_promptfoo(row):
             raise InvalidArgumentError(
@@ -492,9 +552,10 @@ def _promptfoo(path: Path, rows: Sequence[Any]) -> _File:
             ) from error
         failed = isinstance(scores, Exception)
         made = Made(test, {} if isinstance(scores, Exception) else scores, str(scores) if failed else None)
-        candidate = found.setdefault(name, _Candidate(name, text=_text(row) if len(providers) == 1 else None))
-        candidate.made.append(made)
-    return _File(path, "promptfoo's results", list(found.values()))
+        found.setdefault(name, []).append(made)
+        texts.setdefault(name, _text(row) if len(providers) == 1 else None)
+    candidates = [_Candidate(name, Evaluations.of(made), text=texts[name]) for name, made in found.items()]
+    return _File(path, "promptfoo's results", candidates)
 
 
 def _text(row: Mapping[str, Any]) -> str | None:
@@ -529,7 +590,9 @@ def _inspect(path: Path) -> _File:
     """A candidate is what a log is of; of a log that `InspectTask` wrote, each of the prompts in it."""
     log = read_log(path)
     model, scoring = str(log.eval.get("model")), Scoring()
-    found: dict[str | None, _Candidate] = {}
+    found: dict[str | None, list[Made]] = {}
+    texts: dict[str | None, str | None] = {}
+    names = (model, str(log.eval.get("task")), path.parent.name)
     for sample in log.samples:
         ours = sample.metadata.get(KEY) if isinstance(sample.metadata, dict) else None
         name, example = None, str(sample.id)
@@ -539,10 +602,10 @@ def _inspect(path: Path) -> _File:
             made = Made(example, scoring.of_epochs([sample], model))
         except CompletionError as error:
             made = Made(example, {}, str(error))
-        names = (model, str(log.eval.get("task")), path.parent.name)
-        text = str(ours.get("prompt")) if isinstance(ours, dict) and ours.get("prompt") else None
-        found.setdefault(name, _Candidate(name, names=names, text=text)).made.append(made)
-    return _File(path, "Inspect logs", list(found.values()))
+        found.setdefault(name, []).append(made)
+        texts.setdefault(name, str(ours["prompt"]) if isinstance(ours, dict) and ours.get("prompt") else None)
+    candidates = [_Candidate(name, Evaluations.of(made), names, texts[name]) for name, made in found.items()]
+    return _File(path, "Inspect logs", candidates)
 
 
 # lm-eval
@@ -555,15 +618,18 @@ def _lm_eval(paths: Iterable[Path]) -> list[_File]:
     tasks = {path: path.stem if part is None else part["task"] for path, part in parts.items()}
     times = Counter((path.parent, tasks[path]) for path in paths)
     several = len(set(tasks.values())) > 1
-    files: dict[Path, _File] = {}
+    documents: dict[Path, list[Made]] = {}
+    names: dict[Path, tuple[str, ...]] = {}
     for path in paths:
         made = _documents(path, f"{tasks[path]}/" if several else "")
         alone = times[path.parent, tasks[path]] > 1
         at = path if alone or len(paths) == 1 else path.parent / "samples"
-        file = files.setdefault(at, _File(at, "lm-eval's samples", [_Candidate(None)]))
-        file.candidates[0].made.extend(made)
-        file.candidates[0].names = () if alone else (path.parent.name,)
-    return list(files.values())
+        documents.setdefault(at, []).extend(made)
+        names[at] = () if alone else (path.parent.name,)
+    return [
+        _File(at, "lm-eval's samples", [_Candidate(None, Evaluations.of(made), names[at])])
+        for at, made in documents.items()
+    ]
 
 
 def _documents(path: Path, task: str) -> list[Made]:

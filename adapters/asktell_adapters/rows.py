@@ -69,7 +69,11 @@ class Table:
             given["wanted"] = wanted
         self.place = kind.place
         found = kind.read(self.path, **given)
-        self.rows = [Row(n, {name: _plain_value(value) for name, value in row.items()}) for n, row in found]
+        # Most cells are texts, and a large table has millions of them.
+        self.rows = [
+            Row(n, {name: value if type(value) is str else _plain_value(value) for name, value in row.items()})
+            for n, row in found
+        ]
         if not self.rows:
             raise InvalidArgumentError(f"{path}: the file has no rows.")
 

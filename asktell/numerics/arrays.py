@@ -12,7 +12,8 @@ import numpy.typing as npt
 _LEAST = 64  # rows of a padded array, so that few shapes are compiled; a judgement
 _DIGITS = 12  # numerical: of the 16 of a double
 _SMALLEST = 1e-250  # numerical: no score is so small
-_LARGE = 1 << 15  # entries; beyond, tables are sparse
+_LARGE = 1 << 15  # entries; beyond, tables are sparse if they are mostly empty
+_MOSTLY_EMPTY = 0.25  # of a table's cells; with more of them, dense products are faster than sparse ones
 
 
 def padded_size(n: int) -> int:
@@ -45,14 +46,13 @@ def distinct(values: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
 
 
 def table(entries: Vector, rows: Indices, columns: Indices, shape: tuple[int, int]) -> Any:
-    """(n,) entries summed by their places; sparse where the table is large, and so mostly empty."""
-    if shape[0] * shape[1] >= _LARGE:
+    """(n,) entries summed by their places; sparse where the table is large and mostly empty."""
+    size = shape[0] * shape[1]
+    if size >= _LARGE and len(entries) < _MOSTLY_EMPTY * size:
         from scipy import sparse  # here, to keep the import of asktell light
 
         return sparse.csr_matrix((entries, (rows, columns)), shape=shape)
-    found = np.zeros(shape)
-    np.add.at(found, (rows, columns), entries)
-    return found
+    return np.bincount(rows * shape[1] + columns, entries, size).reshape(shape)
 
 
 def is_binary(scores: Vector) -> bool:

@@ -122,9 +122,8 @@ class Rasch:
         return result[rng.permutation(n_draws)]
 
     def _draw(self, found: _Fit, n: int, rng: np.random.Generator) -> Draws:
-        from scipy.linalg import solve_triangular  # here, to keep the import of asktell light
-
-        off = solve_triangular(found.root, rng.normal(size=(self._n_arms, n)), lower=True, trans=1).T
+        # Not scipy.linalg: importing it takes longer than this, for any number of prompts of which there are draws.
+        off = np.linalg.solve(found.root.T, rng.normal(size=(self._n_arms, n))).T
         p = _logistic(found.abilities + off)  # (S, K, Q)
         distribution = self._distributions(found.ease, n, rng)
         if self._n_examples is None:

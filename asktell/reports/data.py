@@ -101,7 +101,7 @@ def document(
         "spending_by_prompt": spending(state, order),
         "segments": _segments(result, answer, rivals, baseline),
         "heat_map": heat_map(grid, order),
-        "telling": examples_that_tell(grid),
+        "telling": examples_that_tell(grid, [] if state.problem.n_examples is None else result.examples()),
         "duels": _duels(result, grid, extras, pairs),
         "quantities": extras.quantities(len(result.prompts)),
         "failures": extras.failures(),

@@ -1,12 +1,14 @@
 """Pictures of prompts x examples and of the spending, binned to the size of a screen."""
 
 import base64
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from asktell.numerics.arrays import Indices, Vector
 from asktell.numerics.cells import Scored
+from asktell.results.examples import ExampleResult
 from asktell.state import FAILED, RETIRED, Problem, State
 
 MOST_CELLS = 400_000  # bytes of pictures of all metrics together
@@ -84,57 +86,73 @@ def heat_map(grid: Grid, order: Indices) -> dict[str, Any] | None:
     }
 
 
-def examples_that_tell(grid: Grid) -> dict[str, Any] | None:
-    """The examples that divide the prompts, and those that all fail, by the first objective; None without examples.
+def examples_that_tell(grid: Grid, found: Sequence[ExampleResult]) -> dict[str, Any] | None:
+    """What there is to see in the examples, by the first objective; None without examples.
 
-    Examples are ranked by the standard deviation of the prompts' scores. All fail an example if even its best
-    score is below the mean of all scores by their standard deviation, or is the lowest score that there is.
+    `found` says what the scores are worth on each. Those that look wrong are listed first, then those that divide the
+    prompts most, by the standard deviation of their scores. All fail an example if even its best score is below the
+    mean of all scores by their standard deviation, or is the lowest score that there is.
     """
     problem = grid.problem
     if problem.n_examples is None or not len(grid.arms):
         return None
     objective = problem.goal.objectives[0]
     metric = problem.goal.columns.index(objective.metric)
-    values = grid.scores[:, metric]
-    counts = np.bincount(grid.examples, minlength=problem.n_examples)
-    best, worst = np.full(problem.n_examples, -np.inf), np.full(problem.n_examples, np.inf)
-    np.maximum.at(best, grid.examples, objective.sign * values)
-    np.minimum.at(worst, grid.examples, objective.sign * values)
-    enough = counts >= min(_FEWEST_PROMPTS, problem.n_arms)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        mean = np.bincount(grid.examples, values, minlength=problem.n_examples) / counts
-        squares = np.bincount(grid.examples, (values - mean[grid.examples]) ** 2, minlength=problem.n_examples)
-        spread = np.where(best == worst, 0.0, np.sqrt(squares / counts))  # not what rounding leaves
-    signed = objective.sign * values
+    enough = np.array([each.prompts >= min(_FEWEST_PROMPTS, problem.n_arms) for each in found])
+    signed = objective.sign * grid.scores[:, metric]
+    best = np.full(problem.n_examples, -np.inf)
+    np.maximum.at(best, grid.examples, signed)
     bar = max(float(signed.mean() - signed.std()), float(signed.min()))
-    failed = np.flatnonzero(enough & (best <= bar) & (bar < signed.mean()))
-    same = int((enough & (best == worst)).sum())
-    rows = np.flatnonzero(enough)
-    rows = rows[np.argsort(-spread[rows], kind="stable")][:_EXAMPLES_LISTED]
-    listed = np.union1d(rows, failed[np.argsort(mean[failed] * objective.sign, kind="stable")][:_EXAMPLES_LISTED])
-    listed = listed[np.argsort(-spread[listed], kind="stable")]
-    is_failed = np.isin(listed, failed)
-    shape = problem.shapes[metric]
-    earlier = None if shape is None else shape.tells[listed].tolist()
-    profile, about_earlier = problem.profile, None
+    failed = enough & (best <= bar) & (bar < signed.mean())
+    spread = _spread(grid, metric, found)
+    wrong = np.array([each.likely_mislabelled for each in found])
+    copied = np.array([bool(each.near_duplicates) for each in found])
+    ranked = np.lexsort((-spread, ~failed, ~copied, ~wrong, ~enough))  # by the last key first
+    of_each_kind = [ranked[kind[ranked]][:_EXAMPLES_LISTED] for kind in (wrong, copied, failed)]
+    by_spread = np.lexsort((-spread, ~enough))[: min(_EXAMPLES_LISTED, int(enough.sum()))]
+    listed = np.unique(np.concatenate((by_spread, *of_each_kind)))
+    listed = listed[np.argsort(-spread[listed], kind="stable")].tolist()
+    shape, earlier = problem.shapes[metric], None
     if shape is not None:  # the share of cells on its most informative fifth of examples
         most = np.argsort(-shape.tells, kind="stable")[: max(1, len(shape.tells) // 5)]
         share = float(np.isin(grid.examples, most).mean())
-        about_earlier = {"studies": profile.studies if profile else 0, "share": share}
+        earlier = {"studies": problem.profile.studies if problem.profile else 0, "share": share}
+    place = {each.id: e for e, each in enumerate(found)}
     return {
-        "earlier": about_earlier,
+        "earlier": earlier,
         "metric": objective.metric,
         "judged": int(enough.sum()),
-        "failed": len(failed),
-        "same": same,
+        "failed": int(failed.sum()),
+        "same": sum(each.separates_nobody for each, is_judged in zip(found, enough, strict=True) if is_judged),
+        "mislabelled": int(wrong.sum()),
+        "duplicates": int(copied.sum()),
         "rows": [
-            {"example": e, "prompts": n, "mean": m, "spread": s, "failed": f, "earlier": t}
-            for e, n, m, s, f, t in zip(
-                listed.tolist(), counts[listed].tolist(), mean[listed].tolist(), spread[listed].tolist(),
-                is_failed.tolist(), earlier or [None] * len(listed), strict=True,
-            )
+            {
+                "example": e,
+                "prompts": found[e].prompts,
+                "mean": found[e].mean,
+                "spread": float(spread[e]),
+                "difficulty": found[e].difficulty,
+                "discrimination": found[e].discrimination,
+                "error": found[e].standard_error,
+                "failed": bool(failed[e]),
+                "mislabelled": found[e].likely_mislabelled,
+                "duplicates": [place[other] for other in found[e].near_duplicates],
+                "earlier": None if shape is None else float(shape.tells[e]),
+            }
+            for e in listed
         ],
-    }  # fmt: skip
+    }
+
+
+def _spread(grid: Grid, metric: int, found: Sequence[ExampleResult]) -> Vector:
+    """(N,) standard deviation of the prompts' scores on each example; 0 where all are the same, or there is none."""
+    values, n_examples = grid.scores[:, metric], len(found)
+    counts = np.maximum(np.bincount(grid.examples, minlength=n_examples), 1)
+    mean = np.bincount(grid.examples, values, n_examples) / counts
+    squares = np.bincount(grid.examples, (values - mean[grid.examples]) ** 2, n_examples)
+    is_same = np.array([each.separates_nobody for each in found])
+    return np.asarray(np.where(is_same, 0.0, np.sqrt(squares / counts)))  # not what rounding leaves
 
 
 def spending(state: State, order: Indices) -> dict[str, Any]:

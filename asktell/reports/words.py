@@ -225,12 +225,21 @@ def _examples(data: Mapping[str, Any]) -> str:
         seen += f" {share} of them are on {fifth}, by {whose}."
     if not telling["judged"]:
         return f"{seen} No example was evaluated with enough prompts for a statement."
-    if telling["failed"]:
-        return (
-            f"{seen} On {_count(telling['failed'], 'example')} even the best prompt scores badly in "
-            f"{telling['metric']}: check the data for errors."
+    metric, said = telling["metric"], [seen]
+    if telling["mislabelled"]:
+        said.append(
+            f"On {_count(telling['mislabelled'], 'example')} better prompts score worse in {metric} than others do: "
+            "check the labels there first."
         )
-    return f"{seen} On no example do all prompts fail."
+    if telling["duplicates"]:
+        are = "score as on another one" if telling["duplicates"] == 1 else "score as on others"
+        said.append(f"On {_count(telling['duplicates'], 'example')} prompts {are}: they may be near duplicates.")
+    if telling["failed"]:
+        failed = _count(telling["failed"], "example")
+        said.append(f"On {failed} even the best prompt scores badly in {metric}: check the data for errors.")
+    if len(said) == 1:
+        said.append("On no example do all prompts fail.")
+    return " ".join(said)
 
 
 def _duel(data: Mapping[str, Any], duel: Mapping[str, Any]) -> str:

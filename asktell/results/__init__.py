@@ -4,7 +4,8 @@ from asktell.methods.certainty import Difference
 from asktell.results.checks import Check
 from asktell.results.comparison import Comparison
 from asktell.results.entries import PromptResult
+from asktell.results.examples import ExampleResult
 from asktell.results.result import Result
 from asktell.results.verdict import Outlook, Verdict
 
-__all__ = ["Check", "Comparison", "Difference", "Outlook", "PromptResult", "Result", "Verdict"]
+__all__ = ["Check", "Comparison", "Difference", "ExampleResult", "Outlook", "PromptResult", "Result", "Verdict"]

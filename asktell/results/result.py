@@ -1,6 +1,6 @@
 """The answer, at any time: what was selected, and what is known about every prompt."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -19,6 +19,7 @@ from asktell.problem.goals import BestFeasible, Goal, ParetoSet
 from asktell.results.checks import Check
 from asktell.results.comparison import Comparer, Comparison, compare_two
 from asktell.results.entries import FailureGroup, PromptResult, in_words
+from asktell.results.examples import ExampleResult
 from asktell.results.table import as_frame, shown_columns, values_of
 from asktell.results.verdict import Verdict
 
@@ -61,6 +62,8 @@ WIDTH = 110  # characters of a line, where nothing says how wide the terminal is
 
 Levels: TypeAlias = Mapping[str, Mapping[str, tuple[float, float | None]]]  # level -> metric -> estimate and error
 
+Analyzed: TypeAlias = Callable[[str | None, float], list[ExampleResult]]  # by a metric, at a false discovery rate
+
 
 @dataclass(frozen=True, repr=False)
 class Result:
@@ -72,7 +75,7 @@ class Result:
     last round had no evaluation left. `feasible`: whether every selected
     prompt keeps every constraint (None without constraints; see `PromptResult`).
     `inputs`: what estimates, errors and probabilities are about: "new", the expected score on a new input that is
-    evaluated once, or "given", the mean over exactly the given examples. `examples`: the number of examples that a
+    evaluated once, or "given", the mean over exactly the given examples. `n_examples`: the number of examples that a
     prompt can see, None for any number. `repeats`: how often it may see each of them. `spent_cost`: sum of the costs
     told. `max_cost`: maximum cost; None if unlimited. `notes`: what else there is to know, in sentences. `checks`: the
     premises of all that is stated, and whether they hold. `baseline`: id of the prompt in use today, if the selector
@@ -93,7 +96,7 @@ class Result:
     spent_cost: float
     done: bool
     feasible: bool | None
-    examples: int | None = None
+    n_examples: int | None = None
     repeats: int = 1
     inputs: str = "new"
     stopped_early: bool = False
@@ -107,6 +110,7 @@ class Result:
     _factors: Mapping[str, Levels] = field(default_factory=dict, repr=False)
     _comparer: Comparer | None = field(default=None, repr=False, compare=False)
     _comparison: Comparison | None = field(default=None, repr=False, compare=False)
+    _analyzed: Analyzed | None = field(default=None, repr=False, compare=False)
 
     @property
     def best(self) -> PromptResult | None:
@@ -128,6 +132,35 @@ class Result:
         candidates share a level.
         """
         return {factor: {level: dict(means) for level, means in own.items()} for factor, own in self._factors.items()}
+
+    def examples(self, metric: str | None = None, fdr: float = 0.1) -> list[ExampleResult]:
+        """What the scores say of each example: how hard it is, whom it separates, whether its label looks wrong.
+
+        `pandas.DataFrame(result.examples())` is a table of it.
+
+            >>> import asktell
+            >>> scores = [[1, 1, 1, 0], [1, 1, 0, 0], [1, 0, 0, 0], [1, 1, 1, 0], [1, 1, 0, 1]]
+            >>> easy, *_, hard = asktell.analyze(scores, asktell.BestFeasible("accuracy")).examples()
+            >>> easy.separates_nobody, hard.loss, round(hard.difficulty, 2)
+            (True, 0.8, 0.4)
+
+        Args:
+            metric: by default the goal's first objective.
+            fdr: false discovery rate of `likely_mislabelled`: of the examples called so, the share on which scores have
+                nothing to do with how good a prompt is. Whether the label or the metric is wrong there, or the question
+                is a trick, is for people to see. Prompts count as independent: of many variants of a few prompts, too
+                many examples are called so.
+
+        Returns:
+            One for each example, in their order.
+
+        Raises:
+            InvalidArgumentError: the metric is unknown, `fdr` is no rate, evaluations do not name their examples, or
+                neither a selector nor a study made the result.
+        """
+        if self._analyzed is None:
+            raise InvalidArgumentError("This result holds no scores: neither a selector nor a study made it.")
+        return self._analyzed(metric, fdr)
 
     def compare(
         self, a: AnyPrompt, b: AnyPrompt | None = None, confidence: float = 0.95, tolerance: float = 0.0
@@ -326,7 +359,7 @@ class Result:
         if len(entries) > _ROWS_SHOWN:
             lines.append(f"... and {len(entries) - _ROWS_SHOWN} more.")
         if self.inputs == "given":
-            lines.append(f"Estimates are means over the given {self.examples:,} examples.")
+            lines.append(f"Estimates are means over the given {self.n_examples:,} examples.")
         cost = "" if self.max_cost is not None else self._cost
         return "\n".join([*lines, *self._conclusion(WIDTH, cost)])
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from asktell.problem.goals import BestFeasible, ParetoSet
 from asktell.results.checks import ORDER, Check, checks, warnings
 from asktell.results.comparison import Comparison, Pairs, compare_two
 from asktell.results.entries import PromptResult, grouped
+from asktell.results.examples import example_results
 from asktell.results.result import Levels, Result
 from asktell.results.verdict import Chances, chances, judge
 from asktell.state import ACCEPTED, ACTIVE, REJECTED, Problem, State
@@ -68,7 +70,7 @@ def summarize(state: State, method: Method, named: Prompts) -> Result:
         checks=found_checks,
         done=state.finished,
         feasible=None if not feasible or None in feasible else all(feasible),
-        examples=state.problem.population,
+        n_examples=state.problem.population,
         repeats=state.problem.repeats,
         inputs=state.problem.inputs,
         stopped_early=state.finished and state.decisions[-1][1].settled and not state.doubts,
@@ -78,6 +80,7 @@ def summarize(state: State, method: Method, named: Prompts) -> Result:
         failures=grouped((named.ids[failure.arm], failure.reason) for failure in state.failures),
         _factors=_factors(state.problem, found),
         _comparer=_pairs(state, found),
+        _analyzed=partial(example_results, state),
     )
     return replace(result, notes=(*result.notes, *_of_dominated(result.dominated)))
 

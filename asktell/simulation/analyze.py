@@ -8,6 +8,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias, final
 import numpy as np
 import numpy.typing as npt
 
+from asktell._util.threads import one_thread
 from asktell.errors import InvalidArgumentError, InvalidScoresError
 from asktell.methods import Adaptive
 from asktell.numerics.arrays import Indices, Means, counted
@@ -116,6 +117,7 @@ class FinishedTable:
     segments: Sequence[str] | None = None
 
 
+@one_thread
 def finished_selector(
     table: FinishedTable,
     goal: Goal,

@@ -2,10 +2,10 @@
 
 import json
 import uuid
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Generic, ParamSpec, Self, TypeVar
 from urllib.parse import urlencode
 
 import numpy as np
@@ -18,7 +18,7 @@ from asktell.problem.candidates import AnyPrompt, AnyTrial, ById, Candidates, Pr
 from asktell.problem.checks import short, whole
 from asktell.problem.examples import Examples, check_examples, numbered
 from asktell.problem.goals import Goal, Scores
-from asktell.results import Check, Comparison, PromptResult, Result, Verdict
+from asktell.results import Check, Comparison, ExampleResult, PromptResult, Result, Verdict
 from asktell.results.comparison import Place
 from asktell.results.entries import FailureGroup
 from asktell.results.evaluations import Evaluation, Evaluations
@@ -29,11 +29,14 @@ from asktell.studies.leases import SECONDS, Holding, check_lease
 from asktell.studies.transport import Connection, error_of, path_of
 from asktell.studies.worker import Worker
 
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+
 _TELLS_AT_ONCE = 1000
 _EVALUATIONS_AT_ONCE = 1000  # answers may be long
 _OF_A_RESULT = (
-    "spent", "budget", "spent_cost", "max_cost", "done", "stopped_early", "finished_early", "feasible", "examples",
-    "repeats", "inputs",
+    "spent", "budget", "spent_cost", "max_cost", "done", "stopped_early", "finished_early", "feasible", "repeats",
+    "inputs",
 )  # fmt: skip
 
 
@@ -301,7 +304,7 @@ class RemoteStudy(AbstractStudy):
         return Selector.from_json(self._get("selector"))
 
     def result(self) -> Result:
-        """The answer so far; its `compare` asks the service, about the study as it stands by then."""
+        """The answer so far; its `compare` and `examples` ask the service, about the study as it stands by then."""
         data = self._get("result")
         prompts = {entry["id"]: PromptResult.from_dict(entry) for entry in data["prompts"]}
         ids, comparison = data.get("example_ids"), data["comparison"]
@@ -313,7 +316,8 @@ class RemoteStudy(AbstractStudy):
             notes=tuple(data["notes"]),
             checks=tuple(Check(**check) for check in data["checks"]),
             baseline=data["baseline"],
-            _comparer=_AskService(self),
+            _comparer=_Asks(self._compare_places),
+            _analyzed=_Asks(self._examples),
             _factors={
                 factor: {
                     level: {m: (mean, error) for m, (mean, error) in means.items()} for level, means in own.items()
@@ -323,8 +327,15 @@ class RemoteStudy(AbstractStudy):
             example_ids=None if ids is None else tuple(ids),
             failures=[FailureGroup(**group) for group in data["failures"]],
             _comparison=None if comparison is None else Comparison.from_dict(comparison),
+            n_examples=data["examples"],
             **{name: data[name] for name in _OF_A_RESULT},
         )
+
+    def _compare_places(self, a: Place, b: Place, confidence: float, tolerance: float) -> Comparison:
+        return self.compare(ById(a[1]), ById(b[1]), confidence, tolerance)
+
+    def _examples(self, metric: str | None, fdr: float) -> list[ExampleResult]:
+        return self.selector.result().examples(metric, fdr)
 
     def compare(
         self, a: AnyPrompt, b: AnyPrompt | None = None, confidence: float = 0.95, tolerance: float = 0.0
@@ -373,14 +384,14 @@ class RemoteStudy(AbstractStudy):
         return bool(_record(self._post(what, **data), "taken")["taken"])
 
 
-class _AskService:
-    """Compares prompts of a result by asking; a copy of the result in another process cannot."""
+class _Asks(Generic[_P, _R]):
+    """Asks the service for a result of this process; a copy of the result in another process cannot."""
 
-    def __init__(self, study: RemoteStudy) -> None:
-        self._study = study
+    def __init__(self, ask: Callable[_P, _R]) -> None:
+        self._ask = ask
 
-    def __call__(self, a: Place, b: Place, confidence: float, tolerance: float) -> Comparison:
-        return self._study.compare(ById(a[1]), ById(b[1]), confidence, tolerance)
+    def __call__(self, *args: _P.args, **kwargs: _P.kwargs) -> _R:
+        return self._ask(*args, **kwargs)
 
     def __reduce__(self) -> tuple[type[None], tuple[()]]:
         return type(None), ()

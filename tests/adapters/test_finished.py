@@ -36,7 +36,7 @@ def lines(rows: list[dict[str, Any]]) -> str:
 
 
 def scores_in(found: Finished, metric: str) -> dict[str, list[float]]:
-    return {name: [each.scores[metric] for each in made] for name, made in found.made.items()}
+    return {name: made.scores[metric].tolist() for name, made in found.made.items()}
 
 
 # Tables
@@ -191,7 +191,7 @@ def test_results_of_promptfoo(name: str, text: str) -> None:
     found = Finished.read([write(name, text)])
     assert scores_in(found, "right") == SCORES
     assert found.metrics == ["success", "score", "right", "latency", "cost", "input_tokens", "output_tokens", "tokens"]
-    assert {each.scores["latency"] for made in found.made.values() for each in made} == {0.25}
+    assert {x for made in found.made.values() for x in made.scores["latency"].tolist()} == {0.25}
     assert len(found.examples) == 6
 
 
@@ -201,7 +201,7 @@ def test_promptfoo_with_several_providers_an_error_and_a_filter() -> None:
     rows = [{**row, "testIdx": 0} for row in rows]  # as a filter renumbers them
     found = Finished.read([write("results.json", promptfoo(rows))])
     assert list(found.made) == ["a/old", "a/new", "b/old", "b/new"]
-    assert found.made["a/old"][0].error == "promptfoo: the key is wrong"
+    assert found.made["a/old"].errors[0] == "promptfoo: the key is wrong"
     assert len(found.examples) == 6
 
 
@@ -294,11 +294,12 @@ def test_a_sample_of_inspect_that_failed_and_epochs() -> None:
     log["samples"][1] |= {"limit": {"type": "token", "limit": 100}}
     log["samples"].append({**log["samples"][2], "epoch": 2, "scores": {"match": {"value": "C"}}})
     (made,) = Finished.read([write("a.json", json.dumps(log))]).made.values()
-    assert [each.error for each in made[:2]] == [
-        "sample 'q0' of Inspect: boom",
-        "sample 'q1' of Inspect: its token limit of 100 was reached",
-    ]
-    assert [(each.example, each.scores["match"]) for each in made[2:]] == [("q2", 0.0), ("q2", 1.0)]
+    assert made.errors == {
+        0: "sample 'q0' of Inspect: boom",
+        1: "sample 'q1' of Inspect: its token limit of 100 was reached",
+    }
+    assert made.examples[2:] == ["q2", "q2"]
+    assert made.scores["match"][2:].tolist() == [0.0, 1.0]
 
 
 def test_a_log_of_many_prompts_that_asktell_chose() -> None:
@@ -466,4 +467,4 @@ def test_numbers_that_are_no_scores_are_not_metrics() -> None:
     rows = [{"trial": i, "epoch": 1, **row} for i, row in enumerate(long_rows())]
     found = Finished.read([write("r.csv", as_csv(rows))])
     assert found.metrics == ["accuracy", "cost"]
-    assert not any(math.isnan(x) for made in found.made.values() for each in made for x in each.scores.values())
+    assert not any(math.isnan(x) for made in found.made.values() for column in made.scores.values() for x in column)

@@ -136,12 +136,32 @@ def test_a_heat_map_too_large_is_binned_and_says_so() -> None:
 def test_examples_that_divide_and_examples_that_everybody_fails() -> None:
     rows = {0: [0, 1, 0, 1], 1: [0, 1, 1, 1], 2: [0, 1, 0, 1]}
     cells = {(k, e): float(x) for k, row in rows.items() for e, x in enumerate(row)}
-    found = examples_that_tell(Grid(grid_selector(cells, 3, 4).state))
+    selector = grid_selector(cells, 3, 4)
+    found = examples_that_tell(Grid(selector.state), selector.result().examples())
     assert found["judged"] == 4
     assert [row["example"] for row in found["rows"] if row["failed"]] == [0]
     assert found["rows"][0]["example"] == 2
     assert found["same"] == 3
     assert [row["spread"] for row in found["rows"]] == pytest.approx([2**0.5 / 3, 0.0, 0.0, 0.0])
+
+
+def test_examples_that_look_wrong_are_listed_and_named() -> None:
+    rng = np.random.default_rng(0)
+    chances = 1 / (1 + np.exp(rng.normal(0, 1, 60) - rng.normal(0, 1.5, (60, 1))))
+    scores = (rng.random((60, 60)) < chances).astype(float)
+    scores[:, 5] = 1.0 - scores[:, 5]
+    scores[:, 40] = scores[:, 11]
+    selector = asktell.Selector([f"p{k}" for k in range(60)], asktell.BestFeasible("s"), 9, examples=60)
+    for arm, example in np.ndindex(60, 60):
+        selector.observe(f"p{arm}", [scores[arm, example]], example)
+    data = document(selector)
+    telling = data["telling"]
+    assert [row["example"] for row in telling["rows"] if row["mislabelled"]] == [5]
+    assert {row["example"]: row["duplicates"] for row in telling["rows"] if row["duplicates"]} == {11: [40], 40: [11]}
+    assert (telling["mislabelled"], telling["duplicates"]) == (1, 2)
+    said = data["words"]["examples"]
+    assert "On 1 example better prompts score worse in s than others do: check the labels there first." in said
+    assert "On 2 examples prompts score as on others: they may be near duplicates." in said
 
 
 def test_where_evaluations_went_counts_every_one() -> None:

@@ -58,7 +58,7 @@ def test_to_dict_is_json_with_the_same_names() -> None:
     data = result.to_dict()
     assert json.loads(json.dumps(data, allow_nan=False)) == data
     fields = {name for name in Result.__dataclass_fields__ if not name.startswith("_")}
-    assert set(data) - {"metrics", "comparison"} == fields - {"examples", "example_ids"}
+    assert set(data) - {"metrics", "comparison"} == fields - {"n_examples", "example_ids"}
     assert data["goal"] == "maximize rouge subject to brevity >= 0.5"
     assert data["metrics"] == ["rouge", "brevity"]
     assert [entry["id"] for entry in data["prompts"]] == ["short", "long", "odd"]

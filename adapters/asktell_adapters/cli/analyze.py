@@ -1,22 +1,35 @@
 """`asktell analyze`: the verdict on results that there are already; and what `asktell gate` does with such files."""
 
 import argparse
+import csv
+import io
 import json
 import math
 import shutil
 import sys
 from collections.abc import Sequence
+from dataclasses import fields
 from pathlib import Path
 
-from asktell import InvalidArgumentError, Selector
-from asktell.extend import Goal, finished_selector, less_may_be_better, nearest, parse_goal, reports, some
+from asktell import ExampleResult, InvalidArgumentError, Result, Selector
+from asktell.extend import (
+    Goal,
+    finished_selector,
+    less_may_be_better,
+    nearest,
+    parse_goal,
+    reports,
+    some,
+    write_atomically,
+)
 from asktell_adapters.cli.output import show
 from asktell_adapters.finished import SCORE, Finished
 
 
 def analyze(arguments: argparse.Namespace) -> int:
-    if arguments.output is not None:
-        check_written(arguments.output)
+    for path in (arguments.output, arguments.examples):
+        if path is not None:
+            check_written(path)
     found = read(arguments.files, arguments)
     goal, why = goal_for(found, arguments)
     baseline = None if arguments.baseline is None else candidate(found, arguments.baseline, "--baseline")
@@ -24,6 +37,7 @@ def analyze(arguments: argparse.Namespace) -> int:
     result = selector.result()
     if arguments.output is not None:
         write_report(selector, arguments.output, arguments.files)
+    examples = None if arguments.examples is None else _write_examples(result, arguments.examples)
     remarks = [overview(found), *found.remarks(), *([why] if why else [])]
     if arguments.json:
         for line in remarks:
@@ -36,7 +50,36 @@ def analyze(arguments: argparse.Namespace) -> int:
     show(result.table(shutil.get_terminal_size((97, 24)).columns))
     if arguments.output is not None:
         show(f"Report: {arguments.output}")
+    if examples is not None:
+        show(examples)
     return 0
+
+
+def _write_examples(result: Result, path: Path) -> str:
+    """Write what scores say of each example, as CSV with a row for each, and return a sentence on what is in it."""
+    found = result.examples()
+    text = io.StringIO(newline="")
+    writer = csv.DictWriter(text, [field.name for field in fields(ExampleResult)], lineterminator="\n")
+    writer.writeheader()
+    for each in found:
+        writer.writerow({name: _cell(value) for name, value in each.to_dict().items()})
+    write_atomically(path, text.getvalue())
+    counts = (
+        (sum(each.separates_nobody for each in found), "separate nobody"),
+        (sum(each.likely_mislabelled for each in found), "look mislabelled"),
+        (sum(bool(each.near_duplicates) for each in found), "score like another one"),
+    )
+    said = ", ".join(f"{count:,} {what}" for count, what in counts)
+    return f"Examples: {path} ({result.goal.objectives[0].metric} on {len(found):,}: {said})"
+
+
+def _cell(value: object) -> object:
+    """A number in six digits, a flag as 0 or 1, ids in a line."""
+    if isinstance(value, list):
+        return "; ".join(map(str, value))
+    if isinstance(value, bool):
+        return int(value)
+    return f"{value:.6g}" if isinstance(value, float) else value
 
 
 def read(files: Sequence[Path], arguments: argparse.Namespace) -> Finished:
@@ -54,7 +97,7 @@ def read(files: Sequence[Path], arguments: argparse.Namespace) -> Finished:
 
 def overview(found: Finished) -> str:
     """What the files hold, as a sentence."""
-    n = sum(map(len, found.made.values()))
+    n = sum(len(made.examples) for made in found.made.values())
     return (
         f"Read {' and '.join(found.kinds)}: {n:,} evaluations of {len(found.made):,} candidates on "
         f"{len(found.examples):,} examples; metrics: {', '.join(found.metrics)}."

@@ -188,6 +188,8 @@ COMMANDS = (
             _a("--inputs", choices=["new", "given"], default="new",
                help="what statements are about: new inputs, or exactly these examples (default: new)"),
             _a("-o", "--output", metavar="FILE.html", type=Path, help="write a report"),
+            _a("--examples", metavar="FILE.csv", type=Path,
+               help="write what the scores say of each example: difficulty, discrimination, doubtful labels"),
             _JSON,
         ),
         "asktell analyze [OPTIONS] FILE ...",

@@ -1,12 +1,13 @@
 """`asktell gate` on results that there are already: the same verdict and exit codes, without evaluating anything."""
 
 import argparse
-import math
 import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
+
+import numpy as np
 
 from asktell import InvalidArgumentError, Selector
 from asktell.extend import finished_selector, some
@@ -47,12 +48,12 @@ def _pair(found: Finished, arguments: argparse.Namespace) -> tuple[str, str]:
 
 
 def _is_binary(found: Finished, metric: str) -> bool:
-    scores = (each.scores.get(metric, math.nan) for made in found.made.values() for each in made)
-    return all(score in (0.0, 1.0) for score in scores if not math.isnan(score))
+    columns = (made.columns([metric]) for made in found.made.values())
+    return all(bool((np.isin(column, (0.0, 1.0)) | np.isnan(column)).all()) for column in columns)
 
 
 def _unpaired(found: Finished, one: str, other: str) -> list[str]:
-    first, second = ({each.example for each in found.made[name]} for name in (one, other))
+    first, second = (set(found.made[name].examples) for name in (one, other))
     if first == second:
         return []
     return [

@@ -76,14 +76,22 @@ function tellingExamples(data, telling, keep) {
   const columns = [
     { name: "example", kind: "id", value: (row) => row.example, cell: (row) => isolated(exampleName(data, row.example)) },
     { name: "divides the prompts by", kind: "number", value: (row) => row.spread, cell: (row) => number(row.spread) },
+    { name: "discrimination", kind: "number", value: (row) => row.discrimination, cell: (row) => (row.discrimination === null ? "–" : `${number(row.discrimination)} ± ${number(row.error)}`) },
+    { name: "difficulty", kind: "number", value: (row) => row.difficulty, cell: (row) => number(row.difficulty) },
     { name: `mean ${telling.metric}`, kind: "number", value: (row) => row.mean, cell: (row) => number(row.mean) },
     { name: "prompts that saw it", kind: "number", value: (row) => row.prompts, cell: (row) => whole(row.prompts) },
     ...(telling.earlier ? [{ name: "tells, by earlier studies", kind: "number", value: (row) => row.earlier, cell: (row) => number(row.earlier) }] : []),
-    { name: "", cell: (row) => (row.failed ? element("span", { class: "badge bad" }, "everybody fails") : "") },
+    { name: "", cell: (row) => exampleBadges(data, row) },
   ];
-  const shown = () => (keep.which === "failed" ? telling.rows.filter((row) => row.failed) : telling.rows);
+  const kinds = {
+    divide: ["examples that divide the prompts", () => true],
+    mislabelled: ["examples that look mislabelled", (row) => row.mislabelled],
+    duplicates: ["near duplicates", (row) => row.duplicates.length],
+    failed: ["examples on which everybody fails", (row) => row.failed],
+  };
+  const shown = () => telling.rows.filter(kinds[keep.which][1]);
   const list = table(columns, shown(), { keep: keep.table, sort: [1, -1], label: "examples" });
-  const controls = element("div", { class: "controls" }, choice("Show", [["divide", "examples that divide the prompts"], ["failed", "examples on which everybody fails"]], keep.which, (value) => {
+  const controls = element("div", { class: "controls" }, choice("Show", Object.entries(kinds).map(([key, [text]]) => [key, text]), keep.which, (value) => {
     keep.which = value;
     list.setRows(shown());
   }));
@@ -91,7 +99,15 @@ function tellingExamples(data, telling, keep) {
   const earlier = telling.earlier ? ` How much a score on it tells of its prompt, by ${whole(telling.earlier.studies)} earlier ${telling.earlier.studies === 1 ? "study" : "studies"}: 1 on an example that none of them has seen.` : "";
   return [
     element("h3", {}, "Examples that divide the prompts"),
-    element("p", { class: "soft" }, `An example divides the prompts by the standard deviation of their scores on it.${same}${earlier}`),
+    element("p", { class: "soft" }, `An example divides the prompts by the standard deviation of their scores on it. Discrimination is the correlation of these scores with how good the prompts are on all other examples: above 0 where better prompts score better. An example looks mislabelled where they score worse, at a false discovery rate of 10 %. Difficulty is by how much prompts score worse on it than on the average example.${same}${earlier}`),
     controls, list,
   ];
+}
+
+function exampleBadges(data, row) {
+  const badges = [];
+  if (row.mislabelled) badges.push(["bad", "mislabelled?"]);
+  if (row.failed) badges.push(["bad", "everybody fails"]);
+  if (row.duplicates.length) badges.push(["other", `like ${row.duplicates.slice(0, 2).map((example) => exampleName(data, example)).join(", ")}${row.duplicates.length > 2 ? ", ..." : ""}`]);
+  return badges.map(([kind, text]) => [element("span", { class: `badge ${kind}` }, isolated(text)), " "]);
 }

@@ -75,7 +75,7 @@ function inReadableMoney(data) {
   if (data.heat_map) for (const end of ["low", "high"]) change(data.heat_map.pictures[j], end);
   if (data.telling && data.telling.metric === "cost") {
     data.telling.metric = name;
-    for (const row of data.telling.rows) for (const key of ["mean", "spread"]) change(row, key);
+    for (const row of data.telling.rows) for (const key of ["mean", "spread", "difficulty"]) change(row, key);
   }
 }
 

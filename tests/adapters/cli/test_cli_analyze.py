@@ -1,11 +1,14 @@
 """`asktell analyze`, and `asktell gate` on files of results."""
 
+import csv
 import json
 import random
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
+import asktell
 from tests.adapters.test_finished import as_csv, long_rows
 from tests.command_line import cli
 
@@ -75,6 +78,21 @@ def test_a_report_and_a_place_for_it() -> None:
     assert said.endswith("Report: page.html\n")
     assert "r.csv" in Path("page.html").read_text()
     assert "cannot be written" in cli("analyze r.csv --maximize accuracy -o none/page.html", code=2).err
+
+
+def test_what_scores_say_of_each_example() -> None:
+    wide({f"m{k}": 0.05 + 0.1 * k for k in range(10)}, n=40)
+    said = cli("analyze wide.csv --maximize f1 --examples examples.csv").out
+    assert said.splitlines()[-1].startswith("Examples: examples.csv (f1 on 40: ")
+    with Path("examples.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert list(rows[0]) == [field.name for field in fields(asktell.ExampleResult)]
+    assert [row["id"] for row in rows] == [str(number) for number in range(1, 41)]
+    assert all(0.0 <= float(row["loss"]) <= 1.0 and row["prompts"] == "10" for row in rows)
+    assert {row["separates_nobody"] for row in rows} <= {"0", "1"}
+    cli("analyze r.csv --maximize accuracy --examples few.csv --json")
+    assert Path("few.csv").read_text().splitlines()[1].startswith("q0,2,")
+    assert "cannot be written" in cli("analyze r.csv --maximize accuracy --examples no/x.csv", code=2).err
 
 
 def test_a_baseline_that_is_not_there() -> None:

@@ -412,11 +412,14 @@ def test_two_prompts_are_compared_by_the_service(server: Any) -> None:
         assert str(result) == str(local)
         assert result.comparison == local.comparison
         assert result.compare(2) == local.compare(2)
+        assert result.examples("a", fdr=0.2) == local.examples("a", fdr=0.2)
         copied = pickle.loads(pickle.dumps(result))
         assert copied == result
         assert str(copied) == str(result)
         with pytest.raises(InvalidArgumentError, match=r"RemoteStudy\.compare"):
             copied.compare(0)
+        with pytest.raises(InvalidArgumentError, match="holds no scores"):
+            copied.examples()
         assert pickle.loads(pickle.dumps(local)).compare(2) == local.compare(2)
         for wrong in ((9,), (0, 0), (1,), (0, 1, 2.0)):
             with pytest.raises(InvalidArgumentError):
