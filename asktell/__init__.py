@@ -35,7 +35,17 @@ if TYPE_CHECKING:
     from asktell.problem.budget import Budget
     from asktell.problem.candidates import Candidates, Tell, Trial, grid
     from asktell.problem.goals import BestFeasible, ParetoSet, at_least, at_most, maximize, minimize
-    from asktell.results import Check, Comparison, Difference, Outlook, PromptResult, Result, Verdict
+    from asktell.results import (
+        ChangedExample,
+        Check,
+        Comparison,
+        Difference,
+        Noise,
+        Outlook,
+        PromptResult,
+        Result,
+        Verdict,
+    )
     from asktell.running.run import run
     from asktell.selector import Selector
     from asktell.service.client import RemoteStudy
@@ -47,9 +57,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "METHODS", "AccessDeniedError", "Adaptive", "AsktellError", "BestFeasible", "Budget", "BudgetTooSmallError",
-    "Candidates", "Check", "Comparison", "ConfigError", "ConflictingTellError", "Difference", "Elimination",
+    "Candidates", "ChangedExample", "Check", "Comparison", "ConfigError", "ConflictingTellError", "Difference", "Elimination",
     "EvaluatorError", "ExampleProfile", "FolderBusyError", "IncompatibleMethodError", "InvalidArgumentError",
-    "InvalidScoresError", "InvalidStateError", "MissingExtraError", "NotPicklableError", "Outlook", "ParetoSet",
+    "InvalidScoresError", "InvalidStateError", "MissingExtraError", "Noise", "NotPicklableError", "Outlook", "ParetoSet",
     "PromptResult", "Race", "RemoteStudy", "Result", "Selector", "ServiceError", "Simulation", "StorageBusyError",
     "StorageError", "Study", "StudyExistsError", "StudyNotFoundError", "Tell", "TellManyError", "Trial",
     "UnknownTrialError", "Verdict", "analyze", "at_least", "at_most", "grid", "maximize", "minimize", "preset", "run",
@@ -62,7 +72,17 @@ _LATE = {
     "asktell.problem.budget": ("Budget",),
     "asktell.problem.candidates": ("Candidates", "Tell", "Trial", "grid"),
     "asktell.problem.goals": ("BestFeasible", "ParetoSet", "at_least", "at_most", "maximize", "minimize"),
-    "asktell.results": ("Check", "Comparison", "Difference", "Outlook", "PromptResult", "Result", "Verdict"),
+    "asktell.results": (
+        "ChangedExample",
+        "Check",
+        "Comparison",
+        "Difference",
+        "Noise",
+        "Outlook",
+        "PromptResult",
+        "Result",
+        "Verdict",
+    ),
     "asktell.running.run": ("run",),
     "asktell.selector": ("Selector",),
     "asktell.service.client": ("RemoteStudy",),
