@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, final
 from urllib.parse import quote
 from xml.etree import ElementTree
 
-from asktell import BestFeasible, Comparison, PromptResult, Result
+from asktell import BestFeasible, ChangedExample, Comparison, PromptResult, Result
 from asktell.extend import UNSEEN_FAILURES, Evaluation, Goal, describe_spending, one_line, safe, with_error
 from asktell_adapters.estimate import amount
 from asktell_adapters.llms.base import Example
@@ -30,6 +30,7 @@ _MOST_TEXT = 600  # characters of one answer
 _WIDTH = 80  # of its lines; GitHub wraps none in a table
 _MOST_NAME = 60
 _MOST_REASONS = 5
+_FDR = 0.1  # of the examples that are said to have really broken, or been mended
 _MARKDOWN = re.compile(r"[\\|<>`*\[\]&]")
 
 
@@ -50,7 +51,8 @@ class Ruling:
     "failure_rate" on how often it fails; `goal` has the ranges that are known; `evaluations` have the model's answers,
     as far as the evaluator gave any; `report` is the HTML page, if one was written, from the folder of the summary.
     `doubts` say why scores are doubtful. `needed`: about how many evaluations of each pass an equal candidate, None if
-    that is not known.
+    that is not known. `rechecked`: the comparison after `rechecks` more evaluations, at a cost of `recheck_cost`, of
+    examples that were chosen because they differ; None if there were none. Only the lists of examples rest on it.
     """
 
     verdict: str
@@ -67,6 +69,9 @@ class Ruling:
     report: Path | None = None
     doubts: Sequence[str] = ()
     needed: int | None = None
+    rechecked: Comparison | None = None
+    rechecks: int = 0
+    recheck_cost: float = 0.0
 
     @cached_property
     def candidate(self) -> PromptResult:
@@ -192,9 +197,10 @@ class Ruling:
     def spending(self) -> str:
         money, failures = "", sum(entry.failures for entry in self.result.prompts)
         if self.is_priced or self.result.spent_cost:
-            money = f", cost {amount(self.result.spent_cost, self.currency)}"
+            money = f", cost {amount(self.result.spent_cost + self.recheck_cost, self.currency)}"
         failed = f", {failures} failure{'s' * (failures != 1)}" if failures else ""
-        return f"{describe_spending(self.result)} spent{money}{failed}"
+        again = f", {self.rechecks} to recheck examples that differ" if self.rechecks else ""
+        return f"{describe_spending(self.result)} spent{again}{money}{failed}"
 
     @property
     def certainty(self) -> str:
@@ -222,6 +228,7 @@ class Ruling:
             broken, mended = self.changes(name) if name in self.goal.metrics else ([], [])  # or a bound on a quantile
             if broken or mended:
                 yield f"{name}: {_count(len(broken))} broke, {len(mended)} mended"
+            yield from (f"{name}: {said}" for said in self.held(name))
         yield self.failure_rates
         yield from self.remarks
         yield from self.reasons
@@ -264,6 +271,19 @@ class Ruling:
             changes.sort(key=lambda change: (-abs(change.after - change.before), change.example))
         return broken, mended
 
+    def held(self, name: str) -> list[str]:
+        """Sentences on which differences in an objective hold; none if no example differs."""
+        compared = self.rechecked or self.comparison
+        noise = compared.noise(name) if name in self._objectives else None
+        if noise is None:
+            return []
+        broken, mended = compared.regressions(_FDR, name), compared.improvements(_FDR, name)
+        if not (noise.differ or broken or mended):
+            return []
+        broke = f"{_count(len(broken)) if broken else 'no example'} broke{_ids(broken)}"
+        were = f"{len(mended) or 'none'} {'were' if len(mended) > 1 else 'was'} mended{_ids(mended)}"
+        return [f"{noise}", f"at a false discovery rate of {100 * _FDR:g}%, {broke}; {were}"]
+
     def markdown(self) -> str:
         """A summary, fit for a CI job or a comment on GitHub; no name, example or answer is taken for markup."""
         a, b = (_plain(str(entry.id)) for entry in (self.candidate, self.baseline))
@@ -277,6 +297,8 @@ class Ruling:
             head.append(f"| {_plain(name)} | {' | '.join(cells)} | {d.pairs} of {self.comparison.examples} |")
         if self.verdict != UNDECIDED:
             head += ["", _OF_INTERVALS]
+        for name in self._objectives:
+            head += [line for said in self.held(name) for line in ("", _plain(f"{name}: {said}", _MOST_TEXT))]
         head += ["", _plain(self.failure_rates, _MOST_TEXT)]
         head += [line for reason in self.reasons for line in ("", _plain(reason, _MOST_TEXT))]
         head += ["", _plain(self.likely_best, _MOST_TEXT)] if self.likely_best else []
@@ -399,6 +421,15 @@ def _estimate(entry: PromptResult, metric: str) -> str:
 
 def _count(n: int) -> str:
     return f"{n} example{'s' * (n != 1)}"
+
+
+def _ids(found: Sequence[ChangedExample]) -> str:
+    """The examples of a list, as the end of a clause; empty if there are none."""
+    if not found:
+        return ""
+    names = [one_line(str(each.example), _MOST_NAME) for each in found[:_MOST_EXAMPLES]]
+    more = f" and {len(found) - len(names)} more" if len(found) > len(names) else ""
+    return f": {', '.join(names)}{more}"
 
 
 def _size(text: str) -> int:
