@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
-from functools import lru_cache, partial
+from functools import cache, partial
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -107,8 +107,8 @@ class Comparison:
         pass for noise.
 
         Args:
-            fdr: the false discovery rate: the part of the list, on average, on which a is not worse. With 1, the list
-                has all examples on which a's mean score is worse.
+            fdr: the false discovery rate: how likely it is, at most, of each example listed that a is not worse on it.
+                With 1, the list has all examples on which a's mean score is worse.
             metric: by default the first objective's.
 
         Raises:
@@ -280,7 +280,7 @@ class Pairs:
                 tolerance=tolerance, minimize=minimize, rounds=self.seen.rounds, guaranteed=holds,
             )  # fmt: skip
         ids = None if self.problem.examples is None else self.problem.examples.ids
-        changes = lru_cache(maxsize=None)(partial(self._changes, arm_a, arm_b))
+        changes = cache(partial(self._changes, arm_a, arm_b))
         return Comparison(
             id_a, id_b, confidence, differences, self.problem.population, tolerance, changes, ids, goal.minimized
         )

@@ -654,7 +654,7 @@ def test_the_gate_counts_its_rechecks_against_the_budget(tmp_path: Path, monkeyp
     monkeypatch.chdir(tmp_path)
     (tmp_path / "agent.py").write_text(AGENT)
     (tmp_path / "rows.jsonl").write_text(
-        "".join(json.dumps({"id": f"q{i}", "input": str(i)}) + "\n" for i in range(16))
+        "".join(json.dumps({"id": f"q{i}", "input": str(i), "reference": ""}) + "\n" for i in range(16))
     )
     config = f"""budget = BUDGET
 [prompts.texts]
