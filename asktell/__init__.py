@@ -35,7 +35,18 @@ if TYPE_CHECKING:
     from asktell.problem.budget import Budget
     from asktell.problem.candidates import Candidates, Tell, Trial, grid
     from asktell.problem.goals import BestFeasible, ParetoSet, at_least, at_most, maximize, minimize
-    from asktell.results import Check, Comparison, Difference, ExampleResult, Outlook, PromptResult, Result, Verdict
+    from asktell.results import (
+        ChangedExample,
+        Check,
+        Comparison,
+        Difference,
+        ExampleResult,
+        Noise,
+        Outlook,
+        PromptResult,
+        Result,
+        Verdict,
+    )
     from asktell.running.run import run
     from asktell.selector import Selector
     from asktell.simulation.analyze import analyze
@@ -47,13 +58,13 @@ if TYPE_CHECKING:
 
 __all__ = [
     "METHODS", "AccessDeniedError", "Adaptive", "AsktellError", "BestFeasible", "Budget", "BudgetTooSmallError",
-    "Candidates", "Check", "Comparison", "ConfigError", "ConflictingTellError", "Difference", "Elimination",
-    "EvaluatorError", "ExampleProfile", "ExampleResult", "FolderBusyError", "IncompatibleMethodError",
-    "InvalidArgumentError", "InvalidScoresError", "InvalidStateError", "MissingExtraError", "NotPicklableError",
-    "Outlook", "ParetoSet", "PromptResult", "Race", "RemoteStudy", "Result", "Selector", "ServiceError", "Simulation",
-    "StorageBusyError", "StorageError", "Study", "StudyExistsError", "StudyNotFoundError", "Tell", "TellManyError",
-    "Trial", "UnknownTrialError", "Verdict", "analyze", "at_least", "at_most", "grid", "maximize", "minimize",
-    "preset", "run", "simulate",
+    "Candidates", "ChangedExample", "Check", "Comparison", "ConfigError", "ConflictingTellError", "Difference", "Elimination",
+    "EvaluatorError", "ExampleProfile", "ExampleResult", "FolderBusyError", "IncompatibleMethodError", "InvalidArgumentError",
+    "InvalidScoresError", "InvalidStateError", "MissingExtraError", "Noise", "NotPicklableError", "Outlook", "ParetoSet",
+    "PromptResult", "Race", "RemoteStudy", "Result", "Selector", "ServiceError", "Simulation", "StorageBusyError",
+    "StorageError", "Study", "StudyExistsError", "StudyNotFoundError", "Tell", "TellManyError", "Trial",
+    "UnknownTrialError", "Verdict", "analyze", "at_least", "at_most", "grid", "maximize", "minimize", "preset", "run",
+    "simulate",
 ]  # fmt: skip
 
 _LATE = {
@@ -63,10 +74,12 @@ _LATE = {
     "asktell.problem.candidates": ("Candidates", "Tell", "Trial", "grid"),
     "asktell.problem.goals": ("BestFeasible", "ParetoSet", "at_least", "at_most", "maximize", "minimize"),
     "asktell.results": (
+        "ChangedExample",
         "Check",
         "Comparison",
         "Difference",
         "ExampleResult",
+        "Noise",
         "Outlook",
         "PromptResult",
         "Result",

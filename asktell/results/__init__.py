@@ -2,10 +2,12 @@
 
 from asktell.methods.certainty import Difference
 from asktell.results.checks import Check
-from asktell.results.comparison import Comparison
+from asktell.results.comparison import ChangedExample, Comparison, Noise
 from asktell.results.entries import PromptResult
 from asktell.results.examples import ExampleResult
 from asktell.results.result import Result
 from asktell.results.verdict import Outlook, Verdict
 
-__all__ = ["Check", "Comparison", "Difference", "ExampleResult", "Outlook", "PromptResult", "Result", "Verdict"]
+__all__ = [
+    "ChangedExample", "Check", "Comparison", "Difference", "ExampleResult", "Noise", "Outlook", "PromptResult", "Result", "Verdict",
+]  # fmt: skip

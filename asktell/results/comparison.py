@@ -1,7 +1,8 @@
 """Is one prompt better than another, and how sure is that?"""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, fields
+from functools import cache, partial
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -21,11 +22,63 @@ from asktell.methods.certainty import (
     observations,
 )
 from asktell.numerics.arrays import Draws, Means
+from asktell.posterior.flips import Flips, at_rate, flips
 from asktell.posterior.statement import Statement
 from asktell.problem.candidates import AnyPrompt, Prompts
-from asktell.problem.checks import LARGEST, check_number, check_part, short
+from asktell.problem.checks import LARGEST, check_number, check_part, short, some
 from asktell.state import Failures, History, Problem, Pull
 from asktell.state.history import in_turns, repeated
+
+
+@dataclass(frozen=True)
+class ChangedExample:
+    """An example on which prompts a and b differ.
+
+    `example`: its id, or its position where examples have no ids. `a` and `b`: the mean scores of the two, in the
+    metric's units, over `evaluations_a` and `evaluations_b` evaluations. `false_rate`: the probability that a is not
+    worse (in a list of improvements: not better) on this example, its local false discovery rate.
+    """
+
+    example: str | int
+    a: float
+    b: float
+    evaluations_a: int
+    evaluations_b: int
+    false_rate: float
+
+
+@dataclass(frozen=True)
+class Noise:
+    """How many examples have different scores, and how many would by noise alone.
+
+    `differ`: on how many of `examples` the first evaluations of the two prompts differ. `share`: the share on which two
+    evaluations of prompt a would differ; None unless scores are 0 and 1 and some of these examples were evaluated
+    several times, or an evaluation always repeats its score, which makes it 0. `str()` is a sentence.
+    """
+
+    differ: int
+    examples: int
+    share: float | None
+
+    @property
+    def expected(self) -> float | None:
+        """On how many examples two runs of prompt a would differ; None if that is unknown."""
+        return None if self.share is None else self.share * self.examples
+
+    def __str__(self) -> str:
+        said = f"{self.differ:,} of {self.examples:,} example{'s' * (self.examples != 1)} differ"
+        if self.expected is None:
+            return f"{said}; how often two runs of the same candidate would is not known"
+        if self.share == 0.0:
+            return f"{said}; repeated evaluations do not"
+        return (
+            f"{said}; with the measured noise of {100 * (self.share or 0.0):.2g}% two runs of the same candidate would "
+            f"differ on about {self.expected:,.0f}"
+        )
+
+
+_Changes: TypeAlias = Callable[[str], Flips | None]
+"""A metric -> where two prompts differ in it; None if there are no examples, or nothing is certain of the scores."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +95,79 @@ class Comparison:
     differences: Mapping[str, Difference]
     examples: int | None = None
     tolerance: float = 0.0
+    _changes: _Changes | None = field(default=None, repr=False, compare=False)
+    _example_ids: tuple[str, ...] | None = field(default=None, repr=False, compare=False)
+    _minimized: Collection[str] = field(default=(), repr=False, compare=False)
+
+    def regressions(self, fdr: float = 0.1, metric: str | None = None) -> tuple[ChangedExample, ...]:
+        """The examples on which prompt a is really worse than b, the surest first.
+
+        Scores differ by noise, too: two runs of one agent often differ on a fifth of the examples. Noise is learned
+        from examples that were evaluated several times. Without repeats, differences that go both ways equally often
+        pass for noise.
+
+        Args:
+            fdr: the false discovery rate: how likely it is, at most, of each example listed that a is not worse on it.
+                With 1, the list has all examples on which a's mean score is worse.
+            metric: by default the first objective's.
+
+        Raises:
+            InvalidArgumentError: `fdr` is not above 0 and at most 1, the metric is unknown, or the scores are not here:
+                a comparison that came over HTTP or from JSON has none.
+        """
+        return self._changed(fdr, metric, wanted=-1)
+
+    def improvements(self, fdr: float = 0.1, metric: str | None = None) -> tuple[ChangedExample, ...]:
+        """The examples on which prompt a is really better than b, the surest first; see `regressions`."""
+        return self._changed(fdr, metric, wanted=1)
+
+    def noise(self, metric: str | None = None) -> Noise | None:
+        """On how many examples the two differ, and on how many two runs of prompt a would; see `regressions`.
+
+        None if there are no common examples, or the scores are doubtful.
+        """
+        found = self._flips(metric)
+        if found is None or not len(found.examples):
+            return None
+        return Noise(found.differ, len(found.examples), found.noise)
+
+    def _changed(self, fdr: float, metric: str | None, wanted: int) -> tuple[ChangedExample, ...]:
+        """Of regressions (`wanted` -1) or improvements (1)."""
+        check_number("fdr", fdr, 0.0, 1.0, above=True)
+        found = self._flips(metric)
+        if found is None:
+            return ()
+        name = self._metric(metric)
+        sign = -wanted if name in self._minimized else wanted
+        rates = found.not_less if sign < 0 else found.not_more
+        rows = [row for row in at_rate(rates, fdr) if sign * (found.a[row] - found.b[row]) > 0.0]
+        ids = self._example_ids
+        return tuple(
+            ChangedExample(
+                example=int(found.examples[row]) if ids is None else ids[int(found.examples[row])],
+                a=float(found.a[row]),
+                b=float(found.b[row]),
+                evaluations_a=int(found.times_a[row]),
+                evaluations_b=int(found.times_b[row]),
+                false_rate=float(rates[row]),
+            )
+            for row in rows
+        )
+
+    def _metric(self, metric: str | None) -> str:
+        name = next(iter(self.differences)) if metric is None else metric
+        if name not in self.differences:
+            raise InvalidArgumentError(f"There is no metric {short(name)}; there are {some(list(self.differences))}.")
+        return name
+
+    def _flips(self, metric: str | None) -> Flips | None:
+        name = self._metric(metric)
+        if self._changes is None:
+            raise InvalidArgumentError(
+                "This comparison holds no scores by example, since it came over HTTP or from JSON. Ask a Selector, a "
+                "Study or a Result made here: result.compare(a, b).regressions()."
+            )
+        return self._changes(name)
 
     @property
     def guaranteed(self) -> bool:
@@ -50,7 +176,9 @@ class Comparison:
 
     def to_dict(self) -> dict[str, Any]:
         """The comparison as JSON-ready data, with the same names."""
-        return {**asdict(self), "guaranteed": self.guaranteed}
+        plain = {each.name: getattr(self, each.name) for each in fields(self) if not each.name.startswith("_")}
+        differences = {name: asdict(difference) for name, difference in self.differences.items()}
+        return {**plain, "differences": differences, "guaranteed": self.guaranteed}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "Comparison":
@@ -151,7 +279,20 @@ class Pairs:
                 population=self.seen.target, limits=goal.ranges.get(metric), confidence=1 - error,
                 tolerance=tolerance, minimize=minimize, rounds=self.seen.rounds, guaranteed=holds,
             )  # fmt: skip
-        return Comparison(id_a, id_b, confidence, differences, self.problem.population, tolerance)
+        ids = None if self.problem.examples is None else self.problem.examples.ids
+        changes = cache(partial(self._changes, arm_a, arm_b))
+        return Comparison(
+            id_a, id_b, confidence, differences, self.problem.population, tolerance, changes, ids, goal.minimized
+        )
+
+    def _changes(self, a: int, b: int, metric: str) -> Flips | None:
+        """On which examples two arms differ in a metric."""
+        if self.doubtful or self.problem.n_examples is None:
+            return None
+        history, problem = self.history, self.problem
+        scores = history.scores()[:, problem.goal.columns.index(metric)]
+        is_exact = problem.exact and not self.seen.differs
+        return flips(history.arms(), history.examples(), scores, a, b, is_exact)
 
     def _lead(self, metric: int, a: int, b: int, minimize: bool) -> Lead | None:
         """By the model; None as long as one of the two has no score."""

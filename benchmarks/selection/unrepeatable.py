@@ -5,7 +5,9 @@ gate is played with candidates that are worse than the baseline by a hair more t
 and with such that are as good. `compare` is looked at when a run of all cells has ended. `--drift` plays selections in
 which prompts change places on the way: how often early stops were wrong, and how often the change was noticed.
 `--needed`: after how many evaluations of each the gate passes equal prompts, and how many it says beforehand.
-`--differences`: how many examples a verdict takes, by the true difference, where scores are fixed.
+`--differences`: how many examples a verdict takes, by the true difference, where scores are fixed. `--flips`: on which
+of 127 examples the gate says that a candidate is really worse, where none or 13 of them broke and 23% flip by noise.
+`--biased`: how often a candidate at the margin would pass if the rechecks of that list counted for the verdict.
 """
 
 import argparse
@@ -18,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 import asktell
-from asktell_adapters.cli.gate import Judge, pairs_for_equal, settle
+from asktell_adapters.cli.gate import Judge, Rechecks, noisy, pairs_for_equal, settle
 from asktell_adapters.cli.ruling import PASSED
 
 Array = npt.NDArray[np.float64]
@@ -27,6 +29,83 @@ _AT_ONCE = 4  # evaluations, between two looks
 FLIPS = (0.0, 0.02, 0.05, 0.1, 0.2)
 DIFFERENCES = (-0.1, -0.05, -0.02, 0.0, 0.02, 0.05, 0.1)  # of the candidate and the baseline
 LEVELS = ((0.5, 0.55, 0.6, 0.8), (0.6, 0.55, 0.9, 0.4))  # of four prompts, before and after a change
+
+
+FDR = 0.1
+_BROKEN = 13  # of the examples; a candidate is then right in 5 of 100 evaluations
+
+
+class Agent:
+    """An evaluator of two prompts that are right on an example with the probabilities of a table (2, n)."""
+
+    repeatable = False
+
+    def __init__(self, right: Array, seed: int) -> None:
+        self.right, self.rng = right, np.random.default_rng([seed, 1])
+
+    def evaluate_batch(self, trials: Sequence[asktell.Trial]) -> list[dict[str, float]]:
+        """Their scores this time."""
+        right = [self.right[int(trial.prompt), trial.example or 0] for trial in trials]
+        return [{"right": float(self.rng.random() < p)} for p in right]
+
+
+def agents(noise: str, n: int, n_broken: int, rng: np.random.Generator) -> tuple[Array, Array]:
+    """Probabilities (2, n) that candidate and baseline are right, and which examples (n,) of the candidate broke.
+
+    Two runs of the baseline differ on 23% of the examples: on half of some ("coins"), on all of them alike ("even"), or
+    on each as a beta distribution says ("mixed").
+    """
+    sure = (rng.random(n) < 0.6).astype(float)
+    if noise == "coins":
+        right = np.where(rng.random(n) < 0.46, 0.5, sure)
+    elif noise == "even":
+        right = np.where(sure > 0.0, 0.867, 0.133)
+    else:
+        right = rng.beta(0.42, 0.42, n)
+    broken = np.zeros(n, dtype=bool)
+    broken[rng.choice(np.flatnonzero(right >= 0.5), n_broken, replace=False)] = True
+    before = np.where(broken, np.maximum(right, 0.9), right)
+    return np.stack([np.where(broken, 0.05, right), before]), broken
+
+
+def listed(noise: str, n_broken: int, rounds: int, rechecks: int, runs: int) -> str:
+    """A row: how many examples are listed as broken, how many of them are not, and how many of the broken ones are."""
+    n, rows = 127, []
+    for seed in range(runs):
+        right, broken = agents(noise, n, n_broken, np.random.default_rng([seed, n]))
+        agent = Agent(right, seed)
+        selector = asktell.Selector(["0", "1"], GOAL, 2 * n * rounds, "uniform", n, seed=seed, repeats=rounds)
+        asktell.run(selector, agent, None, 16, progress=False, repeatable=True)
+        again = Rechecks(noisy(selector), "right", None)
+        again.run(agent, rechecks)
+        by_sign = len(again.comparison.regressions(1.0))
+        found = [int(each.example) for each in again.comparison.regressions(FDR)]
+        n_right = int(broken[found].sum())
+        rows.append((by_sign, len(found), 1.0 - n_right / len(found) if found else 0.0, n_right / max(1, n_broken)))
+    signs, size, false, power = np.mean(rows, axis=0)
+    held = f"{power:.0%}" if n_broken else ""
+    return f"| {noise} | {rounds} | {rechecks} | {n_broken} | {signs:.1f} | {size:.2f} | {false:.1%} | {held} |"
+
+
+def biased(n: int, margin: float, runs: int) -> str:
+    """A row: how often a candidate that is worse by the margin looks better than that, without rechecks and with them.
+
+    Looks better: the mean difference is above the negated margin; of an unbiased estimate that is so in half of runs.
+    """
+    found = []
+    for seed in range(runs):
+        rng = np.random.default_rng([seed, n])
+        right, _ = agents("even", n, 0, rng)
+        right[0] = right[1] - margin
+        first = (rng.random((2, n)) < right).astype(float)
+        second = (rng.random((2, n)) < right).astype(float)
+        again = np.where(first[0] != first[1], (first + second) / 2.0, first)
+        found.append(
+            [float(first[0].mean() - first[1].mean() > -margin), float(again[0].mean() - again[1].mean() > -margin)]
+        )
+        found[-1] += [float(x[0].mean() - x[1].mean() + margin) for x in (first, again)]
+    kept_out, counted, bias, bias_with = np.mean(found, axis=0)
+    return f"| {n} | {margin:g} | {kept_out:.0%} | {counted:.0%} | {bias:+.3f} | {bias_with:+.3f} |"
 
 
 class Flipping:
@@ -176,7 +255,21 @@ def main() -> None:
     parser.add_argument("--drift", action="store_true")
     parser.add_argument("--needed", action="store_true")
     parser.add_argument("--differences", action="store_true")
+    parser.add_argument("--flips", action="store_true")
+    parser.add_argument("--biased", action="store_true")
     args = parser.parse_args()
+    if args.flips:
+        head = ["noise", "evaluations", "rechecks", "broken", "worse by the sign", "listed", "of them wrong", "found"]
+        print("| " + " | ".join(head) + " |\n" + "|---" * len(head) + "|")
+        designs = (1, 0), (1, 50), (1, 100), (2, 0), (2, 50), (4, 0)
+        for noise, n_broken, (rounds, rechecks) in product(("coins", "even", "mixed"), (0, _BROKEN), designs):
+            print(listed(noise, n_broken, rounds, rechecks, args.runs), flush=True)
+        return
+    if args.biased:
+        print("| examples | margin | above it | with rechecks | bias | with rechecks |\n" + "|---" * 6 + "|")
+        for n, margin in product(args.examples, args.margins):
+            print(biased(n, margin, args.runs), flush=True)
+        return
     if args.needed:
         head = ["examples", "repeatable", "disagree", "margin", "said", "median", "in 9 of 10 runs"]
         print("| " + " | ".join(head) + " |\n" + "|---" * len(head) + "|")

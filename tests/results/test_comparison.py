@@ -2,11 +2,14 @@
 
 import json
 import math
+from itertools import product
 from typing import Any
 
 import numpy as np
 import pytest
 
+import asktell
+from asktell import BestFeasible, InvalidArgumentError, maximize, minimize
 from asktell.methods.certainty import Difference, compare
 from asktell.results.comparison import Comparison, lead
 
@@ -209,3 +212,79 @@ def test_the_lead_by_the_model_counts_ties_half_and_follows_the_direction() -> N
     means = draws.mean(axis=0)
     assert lead(draws, means, 0, 1, minimize=False) == (pytest.approx(-0.025), pytest.approx(1.5 / 4))
     assert lead(draws, means, 0, 1, minimize=True) == (pytest.approx(-0.025), pytest.approx(2.5 / 4))
+
+
+def table_of(broken: int, times: int, seed: int = 0) -> np.ndarray:
+    """Scores (2, 127, 1, times) of 0 and 1: 23% of evaluations flip, and the first examples broke for "a"."""
+    rng = np.random.default_rng(seed)
+    right = np.where(np.arange(127) % 2, 0.5, 1.0) * np.ones((2, 1))
+    right[0, : 2 * broken : 2] = 0.0
+    return (rng.random((2, 127, 1, times)) < right[:, :, None, None]).astype(float)
+
+
+def test_repeats_tell_what_broke_from_noise() -> None:
+    goal = BestFeasible("accuracy")
+    found = asktell.analyze(table_of(12, 4), goal, prompts=["a", "b"]).compare("a", "b")
+    listed = found.regressions()
+    broken = {2 * i for i in range(12)}
+    assert len({each.example for each in listed} & broken) >= 10
+    assert len({each.example for each in listed} - broken) <= 1
+    assert [each.false_rate for each in listed] == sorted(each.false_rate for each in listed)
+    assert all((each.a < each.b, each.evaluations_a, each.evaluations_b) == (True, 4, 4) for each in listed)
+    assert len(found.regressions(1.0)) > len(listed) > len(found.regressions(1e-6))
+    assert [each.example for each in found.improvements(1.0)]
+    noise = found.noise()
+    assert noise is not None
+    assert noise.share == pytest.approx(0.23, abs=0.05)
+    assert str(noise).startswith(f"{noise.differ} of 127 examples differ; with the measured noise of ")
+    turned = asktell.analyze(table_of(12, 4)[::-1], goal, prompts=["b", "a"]).compare("b", "a")
+    assert {each.example for each in turned.improvements()} >= broken - {20, 22}
+
+
+def test_two_runs_of_one_agent_list_next_to_nothing() -> None:
+    by_sign = listed = 0
+    for seed, times in product(range(8), (1, 3)):
+        result = asktell.analyze(table_of(0, times, seed), BestFeasible("accuracy"), prompts=["a", "b"])
+        found = result.compare("a", "b")
+        by_sign += len(found.regressions(1.0)) + len(found.improvements(1.0))
+        listed += len(found.regressions()) + len(found.improvements())
+    assert by_sign > 16 * 20
+    assert listed <= 4
+
+
+def test_less_is_an_improvement_where_less_is_better() -> None:
+    scores = np.ones((2, 10))
+    scores[0, :3], scores[1, 3] = 0.5, 0.75
+    selector = asktell.Selector(["a", "b"], BestFeasible(minimize("cost")), 20, "uniform", 10, repeats=1)
+    found = asktell.run(selector, lambda prompt, i: scores["ab".index(prompt), i], progress=False, repeatable=True)
+    compared = found.compare(0, 1)
+    assert [each.example for each in compared.improvements()] == [0, 1, 2]  # one evaluation is exact: all differences
+    assert [(each.example, each.a, each.b) for each in compared.regressions(metric="cost")] == [(3, 1.0, 0.75)]
+    assert str(compared.noise()) == "4 of 10 examples differ; repeated evaluations do not"
+
+
+def test_repeats_of_other_scores_tell_what_broke_from_noise() -> None:
+    rng = np.random.default_rng(3)
+    scores = rng.uniform(0, 1, (127, 1, 1)) + 0.05 * rng.normal(size=(2, 127, 1, 4))
+    scores[0, :10] -= 0.5
+    found = asktell.analyze(scores, BestFeasible(maximize("rouge")), prompts=["a", "b"]).compare("a", "b")
+    assert {each.example for each in found.regressions()} == set(range(10))
+    assert found.improvements() == ()
+    noise = found.noise()
+    assert noise is not None
+    assert str(noise) == "127 of 127 examples differ; how often two runs of the same candidate would is not known"
+
+
+def test_what_has_no_scores_by_example_lists_nothing_or_says_why() -> None:
+    found = asktell.analyze(table_of(2, 1), BestFeasible("accuracy"), prompts=["a", "b"]).compare("a", "b")
+    for fdr in (0, 1.5, "x"):
+        with pytest.raises(InvalidArgumentError, match="fdr must be a number above 0 and at most 1"):
+            found.regressions(fdr)  # type: ignore[arg-type]
+    with pytest.raises(InvalidArgumentError, match="There is no metric 'rouge'; there are 'accuracy'"):
+        found.improvements(metric="rouge")
+    with pytest.raises(InvalidArgumentError, match="holds no scores by example"):
+        Comparison.from_dict(json.loads(json.dumps(found.to_dict()))).regressions()
+    selector = asktell.Selector(["a", "b"], BestFeasible("accuracy"), 8, "uniform")  # draws its own examples
+    drawn = asktell.run(selector, lambda prompt, example: float(prompt == "a"), progress=False).compare(0, 1)
+    assert (drawn.regressions(), drawn.noise()) == ((), None)
+    assert repr(found) == repr(Comparison.from_dict(found.to_dict()))

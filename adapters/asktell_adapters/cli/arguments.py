@@ -273,6 +273,9 @@ COMMANDS = (
             _a("--report", metavar="FILE.html", type=Path, help="write an HTML page with both answers"),
             _a("--differ", metavar="SHARE", type=float, default=0.2,
                help="share of examples on which the two prompts are expected to differ (default: %(default)g)"),
+            _a("--recheck", metavar="N", type=int,
+               help="evaluations, at most, that see on which examples a difference holds when it is repeated; they\n"
+                    "are part of the budget, and no part of the verdict (default: 50)"),
             _NO_PROGRESS, _YES, _CONFIDENCE, *_OF_RESULTS,
             _a("--inputs", choices=["new", "given"],
                help="what the verdict is about: new inputs, or exactly these examples (default: given)"),

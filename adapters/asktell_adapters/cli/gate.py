@@ -1,6 +1,7 @@
 """`asktell gate` and `asktell compare`: is this prompt worse than that one?"""
 
 import argparse
+import asyncio
 import contextlib
 import json
 import math
@@ -9,27 +10,44 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import asktell
-from asktell import AsktellError, EvaluatorError, InvalidArgumentError, PromptResult, Selector, run
-from asktell.extend import Goal, State, at_state, in_words, not_worse, reports, write_atomically
+from asktell import AsktellError, ChangedExample, EvaluatorError, InvalidArgumentError, PromptResult, Selector, run
+from asktell.extend import (
+    Calling,
+    Goal,
+    State,
+    at_state,
+    attempt,
+    goal_scores,
+    in_words,
+    not_worse,
+    outside_of_loops,
+    reports,
+    write_atomically,
+)
 from asktell_adapters.cli.arguments import OF_RESULTS
 from asktell_adapters.cli.folder import RunFolder
 from asktell_adapters.cli.growth import besides_configuration
 from asktell_adapters.cli.output import show
 from asktell_adapters.cli.process import logging_to_stderr, signals
 from asktell_adapters.cli.ruling import FAILED, PASSED, UNDECIDED, Ruling, more_or_wider, roughly
-from asktell_adapters.cli.work import confirm, timed
-from asktell_adapters.config import Config, load_config
 from asktell_adapters.llms.base import Asked
 from asktell_adapters.llms.models import llm_of
 from asktell_adapters.metrics import range_of
+
+if TYPE_CHECKING:  # reading it takes the extra `config`, which files of results do without
+    from asktell_adapters.config import Config
 
 _CODES = {PASSED: 0, FAILED: 1, UNDECIDED: 3}
 _PATIENCE = 10  # failures in a row: then it is not the prompt's fault
 _CANDIDATE, _BASELINE = 0, 1
 _MOST_ROUNDS = 100
+_RECHECKS = 50  # evaluations, by default; half of what a fifth of 127 examples takes twice. A judgement
+_AT_ONCE = 5  # rechecks, at least, between two looks at which examples are still in doubt
+_SURE, _NOISE = 0.02, 0.97  # false discovery rates of an example that need no more evaluations; by simulation
+_REGRESSIONS_FIRST = 0.15  # of a false discovery rate: what an improvement has to be surer to be rechecked first
 
 _START, _START_NOISY = 0.8, 3.0
 """What a sequence has to win beyond log(1 / error), since it does not have the best bet at once. By simulation."""
@@ -152,6 +170,10 @@ def _configured(arguments: argparse.Namespace) -> Callable[[], Ruling]:
     if of_results:
         names = ", ".join(f"--{flag.replace('_', '-')}" for flag in of_results)
         raise InvalidArgumentError(f"{names}: for files of results. A configuration says its goal and data itself.")
+    if arguments.recheck is not None and arguments.recheck < 0:
+        raise InvalidArgumentError(f"--recheck must be a number of evaluations, 0 for none; got {arguments.recheck}.")
+    from asktell_adapters.config import load_config
+
     config = load_config(arguments.config)
     baseline, candidate = _pair(config, arguments)
     judge = Judge(ranged(config.selector.goal, config.metrics), arguments.margin, arguments.confidence)
@@ -178,11 +200,17 @@ def ranged(goal: Goal, metrics: Mapping[str, object]) -> Goal:
 
 
 def _judge(
-    config: Config, judge: Judge, baseline: PromptResult, candidate: PromptResult, arguments: argparse.Namespace
+    config: "Config", judge: Judge, baseline: PromptResult, candidate: PromptResult, arguments: argparse.Namespace
 ) -> Ruling:
+    from asktell_adapters.cli.work import confirm, timed
+
     evaluator = _evaluator(config, baseline, candidate)
-    selector = _selector(config, judge.goal, baseline, candidate, evaluator.repeatable)
-    confirm(config, selector, evaluator, arguments.yes)
+    wanted = _RECHECKS if arguments.recheck is None else arguments.recheck
+    most_rechecks = 0 if evaluator.repeatable else wanted
+    # The price is that of the whole budget: of what the verdict takes, and of the rechecks.
+    whole = _selector(config, judge.goal, baseline, candidate, evaluator.repeatable)
+    confirm(config, whole, evaluator, arguments.yes)
+    selector = _selector(config, judge.goal, baseline, candidate, evaluator.repeatable, most_rechecks)
     if not evaluator.repeatable:
         selector = noisy(selector)
     print(beforehand(judge, selector, arguments.differ), file=sys.stderr)
@@ -199,10 +227,16 @@ def _judge(
         judge, selector, clocked, config.concurrency, progress, config.selector.max_cost
     )
     result = selector.result()
+    spent_answers = dict(answers)  # rechecks are no evidence for the verdict, and their answers are not shown
+    left = min(most_rechecks, whole.budget - selector.spent)
+    again = Rechecks(selector, judge.goal.objectives[0].metric, config.selector.max_cost)
+    again.run(clocked, left, config.concurrency)
+    if most_rechecks and again.has_doubts and not again.made:
+        remarks = [*remarks, _no_rechecks(most_rechecks)]
     texts = {str(each.id): _named(each.candidate or each.prompt) for each in (candidate, baseline)}
     evaluations = [
-        each._replace(details={"output": answers[texts[str(each.prompt)], each.example]})
-        if (texts[str(each.prompt)], each.example) in answers
+        each._replace(details={"output": spent_answers[texts[str(each.prompt)], each.example]})
+        if (texts[str(each.prompt)], each.example) in spent_answers
         else each
         for each in selector.evaluations()
     ]
@@ -221,11 +255,126 @@ def _judge(
         llm = llm_of(evaluator.llm, evaluator.request(candidate.candidate or candidate.prompt, 0))
         currency = getattr(getattr(llm, "price", None), "currency", "")
     found = verdict, judge.verdicts, judge.goal, judge.margin, comparison, result, remarks
-    ruling = Ruling(*found, evaluations, config.examples, currency, config.is_priced, link, selector.state.doubts)
+    ruling = Ruling(
+        *found, evaluations, config.examples, currency, config.is_priced, link, selector.state.doubts,
+        rechecked=again.comparison, rechecks=again.made, recheck_cost=again.cost,
+    )  # fmt: skip
     return replace(ruling, needed=judge.pairs_for_equal(selector, ruling.squared_difference))
 
 
-def _evaluator(config: Config, *pair: PromptResult) -> Any:
+def _no_rechecks(wanted: int) -> str:
+    return (
+        f"Nothing of the budget was left to evaluate again the examples that differ. With {wanted:,} evaluations more "
+        "(or a smaller --recheck), the gate tells those that really broke from noise."
+    )
+
+
+class Rechecks:
+    """Evaluates again the examples on which the candidate and the baseline differ, to see which differences hold.
+
+    The verdict must not see these evaluations: the examples were chosen because they differ, so that their means move
+    towards each other even where the candidate is worse. They only count for the lists of examples.
+    """
+
+    def __init__(self, selector: Selector, metric: str, max_cost: float | None) -> None:
+        """`selector`: of the candidate and the baseline, in that order, when the verdict was found."""
+        self._selector = at_state(selector, selector.state)
+        self._candidate, self._baseline = selector.prompts.ids
+        self._metric, self._max_cost = metric, max_cost
+        self._cost_before = selector.spent_cost
+        self._example_of = {name: i for i, name in enumerate(selector.example_ids or ())}
+        self._failed: set[tuple[int, int]] = set()
+        self.made = 0
+        self._compare()
+
+    def _compare(self) -> None:
+        self.comparison = self._selector.compare(self._candidate, self._baseline)
+
+    @property
+    def cost(self) -> float:
+        """What the rechecks have cost."""
+        return self._selector.spent_cost - self._cost_before
+
+    @property
+    def has_doubts(self) -> bool:
+        """Whether there are examples on which it is in doubt if the two differ."""
+        return bool(self._cells(1))
+
+    def run(self, evaluator: Any, most: int, concurrency: int | None = None) -> None:
+        """Make at most so many evaluations, and compare the two with these."""
+        while self.made < most and (self._max_cost is None or self._selector.spent_cost < self._max_cost):
+            cells = self._cells(min(most - self.made, max(_AT_ONCE, concurrency or 1)))
+            if not cells:
+                return
+            self._evaluate(evaluator, cells)
+            self.made += len(cells)
+            self._compare()
+
+    def _cells(self, n: int) -> list[tuple[int, int, int]]:
+        """At most n cells to evaluate next, as arm, example and number of earlier evaluations; the likeliest first.
+
+        Of an example the cell with fewer evaluations is next: one that noise has turned then takes a single one, often.
+        """
+        found: list[tuple[float, int, int, int]] = []
+        lists = (
+            (self.comparison.regressions(1.0, self._metric), 0.0),
+            (
+                self.comparison.improvements(1.0, self._metric),
+                _REGRESSIONS_FIRST,
+            ),
+        )
+        for changed, handicap in lists:
+            for each in changed:
+                example = each.example if isinstance(each.example, int) else self._example_of[each.example]
+                of_candidate = each.evaluations_a <= each.evaluations_b
+                arm, times = (_CANDIDATE, each.evaluations_a) if of_candidate else (_BASELINE, each.evaluations_b)
+                if _is_in_doubt(each) and (arm, example) not in self._failed:
+                    found.append((each.false_rate + handicap, example, arm, times))
+        return [(arm, example, times) for _, example, arm, times in sorted(found)[:n]]
+
+    def _evaluate(self, evaluator: Any, cells: Sequence[tuple[int, int, int]]) -> None:
+        prompts, beyond = self._selector.prompts, len(self._selector.state.history)
+        trials = [prompts.trial(-1 - beyond - i, arm, example) for i, (arm, example, _) in enumerate(cells)]
+        repeats = {trial.id: times for trial, (_, _, times) in zip(trials, cells, strict=True)}
+        for (arm, example, _), outcome in zip(cells, _outcomes(evaluator, trials, repeats), strict=True):
+            try:
+                if isinstance(outcome, BaseException):
+                    raise outcome
+                scores, cost = goal_scores(self._selector, outcome)
+                self._selector.observe(prompts.ids[arm], scores, example, cost)
+            except (Exception, SystemExit):  # it is not asked again; what counts are the lists, not one example
+                self._failed.add((arm, example))
+
+
+def _is_in_doubt(each: ChangedExample) -> bool:
+    is_fresh = each.evaluations_a + each.evaluations_b <= 2
+    return each.false_rate >= _SURE and (is_fresh or each.false_rate <= _NOISE)
+
+
+def _outcomes(evaluator: Any, trials: list[asktell.Trial], repeats: Mapping[int, int]) -> Sequence[Any]:
+    """What the evaluator returns for each trial, or the exception it raises."""
+    how = Calling.of(evaluator)
+
+    def repeat_of(trial: asktell.Trial) -> int:
+        return repeats[trial.id]
+
+    if how.in_batches:
+        found = attempt(how.call, *how.arguments(trials, repeat_of))
+        if isinstance(found, Sequence) and len(found) == len(trials):
+            return found
+        wrong = EvaluatorError("evaluate_batch() did not return an outcome for each trial.")
+        return [found if isinstance(found, BaseException) else wrong] * len(trials)
+    if not how.is_async:
+        return [attempt(how.call, *how.arguments([trial], repeat_of)) for trial in trials]
+
+    async def together() -> Sequence[Any]:
+        calls = (how.call(*how.arguments([trial], repeat_of)) for trial in trials)
+        return await asyncio.gather(*calls, return_exceptions=True)
+
+    return outside_of_loops(lambda: asyncio.run(together()))
+
+
+def _evaluator(config: "Config", *pair: PromptResult) -> Any:
     """What evaluates the two, once it has seen them: `repeatable` speaks of them alone."""
     if config.harness is not None:
         return config.harness.driven
@@ -239,24 +388,29 @@ def _named(asked: Asked) -> str:
 
 
 def _selector(
-    config: Config,
+    config: "Config",
     goal: Goal,
     baseline: PromptResult,
     candidate: PromptResult,
     repeatable: bool,
+    rechecks: int = 0,
 ) -> Selector:
-    """Of the candidate and the baseline, in that order, which take the same examples."""
+    """Of the candidate and the baseline, in that order, which take the same examples.
+
+    Of the budget, so many evaluations are left for rechecks, as far as it has more than one round of the examples.
+    """
     problem = config.selector.state.problem
     n, repeats = len(config.examples), problem.repeats
+    budget = problem.budget - min(rechecks, max(0, problem.budget - 2 * n))
     if not repeatable:  # what the budget has beyond the examples goes to further rounds of them
-        repeats = max(repeats, min(_MOST_ROUNDS, math.ceil(problem.budget / (2 * n))))
+        repeats = max(repeats, min(_MOST_ROUNDS, math.ceil(budget / (2 * n))))
     pair: Any = {str(candidate.id): candidate.prompt, str(baseline.id): baseline.prompt}
     if (candidates := config.selector.prompts.candidates) is not None:
         pair = candidates.part([candidates.ids.index(str(each.id)) for each in (candidate, baseline)])
     return Selector(
         pair,
         goal,
-        max(2, min(2 * n * repeats, problem.budget)),
+        max(2, min(2 * n * repeats, budget)),
         "uniform",
         config.dataset.ids,
         seed=problem.seed,
@@ -311,7 +465,7 @@ def settle(
     return verdict, selector, result.notes
 
 
-def _pair(config: Config, arguments: argparse.Namespace) -> tuple[PromptResult, PromptResult]:
+def _pair(config: "Config", arguments: argparse.Namespace) -> tuple[PromptResult, PromptResult]:
     result = config.selector.result()
     written = {str(entry.id): entry for entry in result.prompts}
     added = {id_: entry for id_, entry in _added(config).items() if id_ not in written}
@@ -330,7 +484,7 @@ def _pair(config: Config, arguments: argparse.Namespace) -> tuple[PromptResult, 
     return prompts[str(baseline)], prompts[str(candidate)]
 
 
-def _added(config: Config) -> dict[str, PromptResult]:
+def _added(config: "Config") -> dict[str, PromptResult]:
     """The prompts that joined the configuration's run by `asktell add`, by their ids."""
     folder = RunFolder(config.output)
     if folder.study_name is None or config.selector.prompts.candidates is not None:

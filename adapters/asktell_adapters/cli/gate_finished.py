@@ -30,6 +30,8 @@ def finished_gate(arguments: argparse.Namespace) -> Callable[[], Ruling]:
     # How often the candidate fails is for the gate to judge.
     selector = finished_selector(table, judge.goal, other, arguments.inputs or "given", max_failure_rate=1.0)
     remarks = [overview(found), *found.remarks(), *_unpaired(found, one, other), *([why] if why else [])]
+    if arguments.recheck:
+        remarks.append("--recheck has no effect: files of results hold no evaluator that could be asked again.")
     return lambda: _ruling(judge, selector, one, other, remarks, arguments)
 
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, final
 from urllib.parse import quote
 from xml.etree import ElementTree
 
-from asktell import BestFeasible, Comparison, PromptResult, Result
+from asktell import BestFeasible, ChangedExample, Comparison, PromptResult, Result
 from asktell.extend import UNSEEN_FAILURES, Evaluation, Goal, describe_spending, one_line, safe, with_error
 from asktell_adapters.estimate import amount
 from asktell_adapters.llms.base import Example
@@ -30,6 +30,7 @@ _MOST_TEXT = 600  # characters of one answer
 _WIDTH = 80  # of its lines; GitHub wraps none in a table
 _MOST_NAME = 60
 _MOST_REASONS = 5
+_FDR = 0.1  # of the examples that are said to have really broken, or been mended
 _MARKDOWN = re.compile(r"[\\|<>`*\[\]&]")
 
 
@@ -50,7 +51,8 @@ class Ruling:
     "failure_rate" on how often it fails; `goal` has the ranges that are known; `evaluations` have the model's answers,
     as far as the evaluator gave any; `report` is the HTML page, if one was written, from the folder of the summary.
     `doubts` say why scores are doubtful. `needed`: about how many evaluations of each pass an equal candidate, None if
-    that is not known.
+    that is not known. `rechecked`: the comparison after `rechecks` more evaluations, at a cost of `recheck_cost`, of
+    examples that were chosen because they differ; None if there were none. Only the lists of examples rest on it.
     """
 
     verdict: str
@@ -67,6 +69,9 @@ class Ruling:
     report: Path | None = None
     doubts: Sequence[str] = ()
     needed: int | None = None
+    rechecked: Comparison | None = None
+    rechecks: int = 0
+    recheck_cost: float = 0.0
 
     @cached_property
     def candidate(self) -> PromptResult:
@@ -192,9 +197,10 @@ class Ruling:
     def spending(self) -> str:
         money, failures = "", sum(entry.failures for entry in self.result.prompts)
         if self.is_priced or self.result.spent_cost:
-            money = f", cost {amount(self.result.spent_cost, self.currency)}"
+            money = f", cost {amount(self.result.spent_cost + self.recheck_cost, self.currency)}"
         failed = f", {failures} failure{'s' * (failures != 1)}" if failures else ""
-        return f"{describe_spending(self.result)} spent{money}{failed}"
+        again = f", {self.rechecks} to recheck examples that differ" if self.rechecks else ""
+        return f"{describe_spending(self.result)} spent{again}{money}{failed}"
 
     @property
     def certainty(self) -> str:
@@ -221,7 +227,8 @@ class Ruling:
             yield f"{name}: {self.difference(name)}"
             broken, mended = self.changes(name) if name in self.goal.metrics else ([], [])  # or a bound on a quantile
             if broken or mended:
-                yield f"{name}: {_count(len(broken))} broke, {len(mended)} mended"
+                yield f"{name}: {_count(len(broken))} scored worse, {len(mended)} better"
+            yield from (f"{name}: {said}" for said in self.held(name))
         yield self.failure_rates
         yield from self.remarks
         yield from self.reasons
@@ -235,7 +242,7 @@ class Ruling:
         yield f"{self.headline}."
 
     def changes(self, name: str) -> tuple[list[Change], list[Change]]:
-        """The examples that broke and those that were mended, the largest change first.
+        """The examples that scored worse and those that scored better: first what holds, then the largest change.
 
         In an objective, those on which the candidate scores worse, or better, than the baseline; in another metric,
         those on which only one of the two keeps the constraints. Scores of several rounds are averaged.
@@ -260,9 +267,36 @@ class Ruling:
                 gain = kept[1] - kept[0]
             if gain:
                 (mended if gain > 0 else broken).append(change)
+        held = self._held(name)
         for changes in (broken, mended):
-            changes.sort(key=lambda change: (-abs(change.after - change.before), change.example))
+            changes.sort(key=lambda c: (c.example not in held, -abs(c.after - c.before), c.example))
         return broken, mended
+
+    def _lists(self, name: str) -> tuple[Sequence[ChangedExample], Sequence[ChangedExample]]:
+        """The examples that really broke, and those that were really mended, in an objective."""
+        compared = self.rechecked or self.comparison
+        return compared.regressions(_FDR, name), compared.improvements(_FDR, name)
+
+    def _held(self, name: str) -> dict[int, ChangedExample]:
+        """The same by the examples' positions; empty for a metric that is no objective."""
+        if name not in self._objectives:
+            return {}
+        place = {id_: i for i, id_ in enumerate(self.result.example_ids or ())}
+        found = (each for list_ in self._lists(name) for each in list_)
+        return {each.example if isinstance(each.example, int) else place[each.example]: each for each in found}
+
+    def held(self, name: str) -> list[str]:
+        """Sentences on which differences in an objective hold; none if no example differs."""
+        compared = self.rechecked or self.comparison
+        noise = compared.noise(name) if name in self._objectives else None
+        if noise is None:
+            return []
+        broken, mended = self._lists(name)
+        if not (noise.differ or broken or mended):
+            return []
+        broke = f"{_count(len(broken)) if broken else 'no example'} broke{_ids(broken)}"
+        were = f"{len(mended) or 'none'} {'were' if len(mended) > 1 else 'was'} mended{_ids(mended)}"
+        return [f"{noise}", f"at a false discovery rate of {100 * _FDR:g}%, {broke}; {were}"]
 
     def markdown(self) -> str:
         """A summary, fit for a CI job or a comment on GitHub; no name, example or answer is taken for markup."""
@@ -277,6 +311,8 @@ class Ruling:
             head.append(f"| {_plain(name)} | {' | '.join(cells)} | {d.pairs} of {self.comparison.examples} |")
         if self.verdict != UNDECIDED:
             head += ["", _OF_INTERVALS]
+        for name in self._objectives:
+            head += [line for said in self.held(name) for line in ("", _plain(f"{name}: {said}", _MOST_TEXT))]
         head += ["", _plain(self.failure_rates, _MOST_TEXT)]
         head += [line for reason in self.reasons for line in ("", _plain(reason, _MOST_TEXT))]
         head += ["", _plain(self.likely_best, _MOST_TEXT)] if self.likely_best else []
@@ -343,25 +379,28 @@ class Ruling:
         changed = {name: self.changes(name) for name in self.goal.metrics if name in self._objectives or name in failed}
         n_tables = sum(bool(changes) for both in changed.values() for changes in both)
         for name, both in changed.items():
-            for words, changes in zip(("broke", "mended"), both, strict=True):
+            for words, changes in zip(("worse", "better"), both, strict=True):
                 if changes:  # what one table leaves, the next ones have
-                    table = self._table(f"{name}: {_count(len(changes))} {words}", changes, room // n_tables)
+                    title = f"{name}: {_count(len(changes))} scored {words}"
+                    table = self._table(title, changes, room // n_tables, self._held(name))
                     room, n_tables = room - _size(table), n_tables - 1
                     yield table
 
-    def _table(self, title: str, changes: Sequence[Change], room: int) -> str:
+    def _table(
+        self, title: str, changes: Sequence[Change], room: int, held: Mapping[int, ChangedExample] | None = None
+    ) -> str:
         """Examples with both answers. Without an empty line, it is HTML to the end and none of it Markdown."""
         head, end = f"<details><summary>{_html(title)}</summary>", "and {} more\n</details>"
         blocks, left = [head], room - _size(head) - _size(end) - 10
         for change in changes[:_MOST_EXAMPLES]:
-            block = "\n".join(["<table>", *self._rows(change), "</table>"])
+            block = "\n".join(["<table>", *self._rows(change, (held or {}).get(change.example)), "</table>"])
             if (left := left - _size(block) - 1) < 0:
                 break
             blocks.append(block)
         more = len(changes) - len(blocks) + 1
         return "\n".join([*blocks, end.format(more) if more else "</details>"])
 
-    def _rows(self, change: Change) -> Iterator[str]:
+    def _rows(self, change: Change, held: ChangedExample | None = None) -> Iterator[str]:
         """One below the other: side by side, answers are wider than a page."""
         said = [("example", str(change.example + 1))]
         if change.example < len(self.examples):
@@ -371,6 +410,9 @@ class Ruling:
         for entry, score in ((self.baseline, change.before), (self.candidate, change.after)):
             answer = self._answers.get((entry.id, change.example))
             said.append((f"{_html(str(entry.id), _MOST_NAME)}: {score:.4g}", "" if answer is None else _pre(answer)))
+        if held is not None:
+            before, after = f"{held.b:.3g} in {held.evaluations_b}", f"{held.a:.3g} in {held.evaluations_a}"
+            said.append(("this holds", f"mean scores and evaluations: {before}, then {after}"))
         for name, text in said:
             yield f"<tr><th>{name}</th><td>{text}</td></tr>"
 
@@ -399,6 +441,14 @@ def _estimate(entry: PromptResult, metric: str) -> str:
 
 def _count(n: int) -> str:
     return f"{n} example{'s' * (n != 1)}"
+
+
+def _ids(found: Sequence[ChangedExample]) -> str:
+    """The examples of a list, as the end of a clause; empty if there are none."""
+    if not found:
+        return ""
+    names = [one_line(str(each.example), _MOST_NAME) for each in found[:_MOST_EXAMPLES]]
+    return f": {', '.join(names)}{', ...' if len(found) > len(names) else ''}"
 
 
 def _size(text: str) -> int:

@@ -3,6 +3,8 @@
 import csv
 import json
 import random
+import subprocess
+import sys
 from dataclasses import fields
 from pathlib import Path
 
@@ -169,3 +171,24 @@ def test_a_configuration_says_its_goal_itself() -> None:
     Path("c.toml").write_text("")
     assert "--maximize: for files of results" in cli("gate c.toml --maximize ok", code=2).err
     assert "judged alone" in cli("gate c.toml r.csv", code=2).err
+
+
+def test_files_of_results_need_no_reader_of_configurations(tmp_path: Path) -> None:
+    for name, every in (("old", 50), ("new", 3)):
+        rows = [{"id": i, "success": int(i % every > 0)} for i in range(60)]
+        (tmp_path / f"{name}.json").write_text(json.dumps(rows))
+    code = "import sys; sys.modules['pydantic'] = None; from asktell_adapters.cli.main import main; sys.exit(main())"
+    for command, expected in (("analyze old.json new.json", 0), ("gate old.json new.json --baseline old", 1)):
+        done = subprocess.run(
+            [sys.executable, "-c", code, *command.split()], cwd=tmp_path, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == expected, done.stderr
+    assert "examples differ; how often two runs of the same candidate would is not known" in done.stdout
+
+
+def test_files_of_results_cannot_be_rechecked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("old", "new"):
+        (tmp_path / f"{name}.json").write_text(json.dumps([{"id": i, "success": i % 2} for i in range(20)]))
+    assert "--recheck has no effect" not in cli("gate old.json new.json --baseline old --margin 0.9").out
+    assert "--recheck has no effect" in cli("gate old.json new.json --baseline old --margin 0.9 --recheck 5").out

@@ -17,7 +17,7 @@ import pytest
 
 import asktell
 from asktell import BestFeasible, ParetoSet, Selector, Study, at_least, at_most, maximize, minimize
-from asktell_adapters.cli.gate import Judge, beforehand, pairs_for_equal, ranged, settle
+from asktell_adapters.cli.gate import Judge, Rechecks, beforehand, pairs_for_equal, ranged, settle
 from asktell_adapters.cli.ruling import FAILED, PASSED, UNDECIDED
 from asktell_adapters.metrics import Brevity, Rouge, cost, token_f1
 from tests.command_line import cli
@@ -140,6 +140,7 @@ def test_the_exit_code_says_what_was_found(
         ("--baseline mine", {"[data]": 'c = "And one word."\n[data]'}, "--candidate must be the id of a prompt"),
         ("--baseline mine --margin -1", {}, "--margin must be a number of at least 0"),
         ("--baseline mine --differ 1.5", {}, "--differ must be from 0 to 1, got 1.5."),
+        ("--baseline mine --recheck -1", {}, "--recheck must be a number of evaluations, 0 for none; got -1."),
         ("--baseline mine --confidence 1", {}, "--confidence must be above 0 and below 1"),
         ("--baseline mine --summary no/such/folder.md", {}, "cannot be written"),
         ("--baseline mine", {"in lower case.": "broken.", "one word.": "one broken."}, "no connection"),
@@ -564,3 +565,118 @@ def test_the_gate_knows_the_ranges_that_metrics_declare() -> None:
     of_segments = BestFeasible(maximize("own", worst_segment=True), tails, sure=0.9)
     assert str(ranged(of_segments, metrics)) == str(of_segments)
     assert ranged(of_segments, {}) == of_segments
+
+
+class Noisy:
+    """An agent whose scores differ when repeated: every other example is a coin, and prompt "0" broke on some."""
+
+    repeatable = False
+
+    def __init__(self, fails_on: int = -1) -> None:
+        self.calls: list[tuple[str, int | None, int]] = []
+        self.fails_on = fails_on
+
+    def evaluate_batch(self, trials: Any, repeats: Any = ()) -> list[Any]:
+        """Their scores, each drawn by prompt, example and number of the repeat."""
+        return [self.one(trial, repeat) for trial, repeat in zip(trials, repeats, strict=True)]
+
+    def one(self, trial: Any, repeat: int) -> Any:
+        self.calls.append((trial.prompt, trial.example, repeat))
+        if len(self.calls) > 200 and trial.example == self.fails_on:
+            return RuntimeError("no connection")
+        right = 0.0 if trial.prompt == "0" and trial.example % 10 == 0 else 0.5 if trial.example % 2 else 1.0
+        seed = [int(trial.prompt), trial.example, repeat]
+        return {"right": float(np.random.default_rng(seed).random() < right)}
+
+
+class NoisyOneByOne:
+    repeatable = False
+
+    def __init__(self) -> None:
+        self.agent = Noisy()
+
+    async def __call__(self, trial: asktell.Trial, repeat: int = 0) -> Any:
+        return self.agent.one(trial, repeat)
+
+
+def noisy_pair() -> asktell.Selector:
+    goal = asktell.BestFeasible(asktell.maximize("right", range=(0, 1)))
+    selector = asktell.Selector(["0", "1"], goal, 200, "uniform", 100, baseline=1)
+    asktell.run(selector, Noisy(), progress=False, repeatable=True)
+    return selector
+
+
+@pytest.mark.parametrize("agent", [Noisy(), NoisyOneByOne()])
+def test_rechecks_show_what_really_broke_and_leave_the_selection_alone(agent: Any) -> None:
+    selector = noisy_pair()
+    before = selector.to_json()
+    again = Rechecks(selector, "right", None)
+    assert again.has_doubts
+    first = again.comparison.regressions(1.0)
+    again.run(agent, 60)
+    assert again.made == 60
+    assert selector.to_json() == before
+    listed = {each.example for each in again.comparison.regressions()}
+    broken = {example for example in range(100) if example % 10 == 0}
+    assert len(listed & broken) >= 5
+    assert len(listed - broken) <= 1
+    calls = agent.calls if isinstance(agent, Noisy) else agent.agent.calls
+    assert len(set(calls)) == len(calls) == 60  # each repeat has a number of its own, under which it can be cached
+    assert all(repeat >= 1 for _, _, repeat in calls)
+    assert {example for _, example, _ in calls} <= {
+        each.example for each in (*first, *again.comparison.improvements(1.0), *again.comparison.regressions(1.0))
+    } | {example for example in range(100) if example % 2}
+
+
+def test_a_recheck_that_fails_is_not_tried_again_and_money_ends_them() -> None:
+    selector = noisy_pair()
+    again = Rechecks(selector, "right", None)
+    agent = Noisy(fails_on=0)
+    agent.calls = [("", 0, 0)] * 200
+    again.run(agent, 30)
+    assert sum(example == 0 for _, example, _ in agent.calls[200:]) == 1
+    assert again.made == 30
+    broke = Rechecks(selector, "right", 0.0)
+    broke.run(agent, 30)
+    assert broke.made == 0
+
+
+AGENT = """
+import json, random, sys
+trial = json.load(sys.stdin)
+i, name, n = int(trial["example"]["input"]), trial["prompt_id"], trial["trial"]
+right = 0.0 if name == "new" and i % 4 == 0 else 0.5 if i % 2 else 1.0
+print(json.dumps({"success": float(random.Random(f"{i} {name} {n}").random() < right)}))
+"""
+
+
+def test_the_gate_counts_its_rechecks_against_the_budget(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "agent.py").write_text(AGENT)
+    (tmp_path / "rows.jsonl").write_text(
+        "".join(json.dumps({"id": f"q{i}", "input": str(i), "reference": ""}) + "\n" for i in range(16))
+    )
+    config = f"""budget = BUDGET
+[prompts.texts]
+old = "a"
+new = "b"
+[data]
+file = "rows.jsonl"
+[evaluator]
+command = [{sys.executable!r}, "agent.py"]
+[goal]
+maximize = "success"
+ranges = {{ success = [0, 1] }}
+"""
+    (tmp_path / "gate.toml").write_text(config.replace("BUDGET", "44"))
+    said = cli("gate gate.toml --baseline old --margin 0.05 --recheck 12 --summary s.md", code=3).out
+    assert "32 of 32 evaluations spent, 12 to recheck examples that differ" in said
+    assert re.search(r"success: \d+ of 16 examples differ; with the measured noise of", said)
+    assert re.search(r"at a false discovery rate of 10%, (no|\d+) examples? broke", said)
+    assert "examples differ; with the measured noise of" in (tmp_path / "s.md").read_text()
+    said = cli("gate gate.toml --baseline old --margin 0.05 --recheck 0", code=3).out
+    assert "44 of 44 evaluations spent" in said
+    assert "recheck" not in said
+    (tmp_path / "gate.toml").write_text(config.replace("BUDGET", "32"))
+    said = cli("gate gate.toml --baseline old --margin 0.05", code=3).out
+    assert "Nothing of the budget was left to evaluate again the examples that differ. With 50 evaluations more" in said

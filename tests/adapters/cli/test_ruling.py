@@ -154,7 +154,7 @@ def test_a_summary_fits_into_a_comment() -> None:
     scores[0, ::2], scores[1, 1::2] = 1.0, 1.0
     said = ruling(GOALS["best"], scores, 0.5, details={"output": "<\n" * 9000}, examples=examples).markdown()
     assert len(said.encode()) <= 60_000
-    both = [re.search(rf"a: (\d+) examples {word}", said) for word in ("broke", "mended")]
+    both = [re.search(rf"a: (\d+) examples {word}", said) for word in ("scored worse", "scored better")]
     shown = [block.count("<table>") for block in re.findall(r"<details>.*?</details>", said, re.DOTALL)]
     more = [int(k) for k in re.findall(r"and (\d+) more", said)]
     assert [int(b[1]) for b in both if b] == [k + left for k, left in zip(shown, more, strict=True)]
