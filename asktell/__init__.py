@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from asktell.methods import METHODS, Adaptive, Elimination, Race, preset
     from asktell.problem.budget import Budget
     from asktell.problem.candidates import Candidates, Tell, Trial, grid
-    from asktell.problem.goals import BestFeasible, ParetoSet, at_least, at_most, maximize, minimize
+    from asktell.problem.goals import BestFeasible, ParetoSet, at_least, at_most, maximize, minimize, within
     from asktell.results import Check, Comparison, Difference, Outlook, PromptResult, Result, Verdict
     from asktell.running.run import run
     from asktell.selector import Selector
@@ -53,7 +53,7 @@ __all__ = [
     "PromptResult", "Race", "RemoteStudy", "Result", "Selector", "ServiceError", "Simulation", "StorageBusyError",
     "StorageError", "Study", "StudyExistsError", "StudyNotFoundError", "Tell", "TellManyError", "Trial",
     "UnknownTrialError", "Verdict", "analyze", "at_least", "at_most", "grid", "maximize", "minimize", "preset", "run",
-    "simulate",
+    "simulate", "within",
 ]  # fmt: skip
 
 _LATE = {
@@ -61,7 +61,7 @@ _LATE = {
     "asktell.state.profile": ("ExampleProfile",),
     "asktell.problem.budget": ("Budget",),
     "asktell.problem.candidates": ("Candidates", "Tell", "Trial", "grid"),
-    "asktell.problem.goals": ("BestFeasible", "ParetoSet", "at_least", "at_most", "maximize", "minimize"),
+    "asktell.problem.goals": ("BestFeasible", "ParetoSet", "at_least", "at_most", "maximize", "minimize", "within"),
     "asktell.results": ("Check", "Comparison", "Difference", "Outlook", "PromptResult", "Result", "Verdict"),
     "asktell.running.run": ("run",),
     "asktell.selector": ("Selector",),

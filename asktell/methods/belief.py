@@ -92,7 +92,7 @@ def _model(problem: Problem, known: Known) -> draws.Model:
         n_examples = draws.ENDLESS
     return draws.Model(
         cells, problem.goal, problem.shapes, _basis(problem), problem.n_arms, n_examples, n_rows, problem.seed,
-        problem.segments,
+        problem.segments, np.intersect1d(_alive(problem, known), history.arms()),
     )  # fmt: skip
 
 

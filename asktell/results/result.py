@@ -17,7 +17,7 @@ from asktell.problem.candidates import AnyPrompt, ById, Prompts
 from asktell.problem.goals import BestFeasible, Goal, ParetoSet
 from asktell.results.checks import Check
 from asktell.results.comparison import Comparer, Comparison, compare_two
-from asktell.results.entries import FailureGroup, PromptResult, in_words, shown_estimates
+from asktell.results.entries import FailureGroup, PromptResult, bounds_of, in_words, shown_estimates
 from asktell.results.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -410,7 +410,8 @@ def ranking(result: Result) -> Indices:
     means = [
         [np.nan if e.estimate[name] is None else e.estimate[name] for name in goal.columns] for e in result.prompts
     ]
-    objectives, slacks = np.split(goal.values(np.array(means, dtype=np.float64)), [n], axis=1)
+    values = goal.values(np.array(means, dtype=np.float64), bounds_of(goal, result.prompts, result.baseline))
+    objectives, slacks = np.split(values, [n], axis=1)
     misses = np.array([entry.feasible is False for entry in result.prompts])
     violation = np.where(misses, -np.minimum(slacks, 0.0).sum(axis=1), 0.0)
     known = np.asarray(np.isfinite(objectives).all(axis=1))
