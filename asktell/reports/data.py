@@ -28,7 +28,6 @@ from asktell.reports import words
 from asktell.reports.heat_map import Grid, examples_that_tell, heat_map, pairs_of, spending
 from asktell.results import Result
 from asktell.results.convergence import PATIENCE, settling
-from asktell.results.entries import bounds_of
 from asktell.results.evaluations import Evaluation, evaluations_of
 from asktell.results.result import ranking
 from asktell.results.summary import limits_of, summarize
@@ -134,8 +133,7 @@ def version_of(state: State, paused: bool = False) -> str:
 
 def _goal(result: Result, seen: Sequence[tuple[float, float] | None]) -> dict[str, Any]:
     goal = result.goal
-    resolved = bounds_of(goal, result.prompts, result.baseline).tolist()
-    bounds = list(zip(goal.constraints, goal.bounds, resolved, strict=True))
+    bounds = list(zip(goal.constraints, goal.bounds, result.bounds, strict=True))
     objectives = {o.metric: "min" if o.minimize else "max" for o in goal.objectives}
     return {
         "text": str(goal),

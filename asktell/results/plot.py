@@ -13,7 +13,6 @@ from asktell._util.extras import needs_extra
 from asktell.numerics.pareto import pareto_mask
 from asktell.problem.budget import describe_spending
 from asktell.problem.goals import Goal, ParetoSet
-from asktell.results.entries import bounds_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -315,7 +314,7 @@ def draw_history(goal: Goal, points: Sequence[Mapping[str, Any]], metric: str, t
 
 def _thresholds(ax: "Axes", result: "Result", metric: str, along_x: bool) -> None:
     goal = result.goal
-    found = zip(goal.constraints, goal.bounds, bounds_of(goal, result.prompts, result.baseline).tolist(), strict=True)
+    found = zip(goal.constraints, goal.bounds, result.bounds, strict=True)
     for constraint, (column, _, is_most, *_), bound in found:
         if goal.columns[column] != metric or math.isnan(bound):
             continue

@@ -130,6 +130,15 @@ class Result:
         return self.selected[0] if self.selected else None
 
     @property
+    def bounds(self) -> tuple[float, ...]:
+        """The bound of each of `goal.constraints`, in metric units.
+
+        One that is relative (`asktell.within`) moves with the estimate of the prompt that it refers to, and is NaN
+        while there is none.
+        """
+        return tuple(bounds_of(self.goal, self.prompts, self.baseline).tolist())
+
+    @property
     def unresolved(self) -> list[PromptResult]:
         """The contenders of the verdict without the answer: prompts that may well be better, or belong to the front."""
         entries, chosen = {entry.id: entry for entry in self.prompts}, {entry.id for entry in self.selected}
@@ -410,7 +419,7 @@ def ranking(result: Result) -> Indices:
     means = [
         [np.nan if e.estimate[name] is None else e.estimate[name] for name in goal.columns] for e in result.prompts
     ]
-    values = goal.values(np.array(means, dtype=np.float64), bounds_of(goal, result.prompts, result.baseline))
+    values = goal.values(np.array(means, dtype=np.float64), np.array(result.bounds))
     objectives, slacks = np.split(values, [n], axis=1)
     misses = np.array([entry.feasible is False for entry in result.prompts])
     violation = np.where(misses, -np.minimum(slacks, 0.0).sum(axis=1), 0.0)

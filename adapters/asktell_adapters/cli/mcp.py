@@ -124,7 +124,10 @@ class Page(Answer):
 Name = Annotated[str, Field(description="Name of the study.")]
 Texts = Annotated[dict[str, str], Field(description="Id of each prompt to its text.")]
 Worker = Annotated[str, Field(description="Who evaluates; agents that work in parallel need a name each.")]
-Bounds = Annotated[dict[str, float] | None, Field(description="Metric to the bound that its mean must keep.")]
+Bounds = Annotated[
+    dict[str, float | str] | None,
+    Field(description="Metric to a bound of its mean: a number, 'within 0.02 of best' or 'within 0.02 of baseline'."),
+]
 
 
 def serve_mcp(arguments: argparse.Namespace) -> int:
