@@ -18,8 +18,8 @@ from asktell.state import Failures, History, Problem, State
 class Belief(NamedTuple):
     """The view of all K prompts that decides what to evaluate next."""
 
-    # (K,) worth of an evaluation: P(best or second); of a Pareto set p (1 - p), p the probability of being in it. To this
-    # comes `reference`.
+    # (K,) worth of an evaluation: P(best or second); of a Pareto set p (1 - p), p the probability of being in it. The
+    # worth for relative bounds, `reference`, is added.
     weight: Vector
     # (K,) probability of being the best prompt that a bound is relative to, times how much it is in doubt who keeps it
     reference: Vector

@@ -110,6 +110,7 @@ def joint(model: Model, most_draws: int, averaged: bool, instead: Instead | None
     if n_examples is not None and n_examples >= ENDLESS:
         n_examples = None
     _hold_unvarying(goal, cells, n_examples, draws, values, instead)
+    _hold_fixed(goal, cells, draws, values, rivals)
     kept = _hold_at_ends(goal, cells, n_examples, values)
     return Joint(fits, means, errors, values, draws[: len(goal.columns)], kept, in_segments)
 
@@ -285,6 +286,34 @@ def _hold_unvarying(
             is_met = float(own.scores[0, j]) == bound.bound
             against[j] = held(draws[j], own, j, n_examples, limits, bound.at_most, is_met)
             values[:, :, k] = _values(goal, against, None)[:, :, k]
+
+
+def _hold_fixed(goal: Goal, cells: Cells, draws: Draws, values: Draws, rivals: Indices | None) -> None:
+    """Held against another prompt, a prompt whose scores of a metric all agree keeps that score, in `values`.
+
+    So two prompts of the same fixed cost are equal, and neither costs more than the other. It does in as many of the
+    draws as it is likely that no other score comes in as many more evaluations: those where the level that all prompts
+    share is off least, so that equals are equal in the same draws. Of scores of 0 and 1 the draws allow for others.
+    """
+    for k, bound in enumerate(goal.bounds, len(goal.objectives)):
+        j, own = bound.column, cells.of_column(bound.column)
+        scores, n_arms = own.scores[:, j], values.shape[1]
+        if bound.of is None or np.isin(scores, _ENDS).all():
+            continue
+        counts = np.bincount(own.arms, minlength=n_arms)
+        low, high = np.full(n_arms, np.inf), np.full(n_arms, -np.inf)
+        np.minimum.at(low, own.arms, scores)
+        np.maximum.at(high, own.arms, scores)
+        fixed = np.flatnonzero((counts > 1) & (low == high))
+        if not len(fixed) or (own.noisy is not None and own.noisy.squares[:, j].any()):
+            continue
+        m = counts[fixed] + 1.0  # the chance of another score is 1 / m
+        same = np.round((m + 0.5) / (m + 1.0) * len(values)).astype(np.int64)
+        level = draws[j].mean(axis=1)
+        rank = np.argsort(np.argsort(np.abs(level - level.mean()), kind="stable"))
+        against = draws[: len(goal.columns)].copy()
+        against[j][:, fixed] = np.where(rank[:, None] < same, low[fixed], against[j][:, fixed])
+        values[:, :, k] = _values(goal, against, rivals)[:, :, k]
 
 
 def _hold_at_ends(goal: Goal, cells: Cells, n_examples: int | None, values: Draws) -> Masks:

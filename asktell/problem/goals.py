@@ -187,7 +187,7 @@ def within(margin: float, *, of: str = BEST) -> Within:
         margin: in the metric's units, 0 or more. A mean that is worse by exactly the margin is feasible.
         of: "best" is the best of all prompts in this metric, whether or not that prompt satisfies the constraints. It
             counts from its first score on, also after it was eliminated, but not once it has failed or was retired.
-            "baseline" is the prompt in use (`Selector(..., baseline=ID)`), also after it was retired.
+            "baseline" is the prompt in use (`Selector(..., baseline=ID)`), which is never eliminated.
     """
     return Within(margin, of)
 

@@ -155,9 +155,8 @@ def failures_of(
     if not known:
         return ()
     found = list(known.values())
-    values = goal.values(
-        goal.complete(np.array([[(e.scores or {})[name] for name in goal.metrics] for e in found])), goal.offsets
-    )
+    scores = goal.complete(np.array([[(e.scores or {})[name] for name in goal.metrics] for e in found]))
+    values = goal.values(scores, goal.offsets)
     if best.feasible is not False:
         values = values[:, :n]
     values[:, n:] = np.minimum(values[:, n:], 0.0)
