@@ -45,9 +45,6 @@ from asktell.state import Decided, Departure, Problem, State
 _FIRST_SHARE = 8.0  # prompts per example as long as nothing is known: no single example decides who goes on
 _BOUNDED_SHARE = 6.0  # where means are held against thresholds
 _FACTORS_SHARE, _MOSTLY = 4.0, 0.5  # where factors' levels explain most: of 2, 4 and 8 best on pairs of models
-_LEAST_REFERENCE = (
-    0.1  # worth of an evaluation for a bound, from which the prompt that may set it is kept beside others
-)
 _PULLS_EACH = 2.0  # on average, that a best prompt is worth looking for with: a smaller budget is for fewer prompts
 _FIRST_PART = 1 / 3  # of the budget, for arms that cover the factors' levels evenly
 _FEWEST_FOR_FACTORS = 60  # evaluations: of fewer, scores tell too little of levels (`benchmarks.selection.factors`)
@@ -266,8 +263,7 @@ class Adaptive:
 
         For the best feasible prompt the field narrows as the budget goes, from A arms to two: with a part f spent, the
         A^(1 - f) arms of the highest expected quality. No arm is dropped permanently.
-        For an arm that joined later, f is the part spent since, of what there was. Beside them are the prompts that a
-        constraint is relative to.
+        For an arm that joined later, f is the part spent since, of what there was.
         """
         if belief.expected is None:
             return np.ones(len(open_), dtype=bool)
@@ -277,7 +273,7 @@ class Adaptive:
         order = counters.chance_order(state.problem.seed, open_)
         rank = np.empty(len(open_), dtype=np.int64)
         rank[order[np.argsort(-belief.expected[open_][order], kind="stable")]] = np.arange(len(open_))
-        return np.asarray((rank < n_contenders[which]) | (belief.reference[open_] >= _LEAST_REFERENCE))
+        return np.asarray(rank < n_contenders[which])
 
     def _cells(
         self, state: State, arms: Indices, n_pulls: int, belief: Belief | None, alone: bool

@@ -11,18 +11,15 @@ from asktell.posterior import design, draws, membership
 from asktell.posterior.basis import Basis, basis, levels_of, of_factors
 from asktell.posterior.statement import Statement, statement
 from asktell.posterior.two_way import Cells, Posterior
-from asktell.problem.goals import BEST, BestFeasible, Goal
+from asktell.problem.goals import BestFeasible, Goal
 from asktell.state import Failures, History, Problem, State
 
 
 class Belief(NamedTuple):
     """The view of all K prompts that decides what to evaluate next."""
 
-    # (K,) worth of an evaluation: P(best or second); of a Pareto set p (1 - p), p the probability of being in it. The
-    # worth for relative bounds, `reference`, is added.
+    # (K,) worth of an evaluation: P(best or second); of a Pareto set p (1 - p), p the probability of being in it
     weight: Vector
-    # (K,) probability of being the best prompt that a bound is relative to, times how much it is in doubt who keeps it
-    reference: Vector
     expected: Vector | None  # (K,) expected quality as the best feasible prompt; None for Pareto sets
     informative: design.Informative | None  # how much a score on each example tells; None if all tell the same
     noise: design.Noise | None  # of scores within a cell, of the metrics' average; None where cells have none
@@ -120,33 +117,14 @@ def _belief(most_draws: int, problem: Problem, known: Known) -> Belief:
         # Where no prompt is feasible, the least violating one is wanted.
         p_member = membership.pareto_members(membership.standing(rivals, n_objectives)).mean(axis=0)
         weight[alive] = p_member * (1.0 - p_member)
-    reference = _reference(model, drawn, weight)
     return Belief(
-        weight=weight + reference,
-        reference=reference,
+        weight=weight,
         expected=expected,
         informative=_informative(problem, told, history.scores(), drawn.fits),
         noise=_noise(told, drawn.fits),
         explained=float(np.mean([fit.explained for fit in drawn.fits])),
         in_segments=None if drawn.in_segments is None else _doubt(goal, drawn.in_segments),
     )
-
-
-def _reference(model: draws.Model, drawn: draws.Joint, weight: Vector) -> Vector:
-    """(K,) worth of an evaluation for a bound that is relative to the best prompt.
-
-    That prompt may be out of the question itself, for its cost, but whoever is in question is held against it.
-    """
-    goal, found = model.goal, np.zeros(model.n_arms)
-    for k, bound in enumerate(goal.bounds, len(goal.objectives)):
-        if bound.of == BEST:
-            rivals = np.arange(model.n_arms) if model.rivals is None else model.rivals
-            metric = drawn.columns[bound.column][:, rivals]
-            best = rivals[(metric.argmin(axis=1) if bound.at_most else metric.argmax(axis=1))]
-            p_kept = (drawn.values[:, :, k] >= 0.0).mean(axis=0)
-            doubt = min(1.0, float(weight @ (4.0 * p_kept * (1.0 - p_kept))))
-            found += doubt * np.bincount(best, minlength=model.n_arms) / len(best)
-    return found
 
 
 def _doubt(goal: Goal, draws: Draws) -> Matrix:

@@ -27,7 +27,7 @@ from asktell.numerics.pareto import pareto_mask
 from asktell.numerics.tally import Tally
 from asktell.posterior.draws import at_an_end
 from asktell.problem.checks import MOST_EVALUATIONS, short
-from asktell.problem.goals import BEST, BestFeasible, Goal, check_not_sure
+from asktell.problem.goals import BestFeasible, Goal, check_not_sure
 from asktell.schedulers import AbstractScheduler, Round
 from asktell.state import ACCEPTED, REJECTED, RETIRED, Decided, Departure, Problem, State
 
@@ -228,8 +228,7 @@ class Elimination:
         n_leaving = max(0, len(active) - keep)
         leaving, staying = judgement.order[:n_leaving], judgement.order[n_leaving:]
         baseline = np.flatnonzero(active == state.problem.baseline)  # stays beside those that are kept
-        beside = np.union1d(baseline, _references(state.problem.goal, estimates.means))
-        leaving, staying = np.setdiff1d(leaving, beside, True), np.union1d(staying, beside)
+        leaving, staying = np.setdiff1d(leaving, baseline, True), np.union1d(staying, baseline)
         # An arm that was never pulled is no answer, whatever was guessed of it; but one arm needs no pulls to be best.
         known = tally.counts[active] > 0
         if not self.estimator.needs_every_arm or not known.any():
@@ -239,9 +238,8 @@ class Elimination:
             candidates = staying[known[staying]]
             chosen = candidates[self._join(state, active[candidates], estimates.means[candidates])]
             better = estimates.means[leaving[accepted[leaving]]]
-            for place in beside.tolist():
-                if self._is_dominated(state, estimates.means[place], better):
-                    chosen = np.setdiff1d(chosen, [place], True)
+            if len(baseline) and self._is_dominated(state, estimates.means[baseline[0]], better):
+                chosen = np.setdiff1d(chosen, baseline, True)
             accepted[staying] = False
             accepted[chosen] = True
             leaving, staying = np.concatenate((leaving, chosen, np.setdiff1d(staying, chosen))), staying[:0]
@@ -329,16 +327,6 @@ def _at_ends(state: State, active: Indices, tally: Tally, means: Means) -> Means
             wrong &= tally.counts[active] > 0
             means[wrong, j] = own[wrong, j]
     return means
-
-
-def _references(goal: Goal, means: Means) -> Indices:
-    """Positions of the arms that bounds are relative to, as the best in a metric: others are held against them."""
-    found = [
-        (means[:, bound.column].argmin() if bound.at_most else means[:, bound.column].argmax())
-        for bound in goal.bounds
-        if bound.of == BEST
-    ]
-    return np.unique(np.array(found, dtype=np.int64))
 
 
 def bounds_of(state: State, arms: Indices, means: Means) -> Matrix:
