@@ -131,7 +131,9 @@ def test_a_saved_selection_goes_on_as_if_never_interrupted(method: Any) -> None:
             selector.tell(trial, scores[trial.prompt_id, trial.example].tolist())
     if method == "csr":  # whose plan no batch changes
         assert selector.result().to_dict()["selected"] == whole.result().to_dict()["selected"]
-    assert selector.result().bounds[0] == pytest.approx(selector.result().prompts[0].estimate["accuracy"] - 0.03)
+    assert selector.result().bounds[0] == pytest.approx(
+        (selector.result().prompts[0].estimate["accuracy"] or 0.0) - 0.03
+    )
 
 
 # Who is the reference
@@ -170,7 +172,7 @@ def test_an_eliminated_prompt_is_still_the_best() -> None:
     result = selector.result()
     assert [entry.status for entry in result.prompts] == ["rejected", "accepted", "rejected"]
     assert [entry.feasible for entry in result.prompts] == [True, True, False]
-    assert result.bounds == pytest.approx([result.prompts[0].estimate["accuracy"] - 0.2])
+    assert result.bounds == pytest.approx([(result.prompts[0].estimate["accuracy"] or 0.0) - 0.2])
 
 
 def test_a_better_newcomer_moves_the_bound() -> None:
