@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from asktell.methods import METHODS, Adaptive, Elimination, Race, preset
     from asktell.problem.budget import Budget
     from asktell.problem.candidates import Candidates, Tell, Trial, grid
-    from asktell.problem.goals import BestFeasible, ParetoSet, at_least, at_most, maximize, minimize
+    from asktell.problem.goals import BestFeasible, ParetoSet, at_least, at_most, maximize, minimize, within
     from asktell.results import (
         ChangedExample,
         Check,
@@ -58,13 +58,13 @@ if TYPE_CHECKING:
 
 __all__ = [
     "METHODS", "AccessDeniedError", "Adaptive", "AsktellError", "BestFeasible", "Budget", "BudgetTooSmallError",
-    "Candidates", "ChangedExample", "Check", "Comparison", "ConfigError", "ConflictingTellError", "Difference", "Elimination",
-    "EvaluatorError", "ExampleProfile", "ExampleResult", "FolderBusyError", "IncompatibleMethodError", "InvalidArgumentError",
-    "InvalidScoresError", "InvalidStateError", "MissingExtraError", "Noise", "NotPicklableError", "Outlook", "ParetoSet",
-    "PromptResult", "Race", "RemoteStudy", "Result", "Selector", "ServiceError", "Simulation", "StorageBusyError",
-    "StorageError", "Study", "StudyExistsError", "StudyNotFoundError", "Tell", "TellManyError", "Trial",
-    "UnknownTrialError", "Verdict", "analyze", "at_least", "at_most", "grid", "maximize", "minimize", "preset", "run",
-    "simulate",
+    "Candidates", "ChangedExample", "Check", "Comparison", "ConfigError", "ConflictingTellError", "Difference",
+    "Elimination", "EvaluatorError", "ExampleProfile", "ExampleResult", "FolderBusyError",
+    "IncompatibleMethodError", "InvalidArgumentError", "InvalidScoresError", "InvalidStateError",
+    "MissingExtraError", "Noise", "NotPicklableError", "Outlook", "ParetoSet", "PromptResult", "Race",
+    "RemoteStudy", "Result", "Selector", "ServiceError", "Simulation", "StorageBusyError", "StorageError", "Study",
+    "StudyExistsError", "StudyNotFoundError", "Tell", "TellManyError", "Trial", "UnknownTrialError", "Verdict",
+    "analyze", "at_least", "at_most", "grid", "maximize", "minimize", "preset", "run", "simulate", "within",
 ]  # fmt: skip
 
 _LATE = {
@@ -72,7 +72,7 @@ _LATE = {
     "asktell.state.profile": ("ExampleProfile",),
     "asktell.problem.budget": ("Budget",),
     "asktell.problem.candidates": ("Candidates", "Tell", "Trial", "grid"),
-    "asktell.problem.goals": ("BestFeasible", "ParetoSet", "at_least", "at_most", "maximize", "minimize"),
+    "asktell.problem.goals": ("BestFeasible", "ParetoSet", "at_least", "at_most", "maximize", "minimize", "within"),
     "asktell.results": (
         "ChangedExample",
         "Check",

@@ -46,9 +46,9 @@ def stated(state: State) -> Statement | None:
     """What a result may state now, None if nothing is known. The history keeps the last ones."""
     if not len(state.history):
         return None
-    missing, problem = _missing(state), state.problem
-    key = "stated", problem, missing.key
-    return state.history.memo.get(key, lambda: statement(_model(problem, state.history, missing)))
+    missing, problem, out = _missing(state), state.problem, tuple(state.no_rivals())
+    key = "stated", problem, missing.key, out
+    return state.history.memo.get(key, lambda: statement(_model(problem, state.history, missing, out)))
 
 
 def by_chance(problem: Problem, arms: Indices) -> Indices:
@@ -67,7 +67,7 @@ def _alive(problem: Problem, out: tuple[int, ...]) -> Indices:
     return alive if len(alive) else np.arange(problem.n_arms)
 
 
-def _model(problem: Problem, history: History, missing: Failures) -> draws.Model:
+def _model(problem: Problem, history: History, missing: Failures, out: tuple[int, ...]) -> draws.Model:
     cells = Cells.of(history.arms(), history.examples(), history.scores(), problem.n_examples, problem.is_noisy)
     n_rows = len(history) if problem.is_noisy else len(cells.arms)  # repeats that agree change no draw
     if missing:
@@ -77,13 +77,13 @@ def _model(problem: Problem, history: History, missing: Failures) -> draws.Model
         n_examples = draws.ENDLESS
     return draws.Model(
         cells, problem.goal, problem.shapes, _basis(problem), problem.n_arms, n_examples, n_rows, problem.seed,
-        problem.segments,
+        problem.segments, np.intersect1d(_alive(problem, out), history.arms()),
     )  # fmt: skip
 
 
 def _belief(most_draws: int, problem: Problem, history: History, missing: Failures, out: tuple[int, ...]) -> Belief:
     goal, n_arms = problem.goal, problem.n_arms
-    model = _model(problem, history, missing)
+    model = _model(problem, history, missing, out)
     told, drawn = model.cells.of_column(0), draws.joint(model, most_draws, averaged=False)
     values, n_objectives = drawn.values, len(goal.objectives)
     n_draws = len(values)

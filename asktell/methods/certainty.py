@@ -29,8 +29,15 @@ Best feasible prompt in pairs, under C constraints: for each of the K - 1 others
 constraint that it misses, if that is why it is no rival), and that the true best misses one of C. A race does not go
 with constraints: only who is certainly feasible is a rival, so that all of its bets would come late.
 
+A constraint relative to the best prompt in a metric is proven in pairs, too. If an answer is not within the margin,
+that is false of its pair with this best prompt, whichever it is. So being within the margin takes no more of the error
+than another constraint does, although it is proven of every pair. That the true best is not within the margin may be
+wrongly proven by each of the K - 1 others. So may that the best prompt in the metric is not the best there, after which
+no pair with it is looked at. Such a constraint has 2 (K - 1) claims instead of one, therefore.
+
 Pareto set of m objectives: that one prompt is ahead of another in one of them, K (K - 1) m, and that a prompt keeps or
-misses one of C constraints, K C: it does one of the two, so only the other can be wrong.
+misses one of C constraints, K C: it does one of the two, so only the other can be wrong. A constraint relative to the
+best prompt counts for K - 1.
 
 Two prompts whose difference is asked for have intervals of their own (`compare`).
 """
@@ -48,7 +55,7 @@ from asktell.intervals.betting import Betting
 from asktell.intervals.noisy import bounded
 from asktell.intervals.racing import certainly_worse
 from asktell.numerics.arrays import Counts, Indices, Mask, Matrix, Means, Values, Vector, decimal, mostly_equal
-from asktell.problem.goals import FAILURE_RATE, BestFeasible, Goal, ParetoSet, check_no_segments
+from asktell.problem.goals import BASELINE, BEST, FAILURE_RATE, BestFeasible, Bound, Goal, ParetoSet, check_no_segments
 from asktell.state import Added, Failures, Problem, Pull, State
 from asktell.state.history import History, in_rounds, in_turns, repeated, turns, turns_out
 
@@ -112,6 +119,7 @@ class Evidence:
     _failed: "_Failed | None" = None
     race: float = 0.0
     _again: tuple[Rows, ...] = ()
+    gone: tuple[int, ...] = ()  # arms that have failed or were retired: no bound is relative to them
 
     @classmethod
     def of(
@@ -130,8 +138,8 @@ class Evidence:
         arm's scores count up to the first example that it has not completed; for new inputs they always do.
         """
         trials, arms, examples = history.trials(), history.arms(), history.examples()
-        scores, n_arms = history.scores(), problem.n_arms
-        values = problem.goal.values(scores)
+        scores, n_arms, goal = history.scores(), problem.n_arms, problem.goal
+        values = goal.values(scores, goal.offsets)
         columns = columns_of(problem.goal, scores) if columns is None else columns
         again: list[Rows] = []
         if problem.population is None:
@@ -163,7 +171,8 @@ class Evidence:
 
     def for_best(self, error: float, tolerance: float) -> "Evidence":
         """The same with an error divided among what could make the best feasible prompt wrong."""
-        n_others, n_constraints = self.problem.n_arms - 1, len(self.columns) - 1
+        n_others, goal = self.problem.n_arms - 1, self.problem.goal
+        n_constraints = n_misses(goal, self.problem.n_arms) + n_skips(goal, self.problem.n_arms)
         # What others scored in an earlier round says who is there in a later one, so no bet would be fair.
         races = self.problem.repeats == 1 and self.problem.rounds is None
         races = races and not n_constraints and self.columns[0] is not None
@@ -198,14 +207,59 @@ class Evidence:
         """(A,) whether an arm's mean is certainly 0 or more in each of the columns."""
         kept = np.ones(len(arms), dtype=bool)
         for q in columns:
+            if self.bound(q).of is not None:
+                kept[kept] = [self._is_within(int(arm), q) for arm in arms[kept]]
+                continue
             own = [self._own(int(arm), q) for arm in arms[kept]]
             kept[kept] = self._above(own, self.columns[q], 0.0, q, or_equal=True)
         return kept
 
     def below(self, arms: Indices, column: int) -> Mask:
         """(A,) whether an arm's mean is certainly below 0."""
+        if self.bound(column).of is not None:
+            return np.array([self._is_outside(int(arm), column) for arm in arms], dtype=bool)
         own = [-self._own(int(arm), column) for arm in arms]
         return self._above(own, _mirrored(self.columns[column]), 0.0, column, or_equal=False)
+
+    def bound(self, column: int) -> Bound:
+        """The bound that a column of slacks is of."""
+        goal = self.problem.goal
+        return goal.bounds[column - len(goal.objectives)]
+
+    def references(self, column: int | None = None) -> list[int]:
+        """The arms that relative bounds most likely refer to: the baseline, or those of the highest mean so far.
+
+        `column`: of these slacks only. None: of all that are relative.
+        """
+        goal = self.problem.goal
+        columns = [q for q in slacks_of(goal) if self.bound(q).of is not None] if column is None else [column]
+        found = (self.rivals(q) for q in columns)
+        return [arms[0] for arms in found if arms]
+
+    def rivals(self, column: int) -> list[int]:
+        """The arms that the bound of a column of slacks may be relative to, those of the highest mean first."""
+        if self.bound(column).of == BASELINE:
+            return [int(self.problem.goal.baseline)] if self.problem.goal.baseline is not None else []
+        means = np.where(self.counts > 0, self.means[:, column], -np.inf)
+        return [int(arm) for arm in np.argsort(-means, kind="stable") if arm not in self.gone]
+
+    def _is_within(self, arm: int, column: int) -> bool:
+        """True if an arm certainly is no further behind any other than the margin.
+
+        Those that certainly are behind another by more are not the best.
+        """
+        own, others = np.array([arm]), [other for other in self.rivals(column) if other != arm]
+        return all(
+            self.ahead(own, np.array([other]), column, -self.bound(column).margin, or_equal=True)[0]
+            or self._is_outside(other, column)
+            for other in others
+        )
+
+    def _is_outside(self, arm: int, column: int) -> bool:
+        """True if another arm certainly is ahead by more than the margin."""
+        bound = self.bound(column)
+        others = np.array([other for other in self.rivals(column)[:TRIED] if other != arm], dtype=np.int64)
+        return bool(self.ahead(others, np.full(len(others), arm), column, bound.margin).any())
 
     def is_exhausted(self, arms: Indices) -> bool:
         """True if the arms are known exactly: they have seen every example, whose scores are not noisy."""
@@ -386,7 +440,7 @@ class _Failed(NamedTuple):
         order = order[another]
         goal = problem.goal
         column = len(goal.columns) - 1
-        ends = goal.values(np.eye(2, column + 1, column - 1))
+        ends = goal.values(np.eye(2, column + 1, column - 1), goal.offsets)
         which = [k for k, bound in enumerate(goal.bounds, len(goal.objectives)) if bound.column == column]
         slacks = {k: (float(ends[0, k]), float(ends[1, k])) for k in which}
         return cls(arms[order], failed[order], slacks)
@@ -415,6 +469,16 @@ def slacks_of(goal: Goal) -> range:
     return range(len(goal.objectives), len(goal.objectives) + len(goal.constraints))
 
 
+def n_misses(goal: Goal, n_arms: int) -> int:
+    """How many claims may wrongly prove of one prompt that it misses a constraint."""
+    return sum(max(1, n_arms - 1) if bound.of == BEST else 1 for bound in goal.bounds)
+
+
+def n_skips(goal: Goal, n_arms: int) -> int:
+    """How many claims may wrongly prove that the best prompt, to which bounds are relative, is not the best."""
+    return sum(n_arms - 1 for bound in goal.bounds if bound.of == BEST)
+
+
 def _mirrored(limits: Limits) -> Limits:
     """Those of the values with the other sign."""
     return limits and (-limits[1], -limits[0])
@@ -436,7 +500,8 @@ def columns_of(goal: Goal, scores: Values) -> tuple[Limits, ...]:
 
 def columns_in(goal: Goal, ranges: Mapping[str, tuple[float, float]]) -> tuple[Limits, ...]:
     """The limits of every column of the goal's values, from the ranges of metrics."""
-    ends = goal.values(np.array([[ranges.get(m, (np.nan, np.nan))[k] for m in goal.columns] for k in (0, 1)]))
+    scores = np.array([[ranges.get(m, (np.nan, np.nan))[k] for m in goal.columns] for k in (0, 1)])
+    ends = goal.values(scores, goal.offsets)
     return tuple(None if np.isnan(a + b) else (float(min(a, b)), float(max(a, b))) for a, b in ends.T)
 
 
@@ -447,7 +512,7 @@ LARGEST_PART = 0.3
 Chosen by simulation (`benchmarks.selection.every_look`), so that early stops are wrong no more often than stated.
 """
 
-_TRIED = 3  # members of a Pareto set that may dominate a prompt, those most ahead: each divides the error once more
+TRIED = 3  # prompts that may dominate another, or be ahead of it by more than a margin, those most ahead
 
 
 class Proofs:
@@ -456,9 +521,10 @@ class Proofs:
     def __init__(self, state: State) -> None:
         self.goal: Goal = state.problem.goal
         ranges = columns_in(self.goal, self.goal.ranges)
-        self._rows = _in_order(state, ranges)
+        self._rows = replace(_in_order(state, ranges), gone=tuple(state.no_rivals()))
         values = self._rows._values
         self.columns = tuple(r or _few_values(x) for r, x in zip(ranges, values.T, strict=True))
+        self.n_arms = state.problem.n_arms
         self._largest = np.abs(values).max(axis=0, initial=0.0).tolist()
         self._spreads = (np.ptp(values, axis=0) if len(values) else np.zeros(len(ranges))).tolist()
 
@@ -472,13 +538,59 @@ class Proofs:
 
     def keeps(self, arm: int, least: float, error: float) -> bool:
         """True if a lower bound on a prompt's slack is proven for each constraint."""
-        each = ((k, self._rows._own(arm, k)) for k in slacks_of(self.goal))
-        return all(self._lower(own, k, self.columns[k], error) >= least - _ROUNDING for k, own in each)
+        return all(self._keeps(arm, k, least, error) for k in slacks_of(self.goal))
+
+    def _keeps(self, arm: int, k: int, least: float, error: float) -> bool:
+        if self._rows.bound(k).of is not None:
+            return not self.in_the_way(arm, k, least, error)
+        return self._lower(self._rows._own(arm, k), k, self.columns[k], error) >= least - _ROUNDING
+
+    def in_the_way(self, arm: int, k: int, least: float, error: float) -> list[int]:
+        """The prompts that may be so far ahead that a prompt's slack in a relative bound is below `least`.
+
+        Those that are proven to be behind another by more than the margin are not the best.
+        """
+        most = self._rows.bound(k).margin - least
+        return [
+            other
+            for other in self._rows.rivals(k)
+            if other != arm
+            and not self.lead_is_at_most(other, arm, k, most, error)
+            and not self._is_outside(other, k, error)
+        ]
 
     def misses(self, arm: int, error: float) -> bool:
         """True if a prompt's slack is proven to be below 0 for one of the constraints."""
-        each = ((k, -self._rows._own(arm, k)) for k in slacks_of(self.goal))
-        return any(self._lower(own, k, _mirrored(self.columns[k]), error) > _ROUNDING for k, own in each)
+        return any(self._misses(arm, k, error) for k in slacks_of(self.goal))
+
+    def _misses(self, arm: int, k: int, error: float) -> bool:
+        if self._rows.bound(k).of is not None:
+            return self._is_outside(arm, k, error)
+        return self._lower(-self._rows._own(arm, k), k, _mirrored(self.columns[k]), error) > _ROUNDING
+
+    def _is_outside(self, arm: int, k: int, error: float) -> bool:
+        """True if it is proven that another prompt is ahead by more than the margin."""
+        margin = self._rows.bound(k).margin
+        others = [other for other in self._rows.rivals(k)[:TRIED] if other != arm]
+        return any(self._lead_is_above(other, arm, k, margin, error) for other in others)
+
+    def undecided(self, arms: Indices, least: float, error: float) -> set[int]:
+        """The prompts that relative bounds refer to, as far as more scores of them may help to judge these arms."""
+        found = set(self._rows.references()) if len(arms) else set()
+        for k in slacks_of(self.goal):
+            if self._rows.bound(k).of is not None:
+                found |= {other for arm in arms.tolist() for other in self.in_the_way(arm, k, least, error)}
+        return found
+
+    def _lead_is_above(self, arm: int, over: int, column: int, least: float, error: float) -> bool:
+        """True if it is proven that one prompt leads another by more."""
+        rows, limits = self._rows, self.columns[column]
+        if rows.problem.population is None:
+            lower = self._lower(rows._own(arm, column), column, limits, error / 2)
+            return lower + self._lower(-rows._own(over, column), column, _mirrored(limits), error / 2) > (
+                least + _ROUNDING
+            )
+        return self._lower(rows._pair(arm, over, column), column, _of_leads(limits), error) > least + _ROUNDING
 
     def _lower(self, observed: Vector, column: int, limits: Limits, error: float) -> float:
         problem, spread = self._rows.problem, self._spreads[column]
@@ -518,7 +630,7 @@ def unproven(state: State, answer: list[int], means: Means, error: float, tolera
             near = ordered.ahead(np.full(len(left), answer[0]), left, 0, -tolerance, or_equal=True)
             return np.union1d(left[~near], answer) if not near.all() else left[:0]
         return _unproven_best(evidence, answer[0], rivals, error, tolerance)
-    values = state.problem.goal.values(means)
+    values = state.problem.goal.values(means, state.problem.goal.offsets)
     return _unproven_front(evidence, np.array(answer, dtype=np.int64), rivals, values, error, tolerance)
 
 
@@ -532,17 +644,19 @@ def _in_order(state: State, columns: tuple[Limits, ...]) -> Evidence:
 
 def _unproven_best(evidence: Proofs, best: int, rivals: Indices, error: float, tolerance: float) -> Indices:
     """An answer is wrong if it misses a constraint, or one prompt is better: of its claims one must be wrong."""
-    n_constraints = len(evidence.goal.constraints)
+    goal, n_arms = evidence.goal, evidence.n_arms
+    n_constraints = len(goal.constraints)
     part = error / 2 if n_constraints else error
-    of_rival = part / max(1, len(rivals) + n_constraints)
+    of_rival = part / max(1, len(rivals) + n_misses(goal, n_arms))
+    of_best = part / max(1, (len(rivals) + 1) * n_constraints + n_skips(goal, n_arms))
     open_ = [
         int(rival)
         for rival in rivals
         if not evidence.lead_is_at_most(rival, best, 0, tolerance, of_rival) and not evidence.misses(rival, of_rival)
     ]
-    if open_ or not evidence.keeps(best, -tolerance, part / ((len(rivals) + 1) * max(1, n_constraints))):
-        open_.append(best)
-    return np.array(open_, dtype=np.int64)
+    if open_ or not evidence.keeps(best, -tolerance, of_best):
+        open_ += {best, *evidence.undecided(np.array([best]), -tolerance, of_best)}
+    return np.unique(np.array(open_, dtype=np.int64))
 
 
 def _unproven_front(
@@ -556,7 +670,8 @@ def _unproven_front(
     goal, everyone = evidence.goal, np.union1d(members, rivals)
     columns = range(len(goal.objectives))
     values = values[:, : len(columns)]
-    each = error / max(1, len(everyone) * ((len(everyone) - 1) * len(columns) + len(goal.constraints)))
+    of_constraints = n_misses(goal, evidence.n_arms)
+    each = error / max(1, len(everyone) * ((len(everyone) - 1) * len(columns) + of_constraints))
 
     def at_most(arm: int, over: int, column: int, most: float = tolerance) -> bool:
         return evidence.lead_is_at_most(arm, over, column, most, each)
@@ -565,7 +680,7 @@ def _unproven_front(
     open_ = {m for m in members.tolist() if not evidence.keeps(m, -tolerance, each)}
     for rival in sorted(set(rivals.tolist()) - infeasible):
         behind = (values[rival] - values[members]).max(axis=1)
-        likely = members[np.argsort(behind, kind="stable")[:_TRIED]]
+        likely = members[np.argsort(behind, kind="stable")[:TRIED]]
         if not any(all(at_most(rival, member, k) for k in columns) for member in likely):
             open_ |= {rival, int(likely[0])}
     for member in members.tolist():
@@ -574,6 +689,8 @@ def _unproven_front(
             below = any(at_most(other, member, int(k), tolerance or -1e-9) for k in by_lead)
             if not below and not all(at_most(other, member, k) for k in columns):
                 open_ |= {member, other}
+    if open_:
+        open_ |= evidence.undecided(members, -tolerance, each)
     return np.array(sorted(open_), dtype=np.int64)
 
 
@@ -643,7 +760,7 @@ def _with_failures(state: State, evidence: Evidence, candidate: int, baseline: i
         np.concatenate((history.scores(), without_scores)),
     )
     filled = Evidence.of(problem, everything, Failures(), first_out(state), evidence.columns)
-    seen = problem.goal.values(history.scores()).T
+    seen = problem.goal.values(history.scores(), problem.goal.offsets).T
     ends = [limits or (x.min(), x.max()) for limits, x in zip(evidence.columns, seen, strict=True)]
     worst, best = np.array(ends, dtype=np.float64).T
     return (

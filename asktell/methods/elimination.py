@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import final
 
 import numpy as np
-import numpy.typing as npt
 
 from asktell._util.extras import needs_extra
 from asktell.allocators import AbstractAllocator, PullsToShare
@@ -22,7 +21,7 @@ from asktell.elimination import (
 from asktell.errors import BudgetTooSmallError, IncompatibleMethodError, InvalidArgumentError
 from asktell.estimators import AbstractEstimator, Estimates, Sample
 from asktell.numerics import counters
-from asktell.numerics.arrays import Counts, Indices, Means
+from asktell.numerics.arrays import Counts, Indices, Matrix, Means
 from asktell.numerics.pareto import pareto_mask
 from asktell.numerics.tally import Tally
 from asktell.posterior.draws import at_an_end
@@ -225,7 +224,7 @@ class Elimination:
     ) -> tuple[list[Departure], Indices, list[int]]:
         """Who leaves, the positions of those who stay, and who of those who leave belongs to the answer."""
         estimates = self.estimates(state, active, tally)
-        judgement = self._judge(state.problem, active, estimates.means)
+        judgement = self._judge(state, active, estimates.means)
         n_leaving = max(0, len(active) - keep)
         leaving, staying = judgement.order[:n_leaving], judgement.order[n_leaving:]
         baseline = np.flatnonzero(active == state.problem.baseline)  # stays beside those that are kept
@@ -264,7 +263,7 @@ class Elimination:
             return False
         accepted = [d.means for _, d in state.left.values() if d.status == ACCEPTED]
         n = len(goal.columns)  # what was accepted before is known by its means over all examples
-        values = goal.values(np.array([means[:n], *accepted, *(each[:n] for each in leaving)]))
+        values = goal.values(np.array([means[:n], *accepted, *(each[:n] for each in leaving)]), goal.offsets)
         return not pareto_mask(values[:, : len(goal.objectives)])[0]
 
     def _runners_up(self, state: State, tally: Tally) -> list[Departure]:
@@ -274,29 +273,32 @@ class Elimination:
             rejected = [d for d in rejected if tally.counts[d.arm] > 0]
         if not rejected:
             return []
-        chosen = self._choose(state.problem, [d.arm for d in rejected], np.array([d.means for d in rejected]))
+        arms = np.array([d.arm for d in rejected])
+        chosen = self._choose(state, arms, np.array([d.means for d in rejected]))
         retired = any(d.status == RETIRED for _, d in state.left.values())
         reason = f"the best of those rejected, for all others have failed{' or were retired' * retired}"
         return [rejected[i]._replace(status=ACCEPTED, reason=reason) for i in chosen]
 
-    def _judge(self, problem: Problem, arms: Indices, means: Means) -> Judgement:
+    def _judge(self, state: State, arms: Indices, means: Means) -> Judgement:
         """The rule's verdict on the arms, chance deciding among equals."""
+        problem, bounds = state.problem, bounds_of(state, arms, means)
         order = counters.chance_order(problem.seed, arms)
-        found = self.rule.judge(problem.goal.values(means[order]))
+        found = self.rule.judge(problem.goal.values(means[order], bounds))
         place = np.argsort(order)
         return Judgement(order[found.order], found.accepted[place], found.measure[place])
 
-    def _choose(self, problem: Problem, arms: npt.ArrayLike, means: Means) -> Indices:
+    def _choose(self, state: State, arms: Indices, means: Means) -> Indices:
         """Positions of the arms that the rule takes as the answer, chance deciding among equals."""
+        problem, bounds = state.problem, bounds_of(state, arms, means)
         order = counters.chance_order(problem.seed, arms)
-        return order[self.rule.answer(problem.goal.values(means[order]))]
+        return order[self.rule.answer(problem.goal.values(means[order], bounds))]
 
     def _join(self, state: State, arms: Indices, means: Means) -> Indices:
         """Positions of the arms that join those accepted before: infeasible ones only where there are none."""
-        goal, chosen = state.problem.goal, self._choose(state.problem, arms, means)
+        goal, chosen = state.problem.goal, self._choose(state, arms, means)
         if not _accepted(state):
             return chosen
-        slacks = goal.values(means[chosen])[:, len(goal.objectives) :]
+        slacks = goal.values(means[chosen], bounds_of(state, arms, means))[:, len(goal.objectives) :]
         return chosen[(slacks >= 0).all(axis=1)]
 
     @needs_extra("structured")
@@ -318,13 +320,34 @@ def _at_ends(state: State, active: Indices, tally: Tally, means: Means) -> Means
     goal, history, means = state.problem.goal, state.history, means.copy()
     kept, _ = at_an_end(goal, history.arms(), history.scores(), state.problem.n_arms)
     own = tally.means[active]
-    slacks, seen = (goal.values(each)[:, len(goal.objectives) :] for each in (means, own))
+    slacks, seen = (goal.values(each, goal.offsets)[:, len(goal.objectives) :] for each in (means, own))
     for k, (j, *_) in enumerate(goal.bounds):
         if kept[:, k].any():
             wrong = kept[active, k] | ((slacks[:, k] >= 0) & (seen[:, k] < 0))
             wrong &= tally.counts[active] > 0
             means[wrong, j] = own[wrong, j]
     return means
+
+
+def bounds_of(state: State, arms: Indices, means: Means) -> Matrix:
+    """(B,) the goal's bounds by these means (A, c) of the arms, and of eliminated ones by their last estimates.
+
+    A prompt that has left may still be the best one that a bound is relative to. A bound whose reference has no score
+    yet is violated by no prompt.
+    """
+    goal = state.problem.goal
+    if not goal.is_relative:
+        return goal.offsets
+    n_columns, tally = len(goal.columns), state.current_tally()
+    known = np.where(tally.counts[:, None] > 0, tally.means, np.nan)
+    for arm, (_, departure) in state.left.items():
+        if departure.status in (ACCEPTED, REJECTED) and departure.means is not None:
+            known[arm] = departure.means
+    known[arms] = means[:, :n_columns]
+    among = np.setdiff1d(np.arange(state.problem.n_arms), state.no_rivals())
+    bounds = goal.resolved(known, among)
+    violated_by_none = np.where([bound.at_most for bound in goal.bounds], np.inf, -np.inf)
+    return np.where(np.isnan(bounds), violated_by_none, bounds)
 
 
 def _accepted(state: State) -> list[int]:

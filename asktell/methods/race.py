@@ -17,8 +17,8 @@ from typing import final
 
 import numpy as np
 
-from asktell.methods.certainty import Evidence, first_out, slacks_of
-from asktell.methods.elimination import rule_of
+from asktell.methods.certainty import Evidence, first_out, n_misses, slacks_of
+from asktell.methods.elimination import bounds_of, rule_of
 from asktell.numerics import counters
 from asktell.numerics.arrays import Indices, Mask, Values
 from asktell.numerics.pareto import pareto_mask
@@ -83,7 +83,8 @@ class Race:
         verdicts = _worse(evidence, state)
         stays = np.array([arm for arm in state.active if arm not in verdicts], dtype=np.int64)
         answer = self._certain_answer(evidence, stays, state)
-        leaving = _departures({a: v for a, v in verdicts.items() if a != state.problem.baseline}, state)
+        needed = {state.problem.baseline, *evidence.references()}
+        leaving = _departures({a: v for a, v in verdicts.items() if a not in needed}, state)
         if answer is not None:
             return self._finish(state, number, leaving, answer)._replace(settled=True)
         remaining = np.setdiff1d(state.active, [d.arm for d in leaving])
@@ -102,10 +103,11 @@ class Race:
         problem, history, missing, goal = state.seen, state.history, state.missing, state.problem.goal
         key = "evidence", problem, missing.key, reach
         evidence = history.memo.get(key, lambda: Evidence.of(problem, history, missing, reach))
+        evidence = replace(evidence, gone=tuple(state.no_rivals()))
         if isinstance(goal, BestFeasible):
             return evidence.for_best(1 - self.confidence, self.tolerance)
         n_arms = state.problem.n_arms
-        n_events = n_arms * ((n_arms - 1) * len(goal.objectives) + len(goal.constraints))
+        n_events = n_arms * ((n_arms - 1) * len(goal.objectives) + n_misses(goal, n_arms))
         return replace(evidence, error=(1 - self.confidence) / max(1, n_events))
 
     def _certain_answer(self, evidence: Evidence, stays: Indices, state: State) -> list[int] | None:
@@ -179,7 +181,8 @@ class Race:
         if not len(arms):
             return []
         arms = arms[counters.chance_order(problem.seed, arms)]
-        return [int(arm) for arm in arms[rule_of(problem.goal).answer(problem.goal.values(tally.means[arms]))]]
+        bounds = bounds_of(state, arms, tally.means[arms])
+        return [int(arm) for arm in arms[rule_of(problem.goal).answer(problem.goal.values(tally.means[arms], bounds))]]
 
     def _finish(self, state: State, number: int, leaving: tuple[Departure, ...], answer: list[int]) -> Decided:
         active, baseline = state.active.tolist(), state.problem.baseline

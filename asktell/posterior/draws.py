@@ -60,6 +60,7 @@ class Model(NamedTuple):
     n_rows: int  # of all scores, by which draws differ from decision to decision
     seed: int
     segments: Segments | None
+    rivals: Indices | None = None  # the prompts of which one is the best that bounds are relative to; None: all
 
     def n_draws(self, most: int) -> int:
         """The number of joint draws: at most so many, and fewer for large pools."""
@@ -76,7 +77,7 @@ def joint(model: Model, most_draws: int, averaged: bool, instead: Instead | None
     `averaged`: over the uncertainty of the variances, or given the most likely ones. `instead`: draws of columns that
     have another model, too.
     """
-    cells, goal, shapes, basis, n_arms, n_examples, n_rows, seed, segments = model
+    cells, goal, shapes, basis, n_arms, n_examples, n_rows, seed, segments, rivals = model
     n_draws = model.n_draws(most_draws)
     instead = instead or {}
     fits = []
@@ -105,10 +106,11 @@ def joint(model: Model, most_draws: int, averaged: bool, instead: Instead | None
             found.append(np.moveaxis(fit.draws(own).reshape(n_draws, n_arms, n), 2, 0))
         in_segments = np.concatenate(found)
         draws = np.concatenate((draws, in_segments))
-    values = _values(goal, draws)
+    values = _values(goal, draws, rivals)
     if n_examples is not None and n_examples >= ENDLESS:
         n_examples = None
     _hold_unvarying(goal, cells, n_examples, draws, values, instead)
+    _hold_fixed(goal, cells, draws, values, rivals)
     kept = _hold_at_ends(goal, cells, n_examples, values)
     return Joint(fits, means, errors, values, draws[: len(goal.columns)], kept, in_segments)
 
@@ -210,8 +212,10 @@ def at_an_end(goal: Goal, arms: Indices, scores: Means, n_arms: int) -> tuple[Ma
     kept it. Broken is a bound only at an end that is known: of the range, or 0 and 1 of scores that are one of these.
     """
     kept, broken = (np.zeros((n_arms, len(goal.constraints)), dtype=bool) for _ in range(2))
-    slacks = goal.values(scores)[:, len(goal.objectives) :]
+    slacks = goal.values(scores, goal.offsets)[:, len(goal.objectives) :]
     for k, bound in enumerate(goal.bounds):
+        if bound.of is not None:
+            continue  # it moves with another prompt's mean, and is no end of the scale
         known = ~np.isnan(slacks[:, k])
         column, slack, who = scores[known, bound.column], slacks[known, k], arms[known]
         span = goal.ranges.get(goal.columns[bound.column])
@@ -277,11 +281,39 @@ def _hold_unvarying(
     """
     for k, bound in enumerate(goal.bounds, len(goal.objectives)):
         j, own = bound.column, cells.of_column(bound.column)
-        if is_unvarying(own, j) and j not in instead:
+        if bound.of is None and is_unvarying(own, j) and j not in instead:
             against, limits = draws[: len(goal.columns)].copy(), goal.ranges.get(goal.columns[j])
             is_met = float(own.scores[0, j]) == bound.bound
             against[j] = held(draws[j], own, j, n_examples, limits, bound.at_most, is_met)
-            values[:, :, k] = _values(goal, against)[:, :, k]
+            values[:, :, k] = _values(goal, against, None)[:, :, k]
+
+
+def _hold_fixed(goal: Goal, cells: Cells, draws: Draws, values: Draws, rivals: Indices | None) -> None:
+    """Held against another prompt, a prompt whose scores of a metric all agree keeps that score, in `values`.
+
+    So two prompts of the same fixed cost are equal, and neither costs more than the other. It does in as many of the
+    draws as it is likely that no other score comes in as many more evaluations: those where the level that all prompts
+    share is off least, so that equals are equal in the same draws. Of scores of 0 and 1 the draws allow for others.
+    """
+    for k, bound in enumerate(goal.bounds, len(goal.objectives)):
+        j, own = bound.column, cells.of_column(bound.column)
+        scores, n_arms = own.scores[:, j], values.shape[1]
+        if bound.of is None or np.isin(scores, _ENDS).all():
+            continue
+        counts = np.bincount(own.arms, minlength=n_arms)
+        low, high = np.full(n_arms, np.inf), np.full(n_arms, -np.inf)
+        np.minimum.at(low, own.arms, scores)
+        np.maximum.at(high, own.arms, scores)
+        fixed = np.flatnonzero((counts > 1) & (low == high))
+        if not len(fixed) or (own.noisy is not None and own.noisy.squares[:, j].any()):
+            continue
+        m = counts[fixed] + 1.0  # the chance of another score is 1 / m
+        same = np.round((m + 0.5) / (m + 1.0) * len(values)).astype(np.int64)
+        level = draws[j].mean(axis=1)
+        rank = np.argsort(np.argsort(np.abs(level - level.mean()), kind="stable"))
+        against = draws[: len(goal.columns)].copy()
+        against[j][:, fixed] = np.where(rank[:, None] < same, low[fixed], against[j][:, fixed])
+        values[:, :, k] = _values(goal, against, rivals)[:, :, k]
 
 
 def _hold_at_ends(goal: Goal, cells: Cells, n_examples: int | None, values: Draws) -> Masks:
@@ -295,7 +327,10 @@ def _hold_at_ends(goal: Goal, cells: Cells, n_examples: int | None, values: Draw
     return kept
 
 
-def _values(goal: Goal, draws: Matrix) -> Draws:
-    """(S, K, q) the goal's values of draws of the metrics' means (m, S, K)."""
-    values = goal.values(draws.reshape(len(draws), -1).T)
+def _values(goal: Goal, draws: Matrix, rivals: Indices | None) -> Draws:
+    """(S, K, q) the goal's values of draws of the metrics' means (m, S, K); each draw has its own best prompt."""
+    bounds = goal.resolved(np.moveaxis(draws, 0, 2), rivals)
+    if bounds.ndim == 2:
+        bounds = np.repeat(bounds, draws.shape[2], axis=0)
+    values = goal.values(draws.reshape(len(draws), -1).T, bounds)
     return np.moveaxis(values.T.reshape(-1, *draws.shape[1:]), 0, 2)

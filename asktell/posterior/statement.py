@@ -76,7 +76,7 @@ def statement(model: Model) -> Statement:
         own = (p * (1.0 - p)).mean() * np.array([_OF_EXAMPLES, 1.0 - _OF_EXAMPLES])
         variances[j, 1:] = part * own + (1.0 - part) * variances[j, 1:]
     likely = _near_bounds(found.values, cells, goal)
-    bounded = sorted({bound.column for bound in goal.bounds})
+    bounded = sorted({bound.column for bound in goal.bounds if bound.of is None})
     means[:, bounded] += _moved(found.columns[bounded], likely)
     return Statement(
         values=found.values[likely],
@@ -110,7 +110,7 @@ def _log_odds(model: Model, j: int, rng: Rng) -> tuple[Indices, Draws]:
     n_draws = model.n_draws(_DRAWS)
     n_own = n_draws if (scores == scores[0]).all() else round(_LOG_ODDS * n_draws)
     n_examples = None if model.n_examples is None or model.n_examples >= ENDLESS else model.n_examples
-    centre = next((b.bound for b in model.goal.bounds if b.column == j and 0.0 < b.bound < 1.0), None)
+    centre = next((b.bound for b in model.goal.bounds if b.column == j and b.of is None and 0.0 < b.bound < 1.0), None)
     abilities = Rasch(own.arms, own.examples, scores, model.n_arms, n_examples, centre)
     return rng.permutation(n_draws)[:n_own], abilities.draws(n_own, rng)
 
@@ -151,7 +151,7 @@ def _near_bounds(values: Draws, cells: Cells, goal: Goal) -> Indices:
     weights = np.ones(n)
     for k, bound in enumerate(goal.bounds, len(goal.objectives)):
         low, high = _ends(goal, goal.columns[bound.column], cells.of_column(bound.column).scores[:, bound.column])
-        if low < high and bound.bound not in (low, high):
+        if low < high and bound.of is None and bound.bound not in (low, high):
             # As a share's standard deviation does, the distance shrinks towards the ends: a failure rate is held to 1%
             # where rates are about 1%.
             part = min(1.0, max(0.0, (bound.bound - low) / (high - low)))

@@ -4,6 +4,7 @@ Scores, estimates and saved files keep each metric in its own units and directio
 where larger is better, for the elimination rules.
 """
 
+import contextlib
 import math
 import re
 from abc import ABC
@@ -16,7 +17,7 @@ from typing import Any, ClassVar, NamedTuple, Self, TypeAlias, final
 import numpy as np
 
 from asktell.errors import IncompatibleMethodError, InvalidArgumentError, InvalidScoresError
-from asktell.numerics.arrays import Means, Values, Vector
+from asktell.numerics.arrays import Indices, Matrix, Means, Values, Vector
 from asktell.problem.checks import (
     LARGEST,
     SMALLEST_RANGE,
@@ -154,6 +155,43 @@ def at_most(bound: float, *, quantile: float | None = None, in_every_segment: bo
     return Threshold(bound, True, quantile, in_every_segment)
 
 
+BEST, BASELINE = "best", "baseline"
+
+
+@final
+@dataclass(frozen=True)
+class Within:
+    """A bound relative to another prompt's mean; made by `within`."""
+
+    margin: float
+    of: str = BEST
+
+    def __post_init__(self) -> None:
+        margin = check_number("the margin of within()", self.margin, 0.0, LARGEST)
+        object.__setattr__(self, "margin", margin)
+        if self.of not in (BEST, BASELINE):
+            raise InvalidArgumentError(
+                f'within(..., of=...) must be "{BEST}" or "{BASELINE}", got {short(self.of)}. The baseline is the '
+                "prompt in use: Selector(..., baseline=ID)."
+            )
+
+
+def within(margin: float, *, of: str = BEST) -> Within:
+    """Bound how much worse than another prompt a mean may be, as in `subject_to={"accuracy": asktell.within(0.02)}`.
+
+    The mean must be at most `margin` worse than the reference, in the metric's direction. That is the direction of the
+    objective with this metric. Of another metric more is better, and `{asktell.minimize("latency"): within(0.5)}` says
+    that less is. A bare name such as "latency" or "cost" is refused, since it may be meant either way.
+
+    Args:
+        margin: in the metric's units, 0 or more. A mean that is worse by exactly the margin is feasible.
+        of: "best" is the best of all prompts in this metric, whether or not that prompt satisfies the constraints. It
+            counts from its first score on, also after it was eliminated, but not once it has failed or was retired.
+            "baseline" is the prompt in use (`Selector(..., baseline=ID)`), which is never eliminated.
+    """
+    return Within(margin, of)
+
+
 @final
 @dataclass(frozen=True)
 class Constraint:
@@ -161,7 +199,8 @@ class Constraint:
 
     `range`: the lowest and the highest score there can be, None if unknown. `quantile`: which quantile over the
     examples is meant instead of the mean; a violation is then in shares of the examples. `in_every_segment`: whether
-    each segment has to keep it.
+    each segment has to keep it. `of`: None, or "best" or "baseline", and then `bound` is the margin by which the mean
+    may be worse than that of this prompt.
     """
 
     metric: str
@@ -171,12 +210,28 @@ class Constraint:
     range: tuple[float, float] | None = None
     quantile: float | None = None
     in_every_segment: bool = False
+    of: str | None = None
 
     def __post_init__(self) -> None:
         bound = Threshold(self.bound, self.at_most, self.quantile, self.in_every_segment).bound
+        if self.of is not None:
+            bound = Within(self.bound, self.of).margin
+            self._check_relative()
         like = Objective(self.metric, self.at_most, self.range)
         scale = check_number("a constraint's scale", self.scale, SMALLEST_RANGE, 2 * LARGEST)
         vars(self).update(bound=bound, scale=scale, range=like.range)
+
+    def _check_relative(self) -> None:
+        if self.metric == FAILURE_RATE:
+            raise InvalidArgumentError(
+                f"{FAILURE_RATE!r} takes no within(): it is bounded by a share of evaluations, as by "
+                "asktell.at_most(0.02)."
+            )
+        if self.quantile is not None or self.in_every_segment:
+            raise InvalidArgumentError(
+                f"The relative constraint on {self.metric!r} is one on the mean over all examples. It takes neither a "
+                "quantile nor in_every_segment: bound these by at_least() or at_most()."
+            )
 
     @property
     def column(self) -> str:
@@ -185,7 +240,10 @@ class Constraint:
 
     @property
     def _bounded(self) -> str:
-        return f"{self.metric} {'<=' if self.at_most else '>='} {exact(self.bound)}"
+        number = exact(self.bound)
+        if self.of is not None:
+            number = f"{self.of} {'+' if self.at_most else '-'} {number}" if self.bound else self.of
+        return f"{self.metric} {'<=' if self.at_most else '>='} {number}"
 
     def __str__(self) -> str:
         part = ""
@@ -198,13 +256,22 @@ class Constraint:
 
 
 class Bound(NamedTuple):
-    """A constraint as one on the mean of a column: larger or smaller than `bound`, in units of `scale`."""
+    """A constraint as one on the mean of a column: larger or smaller than `bound`, in units of `scale`.
+
+    `of`: None, or "best" or "baseline", and then `bound` is added to the mean of this prompt.
+    """
 
     column: int
     bound: float
     at_most: bool
     scale: float
     in_every_segment: bool
+    of: str | None = None
+
+    @property
+    def margin(self) -> float:
+        """By how much a mean may be worse than that of the prompt `of`, in units of `scale`."""
+        return abs(self.bound) / self.scale
 
 
 class _Share(NamedTuple):
@@ -224,7 +291,7 @@ FAILURE_RATE = "failure_rate"  # the metric that the engine itself fills in: 1 f
 
 Scores: TypeAlias = Mapping[str, float] | Sequence[float] | float
 
-SubjectTo: TypeAlias = Mapping[str | Objective, float | Threshold] | Sequence[Constraint]
+SubjectTo: TypeAlias = Mapping[str | Objective, float | Threshold | Within] | Sequence[Constraint]
 """Constraints, as a goal takes them: metric to bound."""
 
 _AT_THE_LIMIT = 1e-9  # numerical, of a range: a score that rounding has put so far outside is taken as its limit
@@ -246,6 +313,9 @@ class Goal(ABC):
         by_segment: the columns whose means in every segment count; behind the means of all columns, arrays have those
             in each of the `n_segments` segments for each of these.
         ranges: lowest and highest score, of the columns that have a range.
+        baseline: the arm that `within(..., of="baseline")` means, None without one.
+        offsets: (B,) what is added to the reference of each bound; of an absolute bound, whose reference is 0, the
+            bound itself.
     """
 
     objectives: tuple[Objective, ...]
@@ -255,6 +325,8 @@ class Goal(ABC):
     bounds: tuple[Bound, ...]
     by_segment: tuple[int, ...]
     n_segments: int
+    baseline: int | None
+    offsets: Vector
     ranges: Mapping[str, tuple[float, float]]
     _shares: tuple[_Share, ...]
     _weights: tuple[float, ...]  # of the objectives' columns
@@ -283,7 +355,8 @@ class Goal(ABC):
         in_segments += [b.column for b in bounds if b.in_every_segment]
         vars(self).update(objectives=objectives, constraints=constraints, metrics=metrics, ranges=ranges)
         vars(self).update(columns=columns, bounds=bounds, by_segment=tuple(dict.fromkeys(in_segments)), n_segments=0)
-        vars(self).update(_weights=weights, _shares=shares)
+        offsets = np.array([b.bound for b in bounds], dtype=np.float64)
+        vars(self).update(_weights=weights, _shares=shares, baseline=None, offsets=offsets)
 
     def __str__(self) -> str:
         bounds = f" subject to {', '.join(map(str, self.constraints))}" if self.constraints else ""
@@ -305,6 +378,48 @@ class Goal(ABC):
         vars(goal)["n_segments"] = n
         return goal
 
+    def with_baseline(self, arm: int | None) -> Self:
+        """The same goal, for means of which those of the baseline are in this row.
+
+        Raises:
+            InvalidArgumentError: a constraint is relative to the baseline, and there is none.
+        """
+        needing = next((str(c) for c in self.constraints if c.of == BASELINE), None)
+        if needing is not None and arm is None:
+            raise InvalidArgumentError(
+                f"The constraint {needing!r} needs a baseline, the prompt in use: give baseline=ID, or hold prompts "
+                "against the best one by asktell.within(margin)."
+            )
+        goal = copy(self)
+        vars(goal)["baseline"] = arm
+        return goal
+
+    @property
+    def is_relative(self) -> bool:
+        """True if a constraint is relative to another prompt's mean."""
+        return any(bound.of is not None for bound in self.bounds)
+
+    def resolved(self, means: Matrix, among: Indices | None = None) -> Matrix:
+        """(..., B) the bounds in metric units, by means (..., K, c) of all K prompts; (B,) where none is relative.
+
+        Each set of means has its own best prompt: each draw of a posterior, or each round's estimates. `among`: the
+        prompts of which that is the best one, None or no prompt: all. Without any mean to refer to, a bound is NaN.
+        """
+        if not self.is_relative:
+            return self.offsets
+        found = np.empty((*means.shape[:-2], len(self.bounds)))
+        for k, bound in enumerate(self.bounds):
+            column = means[..., bound.column]
+            if bound.of is None:
+                reference: Any = 0.0
+            elif bound.of == BASELINE:
+                reference = column[..., self.baseline]
+            else:
+                rivals = column if among is None or not len(among) else column[..., among]
+                reference = np.fmin.reduce(rivals, axis=-1) if bound.at_most else np.fmax.reduce(rivals, axis=-1)
+            found[..., k] = reference + bound.bound
+        return found
+
     def limits(self, column: str) -> tuple[float, float] | None:
         """The range of a column, in its units; None unless it is a share or an objective that names one."""
         if column not in self.metrics:
@@ -318,14 +433,21 @@ class Goal(ABC):
         bounded = {c.metric for c in self.constraints if c.at_most and c.metric not in wanted}
         return frozenset({metric for metric, is_less in wanted.items() if is_less} | bounded)
 
-    def values(self, means: Means) -> Values:
+    def values(self, means: Means, bounds: Matrix | None = None) -> Values:
         """(A, c) means of the columns to (A, q) values, larger is better, for the goal's elimination rule.
+
+        `bounds`: (B,) or (A, B) as of `resolved`; None: those that these means resolve, which are then those of all
+        prompts. `goal.offsets` are for scores, of which no single row knows the best prompt's mean: a slack that is
+        relative is then the score in the metric's direction, and only differences of two prompts mean something.
 
         A column per objective, then a slack per constraint, in units of its scale: 0 or more where it is kept. What
         counts in every segment is the worst segment's; where the means in segments are left out, the mean of all.
         """
         wanted = np.stack([self._worst(means, j, weight) for j, weight in enumerate(self._weights)], axis=1)
-        return np.concatenate((wanted, *self._slacks(means)), axis=1) if self.constraints else wanted
+        if not self.constraints:
+            return wanted
+        bounds = self.resolved(means) if bounds is None else bounds
+        return np.concatenate((wanted, *self._slacks(means, bounds)), axis=1)
 
     def _worst(self, means: Means, objective: int, weight: float) -> Vector:
         if not self.objectives[objective].worst_segment:
@@ -339,12 +461,13 @@ class Goal(ABC):
         first = len(self.columns) + self.n_segments * self.by_segment.index(column)
         return means[:, first : first + self.n_segments]
 
-    def _slacks(self, means: Means) -> list[Means]:
+    def _slacks(self, means: Means, bounds: Matrix) -> list[Means]:
         columns = []
-        for b in self.bounds:
+        for k, b in enumerate(self.bounds):
             own = self.in_segments(means, b.column) if b.in_every_segment else means[:, [b.column]]
-            slack = (own - b.bound) * (-1.0 if b.at_most else 1.0)
-            slack[np.abs(slack) <= max(_ROUNDING, _SINGLE * abs(b.bound))] = 0.0
+            bound = bounds[..., [k]]
+            slack = (own - bound) * (-1.0 if b.at_most else 1.0)
+            slack[np.abs(slack) <= np.maximum(_ROUNDING, _SINGLE * np.abs(bound))] = 0.0
             columns.append(slack.min(axis=1, keepdims=True) / b.scale)
         return columns
 
@@ -475,7 +598,14 @@ def _constraints(subject_to: object, objectives: tuple[Objective, ...]) -> tuple
     if isinstance(subject_to, Mapping):
         known = {o.metric: o for o in objectives}
         named = [(known.get(m, m) if isinstance(m, str) else m, bound) for m, bound in subject_to.items()]
-        return tuple(_constraint(metric, bound) for metric, bound in named)
+        constraints = tuple(_constraint(metric, bound) for metric, bound in named)
+        for each in constraints:
+            if each.of is not None and each.metric in known and known[each.metric].minimize != each.at_most:
+                raise InvalidArgumentError(
+                    f"The constraint {str(each)!r} has another direction than the objective {known[each.metric]}. Name "
+                    f"the metric alone: subject_to={{{each.metric!r}: asktell.within({exact(each.bound)})}}."
+                )
+        return constraints
     if isinstance(subject_to, Sequence) and all(isinstance(c, Constraint) for c in subject_to):
         return tuple(subject_to)
     raise InvalidArgumentError(
@@ -485,6 +615,8 @@ def _constraints(subject_to: object, objectives: tuple[Objective, ...]) -> tuple
 
 def _constraint(metric: str | Objective, bound: object) -> Constraint:
     objective = _objective(metric)
+    if isinstance(bound, Within):
+        return _relative(metric, objective, bound)
     if not isinstance(bound, Threshold):
         value = finite(f"the bound on {objective.metric!r}", bound)
         if not isinstance(metric, Objective) and less_may_be_better(objective.metric):
@@ -502,8 +634,20 @@ def _constraint(metric: str | Objective, bound: object) -> Constraint:
     return Constraint(objective.metric, *parts)
 
 
+def _relative(metric: str | Objective, objective: Objective, bound: Within) -> Constraint:
+    name = objective.metric
+    if not isinstance(metric, Objective) and name != FAILURE_RATE and less_may_be_better(name):
+        raise InvalidArgumentError(
+            f"subject_to={{{name!r}: within({exact(bound.margin)})}} may be meant either way, since of {name!r} less "
+            f"is often better. Say which: {{asktell.minimize({name!r}): within({exact(bound.margin)})}}, or maximize."
+        )
+    return Constraint(name, bound.margin, objective.minimize, objective.scale, objective.range, of=bound.of)
+
+
 def _bound(c: Constraint, columns: Sequence[str]) -> Bound:
     at = columns.index(c.column)
+    if c.of is not None:
+        return Bound(at, c.bound if c.at_most else -c.bound, c.at_most, c.scale, False, c.of)
     if c.quantile is None:
         return Bound(at, c.bound, c.at_most, c.scale, c.in_every_segment)
     return Bound(at, c.quantile if c.at_most else 1.0 - c.quantile, False, 1.0, c.in_every_segment)
@@ -540,6 +684,9 @@ def _score(name: str, item: Any, span: tuple[float, float] | None) -> float:
     return item  # type: ignore[no-any-return]
 
 
+AnyBound: TypeAlias = float | str | Mapping[str, Any]
+"""A bound in words: a number, "within 0.02 of best", or the arguments of `at_least`."""
+
 TYPES = ("best-feasible", "pareto-set")  # the types of goals, as they are called in words
 
 
@@ -547,15 +694,16 @@ def parse_goal(
     kind: str,
     maximize: str | Sequence[str] = (),
     minimize: str | Sequence[str] = (),
-    at_least: Mapping[str, float | Mapping[str, Any]] | None = None,
-    at_most: Mapping[str, float | Mapping[str, Any]] | None = None,
+    at_least: Mapping[str, AnyBound] | None = None,
+    at_most: Mapping[str, AnyBound] | None = None,
     ranges: Mapping[str, Sequence[float]] | None = None,
     sure: float | None = None,
     worst_segment: Sequence[str] = (),
 ) -> Goal:
     """The goal that the words say; `kind` is one of `TYPES`, `ranges` are metrics' [low, high].
 
-    A bound is a number, or what `at_least` takes: {"bound": 2.0, "quantile": 0.95, "in_every_segment": True}.
+    A bound is a number, or what `at_least` takes: {"bound": 2.0, "quantile": 0.95, "in_every_segment": True}; or a text
+    such as "within 0.02 of best" or "within 0.02 of baseline", in `at_least` of a metric of which more is better.
     `worst_segment`: the objectives whose worst segment counts.
     """
     at_least, at_most, ranges = at_least or {}, at_most or {}, ranges or {}
@@ -578,7 +726,7 @@ def parse_goal(
         raise InvalidArgumentError(
             f"ranges names {short(unused[0])}, which the goal does not use{nearest(unused[0], used)}; it uses {used}."
         )
-    subject_to: dict[str | Objective, float | Threshold] = {
+    subject_to: dict[str | Objective, float | Threshold | Within] = {
         objective(name, minimized): _threshold(name, bound, minimized)
         for bounds, minimized in ((at_least, False), (at_most, True))
         for name, bound in bounds.items()
@@ -604,7 +752,24 @@ def parse_goal(
     return BestFeasible(wanted[0], subject_to, sure)
 
 
-def _threshold(metric: str, bound: object, at_most: bool) -> float | Threshold:
+def parse_within(metric: str, text: str) -> Within:
+    """The relative bound that a text says, such as "within 0.02 of best" or "within 0.02 of baseline"."""
+    found = re.fullmatch(rf"within\s+(\S+)\s+of\s+(?:the\s+)?({BEST}|{BASELINE})", text.strip())
+    margin = math.nan
+    if found is not None:
+        with contextlib.suppress(ValueError):
+            margin = float(found[1])
+    if found is None or math.isnan(margin):
+        raise InvalidArgumentError(
+            f"The bound on {metric!r} is a number, or a text such as 'within 0.02 of {BEST}' or 'within 0.02 of "
+            f"{BASELINE}'; got {short(text)}."
+        )
+    return Within(margin, found[2])
+
+
+def _threshold(metric: str, bound: object, at_most: bool) -> float | Threshold | Within:
+    if isinstance(bound, str):
+        return parse_within(metric, bound)
     if not isinstance(bound, Mapping):
         return bound  # type: ignore[return-value]  # which the constraint checks
     known = ("bound", "quantile", "in_every_segment")

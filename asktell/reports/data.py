@@ -5,6 +5,7 @@ Prompts are named by their position everywhere; columns of numbers stand in the 
 
 import hashlib
 import json
+import math
 import platform
 import re
 import zlib
@@ -130,6 +131,7 @@ def version_of(state: State, paused: bool = False) -> str:
 
 def _goal(result: Result, seen: Sequence[tuple[float, float] | None]) -> dict[str, Any]:
     goal = result.goal
+    bounds = list(zip(goal.constraints, goal.bounds, result.bounds, strict=True))
     objectives = {o.metric: "min" if o.minimize else "max" for o in goal.objectives}
     return {
         "text": str(goal),
@@ -140,9 +142,9 @@ def _goal(result: Result, seen: Sequence[tuple[float, float] | None]) -> dict[st
                 "direction": objectives.get(metric),
                 "range": [*limits] if (limits := goal.ranges.get(metric, limits_seen)) else None,
                 "thresholds": [
-                    {"bound": b.bound, "at_most": b.at_most, "text": str(c)}
-                    for c, b in zip(goal.constraints, goal.bounds, strict=True)
-                    if goal.columns[b.column] == metric
+                    {"bound": bound, "at_most": b.at_most, "text": str(c)}
+                    for c, b, bound in bounds
+                    if goal.columns[b.column] == metric and not math.isnan(bound)
                 ],
             }
             for metric, limits_seen in zip(goal.columns, seen, strict=True)

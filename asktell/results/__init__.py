@@ -9,5 +9,14 @@ from asktell.results.result import Result
 from asktell.results.verdict import Outlook, Verdict
 
 __all__ = [
-    "ChangedExample", "Check", "Comparison", "Difference", "ExampleResult", "Noise", "Outlook", "PromptResult", "Result", "Verdict",
-]  # fmt: skip
+    "ChangedExample",
+    "Check",
+    "Comparison",
+    "Difference",
+    "ExampleResult",
+    "Noise",
+    "Outlook",
+    "PromptResult",
+    "Result",
+    "Verdict",
+]

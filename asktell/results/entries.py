@@ -5,9 +5,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from asktell._util.terminal import with_error
+from asktell.numerics.arrays import Vector
 from asktell.problem.budget import money_per
 from asktell.problem.candidates import Value
+from asktell.problem.goals import Goal
 
 
 @dataclass(frozen=True)
@@ -59,6 +63,16 @@ class PromptResult:
             for name, metrics in data.get("segments", {}).items()
         }
         return cls(**{**data, "segments": segments})
+
+
+def bounds_of(goal: Goal, prompts: Sequence[PromptResult], baseline: str | int | None) -> Vector:
+    """(B,) the goal's bounds in metric units, by the estimates: relative ones move with the prompt they refer to."""
+    if not goal.is_relative:
+        return goal.offsets
+    means = np.array([[entry.estimate[name] for name in goal.columns] for entry in prompts], dtype=np.float64)
+    counts = [entry.evaluations > 0 and entry.status not in ("failed", "retired") for entry in prompts]
+    in_use = [arm for arm, entry in enumerate(prompts) if entry.id == baseline]
+    return goal.with_baseline(in_use[0] if in_use else None).resolved(means, np.flatnonzero(counts))
 
 
 def unit_of(metric: str, means: Iterable[float | None]) -> tuple[str, int]:

@@ -1,5 +1,6 @@
 """Pictures of a result: the plane of two metrics, ranked intervals of one, the planes of all pairs."""
 
+import math
 from collections.abc import Sequence
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
@@ -120,7 +121,7 @@ def _draw_plane(ax: "Axes", result: "Result", x: str, y: str) -> list[Label]:
     errors = {e.id: (e.standard_error[x] or 0.0, e.standard_error[y] or 0.0) for e in drawn}
     names = _draw_points(ax, result, places, errors, _MOST_BARS)
     for metric, along_x in ((x, True), (y, False)):
-        _thresholds(ax, goal, metric, along_x)
+        _thresholds(ax, result, metric, along_x)
     missing = [places[e.id] for e in drawn if e.feasible is False]
     hidden = any(bound.in_every_segment or goal.columns[bound.column] not in (x, y) for bound in goal.bounds)
     if missing and hidden:  # by a constraint that the plane does not show
@@ -144,7 +145,7 @@ def _draw_ranked(ax: "Axes", result: "Result", metric: str) -> list[Label]:
     places = {e.id: (i + 1.0, e.estimate[metric] or 0.0) for i, e in enumerate(drawn)}
     errors = {e.id: (0.0, 2.0 * (e.standard_error[metric] or 0.0)) for e in drawn}
     names = _draw_points(ax, result, places, errors, len(drawn))
-    _thresholds(ax, result.goal, metric, False)
+    _thresholds(ax, result, metric, False)
     ax.xaxis.set_major_locator(MaxNLocator(integer=True))  # no prompt is between two
     write(ax.xaxis.label, "prompts, the best first")
     write(ax.yaxis.label, _label(result.goal, metric))
@@ -183,9 +184,11 @@ def _draw_points(
     return [Label(str(id_), *places[id_], colors[id_]) for id_ in named]
 
 
-def _thresholds(ax: "Axes", goal: Goal, metric: str, along_x: bool) -> None:
-    for constraint, (column, bound, is_most, *_) in zip(goal.constraints, goal.bounds, strict=True):
-        if goal.columns[column] != metric:
+def _thresholds(ax: "Axes", result: "Result", metric: str, along_x: bool) -> None:
+    goal = result.goal
+    found = zip(goal.constraints, goal.bounds, result.bounds, strict=True)
+    for constraint, (column, _, is_most, *_), bound in found:
+        if goal.columns[column] != metric or math.isnan(bound):
             continue
         (ax.axvline if along_x else ax.axhline)(bound, color=_RED, lw=1.2, ls="--", label=str(constraint))
         low, high = ax.get_xlim() if along_x else ax.get_ylim()
@@ -201,7 +204,7 @@ def _front(ax: "Axes", result: "Result", x: str, y: str) -> None:
     selected = [e for e in result.selected if None not in e.estimate.values() and e.feasible is not False]
     means = np.array([[e.estimate[metric] for metric in goal.columns] for e in selected], dtype=float)
     means = means.reshape(len(selected), len(goal.columns))
-    optimal = pareto_mask(goal.values(means)[:, : len(goal.objectives)])
+    optimal = pareto_mask(goal.values(means, goal.offsets)[:, : len(goal.objectives)])
     points = sorted((e.estimate[x], e.estimate[y]) for e, on in zip(selected, optimal, strict=True) if on)
     where = "pre" if x not in goal.minimized else "post"
     ax.step([p[0] for p in points], [p[1] for p in points], where=where, color=_BLUE, lw=1.2, alpha=0.6, label="front")  # type: ignore[arg-type]

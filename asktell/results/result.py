@@ -18,7 +18,7 @@ from asktell.problem.candidates import AnyPrompt, ById, Prompts
 from asktell.problem.goals import BestFeasible, Goal, ParetoSet
 from asktell.results.checks import Check
 from asktell.results.comparison import Comparer, Comparison, compare_two
-from asktell.results.entries import FailureGroup, PromptResult, in_words
+from asktell.results.entries import FailureGroup, PromptResult, bounds_of, in_words
 from asktell.results.examples import ExampleResult
 from asktell.results.table import as_frame, shown_columns, values_of
 from asktell.results.verdict import Verdict
@@ -116,6 +116,15 @@ class Result:
     def best(self) -> PromptResult | None:
         """The first of `selected`, None while nothing is."""
         return self.selected[0] if self.selected else None
+
+    @property
+    def bounds(self) -> tuple[float, ...]:
+        """The bound of each of `goal.constraints`, in metric units.
+
+        One that is relative (`asktell.within`) moves with the estimate of the prompt that it refers to, and is NaN
+        while there is none.
+        """
+        return tuple(bounds_of(self.goal, self.prompts, self.baseline).tolist())
 
     @property
     def unresolved(self) -> list[PromptResult]:
@@ -427,7 +436,8 @@ def ranking(result: Result) -> Indices:
     means = [
         [np.nan if e.estimate[name] is None else e.estimate[name] for name in goal.columns] for e in result.prompts
     ]
-    objectives, slacks = np.split(goal.values(np.array(means, dtype=np.float64)), [n], axis=1)
+    values = goal.values(np.array(means, dtype=np.float64), np.array(result.bounds))
+    objectives, slacks = np.split(values, [n], axis=1)
     misses = np.array([entry.feasible is False for entry in result.prompts])
     violation = np.where(misses, -np.minimum(slacks, 0.0).sum(axis=1), 0.0)
     known = np.asarray(np.isfinite(objectives).all(axis=1))

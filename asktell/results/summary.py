@@ -289,8 +289,8 @@ def _best_first(answer: list[int], prompts: list[PromptResult], state: State) ->
         return answer
     answer = [answer[i] for i in counters.chance_order(state.problem.seed, answer)]
     means = np.array([[np.nan if x is None else x for x in prompts[arm].estimate.values()] for arm in answer])
-    misses = np.array([prompts[arm].feasible is False for arm in answer])
-    return [answer[i] for i in np.lexsort((-state.problem.goal.values(means)[:, 0], misses))]
+    misses, goal = np.array([prompts[arm].feasible is False for arm in answer]), state.problem.goal
+    return [answer[i] for i in np.lexsort((-goal.values(means, goal.offsets)[:, 0], misses))]
 
 
 def _by_segment(names: Sequence[str], metrics: Sequence[str], means: Draws, errors: Draws) -> list[dict[str, Any]]:

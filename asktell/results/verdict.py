@@ -299,7 +299,8 @@ class _Judge(ABC):
     def _variances(self) -> tuple[Vector, Vector]:
         """(q,) variances of the example effect and of the residual, of the goal's values."""
         goal = self.goal
-        weight = (goal.values(np.eye(len(goal.columns))) - goal.values(np.zeros((1, len(goal.columns))))) ** 2
+        unit, zero = np.eye(len(goal.columns)), np.zeros((1, len(goal.columns)))
+        weight = (goal.values(unit, goal.offsets) - goal.values(zero, goal.offsets)) ** 2
         example, residual = self.stated.example @ weight, self.stated.residual @ weight
         within = [objective.worst_segment for objective in goal.objectives] + [b.in_every_segment for b in goal.bounds]
         # Each segment gets its share of the evaluations.

@@ -44,6 +44,7 @@ def simulate(
     features: npt.ArrayLike | None = None,
     segments: Sequence[str] | None = None,
     sampling: str = "shared",
+    baseline: int | None = None,
     lines: str | Path | None = None,
 ) -> Simulation:
     """Run methods on recorded scores, many times each, and judge their answers by all of the scores.
@@ -63,6 +64,7 @@ def simulate(
         on_progress: called with how many runs are done, and of how many; by default there is a progress bar.
         features: (K, d) numbers that describe the prompts, for the methods that use them.
         segments: the label of each example's segment, where the goal speaks of segments.
+        baseline: the row of the prompt in use, which a goal with `within(..., of="baseline")` refers to.
         sampling: of asktell's methods, as `Selector` takes it: "iid" draws an example for every evaluation.
         lines: a file of JSON lines that gets a line per run. Runs that it has, of the same scores, goal, budget, seed
             and version of asktell, and a method of the same name, are not repeated.
@@ -78,7 +80,11 @@ def simulate(
         raise InvalidArgumentError(f"goal must be a BestFeasible or a ParetoSet, got {short(goal)}.")
     if isinstance(goal, ParetoSet):
         check_extra("analysis", "pymoo")
-    work = _Work(_checked(scores, goal, segments), goal, _named(methods, goal), features, segments, sampling)
+    scores = _checked(scores, goal, segments)
+    if baseline is not None:
+        baseline = whole("baseline", baseline, 0, len(scores) - 1)
+    goal = goal.with_baseline(baseline)
+    work = _Work(scores, goal, _named(methods, goal), features, segments, sampling, baseline)
     if not work.truth.feasible.any():
         closest = float(np.nanmax(work.truth.slack)) if np.isfinite(work.truth.values).any() else math.nan
         raise InvalidArgumentError(
@@ -127,16 +133,19 @@ def run_once(
     features: npt.ArrayLike | None = None,
     segments: Sequence[str] | None = None,
     sampling: str = "shared",
+    baseline: int | None = None,
 ) -> Outcome:
     """One run on scores (K, N, m), with so many evaluations; the other arguments are as those of `simulate`."""
     k, n, _ = scores.shape
     if isinstance(method, str | Method):
         texts = [f"prompt {i}" for i in range(k)]
-        selector = Selector(texts, goal, budget, method, n, features, seed, segments=segments, sampling=sampling)
+        selector = Selector(
+            texts, goal, budget, method, n, features, seed, segments=segments, sampling=sampling, baseline=baseline
+        )
         result = play(selector, scores)
         return Outcome([int(entry.id) for entry in result.selected], selector.spent, result)
     numbers = None if features is None else np.asarray(features, dtype=float)
-    problem = Replay(scores, goal, budget, seed, numbers, segments)
+    problem = Replay(scores, goal.with_baseline(baseline), budget, seed, numbers, segments)
     given = method(problem, budget, seed)
     try:
         answer = [int(row) for row in np.atleast_1d(np.asarray(given)).tolist()]
@@ -172,6 +181,7 @@ class _Work:
     features: npt.ArrayLike | None
     segments: Sequence[str] | None
     sampling: str
+    baseline: int | None = None
 
     @cached_property
     def truth(self) -> Truth:
@@ -181,15 +191,17 @@ class _Work:
     def data(self) -> str:
         """What stands in a line for all that the runs have in common."""
         features = None if self.features is None else np.asarray(self.features).tolist()
-        text = repr((own_version(), self.goal, self.scores.shape, self.segments, self.sampling, features))
+        common = self.goal, self.scores.shape, self.segments, self.sampling, features, self.baseline
+        text = repr((own_version(), *common))
         return hashlib.sha256(text.encode() + self.scores.tobytes()).hexdigest()[:16]
 
     def __call__(self, run: _Run) -> Line:
         method, budget = self.methods[run.method], round(run.budget * len(self.scores))
         try:
             answer, spent, _ = run_once(
-                method, self.scores, self.goal, budget, run.seed, self.features, self.segments, self.sampling
-            )
+                method, self.scores, self.goal, budget, run.seed, self.features, self.segments, self.sampling,
+                self.baseline,
+            )  # fmt: skip
         except (IncompatibleMethodError, BudgetTooSmallError) as error:
             return {"data": self.data, **run._asdict(), "refused": str(error)}
         except Exception as error:

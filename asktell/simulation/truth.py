@@ -44,7 +44,10 @@ def _mean(cells: Draws) -> Means:
 @final
 @dataclass(frozen=True, eq=False)
 class Truth:
-    """What is true of the prompts: `means` (K, c) of the goal's columns; NaN for a prompt of which nothing is known."""
+    """What is true of the prompts: `means` (K, c) of the goal's columns; NaN for a prompt of which nothing is known.
+
+    Bounds that are relative to the best prompt are so to the one that is truly the best.
+    """
 
     goal: Goal
     means: Means

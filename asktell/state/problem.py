@@ -304,6 +304,8 @@ def checked_problem(
     if not isinstance(budget, Budget):
         budget = Budget(whole("budget", budget, 1, checks.MOST_EVALUATIONS))
     labels = _labels(segments, n_examples, goal)
+    in_use = None if baseline is None else prompts.arm(baseline, "baseline: ")
+    goal = goal.with_baseline(in_use)
     everything = most_evaluations(len(prompts), n_examples, sampling, repeats)  # are allowed by a cost alone
     return Problem(
         n_arms=len(prompts),
@@ -317,7 +319,7 @@ def checked_problem(
         max_failure_rate=checks.check_number("max_failure_rate", max_failure_rate, 0.0, 1.0, above=True),
         max_cost=budget.cost,
         max_cost_per_evaluation=budget.max_cost_per_evaluation,
-        baseline=None if baseline is None else prompts.arm(baseline, "baseline: "),
+        baseline=in_use,
         examples=ids,
         repeats=repeats,
         profile=_profile(profile, goal, ids),

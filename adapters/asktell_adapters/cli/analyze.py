@@ -85,7 +85,7 @@ def _cell(value: object) -> object:
 def read(files: Sequence[Path], arguments: argparse.Namespace) -> Finished:
     """The evaluations in files, by the columns that are named."""
     wanted = [*arguments.maximize, *arguments.minimize]
-    wanted += [each.rpartition("=")[0] for each in (*arguments.at_least, *arguments.at_most)]
+    wanted += [each.rpartition("=")[0] for each in (*arguments.at_least, *arguments.at_most, *arguments.within)]
     return Finished.read(
         files,
         prompt=arguments.prompt_column,
@@ -109,6 +109,7 @@ def goal_for(found: Finished, arguments: argparse.Namespace) -> tuple[Goal, str]
     maximize, minimize = list(arguments.maximize), list(arguments.minimize)
     at_least = _bounds(arguments.at_least, "--at-least")
     at_most = _bounds(arguments.at_most, "--at-most")
+    _add_relative(arguments, at_least, at_most)
     metrics, why = found.metrics, ""
     if not maximize and not minimize:
         free = [name for name in metrics if name not in at_least and name not in at_most]
@@ -134,10 +135,35 @@ def _suggested(metrics: Sequence[str]) -> str:
     return f"--maximize {good[0]}" if good else f"--minimize {metrics[0]}"
 
 
-def _bounds(given: Sequence[str], flag: str) -> dict[str, float]:
-    bounds: dict[str, float] = {}
+def _add_relative(
+    arguments: argparse.Namespace, at_least: dict[str, float | str], at_most: dict[str, float | str]
+) -> None:
+    """Add what --within says to the bounds, as a text each, in the direction of the metric."""
+    for each in arguments.within:
+        name, equals, text = each.partition("=")
+        margin = text if " of " in text else f"{text} of best"
+        if not equals or not name:
+            raise InvalidArgumentError(
+                f"--within needs a metric and a margin, such as --within accuracy=0.02 or --within 'accuracy=0.02 of "
+                f"baseline'; got {each!r}."
+            )
+        if name in at_least or name in at_most:
+            raise InvalidArgumentError(f"The flags bound {name!r} twice; give one bound.")
+        if name not in arguments.maximize and name not in arguments.minimize and less_may_be_better(name):
+            raise InvalidArgumentError(
+                f"--within {each!r} may be meant either way, since of {name!r} less is often better. Say which: "
+                f"--at-most '{name}=within {margin}', or --at-least '{name}=within {margin}'."
+            )
+        (at_most if name in arguments.minimize else at_least)[name] = f"within {margin}"
+
+
+def _bounds(given: Sequence[str], flag: str) -> dict[str, float | str]:
+    bounds: dict[str, float | str] = {}
     for each in given:
         name, equals, text = each.rpartition("=")
+        if name and text.strip().startswith("within") and name not in bounds:
+            bounds[name] = text  # which the goal reads
+            continue
         try:
             bound = float(text)
         except ValueError:

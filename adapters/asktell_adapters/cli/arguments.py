@@ -90,12 +90,14 @@ _OF_RESULTS = (
     _a("--minimize", metavar="METRIC", action="append", default=[], help="both may be repeated"),
     _a("--at-least", metavar="METRIC=X", action="append", default=[], help="a constraint; repeatable"),
     _a("--at-most", metavar="METRIC=X", action="append", default=[], help="a constraint; repeatable"),
+    _a("--within", metavar="METRIC=X", action="append", default=[],
+       help="at most X worse than the best, or METRIC='X of baseline'; repeatable"),
     _a("--prompt-column", metavar="COLUMN", help="of a table: what names the candidate (default: prompt, model, ...)"),
     _a("--example-column", metavar="COLUMN", help="of a table: what names the example (default: example, id, ...)"),
     _ENCODING,
 )
 OF_RESULTS: dict[str, Any] = {
-    "maximize": [], "minimize": [], "at_least": [], "at_most": [],
+    "maximize": [], "minimize": [], "at_least": [], "at_most": [], "within": [],
     "prompt_column": None, "example_column": None, "encoding": None, "inputs": None,
 }
 """What the flags are for files of results, if none of them is given."""

@@ -245,10 +245,12 @@ class Ruling:
         """The examples that scored worse and those that scored better: first what holds, then the largest change.
 
         In an objective, those on which the candidate scores worse, or better, than the baseline; in another metric,
-        those on which only one of the two keeps the constraints. Scores of several rounds are averaged.
+        those on which only one of the two keeps the constraints. Under a relative constraint, which no single score
+        keeps, they are those on which the two differ. Scores of several rounds are averaged.
         """
         objective = self._objectives.get(name)
         bounds = [c for c in self.goal.constraints if c.metric == name]
+        relative = [c for c in bounds if c.of is not None]  # one example's score satisfies or violates no such bound
         sums: dict[tuple[str | int, int], list[float]] = {}
         for each in self.evaluations:
             if each.example is not None and each.scores is not None and each.error is None:
@@ -262,6 +264,8 @@ class Ruling:
             change = Change(example, means[prompt, example], after)
             if objective is not None:
                 gain = objective.sign * (change.after - change.before)
+            elif relative:
+                gain = (change.after - change.before) * (-1.0 if relative[0].at_most else 1.0)
             else:
                 kept = [all(x <= c.bound if c.at_most else x >= c.bound for c in bounds) for x in change[1:]]
                 gain = kept[1] - kept[0]

@@ -78,7 +78,10 @@ def profile_of(path: Path) -> ExampleProfile:
 
 
 _METRICS = "a metric's name, or a list of them"
-_BOUNDS = "a table, METRIC = a finite number, or { bound = 2.0, quantile = 0.95, in_every_segment = true }"
+_BOUNDS = (
+    "a table, METRIC = a finite number, a text such as 'within 0.02 of best' or 'within 0.02 of baseline', or "
+    "{ bound = 2.0, quantile = 0.95, in_every_segment = true }"
+)
 
 
 class GoalTable(Table, table="goal"):
@@ -88,11 +91,17 @@ class GoalTable(Table, table="goal"):
     maximize: str | list[str] = key([], "Metrics that should be large.", said="this or `minimize`", expected=_METRICS)
     minimize: str | list[str] = key([], "Metrics that should be small.", said="this or `maximize`", expected=_METRICS)
     worst_segment: str | list[str] = key([], "Objectives whose worst segment counts.", expected=_METRICS)
-    at_least: dict[str, float | dict[str, Any]] = key(
-        {}, "Metric to lower bound of its mean, or of a quantile over the examples.", expected=_BOUNDS
+    at_least: dict[str, float | str | dict[str, Any]] = key(
+        {},
+        'Metric to lower bound of its mean, or of a quantile over the examples. `"within 0.02 of best"` (or `of '
+        "baseline`): the mean is at most 0.02 lower than the best prompt's (or the baseline's).",
+        expected=_BOUNDS,
     )
-    at_most: dict[str, float | dict[str, Any]] = key(
-        {}, "Metric to upper bound of its mean, or of a quantile over the examples.", expected=_BOUNDS
+    at_most: dict[str, float | str | dict[str, Any]] = key(
+        {},
+        'Metric to upper bound of its mean, or of a quantile over the examples. `"within 0.5 of best"`: the mean is at '
+        "most 0.5 higher than that of the prompt with the lowest one.",
+        expected=_BOUNDS,
     )
     ranges: dict[str, list[float]] = key(
         {}, "Metric to `[low, high]`: the range of its scores.", expected="a table, METRIC = [low, high]"

@@ -99,7 +99,7 @@ def ranked(result: Result, entries: Iterable[PromptResult]) -> list[PromptResult
 
     def order(entry: PromptResult) -> tuple[float, ...]:
         means = np.array([[entry.estimate[name] for name in result.goal.columns]], dtype=float)
-        values = result.goal.values(means)[0]
+        values = result.goal.values(means, np.array(result.bounds))[0]
         n = len(result.goal.objectives)
         misses = entry.feasible is False
         level, violation = values[:n].mean(), -np.minimum(values[n:], 0).sum() if misses else 0.0
@@ -155,7 +155,8 @@ def failures_of(
     if not known:
         return ()
     found = list(known.values())
-    values = goal.values(goal.complete(np.array([[(e.scores or {})[name] for name in goal.metrics] for e in found])))
+    scores = goal.complete(np.array([[(e.scores or {})[name] for name in goal.metrics] for e in found]))
+    values = goal.values(scores, goal.offsets)
     if best.feasible is not False:
         values = values[:, :n]
     values[:, n:] = np.minimum(values[:, n:], 0.0)

@@ -54,7 +54,7 @@ class Reader:
         self.with_cost = problem.max_cost is not None
         self._arms: dict[object, int] = {text: arm for arm, text in enumerate(prompts.values())}
         self._arms.update({id_: arm for arm, id_ in enumerate(prompts)})
-        self._slacks = {c.metric for c in goal.constraints if c.at_most and c.bound == 0}
+        self._slacks = {c.metric for c in goal.constraints if c.at_most and c.bound == 0 and c.of is None}
         self._besides = [metric for metric in goal.metrics if metric not in self.values]
 
     # Parameters

@@ -111,6 +111,12 @@ AnyPrompt = Annotated[
 ]
 
 
+Relative = Annotated[
+    str,
+    Field(strict=True, description="`within 0.02 of best`, or `of baseline`: how much worse than it a mean may be."),
+]
+
+
 class BoundModel(StrictRequest):
     """A bound on the mean over the examples, or on a quantile over them."""
 
@@ -127,8 +133,8 @@ class GoalModel(StrictRequest):
     minimize: Text | list[Text] = []
     worst_segment: list[Text] = []
     """Objectives whose worst segment counts."""
-    at_least: dict[Text, Number | BoundModel] = {}
-    at_most: dict[Text, Number | BoundModel] = {}
+    at_least: dict[Text, Number | Relative | BoundModel] = {}
+    at_most: dict[Text, Number | Relative | BoundModel] = {}
     ranges: dict[Text, Span] = {}
     """Metric to [low, high], its smallest and largest possible scores."""
     sure: float | None = None

@@ -366,7 +366,7 @@ MISTAKES = [
     ({"goal": "maximize = 'brevty'"}, "'brevty', which is not computed (did you mean 'brevity'?)"),
     (
         {"goal": "maximize = 'brevity'\nat_least = { exact_match = 'x' }"},
-        "a table, METRIC = a finite number, or { bound = 2.0",
+        "The bound on 'exact_match' is a number, or a text such as 'within 0.02 of best'",
     ),
     ({"goal": "maximize = 'brevity'\nranges = { brevity = [0] }"}, "[goal]: The range of 'brevity' must be two"),
     (
