@@ -230,7 +230,7 @@ def _mcpmark(files: Files) -> Tables:
 def _runs(runs: Mapping[str, Any]) -> list[tuple[float, float, float]]:
     """Success, seconds and tokens of each run; one that ended in an error has not succeeded, and cost what it did."""
     each = [runs[name] for name in sorted(runs)]
-    return [(float(run["success"]), run["execution_time"], run["token_usage"]["total_tokens"]) for run in each]
+    return [(float(run["success"]), run["execution_time"], run["token_usage"].get("total_tokens", 0)) for run in each]
 
 
 def _by(key: str, lines: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

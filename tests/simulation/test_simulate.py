@@ -247,7 +247,7 @@ def test_each_evaluation_of_a_cell_takes_another_recorded_repeat(repeats: int | 
         assert problem.spent == problem.repeats + 1
         return 0
 
-    asktell.simulate(REPEATED, ONE, rival, budgets=(3,), seeds=20, jobs=1, repeats=repeats, **QUIET)
+    asktell.simulate(REPEATED, ONE, (rival,), budgets=(3,), seeds=20, jobs=1, repeats=repeats, **QUIET)
     for found in taken.values():
         assert len({value for (value,) in found}) == (repeats or 4)
         assert {value for (value,) in found} <= set(REPEATED[1, 2, 0])
