@@ -503,7 +503,8 @@ def test_benchmark_your_own_method(page: Page, capsys: Output) -> None:
     scores = means[:, None] + rng.normal(0, 0.1, (4, 30, 2))
     rows = [f"{k},{n},{a},{b}" for k, row in enumerate(scores.tolist()) for n, (a, b) in enumerate(row)]
     Path("scores.csv").write_text("\n".join(["prompt,example,accuracy,latency", *rows]))
-    names = page.run(asktell=asktell, scores=scores)
+    repeated_scores = np.stack((scores, scores + 0.01), axis=3)
+    names = page.run(asktell=asktell, scores=scores, repeated_scores=repeated_scores)
     assert "minus auto" in capsys.readouterr().out
     assert set(names["frame"]["method"]) == {"auto", "csr-sh", "uniform"}
     assert all(f"`{column}`" in page.text for column in names["frame"].columns[3:])
