@@ -284,7 +284,7 @@ def test_init_takes_a_program_with_its_data_and_prompts(home: Path) -> None:
 
 def test_a_check_shows_how_much_the_scores_of_an_agent_differ(home: Path) -> None:
     (home / "agent.py").write_text(NOISY)
-    said = cli("check run.toml --repeats 4").out
+    said = cli("check a.toml --repeats 4").out
     assert "--- noise: 4 evaluations of this prompt and example" in said
     assert re.search(r"success +0 1 0 1: standard deviation 0\.58\n", said)
     assert re.search(r"seconds +1\.5 1\.5 1\.5 1\.5: all agree\n", said)
