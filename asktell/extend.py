@@ -42,7 +42,7 @@ Evaluation
     attempt(call): its result, or the exception that makes the evaluation a failure
     outside_of_loops(call): in a thread of its own if an event loop is running
     goal_scores(study, outcome), details_of(study, outcome): what to tell of an outcome
-    n_repeats(spent): how many evaluations a run repeats to see whether they agree
+    n_repeats(spent): how many evaluations a run on given examples repeats to see whether they agree
     open_board(...), Board: asks for trials and takes their outcomes, for a loop of your own
     OnTell, MaxFailures: types of its options
 Studies

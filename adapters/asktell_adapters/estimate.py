@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from numbers import Real
 from typing import Any, NamedTuple, TypeAlias, final
 
-from asktell import EvaluatorError, InvalidArgumentError, PromptResult, Selector, Trial
+from asktell import EvaluatorError, InvalidArgumentError, PromptResult, Result, Selector, Trial
 from asktell.extend import AbstractStudy, in_words, n_repeats, whole
 from asktell_adapters._scores import or_raise
 from asktell_adapters.cache import CachedLLM
@@ -391,7 +391,7 @@ def estimate(
         expected = sum((use.most_cost if use.cost is None else use.cost) or 0.0 for use in uses)
         expected = expected if each_paid is None else each_paid
         evaluations = min(evaluations, int(money / expected)) if expected else evaluations
-    repeats = 0 if evaluator.repeatable else n_repeats(selection.spent + evaluations) - n_repeats(selection.spent)
+    repeats = 0 if evaluator.repeatable else _repeated(result, selection.spent, evaluations)
     if result.repeats > 1:  # only late ones, and where no second round of the examples takes their place
         repeats = repeats // 2 if selection.spent + evaluations < 2 * n_cells // result.repeats else 0
     took = call.times(round(evaluations * (1 - known)) + repeats)
@@ -523,7 +523,7 @@ def estimate_harness(
     left = None if result.max_cost is None else max(0.0, result.max_cost - result.spent_cost)
     if left is not None and each_cost:
         evaluations = min(evaluations, int(left / each_cost))
-    repeats = 0 if repeatable else n_repeats(selection.spent + evaluations) - n_repeats(selection.spent)
+    repeats = 0 if repeatable else _repeated(result, selection.spent, evaluations)
     n = evaluations + repeats
     expected = None if each_cost is None else n * each_cost
     return HarnessEstimate(
@@ -651,3 +651,8 @@ def in_time(seconds: float) -> str:
     if seconds < 90:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
+def _repeated(result: Result, spent: int, evaluations: int) -> int:
+    """How many evaluations a run repeats beside so many further ones: some of those on given examples, see `run`."""
+    return n_repeats(spent + evaluations) - n_repeats(spent) if result.inputs == "given" else 0

@@ -24,7 +24,8 @@ class RecordedScores:
     """Every score there is.
 
     Attributes:
-        scores: (K, N, m), in the goal's order of metrics; NaN where an evaluation failed.
+        scores: (K, N, m), in the goal's order of metrics; NaN where an evaluation failed. Or (K, N, m, R), where a
+            file has R evaluations of every prompt on every example.
         prompts: (K,) names of the prompts.
         segments: (N,) the label of each example's segment, or None.
         features: (K, d) of the prompts, or None.
@@ -39,10 +40,10 @@ class RecordedScores:
     def read(cls, path: str | Path, goal: Goal) -> Self:
         """The scores of a file.
 
-        A `.npz` has the arrays `scores` (K, N, m) and `metrics` (m,), and may have `prompts` (K,), `segments` (N,) and
-        `embeddings` (K, d). Other tables (.csv, .tsv, .jsonl, .parquet, .xlsx ...) have a row per evaluation, as
-        `study.evaluations().to_dataframe()` makes them: the columns prompt, example and one per metric, and perhaps
-        segment. A row without scores is an evaluation that failed. Repeated evaluations are averaged.
+        A `.npz` has the arrays `scores` (K, N, m) or (K, N, m, R) and `metrics` (m,), and may have `prompts` (K,),
+        `segments` (N,) and `embeddings` (K, d). Other tables (.csv, .tsv, .jsonl, .parquet, .xlsx ...) have a row per
+        evaluation, as `study.evaluations().to_dataframe()` makes them: the columns prompt, example and one per metric,
+        and perhaps segment. A row without scores is an evaluation that failed. Repeated evaluations are averaged.
         """
         path = Path(path).expanduser()
         if path.suffix == ".npz":
@@ -111,10 +112,10 @@ class RecordedScores:
         if missing := [name for name in ("scores", "metrics") if name not in arrays]:
             raise InvalidArgumentError(f"{path}: no array {missing[0]!r}; the arrays are {sorted(arrays)}.")
         scores, metrics = arrays["scores"], list(map(str, np.atleast_1d(arrays["metrics"])))
-        if scores.ndim != 3 or scores.shape[2] != len(metrics) or scores.dtype.kind not in "fiub":
+        if scores.ndim not in (3, 4) or scores.shape[2] != len(metrics) or scores.dtype.kind not in "fiub":
             raise InvalidArgumentError(
-                f"{path}: scores must be numbers of shape (K, N, {len(metrics)}), for the metrics {metrics}; got "
-                f"{scores.dtype} of shape {scores.shape}."
+                f"{path}: scores must be numbers of shape (K, N, {len(metrics)}) or (K, N, {len(metrics)}, R), for the "
+                f"metrics {metrics}; got {scores.dtype} of shape {scores.shape}."
             )
         _check_metrics(goal.metrics, metrics, str(path))
         prompts, segments, features = (arrays.get(name) for name in ("prompts", "segments", "embeddings"))

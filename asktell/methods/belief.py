@@ -8,10 +8,16 @@ from asktell.numerics import counters
 from asktell.numerics.arrays import Draws, Indices, Matrix, Means, Vector, distinct, is_binary
 from asktell.posterior import design, draws, membership
 from asktell.posterior.basis import Basis, levels_of, of_factors
+from asktell.posterior.drift import Rows, Step, is_beyond_chance, likeliest_step
 from asktell.posterior.statement import Statement, statement
 from asktell.posterior.two_way import Cells, Posterior
 from asktell.problem.goals import BestFeasible, Goal
 from asktell.state import Failures, History, Problem, State
+from asktell.state.history import repeated
+
+_FEWEST_FOR_DRIFT = 30  # evaluations: of fewer, the residuals are hardly known; a judgement
+_LEAST_EFFECT = 1e-6  # of a variance, in units of the residual's: far below what any data set can tell
+_DRIFT_ERROR = 0.04  # of runs without a drift, in which one is found at most
 
 
 class Belief(NamedTuple):
@@ -49,6 +55,54 @@ def stated(state: State) -> Statement | None:
     missing, problem, out = _missing(state), state.problem, tuple(state.no_rivals())
     key = "stated", problem, missing.key, out
     return state.history.memo.get(key, lambda: statement(_model(problem, state.history, missing, out)))
+
+
+class Drift(NamedTuple):
+    """What the residuals say of a change: the likeliest step of every metric that varies, over `n` evaluations.
+
+    There are no steps where a change could not be told from what else happened on the way.
+    """
+
+    n: int
+    steps: dict[str, Step]
+
+    @property
+    def is_found(self) -> bool:
+        """True if chance makes a step of this size in at most 4 of 100 runs."""
+        return is_beyond_chance(list(self.steps.values()), _DRIFT_ERROR)
+
+
+def drift(state: State) -> Drift:
+    """Whether the scores moved, by the residuals of the model over the order in which evaluations were asked for.
+
+    Nothing is told of prompts and examples that joined, which may be better or harder than those before, of examples
+    in an order that follows from earlier studies, and of scores that were not asked for here: when they were made is
+    not known.
+    """
+    problem, history = state.problem, state.history
+    first = state.decisions[0][0] if state.decisions else len(history)
+    asked = first + np.flatnonzero(history.trials(first) >= 0)
+    rows = asked[np.argsort(history.trials()[asked], kind="stable")]
+    found = stated(state)
+    if len(rows) < _FEWEST_FOR_DRIFT or found is None or state.was_widened or problem.tells is not None:
+        return Drift(len(rows), {})
+    scores, cells = history.scores()[rows], Rows.of(history.arms()[rows], history.examples()[rows])
+    steps = {}
+    for j, metric in enumerate(problem.goal.columns[: len(problem.goal.columns) - problem.goal.counts_failures]):
+        fit = found.fits[j]
+        prompt, example, residual = fit.variances
+        if residual > 0.0 and float(scores[:, j].std()) > 0.0:
+            least = _LEAST_EFFECT * residual
+            steps[metric] = likeliest_step(
+                cells, scores[:, j], max(prompt, least), max(example, least), residual, fit.noise
+            )
+    return Drift(len(rows), steps)
+
+
+def has_drifted(state: State) -> bool:
+    """True if what is evaluated has changed, as far as can be told: by late repeats where there are enough of them."""
+    again = repeated(state.problem, state.history)
+    return again.has_drifted if again.tells_drift else drift(state).is_found
 
 
 def by_chance(problem: Problem, arms: Indices) -> Indices:

@@ -54,10 +54,11 @@ from asktell.intervals.asymptotic import Asymptotic
 from asktell.intervals.betting import Betting
 from asktell.intervals.noisy import bounded
 from asktell.intervals.racing import certainly_worse
+from asktell.methods.belief import has_drifted
 from asktell.numerics.arrays import Counts, Indices, Mask, Matrix, Means, Values, Vector, decimal, mostly_equal
 from asktell.problem.goals import BASELINE, BEST, FAILURE_RATE, BestFeasible, Bound, Goal, ParetoSet, check_no_segments
 from asktell.state import Added, Failures, Problem, Pull, State
-from asktell.state.history import History, in_rounds, in_turns, repeated, turns, turns_out
+from asktell.state.history import History, in_rounds, in_turns, turns, turns_out
 
 _ROUNDING = 1e-12  # of a mean: sums of decimal fractions differ by some units in the last place
 _MOST_NUMBERS = 1 << 21  # in one array, 16 MB
@@ -708,15 +709,16 @@ def not_worse(state: State, candidate: int, baseline: int, margin: float, confid
     Call it after any number of evaluations of a selection that gives both arms the same examples, such as the method
     "uniform": the probability that a True is ever wrong is at most 1 - `confidence`, and so is that of a False. For a
     wrong "all True" one false claim has to look certain; for a wrong "one False" any one may, so each of them gets its
-    share of the error. Nothing is certain where scores are doubtful, or once late repeats show that they drifted.
+    share of the error. Nothing is certain where scores are doubtful, or seem to have drifted.
     """
     problem, history, goal, error = state.problem, state.history, state.problem.goal, 1 - confidence
     check_no_segments(goal, "a gate")
     scaled = isinstance(goal, ParetoSet)  # whose values are in units of the metrics' ranges
     margins: dict[str, float | None] = {o.metric: margin / o.scale if scaled else margin for o in goal.objectives}
     margins |= {str(constraint): None for constraint in goal.constraints}
-    if state.doubts or repeated(problem, history).has_drifted:
-        return dict.fromkeys((*margins, FAILURE_RATE))
+    unknown: dict[str, bool | None] = dict.fromkeys((*margins, FAILURE_RATE))
+    if state.doubts:
+        return unknown
     evidence = Evidence.of(problem, history, state.missing, first_out(state))
     against, in_favor = _with_failures(state, evidence, candidate, baseline)
     of_each = error / (len(margins) + 1)
@@ -734,7 +736,9 @@ def not_worse(state: State, candidate: int, baseline: int, margin: float, confid
         found[name] = False if bad.all() else True if good.all() else None
     part = _part_of_range(evidence, goal, list(margins.values())[: len(goal.objectives)])
     found[FAILURE_RATE] = fails_no_more(state, candidate, baseline, part, error, of_each)
-    return found
+    # Last, since it takes longest, and matters only where something is certain.
+    is_certain = any(each is not None for each in found.values())
+    return unknown if is_certain and has_drifted(state) else found
 
 
 def _with_failures(state: State, evidence: Evidence, candidate: int, baseline: int) -> tuple[Evidence, Evidence]:

@@ -8,20 +8,28 @@ not seen, the one that the prompts in doubt share most; where none is in doubt y
 Where scores are 0 or 1, an example that every prompt gets right, or wrong, tells nothing. A prompt then takes rather an
 example that has divided the others, or one that nobody has seen.
 
-Where scores are noisy, an example may be asked again. When is that better than a new one? Let s be the residual
-variance, of which w is noise, e the examples' variance, and n the examples that the prompt has seen r times each.
+A new example, or a repeat? Where scores are noisy, an example may be asked again. Both cost an evaluation, so the one
+that takes more off the posterior variance of what is in doubt is better (`Noise`). Let the residual's variance be 1, of
+which w is noise and c = 1 - w is the cell's own, and e the examples' variance. The prompt has n examples, each seen r
+times, so that the mean of a cell has the variance v = c + w / r. What is in doubt is the prompt's mean, less that of
+its rivals, which does not depend on the effects of examples that both have.
 
-- For a prompt's own mean a new example is better: what is to be known has the variance (s - w) (1/n - 1/N) + w / (n r),
-  whose second part depends on the pulls n r alone, and whose first part only new examples lower.
-- For a difference on common examples too. One more pair takes 2 pulls and 2 s / (n (n + 1)) off its variance, which is
-  2 s / n: s / (n (n + 1)) a pull. Asking a cell again takes w / (n² r (r + 1)) off, and w <= s.
-- If nobody is left to take the new example too, its own effect stays in its score, whose variance is then s + e. That
-  takes (s / n)² / (s + e + s / n) off the variance s / n of the prompt's level against its rivals'. A repeat takes more
-  off where w (1 + e / s + 1 / n) > s r (r + 1): with much noise, and examples that differ much more than it.
-- When every example is used, only repeats are left. Noise is no other for having been seen on common examples, so
-  they come in the order, those asked least often first: sum(1 / r_j) is then as small as so many pulls can make it.
+- A new example that rivals have seen takes (v / n)² / (1 + v / n) off. One that nobody else will take keeps its own
+  effect in its score, and takes only (v / n)² / (1 + e + v / n) off.
+- A repeat takes (w / (r n))² / ((w / r)² / (v n) + c w / (r v) + w) off.
 
-So a prompt takes new examples as long as there are any, but in the third case; then it goes round again.
+Both hold for the mean over new inputs and for the mean over N given examples: the covariances with the mean, v / n and
+w / (r n), turn out the same for every N, since what is known better of the prompt's effect is known worse of how the
+examples seen differ from the others. With u = w / r, the first is at least the third if
+u <= c² + c u + r (c + u)², which holds since u = u (c + r u) = c u + r u²: the rest, c² + r c² + 2 r c u, is not
+negative. So a repeat is never better than a new example that rivals share, and as good only if all of the residual is
+noise. That is also the reason for levels held against bounds: of a mean of n cells, whose variance is
+(e + c + w / r) / n, a repeat lowers the noise of one cell, and a new example all three parts.
+
+So a prompt takes new examples as long as there are any, unless nobody else can take the new one, noise is large, and
+examples differ much more than that. When every example is used, only repeats are left. Noise is no other for having
+been seen on common examples, so they come in the order, those asked least often first: sum(1 / r_j) is then as small as
+so many pulls can make it.
 """
 
 from typing import NamedTuple
@@ -38,14 +46,30 @@ _CORRELATIONS = (0.02, 0.98)  # of scores on one example: at 0 and 1 a threshold
 
 
 class Noise(NamedTuple):
-    """The part of the residual variance that is noise within a cell, and the examples' variance over the residual."""
+    """The part of the residual variance that is noise within a cell, and the examples' variance over the residual.
+
+    The methods say what another evaluation of a prompt takes off the variance of its mean, in units of the residual's
+    variance, if it has `seen` examples, each asked `asks` times; see above.
+    """
 
     share: float
     example: float
 
+    def by_new_example(self, seen: int, asks: int, is_shared: bool) -> float:
+        """By a new example, which rivals have seen as well if `is_shared`."""
+        of_mean = (1.0 - self.share + self.share / asks) / seen
+        return of_mean**2 / (1.0 + (0.0 if is_shared else self.example) + of_mean)
+
+    def by_repeat(self, seen: int, asks: int) -> float:
+        """By one more evaluation of an example that it has seen."""
+        own, noise = 1.0 - self.share, self.share / asks
+        of_cell = own + noise
+        of_score = noise**2 / (of_cell * seen) + own * noise / of_cell + self.share
+        return (noise / seen) ** 2 / of_score if self.share else 0.0
+
     def favours_repeat(self, seen: int, asks: int) -> bool:
         """True if a repeat is worth more than a new example that only this prompt would use."""
-        return self.share * (1.0 + self.example + 1.0 / seen) > asks * (asks + 1)
+        return self.by_repeat(seen, asks) > self.by_new_example(seen, asks, is_shared=False)
 
 
 class Informative(NamedTuple):

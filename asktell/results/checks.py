@@ -7,6 +7,7 @@ from typing import Literal, TypeAlias, final
 import numpy as np
 
 from asktell._util.terminal import safe
+from asktell.methods.belief import drift
 from asktell.state import State
 from asktell.state.history import Repeated, repeated
 
@@ -17,7 +18,6 @@ ORDER = "order"
 
 _UNSEEN = 3.0  # the rule of three: what n examples did not show is at most 3 / n of all, with a probability of 95 %
 _FEW = 30  # examples: errors and intervals of fewer are rough
-_FEW_LATE = 4  # repeats, of which a change of what is evaluated could be seen; as in `Repeated.has_drifted`
 
 
 @final
@@ -136,21 +136,35 @@ def _failures(state: State, said: str) -> Check:
 
 
 def _drift(state: State, again: Repeated) -> Check:
+    """By evaluations that were repeated late where there are enough of them, else by the residuals over time."""
+    if not again.tells_drift:
+        return _drift_of_residuals(state)
+    times = f"{again.late} evaluations were repeated late"
     if again.has_drifted:
         means = again.moved.mean(axis=0)
         columns = state.problem.goal.columns
         moved = [f"; {safe(columns[j])} moved by {means[j]:+.2g}" for j in np.flatnonzero(means)]
         found = f"{again.late_changed} of {again.late} evaluations that were repeated late differ{''.join(moved)}."
-        return Check("drift", False, f"{found} What is evaluated seems to have changed during the run.")
-    if not again.late:
-        return Check("drift", None, "No evaluation was repeated late, so a change during the run could not be seen.")
+        return Check("drift", False, f"{found} {_CHANGED}")
     if again.late_changed:
         found = f"{again.late_changed} of {again.late} evaluations that were repeated late differ"
         return Check("drift", None, f"{found}: by noise, or because what is evaluated has changed.")
-    times = f"{again.late} evaluation{'s were' if again.late > 1 else ' was'} repeated late"
-    if again.late < _FEW_LATE:
-        return Check("drift", None, f"{times}: too few to see a change during the run.")
     return Check("drift", True, f"{times}, without a sign that anything changed during the run.")
+
+
+_CHANGED = "What is evaluated seems to have changed during the run."
+
+
+def _drift_of_residuals(state: State) -> Check:
+    found = drift(state)
+    if not found.steps:
+        return Check("drift", None, "A change of what is evaluated during the run could not be seen.")
+    if not found.is_found:
+        sentence = f"The scores of {found.n} evaluations, in their order, show no sign of a change during the run."
+        return Check("drift", True, sentence)
+    metric, step = max(found.steps.items(), key=lambda each: abs(each[1].errors))
+    moved = f"{safe(metric)} moved by {step.shift:+.2g} after about {step.after:.0%} of the evaluations"
+    return Check("drift", False, f"{moved}, by the same prompts and examples. {_CHANGED}")
 
 
 def _labels(state: State) -> Check:

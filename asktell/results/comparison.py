@@ -27,7 +27,7 @@ from asktell.posterior.statement import Statement
 from asktell.problem.candidates import AnyPrompt, Prompts
 from asktell.problem.checks import LARGEST, check_number, check_part, short, some
 from asktell.state import Failures, History, Problem, Pull
-from asktell.state.history import in_turns, repeated
+from asktell.state.history import in_turns
 
 
 @dataclass(frozen=True)
@@ -248,7 +248,8 @@ class Pairs:
 
     `seen`: the problem by what was seen, see `State.seen`. `out`: the evaluations that were out. `stated`: what the
     model states, None if nothing is known. `doubtful`: a remark says that the scores are not to be relied on. `late`:
-    the arms that joined when there were scores, which may be why they were made.
+    the arms that joined when there were scores, which may be why they were made. `has_drifted`: whether what is
+    evaluated seems to have changed.
     """
 
     problem: Problem
@@ -259,6 +260,7 @@ class Pairs:
     stated: Statement | None
     doubtful: bool
     late: Collection[int] = ()
+    has_drifted: Callable[[], bool] = lambda: False
 
     def __call__(self, a: Place, b: Place, confidence: float, tolerance: float) -> Comparison:
         """Compare two prompts; the error is divided among the metrics."""
@@ -267,7 +269,7 @@ class Pairs:
         of_a, of_b, is_whole = self._common(arm_a, arm_b)
         # Of doubtful scores nothing is certain. Where what is evaluated has changed, draws are not alike.
         is_late = arm_a in self.late or arm_b in self.late
-        holds = is_whole and not is_late and not self.doubtful and not repeated(self.problem, self.history).has_drifted
+        holds = is_whole and not is_late and not self.doubtful and not self.has_drifted()
         compared = goal.columns[: len(goal.columns) - goal.counts_failures]  # of which an evaluation has scores
         error = (1 - confidence) / (len(compared) * n_sequences(self.seen))
         differences: dict[str, Difference] = {}

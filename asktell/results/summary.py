@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy as np
 from asktell._util.terminal import safe
 from asktell._util.threads import one_thread
 from asktell.methods import Adaptive, Elimination, Method, Race
-from asktell.methods.belief import stated
+from asktell.methods.belief import has_drifted, stated
 from asktell.methods.certainty import joined_at
 from asktell.numerics import counters
 from asktell.numerics.arrays import Draws, Means
@@ -124,7 +124,10 @@ def compare(
 def _pairs(state: State, found: Statement | None) -> Pairs:
     out = (*state.pending.values(), *state.returned)
     late = range(state.problem.n_arms) if ORDER in state.remarks else np.flatnonzero(joined_at(state)).tolist()
-    return Pairs(state.problem, state.seen, state.history, state.missing, out, found, bool(state.doubts), late)
+    return Pairs(
+        state.problem, state.seen, state.history, state.missing, out, found, bool(state.doubts), late,
+        cache(partial(has_drifted, state)),
+    )  # fmt: skip
 
 
 def _notes(
@@ -167,11 +170,10 @@ def _certainty(state: State, method: Method, found: tuple[Check, ...]) -> str:
         return "The budget ended before the answer was certain."
     by_name: dict[str, Check] = {check.name: check for check in found}
     within = f", within {method.tolerance:g}" if method.tolerance else ""
-    if by_name["drift"].ok is False or (by_name["noise"].ok is False and state.problem.exact):
-        return (
-            "The run ended as certain, but repeated evaluations differ: "
-            f"its confidence of {method.confidence:g} does not hold."
-        )
+    has_changed = by_name["drift"].ok is False
+    if has_changed or (by_name["noise"].ok is False and state.problem.exact):
+        why = "what is evaluated seems to have changed" if has_changed else "repeated evaluations differ"
+        return f"The run ended as certain, but {why}: its confidence of {method.confidence:g} does not hold."
     if isinstance(method, Adaptive) and method.confidence_kind == "posterior":
         sure = f"The answer is right with probability {method.confidence:g}{within}, by the model's average"
         return f"{sure}: that is not guaranteed."

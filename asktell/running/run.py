@@ -82,10 +82,11 @@ def run(
             until the evaluations under way have ended: a success among them continues the run. What fails meanwhile is
             handed back, and its cost booked.
         repeatable: whether an evaluation gives the same scores when it is repeated; None: as the evaluator says, by its
-            attribute of that name (`LLMEvaluator` does). Unless it is, and the selection knows its examples, a few of
-            the first evaluations are repeated, on top of the budget: a fortieth of all, at least two, and as many again
-            when the run ends. If scores differ, they count as noisy from then on, and the result says so; if they
-            differ at the end, what is evaluated may have changed during the run.
+            attribute of that name (`LLMEvaluator` does). Unless it is, and the selection is about given examples
+            (`inputs="given"`), a few evaluations are repeated, on top of the budget: a fortieth soon after they were
+            made, at least two, and as many of the first ones when the run ends. If scores differ, they count as noisy
+            from then on, and the result says so; if they differ at the end, what is evaluated may have changed during
+            the run.
         until: called with the selector (or the worker) before it is asked; once it returns True the run ends.
 
     A trial whose prompt was eliminated or retired meanwhile is stopped: the task of an async evaluator is cancelled,

@@ -22,7 +22,7 @@ from asktell.results import Result
 from asktell.selector import Selector
 from asktell.simulation.lines import Line, OnProgress, known_lines
 from asktell.simulation.processes import can_leave, in_processes
-from asktell.simulation.replay import Array, Replay, play
+from asktell.simulation.replay import Array, Replay, by_chance, play
 from asktell.simulation.simulation import Simulation
 from asktell.simulation.truth import Truth, means_of
 
@@ -45,13 +45,16 @@ def simulate(
     segments: Sequence[str] | None = None,
     sampling: str = "shared",
     baseline: int | None = None,
+    repeats: int | None = None,
     lines: str | Path | None = None,
 ) -> Simulation:
     """Run methods on recorded scores, many times each, and judge their answers by all of the scores.
 
     Args:
         scores: (K, N, m), of every prompt on every example, in the goal's order of metrics (`goal.metrics`), in each
-            metric's own units and direction. A cell with a NaN is an evaluation that failed.
+            metric's own units and direction. A NaN is an evaluation that failed. Or (K, N, m, R), where every prompt
+            was evaluated R times on every example, as agents are: each evaluation of a cell takes another one of them,
+            in an order by chance that the seed decides. Methods are judged by the means over all R and all examples.
         goal: `BestFeasible(...)` or `ParetoSet(...)`.
         methods: names of presets, methods, and rivals: functions `(problem, budget, seed) -> answer`, which evaluate by
             `problem.evaluate(prompt, example)` (see `asktell.simulation.replay.Replay`) and return the row of the
@@ -65,7 +68,9 @@ def simulate(
         features: (K, d) numbers that describe the prompts, for the methods that use them.
         segments: the label of each example's segment, where the goal speaks of segments.
         baseline: the row of the prompt in use, which a goal with `within(..., of="baseline")` refers to.
-        sampling: of asktell's methods, as `Selector` takes it: "iid" draws an example for every evaluation.
+        sampling: of asktell's methods, as `Selector` takes it: "iid" draws an example for every evaluation. A cell
+            that is drawn more often than it was recorded starts again with its first score.
+        repeats: how often a method may evaluate a prompt on the same example, from 1 to R; by default R.
         lines: a file of JSON lines that gets a line per run. Runs that it has, of the same scores, goal, budget, seed
             and version of asktell, and a method of the same name, are not repeated.
 
@@ -80,11 +85,12 @@ def simulate(
         raise InvalidArgumentError(f"goal must be a BestFeasible or a ParetoSet, got {short(goal)}.")
     if isinstance(goal, ParetoSet):
         check_extra("analysis", "pymoo")
-    scores = _checked(scores, goal, segments)
+    recorded = _checked(scores, goal, segments)
     if baseline is not None:
-        baseline = whole("baseline", baseline, 0, len(scores) - 1)
+        baseline = whole("baseline", baseline, 0, len(recorded) - 1)
     goal = goal.with_baseline(baseline)
-    work = _Work(scores, goal, _named(methods, goal), features, segments, sampling, baseline)
+    named = _named(methods, goal)
+    work = _Work(recorded, goal, named, features, segments, sampling, _repeats(repeats, recorded), baseline)
     if not work.truth.feasible.any():
         closest = float(np.nanmax(work.truth.slack)) if np.isfinite(work.truth.values).any() else math.nan
         raise InvalidArgumentError(
@@ -133,19 +139,26 @@ def run_once(
     features: npt.ArrayLike | None = None,
     segments: Sequence[str] | None = None,
     sampling: str = "shared",
+    repeats: int = 1,
     baseline: int | None = None,
 ) -> Outcome:
-    """One run on scores (K, N, m), with so many evaluations; the other arguments are as those of `simulate`."""
-    k, n, _ = scores.shape
+    """One run on scores (K, N, m) or (K, N, m, R), with so many evaluations.
+
+    The other arguments are as those of `simulate`.
+    """
+    k, n = scores.shape[:2]
+    shuffled = by_chance(scores, seed)
     if isinstance(method, str | Method):
         texts = [f"prompt {i}" for i in range(k)]
         selector = Selector(
-            texts, goal, budget, method, n, features, seed, segments=segments, sampling=sampling, baseline=baseline
-        )
-        result = play(selector, scores)
+            texts, goal, budget, method, n, features, seed, segments=segments, sampling=sampling,
+            repeats=repeats if repeats > 1 else None, baseline=baseline,
+        )  # fmt: skip
+        result = play(selector, shuffled)
         return Outcome([int(entry.id) for entry in result.selected], selector.spent, result)
     numbers = None if features is None else np.asarray(features, dtype=float)
-    problem = Replay(scores, goal.with_baseline(baseline), budget, seed, numbers, segments)
+    allowed = shuffled if shuffled.ndim == 3 else shuffled[..., :repeats]
+    problem = Replay(allowed, goal.with_baseline(baseline), budget, seed, numbers, segments)
     given = method(problem, budget, seed)
     try:
         answer = [int(row) for row in np.atleast_1d(np.asarray(given)).tolist()]
@@ -181,6 +194,7 @@ class _Work:
     features: npt.ArrayLike | None
     segments: Sequence[str] | None
     sampling: str
+    repeats: int
     baseline: int | None = None
 
     @cached_property
@@ -191,8 +205,8 @@ class _Work:
     def data(self) -> str:
         """What stands in a line for all that the runs have in common."""
         features = None if self.features is None else np.asarray(self.features).tolist()
-        common = self.goal, self.scores.shape, self.segments, self.sampling, features, self.baseline
-        text = repr((own_version(), *common))
+        alike = (self.goal, self.scores.shape, self.segments, self.sampling, self.repeats, features, self.baseline)
+        text = repr((own_version(), *alike))
         return hashlib.sha256(text.encode() + self.scores.tobytes()).hexdigest()[:16]
 
     def __call__(self, run: _Run) -> Line:
@@ -200,6 +214,7 @@ class _Work:
         try:
             answer, spent, _ = run_once(
                 method, self.scores, self.goal, budget, run.seed, self.features, self.segments, self.sampling,
+                self.repeats,
                 self.baseline,
             )  # fmt: skip
         except (IncompatibleMethodError, BudgetTooSmallError) as error:
@@ -248,14 +263,14 @@ def _checked(scores: npt.ArrayLike, goal: Goal, segments: Sequence[str] | None) 
     try:
         array = np.array(scores, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise InvalidArgumentError(f"scores must be numbers of shape (K, N, m): {error}.") from error
+        raise InvalidArgumentError(f"scores must be numbers of shape (K, N, m) or (K, N, m, R): {error}.") from error
     m = len(goal.metrics)
     if array.ndim == 2 and m == 1:
         array = array[:, :, None]
-    if array.ndim != 3 or array.shape[2] != m or not array.shape[0] or not array.shape[1]:
+    if array.ndim not in (3, 4) or array.shape[2] != m or 0 in array.shape:
         raise InvalidArgumentError(
-            f"scores must have the shape (K prompts, N examples, {m} metrics), the metrics in the order "
-            f"{list(goal.metrics)}; got {np.shape(scores)}."
+            f"scores must have the shape (K prompts, N examples, {m} metrics), or (K, N, {m}, R) with R evaluations of "
+            f"each, the metrics in the order {list(goal.metrics)}; got {np.shape(scores)}."
         )
     if np.isinf(array).any():
         raise InvalidArgumentError("A score is infinite. Write NaN where an evaluation failed.")
@@ -263,3 +278,15 @@ def _checked(scores: npt.ArrayLike, goal: Goal, segments: Sequence[str] | None) 
     if segments is not None and len(segments) != n:
         raise InvalidArgumentError(f"segments needs a label for each of {n} examples, got {len(segments)}.")
     return array
+
+
+def _repeats(given: int | None, scores: Array) -> int:
+    """How often a method may evaluate a cell."""
+    recorded = 1 if scores.ndim == 3 else scores.shape[3]
+    repeats = recorded if given is None else whole("repeats", given, 1)
+    if repeats > recorded:
+        raise InvalidArgumentError(
+            f"repeats={repeats}, but every prompt was evaluated {recorded} time{'s' * (recorded > 1)} on an example: "
+            f"take at most {recorded}, or give scores of shape (K, N, m, R) with more of them."
+        )
+    return repeats

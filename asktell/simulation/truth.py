@@ -17,8 +17,12 @@ def means_of(scores: Draws, goal: Goal, segments: Sequence[str] | None = None) -
     """The goal for means in these segments, and the means (K, c) that its `values` takes, of scores (K, N, m).
 
     A cell with a NaN is a failed evaluation: means are over the others, and it counts in the failure rate. A prompt
-    whose evaluations all failed has NaN.
+    whose evaluations all failed has NaN. Of scores (K, N, m, R) all R evaluations of a cell count.
     """
+    if scores.ndim == 4:
+        k, n, m, r = scores.shape
+        scores = np.moveaxis(scores, 3, 2).reshape(k, n * r, m)
+        segments = None if segments is None else np.repeat(list(segments), r).tolist()
     k, n, m = scores.shape
     failed = np.asarray(np.isnan(scores).any(axis=2))
     every = goal.complete(scores.reshape(k * n, m)).reshape(k, n, -1)

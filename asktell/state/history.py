@@ -296,13 +296,18 @@ class Repeated(NamedTuple):
     moved: Matrix  # (late, m) the last scores of these less the first
 
     @property
+    def tells_drift(self) -> bool:
+        """True if enough cells were repeated late to see a change of what is evaluated."""
+        return self.late >= _FEWEST
+
+    @property
     def has_drifted(self) -> bool:
         """True if late repeats differ by more than noise; false alarms in at most 4 of 100 runs.
 
         More of them changed than of those repeated soon (Fisher's exact test), or their mean moved (Student's t).
         """
         n, n_metrics = self.moved.shape
-        if n < _FEWEST or not self.late_changed:
+        if not self.tells_drift or not self.late_changed:
             return False
         from scipy import stats  # here, to keep the import of asktell light
 

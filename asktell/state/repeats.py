@@ -1,7 +1,9 @@
-"""Which evaluations a run repeats, to see whether scores differ when they are asked again, soon or late.
+"""Which evaluations a run on given examples repeats, to see whether scores differ when they are asked again.
 
-They come on top of the budget of evaluations, and are observed: a fortieth of the evaluations soon after they were
-made, and as many of the first ones when the run ends. Noise shows in both, a model that has changed in the latter.
+Only a mean over exactly these examples depends on that: it is known exactly once all were evaluated, if scores do not
+differ. On new inputs noise is part of a score, and nothing is repeated. The repeats come on top of the budget of
+evaluations, and are observed: a fortieth of the evaluations soon after they were made, and as many of the first ones
+when the run ends. Noise shows in both, a model that has changed in the latter.
 """
 
 import numpy as np
@@ -17,7 +19,7 @@ _PART = 5  # of a run, in which its first evaluations are, and its last ones by 
 
 
 def n_repeats(spent: int) -> int:
-    """How many evaluations are repeated by the time that so many were made and the run ends."""
+    """How many are repeated by the time that so many evaluations of given examples were made, and the run ends."""
     return 2 * _early(spent)
 
 
@@ -28,7 +30,9 @@ def _early(spent: int) -> int:
 def to_repeat(state: State, done: int, late: bool) -> list[tuple[int, int]]:
     """The cells (arm, example) to evaluate again now, `late` if the run ends; `done` repeats are out or have failed."""
     problem, history = state.problem, state.history
-    if problem.population is None or (problem.repeats > 1 and not late):  # where it is gone through again anyway
+    if problem.population is None or problem.target is None:
+        return []
+    if problem.repeats > 1 and not late:  # the examples are gone through again anyway
         return []
     so_far, wanted = repeated(problem, history), _early(state.spent)
     n = wanted - so_far.late if problem.repeats > 1 else (2 if late else 1) * wanted - so_far.times

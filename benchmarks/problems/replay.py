@@ -10,7 +10,8 @@ and of four others in these folders:
 - `summarization/*.npz` (SummEval, MIT; neulab/BARTScore, Apache-2.0): summarizers x articles; ROUGE-L, brevity of the
   summary (1 up to 30 words, 0 from 130), and the annotators' coherence (divided by 5).
 - `own/*.npz`: `rouge`, and brevity of `tokens`: 1 up to 10 tokens, 0 from 60 (`*_aclsum`), or 8 and 40 (`*_debian`).
-- `benchmarks/tables/*.npz` of this repository, and every other `.npz` of the folder: our own format.
+- `benchmarks/tables/*.npz` of this repository, and every other `.npz` of the folder: our own format. Those in `agents/`
+  have repeated evaluations, and their own benchmark: `python -m benchmarks.selection.agents`.
 
 A table of more than `n_arms` prompts is cut to a fixed random choice of them.
 """
@@ -29,6 +30,8 @@ from benchmarks.problems.table import Array, Table, read_table
 
 EMBEDDED = Path(__file__).parents[1] / "tables"
 DIMENSION = 10
+REPEATED = "agents"
+"""The folder of tables with repeated evaluations, which are no problems of the suite."""
 
 # Every other one of the tables' sorted names, within capo and within the rest. Methods may be tuned on these tables
 # only; every other table, also one that is added later, is for the report.
@@ -49,7 +52,8 @@ def replay_names(folder: Path | None) -> list[str]:
     """`folder/stem` of every table there, and `recorded/stem` of those of the repository."""
     names = [f"recorded/{path.stem}" for path in EMBEDDED.glob("*.npz")]
     if folder is not None:
-        names += [str(path.relative_to(folder).with_suffix("")) for path in folder.glob("*/*.npz")]
+        found = (path for path in folder.glob("*/*.npz") if path.parent.name != REPEATED)
+        names += [str(path.relative_to(folder).with_suffix("")) for path in found]
     return sorted(names)
 
 

@@ -6,8 +6,8 @@ The format is a `.npz` (numpy, compressed, no pickle) with these arrays; K promp
 |---------------|------------|-----------|---------------------------------------------------------------------|
 | `format`      | ()         | text      | "asktell-scores"                                                    |
 | `version`     | ()         | integer   | 1                                                                   |
-| `metrics`     | (m,)       | text      | names, no two alike; larger is better in every one                  |
-| `scores`      | (K, N, m)  | float     | finite                                                              |
+| `metrics`     | (m,)       | text      | names, no two alike; larger is better in every one (but with R)     |
+| `scores`      | (K, N, m)  | float     | finite; or (K, N, m, R): R evaluations of each prompt and example   |
 | `prompts`     | (K,)       | text      | no two alike                                                        |
 | `examples`    | (N,)       | text      | optional: ids, no two alike                                         |
 | `segments`    | (N,)       | text      | optional: the group that each example is in, such as its subject    |
@@ -42,7 +42,7 @@ class InvalidTableError(ValueError):
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """Every score there is: `scores` (K, N, m), larger is better. `features` (K, d) describe the prompts, or None."""
+    """Every score there is: `scores` (K, N, m) or (K, N, m, R). `features` (K, d) describe the prompts, or None."""
 
     name: str
     metrics: tuple[str, ...]
@@ -66,9 +66,14 @@ class Table:
             _expect(bool(np.isfinite(self.features).all()), f"{self.name}: features must be finite")
 
     @cached_property
+    def cells(self) -> Array:
+        """(K, N, m) the scores, of several evaluations of a prompt on an example their mean."""
+        return self.scores if self.scores.ndim == 3 else np.asarray(self.scores.mean(axis=3))
+
+    @cached_property
     def means(self) -> Array:
         """(K, m) the truth: means over all examples."""
-        return np.asarray(self.scores.mean(axis=1))
+        return np.asarray(self.cells.mean(axis=1))
 
     def rows(self, keep: npt.NDArray[np.int64]) -> "Table":
         """The table of some of the prompts."""
@@ -78,10 +83,10 @@ class Table:
 
     def variance_shares(self) -> Array:
         """(m, 3) shares of prompt, example and residual in each metric's variance, by two-way analysis."""
-        k, n, m = self.scores.shape
-        grand = self.scores.mean(axis=(0, 1))
-        prompt, example = self.scores.mean(axis=1) - grand, self.scores.mean(axis=0) - grand
-        residual = self.scores - grand - prompt[:, None] - example[None]
+        k, n, m = self.cells.shape
+        grand = self.cells.mean(axis=(0, 1))
+        prompt, example = self.means - grand, self.cells.mean(axis=0) - grand
+        residual = self.cells - grand - prompt[:, None] - example[None]
         s = (residual**2).sum(axis=(0, 1)) / max(1, (k - 1) * (n - 1))
         a = np.maximum(0.0, (prompt**2).sum(axis=0) / max(1, k - 1) - s / n)
         b = np.maximum(0.0, (example**2).sum(axis=0) / max(1, n - 1) - s / k)
@@ -145,8 +150,10 @@ def _arrays(path: Path) -> dict[str, npt.NDArray[Any]]:
 
 
 def _shape(scores: npt.NDArray[Any]) -> tuple[int, int, int]:
-    _expect(scores.ndim == 3, f"scores must have the axes prompt, example and metric, got shape {scores.shape}")
-    k, n, m = scores.shape
+    axes = "the axes prompt, example and metric, and perhaps repeat"
+    _expect(scores.ndim in (3, 4), f"scores must have {axes}, got shape {scores.shape}")
+    _expect(scores.ndim == 3 or scores.shape[3] > 0, f"the scores have shape {scores.shape}")
+    k, n, m, *_ = scores.shape
     return k, n, m
 
 

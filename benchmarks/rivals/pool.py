@@ -18,7 +18,8 @@ class Pool:
 
     The t-th pull of every prompt takes the t-th example of the seed's order, the one our own methods have: the rivals
     get shared examples without replacement, which is better for them than what most of them do. A prompt that has
-    seen all examples starts again from the first. `iid=True` draws an example for every pull instead.
+    seen all examples starts again from the first. `iid=True` draws an example for every pull instead, and draws again
+    where the prompt was evaluated on it as often as it was recorded.
 
     Arms are numbered in the seed's order of chance, the one that decides among equals in our own methods: a rival that
     takes the first of several maxima takes one of them by chance. `features` (K, d) of the prompts are in that order,
@@ -32,6 +33,7 @@ class Pool:
         self.n_arms, self.n_examples, n_metrics = problem.n_prompts, problem.n_examples, len(problem.goal.metrics)
         self.budget, self.order = problem.budget, problem.order
         self.counts = np.zeros(self.n_arms, dtype=np.int64)
+        self.times = np.zeros((self.n_arms, self.n_examples), dtype=np.int64)  # pulls of each cell
         self.sums = np.zeros((self.n_arms, n_metrics))
         self.squares = np.zeros((self.n_arms, n_metrics))
         self.observed = np.full(
@@ -56,6 +58,7 @@ class Pool:
             raise IncompatibleMethodError("The rivals of the benchmarks take scores without failures only.")
         row = self.observed[arm, example] = np.array(scores)
         self.counts[arm] += 1
+        self.times[arm, example] += 1
         self.sums[arm] += row
         self.squares[arm] += row**2
         return row
@@ -63,7 +66,12 @@ class Pool:
     def _next(self, arm: int) -> int:
         nth = int(self.counts[arm])
         if self._iid:
-            return int(counters.integers(self._seed, "example", self.n_examples, arm, nth).item())
+            drawn = int(counters.integers(self._seed, "example", self.n_examples, arm, nth).item())
+            tries = 0
+            while self.times[arm, drawn] == (self._problem.repeats or np.inf):
+                tries += 1
+                drawn = int(counters.integers(self._seed, "example again", self.n_examples, arm, nth, tries).item())
+            return drawn
         return int(self.order[nth % self.n_examples])
 
     @property

@@ -4,6 +4,7 @@ Simulated 0/1 scores of which a share flips at every evaluation; what counts is 
 gate is played with candidates that are worse than the baseline by a hair more than the margin, so that a pass is wrong,
 and with such that are as good. `compare` is looked at when a run of all cells has ended. `--drift` plays selections in
 which prompts change places on the way: how often early stops were wrong, and how often the change was noticed.
+`--steps`: how often the residuals show a change of all prompts in the middle of a run, where there is one, and is not.
 `--needed`: after how many evaluations of each the gate passes equal prompts, and how many it says beforehand.
 `--differences`: how many examples a verdict takes, by the true difference, where scores are fixed. `--flips`: on which
 of 127 examples the gate says that a candidate is really worse, where none or 13 of them broke and 23% flip by noise.
@@ -25,6 +26,7 @@ from asktell_adapters.cli.ruling import PASSED
 
 Array = npt.NDArray[np.float64]
 GOAL = asktell.BestFeasible(asktell.maximize("right", range=(0, 1)))
+GOAL_OF_STEPS = asktell.BestFeasible("score")
 _AT_ONCE = 4  # evaluations, between two looks
 FLIPS = (0.0, 0.02, 0.05, 0.1, 0.2)
 DIFFERENCES = (-0.1, -0.05, -0.02, 0.0, 0.02, 0.05, 0.1)  # of the candidate and the baseline
@@ -197,7 +199,7 @@ def drift(name: str, n: int, at: float, runs: int) -> str:
             if drifts:
                 evaluator.change = (at * 4 * n, after)
             result = asktell.run(selector, evaluator, None, _AT_ONCE, progress=False)
-            noticed = any(note.startswith("Evaluations differ when repeated") for note in result.notes)
+            noticed = any(check.name == "drift" and check.ok is False for check in result.checks)
             if not drifts:
                 alarms += noticed
             elif result.stopped_early and result.spent > at * 4 * n:
@@ -205,6 +207,28 @@ def drift(name: str, n: int, at: float, runs: int) -> str:
                 wrong += result.selected[0].id != int(after.mean(axis=1).argmax())
                 said += noticed
     return f"| {name} | {at * 4 * n:.0f} | {stopped} of {runs} | {wrong} | {said} | {alarms} of {runs} |"
+
+
+def steps(smooth: bool, name: str, budget: int, runs: int) -> str:
+    """A row: in how many runs a change was seen, where there was none, and where scores fell by a half on the way.
+
+    Of 8 prompts and 100 examples. Scores of 0 and 1 are drawn anew for each evaluation, and half of the 1 become 0;
+    smooth ones fall by half of their examples' standard deviation.
+    """
+    seen = {0.0: 0, 0.5: 0}
+    for fall, seed in product(seen, range(runs)):
+        rng = np.random.default_rng([seed, smooth])
+        levels, noise = rng.normal(0, 0.4, (8, 1)) + rng.normal(size=100), rng.normal(size=(8, 100))
+        selector = asktell.Selector([f"p{i}" for i in range(8)], GOAL_OF_STEPS, budget, name, 100, seed=seed)
+        while trials := selector.ask(_AT_ONCE):
+            for trial in trials:
+                cell = int(trial.prompt_id), int(trial.example or 0)
+                drop = fall if selector.spent >= budget / 2 else 0.0
+                right = rng.random() < 1 / (1 + np.exp(-2 * levels[cell])) and rng.random() >= drop
+                selector.tell(trial, [levels[cell] + noise[cell] - drop if smooth else float(right)])
+        seen[fall] += any(check.name == "drift" and check.ok is False for check in selector.result().checks)
+    kind = "smooth" if smooth else "0/1"
+    return f"| {kind} | {name} | {budget} | {seen[0.0]} of {runs} | {seen[0.5]} of {runs} |"
 
 
 def needed(n: int, disagree: float, margin: float, is_noisy: bool, runs: int) -> str:
@@ -253,6 +277,7 @@ def main() -> None:
     parser.add_argument("--disagree", type=float, nargs="+", default=[0.3])
     parser.add_argument("--rounds", type=int, nargs="+", default=[1, 3])
     parser.add_argument("--drift", action="store_true")
+    parser.add_argument("--steps", action="store_true")
     parser.add_argument("--needed", action="store_true")
     parser.add_argument("--differences", action="store_true")
     parser.add_argument("--flips", action="store_true")
@@ -269,6 +294,11 @@ def main() -> None:
         print("| examples | margin | above it | with rechecks | bias | with rechecks |\n" + "|---" * 6 + "|")
         for n, margin in product(args.examples, args.margins):
             print(biased(n, margin, args.runs), flush=True)
+        return
+    if args.steps:
+        print("| scores | method | evaluations | seen without a change | seen with one |\n" + "|---" * 5 + "|")
+        for smooth, name, budget in product((False, True), ("auto", "csr-sh", "uniform"), (60, 200)):
+            print(steps(smooth, name, budget, args.runs), flush=True)
         return
     if args.needed:
         head = ["examples", "repeatable", "disagree", "margin", "said", "median", "in 9 of 10 runs"]

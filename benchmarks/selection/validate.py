@@ -11,8 +11,9 @@ def main() -> None:
     try:
         for name in sys.argv[1:]:
             table = read_table(Path(name))
-            k, n, _ = table.scores.shape
-            print(f"{name}: valid, {k} prompts x {n} examples")
+            k, n, _, *times = table.scores.shape
+            repeats = f" x {times[0]} repeats" if times else ""
+            print(f"{name}: valid, {k} prompts x {n} examples{repeats}")
             for metric, shares in zip(table.metrics, table.variance_shares(), strict=True):
                 prompt, example, residual = shares
                 print(f"  {metric}: variance {prompt:.1%} prompt, {example:.1%} example, {residual:.1%} residual")

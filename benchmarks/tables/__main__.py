@@ -25,10 +25,11 @@ def main() -> None:
             raise SystemExit(f"{name}: {error}") from error
         for path in paths:
             table = read_table(path)
-            k, n, _ = table.scores.shape
-            means = zip(table.metrics, table.scores.mean(axis=(0, 1)), strict=True)
+            k, n, _, *times = table.scores.shape
+            repeats = f", {times[0]} repeats" if times else ""
+            means = zip(table.metrics, table.means.mean(axis=0), strict=True)
             said = ", ".join(f"{metric} {mean:.4f}" for metric, mean in means)
-            print(f"{path}: {k} arms, {n} examples; means over the table: {said}")
+            print(f"{path}: {k} arms, {n} examples{repeats}; means over the table: {said}")
 
 
 if __name__ == "__main__":

@@ -208,6 +208,31 @@ def _mteb(files: Files) -> Tables:
     yield "models/mteb_english_v2", _arrays(("main_score", "speed"), cells, list(rows), _ENGLISH)
 
 
+def _mcpmark(files: Files) -> Tables:
+    spent = json.loads(files["summary.json"].read_bytes())["overall"]
+    agents: dict[str, dict[str, list[Any]]] = {}
+    for name, path in files.items():
+        if name != "summary.json":
+            _, agent, task = name.split("/")
+            agents.setdefault(agent, {})[task.removesuffix(".json")] = _runs(json.loads(path.read_bytes())["runs"])
+    examples = sorted(set.union(*map(set, agents.values())))
+    # Of a model that was too dear for four runs there is one, so it has no repeats.
+    agents = {name: tasks for name, tasks in agents.items() if all(len(tasks.get(at, ())) == 4 for at in examples)}
+    cells = np.array([[agents[name][at] for at in examples] for name in agents], dtype=float)
+    tokens = cells[..., 2]
+    # Dollars are published per agent, for one run through all tasks: each evaluation has the part that its tokens have.
+    per_run = np.array([spent[name]["per_run_cost"] for name in agents])
+    dollars = per_run[:, None, None] * cells.shape[2] * tokens / tokens.sum(axis=(1, 2), keepdims=True)
+    scores = np.moveaxis(np.concatenate((cells, dollars[..., None]), axis=3), 2, 3)
+    yield "agents/mcpmark", _arrays(("success", "seconds", "tokens", "dollars"), scores, list(agents), examples)
+
+
+def _runs(runs: Mapping[str, Any]) -> list[tuple[float, float, float]]:
+    """Success, seconds and tokens of each run; one that ended in an error has not succeeded, and cost what it did."""
+    each = [runs[name] for name in sorted(runs)]
+    return [(float(run["success"]), run["execution_time"], run["token_usage"].get("total_tokens", 0)) for run in each]
+
+
 def _by(key: str, lines: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return {str(line[key]): line for line in lines}
 
@@ -270,5 +295,12 @@ SOURCES = {
         "CC0-1.0",
         [f"/results/*/*/{name}.json" for name in _ENGLISH],
         _mteb,
+    ),
+    "mcpmark": Source(
+        "https://github.com/eval-sys/mcpmark-experiments",
+        "8f674f0826ad2340ebd12742f474375c55305642",
+        "none stated",
+        ["/model_results/*/*.json", "/summary.json"],
+        _mcpmark,
     ),
 }

@@ -299,10 +299,12 @@ def test_what_is_repeated_to_see_whether_scores_differ_is_part_of_it() -> None:
     examples = [Example(str(i)) for i in range(20)]
     judge = Judge(Counting(), {"good": "It is."})
 
-    def found(metrics: Any, temperature: float, budget: int = 40, repeats: int = 1) -> Any:
+    def found(
+        metrics: Any, temperature: float, budget: int = 40, repeats: int | None = None, inputs: Any = "given"
+    ) -> Any:
         made = LLMEvaluator(Counting(), examples, metrics, temperature=temperature)
         goal = asktell.BestFeasible(next(iter(metrics)))
-        chosen = asktell.Selector(["pppp", "qqqq"], goal, budget, examples=20, repeats=repeats)
+        chosen = asktell.Selector(["pppp", "qqqq"], goal, budget, examples=20, repeats=repeats, inputs=inputs)
         return estimate(made, chosen, price=PRICE)
 
     surely = found({"good": output_tokens}, 0.0)
@@ -314,6 +316,8 @@ def test_what_is_repeated_to_see_whether_scores_differ_is_part_of_it() -> None:
     assert found({"good": judge}, 0.0).judges[0].calls == 44
     assert found({"good": output_tokens}, 0.7, 30, 2).repeats == 2  # late ones
     assert found({"good": output_tokens}, 0.7, 80, 2).repeats == 0  # a second round of all is as good
+    on_new_inputs = found({"good": output_tokens}, 0.7, inputs="new")
+    assert (on_new_inputs.repeats, on_new_inputs.calls) == (0, 40)
 
 
 CONFIG = """

@@ -13,7 +13,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks.problems import read_table
+import asktell
+from asktell_adapters.recorded import RecordedScores
+from benchmarks.problems import InvalidTableError, read_table, replay, write_table
 from benchmarks.problems.replay import replay_table
 from benchmarks.tables import sources
 from benchmarks.tables.__main__ import main
@@ -167,3 +169,54 @@ def test_a_source_that_cannot_be_fetched_is_an_error(tmp_path: Path, monkeypatch
     with pytest.raises(SystemExit, match="capo: git fetch of 2b09caa from"):
         main()
     assert list(tmp_path.iterdir()) == []
+
+
+def test_mcpmark_has_four_runs_of_every_agent_on_every_task(make: Make, capsys: pytest.CaptureFixture[str]) -> None:
+    def cell(n_runs: int, tokens: int | None, success: bool) -> bytes:
+        used = {} if tokens is None else {"input_tokens": 1, "total_tokens": tokens}
+        runs = {
+            f"run-{number}": {
+                "success": success and number % 2 == 0,
+                "execution_time": 10.0 * number,
+                "token_usage": used,
+            }
+            for number in range(n_runs, 0, -1)
+        }
+        return json.dumps({"model": "m", "runs": runs}).encode()
+
+    where = "model_results/{}/{}.json".format
+    dear = {where("dear", "a"): cell(1, 5, True), where("dear", "b"): cell(1, 5, True)}
+    halves = {where("halves", "a"): cell(4, 300, True), where("halves", "b"): cell(4, 100, False)}
+    cheap = {where("cheap", "a"): cell(4, 10, False), where("cheap", "b"): cell(4, None, True)}
+    costs = {name: {"per_run_cost": cost} for name, cost in (("dear", 9.0), ("halves", 4.0), ("cheap", 0.5))}
+    files = {"summary.json": json.dumps({"overall": costs}).encode(), "tasks/a.json": b"not needed"}
+    path = make("mcpmark", {**dear, **halves, **cheap, **files})
+    table = read_table(path)
+    assert (path.parent.name, table.name) == ("agents", "mcpmark")
+    assert table.metrics == ("success", "seconds", "tokens", "dollars")
+    assert table.prompts == ("cheap", "halves")
+    assert table.scores.shape == (2, 2, 4, 4)
+    np.testing.assert_array_equal(table.scores[1, 0, 0], [0, 1, 0, 1])
+    np.testing.assert_array_equal(table.scores[1, 0, 1], [10, 20, 30, 40])
+    # A run through both tasks costs 4 dollars and takes 400 tokens.
+    np.testing.assert_allclose(table.scores[1, :, 3], [[3] * 4, [1] * 4])
+    np.testing.assert_allclose(table.scores[0, :, 3], [[0.5] * 4, [0] * 4])
+    np.testing.assert_allclose(table.means, [[0.25, 25, 5, 0.25], [0.25, 25, 200, 2]])
+    assert (
+        "2 arms, 2 examples, 4 repeats; means over the table: success 0.2500, seconds 25.0000"
+        in capsys.readouterr().out
+    )
+    assert replay.replay_names(path.parents[1]) == replay.replay_names(None)  # it is no problem of the suite
+    found = RecordedScores.read(path, asktell.BestFeasible("success", {"dollars": asktell.at_most(1.0)}))
+    np.testing.assert_array_equal(found.scores, table.scores[:, :, [0, 3]])
+
+
+def test_a_table_with_repeats_is_validated(make: Make, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    scores = rng.normal(size=(3, 5, 1, 2))
+    write_table(tmp_path / "t.npz", metrics=["a"], scores=scores, prompts=["x", "y", "z"])
+    table = read_table(tmp_path / "t.npz")
+    np.testing.assert_allclose(table.means, scores.mean(axis=(1, 3)))
+    np.testing.assert_allclose(table.variance_shares().sum(), 1.0)
+    with pytest.raises(InvalidTableError, match="the scores have shape"):
+        write_table(tmp_path / "e.npz", metrics=["a"], scores=scores[..., :0], prompts=["x", "y", "z"])

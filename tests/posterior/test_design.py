@@ -60,8 +60,8 @@ def test_noisy_examples_come_again_in_the_order_once_all_are_used() -> None:
 @pytest.mark.parametrize(
     ("noise", "expected"),
     [
-        (Noise(0.9, 4.0), 0),  # .9 (1 + 4 + 1/2) > 2: a new one would tell of its example more than of the prompt
-        (Noise(0.7, 1.0), 2),
+        (Noise(0.9, 4.0), 0),  # .2025 / 1.405 > .25 / 5.5: a new one would tell of its example more than of the prompt
+        (Noise(0.6, 1.0), 2),  # .09 / 1.02 < .25 / 2.5
         (Noise(0.2, 4.0), 2),
         (None, 2),
     ],
@@ -134,3 +134,59 @@ def test_examples_that_nobody_reaches_change_nothing(seed: int, told: bool) -> N
     informative = Informative(places, rng.random(len(places))) if told else None
     few, many = (next_examples(np.arange(4), arms, used, n, 3.0, doubt, informative) for n in (600, 10**12))
     np.testing.assert_equal(few, many)
+
+
+def _variance(n: int, asks: list[int], unseen: list[float], noise: Noise, n_given: int | None) -> float:
+    """Posterior variance of a prompt's mean, by dense matrices.
+
+    The mean is that over new inputs, or over so many given examples. The prompt has scored n examples, each as often
+    as `asks` says, whose effects are known from rivals; and further ones, whose effects have these variances.
+    """
+    n_examples = n_given or n + len(unseen)
+    # Unknowns: the prompt's effect, whose prior is flat, and how it differs on each example.
+    prior = np.diag([1e7, *[1.0 - noise.share] * n_examples])
+    rows = np.zeros((n + len(unseen), 1 + n_examples))
+    rows[:, 0] = 1.0
+    rows[np.arange(len(rows)), 1 + np.arange(len(rows))] = 1.0
+    of_scores = np.diag([*(noise.share / np.array(asks)), *(noise.share + np.array(unseen))])
+    mean = np.zeros(1 + n_examples)
+    mean[0] = 1.0
+    mean[1:] = 0.0 if n_given is None else 1.0 / n_given
+    told = rows @ prior
+    return float(mean @ prior @ mean - (told @ mean) @ np.linalg.solve(told @ rows.T + of_scores, told @ mean))
+
+
+@given(
+    share=st.floats(0.05, 0.95),
+    example=st.floats(0.0, 20.0),
+    n=st.integers(1, 8),
+    asks=st.integers(1, 4),
+    more=st.sampled_from([None, 1, 5]),
+)
+def test_what_an_evaluation_takes_off_the_variance(
+    share: float, example: float, n: int, asks: int, more: int | None
+) -> None:
+    """For the mean over new inputs, and over given examples of which one or five are new to the prompt."""
+    noise, n_given = Noise(share, example), None if more is None else n + more
+    before = _variance(n, [asks] * n, [], noise, n_given)
+    for new_effect, is_shared in ((0.0, True), (example, False)):
+        after = _variance(n, [asks] * n, [new_effect], noise, n_given)
+        assert before - after == pytest.approx(noise.by_new_example(n, asks, is_shared), abs=1e-5)
+    again = _variance(n, [asks + 1, *[asks] * (n - 1)], [], noise, n_given)
+    assert before - again == pytest.approx(noise.by_repeat(n, asks), abs=1e-5)
+
+
+@given(share=st.floats(0.0, 1.0), example=st.floats(0.0, 1e3), n=st.integers(1, 500), asks=st.integers(1, 50))
+def test_a_repeat_is_never_better_than_a_new_example_that_rivals_share(
+    share: float, example: float, n: int, asks: int
+) -> None:
+    noise = Noise(share, example)
+    assert noise.by_repeat(n, asks) <= noise.by_new_example(n, asks, is_shared=True) * (1 + 1e-9)
+    assert not Noise(0.0, example).favours_repeat(n, asks)
+
+
+def test_only_much_noise_and_very_different_examples_favour_a_repeat() -> None:
+    assert not Noise(0.5, 1.0).favours_repeat(5, 1)
+    assert not Noise(0.2, 5.0).favours_repeat(5, 1)
+    assert Noise(0.9, 5.0).favours_repeat(5, 1)
+    assert Noise(0.9, 5.0).by_repeat(5, 4) < Noise(0.9, 5.0).by_repeat(5, 1)

@@ -7,7 +7,7 @@ import pytest
 
 import asktell
 from asktell.errors import InvalidArgumentError
-from asktell.simulation.replay import Replay
+from asktell.simulation.replay import Replay, by_chance, play
 from asktell.simulation.simulate import run_once
 from asktell.simulation.simulation import holm
 from asktell.simulation.truth import Truth, means_of
@@ -227,3 +227,87 @@ def test_a_long_title_stays_within_the_picture() -> None:
 def test_arguments_are_checked(changes: dict[str, object], message: str) -> None:
     with pytest.raises(InvalidArgumentError, match=message):
         asktell.simulate(**{"scores": SCORES, "goal": GOAL, **QUIET, **changes})
+
+
+# Of two prompts, each evaluated four times on three examples: means .5 and .625; a score's number is its value in 1/96.
+REPEATED = np.arange(24.0).reshape(2, 3, 1, 4) / 24
+ONE = asktell.BestFeasible("accuracy")
+
+
+@pytest.mark.parametrize("repeats", [None, 1, 3, 4])
+def test_each_evaluation_of_a_cell_takes_another_recorded_repeat(repeats: int | None) -> None:
+    taken: dict[int, list[list[float]]] = {}
+
+    def rival(problem: Replay, budget: int, seed: int) -> int:
+        assert problem.repeats == (repeats or 4)
+        taken[seed] = [problem.evaluate(1, 2) or [] for _ in range(problem.repeats)]
+        with pytest.raises(InvalidArgumentError, match=rf"Prompt 1 was evaluated on example 2 {problem.repeats} time"):
+            problem.evaluate(1, 2)
+        problem.evaluate(0, 2)  # another cell is as it was
+        assert problem.spent == problem.repeats + 1
+        return 0
+
+    asktell.simulate(REPEATED, ONE, (rival,), budgets=(3,), seeds=20, jobs=1, repeats=repeats, **QUIET)
+    for found in taken.values():
+        assert len({value for (value,) in found}) == (repeats or 4)
+        assert {value for (value,) in found} <= set(REPEATED[1, 2, 0])
+    assert len({found[0][0] for found in taken.values()}) == 4  # the order is by chance, and another one for each seed
+
+
+def test_the_order_of_repeats_is_that_of_the_seed_and_of_the_cell() -> None:
+    first, again, other = by_chance(REPEATED, 5), by_chance(REPEATED, 5), by_chance(REPEATED, 6)
+    np.testing.assert_array_equal(first, again)
+    assert (first != other).any()
+    np.testing.assert_array_equal(np.sort(first, axis=3), REPEATED)
+    orders = {tuple(order) for order in np.argsort(first, axis=3).reshape(6, 4).tolist()}
+    assert len(orders) > 1
+    assert by_chance(REPEATED[..., 0], 5) is not None
+    np.testing.assert_array_equal(by_chance(REPEATED[..., 0], 5), REPEATED[..., 0])
+
+
+@pytest.mark.parametrize(("repeats", "spent"), [(None, 24), (2, 12), (1, 6)])
+@pytest.mark.parametrize("method", ["uniform", "auto", "race"])
+def test_a_selection_asks_a_cell_at_most_as_often_as_it_may(method: str, repeats: int | None, spent: int) -> None:
+    found = asktell.simulate(REPEATED, ONE, (method,), budgets=(12,), seeds=3, jobs=1, repeats=repeats, **QUIET)
+    for run in found.runs:
+        assert run["evaluations"] <= spent
+        if method != "race":
+            assert run["evaluations"] == spent
+        assert run["answer"] == [1]
+
+
+def test_the_truth_is_the_mean_over_repeats_and_examples() -> None:
+    rng = np.random.default_rng(0)
+    scores = rng.random((3, 4, 2, 5))
+    scores[1, 2, 0, 3] = scores[0, 0, 1, :2] = np.nan
+    goal = asktell.BestFeasible("a", {"b": 0.1, "failure_rate": asktell.at_most(0.2)})
+    _, means = means_of(scores, goal)
+    for row, cells in zip(means, np.moveaxis(scores, 3, 2).reshape(3, 20, 2), strict=True):
+        known = cells[~np.isnan(cells).any(axis=1)]
+        assert row.tolist() == pytest.approx([*known.mean(axis=0), 1 - len(known) / 20])
+    in_segments = asktell.BestFeasible(asktell.maximize("a", worst_segment=True))
+    _, by_segment = means_of(scores[:, :, :1], in_segments, ["x", "y", "x", "y"])
+    assert by_segment[2, 1:].tolist() == pytest.approx([scores[2, ::2, 0].mean(), scores[2, 1::2, 0].mean()])
+
+
+def test_recorded_repeats_that_failed_are_failures_one_by_one() -> None:
+    scores = np.ones((1, 2, 1, 2))
+    scores[0, :, 0, 0] = np.nan
+    problem = Replay(scores, ONE, 4, seed=0)
+    assert problem.evaluate(0, 1) is None
+    assert problem.evaluate(0, 1) == [1.0]
+    assert problem.spent == 1
+    selector = asktell.Selector(["a"], ONE, 4, "uniform", examples=2, repeats=2, max_failure_rate=1.0)
+    result = play(selector, scores)
+    assert (result.prompts[0].evaluations, result.prompts[0].failures) == (2, 2)
+
+
+def test_repeats_are_checked() -> None:
+    with pytest.raises(InvalidArgumentError, match=r"repeats=5, but every prompt was evaluated 4 times on an example"):
+        asktell.simulate(REPEATED, ONE, budgets=(1,), repeats=5, **QUIET)
+    with pytest.raises(InvalidArgumentError, match=r"repeats=2, but every prompt was evaluated 1 time on an example"):
+        asktell.simulate(REPEATED[..., 0], ONE, budgets=(1,), repeats=2, **QUIET)
+    with pytest.raises(InvalidArgumentError, match="repeats"):
+        asktell.simulate(REPEATED, ONE, budgets=(1,), repeats=0, **QUIET)
+    with pytest.raises(InvalidArgumentError, match=r"or \(K, N, 1, R\) with R evaluations of each"):
+        asktell.simulate(REPEATED[:, :, [0, 0]], ONE, budgets=(1,), **QUIET)

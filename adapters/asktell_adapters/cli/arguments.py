@@ -160,6 +160,8 @@ COMMANDS = (
             _CONFIG,
             _a("--prompt", metavar="ID", help="id of a prompt, which may have joined the run (default: the first)"),
             _a("--example", metavar="ID", help="id of the example, or its row's number (default: the first one)"),
+            _a("--repeats", metavar="N", type=int, default=1,
+               help="evaluate it N times, and say how much scores differ (default: 1)"),
             _JSON,
         ),
     ),

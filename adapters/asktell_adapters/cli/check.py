@@ -1,16 +1,20 @@
-"""`asktell check`: one evaluation of everything, seen from the prompt to the cost, and kept nowhere."""
+"""`asktell check`: one evaluation of everything, seen from the prompt to the cost, and kept nowhere.
+
+With `--repeats` the same is evaluated several times, which shows how much scores differ.
+"""
 
 import argparse
 import asyncio
 import contextlib
 import json
+import statistics
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from asktell import ConfigError, EvaluatorError, InvalidArgumentError, Selector, Trial
-from asktell.extend import in_words, nearest, one_line, outside_of_loops, some
+from asktell.extend import in_words, nearest, one_line, outside_of_loops, some, whole
 from asktell_adapters.cli.folder import RunFolder
 from asktell_adapters.cli.output import say_braces, show
 from asktell_adapters.cli.process import logging_to_stderr
@@ -36,6 +40,7 @@ class Checked:
     paid: float = 0.0
     seconds: float = 0.0
     is_priced: bool = True  # or it costs nothing, as on this machine
+    repeat: int = 0  # number of the evaluation of this prompt and example
 
     def took(self, answer: Completion | Exception) -> Completion:
         if isinstance(answer, Exception):
@@ -51,7 +56,7 @@ class Checked:
                 outside_of_loops(lambda: asyncio.run(self._evaluate_async(evaluator, example)))
             else:
                 (answer,) = evaluator.answers.complete([self.request])
-                self.scores = evaluator.scores(self.took(answer), example)
+                self.scores = evaluator.scores(self.took(answer), example, self.repeat)
         except EvaluatorError as error:
             self.paid = getattr(error, "cost", self.paid)
             raise
@@ -62,7 +67,7 @@ class Checked:
 
     async def _evaluate_async(self, evaluator: Any, example: Example) -> None:
         answer = self.took(await evaluator.answers.acomplete(self.request))
-        self.scores = await evaluator.ascores(answer, example)
+        self.scores = await evaluator.ascores(answer, example, self.repeat)
 
     @property
     def judged(self) -> Mapping[str, Mapping[str, Any]]:
@@ -113,6 +118,7 @@ class Checked:
 
 
 def check(arguments: argparse.Namespace) -> int:
+    repeats = whole("--repeats", arguments.repeats, 1)
     with contextlib.closing(load_config(arguments.config)) as config:
         say_braces(config)
         dataset = config.dataset
@@ -120,7 +126,8 @@ def check(arguments: argparse.Namespace) -> int:
         prompts = selector.prompts
         row = _position("example", arguments.example, dataset.ids, [example.id for example in config.examples])
         if config.harness is not None:
-            return _check_harness(config, prompts.trial(0, arm, row), arguments.json)
+            trials = [prompts.trial(number, arm, row) for number in range(repeats)]
+            return _check_harness(config, trials, arguments.json)
         candidate = None if prompts.candidates is None else prompts.candidates[arm]
         # A digest tells nobody anything.
         name = (dataset.names is None and config.examples[row].id) or dataset.ids[row]
@@ -135,36 +142,64 @@ def check(arguments: argparse.Namespace) -> int:
             )
             checked.is_priced = getattr(llm_of(evaluator.llm, checked.request), "price", 0.0) is not None
             evaluator.begin(config.selector.result)
+            found: list[Mapping[str, float]] = []
             try:
                 checked.evaluate(evaluator, evaluator.example(row))
                 # A selection refuses scores that are missing, not finite, or out of the goal's ranges.
                 config.selector.goal.vector({name: checked.scores[name] for name in config.selector.goal.metrics})
+                found.append(checked.scores)
+                for number in range(1, repeats):
+                    request = evaluator.request(candidate or prompts.texts[arm], row, number)
+                    again = replace(checked, request=request, repeat=number)
+                    again.evaluate(evaluator, evaluator.example(row))
+                    checked.paid += again.paid
+                    found.append(again.scores)
             finally:  # what there is to see helps most where something failed
                 if arguments.json:
-                    print(json.dumps(checked.to_dict(), indent=1))
+                    print(json.dumps({**checked.to_dict(), **_repeated(found)}, indent=1))
                 else:
-                    show("\n".join(checked.lines()))
+                    show("\n".join([*checked.lines(), *_noise(found)]))
         if not arguments.json:
             show(f"This works. What the whole run takes: asktell run {arguments.config} --estimate")
         return 0
 
 
-def _check_harness(config: Config, trial: Trial, as_json: bool) -> int:
+def _repeated(found: Sequence[Mapping[str, float]]) -> dict[str, Any]:
+    return {"repeats": [dict(scores) for scores in found]} if len(found) > 1 else {}
+
+
+def _noise(found: Sequence[Mapping[str, float]]) -> Iterator[str]:
+    """How much the scores of several evaluations differ, a line per metric."""
+    if len(found) < 2:
+        return
+    yield f"--- noise: {len(found)} evaluations of this prompt and example"
+    width = max(map(len, found[0]))
+    for name in found[0]:
+        values = [scores[name] for scores in found]
+        each = " ".join(f"{value:.4g}" for value in values)
+        differ = f"standard deviation {statistics.stdev(values):.2g}" if len(set(values)) > 1 else "all agree"
+        yield f"{name:<{width}}  {each}: {differ}"
+
+
+def _check_harness(config: Config, trials: Sequence[Trial], as_json: bool) -> int:
     """The same of a harness, which alone knows what was sent."""
     assert config.harness is not None
-    start = time.perf_counter()
+    trial, start = trials[0], time.perf_counter()
     with logging_to_stderr():
-        (scores,) = config.harness.evaluate_batch([trial])
+        found = [scores for each in trials for scores in config.harness.evaluate_batch([each])]
     seconds = time.perf_counter() - start
     example = config.examples[trial.example or 0]
-    if isinstance(scores, BaseException):
-        raise EvaluatorError(f"the evaluation failed: {in_words(scores)}") from scores
+    for each in found:
+        if isinstance(each, BaseException):
+            raise EvaluatorError(f"the evaluation failed: {in_words(each)}") from each
+    scores = found[0]
     output = getattr(scores, "details", {}).get("output")
     if as_json:
-        found = {"prompt": trial.prompt_id, "reference": example.reference, "scores": dict(scores)}
+        shown = {"prompt": trial.prompt_id, "reference": example.reference, "scores": dict(scores)}
         candidate = {} if trial.candidate is None else {"candidate": trial.candidate}
         answer = {} if output is None else {"answer": output}
-        print(json.dumps({**found, **candidate, **answer, "seconds": round(seconds, 3)}, indent=1))
+        timed = {"seconds": round(seconds, 3), **_repeated(found)}
+        print(json.dumps({**shown, **candidate, **answer, **timed}, indent=1))
     else:
         text = "" if trial.prompt == trial.prompt_id else f": {trial.prompt}"
         width = max(map(len, scores), default=0)
@@ -172,7 +207,7 @@ def _check_harness(config: Config, trial: Trial, as_json: bool) -> int:
         lines += [] if output is None else ["--- answer", output]
         lines += [*_wanted(example.reference), "--- scores"]
         show("\n".join([*lines, *(f"{name:<{width}}  {score:.4g}" for name, score in scores.items())]))
-        show(f"---\nseconds: {seconds:.2g}")
+        show("\n".join([*_noise(found), f"---\nseconds: {seconds:.2g}"]))
     missing = [name for name in config.selector.goal.metrics if name not in scores]
     if missing:
         raise ConfigError(f"{config.path.name}: [goal] names {missing}, but the scores are {sorted(scores)}.")

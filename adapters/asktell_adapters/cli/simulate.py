@@ -68,8 +68,9 @@ def simulate(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print(json.dumps(found.to_dict(), indent=1))
         return 0
-    k, n, _ = recorded.scores.shape
-    show(f"{k} prompts, {n} examples; {goal}\n\n{found.summary()}")
+    k, n, _, *repeats = recorded.scores.shape
+    times = f", each {repeats[0]} times" if repeats else ""
+    show(f"{k} prompts, {n} examples{times}; {goal}\n\n{found.summary()}")
     for what, path in (("Plot", arguments.plot), ("Runs", arguments.output)):
         if path is not None:
             show(f"{what}: {path}")

@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import re
 import shlex
 import sys
 import time
@@ -48,6 +49,14 @@ timeout = 20
 [goal]
 maximize = "success"
 at_most = { seconds = 100 }
+"""
+
+
+NOISY = """
+import json
+number = len(open("count").read()) if __import__("os").path.exists("count") else 0
+open("count", "a").write("x")
+print(json.dumps({"success": number % 2, "seconds": 1.5}))
 """
 
 
@@ -271,3 +280,12 @@ def test_init_takes_a_program_with_its_data_and_prompts(home: Path) -> None:
     ):
         assert problem in cli(f"init d.toml --yes {words}", code=2).err
         assert not (home / "d.toml").exists()
+
+
+def test_a_check_shows_how_much_the_scores_of_an_agent_differ(home: Path) -> None:
+    (home / "agent.py").write_text(NOISY)
+    said = cli("check a.toml --repeats 4").out
+    assert "--- noise: 4 evaluations of this prompt and example" in said
+    assert re.search(r"success +0 1 0 1: standard deviation 0\.58\n", said)
+    assert re.search(r"seconds +1\.5 1\.5 1\.5 1\.5: all agree\n", said)
+    assert (home / "count").read_text() == "xxxx"

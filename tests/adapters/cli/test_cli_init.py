@@ -372,6 +372,21 @@ def test_a_prompt_and_an_example_can_be_named(kind: str, tmp_path: Path) -> None
     assert len(project.paid) == 1
 
 
+@pytest.mark.parametrize("kind", ["Sync", "Async"])
+def test_a_check_repeats_the_evaluation_to_show_the_noise(kind: str, tmp_path: Path) -> None:
+    project = Project(tmp_path, kind)
+    said = cli("check", project.config, "--repeats", "3").out
+    assert "\n--- noise: 3 evaluations of this prompt and example\n" in said
+    noise = said.partition("--- noise")[2]
+    assert re.search(r"token_f1 +(0\.\d+) \1 \1: all agree\n", noise)
+    assert len(project.paid) == 3
+    assert "cost: 1.5; seconds:" in said
+    found = json.loads(cli("check", project.config, "--repeats", "2", "--json").out)
+    assert found["repeats"] == [found["scores"]] * 2
+    assert "repeats" not in json.loads(cli("check", project.config, "--json").out)
+    assert "--repeats must be" in cli("check", project.config, "--repeats", "0", code=2).err
+
+
 def test_a_prompt_that_joined_the_run_can_be_named(tmp_path: Path) -> None:
     project = Project(tmp_path)
     project.run()

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 import asktell
-from asktell.state.repeats import n_repeats
 from asktell.testing.fakes import Table
 from asktell_adapters.tracking import core
 from asktell_adapters.tracking.core import Extent, Selection, Tracker, View
@@ -67,8 +66,7 @@ def test_everything_is_tracked_once(interval: float, table: Table) -> None:
     with tracker:
         result = asktell.run(selector, evaluate(table), progress=False, on_tell=tracker)
     evaluations = tracker.of(core.Scored)
-    n_evaluations = result.spent + n_repeats(result.spent)  # repeats are beyond the budget, and tracked
-    assert [one.number for one in evaluations] == list(range(1, n_evaluations + 1))
+    assert [one.number for one in evaluations] == list(range(1, result.spent + 1))
     history = selector.state.history
     assert [one.prompt for one in evaluations] == history.arms().tolist()
     assert [one.example for one in evaluations] == history.examples().tolist()
@@ -81,9 +79,7 @@ def test_everything_is_tracked_once(interval: float, table: Table) -> None:
         counted = sum(one.numbers()[f"decision/{status}"] for one in decisions)
         assert counted == sum(entry.status == status for entry in result.prompts) > 0
     assert [one.active for one in decisions] == sorted((one.active for one in decisions), reverse=True)
-    written = tracker.of(asktell.Result)  # when it is done, and in its place once the last repeats have come
-    assert len(written) == 2
-    assert written[-1] == result
+    assert tracker.of(asktell.Result) == [result]
 
 
 def test_a_resumed_selection_goes_on_where_it_was(table: Table) -> None:
@@ -97,7 +93,7 @@ def test_a_resumed_selection_goes_on_where_it_was(table: Table) -> None:
     again = asktell.Selector.from_json(selector.to_json())
     with Kept(kept, name="mine") as tracker:
         asktell.run(again, evaluate(table), progress=False, on_tell=tracker)
-    assert [one.number for one in tracker.of(core.Scored)] == list(range(1, again.spent + n_repeats(again.spent) + 1))
+    assert [one.number for one in tracker.of(core.Scored)] == list(range(1, again.spent + 1))
     assert len(tracker.of(core.Decision)) == sum(1 for _, one in again.state.decisions if one.departures)
 
 
@@ -109,10 +105,10 @@ def test_a_study_is_tracked_by_one_of_its_workers(table: Table, tmp_path: Path) 
         with Kept([]) as tracker:
             asktell.run(study, evaluate(table), progress=False, on_tell=tracker)
         assert tracker.selection.name == "one"
-        assert len(tracker.of(core.Scored)) == study.spent + n_repeats(study.spent)
+        assert len(tracker.of(core.Scored)) == study.spent
         with Kept([]) as watcher:  # or by a process that evaluates nothing
             watcher(study)
-        assert len(watcher.of(core.Scored)) == study.spent + n_repeats(study.spent)
+        assert len(watcher.of(core.Scored)) == study.spent
 
 
 def test_an_error_is_a_warning_once_and_nothing_is_lost(
@@ -124,7 +120,7 @@ def test_an_error_is_a_warning_once_and_nothing_is_lost(
     with caplog.at_level(logging.WARNING), tracker:
         result = asktell.run(new_selector(table, "csr", budget=30), evaluate(table), progress=False, on_tell=tracker)
     assert result.done
-    assert [one.number for one in tracker.of(core.Scored)] == list(range(1, result.spent + n_repeats(result.spent) + 1))
+    assert [one.number for one in tracker.of(core.Scored)] == list(range(1, result.spent + 1))
     warnings = [record.getMessage() for record in caplog.records if "Kept" in record.getMessage()]
     assert len(warnings) == 1
     assert "the server is down" in warnings[0]

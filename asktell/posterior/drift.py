@@ -1,0 +1,119 @@
+"""Whether the scores moved while a selection ran: a step in the residuals over the order of the evaluations.
+
+The two-way model says y = level + prompt + example + residual, with a covariance V of the scores that follows from the
+variances of the three effects. If what is evaluated changes at some time, all later scores move by d, say: y has d x in
+addition, where x is 1 after that time and 0 before. The weighted least-squares estimate of d, and its error, are
+
+    d = x' P y / x' P x   and   1 / sqrt(x' P x),   where P = V^-1 - V^-1 1 (1' V^-1 1)^-1 1' V^-1.
+
+V^-1 (y - level) is the residuals over their variance, so x' P y is the sum of the residuals after that time. Of the
+time nothing is known, so a quarter, the half, and three quarters of the run are tried, for every metric, and the error
+is divided among them (Bonferroni).
+
+The effects are random, and must be: a method evaluates those prompts again that had good luck, and whose later scores
+therefore fall. With prompts as fixed effects that looks like a drift. As random effects they are shrunk by just that
+much: x' P y is a sum of what each score adds to the expectation from all earlier ones, times a factor that is known
+before the score, so it is a martingale, however the cells were chosen by earlier scores. Its standardized value is
+therefore normal for many scores (Brown 1971). Examples are random effects as well, since they come in a random order:
+otherwise, where each one is used up before the next, every drift would be taken for harder examples.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from asktell.numerics.arrays import Indices, Matrix, Vector, table
+
+_PLACES = (0.25, 0.5, 0.75)  # of the run, after which scores may have moved
+_LEAST_NOISE = 1e-3  # of the residual's variance, that scores of a cell may differ by: rounding is no drift
+
+
+class Step(NamedTuple):
+    """The likeliest step: after which part of the run, by how much, and by how many standard errors."""
+
+    after: float
+    shift: float  # in the scores' units
+    errors: float
+
+
+class Rows(NamedTuple):
+    """Evaluations in their order: `arms` and `cells` (n,), numbered without gaps; the arm and the example of each cell.
+
+    `of_arms`, `of_examples`: (c,) numbered without gaps, too.
+    """
+
+    cells: Indices
+    of_arms: Indices
+    of_examples: Indices
+
+    @classmethod
+    def of(cls, arms: Indices, examples: Indices) -> "Rows":
+        """Of arms and examples (n,); an example of -1 is one of its own."""
+        own = np.where(examples < 0, examples.max(initial=-1) + 1 + np.arange(len(examples)), examples)
+        pairs, cells = np.unique(np.stack((arms, own)), axis=1, return_inverse=True)
+        numbers = [np.unique(each, return_inverse=True)[1] for each in pairs]
+        return cls(cells.reshape(-1), numbers[0], numbers[1])
+
+
+def likeliest_step(rows: Rows, scores: Vector, prompt: float, example: float, residual: float, noise: float) -> Step:
+    """The step of the most standard errors in the scores (n,).
+
+    `prompt`, `example`, `residual`: variances of the model, in squares of the scores' units. `noise`: the part of the
+    residual's that differs between evaluations of one cell.
+    """
+    n = len(scores)
+    places = np.ceil(np.array(_PLACES) * n)
+    steps = (np.arange(n)[:, None] >= places).astype(np.float64)
+    vectors = np.column_stack((np.ones(n), steps, scores - scores.mean()))
+    products = _weighted_products(rows, vectors, prompt, example, residual, noise)
+    level, of_steps = products[0], products[1:-1]
+    told = np.diag(of_steps[:, 1:-1]) - level[1:-1] ** 2 / level[0]
+    sums = of_steps[:, -1] - level[1:-1] * level[-1] / level[0]
+    told = np.maximum(told, np.finfo(float).tiny)
+    errors = sums / np.sqrt(told)
+    most = int(np.abs(errors).argmax())
+    return Step(_PLACES[most], float(sums[most] / told[most]), float(errors[most]))
+
+
+def is_beyond_chance(steps: list[Step], error: float) -> bool:
+    """True if the largest of the steps, one per metric, is of more errors than chance makes it in so few of runs."""
+    from scipy.stats import norm  # here, to keep the import of asktell light
+
+    bound = norm.isf(error / (2 * len(_PLACES) * max(1, len(steps))))
+    return any(abs(step.errors) > bound for step in steps)
+
+
+def _weighted_products(
+    rows: Rows, vectors: Matrix, prompt: float, example: float, residual: float, noise: float
+) -> Matrix:
+    """(v, v) the products a' V^-1 b of the vectors (n, v).
+
+    V = prompt Z Z' + example B B' + R, where R has the cell's own variance and the noise. Henderson's equations take
+    its inverse, with the effect of more members eliminated.
+    """
+    within = max(noise, _LEAST_NOISE) * residual
+    own = residual - within
+    n_cells = len(rows.of_arms)
+    asks = np.bincount(rows.cells, minlength=n_cells)
+    sums = np.stack([np.bincount(rows.cells, column, n_cells) for column in vectors.T], axis=1)
+    # The inverse of R, cell by cell: (I - own / (within + r own) 1 1') / within.
+    products = (vectors.T @ vectors - sums.T @ ((own / (within + asks * own))[:, None] * sums)) / within
+    weight_of_row = 1.0 / (within + asks * own)
+    arms, examples = rows.of_arms, rows.of_examples
+    sizes = int(arms.max()) + 1, int(examples.max()) + 1
+    variances = prompt, example
+    if sizes[0] > sizes[1]:  # the equations to solve are of the size of the smaller effect
+        arms, examples, sizes, variances = examples, arms, sizes[::-1], variances[::-1]
+    weights = asks * weight_of_row
+    kept = np.bincount(arms, weights, sizes[0]) + 1.0 / variances[0]
+    other = np.bincount(examples, weights, sizes[1]) + 1.0 / variances[1]
+    of_kept, of_other = (
+        np.stack([np.bincount(members, weight_of_row * column, size) for column in sums.T], axis=1)
+        for members, size in ((arms, sizes[0]), (examples, sizes[1]))
+    )
+    both = table(weights, arms, examples, sizes)
+    between = both.toarray() if hasattr(both, "toarray") else np.asarray(both)
+    reduced = np.diag(kept) - (between / other) @ between.T
+    rest = of_kept - between @ (of_other / other[:, None])
+    products -= of_other.T @ (of_other / other[:, None]) + rest.T @ np.linalg.solve(reduced, rest)
+    return np.asarray(products)
