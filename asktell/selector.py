@@ -14,7 +14,7 @@ import operator
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from itertools import islice, starmap
+from itertools import islice
 from pathlib import Path
 from threading import RLock
 from typing import Any, Literal, NoReturn, TypeAlias, overload
@@ -409,11 +409,11 @@ class Selector(Selection):
         with self._lock:
             if n == 1:  # most asks: a sixth faster
                 one = self._ask_next()
-                return [] if one is None else [self._prompts.trial(*one)]
+                return [] if one is None else [self._prompts.trial(one.trial, one.arm, one.example)]
             asked = list(islice(iter(self._ask_next, None), n))
             # Grouped by prompt, for prefix caches; stable, so that a prompt's examples keep their order.
             asked.sort(key=operator.attrgetter("arm"))
-            return list(starmap(self._prompts.trial, asked))
+            return [self._prompts.trial(each.trial, each.arm, each.example) for each in asked]
 
     def _ask_next(self) -> events.Asked | None:
         pull = self._next_pull()

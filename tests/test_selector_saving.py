@@ -286,8 +286,8 @@ def test_more_decisions_than_the_method_has_rounds_are_refused() -> None:
     saved = json.loads(midway("csr-sh").to_json())
     decisions = saved["state"]["decisions"]
     for number in range(len(decisions), 9):
-        rows, decided = decisions[-1]
-        decisions.append([rows, decided | {"round": number, "departures": []}])
+        rows, (tag, _, _, *rest) = decisions[-1]
+        decisions.append([rows, [tag, number, [], *rest]])
     with pytest.raises(InvalidStateError, match="9 rounds were decided, but the method has"):
         Selector.from_json(json.dumps(saved))
 

@@ -17,6 +17,7 @@ from functools import lru_cache
 from typing import final
 
 import numpy as np
+from msgspec import structs
 
 from asktell.methods.belief import Known
 from asktell.methods.certainty import Evidence, first_out, slacks_of
@@ -87,7 +88,7 @@ class Race:
         answer = self._certain_answer(evidence, stays, state)
         leaving = _departures({a: v for a, v in verdicts.items() if a != state.problem.baseline}, state)
         if answer is not None:
-            return self._finish(state, number, leaving, answer)._replace(settled=True)
+            return structs.replace(self._finish(state, number, leaving, answer), settled=True)
         remaining = np.setdiff1d(state.active, [d.arm for d in leaving])
         cells = self._cells(state, remaining)
         if not cells:

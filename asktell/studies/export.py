@@ -103,9 +103,8 @@ def read(file: Iterable[bytes]) -> Content:
     for number, line in enumerate(rest):
         try:
             if number < n_lines:
-                problem = logged.state.problem
                 logged.replay([line])
-                lines.append(log.encode(log.decode(line, problem)))  # in ASCII, whatever it was
+                lines.append(log.encode(log.decode(line)))  # in ASCII, whatever it was
             else:
                 trial, text = _details(serialization.parse(line, "What is kept of a trial"), logged)
                 if trial in details:
