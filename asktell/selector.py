@@ -26,7 +26,7 @@ from asktell._util.forks import fresh_after_fork
 from asktell._util.terminal import safe
 from asktell._util.threads import one_thread
 from asktell.errors import InvalidArgumentError, NotPicklableError
-from asktell.methods import Method, check_method, preset
+from asktell.methods import Method, preset
 from asktell.problem.budget import Budget, describe_spending
 from asktell.problem.candidates import AnyPrompt, AnyTrial, ById, Candidates, Prompts, Tell, Trial, all_taken
 from asktell.problem.checks import check_cost, check_name, check_reason, needed_cost, short, whole
@@ -523,7 +523,7 @@ class Selector(Selection):
                 return growth.ids_again(self._prompts, prompts, *known)
             event, ids = growth.addition(self._state, self._prompts, prompts, features, key)
             if event is not None:
-                check_method(self._method, event)
+                self._method.check_growth(event)
                 self._take(event)
             return ids
 
@@ -545,7 +545,7 @@ class Selector(Selection):
         with self._lock:
             event = growth.extension(evaluations, cost, examples, key)
             if growth.is_new(self._state, event):
-                check_method(self._method, event)
+                self._method.check_growth(event)
                 self._take(event)
 
     def remark(self, text: str, *, topic: str = "scores", doubtful: bool = False) -> None:
@@ -676,7 +676,7 @@ class Selector(Selection):
         """The whole selector as JSON text; `Selector.from_json` continues it exactly.
 
         Raises:
-            InvalidStateError: the method has parts that are not asktell's own; see `from_json`.
+            InvalidStateError: a part of a method of your own has a parameter that is no plain value.
         """
         with self._lock:
             state = self._state
@@ -694,11 +694,13 @@ class Selector(Selection):
 
         Args:
             text: the saved JSON, or what `json.loads` makes of it.
-            method: for a method with parts of your own, which a file cannot hold.
+            method: the selector's method, where the whole method or a part of it is code of your own: a file holds its
+                class name and its parameters, which must be the same.
             examples: their number or their ids, to be sure that they are the same as then.
 
         Raises:
-            InvalidStateError: the text is malformed, truncated, foreign, or of an unknown version.
+            InvalidStateError: the text is malformed, truncated, foreign, or of an unknown version; or the method is
+                another one, or is needed and was not given.
             InvalidArgumentError: the examples are others; the message says which.
         """
         data = text if isinstance(text, Mapping) else serialization.parse(text, "The saved selector")

@@ -6,6 +6,7 @@ refused whole.
 
 import dataclasses
 import json
+import math
 import sys
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,14 +19,18 @@ from immutables import Map
 from msgspec import Meta, structs
 
 from asktell._util.extras import own_version
-from asktell.errors import AsktellError, InvalidStateError
-from asktell.methods import PARTS, Elimination, Method, check_method
+from asktell.errors import AsktellError, InvalidStateError, MissingMethodError
+from asktell.allocators import AbstractAllocator
+from asktell.elimination import AbstractEliminationRule
+from asktell.estimators import AbstractEstimator
+from asktell.methods import PARTS, AbstractMethod, Elimination, Method
 from asktell.problem import checks
 from asktell.numerics.arrays import Indices, Matrix
 from asktell.problem.budget import Budget, Costs, Spent
 from asktell.problem.candidates import ById, Candidates, Prompts
 from asktell.problem.checks import short, whole
 from asktell.problem.goals import BestFeasible, Constraint, Goal, Objective, ParetoSet
+from asktell.schedulers import AbstractScheduler
 from asktell.state import Failures, Grown, History, Problem, State, check_decision, events, grown, initial
 from asktell.state.events import Index
 from asktell.state.growth import check_growth, prompts_after, told_departures
@@ -207,16 +212,99 @@ def _matrix(what: str, data: Any, n_rows: int, n_columns: int) -> Any:
 
 
 def dump_part(part: Any) -> dict[str, Any]:
-    """A part of a method, or a whole one, as its class name and its fields."""
-    name = type(part).__name__
-    kind: Any = PARTS.get(name)
-    if kind is not type(part):
+    """A part of a method, or a whole one, as its class name and its parameters; see `AbstractMethod` for your own.
+
+    Raises:
+        InvalidStateError: a part of the user's own has a parameter that is no plain value.
+    """
+    kind = type(part)
+    if dataclasses.is_dataclass(part):
+        values = {field.name: getattr(part, field.name) for field in dataclasses.fields(part)}
+    else:
+        values = {name: value for name, value in getattr(part, "__dict__", {}).items() if name[0] != "_"}
+    if PARTS.get(kind.__name__) is kind:
+        return {"type": kind.__name__, **{k: dump_part(v) if _is_part(v) else v for k, v in values.items()}}
+    parameters = {name: _plain(value, f"{kind.__name__}.{name}") for name, value in values.items()}
+    return {_OWN: kind.__name__, "parameters": parameters}
+
+
+_OWN = "own"  # instead of "type": the class name of a part that is not asktell's, whose code no file holds
+
+
+def _is_part(value: object) -> bool:
+    return dataclasses.is_dataclass(value) or isinstance(value, _PARTS)
+
+
+_PARTS = (AbstractMethod, AbstractScheduler, AbstractAllocator, AbstractEstimator, AbstractEliminationRule)
+
+
+def _plain(value: Any, what: str) -> Any:
+    if _is_part(value):
+        return dump_part(value)
+    if isinstance(value, list | tuple):
+        return [_plain(item, what) for item in value]
+    if isinstance(value, str | bool | int | None) or (isinstance(value, float) and math.isfinite(value)):
+        return value
+    raise InvalidStateError(
+        f"{what} is {short(value)}, which cannot be saved: a parameter of a part of your own is text, a finite number, "
+        "true or false, None, or a list of those. Keep anything else in an attribute whose name begins with an "
+        "underscore."
+    )
+
+
+def own_parts(saved: object) -> list[str]:
+    """The class names of the parts of a saved method that are the user's own."""
+    if not isinstance(saved, dict):
+        return []
+    if _OWN in saved:
+        return [str(saved[_OWN])]
+    return [name for value in saved.values() for name in own_parts(value)]
+
+
+def load_method(saved: object, given: Method | None) -> Method:
+    """The method that was saved; `given`, which must be the same, where it has parts of the user's own.
+
+    Raises:
+        InvalidStateError: none is given where one is needed, or another one.
+    """
+    own = own_parts(saved)
+    if given is None:
+        if own:
+            raise MissingMethodError(
+                f"This selection was made with {checks.some(own)}, which is code of your own and not in the file. "
+                "Give the method again: asktell.Study.open(location, name, method=...) for a study, "
+                "asktell.Selector.from_json(text, method=...) for a saved selector. Code cannot be given to a service."
+            )
+        given = load_part(saved)
+    if not isinstance(given, Method):
+        raise InvalidStateError(f"The method must be one that a Selector takes, got {short(given)}.")
+    if not _same(saved, dump_part(given)):
         raise InvalidStateError(
-            f"{part!r} cannot be saved: {name} is not one of asktell's own parts. Keep the method in your code, and "
-            "pass it again: Selector.from_json(text, method=...)."
+            f"This selection was made with another method. It was {_described(saved)}; the one given is "
+            f"{_described(dump_part(given))}. Give the same classes with the same parameters."
         )
-    values = {field.name: getattr(part, field.name) for field in dataclasses.fields(kind)}
-    return {"type": name, **{k: dump_part(v) if dataclasses.is_dataclass(v) else v for k, v in values.items()}}
+    return given
+
+
+def _same(saved: Any, given: Any) -> bool:
+    """True if a part is the one that was saved; a parameter with a default may be missing in the file."""
+    if not isinstance(saved, dict) or not isinstance(given, dict):
+        return bool(saved == given)
+    if _OWN in given:
+        return bool(saved == given)
+    if saved.get("type") != given["type"] or saved.keys() - given.keys():
+        return False
+    defaults = {field.name: field.default for field in dataclasses.fields(PARTS[given["type"]])}
+    return all(_same(saved.get(name, defaults.get(name)), value) for name, value in given.items())
+
+
+def _described(saved: Any) -> str:
+    """A saved part as the call that makes it."""
+    if not isinstance(saved, dict):
+        return short(saved)
+    parameters = saved.get("parameters", {name: value for name, value in saved.items() if name != "type"})
+    named = ", ".join(f"{name}={_described(value)}" for name, value in dict(parameters).items())
+    return f"{saved.get(_OWN, saved.get('type'))}({named})"
 
 
 def load_part(data: object) -> Any:
@@ -625,9 +713,7 @@ def load_selector(data: Mapping[str, Any], method: Method | None = None) -> tupl
     else:
         prompts = _load_prompts(saved.get("ids"), saved["texts"])
     problem = load_problem(data, prompts)
-    method = load_part(data.get("method")) if method is None else method
-    if not isinstance(method, Method):
-        raise InvalidStateError(f"The saved method must be an Elimination, Adaptive or Race, got {short(method)}.")
+    method = load_method(data.get("method"), method)
     method.check(problem)
     state = load_state(_STATE.convert(data.get("state")), problem)
     rounds = method.rounds(problem) if isinstance(method, Elimination) else None
@@ -635,6 +721,6 @@ def load_selector(data: Mapping[str, Any], method: Method | None = None) -> tupl
         raise InvalidStateError(f"{len(state.decisions)} rounds were decided, but the method has {len(rounds)}.")
     later = prompts
     for each in state.growth:
-        check_method(method, each.event)
+        method.check_growth(each.event)
         later = prompts_after(later, each.event)  # which refuses ids and texts that are there already
     return prompts, method, state

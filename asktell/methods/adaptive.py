@@ -32,6 +32,7 @@ import numpy as np
 from msgspec import structs
 
 from asktell.errors import InvalidArgumentError
+from asktell.methods.base import AbstractMethod
 from asktell.methods.belief import Belief, believe, by_chance, even_order, stated
 from asktell.methods.certainty import unproven
 from asktell.numerics import counters
@@ -61,7 +62,7 @@ ConfidenceKind: TypeAlias = Literal["proof", "posterior"]
 
 @final
 @dataclass(frozen=True)
-class Adaptive:
+class Adaptive(AbstractMethod):
     """Sample where the answer is in doubt, judge by the posterior of a two-way model, answer by expected quality.
 
     `share`: a new example comes into use once in so many pulls, or for a prompt that has seen the others; None: in as

@@ -19,6 +19,7 @@ from typing import final
 import numpy as np
 from msgspec import structs
 
+from asktell.methods.base import AbstractMethod
 from asktell.methods.belief import Known
 from asktell.methods.certainty import Evidence, first_out, slacks_of
 from asktell.methods.elimination import rule_of
@@ -40,7 +41,7 @@ _RUNNER_UP = "the best of those rejected, for all others have failed or were ret
 
 @final
 @dataclass(frozen=True)
-class Race:
+class Race(AbstractMethod):
     """All prompts on the same examples; those that are certainly worse leave; ends when the answer is certain.
 
     `confidence`: how often the answer is right when it ends before the budget. `tolerance`: how much worse than right

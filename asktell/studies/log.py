@@ -32,7 +32,7 @@ from typing import TypeAlias
 
 from asktell import serialization, state as states
 from asktell.errors import InvalidStateError
-from asktell.methods import Method, check_method
+from asktell.methods import Method
 from asktell.problem.candidates import AnyTrial, Prompts, Trial
 from asktell.problem.checks import short
 from asktell.results.evaluations import Evaluation, evaluations_of, id_of_example
@@ -138,7 +138,7 @@ class LoggedSelector:
                     leased.append(entry)
                 elif not isinstance(entry, _ABOUT_LEASES):
                     if isinstance(entry, events.Growth):
-                        check_method(self.selector.method, entry)
+                        self.selector.method.check_growth(entry)
                         prompts = prompts_after(prompts, entry)
                     state = apply(state, entry)
                 _count(told, leases, entry)
