@@ -63,8 +63,8 @@ if TYPE_CHECKING:
     from asktell._util.files import write_atomically
     from asktell._util.forks import fresh_after_fork
     from asktell._util.terminal import aligned, one_line, safe, with_error
-    from asktell.methods.certainty import UNSEEN_FAILURES, not_worse
     from asktell.methods.base import AbstractMethod
+    from asktell.methods.certainty import UNSEEN_FAILURES, not_worse
     from asktell.methods.presets import Method
     from asktell.problem.budget import describe_spending
     from asktell.problem.checks import in_words, nearest, short, some, whole

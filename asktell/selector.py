@@ -35,7 +35,7 @@ from asktell.problem.goals import Goal, Scores
 from asktell.results import Comparison, Result
 from asktell.results.evaluations import Evaluations, evaluations_of
 from asktell.results.summary import compare, summarize
-from asktell.state import Decided, Event, Grown, State, apply, decide, events, growth, initial
+from asktell.state import Decided, Grown, State, apply, decide, events, growth, initial
 from asktell.state.lookup import check_same, find_example, not_out, trial_id
 from asktell.state.problem import AnyProfile, checked_problem
 
@@ -395,7 +395,7 @@ class Selector(Selection):
         self._method = method
         self._state = state
         self._seen: tuple[State, State] | None = None  # without the decisions that are due, and with them
-        self._sink: Callable[[Event], None] | None = None  # of a study, which keeps a log
+        self._sink: Callable[[events.AnyEvent], None] | None = None  # of a study, which keeps a log
         self._decide: Decide = decide
         self._renew_lock()
         fresh_after_fork(self, Selector._renew_lock)
@@ -440,7 +440,7 @@ class Selector(Selection):
         with one_thread:
             return self._decide(self._method, self._state)
 
-    def _take(self, event: Event) -> None:
+    def _take(self, event: events.AnyEvent) -> None:
         """Fold an event: the one way in which the state changes."""
         self._state = apply(self._state, event)
         if self._sink is not None:

@@ -18,14 +18,14 @@ import numpy as np
 from immutables import Map
 from msgspec import Meta, structs
 
-from asktell._util.extras import own_version
-from asktell.errors import AsktellError, InvalidStateError, MissingMethodError
+from asktell._util.extras import check_format, own_version
 from asktell.allocators import AbstractAllocator
 from asktell.elimination import AbstractEliminationRule
+from asktell.errors import AsktellError, InvalidStateError, MissingMethodError
 from asktell.estimators import AbstractEstimator
 from asktell.methods import PARTS, AbstractMethod, Elimination, Method
-from asktell.problem import checks
 from asktell.numerics.arrays import Indices, Matrix
+from asktell.problem import checks
 from asktell.problem.budget import Budget, Costs, Spent
 from asktell.problem.candidates import ById, Candidates, Prompts
 from asktell.problem.checks import short, whole
@@ -370,6 +370,7 @@ _DEFAULTS: dict[str, Any] = {
     "inputs": "new", "profile": None, "segments": None,
 }  # fmt: skip
 """What a problem's key stands for if it is missing: a key that is added later makes no older file unreadable."""
+_KEYS = {"format", "version", "asktell", "prompts", "method", "goal", "budget", "state", *_DEFAULTS}
 
 
 def dump_problem(problem: Problem) -> dict[str, Any]:
@@ -449,7 +450,7 @@ class SavedFailures(Saved, frozen=True, kw_only=True):
 class SavedCosts(Saved, frozen=True, kw_only=True):
     """How many costs there were, their sum and the highest: of all arms, and of each arm that has some."""
 
-    all: tuple[Index, Total, Total]
+    all: tuple[Index, Total, Total] = (0, 0.0, 0.0)
     arms: tuple[tuple[Index, Index, Total, Total], ...] = ()
 
 
@@ -472,7 +473,7 @@ class SavedState(SavedRows, frozen=True, kw_only=True):
     asked: Index
     spent: Index
     cost: Total = 0.0
-    costs: SavedCosts = SavedCosts(all=(0, 0.0, 0.0))
+    costs: SavedCosts = SavedCosts()
     pending: tuple[events.Pull, ...] = ()
     returned: tuple[events.Pull, ...] = ()
     redraws: tuple[tuple[Index, Index], ...] = ()
@@ -528,7 +529,8 @@ def dump_rest(state: State, pack: Pack = np.ndarray.tolist) -> SavedState:
         spent=state.spent,
         cost=state.cost,
         costs=SavedCosts(
-            all=tuple(state.costs.pool), arms=tuple((arm, *each) for arm, each in sorted(state.costs.by_arm.items()))
+            all=_spent(state.costs.pool),
+            arms=tuple((arm, *_spent(each)) for arm, each in sorted(state.costs.by_arm.items())),
         ),
         pending=tuple(pull for _, pull in sorted(state.pending.items())),
         returned=tuple(state.returned),
@@ -541,6 +543,10 @@ def dump_rest(state: State, pack: Pack = np.ndarray.tolist) -> SavedState:
         growth=state.growth,
         remarks=tuple(remark for _, remark in sorted(state.remarks.items())),
     )
+
+
+def _spent(costs: Spent) -> tuple[int, float, float]:
+    return costs.n, costs.total, costs.highest
 
 
 def load_state(saved: SavedState, origin: Problem) -> State:
@@ -568,7 +574,9 @@ def load_state(saved: SavedState, origin: Problem) -> State:
     for n, total, _ in (saved.costs.all, *(each[1:] for each in saved.costs.arms)):
         if not n and total:
             raise InvalidStateError(f"The costs of no evaluation cannot be {total:g}.")
-    state = _with_decisions(saved.decisions, saved.growth, initial(problem)._replace(origin=origin), trials, arms, scores)
+    state = _with_decisions(
+        saved.decisions, saved.growth, initial(problem)._replace(origin=origin), trials, arms, scores
+    )
     left = state.left
     for arm, round_, reason in saved.failed_out:
         left = left.set(arm, (round_, events.Departure(arm, events.FAILED, reason)))
@@ -580,7 +588,9 @@ def load_state(saved: SavedState, origin: Problem) -> State:
         asked=saved.asked,
         spent=saved.spent,
         cost=saved.cost,
-        costs=Costs(Map({arm: Spent(*each) for arm, *each in saved.costs.arms}), Spent(*saved.costs.all)),
+        costs=Costs(
+            Map({arm: Spent(n, total, highest) for arm, n, total, highest in saved.costs.arms}), Spent(*saved.costs.all)
+        ),
         remarks=Map({each.topic: each for each in saved.remarks}),
         pending=Map({pull.trial: pull for pull in saved.pending if pull.trial is not None}),
         returned=Queue(saved.returned),
@@ -610,7 +620,7 @@ def _most_asked(problem: Problem, n_failures: int) -> int:
 
 
 def _check_asked(saved: SavedState, problem: Problem) -> None:
-    """Check that the number of trials that were asked agrees with those that are there, before memory is taken for it."""
+    """Check the number of trials that were asked against those that are there, before memory is taken for it."""
     n_failures = len(saved.failures.reasons)
     n_known = len(saved.trials) + n_failures + len(saved.pending) + len(saved.returned)
     whole("asked", saved.asked, 0, _most_asked(problem, n_failures))
@@ -700,12 +710,11 @@ def dump_selector(prompts: Prompts, method: Method, state: State) -> dict[str, A
 @checked("The saved selector")
 def load_selector(data: Mapping[str, Any], method: Method | None = None) -> tuple[Prompts, Method, State]:
     """What `dump_selector` made `data` of; `method` stands in for one that a file cannot hold."""
-    if data.get("format") != FORMAT:
-        raise InvalidStateError(f"This is not a saved asktell selector: its format is {short(data.get('format'))}.")
-    if data.get("version") != VERSION:
+    check_format("The saved selector", data, FORMAT, VERSION)
+    if unknown := data.keys() - _KEYS:
         raise InvalidStateError(
-            f"The saved selector has version {short(data.get('version'))}, this asktell reads {VERSION}. "
-            f"It was written by asktell {short(data.get('asktell'))}: use that version or a newer one."
+            f"The saved selector has the unknown key {checks.some(sorted(map(str, unknown)))}. It was written by asktell "
+            f"{short(data.get('asktell'))}; this is asktell {own_version()}. Upgrade it if that one is newer."
         )
     saved = typed("prompts", data.get("prompts"), dict)
     if "factors" in saved:

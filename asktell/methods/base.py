@@ -42,4 +42,3 @@ class AbstractMethod(ABC):
     @abstractmethod
     def answer(self, state: State) -> list[int]:
         """The arms that are selected if nothing more is evaluated, best first."""
-

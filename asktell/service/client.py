@@ -85,8 +85,8 @@ class RemoteStudy(AbstractStudy):
             raise InvalidArgumentError(f"A study is made of a Selector, got {short(selector)}.")
         if own := serialization.own_parts(serialization.dump_part(selector.method)):
             raise InvalidArgumentError(
-                f"The method has parts of your own, {some(own)}, and code cannot be sent to a service. Give all workers "
-                "the method and a storage: asktell.Study.create(location, name, selector), and in the others "
+                f"The method has parts of your own, {some(own)}, and code cannot be sent to a service. Give all "
+                "workers the method and a storage: asktell.Study.create(location, name, selector), and in the others "
                 "asktell.Study.open(location, name, method=...), with SQLite on one machine or PostgreSQL on several."
             )
         connection = Connection(url, token, timeout, retries)

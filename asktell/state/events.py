@@ -9,7 +9,7 @@ what each field may hold by itself. Bounds that depend on the problem (is there 
 """
 
 import sys
-from typing import Annotated, Literal, NamedTuple, TypeAlias
+from typing import Annotated, Final, Literal, NamedTuple, TypeAlias
 
 import msgspec
 import numpy as np
@@ -27,11 +27,11 @@ Estimate: TypeAlias = Annotated[float, Meta(ge=-sys.float_info.max, le=sys.float
 """Any finite number."""
 
 # What a prompt is or became:
-ACTIVE = "active"  # still in question
-ACCEPTED = "accepted"  # it left as one of the answer
-REJECTED = "rejected"  # it left as no part of the answer
-FAILED = "failed"  # it failed too often, or on every example, and is no rival any more
-RETIRED = "retired"  # it was taken out, and is no rival any more
+ACTIVE: Final = "active"  # still in question
+ACCEPTED: Final = "accepted"  # it left as one of the answer
+REJECTED: Final = "rejected"  # it left as no part of the answer
+FAILED: Final = "failed"  # it failed too often, or on every example, and is no rival any more
+RETIRED: Final = "retired"  # it was taken out, and is no rival any more
 
 
 class Event(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):

@@ -76,8 +76,8 @@ def check_growth(state: State, event: Growth) -> None:
     if isinstance(event, Extended):
         if event.ids is not None and len(event.ids) != event.examples:
             raise InvalidArgumentError(f"There are {len(event.ids)} ids for {event.examples} examples that join.")
-        more = event.evaluations, event.cost, event.examples if event.ids is None else event.ids
-        extension(*(each or None for each in more), event.key)
+        examples = event.examples if event.ids is None else event.ids
+        extension(event.evaluations or None, event.cost or None, examples or None, event.key)
         _check_extended(state.problem, event)
     elif isinstance(event, Added):
         known = state.problem.features

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from asktell import serialization
+from asktell._util.extras import check_format
 from asktell._util.files import replacing
 from asktell.errors import InvalidStateError, StudyExistsError
 from asktell.methods import Method
-from asktell.problem.checks import short
 from asktell.problem.examples import changes
 from asktell.selector import Selector
 from asktell.studies import log
@@ -128,12 +128,9 @@ def _details(data: Mapping[str, Any], logged: LoggedSelector) -> tuple[int, str]
 
 
 def _document(data: Mapping[str, Any]) -> Document:
-    if data.get("format") != FORMAT or data.get("version") != VERSION:
-        raise InvalidStateError(
-            f"This is {short(data.get('format'))}, version {short(data.get('version'))}; this asktell reads "
-            f"{FORMAT!r}, version {VERSION}."
-        )
     max_attempts, selector = data.get("max_attempts"), data.get("selector")
+    writer = selector.get("asktell") if isinstance(selector, dict) else None
+    check_format("The study", data, FORMAT, VERSION, writer)
     if type(max_attempts) is not int or not 0 < max_attempts < 2**62 or not isinstance(selector, dict):
         raise InvalidStateError("The study's document is malformed: it needs max_attempts and a selector.")
     return Document(max_attempts, selector)

@@ -30,7 +30,8 @@ from contextlib import contextmanager
 from itertools import islice
 from typing import TypeAlias
 
-from asktell import serialization, state as states
+from asktell import serialization
+from asktell import state as states
 from asktell.errors import InvalidStateError
 from asktell.methods import Method
 from asktell.problem.candidates import AnyTrial, Prompts, Trial

@@ -1,7 +1,6 @@
 """A user's own scheduler, estimator, allocator, rule or whole method runs in a study, as asktell's own do."""
 
 import json
-import math
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -88,7 +87,8 @@ def test_a_scheduler_of_ones_own_runs_in_several_processes(tmp_path: Path, monke
     url = f"sqlite:///{tmp_path / 'studies.db'}"
     with Study.create(url, "s", selector(mine.method())) as study:
         trial = study.ask()
-        study.tell(trial, len(trial.prompt) + trial.example % 3)
+        assert trial is not None
+        study.tell(trial, len(trial.prompt) + (trial.example or 0) % 3)
         workers = [
             subprocess.Popen([sys.executable, "worker.py", url, name], cwd=tmp_path, stderr=subprocess.PIPE)
             for name in ("a", "b")
@@ -103,9 +103,8 @@ def test_a_scheduler_of_ones_own_runs_in_several_processes(tmp_path: Path, monke
         assert [round_ for round_, _ in study.selector.state.left.values()] == [1, 2, 3, 4, 5, 5]
         study.export(tmp_path / "study.jsonl")
 
-    with pytest.raises(asktell.MissingMethodError, match=r"NonlinearElimination.*Study\.open\(location, name, method=") as error:
+    with pytest.raises(asktell.MissingMethodError, match=r"NonlinearElimination.*Study\.open\(location, name, method="):
         Study.open(url, "s")
-    assert "Give the method again" in str(error.value)
     expected = r"It was .*NonlinearElimination\(power=1\.5\).*the one given is .*NonlinearElimination\(power=2\.0\)"
     for other, match in ((mine.method(2.0), expected), (asktell.preset("csr", BestFeasible("a")), "another method")):
         with pytest.raises(asktell.InvalidStateError, match=match):
@@ -198,9 +197,7 @@ class RoundRobin(AbstractMethod):
         number, room = len(state.decisions), state.room
         if room <= 0:
             best = self.answer(state)
-            gone = [
-                events.Departure.of(arm, arm in best, "the budget ended", None) for arm in state.active.tolist()
-            ]
+            gone = [events.Departure.of(arm, arm in best, "the budget ended", None) for arm in state.active.tolist()]
             return events.Decided(number, tuple(gone), finished=True, answer=tuple(best))
         cells = [divmod(self.batch * number + i, state.problem.n_arms) for i in range(min(room, self.batch))]
         return events.Decided(number, plan=tuple((arm, example) for example, arm in cells))
@@ -209,7 +206,7 @@ class RoundRobin(AbstractMethod):
         tally = state.current_tally()
         if not tally.counts.any():
             return []
-        means = np.divide(tally.sums[:, 0], tally.counts, out=np.full(len(tally.counts), -math.inf), where=tally.counts > 0)
+        means = np.where(tally.counts > 0, tally.sums[:, 0] / np.maximum(tally.counts, 1), -np.inf)
         return [int(np.argmax(means))]
 
 

@@ -113,7 +113,12 @@ def test_a_study_opens_from_its_snapshot_and_not_from_its_log(monkeypatch: pytes
     study._replica.save()
     replayed: list[str] = []
     replay = log.LoggedSelector.replay
-    monkeypatch.setattr(log.LoggedSelector, "replay", lambda self, lines: replayed.extend(lines) or replay(self, lines))
+
+    def note(self: log.LoggedSelector, lines: list[str]) -> int:
+        replayed.extend(lines)
+        return replay(self, lines)
+
+    monkeypatch.setattr(log.LoggedSelector, "replay", note)
     assert everything(Study.open(storage, "s")) == everything(study)
     assert not replayed
 
