@@ -51,10 +51,10 @@ __all__ = [
     "Candidates", "Check", "Comparison", "ConfigError", "ConflictingTellError", "Difference", "Elimination",
     "EvaluatorError", "ExampleProfile", "FolderBusyError", "IncompatibleMethodError", "InvalidArgumentError",
     "InvalidScoresError", "InvalidStateError", "MissingExtraError", "MissingMethodError", "NotPicklableError",
-    "Outlook", "ParetoSet", "PromptResult", "Race", "RemoteStudy", "Result", "Selector", "ServiceError", "Simulation", "StorageBusyError",
-    "StorageError", "Study", "StudyExistsError", "StudyNotFoundError", "Tell", "TellManyError", "Trial",
-    "UnknownTrialError", "Verdict", "analyze", "at_least", "at_most", "grid", "maximize", "minimize", "preset", "run",
-    "simulate",
+    "Outlook", "ParetoSet", "PromptResult", "Race", "RemoteStudy", "Result", "Selector", "ServiceError", "Simulation",
+    "StorageBusyError", "StorageError", "Study", "StudyExistsError", "StudyNotFoundError", "Tell", "TellManyError",
+    "Trial", "UnknownTrialError", "Verdict", "analyze", "at_least", "at_most", "grid", "maximize", "minimize",
+    "preset", "run", "simulate",
 ]  # fmt: skip
 
 _LATE = {

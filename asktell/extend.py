@@ -115,12 +115,13 @@ _MODULES = {"events": "asktell.state.events", "reports": "asktell.reports"}
 _HOME_OF = {name: f"asktell.{home}" for home, names in _HOMES.items() for name in names}
 
 __all__ = [
-    "UNSEEN_FAILURES", "AbstractMethod", "AbstractStudy", "Board", "Calling", "Evaluation", "Evaluator", "FinishedTable", "Goal",
-    "LiveReport", "MaxFailures", "Method", "OnTell", "Outcome", "State", "Worker", "aligned", "apply", "at_state",
-    "attempt", "changes", "check_extra", "decide", "describe_spending", "details_of", "events", "finished_selector",
-    "fresh_after_fork", "goal_scores", "import_extra", "in_words", "less_may_be_better", "n_repeats", "nearest",
-    "needs_extra", "not_worse", "one_line", "open_board", "outside_of_loops", "parse_goal", "parts_of", "reports",
-    "safe", "serve", "short", "shown_estimates", "some", "whole", "with_error", "write_atomically",
+    "UNSEEN_FAILURES", "AbstractMethod", "AbstractStudy", "Board", "Calling", "Evaluation", "Evaluator",
+    "FinishedTable", "Goal", "LiveReport", "MaxFailures", "Method", "OnTell", "Outcome", "State", "Worker", "aligned",
+    "apply", "at_state", "attempt", "changes", "check_extra", "decide", "describe_spending", "details_of", "events",
+    "finished_selector", "fresh_after_fork", "goal_scores", "import_extra", "in_words", "less_may_be_better",
+    "n_repeats", "nearest", "needs_extra", "not_worse", "one_line", "open_board", "outside_of_loops", "parse_goal",
+    "parts_of", "reports", "safe", "serve", "short", "shown_estimates", "some", "whole", "with_error",
+    "write_atomically",
 ]  # fmt: skip
 
 

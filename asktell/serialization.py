@@ -713,8 +713,8 @@ def load_selector(data: Mapping[str, Any], method: Method | None = None) -> tupl
     check_format("The saved selector", data, FORMAT, VERSION)
     if unknown := data.keys() - _KEYS:
         raise InvalidStateError(
-            f"The saved selector has the unknown key {checks.some(sorted(map(str, unknown)))}. It was written by asktell "
-            f"{short(data.get('asktell'))}; this is asktell {own_version()}. Upgrade it if that one is newer."
+            f"The saved selector has the unknown key {checks.some(sorted(map(str, unknown)))}. It was written by "
+            f"asktell {short(data.get('asktell'))}; this is asktell {own_version()}. Upgrade it if that one is newer."
         )
     saved = typed("prompts", data.get("prompts"), dict)
     if "factors" in saved:

@@ -87,7 +87,7 @@ def saved(name: str) -> dict[str, Any]:
 def test_files_of_a_newer_version_are_refused_by_name(tmp_path: Path) -> None:
     newer = r"was written by asktell 2\.3, in version 2 of the format; this is asktell .*: upgrade asktell"
     selector = saved("csr") | {"version": 2, "asktell": "2.3"}
-    with pytest.raises(asktell.InvalidStateError, match=f"The saved selector {newer}"):
+    with pytest.raises(asktell.InvalidStateError, match=rf"The saved selector {newer}"):
         Selector.from_json(selector)
     first, *rest = (ASSETS / "study-v1.jsonl").read_text(encoding="utf-8").splitlines()
     study = json.loads(first) | {"version": 2}
@@ -96,7 +96,7 @@ def test_files_of_a_newer_version_are_refused_by_name(tmp_path: Path) -> None:
     with pytest.raises(asktell.InvalidStateError, match=f"The study {newer}"):
         Study.import_("memory://newer", tmp_path / "study.jsonl")
     profile = json.loads((ASSETS / "profile-v1.json").read_text(encoding="utf-8")) | {"version": 2}
-    with pytest.raises(asktell.InvalidStateError, match="was written by a newer asktell, .*: upgrade asktell"):
+    with pytest.raises(asktell.InvalidStateError, match=r"was written by a newer asktell, .*: upgrade asktell"):
         asktell.ExampleProfile.from_json(json.dumps(profile))
 
 
@@ -105,7 +105,7 @@ def test_a_key_that_this_version_does_not_know_is_refused_with_the_writer() -> N
         Selector.from_json(saved("csr") | {"weather": "fine", "asktell": "0.9"})
     data = saved("csr")
     data["state"]["weather"] = "fine"
-    with pytest.raises(asktell.InvalidStateError, match="unknown field `weather`.*Was it written by a newer asktell"):
+    with pytest.raises(asktell.InvalidStateError, match=r"unknown field `weather`.*Was it written by a newer asktell"):
         Selector.from_json(data)
 
 
@@ -149,13 +149,14 @@ def default_keys() -> list[tuple[str, list[Any]]]:
 def test_a_key_with_a_default_may_be_missing(name: str, path: list[Any]) -> None:
     """The file is read with the default, or it is refused since the rest of it does not fit the default."""
     data = saved(name)
+    said = ""
     try:
         selector = Selector.from_json(without(data, path))
     except asktell.InvalidStateError as error:
-        assert "missing" not in str(error)
-        assert "unknown" not in str(error)
-        assert f"malformed: {path[-1]!r}" not in str(error)
+        said = str(error)
+    if said:
         assert path[-1] in OF_CONSEQUENCE
+        assert not [word for word in ("missing", "unknown", f"malformed: {path[-1]!r}") if word in said]
     else:
         assert Selector.from_json(selector.to_json()).to_json() == selector.to_json()
 
@@ -167,16 +168,18 @@ OF_CONSEQUENCE = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "entry", get_args(AnyEvent) + (Leased, Expired, Paused, Resumed), ids=lambda kind: kind.__name__
-)
+EVENTS: list[Any] = [*get_args(AnyEvent), Leased, Expired, Paused, Resumed]
+
+
+@pytest.mark.parametrize("entry", EVENTS, ids=lambda kind: kind.__name__)
 def test_fields_of_an_event_with_a_default_may_be_missing_at_its_end(entry: Any) -> None:
-    required = {
+    fields: dict[Any, list[Any]] = {
         events.Asked: [3, 1], events.Told: [3, [0.5]], events.Failed: [3, "why"], events.Released: [3],
         events.Observed: [1, None, [0.5]], events.Decided: [0], events.Added: [["x"], ["text"]],
         events.Retired: [1, "why"], events.Extended: [], events.Remarked: ["topic", "text"],
         Leased: ["w", 1.5, [3]], Expired: [3], Paused: [1.5], Resumed: [],
-    }[entry]  # fmt: skip
+    }  # fmt: skip
+    required = fields[entry]
     tag = entry.__struct_config__.tag
     (shortest,) = log.decode(json.dumps([[tag, *required]]))
     assert type(shortest) is entry
@@ -191,7 +194,5 @@ def test_a_trial_number_does_not_decide_the_memory() -> None:
     data = json.loads(Selector(["a", "b"], asktell.BestFeasible("x"), 10**8, "auto").to_json())
     data["state"] |= {"trials": [2 * 10**8], "arms": [0], "examples": [-1], "scores": [[0.5]], "asked": 2 * 10**8 + 1}
     data["state"]["spent"] = 1
-    with pytest.raises(
-        asktell.InvalidStateError, match="200000001 trials are said to have been asked, but only 1 were"
-    ):
+    with pytest.raises(asktell.InvalidStateError, match=r"200000001 trials are said to .* only 1 were told"):
         Selector.from_json(data)

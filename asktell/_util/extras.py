@@ -65,8 +65,8 @@ def check_format(what: str, data: Mapping[str, Any], name: str, version: int, wr
     if type(came) is int and came > version:
         by = f"asktell {str(writer)[:40]}" if writer else "a newer asktell"
         raise InvalidStateError(
-            f"{what} was written by {by}, in version {came} of the format; this is asktell {own_version()}, which reads "
-            f"version {version}: upgrade asktell."
+            f"{what} was written by {by}, in version {came} of the format; this is asktell {own_version()}, which "
+            f"reads version {version}: upgrade asktell."
         )
     if type(came) is not int or came != version:
         raise InvalidStateError(f"{what} has version {came!r:.60}; this asktell reads version {version}.")

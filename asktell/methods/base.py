@@ -17,14 +17,14 @@ class AbstractMethod(ABC):
 
     tolerance: float = 0.0
 
-    def check(self, problem: Problem) -> None:
+    def check(self, problem: Problem) -> None:  # noqa: B027 - by default every problem is supported
         """Check that the method supports the problem.
 
         Raises:
             IncompatibleMethodError: it does not.
         """
 
-    def check_growth(self, event: Growth) -> None:
+    def check_growth(self, event: Growth) -> None:  # noqa: B027 - by default everything may grow
         """Check that prompts, budget or examples may be added, and prompts retired.
 
         Raises:

@@ -128,6 +128,11 @@ class Elimination(AbstractMethod):
             )
 
     def check_growth(self, event: Growth) -> None:
+        """Refuse new prompts, budget and examples: the rounds are planned. Prompts may be retired.
+
+        Raises:
+            IncompatibleMethodError: anything but a retired prompt.
+        """
         if isinstance(event, Retired):
             return
         what = "add()" if isinstance(event, Added) else "extend()"

@@ -97,7 +97,7 @@ class Departure(NamedTuple):
     @classmethod
     def of(cls, arm: int, is_accepted: bool, reason: str, estimate: tuple[Vector, Vector] | None) -> "Departure":
         """As accepted or rejected; of the estimate's (m,) means and errors, NaN is an unknown error."""
-        status = ACCEPTED if is_accepted else REJECTED
+        status: Literal["accepted", "rejected"] = ACCEPTED if is_accepted else REJECTED
         if estimate is None:
             return cls(arm, status, reason)
         errors = tuple(None if np.isnan(x) else float(x) for x in estimate[1])
