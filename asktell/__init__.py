@@ -20,6 +20,7 @@ from asktell.errors import (
     InvalidScoresError,
     InvalidStateError,
     MissingExtraError,
+    MissingMethodError,
     NotPicklableError,
     ServiceError,
     StorageBusyError,
@@ -61,10 +62,11 @@ __all__ = [
     "Candidates", "ChangedExample", "Check", "Comparison", "ConfigError", "ConflictingTellError", "Difference",
     "Elimination", "EvaluatorError", "ExampleProfile", "ExampleResult", "FolderBusyError",
     "IncompatibleMethodError", "InvalidArgumentError", "InvalidScoresError", "InvalidStateError",
-    "MissingExtraError", "Noise", "NotPicklableError", "Outlook", "ParetoSet", "PromptResult", "Race",
-    "RemoteStudy", "Result", "Selector", "ServiceError", "Simulation", "StorageBusyError", "StorageError", "Study",
-    "StudyExistsError", "StudyNotFoundError", "Tell", "TellManyError", "Trial", "UnknownTrialError", "Verdict",
-    "analyze", "at_least", "at_most", "grid", "maximize", "minimize", "preset", "run", "simulate", "within",
+    "MissingExtraError", "MissingMethodError", "Noise", "NotPicklableError", "Outlook", "ParetoSet", "PromptResult",
+    "Race", "RemoteStudy", "Result", "Selector", "ServiceError", "Simulation", "StorageBusyError", "StorageError",
+    "Study", "StudyExistsError", "StudyNotFoundError", "Tell", "TellManyError", "Trial", "UnknownTrialError",
+    "Verdict", "analyze", "at_least", "at_most", "grid", "maximize", "minimize", "preset", "run", "simulate",
+    "within",
 ]  # fmt: skip
 
 _LATE = {

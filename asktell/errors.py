@@ -60,6 +60,10 @@ class InvalidStateError(AsktellError, ValueError):
     """A saved state is malformed, truncated, foreign, or of an unknown version. Nothing was loaded."""
 
 
+class MissingMethodError(InvalidStateError):
+    """A study or a saved selector was made with a method of your own, which must be given again: `method=...`."""
+
+
 class NotPicklableError(AsktellError, TypeError):
     """A selector was pickled; it is saved as JSON text instead."""
 

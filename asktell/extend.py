@@ -26,7 +26,7 @@ Problems
     changes(before, after): how the ids of examples differ
     parts_of(prompt): the messages and tools of a prompt that is a chat
 Methods
-    Method: how prompts are selected
+    Method, AbstractMethod: how prompts are selected; the base class of a method of your own
     State, events: what is known, and what happened
     apply(state, event), decide(method, state): the next state, and the next decision
     at_state(selector, state): a selector of the same prompts and method in another state
@@ -66,6 +66,7 @@ if TYPE_CHECKING:
     from asktell._util.files import write_atomically
     from asktell._util.forks import fresh_after_fork
     from asktell._util.terminal import aligned, one_line, safe, with_error
+    from asktell.methods.base import AbstractMethod
     from asktell.methods.certainty import UNSEEN_FAILURES, not_worse
     from asktell.methods.presets import Method
     from asktell.problem.budget import describe_spending
@@ -95,6 +96,7 @@ _HOMES = {
     "_util.forks": ("fresh_after_fork",),
     "_util.terminal": ("aligned", "one_line", "safe", "with_error"),
     "methods.certainty": ("UNSEEN_FAILURES", "not_worse"),
+    "methods.base": ("AbstractMethod",),
     "methods.presets": ("Method",),
     "problem.budget": ("describe_spending",),
     "problem.checks": ("MOST_EVALUATIONS", "in_words", "nearest", "short", "some", "whole"),
@@ -120,13 +122,13 @@ _MODULES = {"events": "asktell.state.events", "reports": "asktell.reports"}
 _HOME_OF = {name: f"asktell.{home}" for home, names in _HOMES.items() for name in names}
 
 __all__ = [
-    "MOST_EVALUATIONS", "UNSEEN_FAILURES", "AbstractStudy", "Attendance", "Board", "Calling", "Evaluation",
-    "Evaluator", "FinishedTable", "Goal", "Holding", "MaxFailures", "Method", "OnTell", "Outcome", "Standing",
-    "State", "Worker", "aligned", "apply", "at_state", "attempt", "changes", "check_extra", "decide", "definition",
-    "describe_spending", "details_of", "events", "finished_selector", "fresh_after_fork", "goal_scores",
-    "import_extra", "in_words", "less_may_be_better", "n_repeats", "nearest", "needs_extra", "not_worse",
-    "one_line", "open_board", "open_storage", "outside_of_loops", "parse_goal", "parts_of", "reports", "safe",
-    "short", "shown_estimates", "some", "whole", "with_error", "write_atomically",
+    "MOST_EVALUATIONS", "UNSEEN_FAILURES", "AbstractMethod", "AbstractStudy", "Attendance", "Board", "Calling",
+    "Evaluation", "Evaluator", "FinishedTable", "Goal", "Holding", "MaxFailures", "Method", "OnTell", "Outcome",
+    "Standing", "State", "Worker", "aligned", "apply", "at_state", "attempt", "changes", "check_extra", "decide",
+    "definition", "describe_spending", "details_of", "events", "finished_selector", "fresh_after_fork",
+    "goal_scores", "import_extra", "in_words", "less_may_be_better", "n_repeats", "nearest", "needs_extra",
+    "not_worse", "one_line", "open_board", "open_storage", "outside_of_loops", "parse_goal", "parts_of", "reports",
+    "safe", "short", "shown_estimates", "some", "whole", "with_error", "write_atomically",
 ]  # fmt: skip
 
 

@@ -14,7 +14,7 @@ import operator
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from itertools import islice, starmap
+from itertools import islice
 from pathlib import Path
 from threading import RLock
 from typing import Any, Literal, NoReturn, TypeAlias, overload
@@ -26,7 +26,7 @@ from asktell._util.forks import fresh_after_fork
 from asktell._util.terminal import safe
 from asktell._util.threads import one_thread
 from asktell.errors import InvalidArgumentError, NotPicklableError
-from asktell.methods import Method, check_method, preset
+from asktell.methods import Method, preset
 from asktell.problem.budget import Budget, describe_spending
 from asktell.problem.candidates import AnyPrompt, AnyTrial, ById, Candidates, Prompts, Tell, Trial, all_taken
 from asktell.problem.checks import check_cost, check_name, check_reason, needed_cost, short, whole
@@ -35,7 +35,7 @@ from asktell.problem.goals import Goal, Scores
 from asktell.results import Comparison, Result
 from asktell.results.evaluations import Evaluations, evaluations_of
 from asktell.results.summary import compare, summarize
-from asktell.state import Decided, Event, Grown, State, apply, decide, events, growth, initial
+from asktell.state import Decided, Grown, State, apply, decide, events, growth, initial
 from asktell.state.lookup import check_same, find_example, not_out, trial_id
 from asktell.state.problem import AnyProfile, checked_problem
 
@@ -396,7 +396,7 @@ class Selector(Selection):
         self._method = method
         self._state = state
         self._seen: tuple[State, State] | None = None  # without the decisions that are due, and with them
-        self._sink: Callable[[Event], None] | None = None  # of a study, which keeps a log
+        self._sink: Callable[[events.AnyEvent], None] | None = None  # of a study, which keeps a log
         self._decide: Decide = decide
         self._renew_lock()
         fresh_after_fork(self, Selector._renew_lock)
@@ -410,11 +410,11 @@ class Selector(Selection):
         with self._lock:
             if n == 1:  # most asks: a sixth faster
                 one = self._ask_next()
-                return [] if one is None else [self._prompts.trial(*one)]
+                return [] if one is None else [self._prompts.trial(one.trial, one.arm, one.example)]
             asked = list(islice(iter(self._ask_next, None), n))
             # Grouped by prompt, for prefix caches; stable, so that a prompt's examples keep their order.
             asked.sort(key=operator.attrgetter("arm"))
-            return list(starmap(self._prompts.trial, asked))
+            return [self._prompts.trial(each.trial, each.arm, each.example) for each in asked]
 
     def _ask_next(self) -> events.Asked | None:
         pull = self._next_pull()
@@ -441,7 +441,7 @@ class Selector(Selection):
         with one_thread:
             return self._decide(self._method, self._state)
 
-    def _take(self, event: Event) -> None:
+    def _take(self, event: events.AnyEvent) -> None:
         """Fold an event: the one way in which the state changes."""
         self._state = apply(self._state, event)
         if self._sink is not None:
@@ -524,7 +524,7 @@ class Selector(Selection):
                 return growth.ids_again(self._prompts, prompts, *known)
             event, ids = growth.addition(self._state, self._prompts, prompts, features, key)
             if event is not None:
-                check_method(self._method, event)
+                self._method.check_growth(event)
                 self._take(event)
             return ids
 
@@ -546,7 +546,7 @@ class Selector(Selection):
         with self._lock:
             event = growth.extension(evaluations, cost, examples, key)
             if growth.is_new(self._state, event):
-                check_method(self._method, event)
+                self._method.check_growth(event)
                 self._take(event)
 
     def remark(self, text: str, *, topic: str = "scores", doubtful: bool = False) -> None:
@@ -677,7 +677,7 @@ class Selector(Selection):
         """The whole selector as JSON text; `Selector.from_json` continues it exactly.
 
         Raises:
-            InvalidStateError: the method has parts that are not asktell's own; see `from_json`.
+            InvalidStateError: a part of a method of your own has a parameter that is no plain value.
         """
         with self._lock:
             state = self._state
@@ -695,11 +695,13 @@ class Selector(Selection):
 
         Args:
             text: the saved JSON, or what `json.loads` makes of it.
-            method: for a method with parts of your own, which a file cannot hold.
+            method: the selector's method, where the whole method or a part of it is code of your own: a file holds its
+                class name and its parameters, which must be the same.
             examples: their number or their ids, to be sure that they are the same as then.
 
         Raises:
-            InvalidStateError: the text is malformed, truncated, foreign, or of an unknown version.
+            InvalidStateError: the text is malformed, truncated, foreign, or of an unknown version; or the method is
+                another one, or is needed and was not given.
             InvalidArgumentError: the examples are others; the message says which.
         """
         data = text if isinstance(text, Mapping) else serialization.parse(text, "The saved selector")

@@ -6,32 +6,39 @@ refused whole.
 
 import dataclasses
 import json
+import math
 import sys
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
-from typing import Any, TypeVar
+from typing import Annotated, Any, Generic, TypeAlias, TypeVar
 
+import msgspec
 import numpy as np
+from msgspec import Meta, structs
 
-from asktell._util.extras import own_version
-from asktell.errors import AsktellError, InvalidStateError
-from asktell.methods import PARTS, Elimination, Method, check_method
+from asktell._util.extras import check_format, own_version
+from asktell.allocators import AbstractAllocator
+from asktell.elimination import AbstractEliminationRule
+from asktell.errors import AsktellError, InvalidStateError, MissingMethodError
+from asktell.estimators import AbstractEstimator
+from asktell.methods import PARTS, AbstractMethod, Elimination, Method
+from asktell.numerics.arrays import Indices, Matrix
 from asktell.numerics.intmap import IntMap
 from asktell.problem import checks
 from asktell.problem.budget import Budget, Costs, Spent
 from asktell.problem.candidates import ById, Candidates, Prompts
 from asktell.problem.checks import short, whole
 from asktell.problem.goals import BestFeasible, Constraint, Goal, Objective, ParetoSet
-from asktell.state import Failures, Grown, History, Problem, State, events, grown, initial
-from asktell.state.growth import check_key, extension, prompts_after, told_departures
+from asktell.schedulers import AbstractScheduler
+from asktell.state import Failures, Grown, History, Problem, State, check_decision, events, grown, initial
+from asktell.state.events import Index
+from asktell.state.growth import check_growth, prompts_after, told_departures
 from asktell.state.problem import checked_problem
 from asktell.state.queue import Queue
 
 FORMAT = "asktell.selector"
 VERSION = 1
-_MOST_TRIALS = 2**62
 # Of what is compressed: texts and scores of real studies become 3 to 20 times as many bytes.
 _FREE_BYTES, _MOST_PER_BYTE = 2**14, 32
 _T = TypeVar("_T")
@@ -44,11 +51,14 @@ def parse(text: object, what: str) -> dict[str, Any]:
     """JSON text to a mapping."""
     if not isinstance(text, (str, bytes, bytearray)):
         raise InvalidStateError(f"{what} must be JSON text, got {type(text).__name__}.")
+    return typed(what, _parsed(text, what), dict)
+
+
+def _parsed(text: str | bytes | bytearray, what: str) -> Any:
     try:
-        data = json.loads(text, parse_constant=_no_constant)
+        return json.loads(text, parse_constant=_no_constant)
     except (ValueError, RecursionError) as error:
         raise InvalidStateError(f"{what} is not whole JSON: {error}. Is the file truncated?") from error
-    return typed(what, data, dict)
 
 
 def most_bytes(size: int) -> int:
@@ -111,10 +121,70 @@ def items(what: str, data: object, length: int | None = None) -> list[Any]:
     return data
 
 
-number = partial(checks.check_number, low=-checks.LARGEST, high=checks.LARGEST)
-"""A number of any size that asktell takes."""
-_estimate = partial(checks.check_number, low=-sys.float_info.max, high=sys.float_info.max)
-_sum = partial(checks.check_number, low=0.0, high=sys.float_info.max)
+# Typed data: events, and the state as it is saved, are defined once and need no code of their own here.
+
+
+def builtins(data: object) -> Any:
+    """Typed data as the lists, mappings and plain values of its JSON."""
+    return msgspec.to_builtins(data, enc_hook=_dump_candidates)
+
+
+def encode(data: object) -> str:
+    """Typed data as compact JSON in plain ASCII; a ValueError if there is a number that JSON cannot hold."""
+    return _json.encode(builtins(data))
+
+
+class Decoder(Generic[_T]):
+    """Reads one type of data, which its definition describes; `what` is its name in errors."""
+
+    def __init__(self, what: str, kind: Any) -> None:
+        self._what = what
+        self._kind = kind
+        self._decoder: msgspec.json.Decoder[_T] = msgspec.json.Decoder(kind, dec_hook=_load_candidates)
+
+    def decode(self, text: str | bytes) -> _T:
+        """What a text holds.
+
+        Raises:
+            InvalidStateError: it is not whole JSON, or not of this type.
+        """
+        try:
+            return self._decoder.decode(text)
+        except msgspec.ValidationError as error:
+            raise self._malformed(error, text) from error
+        except (msgspec.DecodeError, RecursionError, UnicodeError):
+            # Half of a surrogate pair, which Python's text and JSON can hold, is no text for msgspec. Python's own
+            # parser reads it, and says of everything else what is wrong.
+            return self.convert(_parsed(text, self._what))
+
+    def convert(self, data: object) -> _T:
+        """The same of what a JSON parser has made of a text."""
+        try:
+            found: _T = msgspec.convert(data, self._kind, dec_hook=_load_candidates)
+        except msgspec.ValidationError as error:
+            raise self._malformed(error, data) from error
+        return found
+
+    def _malformed(self, error: msgspec.ValidationError, came: object) -> InvalidStateError:
+        said = str(error)
+        newer = " Was it written by a newer asktell? Upgrade this one." if said.startswith(_OF_NEWER) else ""
+        return InvalidStateError(f"{self._what} is malformed: {said}. It is {short(came)}.{newer}")
+
+
+_OF_NEWER = ("Invalid value", "Object contains unknown field", "Expected `array` of at most length")
+_json = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
+
+
+def _dump_candidates(value: object) -> object:
+    if isinstance(value, Candidates):
+        return value.to_data()
+    raise NotImplementedError(f"{type(value).__name__} is not written to files")
+
+
+def _load_candidates(kind: type, data: object) -> object:
+    if kind is Candidates:
+        return Candidates.from_data(data)
+    raise NotImplementedError(f"{kind.__name__} is not read from files")
 
 
 def _column(what: str, data: Any, low: int, high: int, length: int | None = None) -> Any:
@@ -142,16 +212,99 @@ def _matrix(what: str, data: Any, n_rows: int, n_columns: int) -> Any:
 
 
 def dump_part(part: Any) -> dict[str, Any]:
-    """A part of a method, or a whole one, as its class name and its fields."""
-    name = type(part).__name__
-    kind: Any = PARTS.get(name)
-    if kind is not type(part):
+    """A part of a method, or a whole one, as its class name and its parameters; see `AbstractMethod` for your own.
+
+    Raises:
+        InvalidStateError: a part of the user's own has a parameter that is no plain value.
+    """
+    kind = type(part)
+    if dataclasses.is_dataclass(part):
+        values = {field.name: getattr(part, field.name) for field in dataclasses.fields(part)}
+    else:
+        values = {name: value for name, value in getattr(part, "__dict__", {}).items() if name[0] != "_"}
+    if PARTS.get(kind.__name__) is kind:
+        return {"type": kind.__name__, **{k: dump_part(v) if _is_part(v) else v for k, v in values.items()}}
+    parameters = {name: _plain(value, f"{kind.__name__}.{name}") for name, value in values.items()}
+    return {_OWN: kind.__name__, "parameters": parameters}
+
+
+_OWN = "own"  # instead of "type": the class name of a part that is not asktell's, whose code no file holds
+
+
+def _is_part(value: object) -> bool:
+    return dataclasses.is_dataclass(value) or isinstance(value, _PARTS)
+
+
+_PARTS = (AbstractMethod, AbstractScheduler, AbstractAllocator, AbstractEstimator, AbstractEliminationRule)
+
+
+def _plain(value: Any, what: str) -> Any:
+    if _is_part(value):
+        return dump_part(value)
+    if isinstance(value, list | tuple):
+        return [_plain(item, what) for item in value]
+    if isinstance(value, str | bool | int | None) or (isinstance(value, float) and math.isfinite(value)):
+        return value
+    raise InvalidStateError(
+        f"{what} is {short(value)}, which cannot be saved: a parameter of a part of your own is text, a finite number, "
+        "true or false, None, or a list of those. Keep anything else in an attribute whose name begins with an "
+        "underscore."
+    )
+
+
+def own_parts(saved: object) -> list[str]:
+    """The class names of the parts of a saved method that are the user's own."""
+    if not isinstance(saved, dict):
+        return []
+    if _OWN in saved:
+        return [str(saved[_OWN])]
+    return [name for value in saved.values() for name in own_parts(value)]
+
+
+def load_method(saved: object, given: Method | None) -> Method:
+    """The method that was saved; `given`, which must be the same, where it has parts of the user's own.
+
+    Raises:
+        InvalidStateError: none is given where one is needed, or another one.
+    """
+    own = own_parts(saved)
+    if given is None:
+        if own:
+            raise MissingMethodError(
+                f"This selection was made with {checks.some(own)}, which is code of your own and not in the file. "
+                "Give the method again: asktell.Study.open(location, name, method=...) for a study, "
+                "asktell.Selector.from_json(text, method=...) for a saved selector. Code cannot be given to a service."
+            )
+        given = load_part(saved)
+    if not isinstance(given, Method):
+        raise InvalidStateError(f"The method must be one that a Selector takes, got {short(given)}.")
+    if not _same(saved, dump_part(given)):
         raise InvalidStateError(
-            f"{part!r} cannot be saved: {name} is not one of asktell's own parts. Keep the method in your code, and "
-            "pass it again: Selector.from_json(text, method=...)."
+            f"This selection was made with another method. It was {_described(saved)}; the one given is "
+            f"{_described(dump_part(given))}. Give the same classes with the same parameters."
         )
-    values = {field.name: getattr(part, field.name) for field in dataclasses.fields(kind)}
-    return {"type": name, **{k: dump_part(v) if dataclasses.is_dataclass(v) else v for k, v in values.items()}}
+    return given
+
+
+def _same(saved: Any, given: Any) -> bool:
+    """True if a part is the one that was saved; a parameter with a default may be missing in the file."""
+    if not isinstance(saved, dict) or not isinstance(given, dict):
+        return bool(saved == given)
+    if _OWN in given:
+        return bool(saved == given)
+    if saved.get("type") != given["type"] or saved.keys() - given.keys():
+        return False
+    defaults = {field.name: field.default for field in dataclasses.fields(PARTS[given["type"]])}
+    return all(_same(saved.get(name, defaults.get(name)), value) for name, value in given.items())
+
+
+def _described(saved: Any) -> str:
+    """A saved part as the call that makes it."""
+    if not isinstance(saved, dict):
+        return short(saved)
+    parameters = saved.get("parameters", {name: value for name, value in saved.items() if name != "type"})
+    named = ", ".join(f"{name}={_described(value)}" for name, value in dict(parameters).items())
+    return f"{saved.get(_OWN, saved.get('type'))}({named})"
 
 
 def load_part(data: object) -> Any:
@@ -217,6 +370,7 @@ _DEFAULTS: dict[str, Any] = {
     "inputs": "new", "profile": None, "segments": None,
 }  # fmt: skip
 """What a problem's key stands for if it is missing: a key that is added later makes no older file unreadable."""
+_KEYS = {"format", "version", "asktell", "prompts", "method", "goal", "budget", "state", *_DEFAULTS}
 
 
 def dump_problem(problem: Problem) -> dict[str, Any]:
@@ -239,6 +393,11 @@ def dump_problem(problem: Problem) -> dict[str, Any]:
         "profile": None if problem.profile is None else problem.profile.to_data(),
         "segments": None if problem.labels is None else list(problem.labels),
     }
+
+
+def _load_prompts(ids: Any, texts: Any) -> Prompts:
+    items("prompts", texts, None if ids is None else len(ids))
+    return Prompts.of(texts if ids is None else dict(zip(ids, texts, strict=True)))
 
 
 def load_problem(data: Mapping[str, Any], prompts: Prompts) -> Problem:
@@ -267,270 +426,267 @@ def load_problem(data: Mapping[str, Any], prompts: Prompts) -> Problem:
     )
 
 
-# Decisions and growth
-
-
-def load_decided(data: object, problem: Problem) -> events.Decided:
-    """The decision whose fields `data` has, by their names."""
-    record = typed("a decision", data, dict)
-    pulls, plan = record.get("pulls"), record.get("plan")
-    n_pulls = partial(whole, "pulls", low=0, high=problem.budget)
-    arm = partial(whole, "arm", low=0, high=problem.n_arms - 1)
-    example = partial(whole, "example", low=-1, high=(problem.n_examples or 0) - 1)
-    pairs = None if plan is None else [items("a planned pull", pull, 2) for pull in items("a decision's plan", plan)]
-    return events.Decided(
-        round=whole("round", record.get("round"), 0),
-        departures=tuple(_load_departure(item, problem) for item in items("departures", record.get("departures"))),
-        pulls=tuple(map(n_pulls, pulls)) if isinstance(pulls, list) else n_pulls(pulls),
-        finished=typed("finished", record.get("finished"), bool),
-        answer=tuple(map(arm, items("answer", record.get("answer")))),
-        plan=None if pairs is None else tuple((arm(a), example(x)) for a, x in pairs),
-        settled=typed("settled", record.get("settled"), bool),
-    )
-
-
-def _load_departure(data: object, problem: Problem) -> events.Departure:
-    arm, status, reason, means, errors = items("a departure", data, 5)
-    if status not in (events.ACCEPTED, events.REJECTED, events.FAILED):
-        raise InvalidStateError(f"A departure is malformed: {short(data)}.")
-    n_metrics = len(problem.goal.columns)
-    if {len(items("a departure's estimate", vector)) for vector in (means, errors)} not in ({0}, {n_metrics}):
-        raise InvalidStateError(f"A departure's estimate needs {n_metrics} means and errors, got {short(data)}.")
-    return events.Departure(
-        whole("arm", arm, 0, problem.n_arms - 1),
-        status,
-        typed("a reason", reason, str),
-        tuple(_estimate("an estimate", x) for x in means),
-        tuple(None if x is None else _estimate("a standard error", x) for x in errors),
-    )
-
-
-def load_remark(data: object) -> events.Remarked:
-    """The remark that these data are."""
-    topic, text, doubtful = items("a remark", data, 3)
-    return events.Remarked(
-        typed("a topic", topic, str), typed("a remark", text, str), typed("doubtful", doubtful, bool)
-    )
-
-
-LETTERS: dict[str, type[events.Growth]] = {"n": events.Added, "q": events.Retired, "e": events.Extended}
-"""Of the events by which a selection grows or shrinks."""
-
-
-def dump_growth(event: events.Growth) -> list[Any]:
-    """An event as its letter and its fields."""
-    fields: list[Any] = list(event)
-    if isinstance(event, events.Added):  # candidates stand where the texts of prompts do
-        *fields, candidates = event
-        fields[:2] = [event.ids, event.texts] if candidates is None else [None, candidates.to_data()]
-    return [next(letter for letter, kind in LETTERS.items() if isinstance(event, kind)), *fields]
-
-
-def load_growth(data: list[Any], problem: Problem) -> events.Growth:
-    """The event that `dump_growth` made `data` of; `problem` as it was before."""
-    kind = LETTERS[data[0]]
-    event: events.Growth = kind(*items("growth", data, 1 + len(kind._fields) - (kind is events.Added))[1:])
-    check_key(event.key)
-    if isinstance(event, events.Retired):
-        arm = whole("an arm", event.arm, 0, problem.n_arms - 1)
-        return event._replace(arm=arm, reason=typed("a reason", event.reason, str))
-    if isinstance(event, events.Extended):
-        if event.ids is not None and len(event.ids) != event.examples:
-            raise InvalidStateError(f"There are {len(event.ids)} ids for {event.examples!r} examples that join.")
-        if any(type(each) not in (int, float) for each in event[:3]):
-            raise InvalidStateError(f"A selection is extended by numbers, got {short(event[:3])}.")
-        more = event.evaluations, event.cost, event.examples if event.ids is None else event.ids
-        evaluations, cost, examples = (None if each == 0 else each for each in more)
-        return extension(evaluations, cost, examples, event.key)
-    if (event.features is None) != (problem.features is None):
-        raise InvalidStateError("Prompts that join have features where the others have some, and only there.")
-    prompts, features = _load_prompts(event.ids, event.texts), None
-    if event.features is not None:
-        features = tuple(map(tuple, checks.check_features(items("features", event.features), len(prompts)).tolist()))
-    ids = None if isinstance(prompts.ids, range) else tuple(map(str, prompts.ids))
-    return events.Added(ids, tuple(prompts.texts), features, event.key, prompts.candidates)
-
-
-def _load_prompts(ids: Any, texts: Any) -> Prompts:
-    if isinstance(texts, dict):
-        return Prompts.of(Candidates.from_data(texts))
-    items("prompts", texts, None if ids is None else len(ids))
-    return Prompts.of(texts if ids is None else dict(zip(ids, texts, strict=True)))
-
-
-def _load_grown(data: object, problem: Problem, n_decisions: int) -> tuple[Problem, tuple[Grown, ...]]:
-    growth, before = [], 0
-    for decisions, spent, cost, entry in items("growth", data):
-        event = load_growth(items("growth", entry), problem)
-        before = whole("decisions", decisions, before, n_decisions)
-        growth.append(Grown(before, whole("spent", spent, 0), _sum("cost", cost), event))
-        problem = grown(problem, event)
-    return problem, tuple(growth)
-
-
 # The state, as columns and decisions; what follows from those is not repeated
+
+Total: TypeAlias = Annotated[float, Meta(ge=0.0, le=sys.float_info.max)]
+"""A sum of costs."""
+Pack: TypeAlias = Callable[[Any], Any]
+"""Makes a column (numbers of one kind, an item each per row) what stands in a file: a list, or packed bytes."""
+
+
+class Saved(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """The base of what is saved. Columns are `Any`: lists, arrays, or packed; `_column` checks them."""
+
+
+class SavedFailures(Saved, frozen=True, kw_only=True):
+    """The failed evaluations, the oldest first."""
+
+    trials: Any = ()
+    arms: Any = ()
+    examples: Any = ()
+    reasons: tuple[str, ...] = ()
+
+
+class SavedCosts(Saved, frozen=True, kw_only=True):
+    """How many costs there were, their sum and the highest: of all arms, and of each arm that has some."""
+
+    all: tuple[Index, Total, Total] = (0, 0.0, 0.0)
+    arms: tuple[tuple[Index, Index, Total, Total], ...] = ()
+
+
+class SavedRows(Saved, frozen=True, kw_only=True):
+    """The part of a state that is only added to; each decision with the number of rows that it was based on."""
+
+    trials: Any = ()
+    arms: Any = ()
+    examples: Any = ()
+    scores: Any = ()
+    decisions: tuple[tuple[Index, events.Decided], ...] = ()
+    failures: SavedFailures = SavedFailures()
+
+
+class SavedState(SavedRows, frozen=True, kw_only=True):
+    """A whole state; the head of a snapshot has one without rows. See the fields of the same names of `State`."""
+
+    plan: tuple[Any, Any] = ((), ())  # arms and examples of the pulls that are left
+    draws: Any
+    asked: Index
+    spent: Index
+    cost: Total = 0.0
+    costs: SavedCosts = SavedCosts()
+    pending: tuple[events.Pull, ...] = ()
+    returned: tuple[events.Pull, ...] = ()
+    redraws: tuple[tuple[Index, Index], ...] = ()
+    failed_out: tuple[tuple[Index, Index, str], ...] = ()  # arm, round and reason of those that left for failures
+    growth: tuple[Grown, ...] = ()
+    remarks: tuple[events.Remarked, ...] = ()
+
+
+_STATE = Decoder[SavedState]("The saved state", SavedState)
+# A trial that was handed back once its arm had left is forgotten, and its id is not used again.
+_MOST_FORGOTTEN = 10**7
 
 
 def dump_state(state: State) -> dict[str, Any]:
     """A state as data."""
-    return {**dump_rows(state), **dump_rest(state), "draws": state.draws.tolist()}
+    found: dict[str, Any] = builtins(with_rows(dump_rest(state), dump_rows(state)))
+    return found
+
+
+def with_rows(rest: SavedState, rows: SavedRows) -> SavedState:
+    """A state with these rows, decisions and failures."""
+    return structs.replace(rest, **structs.asdict(rows))
 
 
 def dump_rows(
-    state: State, rows: int = 0, decisions: int = 0, failures: int = 0, pack: Callable[[Any], Any] = np.ndarray.tolist
-) -> dict[str, Any]:
-    """What is only added to: rows, decisions and failures, each from a number on; columns as `pack` has them."""
+    state: State, rows: int = 0, decisions: int = 0, failures: int = 0, pack: Pack = np.ndarray.tolist
+) -> SavedRows:
+    """The rows, decisions and failures, each from a number on."""
     history, failed = state.history, state.failures
-    return {
-        "trials": pack(history.trials(rows)),
-        "arms": pack(history.arms(rows)),
-        "examples": pack(history.examples(rows)),
-        "scores": pack(history.scores(rows)),
-        "decisions": [[n_rows, decided._asdict()] for n_rows, decided in state.decisions[decisions:]],
-        "failures": {
-            "trials": pack(failed.pulls.trials(failures)),
-            "arms": pack(failed.pulls.arms(failures)),
-            "examples": pack(failed.pulls.examples(failures)),
-            "reasons": failed.reasons(failures),
-        },
-    }
+    return SavedRows(
+        trials=pack(history.trials(rows)),
+        arms=pack(history.arms(rows)),
+        examples=pack(history.examples(rows)),
+        scores=pack(history.scores(rows)),
+        decisions=state.decisions[decisions:],
+        failures=SavedFailures(
+            trials=pack(failed.pulls.trials(failures)),
+            arms=pack(failed.pulls.arms(failures)),
+            examples=pack(failed.pulls.examples(failures)),
+            reasons=tuple(failed.reasons(failures)),
+        ),
+    )
 
 
-def dump_rest(state: State) -> dict[str, Any]:
-    """What changes from state to state, but for the `draws`, which are long."""
+def dump_rest(state: State, pack: Pack = np.ndarray.tolist) -> SavedState:
+    """A state without its rows."""
     told, _ = told_departures(state.decisions, state.growth)
-    return {
-        "pending": [pull for _, pull in sorted(state.pending.items())],
-        "returned": tuple(state.returned),
-        "plan": [state.plan_arms[state.position :], state.plan_examples[state.position :]],
-        "redraws": sorted(state.redraws.items()),
-        "failed_out": [
-            [arm, round_, d.reason]
-            for arm, (round_, d) in sorted(state.left.items())
-            if d.status == events.FAILED and (round_, d) != told.get(arm)
-        ],
-        "asked": state.asked,
-        "spent": state.spent,
-        "cost": state.cost,
-        "costs": {"all": state.costs.pool, "arms": [[arm, *each] for arm, each in sorted(state.costs.by_arm.items())]},
-        "growth": [[*each[:-1], dump_growth(each.event)] for each in state.growth],
-        **({"remarks": sorted(state.remarks.values())} if state.remarks else {}),
-    }
+    plan_arms, plan_examples = state.plan_arms[state.position :], state.plan_examples[state.position :]
+    return SavedState(
+        plan=(pack(np.array(plan_arms, dtype=np.int64)), pack(np.array(plan_examples, dtype=np.int64))),
+        draws=pack(state.draws),
+        asked=state.asked,
+        spent=state.spent,
+        cost=state.cost,
+        costs=SavedCosts(
+            all=_spent(state.costs.pool),
+            arms=tuple((arm, *_spent(each)) for arm, each in sorted(state.costs.by_arm.items())),
+        ),
+        pending=tuple(pull for _, pull in sorted(state.pending.items())),
+        returned=tuple(state.returned),
+        redraws=tuple(sorted(state.redraws.items())),
+        failed_out=tuple(
+            (arm, round_, departure.reason)
+            for arm, (round_, departure) in sorted(state.left.items())
+            if departure.status == events.FAILED and (round_, departure) != told.get(arm)
+        ),
+        growth=state.growth,
+        remarks=tuple(remark for _, remark in sorted(state.remarks.items())),
+    )
 
 
-def load_state(data: object, origin: Problem) -> State:
-    """The state that `dump_state` made `data` of; equal to it in every bit. Columns may be arrays as well as lists.
+def _spent(costs: Spent) -> tuple[int, float, float]:
+    return costs.n, costs.total, costs.highest
+
+
+def load_state(saved: SavedState, origin: Problem) -> State:
+    """The state that was saved; equal to it in every bit.
 
     `origin`: the problem as known before the first pull.
     """
-    record = typed("state", data, dict)
-    problem, growth = _load_grown(record["growth"], origin, len(record["decisions"]))
-    n_arms, n_examples = problem.n_arms, problem.n_examples or 0
-    trials = _column("trials", record["trials"], -1, _MOST_TRIALS)
-    arms = _column("arms", record["arms"], 0, n_arms - 1, len(trials))
-    examples = _column("examples", record["examples"], -1, n_examples - 1, len(trials))
-    scores = _matrix("scores", record["scores"], len(trials), len(problem.goal.columns))
-    told = trials[trials >= 0]
-    failures = _load_failures(record["failures"], n_arms, n_examples)
-    # Whatever was asked was told, is out, has failed, or was handed back and forgotten when its arm left.
-    most = (n_arms + 1) * problem.budget + len(failures)
-    asked = whole("asked", record["asked"], 0, most)
-    for what, ids in (("told", told), ("failed", failures.pulls.trials())):
-        if (np.diff(np.sort(ids)) == 0).any() or ids.max(initial=-1) >= asked:
-            raise InvalidStateError(f"A trial {what} twice, or before it was asked.")
-    scored = np.isin(failures.pulls.trials(), told)
-    if scored.any() if problem.failure_scores is None else not scored.all():
-        raise InvalidStateError("Failed trials have scores where on_failure says so, and only there.")
-    if record["spent"] != len(told):
-        raise InvalidStateError(f"spent is {short(record['spent'])}, but {len(told)} trials were told.")
-    state = initial(problem)._replace(
-        origin=origin,
-        growth=growth,
+    problem = _grown(saved.growth, origin, len(saved.decisions))
+    _check_asked(saved, problem)
+    n_arms, last_example = problem.n_arms, (problem.n_examples or 0) - 1
+    trials = _column("trials", saved.trials, -1, saved.asked - 1)
+    arms = _column("arms", saved.arms, 0, n_arms - 1, len(trials))
+    examples = _column("examples", saved.examples, -1, last_example, len(trials))
+    scores = _matrix("scores", saved.scores, len(trials), len(problem.goal.columns))
+    failures = _load_failures(saved, n_arms, last_example)
+    plan_arms = _column("plan", saved.plan[0], 0, n_arms - 1)
+    plan_examples = _column("plan", saved.plan[1], -1, last_example, len(plan_arms))
+    _check_trials(saved, trials[trials >= 0], failures, len(plan_arms), problem)
+    for pull in (*saved.pending, *saved.returned):
+        whole("arm", pull.arm, 0, n_arms - 1)
+        if pull.example is not None:
+            whole("example", pull.example, 0, last_example)
+    for arm, *_ in (*saved.redraws, *saved.failed_out, *saved.costs.arms):
+        whole("arm", arm, 0, n_arms - 1)
+    for n, total, _ in (saved.costs.all, *(each[1:] for each in saved.costs.arms)):
+        if not n and total:
+            raise InvalidStateError(f"The costs of no evaluation cannot be {total:g}.")
+    state = _with_decisions(
+        saved.decisions, saved.growth, initial(problem)._replace(origin=origin), trials, arms, scores
+    )
+    left = state.left
+    for arm, round_, reason in saved.failed_out:
+        left = left.set(arm, (round_, events.Departure(arm, events.FAILED, reason)))
+    return state._replace(
+        left=left,
+        growth=saved.growth,
         history=History.from_columns(trials, arms, examples, scores),
         failures=failures,
-        asked=asked,
-        spent=len(told),
-        cost=_estimate("cost", record["cost"]),
-        costs=_load_costs(record["costs"], n_arms),
-        remarks={each.topic: each for each in map(load_remark, items("remarks", record.get("remarks", [])))},
-    )
-    state = _load_decisions(record["decisions"], state, trials, arms, scores)
-
-    def arm(number: object) -> int:
-        return whole("arm", number, 0, n_arms - 1)
-
-    def pulls(name: str) -> list[events.Pull]:
-        return [
-            events.Pull(
-                None if trial is None else whole("trial", trial, 0, asked - 1),
-                arm(number),
-                None if example is None else whole("example", example, 0, n_examples - 1),
-            )
-            for trial, number, example in items(name, record[name])
-        ]
-
-    pending, returned = pulls("pending"), pulls("returned")
-    if any(pull.trial is None for pull in pending):
-        raise InvalidStateError("A trial is pending without its id.")
-    over = np.concatenate((told, failures.pulls.trials()))
-    out = [pull.trial for pull in (*pending, *returned) if pull.trial is not None]
-    if len(set(out)) < len(out) or np.isin(np.array(out, dtype=np.int64), over).any():
-        raise InvalidStateError("A trial is out twice, or out and told or failed.")
-    plan_arms, plan_examples = record["plan"]
-    plan_arms = _column("plan", plan_arms, 0, n_arms - 1)
-    plan_examples = _column("plan", plan_examples, -1, n_examples - 1, len(plan_arms))
-    if len(told) + len(pending) + len(returned) + len(plan_arms) > problem.budget:
-        raise InvalidStateError(f"More trials are told, out and planned than the budget of {problem.budget} allows.")
-    for number, round_, reason in items("failed_out", record["failed_out"]):
-        departure = events.Departure(arm(number), events.FAILED, typed("a reason", reason, str))
-        state = state._replace(left=state.left.set(departure.arm, (whole("round", round_, 0), departure)))
-    redraws = {arm(number): whole("redraws", extra, 1, most) for number, extra in items("redraws", record["redraws"])}
-    return state._replace(
-        pending=IntMap({pull.trial: pull for pull in pending if pull.trial is not None}),
-        returned=Queue(returned),
+        asked=saved.asked,
+        spent=saved.spent,
+        cost=saved.cost,
+        costs=Costs(
+            IntMap({arm: Spent(n, total, highest) for arm, n, total, highest in saved.costs.arms}),
+            Spent(*saved.costs.all),
+        ),
+        remarks={each.topic: each for each in saved.remarks},
+        pending=IntMap({pull.trial: pull for pull in saved.pending if pull.trial is not None}),
+        returned=Queue(saved.returned),
         plan_arms=tuple(plan_arms.tolist()),
         plan_examples=tuple(plan_examples.tolist()),
-        draws=_column("draws", record["draws"], 0, most + len(trials), n_arms),
-        redraws=redraws,
+        draws=_column("draws", saved.draws, 0, _most_asked(problem, len(failures)) + len(trials), n_arms),
+        redraws=dict(saved.redraws),
     )
 
 
-def _load_decisions(data: object, state: State, trials: Any, arms: Any, scores: Any) -> State:
-    decisions: list[tuple[int, events.Decided]] = []
+def _grown(growth: tuple[Grown, ...], problem: Problem, n_decisions: int) -> Problem:
+    """The problem after growth, each event of which must be able to come where it stands."""
+    before = 0
+    for each in growth:
+        before = whole("decisions", each.decisions, before, n_decisions)
+        check_growth(initial(problem), each.event)
+        problem = grown(problem, each.event)
+    return problem
+
+
+def _most_asked(problem: Problem, n_failures: int) -> int:
+    """The most trials that can have been asked.
+
+    Each was told, is out, has failed, or was handed back and forgotten because its arm had left.
+    """
+    return (problem.n_arms + 1) * problem.budget + n_failures
+
+
+def _check_asked(saved: SavedState, problem: Problem) -> None:
+    """Check the number of trials that were asked against those that are there, before memory is taken for it."""
+    n_failures = len(saved.failures.reasons)
+    n_known = len(saved.trials) + n_failures + len(saved.pending) + len(saved.returned)
+    whole("asked", saved.asked, 0, _most_asked(problem, n_failures))
+    if saved.asked > n_known + _MOST_FORGOTTEN:
+        raise InvalidStateError(
+            f"{saved.asked} trials are said to have been asked, but only {n_known} were told, failed or are out. At "
+            f"most {_MOST_FORGOTTEN} may be missing, since each takes memory. Was the file changed?"
+        )
+
+
+def _check_trials(saved: SavedState, told: Indices, failures: Failures, n_planned: int, problem: Problem) -> None:
+    """Check that each trial is in one place, and that they are no more than there can be.
+
+    `told`: ids of the trials that were told.
+    """
+    failed = failures.pulls.trials()
+    out = [pull.trial for pull in (*saved.pending, *saved.returned) if pull.trial is not None]
+    n_out = len(saved.pending) + len(saved.returned)
+    for what, ids in (("told", told), ("failed", failed)):
+        if (np.diff(np.sort(ids)) == 0).any():
+            raise InvalidStateError(f"A trial {what} twice.")
+    scored = np.isin(failed, told)
+    if scored.any() if problem.failure_scores is None else not scored.all():
+        raise InvalidStateError("Failed trials have scores where on_failure says so, and only there.")
+    if saved.spent != len(told):
+        raise InvalidStateError(f"spent is {short(saved.spent)}, but {len(told)} trials were told.")
+    if any(pull.trial is None for pull in saved.pending):
+        raise InvalidStateError("A trial is pending without its id.")
+    over = np.concatenate((told, failed))
+    if max(out, default=-1) >= saved.asked or len(set(out)) < len(out) or np.isin(out, over).any():
+        raise InvalidStateError("A trial is out twice, before it was asked, or out and told or failed.")
+    if len(told) + n_out + n_planned > problem.budget:
+        raise InvalidStateError(f"More trials are told, out and planned than the budget of {problem.budget} allows.")
+    for _, extra in saved.redraws:
+        whole("redraws", extra, 1, _most_asked(problem, len(failed)))
+
+
+def _with_decisions(
+    decisions: tuple[tuple[int, events.Decided], ...],
+    growth: tuple[Grown, ...],
+    state: State,
+    trials: Indices,
+    arms: Indices,
+    scores: Matrix,
+) -> State:
+    """The state with its decisions, and with the tally of the rows that the last one was based on."""
     tally, tallied = state.tally, 0
-    reopening = {each.decisions for each in state.growth}
-    for number, (rows, decided) in enumerate(items("decisions", data)):
-        rows = whole("rows", rows, tallied, len(trials))
-        event = load_decided(decided, state.problem)
-        if event.round != number or (decisions and decisions[-1][1].finished and number not in reopening):
+    reopening = {each.decisions for each in growth}
+    was_finished = False
+    for number, (rows, decided) in enumerate(decisions):
+        whole("rows", rows, tallied, len(trials))
+        check_decision(state.problem, decided)
+        if decided.round != number or (was_finished and number not in reopening):
             raise InvalidStateError("The decisions are not in their order.")
         order = tallied + np.argsort(trials[tallied:rows], kind="stable")
-        tally, tallied = tally.plus(arms[order], scores[order]), rows
-        decisions.append((rows, event))
-    left, reopened = told_departures(decisions, state.growth)
-    return state._replace(tally=tally, tallied=tallied, left=left, reopened=reopened, decisions=tuple(decisions))
+        tally, tallied, was_finished = tally.plus(arms[order], scores[order]), rows, decided.finished
+    left, reopened = told_departures(decisions, growth)
+    return state._replace(tally=tally, tallied=tallied, left=left, reopened=reopened, decisions=decisions)
 
 
-def _load_costs(data: object, n_arms: int) -> Costs:
-    record = typed("costs", data, dict)
-
-    def spent(n: object, total: object, highest: object) -> Spent:
-        found = Spent(whole("costs", n, 0), _sum("costs", total), _sum("costs", highest))
-        if not found.n and found.total:
-            raise InvalidStateError(f"The costs of no evaluation cannot be {found.total:g}.")
-        return found
-
-    by_arm = {whole("arm", arm, 0, n_arms - 1): spent(*rest) for arm, *rest in items("costs", record["arms"])}
-    return Costs(IntMap(by_arm), spent(*record["all"]))
-
-
-def _load_failures(data: object, n_arms: int, n_examples: int) -> Failures:
-    record = typed("failures", data, dict)
-    reasons = [typed("a reason", reason, str) for reason in items("the reasons of failures", record.get("reasons"))]
-    limits = (("trials", 0, _MOST_TRIALS), ("arms", 0, n_arms - 1), ("examples", -1, n_examples - 1))
-    trials, arms, examples = (
-        _column("failures", record.get(name), low, high, len(reasons)) for name, low, high in limits
-    )
+def _load_failures(saved: SavedState, n_arms: int, last_example: int) -> Failures:
+    failed, reasons = saved.failures, list(saved.failures.reasons)
+    trials = _column("failures", failed.trials, 0, saved.asked - 1, len(reasons))
+    arms = _column("failures", failed.arms, 0, n_arms - 1, len(reasons))
+    examples = _column("failures", failed.examples, -1, last_example, len(reasons))
     return Failures(History.from_columns(trials, arms, examples, np.empty((len(reasons), 0))), reasons)
 
 
@@ -555,26 +711,26 @@ def dump_selector(prompts: Prompts, method: Method, state: State) -> dict[str, A
 @checked("The saved selector")
 def load_selector(data: Mapping[str, Any], method: Method | None = None) -> tuple[Prompts, Method, State]:
     """What `dump_selector` made `data` of; `method` stands in for one that a file cannot hold."""
-    if data.get("format") != FORMAT:
-        raise InvalidStateError(f"This is not a saved asktell selector: its format is {short(data.get('format'))}.")
-    if data.get("version") != VERSION:
+    check_format("The saved selector", data, FORMAT, VERSION)
+    if unknown := data.keys() - _KEYS:
         raise InvalidStateError(
-            f"The saved selector has version {short(data.get('version'))}, this asktell reads {VERSION}. "
-            f"It was written by asktell {short(data.get('asktell'))}: use that version or a newer one."
+            f"The saved selector has the unknown key {checks.some(sorted(map(str, unknown)))}. It was written by "
+            f"asktell {short(data.get('asktell'))}; this is asktell {own_version()}. Upgrade it if that one is newer."
         )
     saved = typed("prompts", data.get("prompts"), dict)
-    prompts = _load_prompts(None, saved) if "factors" in saved else _load_prompts(saved["ids"], saved["texts"])
+    if "factors" in saved:
+        prompts = Prompts.of(Candidates.from_data(saved))
+    else:
+        prompts = _load_prompts(saved.get("ids"), saved["texts"])
     problem = load_problem(data, prompts)
-    method = load_part(data.get("method")) if method is None else method
-    if not isinstance(method, Method):
-        raise InvalidStateError(f"The saved method must be an Elimination, Adaptive or Race, got {short(method)}.")
+    method = load_method(data.get("method"), method)
     method.check(problem)
-    state = load_state(data.get("state"), problem)
+    state = load_state(_STATE.convert(data.get("state")), problem)
     rounds = method.rounds(problem) if isinstance(method, Elimination) else None
     if rounds is not None and not (state.finished or state.reopened) and len(state.decisions) > len(rounds):
         raise InvalidStateError(f"{len(state.decisions)} rounds were decided, but the method has {len(rounds)}.")
     later = prompts
     for each in state.growth:
-        check_method(method, each.event)
+        method.check_growth(each.event)
         later = prompts_after(later, each.event)  # which refuses ids and texts that are there already
     return prompts, method, state

@@ -3,11 +3,11 @@
 import importlib
 import importlib.util
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from asktell.errors import MissingExtraError
+from asktell.errors import InvalidStateError, MissingExtraError
 
 
 def how_to_install(extra: str) -> str:
@@ -49,3 +49,24 @@ def own_version() -> str:
         return version("asktell")
     except PackageNotFoundError:
         return "unknown"
+
+
+def check_format(what: str, data: Mapping[str, Any], name: str, version: int, writer: object = None) -> None:
+    """Check that data are of a format and of the one version of it that this asktell reads.
+
+    `writer`: the version of the asktell that wrote them, where they name it; by default their "asktell".
+
+    Raises:
+        InvalidStateError: they are not. Of data from a newer asktell it says so.
+    """
+    if data.get("format") != name:
+        raise InvalidStateError(f"{what} must have the format {name!r}, but its format is {data.get('format')!r:.60}.")
+    came, writer = data.get("version"), data.get("asktell") if writer is None else writer
+    if type(came) is int and came > version:
+        by = f"asktell {str(writer)[:40]}" if writer else "a newer asktell"
+        raise InvalidStateError(
+            f"{what} was written by {by}, in version {came} of the format; this is asktell {own_version()}, which "
+            f"reads version {version}: upgrade asktell."
+        )
+    if type(came) is not int or came != version:
+        raise InvalidStateError(f"{what} has version {came!r:.60}; this asktell reads version {version}.")

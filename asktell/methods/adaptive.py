@@ -29,8 +29,10 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias, final, get_args
 
 import numpy as np
+from msgspec import structs
 
 from asktell.errors import InvalidArgumentError
+from asktell.methods.base import AbstractMethod
 from asktell.methods.belief import Belief, believe, by_chance, even_order, stated
 from asktell.methods.certainty import unproven
 from asktell.numerics import counters
@@ -60,7 +62,7 @@ ConfidenceKind: TypeAlias = Literal["proof", "posterior"]
 
 @final
 @dataclass(frozen=True)
-class Adaptive:
+class Adaptive(AbstractMethod):
     """Sample where the answer is in doubt, judge by the posterior of a two-way model, answer by expected quality.
 
     `share`: a new example comes into use once in so many pulls, or for a prompt that has seen the others; None: in as
@@ -122,7 +124,7 @@ class Adaptive:
             return self.finish(state)
         unproven_arms = None if self.confidence is None else self._unproven(state, belief)
         if unproven_arms is not None and not len(unproven_arms):
-            return self.finish(state)._replace(settled=True)
+            return structs.replace(self.finish(state), settled=True)
         size = len(field) if self._first(state) is None else min(len(field), state.problem.budget)
         arms = self._choose(state, open_, min(room, max(1, round(self.batch * size))), number, belief, unproven_arms)
         n_asked = state.spent + len(state.missing) + len(state.pending)

@@ -20,6 +20,7 @@ from asktell.elimination import (
 )
 from asktell.errors import BudgetTooSmallError, IncompatibleMethodError, InvalidArgumentError
 from asktell.estimators import AbstractEstimator, Estimates, Sample
+from asktell.methods.base import AbstractMethod
 from asktell.numerics import counters
 from asktell.numerics.arrays import Counts, Indices, Matrix, Means
 from asktell.numerics.pareto import pareto_mask
@@ -28,7 +29,7 @@ from asktell.posterior.draws import at_an_end
 from asktell.problem.checks import MOST_EVALUATIONS, short
 from asktell.problem.goals import BestFeasible, Goal, check_not_sure
 from asktell.schedulers import AbstractScheduler, Round
-from asktell.state import ACCEPTED, REJECTED, RETIRED, Decided, Departure, Problem, State
+from asktell.state import ACCEPTED, REJECTED, RETIRED, Added, Decided, Departure, Growth, Problem, Retired, State
 
 DATA = ("pooled", "round")
 _MOST_PLANNED = 10**7  # pulls of one round: a plan of them takes 160 MB
@@ -43,7 +44,7 @@ def rule_of(goal: Goal) -> AbstractEliminationRule:
 
 @final
 @dataclass(frozen=True)
-class Elimination:
+class Elimination(AbstractMethod):
     """Rounds: pull, estimate, let the least promising go.
 
     `data="pooled"` estimates from all rounds, "round" from the current one only, as the paper's theorem assumes.
@@ -123,6 +124,21 @@ class Elimination:
                 f"{' with constraints' if whole and goal.is_constrained else ''}, "
                 f"which needs {needed if whole else type(needed).__name__}."
             )
+
+    def check_growth(self, event: Growth) -> None:
+        """Refuse new prompts, budget and examples: the rounds are planned. Prompts may be retired.
+
+        Raises:
+            IncompatibleMethodError: anything but a retired prompt.
+        """
+        if isinstance(event, Retired):
+            return
+        what = "add()" if isinstance(event, Added) else "extend()"
+        raise IncompatibleMethodError(
+            f"{what} goes with the methods 'auto' and 'race' (asktell.Adaptive, asktell.Race): this one, "
+            f"{type(self.scheduler).__name__}, has planned its rounds for the prompts and the budget of the start. "
+            "Make another selector, and give it the scores so far by observe()."
+        )
 
     def rounds(self, problem: Problem) -> tuple[Round, ...]:
         """The schedule."""

@@ -9,12 +9,12 @@ from asktell.elimination import ConstrainedParetoGap, ConstrainedRanking, Pareto
 from asktell.errors import IncompatibleMethodError, InvalidArgumentError
 from asktell.estimators import MLP, AbstractEstimator, LeastSquares, SampleMean
 from asktell.methods.adaptive import Adaptive
+from asktell.methods.base import AbstractMethod
 from asktell.methods.elimination import Elimination, rule_of
 from asktell.methods.race import Race
 from asktell.problem.checks import nearest, short
 from asktell.problem.goals import BestFeasible, Goal, ParetoSet
 from asktell.schedulers import AbstractScheduler, GEGEHalving, SequentialHalving, Single, SuccessiveRejects
-from asktell.state import Added, Growth, Retired
 
 SCHEDULES = ("default", "published")
 
@@ -42,7 +42,7 @@ _PRESETS = {
 }
 
 
-Method: TypeAlias = Elimination | Adaptive | Race  # how prompts are selected
+Method: TypeAlias = AbstractMethod  # how prompts are selected
 
 
 _WHOLE: dict[str, Callable[..., Adaptive | Race]] = {"auto": Adaptive, "race": Race}
@@ -77,7 +77,8 @@ def preset(name: str, goal: Goal, *, schedule: str = "default", data: str = "poo
         raise InvalidArgumentError(f"schedule must be one of {list(SCHEDULES)}, got {short(schedule)}.")
     if not isinstance(name, str) or name not in METHODS:
         raise InvalidArgumentError(
-            f"method must be one of {list(METHODS)}, an asktell.Adaptive or Race, or a composed asktell.Elimination; "
+            f"method must be one of {list(METHODS)}, an asktell.Adaptive or Race, a composed asktell.Elimination, or a "
+            f"subclass of asktell.extend.AbstractMethod; "
             f"got {short(name)}{nearest(name, METHODS)}."
         )
     if name in _WHOLE:
@@ -92,14 +93,3 @@ def preset(name: str, goal: Goal, *, schedule: str = "default", data: str = "poo
     check_extra("structured", *chosen.allocator.packages, *chosen.estimator.packages)
     parts = (chosen.scheduler(schedule == "default"), chosen.allocator(), chosen.estimator(), rule_of(goal))
     return Elimination(*parts, data)
-
-
-def check_method(method: Method, event: Growth) -> None:
-    """Check that a method supports growth; every method supports retired prompts."""
-    if isinstance(method, Elimination) and not isinstance(event, Retired):
-        what = "add()" if isinstance(event, Added) else "extend()"
-        raise IncompatibleMethodError(
-            f"{what} goes with the methods 'auto' and 'race' (asktell.Adaptive, asktell.Race): this one, "
-            f"{type(method.scheduler).__name__}, has planned its rounds for the prompts and the budget of the start. "
-            "Make another selector, and give it the scores so far by observe()."
-        )

@@ -16,7 +16,9 @@ from dataclasses import dataclass, replace
 from typing import final
 
 import numpy as np
+from msgspec import structs
 
+from asktell.methods.base import AbstractMethod
 from asktell.methods.certainty import Evidence, first_out, n_misses, slacks_of
 from asktell.methods.elimination import bounds_of, rule_of
 from asktell.numerics import counters
@@ -37,7 +39,7 @@ _RUNNER_UP = "the best of those rejected, for all others have failed or were ret
 
 @final
 @dataclass(frozen=True)
-class Race:
+class Race(AbstractMethod):
     """All prompts on the same examples; those that are certainly worse leave; ends when the answer is certain.
 
     `confidence`: how often the answer is right when it ends before the budget. `tolerance`: how much worse than right
@@ -86,7 +88,7 @@ class Race:
         needed = {state.problem.baseline, *evidence.references()}
         leaving = _departures({a: v for a, v in verdicts.items() if a not in needed}, state)
         if answer is not None:
-            return self._finish(state, number, leaving, answer)._replace(settled=True)
+            return structs.replace(self._finish(state, number, leaving, answer), settled=True)
         remaining = np.setdiff1d(state.active, [d.arm for d in leaving])
         cells = self._cells(state, remaining)
         if not cells:

@@ -125,8 +125,10 @@ def version_of(state: State, paused: bool = False) -> str:
     """
     counts = [len(state.history), len(state.failures), len(state.pending)]
     counts += [len(state.growth), int(paused)] if state.growth or paused else []
-    said = f"-{zlib.crc32(repr(sorted(state.remarks.values())).encode()):x}" if state.remarks else ""
-    return ".".join(map(str, counts)) + said
+    if not state.remarks:
+        return ".".join(map(str, counts))
+    remarks = [remark for _, remark in sorted(state.remarks.items())]
+    return ".".join(map(str, counts)) + f"-{zlib.crc32(repr(remarks).encode()):x}"
 
 
 def _goal(result: Result, seen: Sequence[tuple[float, float] | None]) -> dict[str, Any]:

@@ -51,7 +51,7 @@ def summarize(state: State, method: Method, named: Prompts) -> Result:
     selected = [prompts[arm] for arm in answer]
     feasible = [entry.feasible for entry in selected]
     is_best = isinstance(state.problem.goal, BestFeasible)
-    tolerance = method.tolerance if is_best and not isinstance(method, Elimination) else 0.0
+    tolerance = method.tolerance if is_best else 0.0
     verdict = judge(state, found, likely, answer, named.ids, tolerance)
     if state.doubts and answer:
         verdict = replace(verdict, sentence=f"Do not rely on these scores. {' '.join(state.doubts)}")
@@ -166,8 +166,10 @@ def _of_method(state: State, method: Method) -> Iterator[str]:
 
 def _certainty(state: State, method: Method, found: tuple[Check, ...]) -> str:
     """How sure the recorded answer is."""
-    if not state.decisions[-1][1].settled or not isinstance(method, Race | Adaptive):
+    if not state.decisions[-1][1].settled:
         return "The budget ended before the answer was certain."
+    if not isinstance(method, Race | Adaptive):
+        return f"{type(method).__name__} ended the run before the budget."
     by_name: dict[str, Check] = {check.name: check for check in found}
     within = f", within {method.tolerance:g}" if method.tolerance else ""
     has_changed = by_name["drift"].ok is False

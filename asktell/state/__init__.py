@@ -25,7 +25,7 @@ from asktell.state.events import (
     Retired,
     Told,
 )
-from asktell.state.fold import apply, decide
+from asktell.state.fold import apply, check, check_decision, decide
 from asktell.state.history import Failures, History
 from asktell.state.problem import SAMPLINGS, SKIP, Problem, grown
 from asktell.state.state import Grown, State, initial
@@ -33,5 +33,6 @@ from asktell.state.state import Grown, State, initial
 __all__ = [
     "ACCEPTED", "ACTIVE", "FAILED", "REJECTED", "RETIRED", "SAMPLINGS", "SKIP", "Added", "Asked", "Decided",
     "Departure", "Event", "Extended", "Failed", "Failure", "Failures", "Grown", "Growth", "History", "Observed",
-    "Problem", "Pull", "Released", "Remarked", "Retired", "State", "Told", "apply", "decide", "grown", "initial",
+    "Problem", "Pull", "Released", "Remarked", "Retired", "State", "Told", "apply", "check", "check_decision", "decide",
+    "grown", "initial",
 ]  # fmt: skip

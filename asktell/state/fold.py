@@ -1,4 +1,8 @@
-"""Facts, folded: `apply(state, event)` is the bookkeeping, `decide(method, state)` the numerics. Both are pure."""
+"""Facts, folded: `apply(state, event)` is the bookkeeping, `decide(method, state)` the numerics. Both are pure.
+
+`check(state, event)` refuses an event that cannot come next; it is for events that are read, which anybody may have
+written.
+"""
 
 from collections.abc import Callable
 from itertools import islice
@@ -6,11 +10,13 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from asktell.errors import InvalidStateError
 from asktell.numerics.arrays import Counts, Indices
+from asktell.problem.checks import SMALLEST_COST, short, whole
 from asktell.state import events
 from asktell.state.events import Pull
-from asktell.state.growth import departed, reopens
-from asktell.state.problem import grown
+from asktell.state.growth import check_growth, departed, reopens
+from asktell.state.problem import Problem, grown
 from asktell.state.queue import Queue
 from asktell.state.state import Grown, State, examples_left, observed_examples
 
@@ -35,6 +41,111 @@ def decide(method: Decider, state: State) -> events.Decided | None:
 def apply(state: State, event: events.Event) -> State:
     """The state after an event. The caller has checked that the event can happen."""
     return _APPLY[type(event)](state, event)
+
+
+def check(state: State, event: events.Event) -> None:
+    """Refuse an event that cannot come next.
+
+    Raises:
+        InvalidStateError: it cannot follow from this state.
+        InvalidArgumentError: it names what is not there, or growth that the problem does not allow.
+    """
+    _CHECK[type(event)](state, event)
+
+
+def _check_asked(state: State, event: events.Asked) -> None:
+    pull = state.next_pull()
+    if pull is not None and pull.trial is None:
+        pull = pull._replace(trial=state.asked)
+    if pull != (event.trial, event.arm, event.example):
+        raise InvalidStateError(f"The log has {event}, but what was to be asked is {pull}.")
+
+
+def _check_told(state: State, event: events.Told) -> None:
+    _check_out(state, event)
+    _check_scores(state.problem, event.scores)
+    _check_cost(event.cost)
+
+
+def _check_failed(state: State, event: events.Failed) -> None:
+    _check_out(state, event)
+    _check_cost(event.cost)
+
+
+def _check_released(state: State, event: events.Released) -> None:
+    if event.trial not in state.pending:
+        raise InvalidStateError(f"The log has {event}, but this trial was not pending.")
+
+
+def _check_observed(state: State, event: events.Observed) -> None:
+    whole("an arm", event.arm, 0, state.problem.n_arms - 1)
+    if event.example is not None:
+        whole("an example", event.example, 0, (state.problem.n_examples or 0) - 1)
+    if event.scores is None and event.cost is None:
+        raise InvalidStateError("The log has an observation with neither scores nor a cost.")
+    if event.scores is not None:
+        _check_scores(state.problem, event.scores)
+    _check_cost(event.cost)
+
+
+def _check_out(state: State, event: events.Told | events.Failed) -> None:
+    """Scores and failures may also come late, while the trial waits to be handed out again."""
+    if event.trial not in state.pending and state.returned.find(event.trial) is None:
+        raise InvalidStateError(f"The log has {short(event)}, but this trial was not pending.")
+
+
+def _check_scores(problem: Problem, scores: tuple[float, ...]) -> None:
+    n_metrics = len(problem.goal.columns)
+    if len(scores) != n_metrics:
+        raise InvalidStateError(f"The log has {len(scores)} scores where the goal has {n_metrics} metrics.")
+
+
+def _check_cost(cost: float | None) -> None:
+    if cost is not None and 0.0 < cost < SMALLEST_COST:
+        raise InvalidStateError(f"A cost is 0 or at least {SMALLEST_COST:g}, got {cost:g}.")
+
+
+def _check_decided(state: State, decided: events.Decided) -> None:
+    check_decision(state.problem, decided)
+    if not state.may_decide or decided.round != len(state.decisions):
+        raise InvalidStateError(f"Decision {decided.round} is not due: {len(state.decisions)} were made.")
+    if decided.plan is not None:
+        n_planned = len(decided.plan)
+    elif isinstance(decided.pulls, int):
+        n_planned = decided.pulls * (len(state.active) - len(decided.departures))
+    else:
+        n_planned = sum(decided.pulls)
+    if n_planned > state.problem.budget - state.spent - len(state.pending):
+        raise InvalidStateError(f"Decision {decided.round} plans {n_planned} pulls, more than the budget allows.")
+
+
+def check_decision(problem: Problem, decided: events.Decided) -> None:
+    """Refuse a decision that names what the problem does not have."""
+    n_metrics, last_example = len(problem.goal.columns), (problem.n_examples or 0) - 1
+    plan = () if decided.plan is None else decided.plan
+    for arm in (*(each.arm for each in decided.departures), *decided.answer, *(arm for arm, _ in plan)):
+        whole("arm", arm, 0, problem.n_arms - 1)
+    for _, example in plan:
+        whole("example", example, -1, last_example)
+    for pulls in (decided.pulls,) if isinstance(decided.pulls, int) else decided.pulls:
+        whole("pulls", pulls, 0, problem.budget)
+    for each in decided.departures:
+        if {len(each.means), len(each.standard_errors)} not in ({0}, {n_metrics}):
+            raise InvalidStateError(f"A departure's estimate needs {n_metrics} means and errors, got {short(each)}.")
+
+
+_CHECK: dict[type, Callable[[State, Any], None]] = {
+    events.Asked: _check_asked,
+    events.Told: _check_told,
+    events.Released: _check_released,
+    events.Failed: _check_failed,
+    events.Observed: _check_observed,
+    events.Decided: _check_decided,
+    events.Remarked: lambda state, event: None,
+    events.Added: check_growth,
+    events.Retired: check_growth,
+    events.Extended: check_growth,
+}
 
 
 def _asked(state: State, event: events.Asked) -> State:

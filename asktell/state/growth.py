@@ -73,7 +73,12 @@ def prompts_after(prompts: Prompts, event: Growth) -> Prompts:
 
 def check_growth(state: State, event: Growth) -> None:
     """Check that growth can come next."""
+    check_key(event.key)
     if isinstance(event, Extended):
+        if event.ids is not None and len(event.ids) != event.examples:
+            raise InvalidArgumentError(f"There are {len(event.ids)} ids for {event.examples} examples that join.")
+        examples = event.examples if event.ids is None else event.ids
+        extension(event.evaluations or None, event.cost or None, examples or None, event.key)
         _check_extended(state.problem, event)
     elif isinstance(event, Added):
         known = state.problem.features
@@ -85,10 +90,22 @@ def check_growth(state: State, event: Growth) -> None:
                 f"{'none' if known is None else f'rows of {known.shape[1]} numbers'}; got "
                 f"{'none' if came is None else f'{len(came)} rows of {sorted(set(came))}'}."
             )
-    elif event.arm == state.problem.baseline:
+        _check_names(state.problem, event)
+    elif whole("an arm", event.arm, 0, state.problem.n_arms - 1) == state.problem.baseline:
         raise InvalidArgumentError("The baseline cannot be retired: the answer is compared with it.")
     elif (gone := state.left.get(event.arm)) is not None and gone[1].status == RETIRED:
         raise InvalidArgumentError(f"This prompt was retired already: {short(gone[1].reason)}.")
+
+
+def _check_names(problem: Problem, event: Added) -> None:
+    """Check that ids and texts are those of the candidates that join, if they are candidates."""
+    known, came = problem.candidates, event.candidates
+    if known is None or came is None:
+        return
+    joined, n = Prompts.of(known.joined(came)), len(known)
+    ids = None if isinstance(joined.ids, range) else tuple(map(str, joined.ids[n:]))
+    if (event.ids, event.texts) != (ids, tuple(joined.texts[n:])):
+        raise InvalidArgumentError(f"Candidates that join have the ids {short(ids)}, got {short(event.ids)}.")
 
 
 def _check_extended(problem: Problem, event: Extended) -> None:

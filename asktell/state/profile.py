@@ -6,6 +6,7 @@ from typing import Any, NamedTuple, final
 
 import numpy as np
 
+from asktell._util.extras import check_format
 from asktell.errors import InvalidArgumentError, InvalidStateError
 from asktell.numerics.arrays import Indices, Vector
 from asktell.numerics.cells import Scored
@@ -200,12 +201,9 @@ class ExampleProfile:
     @classmethod
     def from_data(cls, data: object) -> "ExampleProfile":
         """The profile that `to_data` made `data` of."""
-        if not isinstance(data, dict) or data.get("format") != FORMAT:
+        if not isinstance(data, dict):
             raise InvalidStateError(f"This is no profile of examples: {short(data)}.")
-        if data.get("version") != VERSION:
-            raise InvalidStateError(
-                f"The profile has version {short(data.get('version'))}, this asktell reads {VERSION}. Use a newer one."
-            )
+        check_format("The profile of examples", data, FORMAT, VERSION)
         try:
             ids, studies, metrics = data["examples"], data["studies"], data["metrics"]
             if type(studies) is not int or not 1 <= studies <= MOST_EVALUATIONS or not isinstance(ids, list):

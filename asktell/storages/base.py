@@ -44,8 +44,8 @@ class Transaction(Protocol):
     def head(self) -> Snapshot | None:
         """The snapshot, without its parts."""
 
-    def save(self, position: int, head: bytes, part: bytes) -> None:
-        """Replace the snapshot's position and head, and add a part."""
+    def save(self, position: int, head: bytes, part: bytes, replace: bool = False) -> None:
+        """Replace the snapshot's position and head, and add a part; or `replace` the parts before it, too."""
 
 
 class AbstractStorage(ABC):

@@ -53,8 +53,8 @@ class _Transaction:
     def head(self) -> Snapshot | None:
         return self.snapshot
 
-    def save(self, position: int, head: bytes, part: bytes) -> None:
-        parts = () if self.snapshot is None else self.snapshot.parts
+    def save(self, position: int, head: bytes, part: bytes, replace: bool = False) -> None:
+        parts = () if self.snapshot is None or replace else self.snapshot.parts
         self.snapshot = Snapshot(position, head, (*parts, part))
 
 

@@ -52,9 +52,11 @@ class SQLTransaction(ABC):
         rows = self._execute(_HEAD, self._key)
         return Snapshot(rows[0][0], rows[0][2]) if rows else None
 
-    def save(self, position: int, head: bytes, part: bytes) -> None:
+    def save(self, position: int, head: bytes, part: bytes, replace: bool = False) -> None:
+        if replace:
+            self._execute("DELETE FROM asktell_parts WHERE study = ?", self._key)
         rows = self._execute(_HEAD, self._key)
-        number = 1 + rows[0][1] if rows else 1
+        number = 1 + rows[0][1] if rows and not replace else 1
         self._execute("INSERT INTO asktell_parts VALUES (?, ?, ?)", self._key, number, part)
         self._execute(
             "INSERT INTO asktell_snapshots VALUES (?, ?, ?, ?) ON CONFLICT (study) DO UPDATE SET "

@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from asktell import serialization
+from asktell._util.extras import check_format
 from asktell._util.files import replacing
 from asktell.errors import InvalidStateError, StudyExistsError
-from asktell.problem.checks import short
+from asktell.methods import Method
 from asktell.problem.examples import changes
 from asktell.selector import Selector
 from asktell.studies import log
@@ -38,9 +39,9 @@ class Document(NamedTuple):
         data = {**names, "format": FORMAT, "version": VERSION, **self._asdict()}
         return json.dumps(data, separators=(",", ":"), allow_nan=False)
 
-    def logged(self) -> LoggedSelector:
-        """The study as it was at the start."""
-        return LoggedSelector(Selector.from_json(self.selector))
+    def logged(self, method: Method | None = None) -> LoggedSelector:
+        """The study as it was at the start; `method` where it has parts of the user's own."""
+        return LoggedSelector(Selector.from_json(self.selector, method))
 
     def refuse_others(self, other: "Document", name: str) -> None:
         """See that another document of the same name is the same, apart from what had been asked and told by then."""
@@ -87,8 +88,8 @@ class Content(NamedTuple):
     details: list[tuple[int, str]]
 
 
-def read(file: Iterable[bytes]) -> Content:
-    """The study that `write` wrote to a file; whatever is in it is checked."""
+def read(file: Iterable[bytes], method: Method | None = None) -> Content:
+    """The study that `write` wrote to a file; whatever is in it is checked. `method` as for `Study.import_`."""
     first, *rest = [*file] or [b""]
     data = serialization.parse(first, "Line 1 of the file")
     document = _document(data)
@@ -99,13 +100,12 @@ def read(file: Iterable[bytes]) -> Content:
         raise InvalidStateError(
             f"The file does not end with the number of the {len(rest)} lines before its last one. Was it cut off?"
         )
-    logged, lines, details = document.logged(), list[str](), dict[int, str]()
+    logged, lines, details = document.logged(method), list[str](), dict[int, str]()
     for number, line in enumerate(rest):
         try:
             if number < n_lines:
-                problem = logged.state.problem
                 logged.replay([line])
-                lines.append(log.encode(log.decode(line, problem)))  # in ASCII, whatever it was
+                lines.append(log.encode(log.decode(line)))  # in ASCII, whatever it was
             else:
                 trial, text = _details(serialization.parse(line, "What is kept of a trial"), logged)
                 if trial in details:
@@ -128,12 +128,9 @@ def _details(data: Mapping[str, Any], logged: LoggedSelector) -> tuple[int, str]
 
 
 def _document(data: Mapping[str, Any]) -> Document:
-    if data.get("format") != FORMAT or data.get("version") != VERSION:
-        raise InvalidStateError(
-            f"This is {short(data.get('format'))}, version {short(data.get('version'))}; this asktell reads "
-            f"{FORMAT!r}, version {VERSION}."
-        )
     max_attempts, selector = data.get("max_attempts"), data.get("selector")
+    writer = selector.get("asktell") if isinstance(selector, dict) else None
+    check_format("The study", data, FORMAT, VERSION, writer)
     if type(max_attempts) is not int or not 0 < max_attempts < 2**62 or not isinstance(selector, dict):
         raise InvalidStateError("The study's document is malformed: it needs max_attempts and a selector.")
     return Document(max_attempts, selector)

@@ -6,43 +6,48 @@ by whoever asks next: the trial is `Expired`, and handed out again under the sam
 
 import math
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from asktell.errors import InvalidArgumentError
 from asktell.numerics.intmap import IntMap
 from asktell.problem.candidates import Trial
 from asktell.problem.checks import check_name, check_seconds
 from asktell.state import Event, Failed, Released, Told
+from asktell.state.events import AnyEvent, Cost, Index
 
 SECONDS = 600.0
 """How long a lease lasts unless it is said otherwise."""
 
 
-class Leased(NamedTuple):
+Time: TypeAlias = Cost
+"""Seconds since 1970."""
+
+
+class Leased(Event, frozen=True, tag="l"):
     """A worker holds trials until `deadline`, by the storage's clock: anew, longer, or instead of another worker."""
 
     worker: str
-    deadline: float
-    trials: tuple[int, ...]
+    deadline: Time
+    trials: tuple[Index, ...]
 
 
-class Expired(NamedTuple):
+class Expired(Event, frozen=True, tag="x"):
     """A lease ran out; the trial's `Released` or `Failed` follows."""
 
-    trial: int
+    trial: Index
 
 
-class Paused(NamedTuple):
+class Paused(Event, frozen=True, tag="p"):
     """From now on nothing is handed out; `since` by the storage's clock."""
 
-    since: float
+    since: Time
 
 
-class Resumed(NamedTuple):
+class Resumed(Event, frozen=True, tag="g"):
     """It goes on."""
 
 
-Entry = Event | Leased | Expired | Paused | Resumed
+Entry: TypeAlias = AnyEvent | Leased | Expired | Paused | Resumed
 """What a study's log consists of."""
 
 
@@ -133,7 +138,7 @@ _NONE: IntMap[None] = IntMap()
 def follow(leases: Leases, entry: Entry) -> Leases:
     """The leases after an entry of the log."""
     if isinstance(entry, Leased):
-        return leases.with_lease(*entry)
+        return leases.with_lease(entry.worker, entry.deadline, entry.trials)
     if isinstance(entry, Paused | Resumed):
         return leases._replace(paused=entry.since if isinstance(entry, Paused) else None)
     if not isinstance(entry, _ENDINGS):

@@ -15,7 +15,7 @@ from asktell.errors import InvalidArgumentError, ServiceError
 from asktell.methods import Method
 from asktell.problem import checks
 from asktell.problem.candidates import AnyPrompt, AnyTrial, ById, Candidates, Prompts, Tell, Trial, from_json
-from asktell.problem.checks import short, whole
+from asktell.problem.checks import short, some, whole
 from asktell.problem.examples import Examples, check_examples, numbered
 from asktell.problem.goals import Goal, Scores
 from asktell.results import Check, Comparison, ExampleResult, PromptResult, Result, Verdict
@@ -86,10 +86,16 @@ class RemoteStudy(AbstractStudy):
 
         Raises:
             StudyExistsError: there is a study of this name, or, with `exist_ok`, one of something else.
-            InvalidStateError: the method has parts that are not asktell's own, which no file can hold.
+            InvalidArgumentError: the method has parts of your own: code cannot be sent to a service.
         """
         if not isinstance(selector, Selector):
             raise InvalidArgumentError(f"A study is made of a Selector, got {short(selector)}.")
+        if own := serialization.own_parts(serialization.dump_part(selector.method)):
+            raise InvalidArgumentError(
+                f"The method has parts of your own, {some(own)}, and code cannot be sent to a service. Give all "
+                "workers the method and a storage: asktell.Study.create(location, name, selector), and in the others "
+                "asktell.Study.open(location, name, method=...), with SQLite on one machine or PostgreSQL on several."
+            )
         connection = Connection(url, token, timeout, retries)
         query = f"max_attempts={whole('max_attempts', max_attempts, 1)}&exist_ok={'true' if exist_ok else 'false'}"
         info = connection.send("PUT", f"{path_of(name)}/selector?{query}", json.loads(selector.to_json()))

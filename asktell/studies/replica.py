@@ -16,8 +16,10 @@ from asktell.errors import AsktellError, InvalidStateError, StorageError
 from asktell.selector import Selector
 from asktell.state import State
 from asktell.storages import AbstractStorage, Line
+from asktell.storages.base import Snapshot
 from asktell.studies import log, snapshots
 from asktell.studies.log import LoggedSelector
+from asktell.studies.snapshots import Covered
 
 _T = TypeVar("_T")
 Clock: TypeAlias = Callable[[], float]
@@ -40,6 +42,7 @@ class Replica:
         self._last: str | None = None  # the line at this position, None if it was not read
         self._unsaved, self._next_save = 0, ENTRIES_PER_SNAPSHOT  # entries since the last snapshot, and for the next
         self._saved = 0  # the position of the last snapshot that this object knows of
+        self._doubted: int | None = None  # the position of one that could not be used
         self._view: tuple[State, Selector] | None = None  # of a state, with what `view` makes of it
         # A thread takes these in this order, and a storage's own lock last; it may hold any of them alone.
         self._deciding = Lock()
@@ -189,15 +192,21 @@ class Replica:
     def _restore(self) -> None:
         """Begin anew, where the last snapshot was made."""
         self.logged.go_back(self._base)
-        self._position, self._last = 0, None
+        self._position, self._last, self._doubted = 0, None, None
         found = self.storage.snapshot(self.key)
         if found is None:
             return
-        loaded = snapshots.load(found.head, found.parts, self.logged.state.origin)
-        if loaded is not None:
-            self.logged.go_back(loaded)
-            self._position = self._saved = found.position
-            self._next_save = _entries_until(found.head)
+        # A snapshot only saves time. In doubt the log is read from its start.
+        self._saved = found.position
+        try:
+            line = self._line(found.position)
+            loaded = snapshots.load(found.head, found.parts, self.logged.state.origin, line)
+        except InvalidStateError:
+            self._doubted = found.position
+            return
+        self.logged.go_back(loaded)
+        self._position = found.position
+        self._next_save = _entries_until(found.head)
 
     def save(self) -> None:
         """Make a snapshot, unless another process has made one meanwhile.
@@ -208,17 +217,33 @@ class Replica:
         with self.lock, suppress(StorageError), self.storage.transaction(self.key, durable=False) as transaction:
             self._catch_up(transaction.read)
             last = transaction.head()
-            covered = snapshots.Covered() if last is None else snapshots.read_covered(last.head)
-            if covered is None:  # a newer asktell is at work, and saves for itself
+            if self._last is None or (last is not None and snapshots.is_newer(last.head)):
                 return
-            if last is not None and last.position != self._saved:  # by another process
+            if last is not None and last.position not in (self._saved, self._doubted):  # by another process
                 self._saved = last.position
-                if self._position - last.position < ENTRIES_PER_SNAPSHOT // 4:
+                if 0 <= self._position - last.position < ENTRIES_PER_SNAPSHOT // 4:
                     return
-            head, part = snapshots.dump(self.logged.state, self.logged.leases, covered)
-            transaction.save(self._position, head, part)
-            self._saved = self._position
+            covered = self._covered(last)
+            head, part = snapshots.dump(*self.logged.mark(), covered, self._last)
+            transaction.save(self._position, head, part, replace=not covered.parts)
+            self._saved, self._doubted = self._position, None
             self._next_save = _entries_until(head)
+
+    def _covered(self, last: Snapshot | None) -> Covered:
+        """The number of rows and so on that the parts of the last snapshot hold; none if it is in doubt."""
+        if last is None or last.position == self._doubted:
+            return Covered()
+        try:
+            return snapshots.read_covered(last.head, self._line(last.position))
+        except InvalidStateError:
+            return Covered()
+
+    def _line(self, position: int) -> str:
+        """A line of the log."""
+        lines = self.storage.read(self.key, position - 1, 1)
+        if not lines:
+            raise InvalidStateError(f"The study's log ends before line {position}.")
+        return lines[0].text
 
 
 def _entries_until(head: bytes) -> int:

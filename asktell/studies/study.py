@@ -112,7 +112,7 @@ class Study(AbstractStudy):
 
         Raises:
             StudyExistsError: there is a study of this name, or, with `exist_ok`, one of something else.
-            InvalidStateError: the method has parts that are not asktell's own, which no file can hold.
+            InvalidStateError: a part of a method of your own has a parameter that is no plain value.
         """
         if not isinstance(selector, Selector):
             raise InvalidArgumentError(f"A study is made of a Selector, got {short(selector)}.")
@@ -127,42 +127,61 @@ class Study(AbstractStudy):
                     raise
                 key = storage.find(name)
                 documents.from_bytes(storage.document(key)).refuse_others(document, name)
-            return cls._at(storage, name, key, storage is not location)
+            return cls._at(storage, name, key, storage is not location, selector.method)
 
     @classmethod
-    def open(cls, location: Location, name: str, *, examples: int | Sequence[str] | None = None) -> Self:
-        """The study of this name, as it stands. Its examples must be those that are given, by number or ids, if any.
+    def open(
+        cls,
+        location: Location,
+        name: str,
+        *,
+        method: Method | None = None,
+        examples: int | Sequence[str] | None = None,
+    ) -> Self:
+        """The study of this name, as it stands.
+
+        Args:
+            location: as for `create`.
+            name: of the study.
+            method: the study's method, where the whole method or a part of it is code of your own: a storage holds
+                its class name and its parameters, which must be the same.
+            examples: their number or their ids, to be sure that they are the same as then.
 
         Raises:
             StudyNotFoundError: there is no study of this name, or nothing at all at this place.
             InvalidArgumentError: the examples are others; the message says which.
-            InvalidStateError: what is there is not a study, or of an unknown version.
+            InvalidStateError: what is there is not a study, or of an unknown version; or the method is another one, or
+                is needed and was not given.
         """
         check_name("The name of a study", name)
         with opened(location, keep=True) as storage:
-            study = cls._at(storage, name, storage.find(name), storage is not location)
+            study = cls._at(storage, name, storage.find(name), storage is not location, method)
             problem = study._replica.logged.state.problem
             check_examples(f"The study {name!r}", problem.n_examples, problem.examples, examples)
             return study
 
     @classmethod
-    def _at(cls, storage: AbstractStorage, name: str, key: int, owned: bool) -> Self:
+    def _at(cls, storage: AbstractStorage, name: str, key: int, owned: bool, method: Method | None) -> Self:
         document = documents.from_bytes(storage.document(key))
-        return cls(Replica(storage, key, document.logged()), name, document.max_attempts, owned)
+        return cls(Replica(storage, key, document.logged(method)), name, document.max_attempts, owned)
 
     @classmethod
-    def import_(cls, location: Location, path: str | Path, name: str | None = None) -> Self:
+    def import_(
+        cls, location: Location, path: str | Path, name: str | None = None, *, method: Method | None = None
+    ) -> Self:
         """Make a study of a file that `export` wrote, under the name it had unless one is given; whole, or not at all.
+
+        `method`: as for `open`.
 
         Raises:
             StudyExistsError: there is a study of this name.
             InvalidStateError: the file is malformed, cut off, or of an unknown version.
         """
         with Path(path).open("rb") as file, opened(location, keep=True) as storage:
-            content = documents.read(file)
+            content = documents.read(file, method)
             new_name = check_name("The name of a study", content.name if name is None else name)
             key = storage.create(new_name, content.document.to_bytes(), content.lines, content.details)
-            return cls._at(storage, new_name, key, storage is not location)
+            return cls._at(storage, new_name, key, storage is not location, method)
 
     @staticmethod
     def names(location: Location) -> list[str]:
@@ -403,7 +422,7 @@ class Study(AbstractStudy):
 
     def evaluations(self, after: int = 0) -> Evaluations:
         replica, after = self._replica, whole("after", after, 0)
-        base = documents.from_bytes(replica.storage.document(replica.key)).logged()
+        base = documents.from_bytes(replica.storage.document(replica.key)).logged(self.method)
         prompts = base.selector.prompts
         found = evaluations(base.state, replica.lines(), prompts, partial(replica.storage.details, replica.key), after)
         return Evaluations(found, self.metrics)

@@ -194,6 +194,16 @@ class StorageContract:
         assert found is not None
         assert found._replace(parts=[*found.parts]) == Snapshot(2, b"two", [b"one", b"two"])
 
+    def test_a_snapshot_is_replaced(self, storage: AbstractStorage, connect: Connect) -> None:
+        key = storage.create("x", b"")
+        for position, replace in ((1, False), (2, False), (3, True), (4, False)):
+            with storage.transaction(key, durable=False) as transaction:
+                transaction.read(0)
+                transaction.save(position, b"head", b"%d" % position, replace=replace)
+        found = connect().snapshot(key)
+        assert found is not None
+        assert found._replace(parts=[*found.parts]) == Snapshot(4, b"head", [b"3", b"4"])
+
     def test_closed_is_opened_again(self, storage: AbstractStorage) -> None:
         key = storage.create("x", b"document")
         storage.close()

@@ -38,7 +38,7 @@ STRANGE: list[Any] = [
 ]
 
 
-def samples(seed: int = 0) -> tuple[list[str], list[list[str]], list[tuple[Any, bytes, list[bytes]]]]:
+def samples(seed: int = 0) -> tuple[list[str], list[list[str]], list[tuple[Any, bytes, list[bytes], str]]]:
     """Saved selectors, lines of exported studies, and snapshots with their problems."""
     rng = random.Random(seed)
     selectors, studies, saved = [], [], []
@@ -68,7 +68,8 @@ def samples(seed: int = 0) -> tuple[list[str], list[list[str]], list[tuple[Any, 
             studies.append((Path(folder) / "s").read_text().splitlines())
         found = storage.snapshot(1)
         assert found is not None
-        saved.append((study.selector.state.origin, found.head, list(found.parts)))
+        line = storage.read(1, found.position - 1, 1)[0].text
+        saved.append((study.selector.state.origin, found.head, list(found.parts), line))
     return selectors, studies, saved
 
 
@@ -150,17 +151,16 @@ def fuzz(cases: int, seed: int = 0) -> dict[str, dict[str, int]]:
             work_on(Study.import_(MemoryStorage(), file.name).selector)
 
     def of_snapshot() -> None:
-        problem, head, parts = rng.choice(saved)
+        problem, head, parts, line = rng.choice(saved)
         parts = list(parts)
         if rng.random() < 0.5:
             head = zlib.compress(damaged(zlib.decompress(head).decode(), rng))
         else:
             i = rng.randrange(len(parts))
             parts[i] = zlib.compress(damaged(zlib.decompress(parts[i]).decode(), rng))
-        if (loaded := snapshots.load(head, parts, problem)) is not None:
-            state, _ = loaded
-            prompts = [f"p{i}" for i in range(problem.n_arms)]
-            at_state(Selector(prompts, problem.goal, 4 * problem.n_arms, "uniform"), state).result()
+        state, _ = snapshots.load(head, parts, problem, line)
+        prompts = [f"p{i}" for i in range(problem.n_arms)]
+        at_state(Selector(prompts, problem.goal, 4 * problem.n_arms, "uniform"), state).result()
 
     kinds: dict[str, Callable[[], None]] = {"selector": of_selector, "study": of_study, "snapshot": of_snapshot}
     seen: dict[str, Counter[str]] = {kind: Counter() for kind in kinds}

@@ -28,7 +28,7 @@ from typing import Any
 
 from asktell import BestFeasible, Selector, Study, Trial
 from asktell.state import Asked, Told
-from asktell.studies.leases import Entry, Expired, Leased
+from asktell.studies.leases import Expired, Leased
 from asktell.studies.log import decode
 
 PROMPTS, EXAMPLES = 20, 400
@@ -148,12 +148,11 @@ def _check(study: Study, told: set[int], budget: int) -> None:
 
 def _check_log(study: Study) -> int:
     """Re-issued trials; every one of them after its lease had run out."""
-    problem = study.selector.state.problem
     holder: dict[int, str] = {}
     n_told: dict[int, int] = {}
     again = 0
     for line in study._replica.storage.read(study._replica.key, 0):
-        entries: list[Entry] = decode(line.text, problem)
+        entries = decode(line.text)
         for entry in entries:
             if isinstance(entry, Leased):
                 late = any(isinstance(e, Told) for e in entries)

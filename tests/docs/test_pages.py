@@ -241,7 +241,7 @@ def test_embed_in_your_own_loop(page: Page, capsys: Output) -> None:
 @pytest.mark.page("how-to/bring-your-own.md")
 def test_what_the_page_brings_passes_the_contracts(page: Page) -> None:
     pytest.importorskip("fcntl")
-    assert len(page.blocks("python")) == 7
+    assert len(page.blocks("python")) == 9
     program = "\n\n".join(page.take() for _ in range(7)) + (
         "\n\nimport asktell\n\n"
         "def test_a_study_runs_in_it(tmp_path):\n"
@@ -266,6 +266,13 @@ def test_what_the_page_brings_passes_the_contracts(page: Page) -> None:
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr
+    names: dict[str, Any] = {"asktell": asktell, "goal": asktell.BestFeasible("score"), "prompts": ["a", "bb", "ccc"]}
+    names["evaluate"] = lambda prompt, example: {"score": float(len(prompt))}
+    exec(page.take() + "\n\n" + page.take(), names)
+    with pytest.raises(asktell.MissingMethodError, match="NonlinearElimination"):
+        asktell.Study.open("sqlite:///studies.db", "mine")
+    with asktell.Study.open("sqlite:///studies.db", "mine", method=names["my_method"]()) as study:
+        assert study.result().selected[0].prompt == "ccc"
     passed = re.search(r"(\d+) passed", done.stdout)
     assert int(passed[1]) > 35
 

@@ -381,7 +381,7 @@ def test_a_saved_selection_has_the_budget_of_the_start_and_how_it_grew() -> None
 @pytest.mark.parametrize(
     "entry",
     [
-        ["e", 1, 0.0, 0, None],
+        ["e", 1, 0.0, 0, None, None, None],
         ["e", -1, 0.0, 0, None, None],
         ["e", None, 1.0, 0, None, None],
         ["e", 1, False, 0, None, None],

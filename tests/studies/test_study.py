@@ -128,24 +128,6 @@ def test_names_and_removal(storage: AbstractStorage) -> None:
         one.ask()
 
 
-def test_a_method_of_ones_own_cannot_be_kept(storage: AbstractStorage) -> None:
-    from dataclasses import dataclass
-
-    from asktell.estimators import SampleMean
-
-    @dataclass(frozen=True)
-    class Mine(SampleMean.__bases__[0]):  # type: ignore[misc]
-        def estimate(self, evidence: Any) -> Any:
-            return None
-
-    method = asktell.preset("uniform", BestFeasible("a"))
-    method = asktell.Elimination(method.scheduler, method.allocator, Mine(), method.rule)  # type: ignore[union-attr]
-    with pytest.raises(asktell.InvalidStateError, match="Mine"):
-        Study.create(storage, "s", Selector(["x", "y"], BestFeasible("a"), 4, method))
-    Study.create(storage, "other", small())
-    assert Study.names(storage) == ["other"]
-
-
 # Leases
 
 

@@ -129,7 +129,8 @@ def test_threads_add_while_others_work() -> None:
         '["q",7,"gone",null]',
         '["e",0,0.0,0,null,null]',
         '["e",1,1.0,0,null,null]',
-        '["e",1]',
+        '["e",1,0.0,0,null,null,null]',
+        '["e"]',
         '["z",1]',
     ],
 )

@@ -18,7 +18,7 @@ from asktell import BestFeasible, Selector, Study
 from asktell.storages import open_storage
 from asktell.storages.memory import MemoryStorage
 from asktell.storages.sqlite import SQLiteStorage
-from asktell.studies import replica, snapshots
+from asktell.studies import log, replica, snapshots
 from asktell.testing.fakes import Table
 from tests.times import Clock
 
@@ -75,12 +75,52 @@ def test_a_newer_snapshot_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 @pytest.mark.parametrize("damage", [b"", b"garbage", zlib.compress(b"[]"), zlib.compress(b'{"version":1}')])
-def test_a_damaged_snapshot_is_refused(damage: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-    storage, _ = with_snapshots(monkeypatch)
+def test_a_damaged_snapshot_is_ignored_and_replaced(damage: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    storage, study = with_snapshots(monkeypatch)
+    for spoilt in ("head", "part"):
+        good = storage.snapshot(1)
+        assert good is not None
+        with storage.transaction(1, durable=True) as transaction:
+            if spoilt == "head":
+                transaction.save(good.position, damage, good.parts[0])
+            else:
+                transaction.save(good.position, good.head, damage, replace=True)
+        again = Study.open(storage, "s")
+        assert again._replica._doubted == good.position
+        assert everything(again) == everything(study)
+        again._replica.save()
+        reopened = Study.open(storage, "s")
+        assert reopened._replica._saved > 0
+        assert reopened._replica._doubted is None
+        assert everything(reopened) == everything(study)
+
+
+@pytest.mark.parametrize("position", [3, 10**6])
+def test_a_snapshot_of_another_log_is_ignored(position: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As after the end of a log was lost, and others continued: the snapshot fits no line of it any more."""
+    storage, study = with_snapshots(monkeypatch)
+    good = storage.snapshot(1)
+    assert good is not None
     with storage.transaction(1, durable=True) as transaction:
-        transaction.save(3, damage, damage)
-    with pytest.raises(asktell.InvalidStateError, match="snapshot"):
-        Study.open(storage, "s")
+        transaction.save(position, good.head, good.parts[0], replace=True)
+    again = Study.open(storage, "s")
+    assert again._replica._doubted == position
+    assert everything(again) == everything(study)
+
+
+def test_a_study_opens_from_its_snapshot_and_not_from_its_log(monkeypatch: pytest.MonkeyPatch) -> None:
+    storage, study = with_snapshots(monkeypatch)
+    study._replica.save()
+    replayed: list[str] = []
+    replay = log.LoggedSelector.replay
+
+    def note(self: log.LoggedSelector, lines: list[str]) -> int:
+        replayed.extend(lines)
+        return replay(self, lines)
+
+    monkeypatch.setattr(log.LoggedSelector, "replay", note)
+    assert everything(Study.open(storage, "s")) == everything(study)
+    assert not replayed
 
 
 def test_columns_of_every_size() -> None:
@@ -112,39 +152,41 @@ def peak(call: Callable[[], object]) -> int:
         tracemalloc.stop()
 
 
-def bomb_of_text() -> bytes:
+def bomb_of_text(_: dict[str, Any]) -> bytes:
     return zlib.compress(b'{"version":1' + b" " * 2**28 + b"}", 9)
 
 
-def bomb_of_columns() -> bytes:
-    """A column that is compressed inside of what is compressed."""
+def bomb_of_columns(head: dict[str, Any]) -> bytes:
+    """Columns that are compressed inside of what is compressed."""
     column = ["<i1", base64.b64encode(zlib.compress(bytes(2**27), 9)).decode()]
-    head = {"version": 1, "covered": [8, 1, 0, 7], "plan": [column, column], "draws": column, "state": {}, "leases": {}}
-    return zlib.compress(json.dumps(head).encode(), 0)
+    state = head["state"] | {"plan": [column, column], "draws": column}
+    return zlib.compress(json.dumps(head | {"state": state}).encode(), 0)
 
 
 @pytest.mark.parametrize("bomb", [bomb_of_text, bomb_of_columns])
-def test_a_snapshot_that_would_fill_the_memory_is_refused(
-    bomb: Callable[[], bytes], monkeypatch: pytest.MonkeyPatch
+def test_a_snapshot_that_would_fill_the_memory_is_not_read(
+    bomb: Callable[[dict[str, Any]], bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    storage, _ = with_snapshots(monkeypatch)
-    head, nothing = bomb(), snapshots._pack([], 1)
+    storage, study = with_snapshots(monkeypatch)
+    good = storage.snapshot(1)
+    assert good is not None
+    head = bomb(json.loads(zlib.decompress(good.head)))
     assert len(head) < 10**6
-    columns = dict.fromkeys(("trials", "arms", "examples"), nothing)
-    part = {**columns, "scores": nothing, "decisions": [], "failures": {**columns, "reasons": []}}
-    with storage.transaction(1, durable=True) as transaction:
-        transaction.save(3, head, zlib.compress(json.dumps(part).encode()))
+    storage._logs[1].snapshot = good._replace(head=head)
+    line, origin = storage.read(1, good.position - 1, 1)[0].text, study._replica.logged.state.origin
 
-    def open_it() -> None:
+    def load_it() -> None:
         with pytest.raises(asktell.InvalidStateError, match=r"would become more than \d+, which asktell never writes"):
-            Study.open(storage, "s")
+            snapshots.load(head, good.parts, origin, line)
 
-    assert peak(open_it) < 10**8
+    assert peak(load_it) < 10**8
+    assert peak(lambda: everything(Study.open(storage, "s"))) < 10**8
+    assert everything(Study.open(storage, "s")) == everything(study)
 
 
 def test_a_document_that_would_fill_the_memory_is_refused() -> None:
     storage = MemoryStorage()
-    storage.create("s", bomb_of_text())
+    storage.create("s", bomb_of_text({}))
 
     def open_it() -> None:
         with pytest.raises(asktell.InvalidStateError, match="would become more than"):

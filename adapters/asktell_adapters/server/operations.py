@@ -301,6 +301,8 @@ def call(studies: OpenStudies, name: str, operation: Callable[[Study], _T]) -> _
 
     try:
         return studies.call(name, attempt)
+    except asktell.MissingMethodError:
+        raise
     except asktell.InvalidStateError as error:
         log.error("study %s: %s", safe(repr(name)), safe(str(error)))
         detail = "The study cannot be read; the service's log says why."

@@ -6,7 +6,7 @@ import logging
 import time
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, NamedTuple, Self
@@ -40,7 +40,7 @@ class Decision(NamedTuple):
     number: int
     evaluations: int
     round: int
-    departures: list[tuple[str | int, str, str]]
+    departures: Sequence[tuple[str | int, str, str]]
     active: int
 
     def numbers(self) -> dict[str, float]:

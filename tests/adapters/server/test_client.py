@@ -12,12 +12,16 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from asktell.service import transport
+from tests.service.conftest import Process
 
 import asktell
+import asktell.schedulers
 from asktell import (
     BestFeasible,
     InvalidArgumentError,
@@ -109,6 +113,33 @@ def test_names_making_opening_and_removal(server: Any) -> None:
     for name in ("", ".", "..", "a\n", "x" * 201):
         with pytest.raises(InvalidArgumentError):
             RemoteStudy.create(server.url, name, small())
+
+
+class Half(asktell.schedulers.AbstractScheduler):
+    """A scheduler that is not asktell's."""
+
+    def rounds(self, n_arms: int, budget: int, rank: int | None = None) -> tuple[Any, ...]:
+        return (asktell.schedulers.Round(budget, 1),)
+
+
+def test_a_method_of_ones_own_is_refused(server: Any, tmp_path: Path) -> None:
+    known = asktell.preset("uniform", BestFeasible("a"))
+    assert isinstance(known, asktell.Elimination)
+    method = asktell.Elimination(Half(), known.allocator, known.estimator, known.rule)
+    selector = Selector(["x", "y"], BestFeasible("a"), 12, method)
+    with pytest.raises(
+        InvalidArgumentError, match=r"'Half', and code cannot be sent .*Study\.open\(location, name, method"
+    ):
+        RemoteStudy.create(server.url, "own", selector)
+    connection = transport.Connection(server.url, None, 10.0, 0)
+    with pytest.raises(asktell.MissingMethodError, match=r"'Half'.* Code cannot be given to a service"):
+        connection.send("PUT", "/v1/studies/own/selector", json.loads(selector.to_json()))
+    assert "own" not in RemoteStudy.names(server.url)
+    Study.create(tmp_path / "studies.db", "own", selector).close()
+    with Process(f"sqlite:///{tmp_path / 'studies.db'}") as process:
+        with pytest.raises(asktell.MissingMethodError, match="'Half'"):
+            RemoteStudy.open(process.url, "own")
+        assert RemoteStudy.names(process.url) == ["own"]
 
 
 def test_a_study_that_was_made_anew(server: Any) -> None:
