@@ -120,7 +120,7 @@ def segmented() -> Selector:
     return best
 
 
-_OF_RESULTS = ("spent", "budget", "spent_cost", "max_cost", "done", "examples", "repeats", "inputs", "baseline")
+_OF_RESULTS = ("spent", "budget", "spent_cost", "max_cost", "done", "n_examples", "repeats", "inputs", "baseline")
 _OF_PROMPTS = ("id", "prompt", "evaluations", "failures", "status", "round")
 
 
