@@ -220,7 +220,7 @@ def test_what_failed_is_not_repeated_to_see_whether_scores_differ() -> None:
             raise TimeoutError("no answer")
         return 1.0
 
-    selector = Selector(PROMPTS, ZERO_ONE, 120, "uniform", examples=40, on_failure={"a": 0.0})
+    selector = Selector(PROMPTS, ZERO_ONE, 120, "uniform", examples=40, on_failure={"a": 0.0}, inputs="given")
     result = asktell.run(selector, evaluate, progress=False, max_failures_in_a_row=None)
     assert (len(failed), result.spent) == (sum(entry.failures for entry in result.prompts), 120)
     assert again

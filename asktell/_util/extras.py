@@ -51,6 +51,15 @@ def own_version() -> str:
         return "unknown"
 
 
+def short(item: object) -> str:
+    """A value's repr, cut to 60 characters, for a message; never fails, however deep or long the value is."""
+    try:
+        text = repr(item)
+    except (RecursionError, ValueError):  # Python writes no more than sys.get_int_max_str_digits() digits
+        text = f"<{type(item).__name__}>"
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
 def check_format(what: str, data: Mapping[str, Any], name: str, version: int, writer: object = None) -> None:
     """Check that data are of a format and of the one version of it that this asktell reads.
 
@@ -60,7 +69,7 @@ def check_format(what: str, data: Mapping[str, Any], name: str, version: int, wr
         InvalidStateError: they are not. Of data from a newer asktell it says so.
     """
     if data.get("format") != name:
-        raise InvalidStateError(f"{what} must have the format {name!r}, but its format is {data.get('format')!r:.60}.")
+        raise InvalidStateError(f"{what} must have the format {name!r}, but its format is {short(data.get('format'))}.")
     came, writer = data.get("version"), data.get("asktell") if writer is None else writer
     if type(came) is int and came > version:
         by = f"asktell {str(writer)[:40]}" if writer else "a newer asktell"
@@ -69,4 +78,4 @@ def check_format(what: str, data: Mapping[str, Any], name: str, version: int, wr
             f"reads version {version}: upgrade asktell."
         )
     if type(came) is not int or came != version:
-        raise InvalidStateError(f"{what} has version {came!r:.60}; this asktell reads version {version}.")
+        raise InvalidStateError(f"{what} has version {short(came)}; this asktell reads version {version}.")

@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
+from asktell._util.extras import short as short  # used by every caller of these checks
 from asktell.errors import InvalidArgumentError
 from asktell.numerics.arrays import Features
 
@@ -19,15 +20,6 @@ SMALLEST_COST = 1e-50  # in any currency; what is less counts as free, and gains
 _MOST = 2**63 - 1  # a 64-bit integer
 _SHOWN = 20
 _COMPARED = 1000  # names, with one that is misspelt
-
-
-def short(item: object) -> str:
-    """A value's repr, cut to 60 characters, for a message; never fails, however deep or long the value is."""
-    try:
-        text = repr(item)
-    except (RecursionError, ValueError):  # Python writes no more than sys.get_int_max_str_digits() digits
-        text = f"<{type(item).__name__}>"
-    return text if len(text) <= 60 else text[:57] + "..."
 
 
 def exact(number: float) -> str:

@@ -16,7 +16,7 @@ from benchmarks.attack.findings import BrokenPromiseError, promised
 def fingerprint(logged: LoggedSelector) -> tuple[Any, ...]:
     """All that a study knows."""
     leases = logged.leases
-    return logged.selector.to_json(), dict(leases.by_trial), dict(leases.reissued)
+    return logged.selector.to_json(), dict(leases.by_trial.items()), dict(leases.reissued.items())
 
 
 def current(study: Study) -> LoggedSelector:

@@ -140,7 +140,8 @@ def test_one_success_or_another_reason_shows_that_others_may_come() -> None:
     with ThreadPoolExecutor(1) as thread:
         result = asktell.run(new(), differs, thread, 4, progress=False)
     assert {group.reason for group in result.failures} == {"RuntimeError: down", "ValueError: down"}
-    assert sum(group.count for group in result.failures) == 24
+    # Six of each prompt, and those that were asked for while the sixth was evaluated.
+    assert 24 <= sum(group.count for group in result.failures) <= 27
 
 
 def test_one_example_that_cannot_be_evaluated_is_no_reason_to_stop() -> None:

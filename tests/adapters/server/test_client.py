@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from asktell.service import transport
-from tests.service.conftest import Process
+from asktell.studies import transport
+from tests.adapters.server.conftest import Process
 
 import asktell
 import asktell.schedulers
