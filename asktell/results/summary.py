@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cache, partial
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -126,7 +126,7 @@ def _pairs(state: State, found: Statement | None) -> Pairs:
     late = range(state.problem.n_arms) if ORDER in state.remarks else np.flatnonzero(joined_at(state)).tolist()
     return Pairs(
         state.problem, state.seen, state.history, state.missing, out, found, bool(state.doubts), late,
-        cache(partial(has_drifted, state)),
+        partial(has_drifted, state),
     )  # fmt: skip
 
 

@@ -333,7 +333,7 @@ class RemoteStudy(AbstractStudy):
             example_ids=None if ids is None else tuple(ids),
             failures=[FailureGroup(**group) for group in data["failures"]],
             _comparison=None if comparison is None else Comparison.from_dict(comparison),
-            n_examples=data["examples"],
+            n_examples=data["n_examples"],
             **{name: data[name] for name in _OF_A_RESULT},
         )
 

@@ -80,7 +80,7 @@ def texts(data: object) -> Iterator[str]:
 
 
 def over_http(result: Result) -> dict[str, Any]:
-    answer = {**result.to_dict(), "examples": result.n_examples}
+    answer = {**result.to_dict(), "n_examples": result.n_examples}
     assert DOCUMENTED.validate_python(answer).keys() == answer.keys()
     return plain(answer)  # type: ignore[no-any-return]
 

@@ -267,7 +267,7 @@ def add_results(app: FastAPI, studies: OpenStudies) -> None:
     def result(name: StudyName) -> answers.Result:
         """The current answer; final if `done`."""
         found = call(studies, name, lambda study: study.result())
-        return {**found.to_dict(), "examples": found.n_examples}
+        return {**found.to_dict(), "n_examples": found.n_examples}
 
     @_operation(app, "GET", "/v1/studies/{name}/evaluations")
     def evaluations(name: StudyName, query: Annotated[requests.EvaluationsQuery, Query()]) -> answers.Evaluations:

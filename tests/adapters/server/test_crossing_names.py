@@ -106,7 +106,7 @@ def look_at(result: Any, n: int) -> None:
     repr(result)
     assert str(result)
     assert json.loads(json.dumps(result.to_dict()))["spent"] == result.spent
-    assert ("<table" in result._repr_html_()) == bool(result.selected)
+    assert ("<table" in result._repr_html_()) == bool([*result.selected, *result.unresolved])
     assert len(result.to_dataframe()) == n == len(result.prompts)
     _ = (result.comparison, result.sentence, result.dominated, result.early)
     if result.selected:
