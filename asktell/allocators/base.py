@@ -1,4 +1,4 @@
-"""An allocator shares a round's pulls among the active arms."""
+"""An allocator divides the evaluations of a round among the active arms."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Uniform allocation: the same for every arm, the remainder to those pulled least."""
+"""Uniform allocation: the same for every arm, and the remainder to the arms with the fewest evaluations."""
 
 from dataclasses import dataclass
 from typing import final

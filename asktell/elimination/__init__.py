@@ -1,4 +1,4 @@
-"""Elimination rules: who leaves first, and what the answer is."""
+"""Elimination rules: the order in which arms are eliminated, and the selected arms."""
 
 from asktell.elimination.base import AbstractEliminationRule, Judgement
 from asktell.elimination.constrained_pareto_gap import ConstrainedParetoGap

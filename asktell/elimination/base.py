@@ -1,4 +1,4 @@
-"""An elimination rule says who leaves first, who of those is accepted, and what the answer is."""
+"""An elimination rule orders the active arms for elimination, accepts or rejects them, and selects the final arms."""
 
 from abc import ABC, abstractmethod
 from typing import NamedTuple
@@ -9,30 +9,29 @@ from asktell.numerics.arrays import Indices, Mask, Values
 class Judgement(NamedTuple):
     """A rule's verdict on A active arms.
 
-    `order` (A,): positions, first to leave first. `accepted` (A,): belongs to the answer if it leaves now.
-    `measure` (A,): what the order was made by, in value units.
+    Positions are among the active arms.
     """
 
-    order: Indices
-    accepted: Mask
-    measure: Values
+    order: Indices  # (A,) positions, the first arm to eliminate first
+    accepted: Mask  # (A,) true for arms that belong to the selected set if they are eliminated now
+    measure: Values  # (A,) the quantity that decides the order, in value units
 
 
 class AbstractEliminationRule(ABC):
-    """Reads `values` (A, q) of the active arms, larger is better, as the goal prepared them from the means.
+    """A rule for `values` (A, q) of the active arms, which the goal computes from the means. Larger is better.
 
-    The arms come in the seeded order of chance (`asktell.numerics.counters.chance_order`): a rule leaves equals in the
-    order in which they come, and needs no randomness of its own.
+    The arms come in the seeded order of chance (`asktell.numerics.counters.chance_order`). A rule keeps equals in that
+    order, and needs no randomness of its own.
     """
 
     @abstractmethod
     def judge(self, values: Values) -> Judgement:
-        """Decide which prompt leaves first, accepted or rejected."""
+        """Order the arms for elimination, and accept or reject each."""
 
     @abstractmethod
     def answer(self, values: Values) -> Indices:
-        """Positions of the arms that are the answer if nothing more is learned, best first; never empty for A > 0."""
+        """Positions of the arms to select if nothing more is evaluated, best first. Never empty for A > 0."""
 
     @abstractmethod
     def reason(self, judgement: Judgement, position: int) -> str:
-        """Why the arm at a position leaves, in words."""
+        """The reason for which the arm at a position is eliminated, in words."""

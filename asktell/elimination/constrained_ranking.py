@@ -1,6 +1,6 @@
 """Constrained ranking (GENSEC; the constrained successive rejects of Faizal & Nair 2022, any number of constraints).
 
-Feasible arms first, by objective; then infeasible ones, the least violating first.
+Feasible arms rank first, by objective. Infeasible arms follow, the least violating first.
 """
 
 from dataclasses import dataclass
@@ -15,14 +15,14 @@ from asktell.numerics.arrays import Indices, Mask, Values
 @final
 @dataclass(frozen=True)
 class ConstrainedRanking(AbstractEliminationRule):
-    """Sort by (infeasible, violation, -objective), then by chance; the last leave first, none is accepted.
+    """Sort by (infeasible, violation, -objective), then by chance. The last arms are eliminated first.
 
-    How far a feasible arm keeps its constraints does not count, not even among equals: metrics pull against each other,
-    so more slack goes with a worse objective.
+    No arm is accepted early. The slack of a feasible arm does not count, not even among equals. Metrics often conflict,
+    so more slack tends to come with a worse objective.
 
-    Column 0 of the values is the objective, the others are slacks: how far each constraint is kept. `strict` counts
-    an arm that meets a threshold exactly as infeasible, as the paper's algorithms do; its definition of feasible,
-    our default, does not.
+    Column 0 of the values is the objective. The others are the slacks of the constraints, negative where a constraint
+    is violated. With `strict`, an arm that meets a bound exactly counts as infeasible, as in the paper's algorithms. In
+    the paper's definition of feasibility, which is the default here, it counts as feasible.
     """
 
     strict: bool = False
@@ -32,7 +32,7 @@ class ConstrainedRanking(AbstractEliminationRule):
         return np.lexsort((-values[:, 0], violation, ~self.feasible(values)))
 
     def least_slack(self, values: Values) -> Values:
-        """(A,) slack of the constraint kept worst, infinite without constraints; its negative is the violation."""
+        """(A,) the smallest slack, infinite without constraints. If it is negative, its size is the violation."""
         if values.shape[1] == 1:
             return np.full(len(values), np.inf)
         return np.asarray(values[:, 1:].min(axis=1))
@@ -53,5 +53,5 @@ class ConstrainedRanking(AbstractEliminationRule):
         slack = float(judgement.measure[position])
         where = f"ranked {rank} of {len(judgement.order)}"
         if slack < 0 or (self.strict and slack == 0):
-            return f"{where}: misses a constraint by {-slack:.4g}"
+            return f"{where}: violates a constraint by {-slack:.4g}"
         return f"{where} by the objective, feasible"

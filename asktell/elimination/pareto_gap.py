@@ -1,4 +1,4 @@
-"""Empirical gap elimination (EGE; Kone, Kaufmann & Richert 2024): the easiest prompt to classify leaves first."""
+"""Empirical gap elimination (EGE; Kone, Kaufmann & Richert 2024): the easiest arm to classify is eliminated first."""
 
 from dataclasses import dataclass
 from typing import final
@@ -13,10 +13,11 @@ from asktell.numerics.pareto import pareto_gaps, pareto_mask
 @final
 @dataclass(frozen=True)
 class ParetoGap(AbstractEliminationRule):
-    """Largest gap first; on ties sub-optimal arms before optimal ones, then by chance.
+    """Eliminate the arm of the largest gap first. On ties sub-optimal arms come before optimal arms, then chance.
 
-    An arm that leaves while it is non-dominated is accepted, otherwise rejected. Sub-optimal first, because an
-    optimal arm's gap never exceeds that of an arm it dominates but may equal it: the dominated one must go first.
+    An arm that is eliminated while it is non-dominated is accepted, otherwise it is rejected. The gap of an optimal arm
+    never exceeds the gap of an arm that it dominates, but may equal it. The dominated arm must be eliminated first, so
+    sub-optimal arms come first.
     """
 
     def judge(self, values: Values) -> Judgement:
@@ -28,5 +29,5 @@ class ParetoGap(AbstractEliminationRule):
         return front[np.argsort(-values[front, 0], kind="stable")]
 
     def reason(self, judgement: Judgement, position: int) -> str:
-        place = "on the front" if judgement.accepted[position] else "dominated"
+        place = "in the Pareto set" if judgement.accepted[position] else "dominated"
         return f"{place} of {len(judgement.order)}, gap {judgement.measure[position]:.4g}"

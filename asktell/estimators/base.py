@@ -1,4 +1,4 @@
-"""An estimator turns what was told into means and their uncertainty."""
+"""An estimator turns recorded scores into means and their uncertainty."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ class Estimates(NamedTuple):
 
 @dataclass(frozen=True)
 class Sample:
-    """The scores that an estimator sees, and what it may know about them.
+    """The scores for an estimator, and their context.
 
     `tally` of all K arms (of all rounds, or of the current one, as the method says); `active` (A,) positions of the
     arms to estimate; `features` (K, d) or None; `population`: number of examples, None where examples are drawn with

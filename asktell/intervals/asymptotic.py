@@ -1,14 +1,15 @@
 """Asymptotic confidence sequences (Waudby-Smith, Arbour, Sinha, Kennedy & Ramdas 2021), for scores of unknown range.
 
-They hold at every look in the limit of many observations, and promise nothing for few. Differences from the paper:
+They hold at every look in the limit of many observations. For few observations there is no guarantee. Differences from
+the paper:
 
-- Without replacement, t of N observations count as t (N - 1) / (N - t): with that clock the error of their mean is
-  the same Brownian motion as that of independent ones, and it is known exactly at t = N.
+- Without replacement, t of N observations count as t (N - 1) / (N - t). With that clock the error of their mean is
+  the same Brownian motion as for independent observations, and the mean is known exactly at t = N.
 - The normal boundary is carried over to Student's distribution with t - 1 degrees of freedom, so that few
-  observations hardly bound anything; there is no burn-in to choose.
-- Three more observations as far from the mean as the farthest seen are added to the variance (the rule of three: what
-  has not occurred in t observations may have a probability of 3 / t). Where that is too little to go by, as for
-  pairs that all agree, the caller gives the `scale` of what may still come.
+  observations hardly bound anything. There is no burn-in to choose.
+- Three more observations, as far from the mean as the farthest seen, are added to the variance. This is the rule of
+  three: an event that has not occurred in t observations may have a probability of 3 / t. Where that is not enough, as
+  for pairs that all agree, the caller gives the `scale` of observations that may still come.
 """
 
 from collections.abc import Callable
@@ -22,7 +23,7 @@ from asktell.intervals.base import Error, Floats, Interval
 
 _UNSEEN = 3  # the rule of three
 _TIGHTEST_AT = 64  # observations; a judgement
-_FEWEST = 3  # observations; what two bound is a million times their distance
+_FEWEST = 3  # observations: the bounds of two are a million times their distance
 
 
 @final
@@ -30,21 +31,22 @@ _FEWEST = 3  # observations; what two bound is a million times their distance
 class Asymptotic:
     """Observations of any range in random order, without replacement from `population` of them (None: independent).
 
-    Bounds are those of the last look alone: early ones are the least to be trusted, so they are not intersected.
+    Bounds are those of the last look alone. Bounds of early looks are the least reliable, so they are not intersected.
     """
 
     population: int | None = None
 
     def interval(self, observations: Floats, error: Error, scale: npt.ArrayLike = 0.0) -> Interval:
-        """(..., n) observations -> two bounds each, wrong with `error` together; infinite where nothing supports one.
+        """(..., n) observations -> lower and upper bounds (...), wrong together with probability `error`.
 
-        `scale`: how far from the mean an observation may lie at least, in their units.
+        A bound is infinite where the observations do not support one. `scale`: a distance from the mean, in the
+        observations' units, at which observations must be expected.
         """
         errors = np.asarray(error)
         return self._interval(observations, scale, errors, lambda root: root / errors)
 
     def lower(self, observations: Floats, error: Error, scale: npt.ArrayLike = 0.0) -> Floats:
-        """(..., n) observations -> (...) lower bounds, wrong with `error`."""
+        """(..., n) observations -> (...) lower bounds, each wrong with probability `error`."""
         errors = np.asarray(error)
         return self._interval(observations, scale, 2 * errors, lambda root: 1 + root / (2 * errors)).low
 
@@ -64,11 +66,11 @@ class Asymptotic:
         tightest = _TIGHTEST_AT if self.population is None else min(_TIGHTEST_AT, self.population / 2)
         evidence = -2 * np.log(np.minimum(error, 0.5))
         mixed = clock * (evidence + np.log(evidence + 1)) / tightest
-        # How many standard errors a mean may be off: the normal mixture boundary, tightest early on.
+        # The normal mixture boundary, in standard errors of the mean. It is tightest early on.
         boundary = np.asarray(np.sqrt(2 * (1 + 1 / mixed) * np.log(odds(np.sqrt(mixed + 1)))))
         from scipy import stats  # here, to keep the import of asktell light
 
         bound = stats.t.isf(stats.norm.sf(boundary), n - 1)
-        # Where all scores agree nothing tells how large a difference could be.
+        # If all scores agree, the size of a possible difference is unknown.
         half = np.where(farthest > 0, bound * np.sqrt(variance / clock), np.inf)
         return Interval(mean - half, mean + half)

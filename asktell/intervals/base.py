@@ -1,7 +1,7 @@
-"""Shared by all bounds: shapes, return values, and sequences of bounded observations.
+"""Shapes, return values and the base class of all bounds.
 
-Observations are finite, in their range, and at most as many as their population has members: goals and states see to
-that.
+Observations must be finite, in their range, and at most as many as their population has members. Goals and states
+ensure that.
 """
 
 from abc import ABC, abstractmethod
@@ -17,19 +17,22 @@ Bets: TypeAlias = npt.NDArray[np.bool_]
 Error: TypeAlias = float | Floats
 """The probability with which a bound may ever be wrong: one number, or one for every sequence."""
 
-_HALVINGS = 24  # numerical: bounds to 6e-8 of the range
-_ROUNDING = 1e-12  # of a mean: sums of decimal fractions differ by some units in the last place
+_HALVINGS = 24  # numerical: bounds are found to 6e-8 of the range
+_ROUNDING = 1e-12  # relative rounding of a mean: sums of decimal fractions differ by some units in the last place
 
 
 class Interval(NamedTuple):
-    """Bounds on a mean, one of each per sequence, in the observations' units."""
+    """Lower and upper bounds on a mean, for each sequence, in the observations' units."""
 
     low: Floats
     high: Floats
 
 
 class AbstractBounded(ABC):
-    """A confidence sequence for the mean of observations in [low, high]; a frozen dataclass with these as fields."""
+    """A confidence sequence for the mean of observations in [low, high].
+
+    Subclasses are frozen dataclasses with these fields. Observations (..., n) are in their order.
+    """
 
     low: float
     high: float
@@ -37,10 +40,10 @@ class AbstractBounded(ABC):
 
     @abstractmethod
     def refuter(self, observations: Floats, error: Error) -> Callable[[Floats], Bets]:
-        """(..., n) observations in their order -> of means (...) that are possible, which are refuted at any look."""
+        """(..., n) observations -> a function of possible means (...), true for the means refuted at any look."""
 
     def lower(self, observations: Floats, error: Error) -> Floats:
-        """(..., n) observations in their order -> (...) lower bounds: the largest mean refuted at any look."""
+        """(..., n) observations -> (...) lower bounds: the largest mean refuted at any look, by bisection."""
         refutes, (refuted, open_) = self.refuter(observations, error), self.certain(observations)
         for _ in range(_HALVINGS):
             middle = (refuted + open_) / 2
@@ -49,21 +52,21 @@ class AbstractBounded(ABC):
         return refuted
 
     def refutes(self, observations: Floats, claim: float, error: Error) -> Bets:
-        """(..., n) observations in their order -> (...) whether a mean of at most `claim` is refuted."""
+        """(..., n) observations -> (...) true where the claim that the mean is at most `claim` is refuted."""
         certain = self.certain(observations)
         refuted = self.refuter(observations, error)(np.full(observations.shape[:-1], claim)) & (certain.high > claim)
         return refuted | (certain.low > claim + _ROUNDING * (1.0 + abs(claim)))
 
     def upper(self, observations: Floats, error: Error) -> Floats:
-        """(..., n) observations in their order -> (...) upper bounds."""
+        """(..., n) observations -> (...) upper bounds, as lower bounds of the mirrored observations."""
         fields: dict[str, Any] = {"low": -self.high, "high": -self.low}
         mirrored: AbstractBounded = replace(self, **fields)  # type: ignore[type-var]
         return -mirrored.lower(-observations, error)
 
     def interval(self, observations: Floats, error: Error) -> Interval:
-        """(..., n) observations in their order -> two bounds each, wrong with `error` together.
+        """(..., n) observations -> lower and upper bounds (...), wrong together with probability `error`.
 
-        Where both sides are wrong, so that nothing is left between them, only what is certain is returned.
+        If the two exclude each other, both are wrong, and the certain bounds are returned.
         """
         half = np.asarray(error) / 2
         low, high = self.lower(observations, half), self.upper(observations, half)
@@ -71,10 +74,10 @@ class AbstractBounded(ABC):
         return Interval(np.where(low > high, certain.low, low), np.where(low > high, certain.high, high))
 
     def certain(self, observations: Floats) -> Interval:
-        """(..., n) observations -> what holds whatever the others are."""
+        """(..., n) observations -> bounds (...) that hold whatever the other observations are."""
         shape = observations.shape[:-1]
         return Interval(np.full(shape, float(self.low)), np.full(shape, float(self.high)))
 
     def scaled(self, values: Floats) -> Floats:
-        """In units of the range, from 0 at its low end."""
+        """The values in units of the range, from 0 at its low end."""
         return (values - self.low) / (self.high - self.low)

@@ -1,19 +1,20 @@
 """Confidence sequences for bounded means by betting (Waudby-Smith & Ramdas 2020, 2023), also without replacement.
 
-Whoever claims that the mean is m offers a fair bet on every next observation. A gambler who starts with 1 and bets
-that observations are higher ever reaches 1 / error with probability at most `error` if the mean is m or less (Ville).
-So a mean at which the gambler got there is refuted, and with it every smaller one. Without replacement m also fixes
-the mean of what is left, (N m - sum) / (N - t): that is the price of the next bet.
+The claim that the mean is m makes a bet at the price m fair for every next observation. A gambler starts with a capital
+of 1 and bets that observations are higher. If the mean is m or less, the capital ever reaches 1 / error with
+probability at most `error` (Ville). So a mean at which the capital got there is refuted, and every smaller mean with
+it. Without replacement, m also fixes the mean of the remaining observations, (N m - sum) / (N - t), which is the price
+of the next bet.
 
-Differences from the papers: instead of one predictable bet there are a few, each sized for evidence that takes 16,
-64, 256 ... observations, and the capital is their average. Without replacement bets grow as N / (N - t), as does the
-distance of what is left from a wrong claim. The two sides are two gamblers with half of the error each.
+Differences from the papers: instead of one predictable bet there are a few, sized for evidence that takes 16, 64, 256
+... observations, and the capital is their average. Without replacement, bets grow as N / (N - t), in proportion to the
+distance of the remaining mean from a wrong claim. The two sides are two gamblers with half of the error each.
 
-No package fits: confseq 0.0.11 evaluates one sequence on a grid of 1000 means, anew at every look, and needs a C++
-compiler with Boost; others know no sampling without replacement.
+No package fits. confseq 0.0.11 evaluates one sequence on a grid of 1000 means, anew at every look, and needs a C++
+compiler with Boost. Others do not support sampling without replacement.
 
-For scores of 0 and 1 this needs no variant. Against a mean difference of 0 only pairs that disagree move the capital:
-it is the sign test of those. A prior-posterior ratio over the three counts takes 40 to 70 % more examples.
+Scores of 0 and 1 need no variant. Against a mean difference of 0 only pairs that disagree move the capital, so the test
+is the sign test of these pairs. A prior-posterior ratio over the three counts takes 40 to 70% more examples.
 """
 
 from collections.abc import Callable
@@ -25,13 +26,13 @@ import numpy.typing as npt
 
 from asktell.intervals.base import AbstractBounded, Bets, Error, Floats, Interval
 
-# A bet of sqrt(2 log(1 / error) / (n variance)) is the best one for evidence that takes n observations (second order).
-_EVIDENCE = 8.0  # 2 log(1 / error): 6 for an error of .05, 14 for one of .001
+# A bet of sqrt(2 log(1 / error) / (n variance)) is the best bet for evidence that takes n observations (second order).
+_EVIDENCE = 8.0  # 2 log(1 / error): 6 for an error of 0.05, 14 for an error of 0.001
 _FIRST_HORIZON, _FACTOR, _LAST_HORIZON = 16, 4, 4**7  # a grid; a judgement
-_CAP = 0.95  # of the capital, at most, is lost at one observation; a judgement
+_CAP = 0.95  # largest part of the capital that one observation can cost; a judgement
 _PRIOR_WEIGHT, _PRIOR_VARIANCE = 2.0, 0.05  # observations; in squared widths of the range; a judgement
-_ROUNDING = 1e-9  # of a mean, in widths of the range; numerical
-_REFUTED = 1e9  # logarithm of the capital against a mean that cannot be; numerical: infinities would give NaN
+_ROUNDING = 1e-9  # rounding of a mean, in widths of the range; numerical
+_REFUTED = 1e9  # logarithm of the capital against an impossible mean; numerical: infinities would give NaN
 
 
 @final
@@ -39,9 +40,9 @@ _REFUTED = 1e9  # logarithm of the capital against a mean that cannot be; numeri
 class Betting(AbstractBounded):
     """Observations in [low, high], in random order, without replacement from `population` of them (None: independent).
 
-    A sequence's bound is right at every look at once, with probability 1 - error, so one may stop whenever one likes;
-    whoever reads several sequences, or both sides of one, divides the error among them. Bounds never widen, and are
-    exact once the population is exhausted.
+    The bound of a sequence is right at all looks at once with probability 1 - error, so stopping at any time is valid.
+    For several sequences, or both sides of one, divide the error among them. Bounds never widen, and are exact once the
+    population is exhausted.
     """
 
     low: float
@@ -49,12 +50,12 @@ class Betting(AbstractBounded):
     population: int | None = None
 
     def refuter(self, observations: Floats, error: Error) -> Callable[[Floats], Bets]:
-        """(..., n) observations in their order -> which means (...) are refuted at any of n looks."""
+        """(..., n) observations -> a function of means (...), true for the means refuted at any of n looks."""
         log_capital, prices = self._bets(observations, None), self._prices_of(observations)
         return lambda mean: log_capital(prices(mean)).max(axis=-1, initial=0.0) >= -np.log(error)
 
     def certain(self, observations: Floats) -> Interval:
-        """(..., n) observations -> what holds whatever the others are: exact once the population is exhausted."""
+        """(..., n) observations -> bounds (...) that hold whatever the others are, equal once all N are known."""
         n = observations.shape[-1]
         if self.population is None or n == 0:
             return super().certain(observations)
@@ -62,21 +63,25 @@ class Betting(AbstractBounded):
         return Interval(*((total + left * end) / self.population for end in (self.low, self.high)))
 
     def log_capital(self, observations: Floats, mean: npt.ArrayLike) -> Floats:
-        """(..., n) observations, (...) claims -> (..., n): logarithm of the capital after each, bet on higher ones.
+        """(..., n) observations, (...) claims -> (..., n) logarithm of the capital after each observation.
 
-        It reaches log(1 / error) with probability at most `error` if the mean is at most the claim.
+        Bets are that observations are higher. The logarithm ever reaches log(1 / error) with probability at most
+        `error` if the mean is at most the claim.
         """
         return self._bets(observations, None)(self._prices_of(observations)(np.asarray(mean, dtype=np.float64)))
 
     def log_capital_at(self, observations: Floats, prices: Floats, bets: Bets) -> Floats:
-        """(..., n) observations, prices and whether there is a bet -> (..., n): the same, at prices named one by one.
+        """(..., n) observations, prices and masks of bets -> (..., n) logarithm of the capital, at a price for each.
 
-        A price is what the claim makes of the mean of what is left, -infinity if the claim cannot be right.
+        A price is the mean of the remaining observations under the claim, -infinity if the claim is impossible.
         """
         return self._bets(np.where(bets, observations, self.low), bets)(prices)
 
     def prices(self, mean: npt.ArrayLike, seen: npt.ArrayLike, total: Floats) -> Floats:
-        """The mean of what is left, by a claim, after so many observations of that total; -infinity if it cannot be."""
+        """The mean of the remaining observations under a claim, after `seen` observations that sum to `total`.
+
+        It is -infinity if the claim is impossible.
+        """
         mean, width = np.asarray(mean, dtype=np.float64), self.high - self.low
         if self.population is None:
             low = mean < self.low - _ROUNDING * width
@@ -87,17 +92,17 @@ class Betting(AbstractBounded):
         return np.where(rest < -_ROUNDING * self.population * width, -np.inf, possible)
 
     def _prices_of(self, values: Floats) -> Callable[[Floats], Floats]:
-        """The prices of all n observations, (..., n), by claims (...)."""
+        """A function of claims (...) that returns the prices (..., n) of all n observations."""
         seen, total = np.arange(values.shape[-1]), np.cumsum(values, axis=-1) - values
         return lambda mean: self.prices(mean[..., None], seen, total)
 
     def _bets(self, values: Floats, bets: Bets | None) -> Callable[[Floats], Floats]:
-        """The logarithm of the capital after each of n observations, (..., n), at prices (..., n)."""
+        """A function of prices (..., n) that returns the logarithm of the capital after each of the n observations."""
         y = self.scaled(values)
         gone = np.arange(y.shape[-1], dtype=np.float64)
         seen = gone if bets is None else np.cumsum(bets, axis=-1) - bets
         total, squares = np.cumsum(y, axis=-1) - y, np.cumsum(y**2, axis=-1) - y**2
-        # What each bet wins per unit above the price, from what was seen before.
+        # The sizes of the bets: the gain per unit above the price. They follow from earlier observations only.
         spread = np.maximum(0.0, squares - total**2 / np.maximum(seen, 1))
         variance = (spread + _PRIOR_WEIGHT * _PRIOR_VARIANCE) / (seen + _PRIOR_WEIGHT)
         growth = 1.0 if self.population is None else self.population / np.maximum(self.population - gone, 1)
@@ -112,7 +117,7 @@ class Betting(AbstractBounded):
         def log_capital(prices: Floats) -> Floats:
             possible = np.isfinite(prices)[..., None]
             prices = np.where(possible, self.scaled(prices)[..., None], 1.0)
-            # Every gain falls with the price, so what refutes a mean refutes all smaller ones.
+            # Every gain falls with the price, so the capital that refutes a mean refutes all smaller means.
             stakes = np.minimum(rates, _CAP / np.maximum(prices, _ROUNDING))
             gains = np.where(possible, np.log1p(stakes * (y[..., None] - prices)), _REFUTED)
             logs = np.cumsum(gains if bets is None else gains * bets[..., None], axis=-2)

@@ -1,23 +1,27 @@
 """Bounds for noisy scores of a finite data set: the examples come in random order without replacement, round by round.
 
 A score is a random number in [0, 1] whose expectation p_j belongs to its example j, and the claim is that the mean of
-the p_j is at most m. Without noise, what was seen fixes what is left, and so the price of the next bet. With noise it
-does not: the p_j of what was seen stay unknown, and the data set is never exhausted.
+the p_j is at most m. Without noise, the seen scores and the claim fix the mean of the rest, and so the price of the
+next bet. With noise they do not: the p_j of seen examples stay unknown, and the data set is never exhausted.
 
-But whoever bets the same `rate` at the price m on every score, as on draws with replacement, owns after n scores
+But let a gambler bet the same `rate` at the price m on every score, as on draws with replacement. The capital after n
+scores is
 
     prod (1 + rate (y - m)),
 
-and that is at most 1 on average, if m is right: of a whole round it is prod (1 + rate (p_j - m)), at most the N-th
-power of 1 + rate (mean p - m) <= 1 (the geometric mean is at most the arithmetic), and of the first t of a round in
-random order it is the t-th elementary symmetric mean of the N factors, at most the t-th power of their mean (Maclaurin;
-sums without replacement vary less than with it: Hoeffding 1963). So it reaches 1 / error with probability `error`, at
-most, at a number of scores named beforehand (Markov).
+Its expectation is at most 1 if the claim is right:
 
-That is not so at every look at once: after low scores, what is left of a round is higher, and bets placed by then are
-not fair. So there are few looks, at 8, 12, 18 ... scores, that share the error by their numbers of scores, and bets of
-a few sizes, none of which depends on what was seen; their average counts. Between two looks the bound stays as it was
-at the last one.
+- For a whole round it is prod (1 + rate (p_j - m)), at most the N-th power of 1 + rate (mean p - m) <= 1, since the
+  geometric mean is at most the arithmetic mean.
+- For the first t scores of a round in random order it is the t-th elementary symmetric mean of the N factors, at most
+  the t-th power of their mean (Maclaurin). Sums without replacement vary less than with it (Hoeffding 1963).
+
+So at a number of scores fixed beforehand, the capital is 1 / error or more with probability at most `error` (Markov).
+
+This does not hold at every look at once. After low scores, the rest of a round is higher, and bets placed by then are
+not fair. So there are few looks, at 8, 12, 18 ... scores, which share the error in proportion to their numbers of
+scores. Bets have a few sizes, which do not depend on the scores, and the average of their capitals counts. Between two
+looks the bound of the last look stands.
 """
 
 import math
@@ -31,18 +35,18 @@ from asktell.intervals.base import AbstractBounded, Bets, Error, Floats
 from asktell.intervals.betting import Betting
 
 _FIRST_LOOK, _FACTOR = 8, 1.5  # a judgement
-_CAP = 0.95  # of the capital, at most, is lost at one observation; a judgement
-_EVIDENCE = 13.0  # 2 log(looks / error), as in `betting`; for 33 looks and an error of .05, say
-_VARIANCES = 0.25 / 4.0 ** np.arange(5)  # a grid from the largest of scores in [0, 1]; a bet is sized for each
+_CAP = 0.95  # largest part of the capital that one observation can cost; a judgement
+_EVIDENCE = 13.0  # 2 log(looks / error), as in `betting`: for example, 33 looks and an error of 0.05
+_VARIANCES = 0.25 / 4.0 ** np.arange(5)  # a bet for each; the first is the largest variance of scores in [0, 1]
 
 
 @final
 @dataclass(frozen=True)
 class NoisyBetting(AbstractBounded):
-    """Observations in [low, high]: noisy scores of `population` examples, all in random order, and again.
+    """Observations in [low, high]: noisy scores of `population` examples, in rounds of random order.
 
-    A bound is right at every look at once, with probability 1 - error: those at the looks named beforehand are, and
-    between them the last one stands. `repeats`: how many rounds there may be in the end.
+    The bound is right at all looks at once with probability 1 - error. This holds for the looks fixed beforehand, and
+    between them the last bound stands. `repeats` is the largest number of rounds.
     """
 
     low: float
@@ -52,7 +56,7 @@ class NoisyBetting(AbstractBounded):
 
     @property
     def looks(self) -> list[int]:
-        """After how many observations the bound is moved."""
+        """The numbers of observations after which the bound is updated, ascending."""
         most = self.population * self.repeats
         found = [min(_FIRST_LOOK, most)]
         while found[-1] < most:
@@ -60,14 +64,14 @@ class NoisyBetting(AbstractBounded):
         return found
 
     def refuter(self, observations: Floats, error: Error) -> Callable[[Floats], Bets]:
-        """(..., n) observations in their order -> which means (...) are refuted at any look."""
+        """(..., n) observations -> a function of means (...), true for the means refuted at any look."""
         y = self.scaled(observations)
         return lambda mean: np.asarray(self._most_log_capital(y, self.scaled(mean)) >= -np.log(error))
 
     def _most_log_capital(self, y: Floats, mean: Floats) -> Floats:
-        """(..., n) scaled observations, (...) scaled claims -> (...): logarithm of the most capital at any look.
+        """(..., n) scaled observations, (...) scaled claims -> (...) logarithm of the largest capital at any look.
 
-        Each look's is multiplied by its share of the error.
+        The capital at a look is multiplied by the look's share of the error.
         """
         scores = sum(self.looks)
         most = np.full(y.shape[:-1], -np.inf)
@@ -85,9 +89,9 @@ class NoisyBetting(AbstractBounded):
 
 
 def bounded(low: float, high: float, population: int | None, rounds: int | None = None) -> Betting | NoisyBetting:
-    """The sequence for scores in [low, high] of so many examples (None: independent draws).
+    """The sequence for scores in [low, high] of `population` examples, None for independent draws.
 
-    `rounds`: how often the examples may be gone through, if their scores are noisy; None if they are not.
+    `rounds`: the number of rounds through the examples, if their scores are noisy. None if they are not.
     """
     if population is None or rounds is None:
         return Betting(low, high, population)

@@ -1,18 +1,24 @@
-"""Racing: which of several prompts are certainly worse than another, at the price of one test per prompt.
+"""Racing: find the prompts that are worse than another with high confidence, with one test per prompt.
 
-The best prompt is lost only if it is taken for worse itself. So each prompt has a single claim to refute, "this one is
-the best", with the whole error, however many others there are. By that claim, no rival's mean is above its own. Let a
-gambler bet each example on a rival that he chose before it: on the one that is ahead so far, or on the second for the
-one that is ahead itself. For a rival's lead x_rival - x over N examples without replacement, t of which were seen, the
-claim's price is m = (sum x - sum x_rival) / (N - t), and 0 for independent draws. Every bet is fair or worse, whichever
-rival it is on, so the capital prod (1 + rate (x_rival - x - m)) is a supermartingale. It ever reaches 1 / error with a
-probability of at most `error` (Ville; Waudby-Smith & Ramdas 2020, 2023). The rates are those of
-`asktell.intervals.betting`.
+Theorem: the probability that one of the best prompts is ever found worse is at most `error`.
 
-What a bet is placed on must follow from the examples before it. So the race is run over the examples in their order,
-whenever and for whatever reason their scores came in: it goes on to an example only if all who are still in it have
-been there, a prompt that is out is nobody's rival from then on, and one that joined later is a rival only on examples
-that nobody had seen by then. What was found before thus never changes as more scores come in.
+The best prompt is lost only if it is found worse itself. So each prompt has a single claim to refute, "this prompt is
+the best", with the whole error, however many others there are. Under that claim, no rival's mean is above its own. For
+each example, a gambler bets on a rival chosen before that example: the prompt that leads so far, or the second if the
+tested prompt leads itself. Let the rival's lead be x_rival - x, over N examples without replacement of which t were
+seen. The price under the claim is m = (sum x - sum x_rival) / (N - t), and 0 for independent draws. Every bet is fair
+or worse, whichever rival it is on. So the capital prod (1 + rate (x_rival - x - m)) is a supermartingale, and it ever
+reaches 1 / error with a probability of at most `error` (Ville; Waudby-Smith & Ramdas 2020, 2023). The rates are the
+same as in `asktell.intervals.betting`.
+
+The rival of a bet must follow from earlier examples. So the race runs over the examples in their order, whenever and
+for whatever reason their scores arrived:
+
+- It advances to an example only if all prompts that are still in the race have been evaluated there.
+- A prompt that was eliminated is not a rival from then on.
+- A prompt that was added later is a rival only on examples that no prompt had seen by then.
+
+Earlier findings therefore never change as more scores arrive.
 """
 
 import numpy as np
@@ -21,8 +27,8 @@ import numpy.typing as npt
 from asktell.intervals.base import Bets, Floats
 from asktell.intervals.betting import Betting
 
-_ROUNDING = 1e-12  # of a mean: sums of decimal fractions differ by some units in the last place
-_MOST_NUMBERS = 1 << 18  # of scores whose bets are computed at once; each has up to eight
+_ROUNDING = 1e-12  # relative rounding of a mean: sums of decimal fractions differ by some units in the last place
+_MOST_NUMBERS = 1 << 18  # most scores whose bets are computed at once; each score has up to eight bets
 
 Numbers = npt.NDArray[np.int64]
 
@@ -30,15 +36,21 @@ Numbers = npt.NDArray[np.int64]
 def certainly_worse(
     betting: Betting, scores: Floats, known: Numbers, joined: Numbers, stays: Bets, error: float
 ) -> Numbers:
-    """(K,) after how many of n examples each prompt is certainly worse than another; n + 1: it is not.
+    """Run the race.
 
-    One of the best of all is found worse with a probability of at most `error`. Exact where nothing is left of a
-    population. The `betting` is for differences of two scores.
+    Args:
+        betting: The confidence sequence for differences of two scores.
+        scores: (K, n) in the examples' order, larger is better. NaN where an evaluation failed or is not recorded yet.
+        known: (K,) the number of first examples that were evaluated, with a score or without. The race does not advance
+            beyond the smallest of these numbers among the prompts still in it.
+        joined: (K,) the number of examples that others had seen before the prompt was added. The race waits for the
+            prompt only beyond them.
+        stays: (K,) true for prompts that keep being evaluated. Others leave the race after their last score.
+        error: The probability with which one of the best prompts may be found worse.
 
-    `scores` (K, n) are in the examples' order, larger is better; NaN: failed, or not known yet. `known` (K,): how many
-    of the first examples of each have been evaluated, with a score or without; nobody gets beyond where one who is
-    still in the race has been. `joined` (K,): how many examples others had seen before each joined; it is waited for
-    only beyond them. `stays` (K,): who is still evaluated; others are out once they have no more scores.
+    Returns:
+        (K,) the number of examples after which each prompt is certainly worse than another, n + 1 if it is not. The
+        comparison is exact once the population is exhausted.
     """
     k, n = scores.shape
     arms, turn, never = np.arange(k)[:, None], np.arange(n), n + 1
@@ -61,14 +73,14 @@ def certainly_worse(
         found = _won(betting, x[rival, turn] - x, _prices(betting, x, seen, rival), bets, error)
         waits = known < np.minimum(found, gone)
         end = int(np.maximum(known, joined)[waits].min(initial=n))
-        # Whoever was found worse is a rival no more: where a bet went to one all the same, all is done again.
+        # A prompt that was found worse is not a rival any more. If a bet was on such a prompt, the pass is repeated.
         stale = (has_first & (found[first] <= turn)) | (has_second & (found[second] <= turn))
         again = np.flatnonzero(stale[:end])
         if not len(again):
             break
         worse = np.where(found <= again[0], found, never)
     worse = np.where(found <= end, found, never)
-    if end == n == betting.population:  # all that are still in it are known exactly
+    if end == n == betting.population:  # all prompts still in the race are known exactly
         means, exact = x.mean(axis=1), stays & seen.all(axis=1)
         best = means[exact].max(initial=-np.inf)
         behind = means < best - _ROUNDING * (1.0 + np.abs(means))
@@ -77,10 +89,10 @@ def certainly_worse(
 
 
 def _won(betting: Betting, leads: Floats, prices: Floats, bets: Bets, error: float) -> Numbers:
-    """(K,) after how many of n examples the capital is first 1 / error; n + 1: never."""
+    """(K,) the number of examples after which the capital first reaches 1 / error, n + 1 if it never does."""
     n = leads.shape[1]
     found, last = np.full(len(leads), n + 1), n - bets[:, ::-1].argmax(axis=1)
-    length = np.where(bets.any(axis=1), np.ceil(np.log2(last)), -1)  # many have left long before
+    length = np.where(bets.any(axis=1), np.ceil(np.log2(last)), -1)  # many prompts left long before the end
     for at_most in np.unique(length[length >= 0]):
         of_length = np.flatnonzero(length == at_most)
         end = last[of_length].max()
@@ -91,7 +103,7 @@ def _won(betting: Betting, leads: Floats, prices: Floats, bets: Bets, error: flo
 
 
 def _prices(betting: Betting, x: Floats, seen: Bets, rival: Numbers) -> Floats:
-    """(K, n) what the mean lead of the rival of each over the rest is, if neither is better in all."""
+    """(K, n) the mean lead of each prompt's rival over the remaining examples, if the two have equal means."""
     both, lead = np.zeros(x.shape), np.zeros(x.shape)
     for one in np.unique(rival):
         at = rival == one

@@ -7,7 +7,7 @@ from contextlib import nullcontext
 from typing import Any, TypeVar
 
 _T = TypeVar("_T")
-_KEPT = 4  # values of one object: what is believed and stated with the failures of now and of before
+_KEPT = 4  # values of one object: posteriors for decisions and results, with the current and the earlier failures
 
 
 class cached_property(functools.cached_property[_T]):  # noqa: N801, as in the standard library

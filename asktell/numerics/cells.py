@@ -1,9 +1,9 @@
 """Cells (arm, example) that were scored several times: their means, and the noise within them.
 
 A score is what its cell scores on average, plus noise of a variance w: the same model at a temperature above 0, or a
-judge, says now this and now that. What counts is the mean over the N examples of those averages. Of a prompt with n
-cells, of which the j-th was scored r_j times, and with the variance s² of its cells' means, the sample mean has the
-squared standard error
+judge, gives different scores at different times. The quantity of interest is the mean over the N examples of those
+averages. Of a prompt with n cells, of which the j-th was scored r_j times, and with the variance s² of its cells'
+means, the sample mean has the squared standard error
 
     s² (1/n - 1/N) + (w / N) mean(1/r_j).
 
@@ -42,7 +42,7 @@ class Scored(NamedTuple):
 
     @classmethod
     def of(cls, arms: Indices, examples: Indices, scores: Means, n_examples: int) -> "Scored":
-        """The cells in rows of scores, by arm and example; what has no example is a cell of its own."""
+        """The cells in rows of scores, by arm and example. A row without an example is a cell of its own."""
         key = np.where(examples < 0, -1 - np.arange(len(arms)), arms * n_examples + examples)
         _, first, cell, asks = np.unique(key, return_index=True, return_inverse=True, return_counts=True)
         about = scores[first]

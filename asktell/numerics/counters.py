@@ -42,7 +42,7 @@ def permutation(seed: int, purpose: str, n: int, *counters: int) -> npt.NDArray[
 def chance_order(seed: int, items: npt.ArrayLike) -> npt.NDArray[np.int64]:
     """Positions of the items (whole numbers) in the order that decides among equals.
 
-    An item keeps its place before or behind another whoever else is there, so an answer changes by what was learned
-    and not by who left in between.
+    The order of two items does not depend on the other items. So a selection changes by new scores, and not because
+    other items were eliminated.
     """
     return np.argsort(bits(seed, "chance", items), kind="stable")

@@ -66,7 +66,7 @@ def _mask(values: Values) -> Mask:
 
 
 def fronts(first: Matrix, second: Matrix) -> Masks:
-    """(S, n): who is Pareto-optimal in each row of two columns (S, n); nobody of minus infinity."""
+    """(S, n) true for the Pareto-optimal entries of each row of two columns (S, n). Minus infinity never is."""
     rows, order = np.arange(len(first))[:, None], np.lexsort((-second, -first), axis=-1)
     first, second = first[rows, order], second[rows, order]
     before = np.full_like(second, -np.inf)
@@ -80,9 +80,9 @@ def fronts(first: Matrix, second: Matrix) -> Masks:
 
 
 def dominators(values: Values) -> list[int | None]:
-    """Per row (n, q) the row that dominates it, None if none does; of several the one that is ahead by most.
+    """For each row (n, q) the row that dominates it by the most, None if none does.
 
-    That is where it is ahead by least, in units of the columns' spreads.
+    The lead of a row is its smallest lead over all columns, in units of the columns' spreads.
     """
     scale = np.ptp(values, axis=0) if len(values) else np.ones(values.shape[1])
     found: list[int | None] = []

@@ -35,12 +35,12 @@ class Tally:
 
     @classmethod
     def empty(cls, n_arms: int, n_metrics: int) -> "Tally":
-        """The tally before anything is told."""
+        """The tally before any score is recorded."""
         zeros = np.zeros((n_arms, n_metrics))
         return cls(np.zeros(n_arms, dtype=np.int64), zeros, zeros, zeros)
 
     def wider(self, n: int) -> "Tally":
-        """The tally with `n` more arms, of which nothing is told."""
+        """The tally with `n` more arms, without scores."""
         first, sums, squares = (np.pad(column, ((0, n), (0, 0))) for column in (self.first, self.sums, self.squares))
         return Tally(np.pad(self.counts, (0, n)), first, sums, squares)
 

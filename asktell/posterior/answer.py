@@ -6,16 +6,23 @@ from asktell.numerics.arrays import Counts, Draws, Indices, Masks, Matrix
 from asktell.posterior import membership
 from asktell.problem.goals import BestFeasible, Goal
 
-_LIKELY = 0.5  # probability that some prompt is feasible, from which infeasible prompts are not selected
-_ERRORS = 2.0  # Monte Carlo errors of an expected quality: prompts that differ by less are equals
+# If some prompt is feasible with at least this probability, infeasible prompts are not selected.
+_LIKELY = 0.5
+_ERRORS = 2.0  # prompts whose expected qualities differ by fewer Monte Carlo errors are equals
 
 
 def selected(values: Draws, kept: Masks, goal: Goal, seed: int, arms: Indices, counts: Counts) -> list[int]:
     """The arm, or for a Pareto set the arms, to select if nothing more is evaluated.
 
-    `values` (S, K, q) are draws of the goal's values, `kept` (K, constraints) the arms that kept a bound at an end of
-    the scale in every score, `arms` those that may be selected in the order that decides among equals, and `counts`
-    (K,) their evaluations. Of equally good arms, the one evaluated most is selected.
+    Among equally good arms, the arm with the most evaluations is selected.
+
+    Args:
+        values: (S, K, q) draws of the goal's values.
+        kept: (K, constraints) true for arms that satisfied a bound at an end of the scale with every score.
+        goal: The goal.
+        seed: For the random points of the hypervolume.
+        arms: The arms that may be selected, in the order that decides among equals.
+        counts: (K,) numbers of evaluations.
     """
     if not len(arms):
         return []
@@ -24,7 +31,7 @@ def selected(values: Draws, kept: Masks, goal: Goal, seed: int, arms: Indices, c
     values, n_objectives = values[:, arms], len(goal.objectives)
     slack = membership.least_slack(values, n_objectives)
     if (slack >= 0).any(axis=1).mean() < _LIKELY and kept[arms].any():
-        # Bounds at an end of the scale count as kept by arms that always kept them.
+        # Arms that always satisfied a bound at an end of the scale count as satisfying it.
         values = values.copy()
         slacks = values[:, :, n_objectives:]
         slacks[(slacks < 0) & kept[arms]] = 0.0
@@ -38,7 +45,7 @@ def selected(values: Draws, kept: Masks, goal: Goal, seed: int, arms: Indices, c
 def _best(quality: Matrix, arms: Indices, counts: Counts) -> int:
     """The arm of the highest mean of (S, A) qualities.
 
-    Of arms whose means differ by no more than the draws' noise, it is the one that was evaluated most.
+    Among arms whose means differ by no more than the draws' noise, it is the arm with the most evaluations.
     """
     expected = quality.mean(axis=0)
     first = int(expected.argmax())

@@ -1,4 +1,4 @@
-"""The levels of candidates' factors, as columns of which the candidates' effects may be made.
+"""The levels of candidates' factors, as columns of a regression of the candidates' effects.
 
 A factor's level has an effect on all candidates of that level. How much a factor matters is estimated from the scores
 (`asktell.posterior.two_way`).
@@ -11,21 +11,19 @@ import numpy as np
 from asktell.numerics.arrays import Indices, Matrix
 from asktell.problem.candidates import Candidates
 
-_MOST_LEVELS = 512  # of all factors: equations of that size take a tenth of a second
+_MOST_LEVELS = 512  # most levels of all factors together: equations of that size take a tenth of a second
 
 
 class Basis(NamedTuple):
-    """`columns` (K, q), whose rows have a mean squared length of 1.
+    """Columns of candidates' factors."""
 
-    `blocks` (q,): which columns belong together, each with a variance to be estimated; None: all have the same one.
-    """
-
-    columns: Matrix
+    columns: Matrix  # (K, q), whose rows have a mean squared length of 1
+    # (q,) the block of each column. The slopes of a block have a variance of their own; None: one variance for all.
     blocks: Indices | None = None
 
 
 def of_factors(candidates: Candidates) -> Basis | None:
-    """A column for each level of the factors with several levels; None if there is none.
+    """A column for each level of the factors that count. None if no factor counts.
 
     See `levels_of` for the factors that count.
     """
@@ -37,10 +35,10 @@ def of_factors(candidates: Candidates) -> Basis | None:
 
 
 def levels_of(candidates: Candidates) -> list[Indices]:
-    """For each factor that counts, (K,) the number of each candidate's level.
+    """(K,) the number of each candidate's level, for each factor that counts.
 
-    One with a single level, or with one for each candidate, says nothing that the candidate's own effect does not. Of
-    factors with more than 512 levels in all, those with the fewest count.
+    A factor with a single level, or with a level for each candidate, adds nothing to the candidates' own effects, and
+    does not count. Factors count in the order of their number of levels, up to 512 levels in all.
     """
     codes = [np.unique(column, return_inverse=True)[1] for column in zip(*candidates.levels, strict=True)]
     found, left = [], _MOST_LEVELS

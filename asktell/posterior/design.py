@@ -1,67 +1,71 @@
 """The next examples of the chosen prompts: an incomplete-block design.
 
-Prompts are compared best on common examples, since the example's effect cancels. A prompt's level against a threshold
-is learned best on many different ones. So every example is used by about `share` prompts: examples come into use in
-the seeded order, one whenever the pulls so far fill another block, and a prompt takes, of those in use that it has
-not seen, the one that the prompts in doubt share most; where none is in doubt yet, the one that the fewest have.
+Prompts are compared best on common examples, since the example's effect cancels. A prompt's level against a bound is
+learned best on many different examples. So about `share` prompts use each example. Examples come into use in the seeded
+order, one whenever the evaluations so far fill another block. A prompt takes, among the examples in use that it has not
+seen, the example that the prompts in doubt share most. Where no prompt is in doubt yet, it takes the example that the
+fewest prompts have seen.
 
-Where scores are 0 or 1, an example that every prompt gets right, or wrong, tells nothing. A prompt then takes rather an
-example that has divided the others, or one that nobody has seen.
+Where scores are 0 or 1, an example that every prompt gets right, or every prompt gets wrong, carries no information on
+differences. A prompt then prefers an example that has divided the others, or an unseen one.
 
-A new example, or a repeat? Where scores are noisy, an example may be asked again. Both cost an evaluation, so the one
-that takes more off the posterior variance of what is in doubt is better (`Noise`). Let the residual's variance be 1, of
-which w is noise and c = 1 - w is the cell's own, and e the examples' variance. The prompt has n examples, each seen r
-times, so that the mean of a cell has the variance v = c + w / r. What is in doubt is the prompt's mean, less that of
-its rivals, which does not depend on the effects of examples that both have.
+A new example, or a repeat? Where scores are noisy, an example may be evaluated again. Both cost an evaluation, so the
+better choice is the one that lowers the posterior variance of the quantity in doubt by more (`Noise`). Let the
+residual's variance be 1, of which w is noise and c = 1 - w is the cell's own, and let e be the examples' variance. The
+prompt has n examples, each seen r times, so that the mean of a cell has the variance v = c + w / r. The quantity in
+doubt is the prompt's mean, less its rivals' mean, which does not depend on the effects of examples that both have.
 
-- A new example that rivals have seen takes (v / n)² / (1 + v / n) off. One that nobody else will take keeps its own
-  effect in its score, and takes only (v / n)² / (1 + e + v / n) off.
-- A repeat takes (w / (r n))² / ((w / r)² / (v n) + c w / (r v) + w) off.
+- A new example that rivals have seen lowers it by (v / n)² / (1 + v / n). A new example that no other prompt will take
+  keeps its own effect in its score, and lowers it only by (v / n)² / (1 + e + v / n).
+- A repeat lowers it by (w / (r n))² / ((w / r)² / (v n) + c w / (r v) + w).
 
-Both hold for the mean over new inputs and for the mean over N given examples: the covariances with the mean, v / n and
-w / (r n), turn out the same for every N, since what is known better of the prompt's effect is known worse of how the
-examples seen differ from the others. With u = w / r, the first is at least the third if
-u <= c² + c u + r (c + u)², which holds since u = u (c + r u) = c u + r u²: the rest, c² + r c² + 2 r c u, is not
-negative. So a repeat is never better than a new example that rivals share, and as good only if all of the residual is
-noise. That is also the reason for levels held against bounds: of a mean of n cells, whose variance is
-(e + c + w / r) / n, a repeat lowers the noise of one cell, and a new example all three parts.
+Both hold for the mean over new inputs and for the mean over N given examples. The covariances with the mean, v / n and
+w / (r n), are the same for every N: better knowledge of the prompt's effect comes with worse knowledge of how the seen
+examples differ from the others. With u = w / r, the first is at least the third if u <= c² + c u + r (c + u)². That
+holds since u = u (c + r u) = c u + r u²: the rest, c² + r c² + 2 r c u, is not negative. So a repeat is never better
+than a new example that rivals share, and is as good only if all of the residual is noise. The same reason holds for
+levels against bounds: the variance of a mean of n cells is (e + c + w / r) / n. A repeat lowers the noise of one cell,
+and a new example lowers all three parts.
 
-So a prompt takes new examples as long as there are any, unless nobody else can take the new one, noise is large, and
-examples differ much more than that. When every example is used, only repeats are left. Noise is no other for having
-been seen on common examples, so they come in the order, those asked least often first: sum(1 / r_j) is then as small as
-so many pulls can make it.
+So a prompt takes new examples as long as there are any, unless no other prompt can take the new example, noise is
+large, and examples differ much more than that. Only repeats are left once every example is used. Noise does not depend
+on whether examples are shared. So repeats come in the seeded order, the examples with the fewest evaluations first:
+sum(1 / r_j) is then as small as it can be for so many evaluations.
 """
 
 from typing import NamedTuple
 
 import numpy as np
 
-from asktell.numerics.arrays import Indices, Vector, counted
+from asktell.numerics.arrays import Counts, Indices, Vector, counted
 
-POOL = 256  # examples in use at most, unless a prompt has seen them all: equations of that size take milliseconds
-_ALONE = 0.3  # of the largest doubt: worth of an example that no prompt in doubt has seen (see what-was-tried.md)
-_POOL_OF_SEGMENTS = 4  # further examples for each segment, so that there are some of each; a judgement
-_LEAST_WANTED = 0.05  # of an example in a segment where nothing is in doubt, in units of the most; a judgement
-_CORRELATIONS = (0.02, 0.98)  # of scores on one example: at 0 and 1 a threshold model has no information
+POOL = 256  # most examples in use, unless a prompt has seen them all: equations of that size take milliseconds
+# The worth of an example that no prompt in doubt has seen, in units of the largest doubt (see what-was-tried.md).
+_ALONE = 0.3
+_POOL_OF_SEGMENTS = 4  # further examples in the pool for each segment, so that it has some of each; a judgement
+_LEAST_WANTED = 0.05  # worth of an example in a segment without doubt, in units of the largest; a judgement
+_CORRELATIONS = (0.02, 0.98)  # bounds of the correlation of scores on one example: 0 and 1 leave no information
+_LEAST_APPEAL = 1e-9  # an appeal above 0, so that prompts without any doubt still count
 
 
 class Noise(NamedTuple):
-    """The part of the residual variance that is noise within a cell, and the examples' variance over the residual.
+    """The noise of a metric, and the value of new examples and of repeats under it.
 
-    The methods say what another evaluation of a prompt takes off the variance of its mean, in units of the residual's
-    variance, if it has `seen` examples, each asked `asks` times; see above.
+    The methods return by how much another evaluation of a prompt lowers the variance of its mean, in units of the
+    residual's variance, if the prompt has `seen` examples, each evaluated `asks` times. The head of this module has the
+    derivation.
     """
 
-    share: float
-    example: float
+    share: float  # the part of the residual variance that is noise within a cell
+    example: float  # the examples' variance, in units of the residual's
 
     def by_new_example(self, seen: int, asks: int, is_shared: bool) -> float:
-        """By a new example, which rivals have seen as well if `is_shared`."""
+        """The gain by a new example, which rivals have seen as well if `is_shared`."""
         of_mean = (1.0 - self.share + self.share / asks) / seen
         return of_mean**2 / (1.0 + (0.0 if is_shared else self.example) + of_mean)
 
     def by_repeat(self, seen: int, asks: int) -> float:
-        """By one more evaluation of an example that it has seen."""
+        """The gain by one more evaluation of an example that the prompt has seen."""
         own, noise = 1.0 - self.share, self.share / asks
         of_cell = own + noise
         of_score = noise**2 / (of_cell * seen) + own * noise / of_cell + self.share
@@ -73,32 +77,37 @@ class Noise(NamedTuple):
 
 
 class Informative(NamedTuple):
-    """How much another score on the examples at `places` of the order tells, in `units` of one on any other."""
+    """The information in another score on some examples, in units of a score on any other example."""
 
-    places: Indices
-    units: Vector
+    places: Indices  # (p,) positions of the examples in the order
+    units: Vector  # (p,) the information in a score on each
 
     def of_first(self, n: int) -> Vector:
-        """(n,) of the first examples in the order."""
+        """(n,) the information in a score on each of the first n examples of the order."""
         result = np.ones(n)
-        near = self.places < n  # of the order that places are in
+        near = self.places < n
         result[self.places[near]] = self.units[near]
         return result
 
 
 class InSegments(NamedTuple):
-    """Which segment the example at each place of the order is in, and how much (K, G) each prompt is in doubt there."""
+    """The segments of the examples, and the doubt about each prompt in each segment."""
 
-    of_places: Indices
-    doubt: Vector
+    of_places: Indices  # (N,) the segment of the example at each place of the order
+    doubt: Vector  # (K, G)
 
 
 def information(examples: Indices, scores: Vector, correlation: float, n_examples: int) -> Vector:
-    """(N,) how much another score on each example tells, in units of one on an example that nobody has seen.
+    """(N,) the information in another score on each example, in units of a score on an unseen example.
 
-    That is E p (1 - p), the information of a score of 0 or 1 about a prompt's log odds. An example's p is taken as
-    common to all prompts, and as Beta with the scores' mean. `examples` (n,) are those of the known cells, -1 for one
-    that is none of the N; `correlation` is that of two prompts' scores on one example.
+    That is E p (1 - p), the information of a score of 0 or 1 about a prompt's log odds. The share p of an example is
+    assumed to be common to all prompts, with a Beta distribution around the mean of the scores.
+
+    Args:
+        examples: (n,) the example of each known cell, -1 for an example that is none of the N.
+        scores: (n,) their scores, 0 or 1.
+        correlation: The correlation of two prompts' scores on one example.
+        n_examples: N.
     """
     least, most = _CORRELATIONS
     real = examples >= 0
@@ -123,73 +132,136 @@ def next_examples(
     unshared: Noise | None = None,
     in_segments: InSegments | None = None,
 ) -> tuple[Indices, Indices]:
-    """Arms and examples of the next pulls: one for every one of the (distinct) `arms` that has one left.
+    """Choose the example of the next evaluation of each arm.
 
-    Examples are named by their place in the seeded order. `used_arms`, `used`: the cells known, out, planned or failed,
-    each as often as it was, at most `repeats` times. `doubt` (K,) is how much each prompt is in question, None if
-    nothing is known. `informative` is how much a score on an example tells, None if all tell the same. `unshared`
-    is given where nobody else can take a new example. `in_segments`: where means in segments are looked for.
+    Examples are numbered by their place in the seeded order.
+
+    Args:
+        arms: (A,) distinct arms, in the order in which they choose.
+        used_arms: (n,) the arms of the cells that are known, pending, planned or failed.
+        used: (n,) the examples of these cells. A cell comes as often as it was asked, at most `repeats` times.
+        n_examples: N.
+        share: The number of evaluations that fill a block, after which another example comes into use.
+        doubt: (K,) how much each prompt is in doubt, None if no scores are known.
+        informative: The information in a score on each example, None if it is the same for all.
+        repeats: The number of evaluations that a cell may have.
+        unshared: The noise, if no other arm can take a new example.
+        in_segments: The segments, if the goal has means in segments.
+
+    Returns:
+        The arms that have an evaluation left, and the example of each.
     """
     asks = np.ones(len(used), dtype=np.int64)
     if repeats > 1:
         cells, asks = counted(used_arms * n_examples + used)
         used_arms, used = np.divmod(cells, n_examples)
-    row_of = np.full(int(max(arms.max(initial=-1), used_arms.max(initial=-1))) + 1, -1, dtype=np.int64)
-    row_of[arms] = np.arange(len(arms))
-    rows = row_of[used_arms]
-    seen = np.bincount(rows[rows >= 0], minlength=len(arms))
-    n_used, in_use = len(used), int(used.max(initial=-1)) + 1
-    # No prompt goes further in the order than this: the work is the same however many examples there are.
-    reach = min(n_examples, max(POOL, int(seen.max(initial=0)) + 1))
-    near = used < reach
-    used_arms, rows, used, asks = used_arms[near], rows[near], used[near], asks[near]
-    # What an example is chosen for: the doubt about those who have it, or that few have it.
-    each = np.ones(len(used_arms)) if doubt is None else doubt[used_arms]
-    appeal = np.bincount(used, each, minlength=reach)
-    appeal = -appeal if doubt is None else appeal
-    tells = None if informative is None or doubt is None else informative.of_first(reach)
-    alone = 0.0 if doubt is None else _ALONE * float(doubt.max())
-    times = np.zeros((len(arms), reach), dtype=np.int64)
-    times[rows[rows >= 0], used[rows >= 0]] = asks[rows >= 0]
-    has = times > 0
-    users = np.bincount(used, minlength=reach)
-    taken = np.full(len(arms), -1, dtype=np.int64)
-    for row, total in enumerate(range(n_used + 1, n_used + 1 + len(arms))):
-        if seen[row] == n_examples:
-            least = int(times[row].argmin())
-            taken[row] = least if times[row, least] < repeats else -1
-            continue
-        pool = min(n_examples, max(int(seen[row]) + 1, min(POOL, int(np.ceil(total / share)))))
-        if tells is not None:
-            pool = max(pool, min(n_examples, POOL, in_use + 1))
-        if has[row, :pool].all():  # it has seen examples beyond the pool
-            pool = int(has[row].argmin()) + 1
-        worth = appeal[:pool] if tells is None else (appeal[:pool] + alone) * tells[:pool]
-        if in_segments is not None and doubt is not None:
-            pool = min(reach, max(pool, in_use + _POOL_OF_SEGMENTS * in_segments.doubt.shape[1]))
-            wanted = _LEAST_WANTED + in_segments.doubt[arms[row], in_segments.of_places[:pool]]
-            worth = (appeal[:pool] + max(alone, 1e-9)) * (1.0 if tells is None else tells[:pool]) * wanted
-        at = int(np.where(has[row, :pool], -np.inf, worth).argmax())
-        if unshared is not None and seen[row] and not users[:pool][~has[row, :pool]].any():
-            often = np.where(has[row], times[row], repeats)
-            least = int(often.argmin())
-            if often[least] < repeats and unshared.favours_repeat(int(seen[row]), int(often[least])):
-                at = least
-        taken[row], in_use = at, max(in_use, at + 1)
-        appeal[at] += -1.0 if doubt is None else doubt[arms[row]]
+    search = _Search(arms, used_arms, used, asks, n_examples, share, doubt, informative, repeats)
+    taken = np.array([search.take(row, in_segments, unshared) for row in range(len(arms))], dtype=np.int64)
     found = taken >= 0
     return arms[found], taken[found]
+
+
+class _Search:
+    """The choice of examples, one arm after the other.
+
+    Only the first `reach` examples of the order count, since no arm goes further: the work does not grow with N. Rows
+    are arms among those that choose.
+    """
+
+    def __init__(
+        self,
+        arms: Indices,
+        used_arms: Indices,
+        used: Indices,
+        asks: Counts,
+        n_examples: int,
+        share: float,
+        doubt: Vector | None,
+        informative: Informative | None,
+        repeats: int,
+    ) -> None:
+        self.arms, self.n_examples, self.share, self.repeats = arms, n_examples, share, repeats
+        self.doubt = doubt
+        row_of = np.full(int(max(arms.max(initial=-1), used_arms.max(initial=-1))) + 1, -1, dtype=np.int64)
+        row_of[arms] = np.arange(len(arms))
+        rows = row_of[used_arms]
+        self.seen = np.bincount(rows[rows >= 0], minlength=len(arms))  # (A,) number of examples of each arm
+        self.n_used, self.in_use = len(used), int(used.max(initial=-1)) + 1
+        self.reach = min(n_examples, max(POOL, int(self.seen.max(initial=0)) + 1))
+        near = used < self.reach
+        used_arms, rows, used, asks = used_arms[near], rows[near], used[near], asks[near]
+        # The appeal of an example is the sum of the doubts about the arms that have it, or that few arms have it.
+        each = np.ones(len(used_arms)) if doubt is None else doubt[used_arms]
+        appeal = np.bincount(used, each, minlength=self.reach).astype(float)
+        self.appeal = -appeal if doubt is None else appeal
+        self.information: Vector | None = None
+        if informative is not None and doubt is not None:
+            self.information = informative.of_first(self.reach)
+        self.alone = 0.0 if doubt is None else _ALONE * float(doubt.max())
+        self.times = np.zeros((len(arms), self.reach), dtype=np.int64)  # evaluations of each cell
+        self.times[rows[rows >= 0], used[rows >= 0]] = asks[rows >= 0]
+        self.has = self.times > 0
+        self.users = np.bincount(used, minlength=self.reach)  # (reach,) number of arms that have each example
+
+    def take(self, row: int, in_segments: InSegments | None, unshared: Noise | None) -> int:
+        """Choose the example of a row's next evaluation, -1 if none is left. The later rows count it as used."""
+        if self.seen[row] == self.n_examples:
+            least = int(self.times[row].argmin())
+            return least if self.times[row, least] < self.repeats else -1
+        pool, worth = self._worth(row, in_segments)
+        at = int(np.where(self.has[row, :pool], -np.inf, worth).argmax())
+        if unshared is not None and self._is_repeat_better(row, pool, unshared):
+            at = self._least_asked(row)
+        self.in_use = max(self.in_use, at + 1)
+        self.appeal[at] += -1.0 if self.doubt is None else self.doubt[self.arms[row]]
+        return at
+
+    def _pool(self, row: int) -> int:
+        """The number of examples in use that the row may take, from the first of the order."""
+        total = self.n_used + 1 + row
+        pool = min(self.n_examples, max(int(self.seen[row]) + 1, min(POOL, int(np.ceil(total / self.share)))))
+        if self.information is not None:
+            # One unseen example is always there as an alternative to examples without information.
+            pool = max(pool, min(self.n_examples, POOL, self.in_use + 1))
+        if self.has[row, :pool].all():  # the arm has seen examples beyond the pool
+            pool = int(self.has[row].argmin()) + 1
+        return pool
+
+    def _worth(self, row: int, in_segments: InSegments | None) -> tuple[int, Vector]:
+        """The size of the pool, and (pool,) the worth of each of its examples to the row; the largest is taken."""
+        pool = self._pool(row)
+        if in_segments is None or self.doubt is None:
+            if self.information is None:
+                return pool, self.appeal[:pool]
+            return pool, (self.appeal[:pool] + self.alone) * self.information[:pool]
+        pool = min(self.reach, max(pool, self.in_use + _POOL_OF_SEGMENTS * in_segments.doubt.shape[1]))
+        wanted = _LEAST_WANTED + in_segments.doubt[self.arms[row], in_segments.of_places[:pool]]
+        information = 1.0 if self.information is None else self.information[:pool]
+        return pool, (self.appeal[:pool] + max(self.alone, _LEAST_APPEAL)) * information * wanted
+
+    def _is_repeat_better(self, row: int, pool: int, noise: Noise) -> bool:
+        """True if no rival has an example that the row could take, and a repeat is worth more than such an example."""
+        seen = int(self.seen[row])
+        if not seen or self.users[:pool][~self.has[row, :pool]].any():
+            return False
+        asks = int(self.times[row, self._least_asked(row)])
+        return 0 < asks < self.repeats and noise.favours_repeat(seen, asks)
+
+    def _least_asked(self, row: int) -> int:
+        """The first of the row's examples with the fewest evaluations, among those that may be repeated."""
+        return int(np.where(self.has[row], self.times[row], self.repeats).argmin())
 
 
 def joining_examples(
     arms: Indices, used_arms: Indices, used: Indices, n_examples: int, share: float, doubt: Vector
 ) -> Indices:
-    """The first example, by place, of each of the (distinct) `arms`, which join others that have seen some.
+    """Choose the first example, by place, of each of the (distinct) `arms` that were added to others with scores.
 
-    They take those that the prompts in doubt share most, about `share` of them each, so that no single example decides
-    who goes on. An arm that has used its example already (where it failed) takes the next one that it has used least.
+    They take the examples that the prompts in doubt share most, about `share` arms each, so that no single example
+    decides which arms keep being evaluated. An arm that has used its example already (where it failed) takes the next
+    example, among those that it has used least.
     """
-    appeal = np.bincount(used, doubt[used_arms] + 1e-9, minlength=n_examples)
+    appeal = np.bincount(used, doubt[used_arms] + _LEAST_APPEAL, minlength=n_examples)
     by_appeal = np.argsort(-appeal, kind="stable")
     n_seen = max(1, int((appeal > 0).sum()))
     taken = np.empty(len(arms), dtype=np.int64)

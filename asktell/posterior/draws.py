@@ -1,16 +1,18 @@
 """Joint draws of every prompt's mean of every metric, and of the goal's values.
 
-Each metric has a posterior of its own (`asktell.posterior.two_way`); draws of several metrics correlate as the scores
-do. Two kinds of metric are no Gaussian's business, bounds that scores meet and never pass: a fixed cost, a format that
-every output has kept.
+Each metric has a posterior of its own (`asktell.posterior.two_way`). Draws of several metrics correlate as the scores
+do. A Gaussian suits two kinds of metric badly, where scores meet a bound and never pass it: a fixed cost, and a format
+that every output has satisfied so far.
 
-How likely is it that the M scores of a prompt that are unknown all equal the known ones? Call 1 / m the chance of
-another score (`chance_of_another`), as after m - 1 equal ones. If nothing speaks for a metric that cannot vary, the
-rule of succession says m / (m + M). If it is as likely as not beforehand (Jeffreys, Theory of Probability, 3.2), this
-is m (m + M + 1) / ((m + 1) (m + M)). The first holds for an end of the metric's range, and for 0 and 1, which scores
-that vary often are; the second for all else. It matters where a mean is held against a bound that it equals: the bound
-is kept unless another score comes. Where examples have no end, or are asked again, one would come some day; then it
-counts whether one comes in as many scores as there were.
+How likely is it that the M unknown scores of a prompt all equal the known scores? Let 1 / m be the chance of another
+score (`chance_of_another`), as after m - 1 equal scores. If there is no reason to expect a metric that cannot vary, the
+rule of succession gives m / (m + M). If such a metric is as likely as not beforehand (Jeffreys, Theory of Probability,
+3.2), the probability is m (m + M + 1) / ((m + 1) (m + M)). The first holds for an end of the metric's range, and for 0
+and 1, which are common scores of metrics that vary. The second holds for all other scores.
+
+It matters where a mean is compared with a bound that it equals: the bound is satisfied unless another score comes.
+Where examples have no end, or are evaluated again, another score would come some day. The question is then whether one
+comes in as many scores as there were.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -27,13 +29,13 @@ from asktell.posterior.shape import Shape
 from asktell.posterior.two_way import Cells, Posterior, chance_of_another, posterior
 from asktell.problem.goals import Goal
 
-_FEWEST_DRAWS = 64  # a probability of a half is then known to .06
-_MOST_NUMBERS = 1 << 20  # in one array of draws, 8 MB: large pools take fewer draws
-_SLIGHTLY = 1e-9  # a violation, in units of the constraint's scale: above rounding, below what anybody could see
-_BLOCK = 1 << 14  # numbers at a time, that stay in the processor's cache
-ENDLESS = 1 << 40  # so many examples that those seen are none of them: for means over new examples like those given
-_ENDS = (0.0, 1.0)  # of many a range that nobody has named
-_INDEPENDENCE = 10.0  # scores that independence is worth: correlations of a few scores are shrunk to none
+_FEWEST_DRAWS = 64  # a probability of a half then has a standard error of 0.06
+_MOST_NUMBERS = 1 << 20  # most numbers in one array of draws, 8 MB: large pools take fewer draws
+_SLIGHTLY = 1e-9  # a violation in units of the constraint's scale: above rounding, below any visible difference
+_BLOCK = 1 << 14  # numbers at a time, so that they stay in the processor's cache
+ENDLESS = 1 << 40  # as a number of examples: means over unseen examples, so the seen examples have no weight in them
+_ENDS = (0.0, 1.0)  # the ends of many ranges that were not given
+_INDEPENDENCE = 10.0  # weight of independence, in scores: correlations of a few scores are shrunk to 0
 
 
 class Joint(NamedTuple):
@@ -41,89 +43,118 @@ class Joint(NamedTuple):
 
     fits: list[Posterior]  # by metric
     means: Means  # (K, m)
-    errors: Means  # (K, m) posterior standard deviations; NaN after a single example
+    errors: Means  # (K, m) posterior standard deviations, NaN after a single example
     values: Draws  # (S, K, q) draws of the goal's values
     columns: Draws  # (c, S, K) draws of the columns' means
-    kept: Masks  # (K, c) who has always kept a bound at an end of the scale
+    kept: Masks  # (K, c) true for arms that satisfied a bound at an end of the scale with every score
     in_segments: Draws | None = None  # (columns by segment x G, S, K) draws of the means in every segment
 
 
 class Model(NamedTuple):
-    """What was told, and of what."""
+    """The recorded scores, and the settings of their posterior."""
 
     cells: Cells
-    goal: Goal  # its columns are drawn, its values returned
-    shapes: Sequence[Shape | None]  # by column, as far as earlier studies know in what the examples differ
+    goal: Goal  # draws are of its columns, and of its values
+    shapes: Sequence[Shape | None]  # by column, how the examples differ according to earlier studies
     basis: Basis | None  # columns of the candidates' factors
     n_arms: int
-    n_examples: int | None  # None or `ENDLESS`: draws are of means over new examples
-    n_rows: int  # of all scores, by which draws differ from decision to decision
+    n_examples: int | None  # N; None or `ENDLESS` for means over new examples
+    n_rows: int  # number of all scores, so that draws differ from decision to decision
     seed: int
     segments: Segments | None
-    rivals: Indices | None = None  # the prompts of which one is the best that bounds are relative to; None: all
+    rivals: Indices | None = None  # the prompts that a relative bound's best prompt is chosen from, None for all
 
     def n_draws(self, most: int) -> int:
-        """The number of joint draws: at most so many, and fewer for large pools."""
+        """The number of joint draws: at most `most`, and fewer for large pools."""
         return max(_FEWEST_DRAWS, min(most, _MOST_NUMBERS // self.n_arms))
 
 
 Instead: TypeAlias = Mapping[int, tuple[Indices, Draws]]
-"""By column, the numbers of the draws that are of another model, and these draws (S, K)."""
+"""By column, the numbers of the draws that come from another model, and these draws (S, K)."""
 
 
 def joint(model: Model, most_draws: int, averaged: bool, instead: Instead | None = None) -> Joint:
     """Draw from the posteriors of all metrics.
 
-    `averaged`: over the uncertainty of the variances, or given the most likely ones. `instead`: draws of columns that
-    have another model, too.
+    Args:
+        model: The recorded scores and the settings.
+        most_draws: The largest number of draws.
+        averaged: Average over the uncertainty of the variances. Otherwise the most likely variances are used.
+        instead: Draws of columns that have another model, too.
     """
-    cells, goal, shapes, basis, n_arms, n_examples, n_rows, seed, segments, rivals = model
-    n_draws = model.n_draws(most_draws)
     instead = instead or {}
-    fits = []
-    for j, name in enumerate(goal.columns):
-        known = cells.of_column(j)
-        fits.append(posterior(known, j, n_arms, n_examples, goal.limits(name), averaged, basis, shapes[j]))
-    means, errors = np.stack([fit.mean for fit in fits], axis=1), np.stack([fit.sd for fit in fits], axis=1)
-    told = cells.of_column(0)
-    if told.n_examples_seen < 2:
-        errors[errors > 0] = np.nan  # of one example nothing tells how far another is from it
-    independent = [normals(seed, "posterior", (n_draws, fit.n_normals), n_rows, j) for j, fit in enumerate(fits)]
-    mixed = correlated(independent, of_metrics(told, n_arms))
-    # A metric's draws lie side by side, and so do those of a column of values: they are gone through one by one.
-    draws = np.array([fit.draws(own) for fit, own in zip(fits, mixed, strict=True)])
+    goal, cells = model.goal, model.cells
+    n_draws = model.n_draws(most_draws)
+    is_new = model.n_examples is None or model.n_examples >= ENDLESS
+    fits = _fits(model, averaged)
+    means = np.stack([fit.mean for fit in fits], axis=1)
+    errors = np.stack([fit.sd for fit in fits], axis=1)
+    n_seen = cells.of_column(0).n_examples_seen
+    if n_seen < 2:
+        errors[errors > 0] = np.nan  # one example gives no information on how far another is from it
+    # Draws of the columns' means.
+    draws = _gaussian_draws(model, fits, n_draws)
     if averaged:
-        is_new = n_examples is None or n_examples >= ENDLESS
-        errors = _widen_levels(draws, errors, told.n_examples_seen - 1, is_new, seed, n_rows)
+        errors = _widen_levels(draws, errors, n_seen - 1, is_new, model.seed, model.n_rows)
     for j, (numbers, others) in instead.items():
         draws[j, numbers] = others
-    in_segments: Draws | None = None
-    if segments is not None and n_examples is not None and goal.by_segment and (cells.examples >= 0).any():
-        found, n = [], len(segments.names)
-        for number, j in enumerate(goal.by_segment):
-            fit = pairs(cells, j, n_arms, segments, n_examples, averaged)
-            own = normals(seed, "segments", (n_draws, fit.n_normals), n_rows, number)
-            found.append(np.moveaxis(fit.draws(own).reshape(n_draws, n_arms, n), 2, 0))
-        in_segments = np.concatenate(found)
+    in_segments = _draws_in_segments(model, n_draws, averaged)
+    if in_segments is not None:
         draws = np.concatenate((draws, in_segments))
-    values = _values(goal, draws, rivals)
-    if n_examples is not None and n_examples >= ENDLESS:
-        n_examples = None
-    _hold_unvarying(goal, cells, n_examples, draws, values, instead)
-    _hold_fixed(goal, cells, draws, values, rivals)
-    kept = _hold_at_ends(goal, cells, n_examples, values)
+    # Draws of the goal's values, corrected where a Gaussian suits a metric badly.
+    values = _values(goal, draws, model.rivals)
+    n_given = None if is_new else model.n_examples
+    _hold_unvarying(goal, cells, n_given, draws, values, instead)
+    _hold_fixed(goal, cells, draws, values, model.rivals)
+    kept = _hold_at_ends(goal, cells, n_given, values)
     return Joint(fits, means, errors, values, draws[: len(goal.columns)], kept, in_segments)
 
 
+def _fits(model: Model, averaged: bool) -> list[Posterior]:
+    """The posterior of each of the goal's columns."""
+    fits = []
+    for j, name in enumerate(model.goal.columns):
+        known, limits = model.cells.of_column(j), model.goal.limits(name)
+        fit = posterior(known, j, model.n_arms, model.n_examples, limits, averaged, model.basis, model.shapes[j])
+        fits.append(fit)
+    return fits
+
+
+def _gaussian_draws(model: Model, fits: list[Posterior], n_draws: int) -> Draws:
+    """(c, S, K) correlated draws of the columns' means."""
+    independent = []
+    for j, fit in enumerate(fits):
+        independent.append(normals(model.seed, "posterior", (n_draws, fit.n_normals), model.n_rows, j))
+    mixed = correlated(independent, of_metrics(model.cells.of_column(0), model.n_arms))
+    # Draws of one metric are adjacent in memory, as are those of a column of values: loops go through them one by one.
+    return np.array([fit.draws(own) for fit, own in zip(fits, mixed, strict=True)])
+
+
+def _draws_in_segments(model: Model, n_draws: int, averaged: bool) -> Draws | None:
+    """(columns by segment x G, S, K) draws of the means in each segment, None where the goal has none."""
+    segments, goal, n_examples = model.segments, model.goal, model.n_examples
+    if segments is None or n_examples is None or not goal.by_segment or not (model.cells.examples >= 0).any():
+        return None
+    found, n = [], len(segments.names)
+    for number, j in enumerate(goal.by_segment):
+        fit = pairs(model.cells, j, model.n_arms, segments, n_examples, averaged)
+        own = normals(model.seed, "segments", (n_draws, fit.n_normals), model.n_rows, number)
+        found.append(np.moveaxis(fit.draws(own).reshape(n_draws, model.n_arms, n), 2, 0))
+    return np.concatenate(found)
+
+
 def _widen_levels(draws: Draws, errors: Means, freedom: int, is_new: bool, seed: int, n_rows: int) -> Means:
-    """Give the level that all prompts share Student's distribution, in draws (c, S, K) of the columns' means.
+    """Give the level that all prompts share Student's distribution, by changing the draws (c, S, K) of columns' means.
 
-    The level's variance comes from how far the seen examples are apart, so it has as many degrees of freedom as there
-    are examples, less one. Differences between prompts have more, since every cell informs their variance. Returns
-    errors (K, c) that are wider by as much, so that 1.96 of them hold 95%.
+    The level's variance is estimated from the differences between the seen examples, so it has as many degrees of
+    freedom as there are examples, less one. Differences between prompts have more degrees, since every cell informs
+    their variance.
 
-    On new inputs every prompt has the whole error of the level. On the given examples it has the less of it the more
-    of them it has seen, and none if it has seen all of them.
+    Over new inputs every prompt has the whole error of the level. Over the given examples a prompt has less of it the
+    more examples it has seen, and none if it has seen them all.
+
+    Returns:
+        Errors (K, c) that are wider accordingly, so that an interval of +- 1.96 errors covers 95%.
     """
     n_draws, freedom = draws.shape[1], max(1, freedom)
     added = np.empty_like(errors)
@@ -149,7 +180,7 @@ def normals(seed: int, purpose: str, shape: tuple[int, int], *counts: int) -> Dr
     for start in range(0, half, _BLOCK):
         stop = min(half, start + _BLOCK)
         bits = counters.bits(seed, purpose, *counts, np.arange(start, stop))
-        # 32 bits each are enough for what is compared with a posterior's width.
+        # 32 bits for each number are precise enough beside a posterior's width.
         radius = (bits >> np.uint64(32)).view(np.int64).astype(np.float64)
         radius += 0.5
         radius /= 2.0**32
@@ -187,9 +218,9 @@ def of_metrics(cells: Cells, n_arms: int) -> Matrix:
 
 
 def correlated(normals: Sequence[Draws], correlation: Matrix) -> list[Draws]:
-    """Independent standard normals (S, n) of every metric, mixed so that they correlate; those of the first stay.
+    """Mix independent standard normals (S, n) of the metrics so that they correlate. The first metric's stay the same.
 
-    Arrays of another width belong to another kind of posterior, and are not mixed with.
+    Arrays of another width belong to another kind of posterior, and stay independent.
     """
     root = np.linalg.cholesky(correlation)
     mixed = []
@@ -205,27 +236,30 @@ def correlated(normals: Sequence[Draws], correlation: Matrix) -> list[Draws]:
 
 
 def at_an_end(goal: Goal, arms: Indices, scores: Means, n_arms: int) -> tuple[Masks, Masks]:
-    """(K, c) who has kept a constraint whose bound is an end of the scale with every score, and who has broken it.
+    """Find the arms that satisfied a constraint at an end of the scale with every score, and those that violated it.
 
-    The bound is an end if the metric's range says so, or if no score of any prompt is better. A model that shrinks
-    a prompt's scores to those of others puts every mean on the far side of such a bound, however often the prompt has
-    kept it. Broken is a bound only at an end that is known: of the range, or 0 and 1 of scores that are one of these.
+    The bound is an end if it is an end of the metric's range, or if no score of any prompt is better. A model that
+    shrinks a prompt's scores to the others' puts every mean on the far side of such a bound, however often the prompt
+    has satisfied it. Violations count only at a known end: an end of the range, or 0 and 1 if all scores are 0 or 1.
+
+    Returns:
+        Masks (K, constraints) of the arms that always satisfied the bound, and of those that violated it.
     """
     kept, broken = (np.zeros((n_arms, len(goal.constraints)), dtype=bool) for _ in range(2))
     slacks = goal.values(scores, goal.offsets)[:, len(goal.objectives) :]
     for k, bound in enumerate(goal.bounds):
         if bound.of is not None:
-            continue  # it moves with another prompt's mean, and is no end of the scale
+            continue  # a relative bound moves with another prompt's mean, so it is not an end of the scale
         known = ~np.isnan(slacks[:, k])
-        column, slack, who = scores[known, bound.column], slacks[known, k], arms[known]
+        column, slack, of_scores = scores[known, bound.column], slacks[known, k], arms[known]
         span = goal.ranges.get(goal.columns[bound.column])
         ends = span or (_ENDS if np.isin(column, _ENDS).all() else None)
         is_known = ends is not None and bound.bound == ends[not bound.at_most]
         if is_known or (span is None and (slack <= 0.0).all()):
-            misses = who[slack < 0.0]
-            kept[who, k] = True
-            kept[misses, k] = False
-            broken[misses, k] = is_known
+            violating = of_scores[slack < 0.0]
+            kept[of_scores, k] = True
+            kept[violating, k] = False
+            broken[violating, k] = is_known
     return kept, broken
 
 
@@ -245,17 +279,25 @@ def held(
     at_most: bool,
     is_met: bool = True,
 ) -> Vector:
-    """(S, K) draws of the prompts' means of a metric that never varied, to be held against a bound.
+    """Turn draws of a metric that never varied into draws that can be compared with a bound.
 
-    `is_met`: whether the one score equals the bound, so that a single other one would break it.
+    The draws nearest to the one score become that score, as many as the probability that no other score comes. Beyond
+    an end of the range there are no draws. Where no range is known, draws around a score of 0 or 1 are on the side that
+    violates the bound.
 
-    Those nearest to the one score become it, as many as it is likely that no other comes. Beyond an end of the range
-    there are none; where no range is known, the others of a score of 0 or 1 are on the side that breaks the bound.
+    Args:
+        draws: (S, K) of the prompts' means.
+        cells: The cells with a score of the metric.
+        metric: Its column.
+        n_examples: N, or None for means over new inputs.
+        limits: The metric's range, if it is known.
+        at_most: True if the bound is an upper one.
+        is_met: True if the score equals the bound, so that a single other score would violate it.
     """
     score = float(cells.scores[0, metric])
     known = np.bincount(cells.arms, minlength=draws.shape[1])
     m = 1.0 / chance_of_another(score, len(cells.arms), known, limits)
-    left = np.full(len(known), np.inf)  # of noisy cells there is no last score
+    left = np.full(len(known), np.inf)  # scores still to come: without end where cells are noisy
     is_end = score in (limits or _ENDS)
     if n_examples is not None and cells.noisy is None:
         left = n_examples - np.bincount(cells.arms[cells.examples >= 0], minlength=len(known)).astype(np.float64)
@@ -275,9 +317,9 @@ def held(
 def _hold_unvarying(
     goal: Goal, cells: Cells, n_examples: int | None, draws: Draws, values: Draws, instead: Collection[int]
 ) -> None:
-    """Held against its bound, a metric whose scores all agree so far is drawn as one that may differ, in `values`.
+    """Correct `values` where a metric whose scores all agree so far is compared with a bound, see `held`.
 
-    Draws `instead` of the Gaussian ones know that.
+    Columns with draws `instead` of the Gaussian draws need no correction.
     """
     for k, bound in enumerate(goal.bounds, len(goal.objectives)):
         j, own = bound.column, cells.of_column(bound.column)
@@ -289,11 +331,12 @@ def _hold_unvarying(
 
 
 def _hold_fixed(goal: Goal, cells: Cells, draws: Draws, values: Draws, rivals: Indices | None) -> None:
-    """Held against another prompt, a prompt whose scores of a metric all agree keeps that score, in `values`.
+    """Correct `values` where a prompt whose scores of a metric all agree is compared with another prompt.
 
-    So two prompts of the same fixed cost are equal, and neither costs more than the other. It does in as many of the
-    draws as it is likely that no other score comes in as many more evaluations: those where the level that all prompts
-    share is off least, so that equals are equal in the same draws. Of scores of 0 and 1 the draws allow for others.
+    The prompt keeps its score, so that two prompts of the same fixed cost are equal, and neither costs more. It does so
+    in a share of the draws: the probability that no other score comes in as many more evaluations. These are the draws
+    where the shared level is closest to its mean, so that equals are equal in the same draws. Scores of 0 and 1 are
+    excepted, since their draws allow for the other score.
     """
     for k, bound in enumerate(goal.bounds, len(goal.objectives)):
         j, own = bound.column, cells.of_column(bound.column)
@@ -317,8 +360,13 @@ def _hold_fixed(goal: Goal, cells: Cells, draws: Draws, values: Draws, rivals: I
 
 
 def _hold_at_ends(goal: Goal, cells: Cells, n_examples: int | None, values: Draws) -> Masks:
-    """(K, c) who has always kept a bound at an end of the scale; in `values`, who has broken it misses it for good."""
-    own, n_arms = cells.examples >= 0 if n_examples is not None else np.ones(len(cells.arms), bool), values.shape[1]
+    """Make arms that violated a bound at an end of the scale violate it in all `values`.
+
+    Returns the mask (K, constraints) of the arms that always satisfied such a bound.
+    """
+    n_arms = values.shape[1]
+    # Over given examples, a violation on another example does not count.
+    own = np.ones(len(cells.arms), bool) if n_examples is None else cells.examples >= 0
     kept, _ = at_an_end(goal, cells.arms, cells.scores, n_arms)
     _, broken = at_an_end(goal, cells.arms[own], cells.scores[own], n_arms)
     for k, missed in enumerate(broken.T, len(goal.objectives)):
@@ -328,7 +376,7 @@ def _hold_at_ends(goal: Goal, cells: Cells, n_examples: int | None, values: Draw
 
 
 def _values(goal: Goal, draws: Matrix, rivals: Indices | None) -> Draws:
-    """(S, K, q) the goal's values of draws of the metrics' means (m, S, K); each draw has its own best prompt."""
+    """(S, K, q) the goal's values for draws (m, S, K) of the metrics' means. Each draw has its own best prompt."""
     bounds = goal.resolved(np.moveaxis(draws, 0, 2), rivals)
     if bounds.ndim == 2:
         bounds = np.repeat(bounds, draws.shape[2], axis=0)

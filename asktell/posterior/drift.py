@@ -1,21 +1,21 @@
 """Whether the scores moved while a selection ran: a step in the residuals over the order of the evaluations.
 
-The two-way model says y = level + prompt + example + residual, with a covariance V of the scores that follows from the
-variances of the three effects. If what is evaluated changes at some time, all later scores move by d, say: y has d x in
-addition, where x is 1 after that time and 0 before. The weighted least-squares estimate of d, and its error, are
+In the two-way model y = level + prompt + example + residual, the covariance V of the scores follows from the variances
+of the three effects. If the evaluated system changes at some time, all later scores move by some d. Then d x is added
+to y, where x is 1 after that time and 0 before. The weighted least-squares estimate of d, and its error, are
 
     d = x' P y / x' P x   and   1 / sqrt(x' P x),   where P = V^-1 - V^-1 1 (1' V^-1 1)^-1 1' V^-1.
 
-V^-1 (y - level) is the residuals over their variance, so x' P y is the sum of the residuals after that time. Of the
-time nothing is known, so a quarter, the half, and three quarters of the run are tried, for every metric, and the error
-is divided among them (Bonferroni).
+V^-1 (y - level) is the residuals over their variance, so x' P y is the sum of the residuals after that time. The
+time is unknown, so a quarter, a half and three quarters of the run are tried, for every metric, and the error is
+divided among them (Bonferroni).
 
-The effects are random, and must be: a method evaluates those prompts again that had good luck, and whose later scores
-therefore fall. With prompts as fixed effects that looks like a drift. As random effects they are shrunk by just that
-much: x' P y is a sum of what each score adds to the expectation from all earlier ones, times a factor that is known
-before the score, so it is a martingale, however the cells were chosen by earlier scores. Its standardized value is
-therefore normal for many scores (Brown 1971). Examples are random effects as well, since they come in a random order:
-otherwise, where each one is used up before the next, every drift would be taken for harder examples.
+The effects must be random. A method evaluates prompts with lucky scores again, and their later scores therefore fall.
+With prompts as fixed effects that looks like a drift. As random effects they are shrunk by just that much: x' P y is a
+sum of what each score adds to the expectation from all earlier ones, times a factor that is known before the score, so
+it is a martingale, however the cells were chosen by earlier scores. Its standardized value is therefore normal for many
+scores (Brown 1971). Examples are random effects as well, since they come in a random order: otherwise, where each one
+is used up before the next, every drift would be taken for harder examples.
 """
 
 from typing import NamedTuple
@@ -24,8 +24,8 @@ import numpy as np
 
 from asktell.numerics.arrays import Indices, Matrix, Vector, table
 
-_PLACES = (0.25, 0.5, 0.75)  # of the run, after which scores may have moved
-_LEAST_NOISE = 1e-3  # of the residual's variance, that scores of a cell may differ by: rounding is no drift
+_PLACES = (0.25, 0.5, 0.75)  # parts of the run after which scores may have moved
+_LEAST_NOISE = 1e-3  # least noise within a cell, as a part of the residual's variance: rounding is no drift
 
 
 class Step(NamedTuple):
@@ -37,18 +37,15 @@ class Step(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """Evaluations in their order: `arms` and `cells` (n,), numbered without gaps; the arm and the example of each cell.
+    """Evaluations in their order. Cells, arms and examples are numbered without gaps."""
 
-    `of_arms`, `of_examples`: (c,) numbered without gaps, too.
-    """
-
-    cells: Indices
-    of_arms: Indices
-    of_examples: Indices
+    cells: Indices  # (n,) the cell of each evaluation
+    of_arms: Indices  # (c,) the arm of each cell
+    of_examples: Indices  # (c,) the example of each cell
 
     @classmethod
     def of(cls, arms: Indices, examples: Indices) -> "Rows":
-        """Of arms and examples (n,); an example of -1 is one of its own."""
+        """The rows of arms and examples (n,). An example of -1 is an example of its own."""
         own = np.where(examples < 0, examples.max(initial=-1) + 1 + np.arange(len(examples)), examples)
         pairs, cells = np.unique(np.stack((arms, own)), axis=1, return_inverse=True)
         numbers = [np.unique(each, return_inverse=True)[1] for each in pairs]
@@ -76,7 +73,7 @@ def likeliest_step(rows: Rows, scores: Vector, prompt: float, example: float, re
 
 
 def is_beyond_chance(steps: list[Step], error: float) -> bool:
-    """True if the largest of the steps, one per metric, is of more errors than chance makes it in so few of runs."""
+    """True if the largest step, of one per metric, is larger than by chance in a part `error` of the runs."""
     from scipy.stats import norm  # here, to keep the import of asktell light
 
     bound = norm.isf(error / (2 * len(_PLACES) * max(1, len(steps))))

@@ -1,34 +1,64 @@
-"""The mixed-model equations of the two-way model, of standardized scores (Henderson 1975).
+"""The mixed-model equations of the two-way model, for standardized scores of one metric (Henderson 1975).
 
-One of the two effects is eliminated cell by cell, whichever has more members, so that the equations to solve have the
-size of the smaller one. Where that leaves a large and mostly empty table of cells, it is kept sparse.
+The model. Cell c holds the score of prompt (arm) i on example j:
 
-Where cells are noisy, a part `noise` of the residual variance is noise within the cell, and the rest is the cell's own.
-The mean of r scores of a cell then has the residual's variance times 1 - noise + noise / r, and counts as much more;
-what it tells of the cell's own expectation is the part (1 - noise) / (1 - noise + noise / r) of it, and the rest is
-still to be inferred as that of cells not seen is. Without noise that is all of it.
+    y_c = level + l_c a_i + b_j + e_c
+    a_i ~ N(0, s_a²),   b_j ~ N(0, s_b² g_j),   e_c ~ N(0, s_e² / w_c)
 
-Where the examples' shape is known, a prompt's effect counts in a score as often as the example's loading says, and the
-variances of the example's effect and of the residual are multiples of one each.
+The level has a flat prior. The loading l_c and the spread g_j are 1 unless earlier studies give the shape of the
+examples (`asktell.posterior.shape`). The weight w_c is the precision of the cell in units of 1 / s_e². It is 1 for a
+single score of an example without a shape.
+
+The equations. X_a and X_b are the designs of the two effects, so that y = 1 level + X_a a + X_b b + e. X_a has l_c in
+its rows, and X_b has 1. W is the diagonal matrix of the weights. Times s_e², Henderson's equations are
+
+    | 1'W 1     1'W X_a                   1'W X_b                       |  | level |     | 1'W y   |
+    | X_a'W 1   X_a'W X_a + s_e²/s_a² I   X_a'W X_b                     |  | a     |  =  | X_a'W y |
+    | X_b'W 1   X_b'W X_a                 X_b'W X_b + s_e²/s_b² G^-1    |  | b     |     | X_b'W y |
+
+where G is the diagonal matrix of the spreads. The blocks of a and of b on the diagonal are diagonal matrices, since a
+cell has one arm and one example. So one effect can be eliminated at the cost of a division. The effect with more
+members is eliminated: it is called "other" below, and the effect that stays is called "kept". With
+
+    D = the inverse of the other effect's diagonal block,
+    F = (1, X_kept)' W X_other,            (1 + kept, other)
+    M = the block of (level, kept effect), r and r_other = the right-hand sides,
+
+the solution is
+
+    u = (level, kept effect) = (M - F D F')^-1 (r - F D r_other),      other effect = D (r_other - F' u).
+
+So the equations to solve have the size of the smaller effect. F is kept sparse where it is large and mostly empty.
+
+The quantities of interest are the arms' means. Over new inputs, theta_i = level + a_i. Over the N given examples,
+theta_i is the mean of the N cells of arm i:
+
+    theta_i = (sum of the seen cells + sum over the unseen cells of (level + l a_i + b_j + e)) / N.
+
+Noise. Where repeated scores of a cell differ, a part `noise` of the residual variance is noise within the cell, and
+the rest belongs to the cell's own expectation. The mean of r scores of a cell then has the residual variance times
+1 - noise + noise / r, so the weight of the cell is the inverse of that factor. A part
+(1 - noise) / (1 - noise + noise / r) of the cell's deviation carries over to its expectation. The rest of the
+expectation is inferred in the same way as that of an unseen cell. Without noise this part is 1.
 """
 
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from asktell.numerics.arrays import Counts, Indices, Matrix, Vector, table
+from asktell.numerics.arrays import Counts, Indices, Mask, Matrix, Vector, table
 from asktell.posterior.basis import Basis
 from asktell.posterior.mixture import Gaussian, row_products
 from asktell.posterior.shape import Shape
 
-_LAPACK_FROM = 64  # unknowns
-_FEW = 64  # columns of such a table, that are dense
-_MOST_KINDS = 64  # of weights, that sums over the members of each are kept of
-_FEW_OF_A_KIND = 8  # whose sum is as fast to add up again
+_LAPACK_FROM = 64  # number of unknowns from which LAPACK's special routines are faster than the general ones
+_FEW = 64  # number of columns up to which the rest of F is made dense
+_MOST_KINDS = 64  # number of kinds of members for which sums of products are kept
+_FEW_OF_A_KIND = 8  # number of members whose sum is as fast to add up again
 
 
 class Variances(NamedTuple):
-    """The variances of the prompt effect, the example effect and the residual."""
+    """The variances s_a² of the prompt effect, s_b² of the example effect and s_e² of the residual."""
 
     prompt: float
     example: float
@@ -36,34 +66,186 @@ class Variances(NamedTuple):
 
 
 class Solved(NamedTuple):
-    """The equations solved for (level, kept effect) `u`; the other effect given u is d y - g u, with variance d.
+    """The solution of the equations for given variances.
 
-    `u` and `other` have a column for the scores, and one for each of the basis as if it were scores.
+    `u` and `other` have a column for the scores, and one for each column of the basis as if it were the scores.
     """
 
-    u: Matrix
-    inverse: Matrix  # times the residual variance: the covariance of u
-    d: Vector
-    other: Matrix  # posterior mean of the other effect
+    u: Matrix  # (1 + kept, 1 + q) the level and the kept effect
+    inverse: Matrix  # (M - F D F')^-1; times the residual variance, it is the covariance of u
+    d: Vector  # (other,) the diagonal of D; times the residual variance, the variance of the other effect given u
+    other: Matrix  # (other, 1 + q) posterior mean of the other effect
 
 
 class Groups(NamedTuple):
-    """Groups of the examples; each arm stands for its mean over the examples of one."""
+    """Groups of the examples. Each arm stands for its mean over the examples of one group."""
 
-    of_arms: Indices  # (K,)
-    of_examples: Indices  # (N,)
-    sizes: Vector  # (G,) how many examples there are
+    of_arms: Indices  # (K,) the group of each arm
+    of_examples: Indices  # (N,) the group of each example
+    sizes: Vector  # (G,) the number of examples in each group
+
+
+class Design(NamedTuple):
+    """The incidence of the model: which arm and which example each of the n cells belongs to, and with what loading.
+
+    The J columns are the distinct examples that were seen, in ascending order. A score on an example that is none of
+    the N has a column of its own. Over new inputs without examples there are no columns.
+    """
+
+    arms: Indices  # (n,)
+    columns: Indices  # (n,)
+    in_population: Mask  # (J,) true for a column that is one of the N examples
+    group_of_arm: Indices  # (K,)
+    group_of_column: Indices  # (J,)
+    sizes: Vector  # (G,) the number of examples in each group
+    loading: Vector  # (n,) l_c
+    residual: Vector  # (n,) residual variance of each cell, in units of s_e²
+    spread: Vector  # (J,) g_j
+    unseen_spread: Vector  # (G,) sum of g_j over the examples of the group that nobody has seen
+    log_shape: float  # log determinant that the cells' residuals and the columns' spreads add
+
+    @classmethod
+    def of(
+        cls,
+        arms: Indices,
+        examples: Indices,
+        n_arms: int,
+        n_examples: int | None,
+        shape: Shape | None,
+        groups: Groups | None,
+    ) -> "Design":
+        """The design of cells at (`arms`, `examples`), -1 for an example that is none of the N."""
+        columns, seen = _columns_of(examples, n_examples)
+        in_population = seen < (n_examples or 0)
+        group_of_arm = np.zeros(n_arms, np.int64)
+        group_of_column = np.zeros(len(seen), np.int64)
+        sizes = np.array([float(n_examples or 0)])
+        if groups is not None:
+            group_of_arm, sizes = groups.of_arms, groups.sizes
+            group_of_column[in_population] = groups.of_examples[seen[in_population]]
+        loading, residual, spread = np.ones(len(arms)), np.ones(len(arms)), np.ones(len(seen))
+        if shape is not None:
+            own = examples >= 0
+            loading[own] = shape.loading[examples[own]]
+            residual[own] = shape.residual[examples[own]]
+            spread[in_population] = shape.example[seen[in_population]]
+        # The spreads of all examples of a group sum to its size, since their mean is 1.
+        seen_spread = np.bincount(group_of_column[in_population], spread[in_population], len(sizes))
+        return cls(
+            arms,
+            columns,
+            in_population,
+            group_of_arm,
+            group_of_column,
+            sizes,
+            loading,
+            residual,
+            spread,
+            unseen_spread=np.maximum(0.0, sizes - seen_spread),
+            log_shape=float(np.log(residual).sum() + np.log(spread).sum()),
+        )
+
+
+def _columns_of(examples: Indices, n_examples: int | None) -> tuple[Indices, Indices]:
+    """The column (n,) of each cell, and the number (J,) of each column's example, N or more for one of its own."""
+    n = len(examples)
+    if n_examples is None:
+        return np.zeros(n, dtype=np.int64), examples[:0]
+    named = np.where(examples < 0, n_examples + np.arange(n), examples)
+    seen, columns = np.unique(named, return_inverse=True)
+    return columns, seen
+
+
+class _Parts(NamedTuple):
+    """The parts of the arms' means over the given examples, for theta_i as in the head of this module.
+
+    A cell counts as seen to the extent that its score carries over to its expectation.
+    """
+
+    told: Vector  # (n,) that extent, 0 for a score on an example that is none of the N
+    known: Matrix  # (K, 1 + q) sum of the seen cells over N, and of their basis columns as if they were scores
+    unknown: Vector  # (K,) weight of the level: the unseen part of the cells
+    ahead: Vector  # (K,) weight of the arm's own effect: the loadings of the unseen part
+    common: Vector  # (G,) standard deviation of the mean effect of the examples that nobody has seen
+    residual: Vector  # (K,) standard deviation of the mean residual of the unseen part
+    exact: Mask  # (K,) true for an arm that is known exactly
+
+
+class _Products:
+    """Fast sums F diag(weights) F' over the members of the other effect, for weights that follow from the counts.
+
+    Many members have the same count, hence the same weight. The products of the members of one kind are summed once.
+    """
+
+    def __init__(self, f: Any, counts: Vector) -> None:
+        self._size = f.shape[0]
+        values, kind, sizes = np.unique(counts, return_inverse=True, return_counts=True)
+        frequent = np.argsort(-sizes, kind="stable")[:_MOST_KINDS]
+        frequent = frequent[sizes[frequent] > _FEW_OF_A_KIND]
+        number = np.full(len(values), -1, dtype=np.int64)
+        number[frequent] = np.arange(len(frequent))
+        kinds = number[kind]
+        self._of_a_kind = np.flatnonzero(kinds >= 0)
+        self._others = np.flatnonzero(kinds < 0)
+        self._kind = kinds[self._of_a_kind]
+        self._n_kinds = len(frequent)
+        self._products = self._sums_of_kinds(f[:, self._of_a_kind])
+        rest = f[:, self._others]
+        self._rest = rest if len(self._others) > _FEW else _dense(rest)
+
+    def _sums_of_kinds(self, f: Any) -> Matrix:
+        """(kinds, size²) F F' summed over the members of each kind."""
+        n = self._size
+        if isinstance(f, np.ndarray):
+            parts = [f[:, self._kind == k] for k in range(self._n_kinds)]
+            return np.array([part @ part.T for part in parts]).reshape(self._n_kinds, n * n)
+        from scipy import sparse  # here, to keep the import of asktell light
+
+        # One product does for all kinds: the copies of F for the kinds are stacked.
+        by_kind = f.tocoo()
+        rows = by_kind.row + n * self._kind[by_kind.col]
+        stacked = sparse.csr_matrix((by_kind.data, (rows, by_kind.col)), shape=(n * self._n_kinds, f.shape[1]))
+        return _dense(stacked @ f.T).reshape(self._n_kinds, n * n)
+
+    def weighted(self, weights: Vector) -> Matrix:
+        """(size, size) F diag(weights) F'."""
+        result = (self._weight_of_kinds(weights) @ self._products).reshape(self._size, self._size)
+        if len(self._others):
+            result += _dense(_times(self._rest, weights[self._others]) @ self._rest.T)
+        return np.asarray(result)
+
+    def trace(self, weights: Vector, matrix: Matrix) -> float:
+        """The trace of F diag(weights) F' times a symmetric matrix (size, size)."""
+        result = self._weight_of_kinds(weights) @ (self._products @ matrix.ravel())
+        if len(self._others):
+            result += row_products(self._rest.T, self._rest.T @ matrix) @ weights[self._others]
+        return float(result)
+
+    def _weight_of_kinds(self, weights: Vector) -> Vector:
+        of_kind = np.empty(self._n_kinds)
+        of_kind[self._kind] = weights[self._of_a_kind]
+        return of_kind
 
 
 class System:
-    """The equations for cells at (`arms`, `examples`), -1 for an example that is none of the N.
+    """Henderson's equations for cells at (`arms`, `examples`), -1 for an example that is none of the N.
 
-    `basis` (K, q): columns of the candidates' factors. A part of the prompts' effects may be basis @ slopes, with
-    independent slopes; the basis's rows have a mean square length of 1. `scales` (q,) are the slopes' deviations in
-    units of their common one, 1 until the variances of the basis's blocks are known. `noise`: the part of the residual
-    variance that is noise within a cell; `asks` (n,): of how many scores each cell's is the mean. `shape`: in what the
-    N examples differ; its shift is off the scores already. `groups`: arms stand for their means over groups of the
-    examples.
+    Args:
+        arms: (n,) the arm of each cell.
+        examples: (n,) the example of each cell.
+        y: (n,) standardized scores, without the shift of the shape.
+        n_arms: K.
+        n_examples: N, or None for means over new inputs, where examples have no effect of their own.
+        basis: Columns (K, q) of the candidates' factors, whose rows have a mean squared length of 1. A part of the
+            prompts' effects may be basis @ slopes, with independent slopes.
+        asks: (n,) the number of scores of which each cell's score is the mean.
+        noise: The part of the residual variance that is noise within a cell.
+        shape: How the N examples differ.
+        groups: Groups of the examples, if each arm stands for its mean over one group.
+
+    Attributes:
+        scales: (q,) the slopes' standard deviations in units of a common one. They are 1 until the variances of the
+            basis's blocks are estimated (`asktell.posterior.two_way.reml`).
     """
 
     def __init__(
@@ -79,138 +261,101 @@ class System:
         shape: Shape | None = None,
         groups: Groups | None = None,
     ) -> None:
-        n = len(y)
+        self.y, self.n, self.n_arms, self.n_examples = y, len(y), n_arms, n_examples
         self.noise = noise
-        self.precision = np.ones(n) if asks is None else 1.0 / (1.0 - noise + noise / asks)
-        self.basis = z = np.zeros((n_arms, 0)) if basis is None else basis.columns
+        self.precision = np.ones(len(y)) if asks is None else 1.0 / (1.0 - noise + noise / asks)
+        self.basis = np.zeros((n_arms, 0)) if basis is None else basis.columns
         self.blocks = None if basis is None else basis.blocks
-        self.scales = np.ones(z.shape[1])
-        self.y, self.n, self.n_arms, self.n_examples = y, n, n_arms, n_examples
-        if n_examples is None:
-            columns, seen = np.zeros(n, dtype=np.int64), examples[:0]
-        else:
-            # A score on an example that is none of the N has an example effect of its own.
-            loose = examples < 0
-            named = np.where(loose, n_examples + np.arange(n), examples)
-            seen, columns = np.unique(named, return_inverse=True)
-        self.in_population = seen < (n_examples or 0)
-        self.n_columns = len(self.in_population)
-        self.arms, self.columns = arms, columns
-        self.group_of_arm, self.group_of_column = np.zeros(n_arms, np.int64), np.zeros(self.n_columns, np.int64)
-        self.sizes = np.array([float(n_examples or 0)])
-        if groups is not None:
-            self.group_of_arm, self.sizes = groups.of_arms, groups.sizes
-            self.group_of_column[self.in_population] = groups.of_examples[seen[self.in_population]]
-        self.keep_arms = n_arms <= self.n_columns
-        rows, others = (arms, columns) if self.keep_arms else (columns, arms)
-        self.n_kept, self.n_others = (n_arms, self.n_columns) if self.keep_arms else (self.n_columns, n_arms)
-        self._take_shape(shape, examples, seen)
-        # Of each cell: its weight, and how much of it is the arm's.
-        weights, into_arm = self.precision / self.residual, self.precision / self.residual * self.loading
-        per_arm = np.bincount(arms, into_arm * self.loading, n_arms)
-        both = (into_arm, into_arm * self.loading), (weights, weights)
-        (into_kept, own_kept), (into_other, own_other) = both if self.keep_arms else both[::-1]
-        self.counts_other: Vector = np.bincount(others, own_other, self.n_others).astype(float)
-        self.level_other: Vector = np.bincount(others, into_other, self.n_others).astype(float)
-        members = slice(0, self.n_kept)  # none without examples
-        self.counts_kept = np.bincount(rows, own_kept, self.n_kept)[members].astype(float)
-        self.counts = np.concatenate(([weights.sum()], np.bincount(rows, into_kept, self.n_kept)[members]))
-        # Row 0 belongs to the level, the others to the members of the kept effect.
-        self.into_arm = into_arm
-        self.f = self._table(rows, others)
-        # Sums of the scores, and of the basis's columns as if they were scores.
-        of_arms = per_arm[:, None] * z
-        of_level = np.bincount(arms, into_arm, n_arms)[:, None] * z
-        of_columns = np.asarray((self.f[1:].T if self.keep_arms else self.f[1:]) @ z)
-        of_kept, of_others = (of_arms, of_columns) if self.keep_arms else (of_columns, of_arms)
-        kept_sums = np.concatenate(([(weights * y).sum()], np.bincount(rows, into_kept * y, self.n_kept)[members]))
-        self.sums = np.column_stack((kept_sums, np.concatenate((of_level.sum(axis=0)[None], of_kept))))
-        self.sums_other = np.column_stack((np.bincount(others, into_other * y, self.n_others), of_others))
-        products_with_y = np.bincount(arms, into_arm * y, n_arms) @ z
-        self.squares = np.block([[y @ (weights * y), products_with_y[None]], [products_with_y[:, None], z.T @ of_arms]])
-        # The weights below depend on the counts only, and many members have the same: F diag(w) F' is a sum over those.
-        values, kind, sizes = np.unique(self.counts_other, return_inverse=True, return_counts=True)
-        frequent = np.argsort(-sizes, kind="stable")[:_MOST_KINDS]
-        frequent = frequent[sizes[frequent] > _FEW_OF_A_KIND]
-        number = np.full(len(values), -1, dtype=np.int64)
-        number[frequent] = np.arange(len(frequent))
-        kinds = number[kind]
-        self.of_a_kind, self.others = np.flatnonzero(kinds >= 0), np.flatnonzero(kinds < 0)
-        self.kind = kinds[self.of_a_kind]
-        self.n_kinds = len(frequent)
-        self.products = self._products()
-        rest = self.f[:, self.others]
-        self.rest = rest if len(self.others) > _FEW else _dense(rest)
+        self.scales = np.ones(self.basis.shape[1])
+        self.arms = arms
+        self.design = Design.of(arms, examples, n_arms, n_examples, shape, groups)
+        self.n_columns = len(self.design.in_population)
+        self._choose_kept_effect()
+        self._build_left_side()
+        self._build_right_side()
+        self.products = _Products(self.f, self.counts_other)
 
-    def _take_shape(self, shape: Shape | None, examples: Indices, seen: Indices) -> None:
-        """What the examples' differences mean for cells, for the two effects, and for what is not seen."""
-        self.loading, self.residual, spread = np.ones(self.n), np.ones(self.n), np.ones(self.n_columns)
-        real, own = self.in_population, examples >= 0
-        if shape is not None:
-            self.loading[own], self.residual[own] = shape.loading[examples[own]], shape.residual[examples[own]]
-            spread[real] = shape.example[seen[real]]
-        told = np.bincount(self.group_of_column[real], spread[real], len(self.sizes))
-        self.unseen_spread = np.maximum(0.0, self.sizes - told)  # of examples never seen, the sum
-        self.log_shape = float(np.log(self.residual).sum() + np.log(spread).sum())
-        # Variances of the members of an effect, in units of the effect's.
+    def _choose_kept_effect(self) -> None:
+        """Keep the effect with fewer members, and eliminate the other one."""
+        arms, columns = self.arms, self.design.columns
+        self.keep_arms = self.n_arms <= self.n_columns
         ones = np.ones(self.n_arms)
-        self.spread_kept, self.spread_other = (ones, spread) if self.keep_arms else (spread, ones)
+        if self.keep_arms:
+            self.rows, self.others = arms, columns
+            self.n_kept, self.n_others = self.n_arms, self.n_columns
+            self.spread_kept, self.spread_other = ones, self.design.spread
+        else:
+            self.rows, self.others = columns, arms
+            self.n_kept, self.n_others = self.n_columns, self.n_arms
+            self.spread_kept, self.spread_other = self.design.spread, ones
 
-    def _table(self, rows: Indices, others: Indices) -> Any:
-        """(kept + 1, other) counts of cells, weighted."""
+    def _build_left_side(self) -> None:
+        """Sum the weights of the cells into the blocks of the matrix, without the ratios of variances."""
+        self.weights = self.precision / self.design.residual
+        self.into_arm = self.precision / self.design.residual * self.design.loading
+        squared = self.into_arm * self.design.loading
+        # Each effect has its row of X'W 1, and the diagonal of X'W X.
+        if self.keep_arms:
+            self.into_kept, own_kept = self.into_arm, squared
+            self.into_other, own_other = self.weights, self.weights
+        else:
+            self.into_kept, own_kept = self.weights, self.weights
+            self.into_other, own_other = self.into_arm, squared
+        self.per_arm = np.bincount(self.arms, squared, self.n_arms)
+        self.counts_other: Vector = np.bincount(self.others, own_other, self.n_others).astype(float)
+        self.level_other: Vector = np.bincount(self.others, self.into_other, self.n_others).astype(float)
+        self.counts_kept = self._of_kept(own_kept)
+        self.counts = np.concatenate(([self.weights.sum()], self._of_kept(self.into_kept)))
+        self.f = self._table()
+
+    def _build_right_side(self) -> None:
+        """Sum the scores, and the columns of the basis as if they were scores."""
+        y, z = self.y, self.basis
+        of_arms = self.per_arm[:, None] * z
+        of_level = np.bincount(self.arms, self.into_arm, self.n_arms)[:, None] * z
+        if self.keep_arms:
+            of_kept, of_others = of_arms, np.asarray(self.f[1:].T @ z)
+        else:
+            of_kept, of_others = np.asarray(self.f[1:] @ z), of_arms
+        scores_kept = np.concatenate(([(self.weights * y).sum()], self._of_kept(self.into_kept * y)))
+        basis_kept = np.concatenate((of_level.sum(axis=0)[None], of_kept))
+        scores_other = np.bincount(self.others, self.into_other * y, self.n_others)
+        self.sums = np.column_stack((scores_kept, basis_kept))
+        self.sums_other = np.column_stack((scores_other, of_others))
+        products_with_y = np.bincount(self.arms, self.into_arm * y, self.n_arms) @ z
+        squares_of_y = y @ (self.weights * y)
+        self.squares = np.block([[squares_of_y, products_with_y[None]], [products_with_y[:, None], z.T @ of_arms]])
+
+    def _of_kept(self, entries: Vector) -> Vector:
+        """(kept,) sums of the cells' entries (n,) over the members of the kept effect."""
+        # Without examples the kept effect has no members, but `bincount` would return one.
+        return np.bincount(self.rows, entries, self.n_kept)[: self.n_kept].astype(float)
+
+    def _table(self) -> Any:
+        """(1 + kept, other) the matrix F. Row 0 belongs to the level."""
         if not self.n_kept:
             return self.level_other[None, :]
-        at_rows = np.concatenate((np.zeros(self.n_others, dtype=np.int64), rows + 1))
-        at_columns = np.concatenate((np.arange(self.n_others), others))
+        level = np.zeros(self.n_others, dtype=np.int64)
+        at_rows = np.concatenate((level, self.rows + 1))
+        at_columns = np.concatenate((np.arange(self.n_others), self.others))
         entries = np.concatenate((self.level_other, self.into_arm))
         return table(entries, at_rows, at_columns, (self.n_kept + 1, self.n_others))
 
-    def _products(self) -> Matrix:
-        """(kinds, size²) F F' of the members of each kind."""
-        f, n = self.f[:, self.of_a_kind], self.n_kept + 1
-        if isinstance(f, np.ndarray):
-            parts = [f[:, self.kind == k] for k in range(self.n_kinds)]
-            return np.array([part @ part.T for part in parts]).reshape(self.n_kinds, n * n)
-        from scipy import sparse  # here, to keep the import of asktell light
-
-        by_kind = f.tocoo()
-        rows = by_kind.row + n * self.kind[by_kind.col]
-        stacked = sparse.csr_matrix((by_kind.data, (rows, by_kind.col)), shape=(n * self.n_kinds, f.shape[1]))
-        return _dense(stacked @ f.T).reshape(self.n_kinds, n * n)
-
     def _ratios(self, v: Variances) -> tuple[Any, Any]:
+        """The ratios of the residual variance to the variances of the kept and of the other effect's members."""
         kept, other = (v.prompt, v.example) if self.keep_arms else (v.example, v.prompt)
         return v.residual / kept / self.spread_kept, v.residual / other / self.spread_other
 
-    def weighted(self, weights: Vector) -> Matrix:
-        """F diag(weights) F', for weights that follow from the counts."""
-        n = self.n_kept + 1
-        result = (self._of_kind(weights) @ self.products).reshape(n, n)
-        if len(self.others):
-            result += _dense(_times(self.rest, weights[self.others]) @ self.rest.T)
-        return np.asarray(result)
-
-    def trace(self, weights: Vector, matrix: Matrix) -> float:
-        """The trace of F diag(weights) F' times a symmetric matrix, for weights that follow from the counts."""
-        result = self._of_kind(weights) @ (self.products @ matrix.ravel())
-        if len(self.others):
-            result += row_products(self.rest.T, self.rest.T @ matrix) @ weights[self.others]
-        return float(result)
-
-    def _of_kind(self, weights: Vector) -> Vector:
-        of_kind = np.empty(self.n_kinds)
-        of_kind[self.kind] = weights[self.of_a_kind]
-        return of_kind
-
     def _matrix(self, kept: Vector | float, d: Vector) -> Matrix:
-        h = -self.weighted(d)
+        """(1 + kept, 1 + kept) M - F D F'. M has entries in its first row and column and on its diagonal only."""
+        h = -self.products.weighted(d)
         h[0] += self.counts
         h[1:, 0] += self.counts[1:]
         np.einsum("ii->i", h)[1:] += self.counts_kept + kept
         return h
 
     def solve(self, v: Variances) -> Solved:
-        """Means and covariances for given variances."""
+        """Solve the equations for given variances."""
         kept, other = self._ratios(v)
         d = 1.0 / (self.counts_other + other)
         inverse = _inverse(self._matrix(kept, d))
@@ -218,9 +363,10 @@ class System:
         return Solved(u, inverse, d, d[:, None] * (self.sums_other - self.f.T @ u))
 
     def likelihood(self, v: Variances) -> tuple[float, float]:
-        """Minus twice the log of the restricted likelihood's determinant, and the sum of squares, at these ratios.
+        """The two terms of minus twice the log of the restricted likelihood, for given ratios of the variances.
 
-        In units of the residual variance, which is left to the caller to profile or to integrate out.
+        Returns the log determinant, and the sum of squares in units of the residual variance. The caller profiles the
+        residual variance or integrates it out.
         """
         kept, other = self._ratios(v)
         d = 1.0 / (self.counts_other + other)
@@ -232,27 +378,29 @@ class System:
         fitted = half @ half + sums_other @ (d * sums_other)
         log_det = 2.0 * np.log(np.diag(root)).sum() - np.log(d).sum()
         log_det -= self.n_kept * np.log(v.residual / of_kept) + self.n_others * np.log(v.residual / of_other)
-        log_det += self.log_shape
+        log_det += self.design.log_shape
         return float(log_det), max(float(self.squares[0, 0] - fitted), 0.0)
 
     def means_by_basis(self, v: Variances, share: float) -> Gaussian:
-        """The posterior of the prompts' means over all examples.
+        """The posterior of the arms' means.
 
-        `share`: the part of the prompts' variance that belongs to the basis; the rest is the prompts' own.
+        `share`: the part of the prompts' variance that belongs to the basis. The rest belongs to the prompts' own
+        effects.
         """
         own = v._replace(prompt=(1.0 - share) * v.prompt)
         solved = self.solve(own)
         alone, fitted = self._means(own, solved)
         if not share:
             return alone
-        # Given the slopes the means are those of the scores less basis @ slopes, plus basis @ slopes.
+        # Given the slopes, the means are the means for the scores less basis @ slopes, plus basis @ slopes.
         slopes, root, _ = posterior_of_slopes(self.unexplained(solved), v.residual, self._deviations(v, share))
-        into, corner = self.basis - fitted, np.zeros((len(alone.root), len(root)))
+        into = self.basis - fitted
+        corner = np.zeros((len(alone.root), len(root)))
         both = np.block([[alone.root, corner], [np.zeros((len(root), alone.root.shape[1])), root]])
         return Gaussian(alone.mean + into @ slopes, _beside(alone.rows, into), both, alone.own)
 
     def density_by_basis(self, v: Variances, share: float) -> float:
-        """The log likelihood, up to a constant, where that part of the prompts' variance belongs to the basis."""
+        """The log likelihood, up to a constant, if this share of the prompts' variance belongs to the basis."""
         own = v._replace(prompt=(1.0 - share) * v.prompt)
         log_det, squares = self.likelihood(own)
         density = -0.5 * (log_det + squares / v.residual)
@@ -266,87 +414,135 @@ class System:
         return np.asarray(np.sqrt(share * v.prompt) * self.scales)
 
     def unexplained(self, s: Solved) -> Matrix:
-        """Products of what the effects leave of the scores, and of the basis's columns as if they were scores."""
+        """(1 + q, 1 + q) products of the remainders of the scores and of the basis's columns, without the effects."""
         left = self.squares - s.u.T @ self.sums - s.other.T @ self.sums_other
         return np.asarray(0.5 * (left + left.T))
 
     def _means(self, v: Variances, s: Solved) -> tuple[Gaussian, Matrix]:
-        """The posterior without a basis; and (K, q), what the means would be if the basis's columns were the scores."""
+        """The posterior without a basis, and the means (K, q) if the basis's columns were the scores."""
         if self.n_examples is None:
-            own = np.sqrt(v.residual * s.d)
-            left = 1.0 - s.d * self.level_other
-            means = left[:, None] * s.u[0] + s.d[:, None] * self.sums_other
-            root = np.array([[np.sqrt(v.residual * s.inverse[0, 0])]])
-            return Gaussian(means[:, 0], left[:, None], root, own), means[:, 1:]
-        group, real = self.group_of_arm, self.in_population
-        size = self.sizes[group]
-        inside = real[self.columns]
-        told = (1.0 - self.noise) * self.precision  # of each cell's own expectation, by its score
-        known = np.bincount(self.arms[inside], told[inside], self.n_arms)
-        scored = np.bincount(self.arms[inside], (told * self.y)[inside], self.n_arms)
-        loaded = np.bincount(self.arms[inside], (told * self.loading)[inside], self.n_arms)
-        explained = np.bincount(self.arms[inside], (told * self.residual)[inside], self.n_arms)
-        known_part = np.column_stack((scored, loaded[:, None] * self.basis)) / size[:, None]
-        unknown, ahead = (size - known) / size, (size - loaded) / size  # of the level, and of the arm's effect
-        common = np.sqrt(self.unseen_spread * v.example) / self.sizes  # (G,) the mean effect of examples never seen
-        residual = np.sqrt(np.maximum(size - explained, 0.0) * (1.0 - self.noise) * v.residual) / size
-        exact = known >= size
+            return self._means_over_new_inputs(v, s)
+        parts = self._parts(v)
         if self.keep_arms:
-            # Weight of a seen example's effect in the mean of an arm that lacks it.
-            missing = (real & (group[:, None] == self.group_of_column)) / size[:, None]
-            np.subtract.at(missing, (self.arms[inside], self.columns[inside]), told[inside] / size[self.arms[inside]])
-            into = np.concatenate((unknown[:, None], np.diag(ahead)), axis=1)
-            into -= missing @ (s.d[:, None] * _dense(self.f.T))
-            means = known_part + into @ s.u + missing @ (s.d[:, None] * self.sums_other)
-            cov = v.residual * (into @ s.inverse @ into.T + (missing * s.d) @ missing.T)
-            cov += np.where(group[:, None] == group, common[group] ** 2, 0.0)
-            root = cholesky(cov)
-            root[exact] = 0.0
-            rows, own = np.eye(self.n_arms), np.where(exact, 0.0, residual)
+            means, rows, root, own = self._means_with_arms_kept(v, s, parts)
         else:
-            # mean = known part + unknown level + sum over unseen cells of the examples' effects + unknown a, and the
-            # own effect a = d (y - level - examples' effects of the own cells): sparse but for a sum that all arms
-            # share.
-            rows = self._into_kept(unknown, ahead * s.d, inside * told)
-            size_u, n_groups = len(s.u), len(self.sizes)
-            ours = real & (np.arange(n_groups)[:, None] == self.group_of_column)
-            sums = ours / self.sizes[:, None]  # (G, columns)
-            root = np.zeros((size_u + 2 * n_groups, size_u + n_groups))
-            root[:size_u, :size_u] = np.sqrt(v.residual) * cholesky(s.inverse)
-            root[size_u:-n_groups, :size_u] = sums @ root[1:size_u, :size_u]
-            root[-n_groups:, size_u:] = np.diag(common)
-            effects = np.concatenate((s.u, sums @ s.u[1:], np.zeros((n_groups, s.u.shape[1]))))
-            means = known_part + rows @ effects + (ahead * s.d)[:, None] * self.sums_other
-            own = np.sqrt(residual**2 + ahead**2 * v.residual * s.d)
-            own[exact] = 0.0
-        means[exact, 1:] = self.basis[exact]
+            means, rows, root, own = self._means_with_columns_kept(v, s, parts)
+        means[parts.exact, 1:] = self.basis[parts.exact]
         return Gaussian(means[:, 0], rows, root, own), means[:, 1:]
 
-    def _into_kept(self, unknown: Vector, shrunk: Vector, told: Vector) -> Any:
-        """(K, level + columns + 2 G): weights of the level, the seen examples' effects, their sums, and the unseen's.
+    def _means_over_new_inputs(self, v: Variances, s: Solved) -> tuple[Gaussian, Matrix]:
+        """theta_i = level + a_i, where a_i = d (X_a'W y - X_a'W 1 level) up to an own deviation."""
+        own = np.sqrt(v.residual * s.d)
+        left = 1.0 - s.d * self.level_other
+        means = left[:, None] * s.u[0] + s.d[:, None] * self.sums_other
+        root = np.array([[np.sqrt(v.residual * s.inverse[0, 0])]])
+        return Gaussian(means[:, 0], left[:, None], root, own), means[:, 1:]
 
-        `shrunk` (K,) is the weight with which the prompt's own effect takes a cell's level and example off again.
-        `told` (n,) is how much of a cell is known, 0 for one on an example that is none of the N.
+    def _parts(self, v: Variances) -> _Parts:
+        """Divide the arms' means over the given examples into the seen and the unseen part."""
+        design, arms = self.design, self.arms
+        size = design.sizes[design.group_of_arm]
+        inside = design.in_population[design.columns]
+        told = (1.0 - self.noise) * self.precision
+
+        def by_arm(entries: Vector) -> Vector:
+            """(K,) sums over the cells whose example is one of the N."""
+            return np.bincount(arms[inside], entries[inside], self.n_arms).astype(float)
+
+        known, loaded = by_arm(told), by_arm(told * design.loading)
+        explained = by_arm(told * design.residual)
+        unexplained = np.maximum(size - explained, 0.0) * (1.0 - self.noise)
+        return _Parts(
+            told=inside * told,
+            known=np.column_stack((by_arm(told * self.y), loaded[:, None] * self.basis)) / size[:, None],
+            unknown=(size - known) / size,
+            ahead=(size - loaded) / size,
+            common=np.sqrt(design.unseen_spread * v.example) / design.sizes,
+            residual=np.sqrt(unexplained * v.residual) / size,
+            exact=known >= size,
+        )
+
+    def _means_with_arms_kept(self, v: Variances, s: Solved, p: _Parts) -> tuple[Matrix, Any, Matrix, Vector]:
+        """Means (K, 1 + q), and the rows, root and own deviations of their `Gaussian`.
+
+        theta_i = known part + unknown level + ahead a_i + sum over the seen examples that arm i lacks of b_j / N + the
+        mean effect of the examples never seen + residual. The effects b_j are eliminated: b = D (X_b'W y - F' u) up to
+        deviations of their own, so theta is linear in u = (level, a) and in these. Its covariance is dense and small.
         """
-        everyone = np.flatnonzero(unknown > 0)
+        design = self.design
+        group, inside = design.group_of_arm, design.in_population[design.columns]
+        size = design.sizes[group]
+        # (K, J) weight of the effect of a seen example in the mean of an arm, less where the arm has seen it.
+        is_own_group = design.in_population & (group[:, None] == design.group_of_column)
+        missing = is_own_group / size[:, None]
+        arms, columns = self.arms[inside], design.columns[inside]
+        np.subtract.at(missing, (arms, columns), p.told[inside] / size[arms])
+        into = np.concatenate((p.unknown[:, None], np.diag(p.ahead)), axis=1)
+        into -= missing @ (s.d[:, None] * _dense(self.f.T))
+        means = p.known + into @ s.u + missing @ (s.d[:, None] * self.sums_other)
+        cov = v.residual * (into @ s.inverse @ into.T + (missing * s.d) @ missing.T)
+        cov += np.where(group[:, None] == group, p.common[group] ** 2, 0.0)
+        root = cholesky(cov)
+        root[p.exact] = 0.0
+        return means, np.eye(self.n_arms), root, np.where(p.exact, 0.0, p.residual)
+
+    def _means_with_columns_kept(self, v: Variances, s: Solved, p: _Parts) -> tuple[Matrix, Any, Matrix, Vector]:
+        """Means (K, 1 + q), and the rows, root and own deviations of their `Gaussian`.
+
+        theta_i = known part + unknown level + sum over the unseen cells of b_j / N + ahead a_i + residual. The effects
+        a_i are eliminated: a_i = d (y - level - effects of the examples, summed over the arm's own cells) up to a
+        deviation of its own. So theta is linear in u = (level, b) with sparse weights, except for the sum of b over a
+        group of examples, which all arms share. That sum has a row of its own.
+        """
+        design = self.design
+        rows = self._into_kept(p.unknown, p.ahead * s.d, p.told)
+        size_u, n_groups = len(s.u), len(design.sizes)
+        ours = design.in_population & (np.arange(n_groups)[:, None] == design.group_of_column)
+        sums = ours / design.sizes[:, None]  # (G, J)
+        # Rows of the root: u, the groups' sums of the seen examples' effects, and those of the examples never seen.
+        root = np.zeros((size_u + 2 * n_groups, size_u + n_groups))
+        root[:size_u, :size_u] = np.sqrt(v.residual) * cholesky(s.inverse)
+        root[size_u:-n_groups, :size_u] = sums @ root[1:size_u, :size_u]
+        root[-n_groups:, size_u:] = np.diag(p.common)
+        effects = np.concatenate((s.u, sums @ s.u[1:], np.zeros((n_groups, s.u.shape[1]))))
+        means = p.known + rows @ effects + (p.ahead * s.d)[:, None] * self.sums_other
+        own = np.sqrt(p.residual**2 + p.ahead**2 * v.residual * s.d)
+        own[p.exact] = 0.0
+        return means, rows, root, own
+
+    def _into_kept(self, unknown: Vector, shrunk: Vector, told: Vector) -> Any:
+        """(K, 1 + J + 2 G) weights of the level, the seen examples' effects, their sums, and the sums of the unseen.
+
+        `shrunk` (K,) is the weight with which the prompt's own effect subtracts the level and the example effect of
+        each of its cells. `told` (n,) is the extent to which a cell is known, 0 for a score on an example that is none
+        of the N.
+        """
+        design = self.design
+        open_arms = np.flatnonzero(unknown > 0)
         mine = unknown[self.arms] > 0
-        arms, columns = self.arms[mine], self.columns[mine] + 1
-        weights = -shrunk[arms] * self.into_arm[mine] - told[mine] / self.sizes[self.group_of_arm[arms]]
-        level = (unknown - shrunk * self.level_other)[everyone]
-        n_groups, last = len(self.sizes), self.n_columns + 1 + self.group_of_arm[everyone]
-        ones = np.ones(len(everyone))
+        arms, columns = self.arms[mine], design.columns[mine] + 1
+        weights = -shrunk[arms] * self.into_arm[mine] - told[mine] / design.sizes[design.group_of_arm[arms]]
+        level = (unknown - shrunk * self.level_other)[open_arms]
+        n_groups = len(design.sizes)
+        last = self.n_columns + 1 + design.group_of_arm[open_arms]
+        ones = np.ones(len(open_arms))
         entries = np.concatenate((weights, level, ones, ones))
-        at_rows = np.concatenate((arms, everyone, everyone, everyone))
-        at_columns = np.concatenate((columns, 0 * everyone, last, last + n_groups))
+        at_rows = np.concatenate((arms, open_arms, open_arms, open_arms))
+        at_columns = np.concatenate((columns, 0 * open_arms, last, last + n_groups))
         return table(entries, at_rows, at_columns, (self.n_arms, self.n_columns + 1 + 2 * n_groups))
 
 
 def posterior_of_slopes(left: Matrix, residual: float, deviations: Vector) -> tuple[Vector, Matrix, float]:
-    """The regression of what the effects leave of the scores on what they leave of the basis's columns.
+    """The Bayesian regression of the remainders of the scores on the remainders of the basis's columns.
 
-    `left` are their products, as of `System.unexplained`, and `deviations` (q,) those of the slopes beforehand. Returns
-    the slopes' mean, a root of their covariance, and the log of the determinant by which they enlarge that of the
-    scores' covariance.
+    Args:
+        left: (1 + q, 1 + q) the products of the remainders, as `System.unexplained` returns them.
+        residual: The residual variance.
+        deviations: (q,) the slopes' standard deviations beforehand.
+
+    Returns:
+        The slopes' mean (q,), a root (q, q) of their covariance, and the log of the factor by which the slopes enlarge
+        the determinant of the scores' covariance.
     """
     inner = np.eye(len(deviations)) + deviations[:, None] * left[1:, 1:] * deviations / residual
     lower = cholesky(inner)
@@ -355,6 +551,7 @@ def posterior_of_slopes(left: Matrix, residual: float, deviations: Vector) -> tu
 
 
 def _times(matrix: Any, weights: Vector) -> Any:
+    """The matrix, dense or sparse, with each column times its weight."""
     if isinstance(matrix, np.ndarray):
         return matrix * weights
     from scipy import sparse  # here, to keep the import of asktell light
@@ -367,6 +564,7 @@ def _dense(matrix: Any) -> Matrix:
 
 
 def _beside(rows: Any, more: Matrix) -> Any:
+    """The columns of both matrices. The result is sparse if the first matrix is."""
     if isinstance(rows, np.ndarray):
         return np.concatenate((rows, more), axis=1)
     from scipy import sparse  # here, to keep the import of asktell light
@@ -375,8 +573,13 @@ def _beside(rows: Any, more: Matrix) -> Any:
 
 
 def cholesky(matrix: Matrix, step: float | None = None, factor: float = 30.0) -> Matrix:
-    """The lower triangle L with L L' = matrix, for one that may be singular to rounding, or by about `step`."""
-    jitter, step = 0.0, step or 1e-10 * max(float(np.trace(matrix)) / len(matrix), 1e-300)
+    """The lower triangle L with L L' = matrix.
+
+    A matrix that is singular up to rounding, or by about `step`, gets as much added to its diagonal as it needs. The
+    addition grows by `factor` until the factorization succeeds.
+    """
+    step = step or 1e-10 * max(float(np.trace(matrix)) / len(matrix), 1e-300)
+    jitter = 0.0
     while True:
         try:
             return np.asarray(np.linalg.cholesky(matrix + jitter * np.eye(len(matrix)) if jitter else matrix))
@@ -385,6 +588,7 @@ def cholesky(matrix: Matrix, step: float | None = None, factor: float = 30.0) ->
 
 
 def _solve_lower(root: Matrix, right: Vector) -> Vector:
+    """The solution x of root @ x = right, for a lower triangle."""
     if len(root) < _LAPACK_FROM:
         return np.asarray(np.linalg.solve(root, right))
     from scipy.linalg import lapack  # here, to keep the import of asktell light

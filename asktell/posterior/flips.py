@@ -1,21 +1,21 @@
-"""On which examples one prompt is really worse than another, and on which only the noise of evaluations says so.
+"""The examples on which one prompt is really worse than another, rather than by the noise of evaluations.
 
 An evaluation of a prompt on an example is right with a probability that belongs to the two: p for prompt a, q for
 prompt b. On most examples p = q, and scores differ by chance. Which pairs (p, q) the examples have is unknown: they are
 drawn from a mixture of p = q on a grid, p < q and p > q, whose Dirichlet prior favors p = q and whose posterior is
 sampled by Gibbs. Where p and q differ, any two shares that are far enough apart are equally likely. One less the
-posterior probability that p < q is the local false discovery rate of an example (Efron 2008; for mixtures on a
-grid with a penalty in favor of the null, Stephens 2017). An example is listed if its own rate is at most the one asked
-for. A list that is filled up until its mean rate is as large (Müller, Parmigiani & Rice 2006) was wrong in up to 19% of
-its examples at 10%, since their last ones hang on what the model takes for likely.
+posterior probability that p < q is the local false discovery rate of an example (Efron 2008; for mixtures on a grid
+with a penalty in favor of the null, Stephens 2017). An example is listed if its own rate is at most the requested rate.
+A list that is filled up until its mean rate is as large (Müller, Parmigiani & Rice 2006) was wrong in up to 19% of its
+examples at 10%, since its last examples depend on the assumptions of the model.
 
 An example may have been evaluated again because of its scores: the likelihood does not depend on the reason. Repeats
-show how noisy evaluations are. Without them nothing does: then differences that go both ways equally often pass for
-noise, and only those that nearly all go one way can be listed.
+show how noisy evaluations are. Without repeats, differences that go both ways equally often pass for noise, and
+differences can be listed only if nearly all of them go one way.
 
 Scores other than 0 and 1 differ on each example by a multiple of the noise, which is Student's t. Its scale is that of
-the repeats of the example's own cells, moderated by those of all cells (Smyth 2004), beside which a guess counts: that
-nothing but noise makes scores differ.
+the repeats of the example's own cells, moderated by the repeats of all cells (Smyth 2004). A guess counts beside them:
+that all differences are noise.
 
 How often lists are wrong is simulated by `python -m benchmarks.selection.unrepeatable --flips`.
 """
@@ -29,7 +29,7 @@ from asktell.numerics.cells import Scored
 
 _LOW = np.array([0.002, 0.02, 0.08, 0.2, 0.35])
 _SHARES = np.concatenate((_LOW, [0.5], 1.0 - _LOW[::-1]))  # of evaluations that are right
-_LEAST = 0.25  # between p and q: an example with less is not called broken
+_LEAST = 0.25  # least difference between p and q for an example to count as different
 _MULTIPLES = np.array([2.0, 4.0, 8.0, 16.0])  # of the noise: differences of scores other than 0 and 1
 _EQUAL, _UNEQUAL = 4.0, 1.0  # prior weights, in examples, of no difference and of either direction. By simulation
 _FREEDOM = 4.0  # degrees, of the guess at the noise and of what moderates an example's own. A judgement

@@ -1,8 +1,9 @@
-"""From joint draws of all prompts' values to probabilities, and to the answer of the highest expected quality.
+"""From joint draws of all prompts' values to probabilities, and to the selection of the highest expected quality.
 
-`values` are (S, K, q) draws, larger is better: the first columns are objectives, one for the best feasible prompt, the
-others are slacks. Under constraints one prompt is better than another in the sense of constraint domination (Deb et al.
-2002): feasible against infeasible, less violating among infeasible ones, dominating among feasible ones.
+`values` are (S, K, q) draws, larger is better. The first columns are objectives (one for the best feasible prompt), and
+the others are slacks. Under constraints prompts are compared by constraint domination (Deb et al. 2002): a feasible
+prompt is better than an infeasible prompt, a less violating one among infeasible prompts, and a dominating one among
+feasible prompts.
 """
 
 import numpy as np
@@ -11,19 +12,19 @@ from asktell.numerics import counters
 from asktell.numerics.arrays import Counts, Draws, Indices, Mask, Masks, Matrix
 from asktell.numerics.pareto import fronts, pareto_mask
 
-# Of the expected F1 and hypervolume of an answer set: numbers of draws, prompts and points, by what a result may take.
+# Numbers of draws, prompts and points for the expected F1 and hypervolume of a set, by the time that a result may take.
 _SET_DRAWS, _CANDIDATES, _POINTS = 64, 128, 128
-_LEAST_PROBABILITY = 0.02  # of a prompt that may be in the answer: one of 64 draws
-_BLOCK = 1 << 14  # numbers at a time, that stay in the processor's cache
+_LEAST_PROBABILITY = 0.02  # least probability of a prompt that may be selected: one of 64 draws
+_BLOCK = 1 << 14  # numbers at a time, so that they stay in the processor's cache
 
 
 def feasible(values: Draws, n_objectives: int = 1) -> Masks:
-    """(S, K): whether every slack is kept."""
+    """(S, K) true where every constraint is satisfied."""
     return least_slack(values, n_objectives) >= 0
 
 
 def least_slack(values: Draws, n_objectives: int = 1) -> Draws:
-    """(S, K): the least of the slacks, 0 without constraints; by columns, since there are few."""
+    """(S, K) the least of the slacks, 0 without constraints. Computed by columns, since there are few."""
     if values.shape[2] == n_objectives:
         return np.zeros(values.shape[:2])
     least = values[:, :, n_objectives]
@@ -33,9 +34,10 @@ def least_slack(values: Draws, n_objectives: int = 1) -> Draws:
 
 
 def standing(values: Draws, n_objectives: int) -> Draws:
-    """(S, K, p) values that dominate each other just as prompts do under the constraints; without any, the objectives.
+    """(S, K, p) values whose dominance is the prompts' constraint domination. Without constraints, the objectives.
 
-    Objectives of feasible prompts are moved to 0 and above. Every value of an infeasible one is minus its violation.
+    Objectives of feasible prompts are shifted to 0 and above. Every value of an infeasible prompt is minus its
+    violation.
     """
     objectives = values[:, :, :n_objectives]
     if values.shape[2] == n_objectives:
@@ -45,7 +47,7 @@ def standing(values: Draws, n_objectives: int) -> Draws:
 
 
 def merit(values: Draws) -> Matrix:
-    """(S, K) as the best feasible prompt, larger is better: feasible objectives are above 0 and violations below."""
+    """(S, K) the merit as the best feasible prompt, larger is better. Feasible prompts are above 0, others below."""
     slack, objective = least_slack(values), values[:, :, 0]
     low, high = objective.min(), objective.max()
     result = objective - low
@@ -55,7 +57,7 @@ def merit(values: Draws) -> Matrix:
 
 
 def ranking(merits: Matrix) -> Indices:
-    """(S, 2) the best prompt of every draw and the runner-up, by merit; of equals the first."""
+    """(S, 2) the best prompt of every draw and the runner-up, by merit. Among equals, the first."""
     first, rows = merits.argmax(axis=1), np.arange(len(merits))
     top = merits[rows, first]
     merits[rows, first] = -np.inf
@@ -65,7 +67,9 @@ def ranking(merits: Matrix) -> Indices:
 
 
 def quality(values: Draws) -> Draws:
-    """(S, K) how good each prompt is as the best feasible one: 1 for the best, 0 from the median down or infeasible.
+    """(S, K) the quality of each prompt as the best feasible prompt.
+
+    It is 1 for the best prompt, and 0 for prompts at or below the median, or infeasible.
 
     In a draw without a feasible prompt, violations are judged in the same way.
     """
@@ -80,7 +84,7 @@ def quality(values: Draws) -> Draws:
     best = objective.max(axis=1, keepdims=True)
     most = best - _median_of_last(objective, counts)
     part = np.subtract(best, objective, out=objective)
-    # The median may be the best, or next to it: whoever is behind is then at or beyond it.
+    # The median may equal the best or nearly so. The other prompts are then at or below the median.
     with np.errstate(over="ignore"):
         part /= np.maximum(most, np.finfo(np.float64).smallest_subnormal)
     np.minimum(part, 1.0, out=part)
@@ -88,7 +92,7 @@ def quality(values: Draws) -> Draws:
 
 
 def _median_of_last(rows: Matrix, counts: Counts) -> Matrix:
-    """(S, 1) medians of the largest numbers of each row, as many as it counts."""
+    """(S, 1) the median of the `counts` largest numbers of each row."""
     n = rows.shape[1]
     if (counts == n).all():
         middle = (n - 1) // 2, n // 2
@@ -100,11 +104,11 @@ def _median_of_last(rows: Matrix, counts: Counts) -> Matrix:
 
 
 def pareto_members(values: Draws) -> Masks:
-    """(S, K): who is Pareto-optimal in each draw."""
+    """(S, K) true for the prompts that are Pareto-optimal in each draw."""
     if values.shape[2] != 2:
         return np.array([pareto_mask(v) for v in values])
     first, second = values[:, :, 0], values[:, :, 1]
-    # Few are not behind the prompt of the highest sum in both columns; only those are sorted.
+    # Most prompts are behind the prompt of the highest sum in both columns. Only the others are sorted.
     width = float(np.ptp(first)) or 1.0, float(np.ptp(second)) or 1.0
     best = (first / width[0] + second / width[1]).argmax(axis=1)[:, None]
     ahead = first >= np.take_along_axis(first, best, 1)
@@ -122,10 +126,10 @@ def pareto_members(values: Draws) -> Masks:
 def best_set(values: Draws, members: Masks, seed: int, n_objectives: int | None = None) -> Indices:
     """The likeliest members, as many as give the highest expected quality: F1 and relative hypervolume in equal parts.
 
-    So no selected prompt is less likely to be in the set than one that is not selected. The hypervolume of a draw is
-    measured by random points of the box that its feasible prompts span (where none is feasible, by violations), as the
-    share of the points below its front that the selected prompts dominate. More prompts never lower it, and F1 keeps
-    the set small. Columns from `n_objectives` on are slacks.
+    So no selected prompt is less likely to be in the set than a prompt that is not selected. The hypervolume of a draw
+    is measured by random points of the box that its feasible prompts span (where none is feasible, by violations), as
+    the share of the points below its Pareto set that the selected prompts dominate. More prompts never lower it, and F1
+    keeps the set small. Columns from `n_objectives` on are slacks.
     """
     probability = members.mean(axis=0)
     candidates = np.argsort(-probability, kind="stable")[:_CANDIDATES]
@@ -148,7 +152,7 @@ def best_set(values: Draws, members: Masks, seed: int, n_objectives: int | None 
 
 
 def coverage(values: Draws, candidates: Indices, low: Matrix, seed: int) -> Masks:
-    """(S, C, P): whether a candidate dominates each of P random points from `low` (S, p) to below the draw's front."""
+    """(S, C, P) true where a candidate dominates a random point, of P points from `low` (S, p) to the draw's maxima."""
     high = values.max(axis=1)
     n_draws, _, q = values.shape
     bits = counters.bits(seed, "hypervolume", np.arange(n_draws * _POINTS * q)) >> np.uint64(11)
@@ -163,13 +167,15 @@ def coverage(values: Draws, candidates: Indices, low: Matrix, seed: int) -> Mask
 def settled(
     values: Draws, answer: Indices, best_feasible: bool, tolerance: float, n_objectives: int | None = None
 ) -> Mask:
-    """(S,) in which draws the answer is right, within a tolerance in the values' units.
+    """(S,) true for the draws in which the selection `answer` is right, within a tolerance in the values' units.
 
-    Best feasible: no feasible prompt is better by more, and no constraint is missed by more; where none is feasible,
-    no violation is smaller by more. Pareto set: every prompt outside is matched by a member that is worse by at most
-    the tolerance in every value, and no member is dominated by a prompt that is better by more in every value. Under
-    constraints (columns from `n_objectives` on) only feasible prompts have to be matched and can dominate, and no
-    member misses a constraint by more; where none is feasible, no violation is smaller than a member's by more.
+    Best feasible prompt: no feasible prompt is better by more than the tolerance, and no constraint is violated by
+    more. If no prompt is feasible, no violation is smaller by more.
+
+    Pareto set: every prompt outside is matched by a member that is worse by at most the tolerance in every value, and
+    no member is dominated by a prompt that is better by more in every value. Under constraints (columns from
+    `n_objectives` on) only feasible prompts have to be matched and can dominate, and no member violates a constraint by
+    more than the tolerance. If no prompt is feasible, no violation is smaller than a member's by more.
     """
     if best_feasible:
         keeps, violation, best = feasible(values), np.maximum(0.0, -least_slack(values)), int(answer[0])

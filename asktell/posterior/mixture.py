@@ -1,4 +1,4 @@
-"""A posterior over the K prompts' means: a mixture of Gaussians, one for every guess at the variances."""
+"""A posterior of the K prompts' means: a mixture of Gaussians, one for every guess at the variances."""
 
 from typing import Any, NamedTuple
 
@@ -6,13 +6,13 @@ import numpy as np
 
 from asktell.numerics.arrays import Matrix, Vector, spread_evenly
 
-_BLOCK = 1 << 9  # rows at a time, whose products stay in the processor's cache
+_BLOCK = 1 << 9  # rows at a time, so that their products stay in the processor's cache
 
 
 class Gaussian(NamedTuple):
     """`mean` + `rows` @ (`root` @ independent normals) + `own` * further ones.
 
-    `rows` is dense, or sparse where there are many prompts; it is never multiplied out with `root`.
+    `rows` is dense, or sparse where there are many prompts. The product with `root` is never formed.
     """
 
     mean: Vector  # (K,)
@@ -37,19 +37,15 @@ class Gaussian(NamedTuple):
 
 
 class Posterior(NamedTuple):
-    """A mixture, and how uncertain the scale of all deviations is.
-
-    `freedom`: degrees of freedom of that scale (the draws are Student's); infinite if the scale is known.
-    `sd` (K,) are standard deviations; NaN where nothing supports one.
-    """
+    """A mixture of Gaussians with an uncertain scale of all deviations, so that draws are Student's."""
 
     parts: tuple[Gaussian, ...]
-    weights: Vector
-    freedom: float
-    sd: Vector
-    variances: tuple[float, float, float]  # of prompts, examples and residual; the first guess
-    noise: float = 0.0  # the part of the residual's that is noise within a cell
-    trust: float = 0.0  # in what earlier studies say of the examples, on average
+    weights: Vector  # of the parts, with a sum of 1
+    freedom: float  # degrees of freedom of the scale, infinite if the scale is known
+    sd: Vector  # (K,) standard deviations, NaN where the scores do not support one
+    variances: tuple[float, float, float]  # of prompts, examples and residual: the first guess
+    noise: float = 0.0  # the part of the residual's variance that is noise within a cell
+    trust: float = 0.0  # mean trust in the shape of the examples from earlier studies
     explained: float = 0.0  # share of the prompts' variance that factors explain, on average
 
     @classmethod
@@ -71,7 +67,7 @@ class Posterior(NamedTuple):
 
     @classmethod
     def averaged(cls, fits: list["Posterior"], weights: Vector, trusts: Vector) -> "Posterior":
-        """Over several posteriors, each of a trust; variances and noise are those of the likeliest one."""
+        """Average several posteriors, each with a trust. Variances and noise are those of the likeliest posterior."""
         parts = [part for fit in fits for part in fit.parts]
         within = np.concatenate([weight * fit.weights for weight, fit in zip(weights, fits, strict=True)])
         best = fits[int(weights.argmax())]
@@ -96,7 +92,7 @@ class Posterior(NamedTuple):
 
     @property
     def n_normals(self) -> int:
-        """How many independent normals one joint draw takes."""
+        """The number of independent normals for one joint draw."""
         return max(int(part.root.shape[1]) for part in self.parts) + len(self.sd) + int(np.isfinite(self.freedom))
 
     def draws(self, normals: Matrix) -> Matrix:
@@ -118,7 +114,7 @@ class Posterior(NamedTuple):
         return result
 
     def scaled(self, centre: float, spread: float) -> "Posterior":
-        """The posterior of centre + spread * what this is the posterior of."""
+        """The posterior of centre + spread * means, where this is the posterior of the means."""
         parts = tuple(
             p._replace(mean=centre + spread * p.mean, root=spread * p.root, own=spread * p.own) for p in self.parts
         )
@@ -137,7 +133,7 @@ def student_scale(normals: Matrix, freedom: float) -> Matrix:
 
 
 def student_ratio(freedom: int) -> float:
-    """How much wider the central 95% of Student's distribution are than those of the normal (Fisher & Cornish 1960)."""
+    """The width of the central 95% of Student's distribution over that of the normal (Fisher & Cornish 1960)."""
     v, z = float(freedom), 1.96
     first = (z**3 + z) / 4
     second = (5 * z**5 + 16 * z**3 + 3 * z) / 96

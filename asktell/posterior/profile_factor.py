@@ -1,13 +1,13 @@
 """One factor per metric: score = level_example + loading_example x ability_prompt + residual, all Gaussian.
 
-An example of a large loading divides prompts by how good they are; one of a loading of 0 tells nothing of them. The
+An example with a large loading separates good prompts from bad ones. A loading of 0 carries no information on them. The
 mean loading is 1, so that an ability is a difference in means, in the metric's units. Where scores are 0 and 1, an
 example that a part p of the prompts get right has in a logistic model, to the first order, a loading of p (1 - p) in
 some units, and a residual variance of as much: that is what is expected before loadings are known, in the place of one
 loading and one variance for all.
 
-What a study tells is kept as sums over each example's cells, with its prompts' abilities as the study judges them (a
-step of EM for factor analysis, Rubin & Thayer 1982). Sums of several studies add up. What is read from sums is
+The evidence of a study is kept as sums over each example's cells, with its prompts' abilities as estimated by the study
+(a step of EM for factor analysis, Rubin & Thayer 1982). Sums of several studies add up. What is read from sums is
 shrunken: levels towards their mean, loadings and residual variances towards those expected, by as much as the examples
 turn out to be alike (empirical Bayes; for variances Smyth 2004). So few cells say little.
 """
@@ -79,7 +79,7 @@ class Learned(NamedTuple):
 
 
 class Expected(NamedTuple):
-    """What is expected of the examples (E,) before their loadings are known.
+    """The prior of the examples (E,), before their loadings are known.
 
     The levels have one `mean`, and the variance `between` about it.
     """
@@ -91,7 +91,7 @@ class Expected(NamedTuple):
 
 
 def expected(sums: Sums, binary: bool) -> Expected:
-    """What the levels alone tell."""
+    """Estimate the prior from the levels alone."""
     n, total = sums.n, sums.n.sum()
     mean = float(sums.y.sum() / total)
     spread = max(float(sums.yy.sum() / total) - mean**2, 1e-300)
@@ -105,7 +105,7 @@ def expected(sums: Sums, binary: bool) -> Expected:
 
 
 def learned(sums: Sums, binary: bool) -> Learned:
-    """What the sums tell of their examples, shrunken; of one without cells, what is expected of any."""
+    """Estimate the examples' parameters from the sums, with shrinkage. Without cells they are the prior's."""
     prior = expected(sums, binary)
     residual = prior.residual
     for _ in range(_ROUNDS):
@@ -132,7 +132,7 @@ def fitted(
     n = np.bincount(arms, minlength=n_arms)
     there = n > 0
     mean: Vector = np.zeros(n_arms)
-    if y.max() == y.min():  # tells of no ability
+    if y.max() == y.min():  # no information on abilities
         return Sums.of(examples, y, mean[arms], mean[arms], n_examples), 0.0
     prior = expected(Sums.of(examples, y, mean[arms], mean[arms], n_examples), binary)
     loading, weight = prior.loading[examples], (prior.loading / prior.residual)[examples]

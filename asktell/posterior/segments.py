@@ -1,9 +1,9 @@
 """Prompts' means in segments of the examples: the two-way model, with an arm for every pair of a prompt and a segment.
 
-Of a pair's effect a part is the prompt's, in every segment the same, and a part the segment's, for every prompt the
-same; the rest is its own. How much is whose, the likelihood says, as where candidates have factors: the two parts are
-its basis. So what is known of a prompt elsewhere counts in a segment where it has seen little; of more than a hundred
-prompts it does not, since equations of that size would take seconds.
+The effect of a pair is the sum of three parts: the prompt's, which is the same in every segment, the segment's, which
+is the same for every prompt, and the pair's own. The shares of the parts are estimated by likelihood, as for candidates
+with factors: prompt and segment are the columns of the basis. So scores of a prompt in other segments count in a
+segment where it has seen little. With more than a hundred prompts they do not, since the equations would take seconds.
 """
 
 from collections.abc import Sequence
@@ -17,31 +17,32 @@ from asktell.posterior.basis import Basis
 from asktell.posterior.equations import Groups
 from asktell.posterior.two_way import Cells, Posterior, posterior
 
-_MOST_ARMS = 100  # whose common part in all segments is estimated: a quarter of a second for ten segments
+_MOST_ARMS = 100  # most prompts with a common part in all segments: a quarter of a second for ten segments
 
 
 class Segments(NamedTuple):
-    """The segments' names, in ascending order, and which one each example is in, (N,)."""
+    """The segments of the examples."""
 
-    names: tuple[str, ...]
-    of_examples: Indices
+    names: tuple[str, ...]  # (G,) in ascending order
+    of_examples: Indices  # (N,) the segment of each example, as its place among the names
 
     @classmethod
     def of(cls, labels: Sequence[str]) -> "Segments":
-        """Of the label of each example."""
+        """The segments of examples with these labels (N,)."""
         names, which = np.unique(np.array(labels, dtype=object), return_inverse=True)
         return cls(tuple(names.tolist()), which)
 
     @property
     def sizes(self) -> Vector:
-        """(G,) how many examples each has."""
+        """(G,) the number of examples in each segment."""
         return np.bincount(self.of_examples, minlength=len(self.names)).astype(np.float64)
 
 
 def pairs(cells: Cells, column: int, n_arms: int, segments: Segments, n_examples: int, averaged: bool) -> Posterior:
-    """The posterior of a column's means of the pairs, G for each prompt; over new examples if `n_examples` is ENDLESS.
+    """The posterior of a column's mean for each pair of a prompt and a segment, in the order of prompts.
 
-    Scores on examples that are none of the N are in no segment, and say nothing.
+    The means are over new examples if `n_examples` is ENDLESS. Scores on examples that are none of the N are in no
+    segment, and are not used.
     """
     n, own = len(segments.names), cells.of_column(column)
     real = own.examples >= 0
@@ -57,7 +58,7 @@ def pairs(cells: Cells, column: int, n_arms: int, segments: Segments, n_examples
 
 
 def _basis(n_arms: int, n: int) -> Basis:
-    """Whose prompt, and whose segment, each pair is; the segment alone where there are many prompts."""
+    """A column for each prompt and each segment. With many prompts, only segments have columns."""
     of_segments = np.tile(np.eye(n), (n_arms, 1))
     if n_arms > _MOST_ARMS:
         return Basis(of_segments, np.zeros(n, dtype=np.int64))

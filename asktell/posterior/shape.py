@@ -1,4 +1,4 @@
-"""In what the examples of a metric differ, as far as earlier studies know it."""
+"""How the examples of a metric differ, as estimated from earlier studies."""
 
 from typing import NamedTuple
 
@@ -6,26 +6,27 @@ from asktell.numerics.arrays import Vector
 
 
 class Shape(NamedTuple):
-    """Of each of the N examples, in units of the mean example's but for `shift`, which is in the metric's.
+    """The parameters of each of the N examples, in units of the mean example's, except for `shift`.
 
     In the model score = level + loading x prompt effect + shift + example effect + residual, `example` and `residual`
-    are the variances of the last two, up to a factor each that the study itself tells.
+    are the variances of the last two, each up to a factor that is estimated from the study's own scores.
     """
 
-    shift: Vector  # mean 0
+    shift: Vector  # in the metric's units, mean 0
     loading: Vector  # mean 1; below 0 where better prompts score less
     example: Vector  # mean 1
     residual: Vector  # mean 1
-    tells: Vector  # how much a score tells of its prompt, in units of one on an example that nobody has seen
-    variances: tuple[float, float, float]  # of prompts, of the mean example's level and residual, in the metric's units
+    tells: Vector  # information of a score about its prompt, in units of a score on an unseen example
+    # Of prompts, of the mean example's level and of its residual, in squares of the metric's units.
+    variances: tuple[float, float, float]
 
     @classmethod
     def of(
         cls, level: Vector, loading: Vector, example: Vector, residual: Vector, tells: Vector, ability: float
     ) -> "Shape":
-        """The shape of levels, loadings and variances, with prompts' abilities of a variance in units of the loadings.
+        """Standardize levels, loadings and variances (N,), and the variance `ability` of the prompts' abilities.
 
-        The mean loading must be above 0.
+        The ability's variance is in units of the loadings. The mean loading must be above 0.
         """
         means = float(loading.mean()), float(example.mean()), float(residual.mean())
         return cls(
@@ -38,10 +39,10 @@ class Shape(NamedTuple):
         )
 
     def trusted(self, trust: float) -> "Shape | None":
-        """As it is if trusted to this part, the rest of the way to examples that are all alike; None if not at all.
+        """The shape for a trust between 0 (examples that are all alike) and 1 (this shape). None for a trust of 0.
 
-        Levels are trusted whole or not at all: half of their differences would be as wrong where only hard examples
-        were asked, and how much they vary about what was expected is estimated anyway.
+        The shift is kept whole, whatever the trust. Half of it would be as wrong where only hard examples were
+        evaluated, and the examples' deviations from it are estimated anyway.
         """
         if trust == 0.0:
             return None

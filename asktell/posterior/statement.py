@@ -1,18 +1,18 @@
-"""The posterior of every prompt's means that results state, choose and compare by.
+"""The posterior of every prompt's means, on which results base estimates, selections and comparisons.
 
-The world is the problem's: the mean is the expected score on a new input that is evaluated once, or the mean over the
+The mean is the expected score on a new input that is evaluated once, or the mean over the
 given examples (`Problem.inputs`). Each metric has the two-way model, score = level + prompt + example + residual
-(`asktell.posterior.two_way`), with what is not known of its variances averaged over.
+(`asktell.posterior.two_way`), averaged over the uncertainty of its variances.
 
-Scores of 0 and 1 leave open what these effects add up in: the probability itself, as in the two-way model, or its log
-odds, as in the model of right and wrong answers (`asktell.posterior.rasch`). On simulated and recorded tables each of
-the two errs where the other does not, so the link is uncertain: half of the draws come from each
-(`python -m benchmarks.selection.worlds`). Scores that are all 0, or all 1, so far say nothing of a spread of
-probabilities, and all draws are of log odds. Where candidates have factors, or there are more than 300 of them, all
-draws are of the two-way model, which has effects of factors and equations that stay small.
+Scores of 0 and 1 leave the link open. The effects may add up in the probability itself, as in the two-way model, or in
+its log odds, as in the model of right and wrong answers (`asktell.posterior.rasch`). On simulated and recorded tables
+each model errs where the other does not. So half of the draws come from each (`python -m benchmarks.selection.worlds`).
+As long as all scores are 0, or all are 1, they carry no information on a spread of probabilities, and all draws come
+from the model of log odds. Where candidates have factors, or there are more than 300 of them, all draws come from the
+two-way model. It has effects of factors, and its equations stay small.
 
-A constraint is drawn near its bound beforehand: people set it near what they think prompts reach. How near was chosen
-for the least Brier score of P(feasible) on recorded tables.
+The prior of a constrained metric's level is concentrated near the bound, since people set a bound near the values that
+they expect. The prior's width was chosen for the least Brier score of P(feasible) on recorded tables.
 """
 
 from typing import NamedTuple, TypeAlias
@@ -28,32 +28,34 @@ from asktell.problem.goals import Goal
 
 Rng: TypeAlias = np.random.Generator
 
-_DRAWS = 512  # a probability is then known to .02
-_MOST_ARMS = 300  # whose abilities take a tenth of a second
-_LOG_ODDS = 0.5  # of the draws, where scores are 0 and 1
-_OF_EXAMPLES = 0.5  # of a score's variance: on recorded tables .4 to .75
-_LEAST_NEAR = 0.1  # of that, at bounds within 0.25% of an end
-_NEAR, _NEAR_WEIGHT = 0.03, 0.8  # of the level about the bound, in units of the scores' range; else it may be anywhere
+_DRAWS = 512  # a probability then has a standard error of 0.02
+_MOST_ARMS = 300  # most arms in the model of log odds: their abilities take a tenth of a second
+_LOG_ODDS = 0.5  # share of the draws from the model of log odds, where scores are 0 and 1
+_OF_EXAMPLES = 0.5  # the examples' share of a score's variance: 0.4 to 0.75 on recorded tables
+# The prior of a level: normal around the bound with this deviation, in units of the scores' range, and with this
+# probability. Otherwise the level may be anywhere.
+_NEAR, _NEAR_WEIGHT = 0.03, 0.8
+_LEAST_NEAR = 0.1  # least part of that deviation, for bounds within 0.25% of an end
 
 
 class Statement(NamedTuple):
-    """Joint draws of all prompts' means, of the goal's values by them, and estimates."""
+    """Joint draws of all prompts' means and of the goal's values, and estimates."""
 
     values: Draws  # (S, K, q) the goal's values, larger is better
     columns: Draws  # (c, S, K) the columns' means, in metric units
     means: Means  # (K, c)
-    errors: Means  # (K, c) standard deviations; NaN where nothing supports one
-    kept: Masks  # (K, constraints) arms that kept a bound at an end of the scale in every score
+    errors: Means  # (K, c) standard deviations, NaN where the scores do not support one
+    kept: Masks  # (K, constraints) arms that satisfied a bound at an end of the scale with every score
     example: Vector  # (c,) variances of the example effect
     residual: Vector  # (c,) variances of the residual
     n_seen: int  # number of distinct examples
-    is_guess: bool  # after a single evaluation, which supports no error and no probability
-    fits: list[Posterior]  # (c,) the two-way model's
+    is_guess: bool  # true after a single evaluation, which supports no error and no probability
+    fits: list[Posterior]  # (c,) posteriors of the two-way model
     in_segments: tuple[Matrix, Matrix] | None = None  # (K, c, G) means in segments, and their errors
 
 
 def statement(model: Model) -> Statement:
-    """Draw what can be stated of the cells that were recorded."""
+    """Draw from the posterior of the recorded cells, and estimate every prompt's means."""
     cells, goal = model.cells, model.goal
     rng = np.random.default_rng([model.seed & 0xFFFFFFFFFFFFFFFF, model.n_rows])
     in_log_odds = {j: _log_odds(model, j, rng) for j in range(len(goal.columns)) if _is_share(model, j)}
@@ -64,7 +66,7 @@ def statement(model: Model) -> Statement:
         shares = np.clip(found.columns[j], 0.0, 1.0)  # draws of the two-way model may leave the range
         means[:, j] = shares.mean(axis=0)
         low, high = np.quantile(shares, (0.025, 0.975), axis=0)
-        # Of few unseen cells, nearly all draws may agree.
+        # With few unseen cells, nearly all draws may agree, and the quantiles with them.
         widths = np.where(high > low, (high - low) / (2 * 1.96), shares.std(axis=0))
         errors[known, j] = widths[known]
     if model.n_examples is None or model.n_examples >= ENDLESS:
@@ -94,7 +96,7 @@ def statement(model: Model) -> Statement:
 
 
 def _is_share(model: Model, j: int) -> bool:
-    """True if the scores of a column are 0 and 1, or only one of them, and its model can be one of log odds."""
+    """True if the scores of a column are 0 or 1, and the model of log odds can be used for it."""
     has_factors = model.basis is not None and model.basis.blocks is not None
     own = model.cells.of_column(j)
     if has_factors or model.n_arms > _MOST_ARMS or model.shapes[j] is not None or own.noisy is not None:
@@ -104,7 +106,7 @@ def _is_share(model: Model, j: int) -> bool:
 
 
 def _log_odds(model: Model, j: int, rng: Rng) -> tuple[Indices, Draws]:
-    """The numbers of the draws of a column that are of log odds, and these draws (S, K)."""
+    """The numbers of a column's draws that come from the model of log odds, and these draws (S, K)."""
     own = model.cells.of_column(j)
     scores = own.scores[:, j]
     n_draws = model.n_draws(_DRAWS)
@@ -128,9 +130,10 @@ def _of_segments(model: Model) -> tuple[Matrix, Matrix] | None:
 
 
 def _hold_kept(found: Joint, model: Model, shares: list[int], rng: Rng) -> None:
-    """Arms that always kept a bound at an end of the scale keep it, unless one of as many new scores breaks it.
+    """Let arms that always satisfied a bound at an end of the scale satisfy it, in some draws over new inputs.
 
-    Of the given examples, draws state whether one of those not yet seen breaks it.
+    These are as many draws as the probability that none of as many new scores violates the bound. Over the given
+    examples this is not needed, since draws include the scores on the examples not seen yet.
     """
     goal, counts = model.goal, np.bincount(model.cells.arms, minlength=model.n_arms)
     for k, bound in enumerate(goal.bounds):
@@ -143,17 +146,17 @@ def _hold_kept(found: Joint, model: Model, shares: list[int], rng: Rng) -> None:
 
 
 def _near_bounds(values: Draws, cells: Cells, goal: Goal) -> Indices:
-    """Numbers of draws, each as often as its levels are likely beforehand.
+    """Resample the draws by the prior of the levels: (S,) numbers of draws, likely draws repeatedly.
 
-    A bound at an end of the scale, such as all responses being valid, says nothing of where the level is.
+    A bound at an end of the scale, such as all responses being valid, carries no information on the level.
     """
     n = len(values)
     weights = np.ones(n)
     for k, bound in enumerate(goal.bounds, len(goal.objectives)):
         low, high = _ends(goal, goal.columns[bound.column], cells.of_column(bound.column).scores[:, bound.column])
         if low < high and bound.of is None and bound.bound not in (low, high):
-            # As a share's standard deviation does, the distance shrinks towards the ends: a failure rate is held to 1%
-            # where rates are about 1%.
+            # The distance shrinks towards the ends, as the standard deviation of a share does: people require a failure
+            # rate of 1% where rates are about 1%.
             part = min(1.0, max(0.0, (bound.bound - low) / (high - low)))
             near = _NEAR * max(2.0 * np.sqrt(part * (1.0 - part)), _LEAST_NEAR)
             off = values[:, :, k].mean(axis=1) / (near * (high - low))
@@ -165,7 +168,7 @@ def _near_bounds(values: Draws, cells: Cells, goal: Goal) -> Indices:
 
 
 def _moved(columns: Draws, likely: Indices) -> Means:
-    """(K, c) the mean distance of the likely draws from all draws (c, S, K), of the columns that have a bound.
+    """(K, c) the distance of the mean of the likely draws from the mean of all draws (c, S, K) of bounded columns.
 
     Only the common level of the prompts decides which draws are likely, so each prompt moves as far as it does with
     the level. Its own draws would add noise.
@@ -178,6 +181,6 @@ def _moved(columns: Draws, likely: Indices) -> Means:
 
 
 def _ends(goal: Goal, metric: str, scores: Vector) -> tuple[float, float]:
-    """The lowest and the highest possible score, or else those that were recorded."""
+    """The lowest and the highest possible score, or the recorded ones if the range is unknown."""
     binary = (0.0, 1.0) if np.isin(scores, (0.0, 1.0)).all() else None
     return goal.limits(metric) or binary or (float(scores.min()), float(scores.max()))

@@ -1,22 +1,28 @@
 """The two-way model of one metric: score = level + prompt effect + example effect + residual, all Gaussian.
 
-The effects have mean zero and unknown variances, the level has a flat prior. What is wanted is each prompt's mean
-over all N examples: known cells count as they are, only the unknown ones are inferred. A prompt that has seen every
-example is known exactly, unless scores are noisy: then the residual has a part that is noise within the cell, of
-which `asktell.numerics.cells` tells how large it is, and which no number of examples brings to nothing.
+    y_ij = level + a_i + b_j + e_ij,    a_i ~ N(0, s_a²),   b_j ~ N(0, s_b²),   e_ij ~ N(0, s_e²)
 
-The variances maximize the restricted likelihood (REML), by over-relaxed EM, near the end by Anderson's secants of
-its steps (1965), which are some half as many; the equations are in
-`asktell.posterior.equations`. That guess is not taken for the truth: the posterior is averaged over a few more guesses,
-where prompts or examples differ more or less than that, weighted by their likelihood and a weak prior (sigma points,
-Julier & Uhlmann 1997; weighted as in INLA, Rue, Martino & Chopin 2009), and the scale of all is integrated out, which
-makes it Student's. Where candidates have factors, it is averaged too over how much of the candidates' variance these
-explain, from nothing to nearly all of it, weighted by the likelihood.
+The variances are unknown, and the level has a flat prior. The quantity of interest is each prompt's mean theta_i:
+level + a_i over new inputs, or the mean of the prompt's N cells over given examples. Then known cells count as they
+are, and only the unknown cells are inferred. A prompt that has seen every example is known exactly, unless scores are
+noisy. The residual then has a part that is noise within the cell, and no number of examples removes it. Its size is
+estimated in `asktell.numerics.cells`. For given variances, `asktell.posterior.equations` has the equations.
 
-Where earlier studies know in what the examples differ, it is averaged over how far that holds here: not at all, half
-way, or as they say, which is likeliest beforehand, weighted by the likelihood. What is wrong is soon not believed.
+The most likely variances maximize the restricted likelihood (REML). They are found by over-relaxed EM. Near the end,
+Anderson's secants (1965) halve the number of steps.
+
+That guess is not taken for the truth. The posterior is averaged over a few more guesses, where prompts or examples
+differ by more or by less. These sigma points (Julier & Uhlmann 1997) are weighted by their likelihood and a weak prior
+(as in INLA, Rue, Martino & Chopin 2009). The scale of all deviations is integrated out, which makes the posterior
+Student's. Where candidates have factors, the posterior is also averaged over the share of the candidates' variance that
+the factors explain, from nothing to nearly all of it, weighted by the likelihood.
+
+Where earlier studies give the shape of the examples, the posterior is averaged over three degrees of trust in it: none,
+half, and full, which is the likeliest beforehand. They are weighted by the likelihood, so a wrong shape soon loses its
+weight.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -31,35 +37,47 @@ from asktell.posterior.shape import Shape
 __all__ = ["Cells", "Posterior", "Variances", "posterior"]
 
 
-# Numerical. EM over-relaxed by less than 2 converges wherever EM does (Salakhutdinov & Roweis 2003); with secants below
-# _NEAR it is within 2 % of the maximum after 4 to 10 steps.
-_STEPS, _RELAXATION, _NEAR, _CONVERGED = 16, 1.7, 0.1, 2e-3  # changes are of a variance's log, per step
-_FLOOR = 1e-6  # of a variance, in units of the scores' variance: far below what any data set can tell
-_NOISE_STEPS, _NOISE_STEP = 6, 0.005  # the noise's part of the residual is found to that
-_MOST_NOISE = 0.999  # of the residual: its own part must stay above 0
-_LEAST_WEIGHT = 0.02  # of a guess or a trust: less moves no probability by more than that, and costs as much work
-_SURE = 0.15  # deviation of a log ratio: guesses 1.7 of that away change a standard deviation by an eighth
+# Numerical. EM over-relaxed by less than 2 converges wherever EM does (Salakhutdinov & Roweis 2003). With secants below
+# _NEAR it is within 2% of the maximum after 4 to 10 steps. Changes are of the log of a variance, per step.
+_STEPS, _RELAXATION, _NEAR, _CONVERGED = 16, 1.7, 0.1, 2e-3
+_LONGEST_SECANT = 1.0  # a longer secant is not trusted
+# Bounds of a variance, in units of the scores' variance: far beyond the variance that any data set can establish.
+_FLOOR, _CEILING = 1e-6, 1e3
+_NOISE_STEPS, _NOISE_STEP = 6, 0.005  # the noise's part of the residual is found to this precision
+_MOST_NOISE = 0.999  # the noise's largest part of the residual, since the cells' own part must stay above 0
+# The least relative weight of a guess, a share or a trust. A smaller weight changes no probability by more than that,
+# and costs as much work as a large one.
+_LEAST_WEIGHT = 0.02
+_LEAST_GUESS = 0.01  # the same for the guesses along the axes
+# The deviation of a log ratio below which it counts as known: guesses at 1.7 deviations change a standard deviation by
+# an eighth.
+_SURE = 0.15
 
-# Weak priors: shares of the order of recorded tables', weights of so few members that data soon outweigh them.
-# Deviations of 1.0 to 2.5 were tried, errors held best at 1.5 (docs/explanation/what-was-tried.md).
-_PRIOR_SHARES = (0.1, 0.4, 0.5)  # of prompt, example and residual, where the data are silent
-_PRIOR_WEIGHT = 1.0  # for an effect's variance, in members
-_KNOWN_WEIGHTS = (5.0, 10.0)  # of earlier studies' variances of prompts and examples, in members
-_PRIOR_DEVIATION = 1.5  # of the log of either ratio of variances: a factor of 20 either way is rare
-_PRIOR_FREEDOM = 2.0  # of the scale of all deviations, in observations
-_SHARES = (0.0, 0.3, 0.6, 0.9)  # of the prompts' variance that factors may explain, equally likely beforehand
-_TRUSTS = {0.0: 0.02, 0.5: 0.18, 1.0: 0.8}  # in earlier studies, and how likely beforehand; others did no better
+# Weak priors. The shares are of the order found on recorded tables, and their weights are so few members that data soon
+# outweigh them. Deviations of 1.0 to 2.5 were tried: errors were best calibrated at 1.5
+# (docs/explanation/what-was-tried.md).
+_PRIOR_SHARES = (0.1, 0.4, 0.5)  # variances of prompt, example and residual before any data
+_PRIOR_WEIGHT = 1.0  # weight of the prior of an effect's variance, in members
+_KNOWN_WEIGHTS = (5.0, 10.0)  # weights of earlier studies' variances of prompts and examples, in members
+_PRIOR_DEVIATION = 1.5  # deviation of the log of either ratio of variances: a factor of 20 either way is rare
+_PRIOR_FREEDOM = 2.0  # weight of the prior of the scale of all deviations, in observations
+_SHARES = (0.0, 0.3, 0.6, 0.9)  # shares of the prompts' variance that factors explain, equally likely beforehand
+_TRUSTS = {0.0: 0.02, 0.5: 0.18, 1.0: 0.8}  # trust in earlier studies: prior probability. Others did no better
 
-_BLOCKS_SHARE = 0.5  # of the prompts' variance, beforehand, that belongs to the basis's blocks
+_BLOCKS_SHARE = 0.5  # share of the prompts' variance that belongs to the basis's blocks beforehand
+# Variances of prompt, example and residual over new inputs without examples. The example's variance is never used.
+_SHARES_WITHOUT_EXAMPLES = (0.1, 1.0, 0.9)
 
-_FEWEST_EQUAL = 3  # equal scores of no simple value: by chance only where a metric has no noise
-_SIMPLE = 10.0  # quarters up to that are grades, which agree by chance
+_FEWEST_EQUAL = 3  # so many equal scores of no simple value occur by chance only in a metric without noise
+_SIMPLE = 10.0  # multiples of a quarter up to this number are grades, which agree by chance
 
 
 class Cells(NamedTuple):
-    """Known cells: `arms` and `examples` (n,), -1 for an example that is none of the N; `scores` (n, m).
+    """Known cells, in a canonical order.
 
-    `noisy`: the same with what is known of their noise; None where scores of a cell are taken to be all the same.
+    `arms` and `examples` (n,) are their places, -1 for an example that is none of the N. `scores` (n, m) are NaN where
+    an evaluation failed. `noisy` has the same cells with the sums for their noise, or is None if all scores of a cell
+    are taken to be equal.
     """
 
     arms: Indices
@@ -71,9 +89,9 @@ class Cells(NamedTuple):
     def of(
         cls, arms: Indices, examples: Indices, scores: Matrix, n_examples: int | None, noisy: bool = False
     ) -> "Cells":
-        """The cells in a canonical order; one that was scored several times counts once, with its mean.
+        """Collect the cells of rows of scores. A cell that was scored several times counts once, with its mean.
 
-        They are noisy if that is known, or if scores of a cell differ.
+        The cells are noisy if `noisy`, or if scores of a cell differ.
         """
         if n_examples is None:
             order = np.argsort(arms, kind="stable")
@@ -83,19 +101,19 @@ class Cells(NamedTuple):
 
     @property
     def n_examples_seen(self) -> int:
-        """The number of distinct examples; a score on an example that is none of the N has one of its own."""
+        """The number of distinct examples. Each score on an example that is none of the N counts as one more."""
         own = self.examples >= 0
         return len(np.unique(self.examples[own])) + int((~own).sum())
 
     def of_column(self, column: int) -> "Cells":
-        """The cells that have a score there: of an evaluation that failed nothing else is known."""
+        """The cells with a score in this column. An evaluation that failed has a score in the failures' column only."""
         known = ~np.isnan(self.scores[:, column])
         if known.all():
             return self if self.noisy is None or len(self.noisy.arms) == len(known) else self._replace(noisy=None)
         return Cells(self.arms[known], self.examples[known], self.scores[known], self.noisy)
 
     def with_failures(self, arms: Indices, examples: Indices) -> "Cells":
-        """With cells that failed: 1 in the last column, NaN in all others."""
+        """Add cells that failed, with 1 in the last column and NaN in all others."""
         scores = np.full((len(arms), self.scores.shape[1]), np.nan)
         scores[:, -1] = 1.0
         both = np.concatenate((self.arms, arms)), np.concatenate((self.examples, examples))
@@ -113,12 +131,21 @@ def posterior(
     shape: Shape | None = None,
     groups: Groups | None = None,
 ) -> Posterior:
-    """The posterior of every prompt's mean of a metric, in its units; `n_examples` None: over endless examples.
+    """Fit the posterior of every prompt's mean of a metric.
 
-    `limits` are those of the metric's scores, if they are known. `averaged`: the uncertainty of the variances counts.
-    `basis` (K, q) are columns of the candidates' factors, as of `asktell.posterior.basis`. `shape`: in what the
-    examples differ, as far as earlier studies know. `groups`: each arm stands for its mean over a group of the
-    examples. There must be a cell.
+    Args:
+        cells: Known cells. There must be at least one.
+        metric: The metric's column.
+        n_arms: K.
+        n_examples: N, or None for means over new inputs.
+        limits: The range of the metric's scores, if it is known.
+        averaged: Average over the uncertainty of the variances. Otherwise the most likely variances are used.
+        basis: Columns (K, q) of the candidates' factors.
+        shape: How the examples differ, according to earlier studies.
+        groups: Groups of the examples, if each arm stands for its mean over one group.
+
+    Returns:
+        The posterior of the K means, in the metric's units.
     """
     scores = cells.scores[:, metric]
     centre = float(scores.mean())
@@ -132,18 +159,11 @@ def posterior(
     data = _Data(cells, metric, y, n_arms, n_examples, basis, spread, groups)
     if shape is None:
         return _fit(data, *_with_noise(data), averaged).scaled(centre, spread)
-    trusted = [data.with_shape(shape.trusted(trust)) for trust in _TRUSTS]
-    found = [_with_noise(one) for one in trusted]
-    densities = np.array([_density(of_seen, first) for _, of_seen, first in found])
-    weights = np.exp(densities - densities.max()) * np.array(list(_TRUSTS.values()))
-    kept = np.flatnonzero(weights > _LEAST_WEIGHT * weights.max())
-    fits = [_fit(trusted[i], *found[i], averaged) for i in kept]
-    weights, trusts = weights[kept] / weights[kept].sum(), np.array(list(_TRUSTS))[kept]
-    return Posterior.averaged(fits, weights, trusts).scaled(centre, spread)
+    return _over_trusts(data, shape, averaged).scaled(centre, spread)
 
 
 class _Data(NamedTuple):
-    """The scores `y` of a metric's cells in units of their `spread`, and what else the model rests on."""
+    """The standardized scores `y` of a metric's cells, in units of their `spread`, and the settings of the model."""
 
     cells: Cells
     metric: int
@@ -156,6 +176,7 @@ class _Data(NamedTuple):
     shape: Shape | None = None
 
     def with_shape(self, shape: Shape | None) -> "_Data":
+        """The same with a shape, whose shift is subtracted from the scores."""
         if shape is None:
             return self
         shift = np.where(self.cells.examples < 0, 0.0, shape.shift[self.cells.examples])
@@ -163,13 +184,14 @@ class _Data(NamedTuple):
 
     @property
     def expected(self) -> Variances | None:
+        """The variances that earlier studies expect, in units of the squared spread."""
         if self.shape is None:
             return None
         return Variances(*(max(_FLOOR, v / self.spread**2) for v in self.shape.variances))
 
     @property
     def of_seen(self) -> "_Data":
-        """The same without the arms that have no cell: of the variances they tell nothing, and they are many."""
+        """The same without the arms that have no cell. They are many, and carry no information on the variances."""
         seen, arms = np.unique(self.cells.arms, return_inverse=True)
         if len(seen) == self.n_arms:
             return self
@@ -184,12 +206,24 @@ class _Data(NamedTuple):
         )
 
 
+def _over_trusts(data: _Data, shape: Shape, averaged: bool) -> Posterior:
+    """The posterior averaged over the trust in earlier studies, in units of the spread."""
+    trusted = [data.with_shape(shape.trusted(trust)) for trust in _TRUSTS]
+    found = [_with_noise(one) for one in trusted]
+    densities = np.array([_density(of_seen, first) for _, of_seen, first in found])
+    weights = np.exp(densities - densities.max()) * np.array(list(_TRUSTS.values()))
+    kept = np.flatnonzero(weights > _LEAST_WEIGHT * weights.max())
+    fits = [_fit(trusted[i], *found[i], averaged) for i in kept]
+    return Posterior.averaged(fits, weights[kept] / weights[kept].sum(), np.array(list(_TRUSTS))[kept])
+
+
 def _fit(data: _Data, system: System, of_seen: System, first: Variances, averaged: bool) -> Posterior:
-    """The posterior in units of the spread, given the most likely variances or averaged over further guesses."""
+    """The posterior in units of the spread, for the most likely variances or averaged over further guesses."""
     guesses, weights, freedom = [first], np.ones(1), np.inf
     if averaged:
         guesses, weights = _guesses(of_seen, first, data.expected)
-        freedom = max(system.n, 2) - 1 + _PRIOR_FREEDOM  # of one cell, several scores may differ
+        # At least two observations: a single cell may have several scores that differ.
+        freedom = max(system.n, 2) - 1 + _PRIOR_FREEDOM
     parts, weights, explained = _over_shares(system, of_seen, guesses, weights)
     return Posterior.of(parts, weights, freedom, first, system.noise)._replace(explained=explained)
 
@@ -201,11 +235,11 @@ def _density(system: System, first: Variances) -> float:
 
 
 def _with_noise(data: _Data) -> tuple[System, System, Variances]:
-    """The equations of all arms and of those seen, and the most likely variances.
+    """The equations of all arms and of the seen arms, and the most likely variances. The residual's includes the noise.
 
-    The residual's has the noise in it. Where the cells' own variance is c and the noise's w, a cell's mean has
-    c + w / r. The likelihood of the means tells that, the moments within cells tell w, and the two are brought together
-    in a few steps.
+    Let c be the cells' own variance and w the variance of the noise. The mean of r scores of a cell has the variance
+    c + w / r. The likelihood of these means determines c + w / r, and the moments within cells determine w. A few
+    steps bring the two together.
     """
     noisy, seen = data.cells.noisy, data.of_seen
     asks, noise = (None, 0.0) if noisy is None else (noisy.asks, PRIOR_SHARE)
@@ -214,9 +248,9 @@ def _with_noise(data: _Data) -> tuple[System, System, Variances]:
         found = reml(of_seen, data.expected)
         if noisy is None:
             break
-        inverse, spread = float((1.0 / noisy.asks).mean()), data.spread
-        of_all = np.full(data.cells.scores.shape[1], found.residual * spread**2)
-        within = float(noisy.noise(of_all)[data.metric]) / spread**2
+        inverse = float((1.0 / noisy.asks).mean())
+        of_all = np.full(data.cells.scores.shape[1], found.residual * data.spread**2)
+        within = float(noisy.noise(of_all)[data.metric]) / data.spread**2
         total = found.residual * (1.0 - noise + noise * inverse) + within * (1.0 - inverse)
         last, noise = noise, min(_MOST_NOISE, within / total)
         if abs(noise - last) < _NOISE_STEP:
@@ -231,13 +265,16 @@ def _with_noise(data: _Data) -> tuple[System, System, Variances]:
 def _over_shares(
     system: System, of_seen: System, guesses: list[Variances], weights: Vector
 ) -> tuple[list[Gaussian], Vector, float]:
-    """The posterior for every guess and every share of the prompts' variance that the basis may explain; its mean."""
+    """The posterior for each guess at the variances and each share of the prompts' variance that the basis explains.
+
+    Returns the Gaussians that count, their weights, and the mean share.
+    """
     shares: tuple[float, ...] = _SHARES if system.basis.shape[1] else (0.0,)
     found = np.zeros((len(guesses), 1))
     if len(shares) > 1:
         found = np.array([[of_seen.density_by_basis(guess, share) for share in shares] for guess in guesses])
     gains = found - found[:, :1]
-    # The gain of a share is over none of the variance, which the guess's weight accounts for.
+    # The guess's weight accounts for the density at a share of 0. So a share counts by its gain over that.
     divided = np.exp(gains - gains.max()) * weights[:, None]
     kept = divided > _LEAST_WEIGHT * divided.sum()
     parts = [system.means_by_basis(guesses[i], shares[j]) for i, j in np.argwhere(kept)]
@@ -253,16 +290,17 @@ def _constant(
     limits: tuple[float, float] | None,
     averaged: bool,
 ) -> Posterior:
-    """Every score is the same.
+    """The posterior if every score so far is the same.
 
-    The standard deviation is unknown if the score's size is 0, or after a single score. Draws vary as much if
-    `averaged`, else they are the score, so that prompts are equals.
+    The standard deviation is unknown (NaN) if the score's size is 0, or after a single score. If `averaged`, draws have
+    that deviation. Otherwise every draw is the score, so that prompts are equals.
     """
     zeros = np.zeros(n_arms)
     known = np.bincount(cells.arms, minlength=n_arms)
     own = known if n_examples is None else np.bincount(cells.arms[cells.examples >= 0], minlength=n_arms)
     unknown = zeros + 1.0
-    if n_examples is not None and cells.noisy is None:  # of a noisy cell another score may be another one
+    # Another score of a noisy cell may differ, so noisy cells are never known exactly.
+    if n_examples is not None and cells.noisy is None:
         unknown = np.maximum(0.0, 1.0 - own / n_examples)
     size = limits[1] - limits[0] if limits else abs(score)
     chance = chance_of_another(score, len(cells.arms), known, limits) * np.sqrt(unknown)
@@ -272,12 +310,14 @@ def _constant(
 
 
 def chance_of_another(score: float, n: int, known: Counts, limits: tuple[float, float] | None) -> Vector:
-    """(K,) standard deviation of each prompt's mean where all n scores so far are the same, in units of its size.
+    """(K,) standard deviation of each prompt's mean if all n scores so far are the same, in units of the score's size.
 
-    The next one may differ: after n equal ones, with a chance of about 1 in n + 2 (rule of succession). The deviation
-    is 1 / sqrt((n + 1) (n_i + 1)) for a prompt with `known` n_i of the n cells. The size is the metric's range, or the
-    score's own. Scores such as 0, 1 or 2.5 often agree by chance; that others do, such as 0.00008, hardly happens in
-    a metric with noise, and the deviation is the square of that.
+    The next score may differ: after n equal scores, with a chance of about 1 in n + 2 (rule of succession). The
+    deviation is 1 / sqrt((n + 1) (n_i + 1)) for a prompt with `known` n_i of the n cells. The size is the metric's
+    range, or the score itself.
+
+    Scores such as 0, 1 or 2.5 often agree by chance. Scores such as 0.00008 hardly do so in a metric with noise, and
+    the deviation is the square of the above.
     """
     if n >= _FEWEST_EQUAL and not agrees_by_chance(score, limits):
         return np.asarray(1.0 / ((n + 1.0) * (known + 1.0)))
@@ -289,124 +329,209 @@ def agrees_by_chance(score: float, limits: tuple[float, float] | None) -> bool:
     return bool(limits and score in limits) or (abs(score) <= _SIMPLE and float(4.0 * score).is_integer())
 
 
-def reml(system: System, expected: Variances | None = None) -> Variances:
-    """The most likely variances, with a weak prior on the effects' shares, or one on those `expected`.
+class _Prior(NamedTuple):
+    """The prior of the variances, which counts as so many members of each effect with these variances."""
 
-    Where the basis has blocks, a variance for each is estimated along with them: then the prompts' variance is the sum
-    of their own and the blocks', whose relative sizes are set in the system.
-    """
-    prior = np.array(_PRIOR_SHARES if expected is None else expected)
-    weights = (_PRIOR_WEIGHT, _PRIOR_WEIGHT) if expected is None else _KNOWN_WEIGHTS
+    variances: Vector  # (3 + blocks,) of prompt, example, residual, and of the slopes of each block of the basis
+    prompt: float  # weight of the prompt effect's variance, in members; also of each block's
+    example: float  # weight of the example effect's variance
+    n_slopes: Vector  # (blocks,) the number of slopes of each block
+
+
+def _prior(system: System, expected: Variances | None) -> _Prior:
+    """A weak prior on the effects' shares, or a prior on the variances `expected` by earlier studies."""
+    prompt, example = (_PRIOR_WEIGHT, _PRIOR_WEIGHT) if expected is None else _KNOWN_WEIGHTS
+    variances = np.array(_PRIOR_SHARES if expected is None else expected)
     if system.n_examples is None:
-        prior = np.array([0.1, 1.0, 0.9])  # there is no example effect; its variance is never used
-    n_columns, blocks = system.n_columns, system.blocks
-    n_slopes = np.zeros(0) if blocks is None else np.bincount(blocks)
+        variances = np.array(_SHARES_WITHOUT_EXAMPLES)
+    n_slopes = np.zeros(0) if system.blocks is None else np.bincount(system.blocks).astype(float)
     if len(n_slopes):
-        halves = prior[0] * _BLOCKS_SHARE
-        prior[0] -= halves
-        prior = np.concatenate((prior, np.full(len(n_slopes), halves / len(n_slopes))))
+        of_blocks = variances[0] * _BLOCKS_SHARE
+        variances[0] -= of_blocks
+        variances = np.concatenate((variances, np.full(len(n_slopes), of_blocks / len(n_slopes))))
+    return _Prior(variances, prompt, example, n_slopes)
 
-    def improved(v: Vector) -> Vector:
-        """A step of EM."""
-        s = system.solve(Variances(*v[:3]))
-        u, other, kept, others = s.u[:, 0], s.other[:, 0], system.spread_kept, system.spread_other
-        own_kept, own_other, of_slopes = 0.0, 0.0, n_slopes
-        if blocks is None:
-            squares = system.squares[0, 0] - u @ system.sums[:, 0] - other @ system.sums_other[:, 0]
-        else:
-            left = system.unexplained(s)
-            m, root, _ = posterior_of_slopes(left, v[2], np.sqrt(v[3:])[blocks])
-            u, other = u - s.u[:, 1:] @ m, other - s.other[:, 1:] @ m
-            squares = left[0, 0] - left[0, 1:] @ m
-            own_kept = float((((s.u[1:, 1:] @ root) ** 2).sum(axis=1) / kept).sum())
-            own_other = float((((s.other[:, 1:] @ root) ** 2).sum(axis=1) / others).sum())
-            of_slopes = np.bincount(blocks, m**2 + (root**2).sum(axis=1))
-        of_kept = u[1:] @ (u[1:] / kept) + v[2] * (np.diagonal(s.inverse)[1:] / kept).sum() + own_kept
-        of_other = other @ (other / others) + own_other
-        of_other += v[2] * ((s.d / others).sum() + system.trace(s.d**2 / others, s.inverse))
-        per_arm, per_column = (of_kept, of_other) if system.keep_arms else (of_other, of_kept)
-        new = [
-            (per_arm + weights[0] * prior[0]) / (system.n_arms + weights[0]),
-            (per_column + weights[1] * prior[1]) / (n_columns + weights[1]) if n_columns else v[1],
-            squares / max(1, system.n - 1) if system.n > 2 else v[2],
-            *(of_slopes + weights[0] * prior[3:]) / (n_slopes + weights[0]),
-        ]
-        return np.asarray(np.maximum(new, _FLOOR))
 
-    at, moved, gap = np.log(prior), np.zeros(len(prior)), np.zeros(len(prior))
-    for _ in range(_STEPS):
-        last, gap = gap, np.log(improved(np.exp(at))) - at
-        size = np.abs(gap).max()
-        step = _RELAXATION * gap
-        if size < min(_NEAR, np.abs(last).max()):
-            change = gap - last
-            secant = gap - (change @ gap) / (change @ change) * (moved + change)
-            step = secant if np.abs(secant).max() < 1.0 else step
-        moved = np.clip(at + step, np.log(_FLOOR), np.log(1e3)) - at
-        at = at + moved
-        if size < _CONVERGED:
-            break
-    found = np.exp(at)
-    if blocks is not None:
+def reml(system: System, expected: Variances | None = None) -> Variances:
+    """Find the most likely variances, with a weak prior on the effects' shares, or a prior on those `expected`.
+
+    Where the basis has blocks, a variance for each block is estimated along with them. The prompts' variance is then
+    the sum of their own variance and the blocks' variances. The blocks' relative sizes are set in `system.scales`.
+    """
+    prior = _prior(system, expected)
+    log_variances = fixed_point(lambda at: np.log(_em_step(system, np.exp(at), prior)), np.log(prior.variances))
+    found = np.exp(log_variances)
+    if system.blocks is not None:
         of_blocks = float(found[3:].sum())
-        system.scales = np.sqrt(found[3:] / of_blocks)[blocks]
+        system.scales = np.sqrt(found[3:] / of_blocks)[system.blocks]
         found[0] += of_blocks
     return Variances(*found[:3].tolist())
 
 
-def _guesses(system: System, first: Variances, expected: Variances | None = None) -> tuple[list[Variances], Vector]:
-    """Guesses at the variances and their weights: the first one, and further ones around it along two axes.
+def _em_step(system: System, v: Vector, prior: _Prior) -> Vector:
+    """One step of EM: variances (3 + blocks,) to variances of higher restricted likelihood.
 
-    The axes are the logs of prompt over residual, and of example over prompt + residual: with one pull per prompt the
-    scores say nothing about the first, whatever they say about the second. Along each, the posterior's curvature at
-    the first guess gives its deviation s; the further guesses are at +- sqrt(3) s, where the weights of a Gaussian
-    would be 1/6 each. They are corrected by what the posterior is there.
+    E step: the posterior means and variances of the level and both effects, given the variances. M step: each effect's
+    variance becomes the posterior expectation of its mean square, E a'a / K and E b'b / J, with the members of the
+    prior beside them. The residual's variance becomes y'W (y - fitted) / (n - 1).
     """
-    n_axes = 2 if system.n_columns else 1
-    prior = _axes(Variances(*_PRIOR_SHARES) if expected is None else expected)
-    if system.n_examples is None:
-        prior[0] = np.log(0.1 / 0.9)
-    freedom = system.n - 1 + _PRIOR_FREEDOM
-    # The scale's own prior is that guess too: the spread of the scores, which is 1 here, says nothing of a residual far
-    # below it. Where cells are too few to tell a residual from the effects, it is a share of that spread.
-    told = system.n - len(distinct(system.arms)) - system.n_columns + 1
-    if told <= 1 and 2 * system.n_columns > system.n:
-        # Nearly every cell has an example of its own: scores tell only the sum of the example's and the residual's
-        # variance, and the most likely residual is 0, of which every other variance would be a multiple without end.
-        sum_, (_, of_example, of_residual) = first.example + first.residual, _PRIOR_SHARES
-        residual = max(first.residual, sum_ * of_residual / (of_example + of_residual))
-        first, told = Variances(first.prompt, sum_ - residual, residual), 2
-    centre = _axes(first)
-    own_squares = _PRIOR_FREEDOM * (first.residual if told > 1 else _PRIOR_SHARES[2])
+    of_kept, of_other, squares, of_slopes = _expected_squares(system, v)
+    per_arm, per_column = (of_kept, of_other) if system.keep_arms else (of_other, of_kept)
+    n_columns = system.n_columns
+    prompt = (per_arm + prior.prompt * prior.variances[0]) / (system.n_arms + prior.prompt)
+    example, residual = v[1], v[2]
+    if n_columns:
+        example = (per_column + prior.example * prior.variances[1]) / (n_columns + prior.example)
+    if system.n > 2:
+        residual = squares / max(1, system.n - 1)
+    blocks = (of_slopes + prior.prompt * prior.variances[3:]) / (prior.n_slopes + prior.prompt)
+    return np.asarray(np.maximum([prompt, example, residual, *blocks], _FLOOR))
 
-    def at(point: Vector) -> tuple[float, Variances]:
-        """The log posterior there, and the variances with the most likely scale."""
+
+def _expected_squares(system: System, v: Vector) -> tuple[float, float, float, Vector]:
+    """The E step: expected sums of squares of the kept effect, of the other effect, and (blocks,) of the slopes.
+
+    The third number is the sum of squares y'W (y - fitted). Without blocks the last vector is empty.
+    """
+    s = system.solve(Variances(*v[:3]))
+    kept, others = system.spread_kept, system.spread_other
+    u, other = s.u[:, 0], s.other[:, 0]
+    own_kept, own_other, of_slopes = 0.0, 0.0, np.zeros(0)
+    if system.blocks is None:
+        squares = system.squares[0, 0] - u @ system.sums[:, 0] - other @ system.sums_other[:, 0]
+    else:
+        # The slopes shift the means of both effects, and their uncertainty adds to the squares.
+        left = system.unexplained(s)
+        slopes, root, _ = posterior_of_slopes(left, v[2], np.sqrt(v[3:])[system.blocks])
+        u, other = u - s.u[:, 1:] @ slopes, other - s.other[:, 1:] @ slopes
+        squares = left[0, 0] - left[0, 1:] @ slopes
+        own_kept = float((((s.u[1:, 1:] @ root) ** 2).sum(axis=1) / kept).sum())
+        own_other = float((((s.other[:, 1:] @ root) ** 2).sum(axis=1) / others).sum())
+        of_slopes = np.bincount(system.blocks, slopes**2 + (root**2).sum(axis=1)).astype(float)
+    # The variance of u is s_e² times the inverse. The variance of the other effect is s_e² (D + D F' inverse F D).
+    of_kept = u[1:] @ (u[1:] / kept) + v[2] * (np.diagonal(s.inverse)[1:] / kept).sum() + own_kept
+    of_other = other @ (other / others) + own_other
+    of_other += v[2] * ((s.d / others).sum() + system.products.trace(s.d**2 / others, s.inverse))
+    return float(of_kept), float(of_other), float(squares), of_slopes
+
+
+def fixed_point(step: Callable[[Vector], Vector], start: Vector) -> Vector:
+    """Iterate (p,) x = step(x) from `start`, until an iteration changes x by less than 0.002, or for 16 iterations.
+
+    Steps are over-relaxed. Once they are short and become shorter, Anderson's secant takes their place (Anderson 1965,
+    with one earlier step): it goes to the point where the change of x would vanish, if the change were linear along
+    the line through the last two points.
+    """
+    at, moved, gap = start, np.zeros(len(start)), np.zeros(len(start))
+    for _ in range(_STEPS):
+        last, gap = gap, step(at) - at
+        size = np.abs(gap).max()
+        move = _RELAXATION * gap
+        if size < min(_NEAR, np.abs(last).max()):
+            change = gap - last
+            secant = gap - (change @ gap) / (change @ change) * (moved + change)
+            if np.abs(secant).max() < _LONGEST_SECANT:
+                move = secant
+        moved = np.clip(at + move, np.log(_FLOOR), np.log(_CEILING)) - at
+        at = at + moved
+        if size < _CONVERGED:
+            break
+    return at
+
+
+class _Guess(NamedTuple):
+    """A point of the plane of the two axes (see `_axes`)."""
+
+    density: float  # log posterior, up to a constant
+    variances: Variances  # with the most likely scale
+
+
+class _Plane(NamedTuple):
+    """The posterior of the variances on the plane of the two axes, with the scale profiled out."""
+
+    system: System
+    prior: Vector  # (2,) centre of the axes' normal prior
+    n_axes: int  # 1 without examples: the second axis is not estimated
+    freedom: float  # observations, and those of the scale's prior
+    own_squares: float  # sum of squares that the scale's prior adds
+
+    def at(self, point: Vector) -> _Guess:
+        """The guess at a point (2,)."""
         prompt, example = float(np.exp(point[0])), float(np.exp(point[1]) * (1.0 + np.exp(point[0])))
-        log_det, squares = system.likelihood(Variances(prompt, example, 1.0))
-        residual = max((squares + own_squares) / freedom, _FLOOR**2)
-        z = (point - prior)[:n_axes] / _PRIOR_DEVIATION
-        density = -0.5 * (freedom * np.log(residual) + log_det + z @ z)
-        return float(density), Variances(prompt * residual, example * residual, residual)
+        log_det, squares = self.system.likelihood(Variances(prompt, example, 1.0))
+        residual = max((squares + self.own_squares) / self.freedom, _FLOOR**2)
+        z = (point - self.prior)[: self.n_axes] / _PRIOR_DEVIATION
+        density = -0.5 * (self.freedom * np.log(residual) + log_det + z @ z)
+        return _Guess(float(density), Variances(prompt * residual, example * residual, residual))
 
-    density, middle = at(centre)
-    guesses, weights = [middle], [1.0]
-    for axis in range(n_axes):
+
+def _guesses(system: System, first: Variances, expected: Variances | None = None) -> tuple[list[Variances], Vector]:
+    """Guesses at the variances and their weights: the first guess, and further ones around it along two axes.
+
+    The axes are the logs of prompt over residual, and of example over prompt + residual. After one evaluation per
+    prompt the scores carry no information on the first axis, whatever they carry on the second. Along each axis, the
+    curvature of the log posterior at the first guess gives its deviation s. The further guesses are at +- sqrt(3) s.
+    There the weights of a Gaussian would be 1/6 each. They are corrected by the posterior at these points.
+    """
+    first, has_residual = _with_residual(system, first)
+    plane = _Plane(
+        system,
+        _prior_of_axes(system, expected),
+        n_axes=2 if system.n_columns else 1,
+        freedom=system.n - 1 + _PRIOR_FREEDOM,
+        # The prior of the scale is centred at the guess. The spread of the scores, which is 1 here, is no evidence on
+        # a residual far below it. But where cells are too few to separate the residual from the effects, the centre is
+        # the usual share of that spread.
+        own_squares=_PRIOR_FREEDOM * (first.residual if has_residual else _PRIOR_SHARES[2]),
+    )
+    centre = _axes(first)
+    middle = plane.at(centre)
+    guesses, weights = [middle.variances], [1.0]
+    for axis in range(plane.n_axes):
         step = np.zeros(2)
         step[axis] = 0.7 * _PRIOR_DEVIATION
-        curvature = (2.0 * density - at(centre + step)[0] - at(centre - step)[0]) / step[axis] ** 2
+        ahead, behind = plane.at(centre + step).density, plane.at(centre - step).density
+        curvature = (2.0 * middle.density - ahead - behind) / step[axis] ** 2
         deviation = min(_PRIOR_DEVIATION, max(curvature, 1e-9) ** -0.5)
         if deviation < _SURE:
             continue
         step[axis] = np.sqrt(3.0) * deviation
         weights[0] -= 1.0 / 3.0
         for sign in (-1.0, 1.0):
-            there, guess = at(centre + sign * step)
-            guesses.append(guess)
-            weights.append(float(np.exp(np.clip(there - density + 1.5, -30.0, 3.0))) / 6.0)
-    kept = np.array(weights) > 0.01 * sum(weights)
-    found = np.array(weights)[kept]
-    return [guess for guess, keep in zip(guesses, kept, strict=True) if keep], found / found.sum()
+            found = plane.at(centre + sign * step)
+            guesses.append(found.variances)
+            # A Gaussian's log density at sqrt(3) deviations is 1.5 below that of its centre.
+            excess = np.clip(found.density - middle.density + 1.5, -30.0, 3.0)
+            weights.append(float(np.exp(excess)) / 6.0)
+    kept = np.flatnonzero(np.array(weights) > _LEAST_GUESS * sum(weights))
+    of_kept = np.array(weights)[kept]
+    return [guesses[i] for i in kept], of_kept / of_kept.sum()
+
+
+def _prior_of_axes(system: System, expected: Variances | None) -> Vector:
+    """(2,) the centre of the axes' prior."""
+    prior = _axes(Variances(*_PRIOR_SHARES) if expected is None else expected)
+    if system.n_examples is None:
+        prior[0] = np.log(_SHARES_WITHOUT_EXAMPLES[0] / _SHARES_WITHOUT_EXAMPLES[2])
+    return prior
+
+
+def _with_residual(system: System, first: Variances) -> tuple[Variances, bool]:
+    """The first guess, corrected where its residual vanishes, and whether cells separate a residual from the effects.
+
+    Where nearly every cell has an example of its own, scores determine only the sum of the example's and the residual's
+    variance. The most likely residual is then 0, and every other variance would be an unbounded multiple of it. So the
+    sum is divided in the proportion of the prior.
+    """
+    spare = system.n - len(distinct(system.arms)) - system.n_columns + 1
+    if spare > 1 or 2 * system.n_columns <= system.n:
+        return first, spare > 1
+    both = first.example + first.residual
+    _, of_example, of_residual = _PRIOR_SHARES
+    residual = max(first.residual, both * of_residual / (of_example + of_residual))
+    return Variances(first.prompt, both - residual, residual), True
 
 
 def _axes(v: Variances) -> Vector:
+    """(2,) the logs of prompt over residual, and of example over prompt + residual."""
     return np.asarray(np.log([v.prompt / v.residual, v.example / (v.prompt + v.residual)]))

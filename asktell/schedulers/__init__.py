@@ -1,4 +1,4 @@
-"""Schedulers: how many rounds, how many pulls in each, how many arms stay."""
+"""Schedulers: the number of rounds, of evaluations in each, and of arms that stay."""
 
 from asktell.schedulers.base import AbstractScheduler, Round
 from asktell.schedulers.gege import GEGEHalving

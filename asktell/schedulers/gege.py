@@ -9,10 +9,10 @@ from asktell.schedulers.base import AbstractScheduler, Round
 @final
 @dataclass(frozen=True)
 class GEGEHalving(AbstractScheduler):
-    """R = ceil(log2 h) rounds of floor(B / R) pulls that keep ceil(h / 2^r) arms; what is left over goes to round 1.
+    """R = ceil(log2 h) rounds of floor(B / R) pulls that keep ceil(h / 2^r) arms. The remainder goes to round 1.
 
-    h is the rank of the features of all arms: round 1 goes from K arms straight to ceil(h / 2). With h = 1 there
-    is one round that keeps one arm. A round that already has no more arms than it keeps lets nobody go.
+    h is the rank of the features of all arms. Round 1 goes from K arms straight to ceil(h / 2). With h = 1 there is one
+    round, which keeps one arm. A round that begins with no more arms than it keeps eliminates none.
     """
 
     needs_features: ClassVar[bool] = True

@@ -10,11 +10,11 @@ from asktell.schedulers.base import AbstractScheduler, Round
 @final
 @dataclass(frozen=True)
 class SequentialHalving(AbstractScheduler):
-    """R = ceil(log2 K) rounds of floor(B / R) pulls that keep ceil(K / 2^r) arms; what is left over goes to round 1.
+    """R = ceil(log2 K) rounds of floor(B / R) pulls that keep ceil(K / 2^r) arms. The remainder goes to round 1.
 
-    `adaptive` (default): where floor(B / R) < K, so that some arms would go unseen in round 1, take
-    R = max(1, floor(B / K)) rounds that keep ceil(K^(1 - r/R)) arms instead. `adaptive=False` is the published
-    schedule; sample means are then undefined for the arms that round 1 does not reach.
+    With `adaptive` (default) and floor(B / R) < K, some arms would not be evaluated in round 1. There are then
+    R = max(1, floor(B / K)) rounds that keep ceil(K^(1 - r/R)) arms. `adaptive=False` is the published schedule, where
+    sample means are undefined for the arms that round 1 does not reach.
     """
 
     adaptive: bool = True

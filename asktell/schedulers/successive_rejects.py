@@ -1,4 +1,4 @@
-"""Successive rejects (Audibert, Bubeck & Munos 2010): K - 1 phases, one arm leaves at the end of each."""
+"""Successive rejects (Audibert, Bubeck & Munos 2010): K - 1 phases, each of which eliminates one arm."""
 
 from dataclasses import dataclass
 from math import ceil
@@ -10,10 +10,10 @@ from asktell.schedulers.base import AbstractScheduler, Round
 @final
 @dataclass(frozen=True)
 class SuccessiveRejects(AbstractScheduler):
-    """One arm leaves per round; in phase k every active arm is brought to n_k pulls.
+    """Each round eliminates one arm. In phase k every active arm reaches n_k evaluations.
 
-    `tight` (default): n_k = ceil(c / (K + 1 - k)) with the largest c that fits the budget. It spends all but a few
-    pulls, works from budget = K on, and no n_k is below the published one. `tight=False` is the published
+    `tight` (default): n_k = ceil(c / (K + 1 - k)) with the largest c that fits the budget. It spends all but a
+    few evaluations, works from a budget of K, and no n_k is below the published one. `tight=False` is the published
     n_k = ceil((B - K) / (logbar(K) (K + 1 - k))), which leaves up to a fifth of a small budget unspent.
     """
 
@@ -27,7 +27,7 @@ class SuccessiveRejects(AbstractScheduler):
         )
 
     def pulls_per_arm(self, n_arms: int, budget: int) -> list[int]:
-        """n_1, ..., n_{K-1}: the pulls every arm still active has had by the end of each phase."""
+        """n_1, ..., n_{K-1}: the evaluations of every arm that is still active at the end of each phase."""
         sizes = range(n_arms, 1, -1)  # K + 1 - k
         if not self.tight:
             logbar = 0.5 + sum(1.0 / i for i in range(2, n_arms + 1))

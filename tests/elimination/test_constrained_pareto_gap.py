@@ -37,8 +37,8 @@ def test_by_hand(values: Rows, first_to_leave_first: list[int], accepted: list[i
 def test_reasons_name_the_violation_or_the_gap_among_the_feasible() -> None:
     rule = ConstrainedParetoGap(2)
     judgement = rule.judge(np.array([(9, 9, -0.25), (0.5, 0.5, 0.0), (0.25, 0.25, 1)]))
-    assert rule.reason(judgement, 0) == "misses a constraint by 0.25; 2 of 3 feasible"
-    assert rule.reason(judgement, 1) == "on the front of 2 feasible, gap 0.25"
+    assert rule.reason(judgement, 0) == "violates a constraint by 0.25; 2 of 3 feasible"
+    assert rule.reason(judgement, 1) == "in the Pareto set of 2 feasible, gap 0.25"
     assert rule.reason(judgement, 2) == "dominated of 2 feasible, gap 0.25"
 
 

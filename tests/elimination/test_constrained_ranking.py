@@ -80,5 +80,5 @@ def test_permuting_arms_permutes_the_ranking(rows: Rows, permutation: list[int])
 def test_reasons_say_by_how_much_a_constraint_is_missed() -> None:
     values = np.array([(0.9, -0.25), (0.5, 0.1), (0.3, 0.1)])
     judgement = RULE.judge(values)
-    assert RULE.reason(judgement, 0) == "ranked 3 of 3: misses a constraint by 0.25"
+    assert RULE.reason(judgement, 0) == "ranked 3 of 3: violates a constraint by 0.25"
     assert RULE.reason(judgement, 2) == "ranked 2 of 3 by the objective, feasible"

@@ -145,5 +145,5 @@ def test_a_pool_larger_than_a_block_of_pairs_gives_the_same_gaps() -> None:
 
 def test_reasons_name_the_front_and_the_gap() -> None:
     judgement = ParetoGap().judge(np.array([(0.5, 0.5), (0.25, 0.25)]))
-    assert ParetoGap().reason(judgement, 0) == "on the front of 2, gap 0.25"
+    assert ParetoGap().reason(judgement, 0) == "in the Pareto set of 2, gap 0.25"
     assert ParetoGap().reason(judgement, 1) == "dominated of 2, gap 0.25"

@@ -221,6 +221,22 @@ def test_the_variances_are_those_where_em_ends(
     np.testing.assert_allclose(found, two_way.reml(system), rtol=0.02)
 
 
+@pytest.mark.parametrize("rates", [(0.5,), (0.9, 0.2), (0.95, 0.6, 0.1)])
+def test_a_linear_fixed_point_is_found_in_fewer_steps_than_by_iteration(rates: tuple[float, ...]) -> None:
+    end, slopes, calls = np.linspace(-0.5, 0.3, len(rates)), np.array(rates), []
+
+    def step(at: Matrix) -> Matrix:
+        calls.append(at)
+        return end + slopes * (at - end)
+
+    found = two_way.fixed_point(step, end + 1.0)
+    assert len(calls) <= 16
+    off = np.abs(found - end).max()
+    assert off < 0.05
+    # Plain iteration shrinks the slowest part by the largest rate per call.
+    assert off < max(rates) ** len(calls) + 1e-9
+
+
 @pytest.mark.parametrize("scale", [1e-9, 1.0, 1e9])
 def test_units_do_not_matter(scale: float) -> None:
     rng = np.random.default_rng(5)

@@ -42,7 +42,7 @@ def test_entries_know_everything_about_a_prompt() -> None:
     assert 0.9 < (entry.p_feasible or 0) <= 1.0
     long = result.prompts[1]
     assert (long.status, long.feasible) == ("rejected", False)
-    assert long.reason == "ranked 3 of 3: misses a constraint by 0.1875"
+    assert long.reason == "ranked 3 of 3: violates a constraint by 0.1875"
     assert (result.spent, result.budget, result.spent_cost, result.done, result.feasible) == (6, 6, 3.0, True, True)
 
 
