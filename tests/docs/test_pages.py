@@ -1028,7 +1028,7 @@ def test_use_mcp(page: Page, monkeypatch: pytest.MonkeyPatch, capfd: pytest.Capt
     page.run(evaluate=lambda prompt, example: float((example * 7) % 10 < (9 if prompt == "new" else 4)))
     lines = capfd.readouterr().out.splitlines()
     assert lines[0].startswith("Too early to name a winner (no score yet: 'old', 'new').")
-    assert lines[-1].startswith("Take new: ")
+    assert lines[-1].startswith('Take "new": ')
 
 
 @pytest.mark.page("how-to/use-opik-langfuse-phoenix.md", family="platforms")
