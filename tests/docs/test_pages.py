@@ -525,8 +525,8 @@ def test_failed_evaluations(page: Page, capsys: Output) -> None:
     assert str(names["goal"]) == "maximize accuracy subject to failure_rate <= 0.02"
 
 
-@pytest.mark.page("how-to/segments-and-tails.md")
-def test_segments_and_tails(page: Page) -> None:
+@pytest.mark.page("how-to/limit-rare-bad-responses.md")
+def test_limit_rare_bad_responses(page: Page) -> None:
     names = page.run(asktell=asktell, prompts=["one", "two", "three"])
     mean, error = names["best"].segments["fr"]["accuracy"]
     assert abs(mean - 0.5) < 0.005
@@ -569,8 +569,8 @@ def test_show_a_report(page: Page) -> None:
     pyplot.close("all")
 
 
-@pytest.mark.page("how-to/let-a-study-go-on.md")
-def test_let_a_study_go_on(page: Page, capsys: Output) -> None:
+@pytest.mark.page("how-to/continue-a-study.md")
+def test_continue_a_study(page: Page, capsys: Output) -> None:
     names = page.run(evaluate=evaluate)
     out = capsys.readouterr().out
     assert "30 of 30 evaluations" in out
@@ -735,8 +735,8 @@ def world() -> dict[str, Any]:
     }
 
 
-@pytest.mark.page("how-to/keep-answers.md")
-def test_keep_answers(page: Page) -> None:
+@pytest.mark.page("how-to/cache-responses.md")
+def test_cache_responses(page: Page) -> None:
     from asktell_adapters.cache import AnswerCache
 
     names = page.run(1, **world())
@@ -748,8 +748,8 @@ def test_keep_answers(page: Page) -> None:
     assert set(tomllib.loads(page.block("toml"))["cache"]) == set(keys_of(Section.tables["cache"]))
 
 
-@pytest.mark.page("how-to/know-the-price.md")
-def test_know_the_price(page: Page) -> None:
+@pytest.mark.page("how-to/estimate-the-price.md")
+def test_estimate_the_price(page: Page) -> None:
     names = world()
     selector = asktell.Selector(names["prompts"], asktell.BestFeasible("rouge"), budget=60, examples=20)
     evaluator = LLMEvaluator(names["llm"], names["examples"], names["metrics"])
