@@ -712,9 +712,13 @@ def test_how_sure(page: Page) -> None:
 
 @pytest.mark.page("explanation/stopping-early.md")
 def test_stopping_early(page: Page, capsys: Output) -> None:
-    page.replace("budget=5000", "budget=50")
-    page.run(prompts=["a", "bb"], evaluate=lambda prompt, example: {"accuracy": float(example % len(prompt) == 0)})
-    assert "of 50 evaluations" in capsys.readouterr().out
+    right = {"Answer.": 0.5, "Think, then answer.": 0.7, "Answer in one word.": 0.4}
+    rng = np.random.default_rng(0)
+    page.run(prompts=list(right), evaluate=lambda prompt, example: {"accuracy": float(rng.random() < right[prompt])})
+    result = page.names["selector"].result()
+    assert result.stopped_early
+    assert result.best.prompt == "Think, then answer."
+    assert f"{result.spent} of 5000 evaluations" in capsys.readouterr().out
 
 
 # Save money
