@@ -15,11 +15,13 @@ from asktell.storages import MOST, AbstractStorage, Line, Snapshot
 
 
 class OneFile(AbstractStorage):
+    """All studies in one JSON file, which is rewritten as a whole under a lock."""
+
     def __init__(self, path):
         self.path = Path(path)
 
     @contextmanager
-    def locked(self, key=None):  # alone among threads and processes; after an exception nothing has changed
+    def locked(self, key=None):  # excludes other threads and processes. After an exception nothing has changed
         with open(f"{self.path}.lock", "w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             data = json.loads(self.path.read_text()) if self.path.exists() else {"next": 1, "studies": {}}
@@ -64,8 +66,8 @@ class OneFile(AbstractStorage):
 
     def details(self, key, trials):
         with self.locked(key) as study:
-            there = study["details"]
-            return {trial: there[str(trial)] for trial in trials if str(trial) in there}
+            stored = study["details"]
+            return {trial: stored[str(trial)] for trial in trials if str(trial) in stored}
 
     def snapshot(self, key):
         with self.locked(key) as study:
@@ -88,6 +90,8 @@ class OneFile(AbstractStorage):
 
 
 class Changes:
+    """One study of the file, inside a transaction."""
+
     def __init__(self, study):
         self.study = study
 
