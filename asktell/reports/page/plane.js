@@ -55,7 +55,7 @@ function signsLegend(data, more = []) {
   if (data.unresolved.length) items.push(["rival", "may be better"]);
   if (data.order.some((arm) => kindOf(data, arm) === "other")) items.push(["other", "other prompts"]);
   if (data.names.some((_, arm) => isGone(data, arm))) items.push(["gone", "failed or retired"]);
-  if (data.baseline !== null) items.push(["baseline", "the baseline"]);
+  if (data.baseline !== null) items.push(["baseline", "baseline"]);
   return element("div", {}, legend([...items, ...more]));
 }
 
@@ -110,7 +110,7 @@ function planePicture(data, keep, width) {
     if (data.baseline === arm) picture.append(markOf("baseline", ...at));
   }
   placeLabels(picture, named(data, arms, (arm) => [x(estimates[arm][j]), y(estimates[arm][k])]), width - margin.right, height - margin.bottom);
-  const withoutBars = ` Only ${selectedName(data)}${few && data.unresolved.length ? " and prompts that may be better" : ""} have bars.`;
+  const withoutBars = ` Only the ${selectedName(data)}${few && data.unresolved.length ? " and prompts that may be better" : ""} have bars.`;
   const bars = `Bars are one standard error.${withBars ? "" : withoutBars}`;
   const caption = `${bars} ${thresholdWords(metrics[j], metrics[k])}${arms.length > MOST_LABELS ? `At most ${MOST_LABELS} names are shown. Point at other prompts to see theirs.` : ""}`;
   const rows = () => plainTable(["prompt", metrics[j].name, metrics[k].name, "status"], arms.map((arm) => [

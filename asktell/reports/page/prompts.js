@@ -87,7 +87,7 @@ function statusWords(data, arm) {
   const words = [status[arm]];
   if (round[arm] !== null) words.push(` in decision ${round[arm]}`);
   if (reason[arm]) words.push(": ", isolated(brief(reason[arm], 140)));
-  if (failures[arm]) words.push(`; ${whole(failures[arm])} failed`);
+  if (failures[arm]) words.push(`, ${whole(failures[arm])} failed`);
   return words;
 }
 

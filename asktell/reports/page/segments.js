@@ -20,7 +20,7 @@ function segmentPictures(data, j, width) {
   const pictures = smallMultiples(names.map((name, g) => ({ title: name, rows: rows(g) })), metric, width);
   const makeTable = () => plainTable(["segment", ...arms.map((arm) => brief(data.names[arm], 40))],
     names.map((name, g) => [name, ...rows(g).map((row) => withError(row.mean, row.error))]), `${metric.name} by segment`);
-  const caption = `${metric.name} in each of ${whole(names.length)} segments, for ${selectedName(data)} and for prompts that may be better. Bars are one standard error.`;
+  const caption = `${metric.name} in each of ${whole(names.length)} segments, for the ${selectedName(data)} and for prompts that may be better. Bars are one standard error.`;
   return figure(pictures, caption, caption, makeTable);
 }
 
