@@ -199,7 +199,8 @@ def _lead(result: Result, among: Sequence[PromptResult], start: str) -> str:
     if any(_is_ahead(result, entry, first) for entry in rivals):
         return ""
     amount = "lowest" if objectives[0].minimize else "highest"
-    return f"{start}{_short(first.id)} has the {amount} {_own(objectives[0].metric)}."
+    others = "" if len(rivals) == len(among) else " of all prompts that can still be selected"
+    return f"{start}{_short(first.id)} has the {amount} {_own(objectives[0].metric)}{others}."
 
 
 def _prompts(result: Result) -> str:

@@ -60,7 +60,7 @@ def test_factors_of_candidates_stand_by_level_and_the_one_that_matters_is_named(
         for level, means, errors in zip(factor["levels"], factor["estimates"], factor["errors"], strict=True):
             assert found[factor["name"]][level] == {"rouge": (means[0], errors[0])}
     assert data["words"]["factors"].startswith('The factor "model" makes the largest difference in rouge: 0.')
-    assert "between good and bad" in data["words"]["factors"]
+    assert 'between "good" and "bad"' in data["words"]["factors"]
 
 
 def test_quantities_are_means_per_prompt_and_failures_stand_by_reason(done: Study) -> None:
@@ -160,8 +160,11 @@ def test_examples_that_look_wrong_are_listed_and_named() -> None:
     assert {row["example"]: row["duplicates"] for row in telling["rows"] if row["duplicates"]} == {11: [40], 40: [11]}
     assert (telling["mislabelled"], telling["duplicates"]) == (1, 2)
     said = data["words"]["examples"]
-    assert "On 1 example, better prompts have worse s than other prompts. Check the labels of these examples first." in said
-    assert "On 2 examples prompts score as on others: they may be near duplicates." in said
+    assert (
+        "On 1 example, better prompts have worse s than other prompts. Check the labels of these examples first."
+        in said
+    )
+    assert "2 examples may be near duplicates: all prompts score on them as on another example." in said
 
 
 def test_where_evaluations_went_counts_every_one() -> None:
@@ -277,7 +280,7 @@ def test_who_looks_better_and_is_no_candidate_is_named() -> None:
     selector.retire("a", "too long")
     said = play(selector, lambda prompt, e: {"a": 0.9, "b": 0.2, "c": 0.5}[prompt] + 0.01 * e)["words"]
     assert 'Failed or retired, but with better s: "a" (retired).' in said["verdict"]
-    assert "of those still candidates, c has the most s." in said["plane"]
+    assert '"c" has the highest s of all prompts that can still be selected.' in said["plane"]
 
 
 def test_if_nobody_keeps_the_thresholds_nobody_is_called_the_best() -> None:

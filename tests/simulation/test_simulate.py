@@ -303,9 +303,11 @@ def test_recorded_repeats_that_failed_are_failures_one_by_one() -> None:
 
 
 def test_repeats_are_checked() -> None:
-    with pytest.raises(InvalidArgumentError, match=r"repeats=5, but every prompt was evaluated 4 times on each example"):
+    with pytest.raises(
+        InvalidArgumentError, match=r"repeats=5, but every prompt was evaluated 4 times on each example"
+    ):
         asktell.simulate(REPEATED, ONE, budgets=(1,), repeats=5, **QUIET)
-    with pytest.raises(InvalidArgumentError, match=r"repeats=2, but every prompt was evaluated 1 time on each example"):
+    with pytest.raises(InvalidArgumentError, match=r"repeats=2, but every prompt was evaluated 1 time on each"):
         asktell.simulate(REPEATED[..., 0], ONE, budgets=(1,), repeats=2, **QUIET)
     with pytest.raises(InvalidArgumentError, match="repeats"):
         asktell.simulate(REPEATED, ONE, budgets=(1,), repeats=0, **QUIET)
