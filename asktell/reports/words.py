@@ -1,4 +1,4 @@
-"""The conclusion from each panel, in a sentence or two."""
+"""The sentences of a report: the conclusion of each panel."""
 
 import math
 import re
@@ -12,12 +12,12 @@ from asktell.problem.goals import BestFeasible
 from asktell.results import PromptResult, Result
 from asktell.state import FAILED, REJECTED, RETIRED
 
-_NAMED = 3
-_MOST_OF_A_NAME = 60
+_NAMED = 3  # prompts named in a sentence
+_MOST_OF_A_NAME = 60  # characters
 
 
 def conclusions(data: Mapping[str, Any], result: Result) -> dict[str, str]:
-    """A text per panel, by its name; "answer" is the headline."""
+    """Return a text for each panel, by the panel's name. "answer" is the headline."""
     return {
         "answer": _headline(result),
         "verdict": " ".join(_verdict(data, result)),
@@ -30,7 +30,7 @@ def conclusions(data: Mapping[str, Any], result: Result) -> dict[str, str]:
         "examples": _examples(data),
         "duel": " ".join(_duel(data, each) for each in data["duels"][:1]) or _NO_DUEL,
         "costs": _costs(data),
-        "made": "The same prompts, examples, method, seed and scores lead to the same answer.",
+        "made": "The same prompts, examples, method, seed and scores lead to the same selection.",
     }
 
 
@@ -38,10 +38,10 @@ def _checks(result: Result) -> str:
     failing = sum(check.ok is False for check in result.checks)
     unknown = sum(check.ok is None for check in result.checks)
     if not failing and not unknown:
-        return "Every premise of what is stated here holds."
+        return "All assumptions behind these statements hold."
     counts = [f"{failing} do{'es' * (failing == 1)} not hold"] if failing else []
-    counts += [f"{unknown} cannot be told from the scores"] if unknown else []
-    return f"Of {len(result.checks)} premises of what is stated here, {' and '.join(counts)}."
+    counts += [f"{unknown} cannot be checked with these scores"] if unknown else []
+    return f"Of {len(result.checks)} assumptions behind these statements, {' and '.join(counts)}."
 
 
 _NO_DUEL = "There are no two prompts to compare yet."
@@ -49,18 +49,20 @@ _NO_DUEL = "There are no two prompts to compare yet."
 
 def _segments(result: Result) -> str:
     if not result.selected or not result.selected[0].segments:
-        return "Nothing is known of segments."
+        return "No segment has an estimate yet."
     entry, goal = result.selected[0], result.goal
     name = goal.columns[goal.by_segment[0]] if goal.by_segment else goal.objectives[0].metric
     means = {label: metrics[name][0] for label, metrics in entry.segments.items()}
     ordered = sorted(means, key=lambda label: means[label] * (-1 if name in goal.minimized else 1))
     worst, best = ordered[0], ordered[-1]
-    near = f"worst in {_own(worst)} ({_own(name)} {means[worst]:.3g}) and best in {_own(best)} ({means[best]:.3g})"
-    return f"{_short(entry.id)} is {near}."
+    return (
+        f"{_short(entry.id)} is worst in {_short(worst)} ({_own(name)} {means[worst]:.3g}) and best in {_short(best)} "
+        f"({means[best]:.3g})."
+    )
 
 
 def _factors(factors: Sequence[Mapping[str, Any]], result: Result) -> str:
-    """Which factor matters most for the first objective, as far as that is certain."""
+    """Name the factor that matters most for the first objective, if its levels differ by two standard errors."""
     objective = result.goal.objectives[0]
     j = result.goal.columns.index(objective.metric)
     clear = []
@@ -77,7 +79,7 @@ def _factors(factors: Sequence[Mapping[str, Any]], result: Result) -> str:
         return f"No factor makes a clear difference in {objective.metric} yet."
     gap, error, name, best_level, worst_level = max(clear)
     return (
-        f"The choice of {_own(name)} makes the largest difference in {objective.metric}: {gap:.2g} ± {error:.2g} "
+        f"The factor {_short(name)} makes the largest difference in {_own(objective.metric)}: {gap:.2g} ± {error:.2g} "
         f"between {_short(best_level)} and {_short(worst_level)}, on average over the other factors."
     )
 
@@ -88,17 +90,21 @@ def _names(entries: Sequence[PromptResult], note: str = "") -> str:
 
 
 def _short(id_: str | int) -> str:
-    id_ = id_ if isinstance(id_, str) else f"prompt {id_}"
-    return _own(id_ if len(id_) <= _MOST_OF_A_NAME else id_[: _MOST_OF_A_NAME - 1] + "…")
+    """Return an id as it is written in a sentence: a text in quotes and shortened, a number after "prompt"."""
+    if not isinstance(id_, str):
+        return f"prompt {id_}"
+    if len(id_) > _MOST_OF_A_NAME:
+        id_ = id_[: _MOST_OF_A_NAME - 1] + "…"
+    return f'"{_own(id_)}"'
 
 
 def _own(name: str) -> str:
-    """A name, isolated if it runs from right to left, so that the sentence around it does not change direction."""
+    """Isolate a name that is written from right to left, so that the sentence around it keeps its direction."""
     return f"\u2068{name}\u2069" if any(unicodedata.bidirectional(c) in ("R", "AL") for c in name) else name
 
 
 def _isolated(sentence: str, names: Iterable[str]) -> str:
-    """A sentence in which each of these names is isolated if it runs from right to left."""
+    """Isolate those of the names in a sentence that are written from right to left."""
     turned = sorted((name for name in map(safe, names) if _own(name) != name), key=len, reverse=True)
     return re.sub("|".join(map(re.escape, turned)), lambda found: _own(found[0]), sentence) if turned else sentence
 
@@ -108,19 +114,19 @@ def _count(n: int, what: str) -> str:
 
 
 def _percent(part: float) -> str:
-    return "over 99 %" if 0.99 < part < 1 else "under 1 %" if 0 < part < 0.01 else f"{100 * part:.0f} %"
+    return "over 99%" if 0.99 < part < 1 else "under 1%" if 0 < part < 0.01 else f"{100 * part:.0f}%"
 
 
 def _headline(result: Result) -> str:
     if not result.selected:
-        return "No answer yet"
+        return "No prompt is selected yet"
     names = _names(result.selected)
     if result.verdict.action == "none":
         return f"No prompt is likely to satisfy every constraint{'' if result.done else ' so far'}"
     if isinstance(result.goal, BestFeasible):
-        return f"The answer: {names}" if result.done else f"Leading so far: {names}"
-    front = f"The front: {_count(len(result.selected), 'prompt')}"
-    return f"{front} ({names})" if result.done else f"{front} so far ({names})"
+        return f"Selected prompt: {names}" if result.done else f"Leading so far: {names}"
+    count = _count(len(result.selected), "prompt")
+    return f"Pareto set: {count} ({names})" if result.done else f"Pareto set so far: {count} ({names})"
 
 
 def _verdict(data: Mapping[str, Any], result: Result) -> list[str]:
@@ -137,13 +143,13 @@ def _verdict(data: Mapping[str, Any], result: Result) -> list[str]:
         said += _better_but_gone(result, first)
     if result.sentence:
         sentence = _isolated("; ".join(result.sentence.splitlines()), named)
-        against = "" if result.baseline is None else "Against the baseline: "
+        against = "" if result.baseline is None else "Compared with the baseline: "
         said.append(f"{against}{sentence}.".replace("..", "."))
     return said
 
 
 def _better_but_gone(result: Result, first: PromptResult) -> list[str]:
-    """Failed and retired prompts that look better than the answer in the pictures."""
+    """Name failed and retired prompts that look better than the selected prompt in the charts."""
     gone = [
         entry
         for entry in result.prompts
@@ -152,7 +158,7 @@ def _better_but_gone(result: Result, first: PromptResult) -> list[str]:
     if not gone:
         return []
     named = _names(gone, " ({0.status})")
-    return [f"No longer candidates, though better in {result.goal.objectives[0].metric}: {named}."]
+    return [f"Failed or retired, but with better {_own(result.goal.objectives[0].metric)}: {named}."]
 
 
 def _is_ahead(result: Result, a: PromptResult, b: PromptResult) -> bool:
@@ -167,23 +173,24 @@ def _plane(data: Mapping[str, Any], result: Result) -> str:
         return "No prompt has been evaluated yet."
     if result.goal.is_constrained:
         kept = [entry for entry in result.prompts if entry.feasible is True]
-        what = "keeps" if len(kept) == 1 else "keep"
-        said = f"By the estimates, {len(kept)} of {_count(len(known), 'evaluated prompt')} {what} every threshold"
-        lead = _lead(result, kept)
-        return f"{said}; {lead}." if lead else f"{said}."
+        verb = "satisfies" if len(kept) == 1 else "satisfy"
+        which = "the constraint" if len(result.goal.constraints) == 1 else "every constraint"
+        count = f"{len(kept)} of {_count(len(known), 'evaluated prompt')}"
+        lead = _lead(result, kept, "Of these, ")
+        return f"Based on the estimates, {count} {verb} {which}.{f' {lead}' if lead else ''}"
     if len(result.goal.columns) == 1:
-        lead = _lead(result, known)
-        alone = "Overlapping intervals of means do not decide between prompts"
-        paired = "" if data["examples"] is None else "; differences on common examples may"
-        return f"{f'By the estimates, {lead}. ' if lead else ''}{alone}{paired}."
+        lead = _lead(result, known, "Based on the estimates, ")
+        alone = "Overlapping intervals of means cannot decide between prompts"
+        paired = "." if data["examples"] is None else ", but differences on common examples can."
+        return f"{f'{lead} ' if lead else ''}{alone}{paired}"
     among = _count(len(known), "evaluated prompt")
     if len(result.selected) == 1:
-        return f"Of {among} one leads in every metric, so there is no trade-off."
-    return f"{len(result.selected)} of {among} are on the front: a gain in one metric costs another."
+        return f"One of {among} leads in every metric, so there is no trade-off."
+    return f"{len(result.selected)} of {among} are in the Pareto set. Among them, a gain in one metric costs another."
 
 
-def _lead(result: Result, among: Sequence[PromptResult]) -> str:
-    """A sentence on the leading candidate, if the answer leads by the estimates."""
+def _lead(result: Result, among: Sequence[PromptResult], start: str) -> str:
+    """A sentence on the selected prompt, after `start`, if it has the best estimate among these prompts."""
     rivals = [entry for entry in among if entry.status not in (FAILED, RETIRED)]
     objectives = result.goal.objectives
     if len(objectives) > 1 or len(rivals) < 2 or not result.selected or result.selected[0] not in rivals:
@@ -191,8 +198,9 @@ def _lead(result: Result, among: Sequence[PromptResult]) -> str:
     first = result.selected[0]
     if any(_is_ahead(result, entry, first) for entry in rivals):
         return ""
-    amount = "least" if objectives[0].minimize else "most"
-    return f"of those still candidates, {_short(first.id)} has the {amount} {objectives[0].metric}"
+    amount = "lowest" if objectives[0].minimize else "highest"
+    others = "" if len(rivals) == len(among) else " of all prompts that can still be selected"
+    return f"{start}{_short(first.id)} has the {amount} {_own(objectives[0].metric)}{others}."
 
 
 def _prompts(result: Result) -> str:
@@ -204,41 +212,42 @@ def _spending(data: Mapping[str, Any], result: Result) -> str:
     pulls = sorted((entry.evaluations for entry in result.prompts), reverse=True)
     total = sum(pulls)
     if not total:
-        return "No evaluation has been told yet."
+        return "No scores have been recorded yet."
     few = max(1, len(pulls) // 10)
     part = sum(pulls[:few]) / total
     left = sum(entry.status in (REJECTED, FAILED, RETIRED) for entry in result.prompts)
-    who = "The most evaluated prompt" if few == 1 else f"The {few:,} most evaluated prompts"
-    gone = f"{left} of {len(pulls)} {'has' if left == 1 else 'have'} left" if left else "none has left"
-    return f"{who} took {_percent(part)} of the {_count(total, 'evaluation')}; {gone}."
+    most = "The most-evaluated prompt" if few == 1 else f"The {few:,} most-evaluated prompts"
+    gone = f"{left} of {_count(len(pulls), 'prompt')} {'has' if left == 1 else 'have'}" if left else "No prompt has"
+    received = f"{most} received {_percent(part)} of the {_count(total, 'evaluation')}."
+    return f"{received} {gone} been eliminated, failed or retired." if left else f"{received} {gone} been eliminated."
 
 
 def _examples(data: Mapping[str, Any]) -> str:
     telling, heat = data["telling"], data["heat_map"]
     if telling is None or heat is None:
-        return "The evaluations name no examples, so prompts cannot be compared on them."
-    seen = f"{_percent(heat['seen'] / heat['all'])} of the {heat['all']:,} cells were evaluated."
+        return "The evaluations have no examples, so prompts cannot be compared example by example."
+    seen = f"{_percent(heat['seen'] / heat['all'])} of the {heat['all']:,} (prompt, example) pairs were evaluated."
     if telling["earlier"] is not None:
         share, studies = _percent(telling["earlier"]["share"]), telling["earlier"]["studies"]
         whose = "an earlier study" if studies == 1 else f"{studies} earlier studies"
         fifth = f"the most informative fifth of the examples for {telling['metric']}"
-        seen += f" {share} of them are on {fifth}, by {whose}."
+        seen += f" According to {whose}, {share} of them are on {fifth}."
     if not telling["judged"]:
-        return f"{seen} No example was evaluated with enough prompts for a statement."
+        return f"{seen} No example has been evaluated with enough prompts to draw a conclusion."
     metric, said = telling["metric"], [seen]
     if telling["mislabelled"]:
         said.append(
-            f"On {_count(telling['mislabelled'], 'example')} better prompts score worse in {metric} than others do: "
-            "check the labels there first."
+            f"On {_count(telling['mislabelled'], 'example')}, better prompts have worse {metric} than other prompts. "
+            "Check the labels of these examples first."
         )
     if telling["duplicates"]:
-        are = "score as on another one" if telling["duplicates"] == 1 else "score as on others"
-        said.append(f"On {_count(telling['duplicates'], 'example')} prompts {are}: they may be near duplicates.")
+        are = "example may be a near duplicate" if telling["duplicates"] == 1 else "examples may be near duplicates"
+        said.append(f"{telling['duplicates']:,} {are}: all prompts score on them as on another example.")
     if telling["failed"]:
         failed = _count(telling["failed"], "example")
-        said.append(f"On {failed} even the best prompt scores badly in {metric}: check the data for errors.")
+        said.append(f"On {failed}, even the best prompt has bad {metric}. Check their data for errors.")
     if len(said) == 1:
-        said.append("On no example do all prompts fail.")
+        said.append("There is no example on which all prompts fail.")
     return " ".join(said)
 
 
@@ -249,8 +258,8 @@ def _duel(data: Mapping[str, Any], duel: Mapping[str, Any]) -> str:
     if not duel["pairs"]:
         return f"{ids[duel['a']]} and {ids[duel['b']]} have no common examples."
     said = f"On {_count(duel['pairs'], 'common example')}, {ids[duel['a']]} wins {wins}, ties {ties} and loses {losses}"
-    more = " Read the losses first: they are what a change would break." if losses else ""
-    return f"{said} against {ids[duel['b']]} in {name}.{more}"
+    more = " Read the losses first, because a change would make these examples worse." if losses else ""
+    return f"{said} against {ids[duel['b']]} in {_own(name)}.{more}"
 
 
 def _costs(data: Mapping[str, Any]) -> str:
@@ -264,16 +273,17 @@ def _costs(data: Mapping[str, Any]) -> str:
     if dear[0] == cheap[0]:
         return f"Every prompt cost {_money(data, dear[0])} per {_evaluations(data)}. {failed}"
     ids, least, most = _names_of(data), _money(data, cheap[0]), _money(data, dear[0])
-    return f"Per {_evaluations(data)} {ids[cheap[1]]} cost least ({least}) and {ids[dear[1]]} most ({most}). {failed}"
+    each = f"Per {_evaluations(data)}"
+    return f"{each}, {ids[cheap[1]]} cost least ({least}) and {ids[dear[1]]} cost most ({most}). {failed}"
 
 
 def _names_of(data: Mapping[str, Any]) -> list[str]:
     numbered = data["prompts"]["numbered"]
-    return [f"prompt {id_}" if numbered else _own(id_) for id_ in data["prompts"]["ids"]]
+    return [f"prompt {id_}" if numbered else _short(id_) for id_ in data["prompts"]["ids"]]
 
 
 def _money(data: Mapping[str, Any], cost: float) -> str:
-    """What as many evaluations cost as the document gives money for."""
+    """Return the cost of as many evaluations as the document states costs for, with its currency."""
     return f"{cost * data['money_per']:.3g} {data['currency']}".rstrip()
 
 

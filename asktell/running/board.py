@@ -1,4 +1,4 @@
-"""The trials that a run has out, and their outcomes: the part that every driver of evaluations needs."""
+"""The trials that a run is evaluating, and their outcomes: the part that all drivers of evaluations share."""
 
 import contextlib
 import logging
@@ -21,7 +21,7 @@ MaxFailures: TypeAlias = int | Literal["first"] | None
 """See `run`."""
 
 _log = logging.getLogger("asktell")
-_FIRST_LOOK = 8  # scores recorded between two looks for evaluations to repeat
+_FIRST_LOOK = 8  # scores recorded between two searches for evaluations to repeat
 _FIRST_ALIKE = 5
 """First failures that end a run. Six in six would eliminate a prompt with `max_failure_rate=0.5`: one fewer leaves
 every prompt in the selection, which then continues after the fix."""
@@ -36,9 +36,10 @@ def open_board(
     repeatable: bool = True,
     until: Until | None = None,
 ) -> "Iterator[Board]":
-    """What every driver of evaluations needs, for `run` and for those on clusters: see there.
+    """Open a board for a run. The arguments are those of `run`.
 
-    Trials that were out when it began are asked again; those that are out when the block ends are handed back.
+    Trials that are pending at the beginning are released, so that this run evaluates them. Trials that are pending at
+    the end of the `with` block are released as well.
     """
     failures = Failures(max_failures_in_a_row)
     with contextlib.ExitStack() as stack:
@@ -58,12 +59,12 @@ def open_board(
 
 
 class Failures:
-    """The failures since the last success of a run, and whether they end it."""
+    """Counts the failures since the last success of a run, to stop the run after too many."""
 
     def __init__(self, limit: MaxFailures) -> None:
         self._limit = limit if limit is None or limit == "first" else whole("max_failures_in_a_row", limit, 1)
         self._has_succeeded = False
-        self._kinds = set[str]()  # before the first success; the empty one if something was paid
+        self._kinds = set[str]()  # kinds of errors before the first success; "" for a failure that cost something
         self._n = 0
         self._examples = set[int | None]()
         self._last: BaseException | None = None
@@ -76,7 +77,7 @@ class Failures:
 
     def add(self, trial: Trial, found: Finding) -> None:
         """An evaluation has failed."""
-        # Errors of one kind are the same apart from names and numbers. What was paid got further than a wrong key.
+        # Errors of one kind differ only in names and numbers. A failure that cost something is not from a wrong key.
         self._kinds.add("" if found.cost else kind_of(check_reason(found.error)))
         self._n += 1
         self._examples.add(trial.example)
@@ -84,12 +85,12 @@ class Failures:
 
     @property
     def _are_first(self) -> bool:
-        """Whether every evaluation of the run failed in the same way, and none cost anything."""
+        """True if all evaluations of the run failed in the same way, at no cost."""
         return not self._has_succeeded and len(self._kinds) == 1 and "" not in self._kinds
 
     @property
     def end_the_run(self) -> bool:
-        """Whether there are too many, of more than one example: a single bad example may crash every prompt."""
+        """True after too many failures, on more than one example: a single bad example may crash every prompt."""
         if self._limit is None or (len(self._examples) < 2 and None not in self._examples):
             return False
         if self._are_first:
@@ -97,24 +98,24 @@ class Failures:
         return self._limit != "first" and self._n >= self._limit
 
     def stop(self) -> EvaluatorError:
-        """The error that ends the run."""
+        """Return the error that stops the run."""
         assert self._last is not None
         what = f"{self._n} evaluations in a row failed, the last one with"
         if self._are_first:
             what = f"The first {self._n} evaluations all failed in the same way:"
         error = EvaluatorError(
-            f"{what} {in_words(self._last).rstrip('.')}. The run has stopped: fix the cause and run it again, or "
-            "continue in spite of failures with max_failures_in_a_row=None."
+            f"{what} {in_words(self._last).rstrip('.')}. The run has stopped. Fix the cause and run it again, or pass "
+            "max_failures_in_a_row=None to continue in spite of failures."
         )
         error.__cause__ = self._last
         return error
 
 
 class Board:
-    """The trials that a run has out, and their outcomes. Which ones are out is recorded in the selection alone.
+    """The trials that a run is evaluating, and their outcomes. The trials themselves are pending in the selection.
 
-    A failure is recorded at once. After too many in a row nothing more is asked until what is under way has ended,
-    since one of these evaluations may succeed. If none does, the run stops. What fails meanwhile is handed back.
+    A failure is recorded at once. After too many in a row, no new trial is asked for until the running evaluations have
+    ended, because one of them may succeed. If none does, the run stops. Trials that fail in this time are released.
     """
 
     def __init__(
@@ -130,25 +131,26 @@ class Board:
         self._worker = None if isinstance(selector, Selector) else selector
         self._bar = bar
         self._on_tell = on_tell
-        self._told: deque[Trial] = deque()  # and failed, for which `on_tell` was not called yet
+        self._told: deque[Trial] = deque()  # told or failed, and `on_tell` not called yet
         self._failures = failures
         self._taken: list[tuple[Trial, Finding]] = []  # scores that are not recorded yet
-        self._is_together = False  # whether more are to come, to be told at once
+        self._is_together = False  # True inside `together`: more scores will come, to be recorded at once
         self._until, self._is_enough = until, False
         self.stopped: set[int] = set()
-        """Ids of trials under way whose prompt was eliminated or retired since; see `unwanted`."""
-        self._left: object = None  # the prompts that had left when `unwanted` was called last
+        """Ids of running trials whose prompt has been eliminated or retired. See `unwanted`."""
+        self._left: object = None  # the prompts that were eliminated or retired at the last call of `unwanted`
         self.repeatable = repeatable
-        # Repeats are no trials of the selection. Their ids are -1, -2, ...
+        # Repeated evaluations are not trials of the selection. Their ids are -1, -2, ...
         self._n_repeats = self._repeats_out = 0
-        self._repeats_lost = 0  # out, or failed
-        self._n_told, self._look_at = 0, _FIRST_LOOK  # scores recorded by this run, and when to look for repeats
+        self._repeats_lost = 0  # running, or failed
+        self._n_told = 0  # scores recorded by this run
+        self._look_at = _FIRST_LOOK  # the number of scores after which to search for evaluations to repeat
 
     def ask(self, n: int) -> list[Trial]:
-        """Up to n trials; none only if nothing more is to be done, or something of this run is still out.
+        """Return up to n trials: none if the run is over, or must wait for its running evaluations.
 
         Raises:
-            EvaluatorError: there were too many failures in a row, and nothing is out that may succeed.
+            EvaluatorError: too many evaluations failed in a row, and no running one may still succeed.
         """
         if self._failures.end_the_run:
             if self._is_busy:
@@ -168,11 +170,11 @@ class Board:
         return [] if self._is_enough else self.selector.ask(n)
 
     def _repeat(self, n: int, late: bool = False) -> list[Trial]:
-        """Up to n evaluations to repeat; see `to_repeat`."""
+        """Return up to n evaluations to repeat. See `to_repeat`."""
         if self.repeatable or not (late or self._n_told >= self._look_at):
             return []
         selector = self.selector if isinstance(self.selector, Selector) else self.selector.selector
-        n = 1 if late and self._worker else n  # other workers may be about to repeat some, too
+        n = 1 if late and self._worker else n  # other workers may be repeating some at the same time
         due, trials = to_repeat(selector.state, self._repeats_lost, late), []
         if len(due) <= n:
             self._look_at = self._n_told + max(_FIRST_LOOK, self._n_told // 10)
@@ -184,20 +186,20 @@ class Board:
         return trials
 
     def repeat_of(self, trial: Trial) -> int:
-        """How often its prompt was asked on its example before; see `Selector.repeat_of`."""
+        """Return how often the trial's prompt was asked on its example before. See `Selector.repeat_of`."""
         return self.selector.repeat_of(trial) if trial.id >= 0 else 1
 
     def unwanted(self) -> list[Trial]:
-        """Trials under way whose prompt was eliminated or retired since, each of them once.
+        """Return the running trials whose prompt has been eliminated or retired since the last call.
 
-        From then on their failures do not count. Scores do: they were paid for. A worker of a study finds out at its
-        heartbeats, since others eliminate prompts, too.
+        From now on their failures do not count. Their scores do, because they were paid for. A worker of a study
+        notices at its heartbeats, because other workers eliminate prompts too.
         """
         if not isinstance(self.selector, Selector):
             trials = self.selector.unwanted
         else:
             state, prompts = self.selector.state, self.selector.prompts
-            if state.left is self._left:  # as at the last look: nobody has left since
+            if state.left is self._left:  # no prompt was eliminated or retired since the last call
                 return []
             self._left = state.left
             trials = [
@@ -208,7 +210,11 @@ class Board:
         return new
 
     def take(self, trial: Trial, outcome: Outcome) -> None:
-        """Record the scores, or the failure."""
+        """Record the scores of a trial, or its failure.
+
+        Raises:
+            MissingExtraError: the evaluator needs a package that is not installed.
+        """
         if missing := missing_extra(outcome):
             raise missing
         self._repeats_out -= trial.id < 0
@@ -229,10 +235,10 @@ class Board:
         self._announce()
 
     def _found(self, outcome: Outcome) -> Finding:
-        return Finding.of(self.selector, outcome, with_details=self._worker is not None)  # which only a study keeps
+        return Finding.of(self.selector, outcome, with_details=self._worker is not None)  # only a study stores details
 
     def take_batch(self, trials: list[Trial], outcomes: object) -> None:
-        """Take each of a batch; a batch that failed whole, or has the wrong length, fails for each."""
+        """Record the outcomes of a batch. If the whole batch failed, or has the wrong length, each trial fails."""
         try:
             each = [outcomes] * len(trials) if isinstance(outcomes, BaseException) else one_each(trials, outcomes)
         except EvaluatorError as error:
@@ -241,13 +247,13 @@ class Board:
             for i, trial in enumerate(trials):
                 try:
                     self.take(trial, each[i])
-                except BaseException:  # the run ends: what came with this one is not lost
+                except BaseException:  # the run ends, and the other outcomes of the batch must not be lost
                     self.rescue(trials[i + 1 :], each[i + 1 :])
                     raise
 
     @contextlib.contextmanager
     def together(self) -> Iterator[None]:
-        """Scores that are taken within are told at its end, at once: a study waits for its disk once."""
+        """Record the scores of a `with` block together, at its end, so that a study waits for its disk once."""
         if self._worker is None or self._is_together:
             yield
             return
@@ -260,15 +266,15 @@ class Board:
         self._announce()
 
     def release(self, trial: Trial) -> None:
-        """Hand one back, unevaluated; it is asked again."""
+        """Return a trial to the selection, unevaluated."""
         self._repeats_out -= trial.id < 0
         if trial.id >= 0:
             with contextlib.suppress(AsktellError):
                 self.selector.release(trial)
 
     def rescue(self, trials: Sequence[Trial], outcomes: object) -> None:
-        """Take the scores that came while the run was being ended, and book what failures have cost."""
-        self._on_tell = None  # it may be what has raised
+        """Record scores that arrived while the run was ending, and the cost of failures."""
+        self._on_tell = None  # it may have raised the error that ends the run
         for trial, outcome in zip(trials, outcomes if isinstance(outcomes, Sequence) else [], strict=False):
             found = self._found(outcome)
             with contextlib.suppress(AsktellError):
@@ -279,17 +285,17 @@ class Board:
                     self._book(trial, found)
 
     def hand_back(self) -> None:
-        """Release what is still out, so that a saved selector asks it again; what failures have cost is booked."""
-        self._on_tell = None  # it may be what has raised
+        """Release all pending trials, so that a saved selector can be continued."""
+        self._on_tell = None  # it may have raised the error that ends the run
         with contextlib.suppress(AsktellError):
-            self._record_taken()  # there are some if it was interrupted
+            self._record_taken()  # an interrupt may have left some
         for trial in self.selector.pending:
             self.release(trial)
 
     # Telling
 
     def _record_taken(self) -> None:
-        """Tell the scores that were taken, all at once. What the selector refuses has failed."""
+        """Record all scores in `_taken` at once. A trial whose scores the selector refuses has failed."""
         tells = [Tell(trial, *found[1:]) for trial, found in self._taken if trial.id >= 0]
         refused: dict[int, Exception] = {}
         try:
@@ -305,7 +311,7 @@ class Board:
             del self._taken[0]
 
     def _conclude(self, trial: Trial, found: Finding) -> None:
-        """What was told needs no more, and what failed counts as failed; a repeat is observed."""
+        """Finish a trial: record its failure, if it has failed. For a repeat, record its scores as an observation."""
         if trial.id < 0:
             if found.error is None:
                 self.selector.observe(trial, found.scores, trial.example, found.cost)
@@ -320,7 +326,7 @@ class Board:
         self._told.append(trial)
 
     def _book(self, trial: Trial, found: Finding) -> None:
-        """Book what a failure has cost that does not count."""
+        """Record the cost of a failure that does not count as one."""
         if found.cost:
             self.selector.observe(trial, None, trial.example, found.cost)
 

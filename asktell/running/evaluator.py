@@ -1,4 +1,4 @@
-"""Evaluators: how one is called, and what it may return: scores with a cost and details, or an error."""
+"""Evaluators: how they are called, and what they may return (scores with a cost and details, or an error)."""
 
 import inspect
 import json
@@ -13,20 +13,24 @@ from asktell.problem.checks import cause_of, needed_cost, some
 from asktell.selector import Selection
 
 Evaluator: TypeAlias = Any
-"""`evaluator(prompt, example)` -> scores, plain or async; or an object with `evaluate(prompt, example)` or with
-`evaluate_batch(trials)` -> a list of scores or exceptions, one per trial. A first argument called `candidate` gets the
-trial's candidate, factor -> value, instead of the prompt; one called `trial` gets the whole trial instead of prompt and
-example. As a further argument it may take `repeat`, or `repeats`, the numbers of `Selector.repeat_of`. `cancel(trial)`,
-if it has one, stops an evaluation; see `run`."""
+"""A callable `(prompt, example) -> scores`, plain or async, or an object with `evaluate(prompt, example)` or with
+`evaluate_batch(trials)`, which returns a list of scores or exceptions, one for each trial. See `run` for other
+arguments and for optional methods."""
 
 Outcome: TypeAlias = Mapping[str, float] | Sequence[float] | BaseException
 
 
 class Calling(NamedTuple):
-    """How an evaluator is called: with a list of trials, with one, or with a prompt and an example; awaited or not.
+    """How an evaluator is called.
 
-    `with_repeats`: it takes the numbers of the repeats too; `first`: the name of its first argument; `cancel`: stops an
-    evaluation; `can_stop`: whether evaluations under way can be stopped at all.
+    Attributes:
+        call: the function to call.
+        in_batches: True if it takes a list of trials.
+        is_async: True if its result must be awaited.
+        with_repeats: True if it also takes the numbers of the repeats.
+        first: name of its first argument.
+        cancel: the function that stops an evaluation, None if there is none.
+        can_stop: True if running evaluations can be stopped, by `cancel` or by cancelling their task.
     """
 
     call: Callable[..., Any]
@@ -39,26 +43,19 @@ class Calling(NamedTuple):
 
     @classmethod
     def of(cls, evaluator: Evaluator) -> "Calling":
-        """How this one is."""
+        """Inspect an evaluator.
+
+        Raises:
+            InvalidArgumentError: it is not an evaluator, or takes other arguments.
+        """
         in_batches = callable(getattr(evaluator, "evaluate_batch", None))
-        call = evaluator.evaluate_batch if in_batches else evaluator
-        if not callable(call):
-            call = getattr(evaluator, "evaluate", None)
-        if not callable(call):
-            raise InvalidArgumentError(
-                "An evaluator is a callable (prompt, example) -> scores, or an object with evaluate() or "
-                f"evaluate_batch(); got {evaluator!r}."
-            )
+        call = _function_of(evaluator, in_batches)
         try:
             signature = inspect.signature(call)
-        except (TypeError, ValueError):  # of a function in C, say
+        except (TypeError, ValueError):  # functions in C may have none
             signature = None
         taken = list(signature.parameters) if signature else []
-        first: Literal["trials", "trial", "candidate", "prompt"] = "trials" if in_batches else "prompt"
-        if not in_batches and taken[:1] == ["candidate"]:
-            first = "candidate"
-        elif not in_batches and taken[:1] == ["trial"]:
-            first = "trial"
+        first = _first_argument(taken, in_batches)
         names = (first, "example") if first in ("prompt", "candidate") else (first,)
         repeats = "repeats" if in_batches else "repeat"
         with_repeats = taken[len(names) : len(names) + 1] == [repeats]
@@ -67,13 +64,17 @@ class Calling(NamedTuple):
         calls = (call, getattr(call, "__call__", None))  # noqa: B004
         is_async = any(map(inspect.iscoroutinefunction, calls))
         cancel = getattr(evaluator, "cancel", _NOT_SAID)
-        if is_async:  # it is stopped by its task, unless it says `cancel = None`
+        if is_async:  # stopped by cancelling its task, unless it has `cancel = None`
             return cls(call, in_batches, is_async, with_repeats, first, None, can_stop=cancel is not None)
         cancel = None if cancel is _NOT_SAID else _checked_cancel(cancel)
         return cls(call, in_batches, is_async, with_repeats, first, cancel, can_stop=cancel is not None)
 
     def arguments(self, group: list[Trial], repeat_of: Callable[[Trial], int]) -> tuple[Any, ...]:
-        """The arguments of the call for these trials; there is one trial if it does not take batches."""
+        """Return the arguments of the call for these trials: a single trial, unless the evaluator takes batches.
+
+        Raises:
+            InvalidArgumentError: the trial's candidate has several factors, but the evaluator takes a prompt.
+        """
         repeats = [repeat_of(trial) for trial in group] if self.with_repeats else []
         if self.in_batches:
             return (group, repeats) if self.with_repeats else (group,)
@@ -82,8 +83,8 @@ class Calling(NamedTuple):
             return (trial, *repeats)
         if self.first == "prompt" and trial.candidate is not None and len(trial.candidate) > 1:
             raise InvalidArgumentError(
-                f"A candidate has the factors {some(list(trial.candidate))}; this evaluator takes (prompt, example) "
-                "only. Call its first parameter `candidate`: then it gets the mapping from factor to value."
+                f"The candidates have the factors {some(list(trial.candidate))}, but this evaluator takes (prompt, "
+                "example). Rename its first parameter to `candidate`. Then it gets a mapping from factor to value."
             )
         what = (trial.candidate or {"prompt": trial.prompt}) if self.first == "candidate" else trial.prompt
         return (what, trial.example, *repeats)
@@ -92,16 +93,38 @@ class Calling(NamedTuple):
 _NOT_SAID = object()
 
 
+def _function_of(evaluator: Evaluator, in_batches: bool) -> Callable[..., Any]:
+    """Return the function of an evaluator that is called with trials."""
+    call: Any = evaluator.evaluate_batch if in_batches else evaluator
+    if not callable(call):
+        call = getattr(evaluator, "evaluate", None)
+    if callable(call):
+        return call  # type: ignore[no-any-return]
+    raise InvalidArgumentError(
+        "An evaluator is a callable (prompt, example) -> scores, or an object with evaluate() or "
+        f"evaluate_batch(). Got {evaluator!r}."
+    )
+
+
+def _first_argument(taken: list[str], in_batches: bool) -> Literal["trials", "trial", "candidate", "prompt"]:
+    """Return what the first argument holds, by its name: `taken` are the names of all arguments."""
+    if in_batches:
+        return "trials"
+    if taken[:1] == ["candidate"]:
+        return "candidate"
+    return "trial" if taken[:1] == ["trial"] else "prompt"
+
+
 def _checked_cancel(cancel: Any) -> Callable[[Trial], object] | None:
-    """An evaluator's `cancel`, which takes a trial; None for one that cannot be stopped."""
+    """Return an evaluator's `cancel` after checking that it takes a trial. None stays None."""
     if cancel is None:
         return None
     try:
         inspect.signature(cancel).bind("trial")
     except (TypeError, ValueError) as error:
         raise InvalidArgumentError(
-            f"An evaluator's cancel is called as cancel(trial), to stop an evaluation; this one is {cancel!r:.100}: "
-            f"{error}. Give it another name, or set cancel = None if evaluations cannot be stopped."
+            f"An evaluator's method cancel is called as cancel(trial), to stop an evaluation. Got {cancel!r:.100}: "
+            f"{error}. Rename it, or set cancel = None if evaluations cannot be stopped."
         ) from error
     found: Callable[[Trial], object] = cancel
     return found
@@ -113,17 +136,17 @@ def _check_signature(
     try:
         signature.bind(*(("self",) if inspect.isclass(evaluator) and call is not evaluator else ()), *names)
         if inspect.isclass(evaluator) and call is not evaluator:
-            raise TypeError("missing its object")
+            raise TypeError("the method needs an object")
     except TypeError as error:
         name = getattr(call, "__qualname__", None) or repr(call)
-        cure = f" Give an object of the class, as {evaluator.__name__}(...)." if inspect.isclass(evaluator) else ""
+        cure = f" Pass an object of the class: {evaluator.__name__}(...)." if inspect.isclass(evaluator) else ""
         raise InvalidArgumentError(
             f"An evaluator is called as {name}({', '.join(names)}), but this one is {name}{signature}: {error}.{cure}"
         ) from error
 
 
 def attempt(call: Callable[..., Any], *args: Any) -> Any:
-    """What the call returns, or its failure."""
+    """Return the result of the call, or its exception if that is a failure of the trial."""
     try:
         return call(*args)
     except BaseException as error:
@@ -133,7 +156,7 @@ def attempt(call: Callable[..., Any], *args: Any) -> Any:
 
 
 async def attempt_async(call: Callable[..., Any], *args: Any) -> Any:
-    """The same of what is awaited, its cancellation included: its `cost`, if it has one, was paid."""
+    """Do the same for an async call. A cancellation is a failure too, whose `cost`, if it has one, was paid."""
     try:
         return await call(*args)
     except BaseException as error:
@@ -143,22 +166,29 @@ async def attempt_async(call: Callable[..., Any], *args: Any) -> Any:
 
 
 def one_each(trials: Sequence[Trial], outcomes: object) -> Sequence[Any]:
-    """What `evaluate_batch` returned."""
+    """Return the outcomes that `evaluate_batch` returned.
+
+    Raises:
+        EvaluatorError: they are not a sequence with one outcome for each trial.
+    """
     if not isinstance(outcomes, Sequence) or len(outcomes) != len(trials):
         size = f"{len(outcomes)} results" if isinstance(outcomes, Sequence) else type(outcomes).__name__
-        raise EvaluatorError(f"evaluate_batch() got {len(trials)} trials and returned {size}.")
+        raise EvaluatorError(
+            f"evaluate_batch() got {len(trials)} trials and returned {size}. It must return a list with one outcome "
+            "for each trial."
+        )
     return outcomes
 
 
 def is_failure(error: BaseException) -> bool:
-    """Whether what an evaluator raised is its trial's failure: an exit or a cancellation is, an interrupt is not."""
+    """True if an evaluator's exception is a failure of the trial. Exits and cancellations are, interrupts are not."""
     import asyncio
 
     return isinstance(error, (Exception, SystemExit, asyncio.CancelledError))
 
 
 def missing_extra(outcome: object) -> MissingExtraError | None:
-    """The missing package that an error comes from: no evaluation can succeed."""
+    """Return the MissingExtraError that caused a failure, or None. Without the package no evaluation can succeed."""
     error = outcome if isinstance(outcome, BaseException) else None
     while error is not None and not isinstance(error, MissingExtraError):
         error = error.__cause__
@@ -166,7 +196,7 @@ def missing_extra(outcome: object) -> MissingExtraError | None:
 
 
 class Finding(NamedTuple):
-    """What an outcome comes to: scores to tell, or an error and what it has cost all the same."""
+    """An outcome after checking: scores with their cost, or an error with the cost of the failed evaluation."""
 
     error: BaseException | None
     scores: Any
@@ -175,9 +205,9 @@ class Finding(NamedTuple):
 
     @classmethod
     def of(cls, selector: Selection, outcome: Outcome, with_details: bool) -> "Finding":
-        """What this one comes to; scores or a cost that the selector would refuse are an error."""
+        """Check an outcome. Scores or a cost that the selector would refuse become an error."""
         details = details_of(selector, outcome) if with_details else None
-        if isinstance(outcome, BaseException):  # whose `cost` is what an adapter knows a failed request to have cost
+        if isinstance(outcome, BaseException):  # adapters set its `cost` to the price of a request that failed
             return cls(outcome, None, _as_cost(getattr(cause_of(outcome), "cost", None)), details)
         scores, cost = goal_scores(selector, outcome)
         try:
@@ -189,14 +219,14 @@ class Finding(NamedTuple):
 
 
 def goal_scores(selector: Selection, scores: Any) -> tuple[Any, Any]:
-    """The scores of the goal's metrics, and the cost, from what an evaluator returned: its `paid`, else "cost"."""
+    """Return the scores of the goal's metrics and the cost: the attribute `paid` of the scores, or their "cost"."""
     if not isinstance(scores, Mapping):
         return scores, None
     metrics = selector.metrics
     cost = getattr(scores, "paid", None)
     if cost is None:
         cost = scores.get("cost")
-        if "cost" in metrics and selector.max_cost is None:  # a score like others, and perhaps no money
+        if "cost" in metrics and selector.max_cost is None:  # a score like others, which need not be money
             cost = _as_cost(cost)
     return {name: scores[name] for name in metrics if name in scores}, cost
 
@@ -207,9 +237,10 @@ def _as_cost(value: Any) -> float | None:
 
 
 def details_of(selector: Selection, outcome: Outcome) -> dict[str, Any] | None:
-    """What a study keeps beside the scores: the outcome's own `details`, and all metrics if there are more.
+    """Return the details that a study stores with the scores, None if there are none.
 
-    Scores that are no finite number, which only metrics beyond the goal's may be, are None.
+    They are the outcome's `details` and, under "scores", all metrics if the goal does not have all of them. Scores that
+    are not finite numbers become None. Values that JSON cannot represent are left out.
     """
     found = getattr(outcome, "details", None)
     details = {name: value for name, value in found.items() if _is_json(value)} if isinstance(found, Mapping) else {}

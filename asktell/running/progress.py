@@ -1,4 +1,4 @@
-"""The progress of a run: a bar with what is spent and now and then the best so far."""
+"""The progress bar of a run."""
 
 import time
 from typing import Any
@@ -8,12 +8,12 @@ from asktell.problem.budget import describe_spending
 from asktell.results.entries import unit_of
 from asktell.selector import Selection
 
-_SECONDS_BETWEEN_LOOKS = 0.5  # at the best so far, so that what is shown is not stale
-_SHARE_OF_LOOKS = 0.05  # of the time, at most: a result of very many prompts takes long
+_SECONDS_BETWEEN_LOOKS = 0.5  # between two computations of the best prompt so far, at least
+_SHARE_OF_LOOKS = 0.05  # of the run's time at most, because the result of very many prompts takes long
 
 
 class Bar:
-    """Evaluations done, or money spent if that is bounded; prompts still active, the best so far, the time left."""
+    """A bar with the evaluations made (or the money spent, if that is limited), the active prompts and the best one."""
 
     def __init__(self, selector: Selection, wanted: bool) -> None:
         self._selector = selector
@@ -37,7 +37,7 @@ class Bar:
             self._bar.close()
 
     def show(self) -> None:
-        """Move to what is spent; look for the best now and then, since that costs more than a tell."""
+        """Update the bar. The best prompt is computed only now and then, because that takes longer than a tell."""
         if self._bar is None:
             return
         self._bar.update(self._done - self._bar.n)
@@ -54,11 +54,11 @@ class Bar:
         result = self._selector.result()
         looked = time.monotonic()
         self._next_look = looked + max(_SECONDS_BETWEEN_LOOKS, (looked - started) / _SHARE_OF_LOOKS)
-        self._bar.total = result.budget if result.max_cost is None else result.max_cost  # it may have been extended
+        self._bar.total = result.budget if result.max_cost is None else result.max_cost  # the budget may be extended
         parts = [] if result.max_cost is None else [describe_spending(result)]
         parts.append(f"{self._selector.n_active} active")
         if len(result.selected) > 1:
-            parts.append(f"{len(result.selected)} on the front")
+            parts.append(f"{len(result.selected)} in the Pareto set")
         elif (best := result.best) is not None and best.evaluations:
             known = [(metric, mean) for metric, mean in best.estimate.items() if mean is not None]
             units = [(*unit_of(metric, [mean]), mean) for metric, mean in known]

@@ -1,6 +1,6 @@
-"""Drive a selector or a study with an evaluator: in this thread, over any Executor, async, or in batches.
+"""`run` drives a selector or a study with an evaluator: in this thread, with any Executor, async, or in batches.
 
-asyncio and tqdm are imported where they are needed, to keep `import asktell` light.
+asyncio and tqdm are imported where they are needed, to keep `import asktell` fast.
 """
 
 import contextlib
@@ -32,8 +32,8 @@ _T = TypeVar("_T")
 
 _log = logging.getLogger("asktell")
 _DEFAULT_CONCURRENCY = 8
-_LOOK = 0.5  # seconds between two looks for evaluations that are to be stopped
-_LOST = "A batch of %d trials was lost, and is tried again one by one: %r"
+_LOOK = 0.5  # seconds between two searches for evaluations that should be stopped
+_LOST = "A batch of %d trials was lost. Its trials are evaluated again one by one: %r"
 
 
 def run(
@@ -51,66 +51,95 @@ def run(
 ) -> Result:
     """Evaluate until the selector is done, and return its result.
 
+        >>> import asktell
+        >>> def evaluate(prompt, example):
+        ...     return {"accuracy": float("step by step" in prompt)}
+        >>> prompts = {"short": "Answer in one word.", "long": "Think step by step."}
+        >>> selector = asktell.Selector(prompts, asktell.BestFeasible("accuracy"), budget=20, examples=10)
+        >>> result = asktell.run(selector, evaluate, progress=False)
+        >>> result.best.id
+        'long'
+
     Args:
-        selector: what to ask and tell. Trials that are out when the run starts are evaluated first: a selector that
-            was saved in the middle of a run continues. With a Study, a RemoteStudy or a `study.worker(name)`, this
-            run is one of its workers, among any number in other processes; it waits for them at the end.
-        evaluator: a callable `(prompt, example) -> scores`, where `example` is the trial's index; an async one; an
-            object with `evaluate`; or one with `evaluate_batch(trials)`, which returns scores or an exception for
-            each trial. One whose third argument is called `repeat` (or `repeats`, the second of `evaluate_batch`) also
-            gets how often the prompt was asked on the example before, or a list of that: see `Selector.repeat_of`.
-            One whose first argument is called `candidate` gets `trial.candidate`, factor -> value, in place of the
-            prompt; one whose first argument is called `trial` gets the trial in place of prompt and example.
-            One with a method `check_prompts` is given all prompts, id -> text, or candidates, id -> (factor ->
-            value), before the first is evaluated, and may raise.
-            One with a method `cancel` can stop an evaluation: see below.
-            One with a method `begin` is called with the selection's `result`, a function, when a run begins; and one
-            with `remarks` says by metric what results are to say of it: see `Selector.remark`.
-            Scores are a mapping, in which metrics beyond the goal's are ignored and "cost" is the trial's cost, also if
-            it is one of the goal's metrics; or a sequence in the goal's order; or a number, if there is one metric.
-        executor: runs plain and batch evaluators elsewhere: threads, processes, Dask.
-        concurrency: evaluations at once; by default 8 where there is an executor, an async or a batch evaluator.
-        batch_size: trials per call of a batch evaluator, by default as many as `concurrency`; fewer make several calls
-            at once, over an executor or with an async evaluator.
+        selector: the selection. Its pending trials are evaluated first, so that a selector that was saved during a run
+            can be continued.
+
+            With a Study, a RemoteStudy or a `study.worker(name)`, this run is one worker of the study. At the end it
+            waits for the other workers.
+        evaluator: evaluates prompts on examples. See "Evaluators" below.
+        executor: runs the evaluator in threads, in processes or with Dask. Not for async evaluators.
+        concurrency: number of evaluations at the same time. 8 by default with an executor, and for async and batch
+            evaluators, otherwise 1.
+        batch_size: trials per call of a batch evaluator, by default `concurrency`. With a smaller number, an executor
+            or an async evaluator has several calls at the same time.
         progress: show a progress bar on stderr, or below the cell of a notebook.
-        on_tell: called with the selector (or the worker) and the trial after each that was told or failed, in this
-            thread; to save, log or plot, or to let prompts join (`add`), which are then evaluated too.
-        max_failures_in_a_row: number of failures in a row that stop the run, if they are of more than one example: the
-            cause is then a server that is down, say. "first" (default): only if the first five evaluations all fail in
-            the same way, at no cost, as with a wrong key; that stops a run with a number, too. None: no failure stops
-            it. Every failure is recorded at once, as of its prompt. After the last one allowed nothing more is asked
-            until the evaluations under way have ended: a success among them continues the run. What fails meanwhile is
-            handed back, and its cost booked.
-        repeatable: whether an evaluation gives the same scores when it is repeated; None: as the evaluator says, by its
-            attribute of that name (`LLMEvaluator` does). Unless it is, and the selection is about given examples
-            (`inputs="given"`), a few evaluations are repeated, on top of the budget: a fortieth soon after they were
-            made, at least two, and as many of the first ones when the run ends. If scores differ, they count as noisy
-            from then on, and the result says so; if they differ at the end, what is evaluated may have changed during
-            the run.
-        until: called with the selector (or the worker) before it is asked; once it returns True the run ends.
+        on_tell: called with the selector (or the worker) and the trial, after the trial was told or has failed, in this
+            thread. Use it to save, log or plot, or to add prompts, which are then evaluated too.
+        max_failures_in_a_row: stop the run after this number of failures in a row, on more than one example. The usual
+            cause is a server that is down. With "first" (default), the run stops only if its first five evaluations all
+            fail in the same way and cost nothing, as with a wrong key. A run with a number stops then as well. With
+            None, no failure stops the run.
 
-    A trial whose prompt was eliminated or retired meanwhile is stopped: the task of an async evaluator is cancelled,
-    unless the evaluator has `cancel = None`; of any other one, `cancel(trial)` is called in this process, in another
-    thread than the evaluation, which then is to end. An evaluator that has `cancel` and no `executor` runs in a thread.
-    The trial is handed back, and the `cost` of the exception by which it ends is booked. It counts as no failure. If
-    the evaluation returns scores all the same, they are told. In a study, a worker finds out at its next heartbeat, in
-    a third of its lease.
+            Every failure is recorded at once, for its prompt. After the last allowed failure, no new trial is asked for
+            until the running evaluations have ended. If one of them succeeds, the run continues. Trials that fail in
+            this time are released, and their cost is recorded.
+        repeatable: True if an evaluation that is repeated gives the same scores. None: use the evaluator's attribute
+            `repeatable` (`LLMEvaluator` has one), False without it.
 
-    An exception of the evaluator, its exit or cancellation too, or scores that the selector refuses, are that trial's
-    failure and not the run's; a MissingExtraError is the run's. A batch that is lost as a whole over an executor (its
-    worker died) is tried again trial by trial.
+            If it is False, and the selection is about the given examples only (`inputs="given"`), a few evaluations are
+            repeated, on top of the budget: every 40th soon after it was made, at least two, and as many of the first
+            ones at the end of the run. If scores differ, they count as noisy from then on, and the result has a note.
+            If they differ at the end, the note says that the model may have changed during the run.
+        until: called with the selector (or the worker) before each `ask`. The run ends when it returns True.
 
-    In a study, what scores (or an exception) carry as `details`, a mapping, is kept beside them, as are metrics beyond
-    the goal's: see `Study.evaluations`.
+    **Evaluators.** An evaluator is one of these:
 
-    However a run ends, what was paid for is kept. Evaluations that an executor has begun and cannot cancel are waited
-    for, and so are async ones, but after KeyboardInterrupt, which cancels them; a second one ends the waiting. Other
-    trials are handed back: the selector can be saved and continued. The cost of those that failed meanwhile, or were
-    stopped, is booked.
+    - a callable `(prompt, example) -> scores`, where `example` is the example's index, or an object with such a method
+      `evaluate`
+    - an object with `evaluate_batch(trials)`, which returns a list of scores or exceptions, one for each trial
+
+    All may be async. Scores are a mapping by metric, a sequence in the goal's order or, for a single metric, a number.
+    In a mapping, "cost" is the trial's cost, even if it is one of the goal's metrics, and other metrics beyond the
+    goal's are ignored.
+
+    The names of the arguments select what an evaluator gets:
+
+    - a first argument `candidate` gets `trial.candidate` (factor -> value) in the place of the prompt
+    - a first argument `trial` gets the trial in the place of the prompt and the example
+    - a further argument `repeat`, for `evaluate_batch` a second argument `repeats`, gets the number of times that the
+      prompt was asked on the example before: see `Selector.repeat_of`
+
+    An evaluator may also have these methods:
+
+    - `check_prompts(prompts)` gets all prompts (id -> text) or candidates (id -> mapping) before the first evaluation.
+      It may raise an error.
+    - `begin(result)` gets a function that returns the present result, when a run begins.
+    - `remarks()` returns notes for the result, by metric: see `Selector.remark`.
+    - `cancel(trial)` stops an evaluation.
+
+    **Stopped evaluations.** When a prompt is eliminated or retired, its running evaluations are stopped. The task of an
+    async evaluator is cancelled, unless the evaluator has `cancel = None`. For other evaluators, `cancel(trial)` is
+    called in this process, in another thread than the evaluation, which should then raise an exception. So an evaluator
+    with `cancel` runs in a thread, even without an executor. The trial is released and does not count as a failure. The
+    `cost` of its exception is recorded. If the evaluation returns scores in spite of `cancel`, they are recorded. In a
+    study, a worker notices at its next heartbeat, after a third of its lease.
+
+    **Failures.** An exception of the evaluator (also SystemExit and cancellation), or scores that the selector refuses,
+    fail the trial and not the run. Only a MissingExtraError fails the run. If an executor loses a whole batch because
+    its process died, the trials of the batch are evaluated again one by one.
+
+    **Details.** In a study, the mapping `details` of scores or of an exception is stored with the scores, and so are
+    metrics beyond the goal's: see `Study.evaluations`.
+
+    **The end of a run.** However a run ends, all scores that were paid for are recorded. The run waits for async
+    evaluations, and for those that an executor has started and cannot cancel. KeyboardInterrupt cancels async
+    evaluations, and a second one ends the waiting. All other trials are released, so that the selector can be saved and
+    continued. The cost of evaluations that failed or were stopped meanwhile is recorded.
 
     Raises:
-        EvaluatorError: the executor broke down, or nothing but failures came.
-        StorageError: a study's storage was out of reach for more than a minute.
+        InvalidArgumentError: an argument is invalid, such as an evaluator with other arguments.
+        EvaluatorError: the executor broke down, or too many evaluations failed in a row.
+        StorageError: the storage of a study was unreachable for more than a minute.
     """
     if concurrency is not None:
         concurrency = whole("concurrency", concurrency, 1)
@@ -118,17 +147,17 @@ def run(
         batch_size = whole("batch_size", batch_size, 1)
     if executor is not None and not isinstance(executor, Executor):
         raise InvalidArgumentError(
-            f"executor must be a concurrent.futures.Executor, got {type(executor).__name__}. Dask's clients have a "
-            "get_executor()."
+            f"executor must be a concurrent.futures.Executor, got {type(executor).__name__}. For Dask, pass "
+            "client.get_executor()."
         )
     how = Calling.of(evaluator)
     if how.is_async and executor is not None:
-        raise InvalidArgumentError("An async evaluator runs in an event loop and takes no executor.")
+        raise InvalidArgumentError("An async evaluator runs in an event loop. Leave out executor=.")
     at_once = concurrency or _DEFAULT_CONCURRENCY
     size = min(batch_size or at_once, at_once) if how.in_batches else 1
     with open_board(selector, progress, on_tell, max_failures_in_a_row, bool(repeatable), until) as board:
         _check_prompts(evaluator, board)
-        if repeatable is None:  # as it says now that it has seen the candidates, which may have a temperature
+        if repeatable is None:  # read only after check_prompts: candidates may have a temperature as a factor
             board.repeatable = bool(getattr(evaluator, "repeatable", False))
         if callable(begin := getattr(evaluator, "begin", None)):
             begin(board.selector.result)
@@ -149,6 +178,7 @@ def run(
 
 
 def _remark(evaluator: Evaluator, board: Board) -> None:
+    """Add the evaluator's remarks about metrics of the goal to the selection."""
     if callable(remarks := getattr(evaluator, "remarks", None)):
         for topic, (text, doubtful) in remarks().items():
             if topic in board.selector.goal.metrics:
@@ -156,7 +186,7 @@ def _remark(evaluator: Evaluator, board: Board) -> None:
 
 
 def _check_prompts(evaluator: Evaluator, board: Board) -> None:
-    """Let an evaluator that can say so refuse prompts before anything is spent; it sees candidates in any case."""
+    """Call the evaluator's `check_prompts`, if it has one, before anything is spent, and always for candidates."""
     if callable(check := getattr(evaluator, "check_prompts", None)):
         result = board.selector.result()
         if not result.spent or result.prompts[0].candidate is not None:
@@ -164,71 +194,99 @@ def _check_prompts(evaluator: Evaluator, board: Board) -> None:
 
 
 def _run_here(board: Board, how: Calling, at_once: int, size: int) -> None:
+    """Evaluate in this thread, in groups of `size` trials."""
     while trials := board.ask(at_once):
         for group in _groups(trials, size):
             outcome = attempt(how.call, *how.arguments(group, board.repeat_of))
             board.take_batch(group, outcome if how.in_batches else [outcome])
 
 
-def _run_executor(board: Board, how: Calling, executor: Executor, at_once: int, size: int) -> None:
-    running: dict[Future[Any], list[Trial]] = {}
-    is_broken = False
+class _Crew:
+    """Evaluations that an executor runs."""
 
-    def broken(error: BaseException) -> EvaluatorError:
-        nonlocal is_broken
-        is_broken = True
-        return EvaluatorError(f"The executor broke down: {error!r}. The trials were handed back.")
+    def __init__(self, board: Board, how: Calling, executor: Executor) -> None:
+        self._board, self._how, self._executor = board, how, executor
+        self.running: dict[Future[Any], list[Trial]] = {}
+        self._is_broken = False
 
-    def start(groups: Iterable[list[Trial]]) -> None:
+    def start(self, groups: Iterable[list[Trial]]) -> None:
+        """Submit groups of trials."""
         for group in groups:
             try:
-                future = executor.submit(how.call, *how.arguments(group, board.repeat_of))
-            except Exception as error:  # each executor has its own for having been closed
-                raise broken(error) from error
-            running[future] = group
+                future = self._executor.submit(self._how.call, *self._how.arguments(group, self._board.repeat_of))
+            except Exception as error:  # each executor has its own exception for having been closed
+                raise self._broken(error) from error
+            self.running[future] = group
 
-    try:
-        while True:
-            start(_groups(board.ask(at_once - sum(map(len, running.values()))), size))
-            if not running:
-                return
-            _stop_unwanted(board, how, running)
-            while not (done := wait(running, _LOOK if how.can_stop else None, FIRST_COMPLETED).done):
-                _stop_unwanted(board, how, running)
-            with board.together():
-                for future in [each for each in running if each in done]:  # in the order in which they were begun
-                    try:
-                        error = future.exception()
-                    except CancelledError as cancelled:  # not by us
-                        raise broken(cancelled) from cancelled
-                    if isinstance(error, BrokenExecutor):
-                        raise broken(error) from error
-                    if error is not None and not is_failure(error):
-                        raise error
-                    group = running.pop(future)
-                    if error is not None and len(group) > 1:
-                        _log.warning(_LOST, len(group), error)
-                        start([trial] for trial in group)
-                    else:
-                        outcome = error or future.result()
-                        board.take_batch(group, outcome if how.in_batches else [outcome])
-    except BaseException as error:
-        started = {future: group for future, group in running.items() if not future.cancel()}
-        if how.cancel is not None and not isinstance(error, Exception):
+    def stop_unwanted(self) -> None:
+        """Stop the evaluations of prompts that were eliminated or retired, where that is possible."""
+        for future, group in _newly_unwanted(self._board, self.running).items():
+            if future.cancel():
+                del self.running[future]
+                for trial in group:
+                    self._board.release(trial)
+            elif self._how.cancel is not None:
+                _cancel(self._how.cancel, group)
+
+    def take(self, future: Future[Any]) -> None:
+        """Record the outcome of an evaluation that has ended."""
+        try:
+            error = future.exception()
+        except CancelledError as cancelled:  # by the executor: this class cancels no future that it waits for
+            raise self._broken(cancelled) from cancelled
+        if isinstance(error, BrokenExecutor):
+            raise self._broken(error) from error
+        if error is not None and not is_failure(error):
+            raise error
+        group = self.running.pop(future)
+        if error is not None and len(group) > 1:
+            _log.warning(_LOST, len(group), error)
+            self.start([trial] for trial in group)
+        else:
+            outcome = error or future.result()
+            self._board.take_batch(group, outcome if self._how.in_batches else [outcome])
+
+    def end(self, reason: BaseException) -> None:
+        """Cancel what has not started, wait for the other evaluations, and record their scores."""
+        started = {future: group for future, group in self.running.items() if not future.cancel()}
+        if self._how.cancel is not None and not isinstance(reason, Exception):
             for future, group in started.items():
                 if not future.done():
-                    _cancel(how.cancel, group)
+                    _cancel(self._how.cancel, group)
         try:
-            if not is_broken:  # one that is may never end what it runs
+            if not self._is_broken:  # the evaluations of a broken executor may never end
                 _warn_of_waiting(started)
                 wait(started)
         finally:
-            _rescue(board, how, started)
+            _rescue(self._board, self._how, started)
+
+    def _broken(self, error: BaseException) -> EvaluatorError:
+        self._is_broken = True
+        return EvaluatorError(f"The executor broke down: {error!r}. Its trials were released.")
+
+
+def _run_executor(board: Board, how: Calling, executor: Executor, at_once: int, size: int) -> None:
+    """Evaluate with an executor: up to `at_once` trials at the same time, in groups of `size`."""
+    crew = _Crew(board, how, executor)
+    running = crew.running
+    try:
+        while True:
+            crew.start(_groups(board.ask(at_once - sum(map(len, running.values()))), size))
+            if not running:
+                return
+            crew.stop_unwanted()
+            while not (done := wait(running, _LOOK if how.can_stop else None, FIRST_COMPLETED).done):
+                crew.stop_unwanted()
+            with board.together():
+                for future in [each for each in running if each in done]:  # in the order in which they started
+                    crew.take(future)
+    except BaseException as error:
+        crew.end(error)
         raise
 
 
 def _newly_unwanted(board: Board, running: Mapping[Any, list[Trial]]) -> dict[Any, list[Trial]]:
-    """Evaluations under way of which every trial is unwanted, and one since the last look."""
+    """Return the running evaluations whose trials are all unwanted, and at least one of them since the last call."""
     new = {trial.id for trial in board.unwanted()}
     return {
         each: group
@@ -237,32 +295,21 @@ def _newly_unwanted(board: Board, running: Mapping[Any, list[Trial]]) -> dict[An
     }
 
 
-def _stop_unwanted(board: Board, how: Calling, running: dict[Future[Any], list[Trial]]) -> None:
-    """Take back what an executor has not begun, and stop what it has, where the evaluator can."""
-    for future, group in _newly_unwanted(board, running).items():
-        if future.cancel():
-            del running[future]
-            for trial in group:
-                board.release(trial)
-        elif how.cancel is not None:
-            _cancel(how.cancel, group)
-
-
 def _cancel(cancel: Callable[[Trial], object], group: list[Trial]) -> None:
     for trial in group:
         try:
             cancel(trial)
-        except Exception as error:  # the evaluation goes on, and its scores count
-            _log.warning("cancel() failed, and trial %d is evaluated to its end: %r", trial.id, error)
+        except Exception as error:  # the evaluation continues, and its scores count
+            _log.warning("cancel() failed, so the evaluation of trial %d continues: %r", trial.id, error)
 
 
 def _warn_of_waiting(running: "Iterable[Future[Any] | asyncio.Task[Any]]") -> None:
     if n := sum(not each.done() for each in running):
-        _log.warning("The run ends. It waits for %d evaluations that are under way; interrupt it to leave them.", n)
+        _log.warning("The run is ending. It waits for %d running evaluations. Interrupt it to abandon them.", n)
 
 
 def _rescue(board: Board, how: Calling, running: Mapping[Any, list[Trial]]) -> None:
-    """Take what came of evaluations while the run was being ended."""
+    """Record the outcomes of evaluations that ended while the run was ending."""
     for each, group in running.items():
         if each.done() and not each.cancelled():
             outcome = each.exception() or each.result()
@@ -270,6 +317,7 @@ def _rescue(board: Board, how: Calling, running: Mapping[Any, list[Trial]]) -> N
 
 
 async def _run_async(board: Board, how: Calling, at_once: int, size: int) -> None:
+    """Evaluate in an event loop: up to `at_once` trials at the same time, in groups of `size`."""
     import asyncio
 
     running: dict[Any, list[Trial]] = {}
@@ -287,11 +335,11 @@ async def _run_async(board: Board, how: Calling, at_once: int, size: int) -> Non
                 look = _LOOK if how.can_stop else None
                 finished, _ = await asyncio.wait(running, timeout=look, return_when=asyncio.FIRST_COMPLETED)
             with board.together():
-                for task in [each for each in running if each in finished]:  # in the order in which they were begun
+                for task in [each for each in running if each in finished]:  # in the order in which they started
                     group = running.pop(task)
                     try:
                         outcome = task.result()
-                    except asyncio.CancelledError as error:  # by the evaluator: ours are not looked at
+                    except asyncio.CancelledError as error:  # by the evaluator, or because the trial is unwanted
                         outcome = error
                     board.take_batch(group, outcome if how.in_batches else [outcome])
     except BaseException as error:
@@ -313,11 +361,11 @@ def _groups(trials: list[Trial], size: int) -> Iterator[list[Trial]]:
 
 
 def outside_of_loops(call: Callable[[], _T]) -> _T:
-    """What the call returns, in a thread of its own where an event loop is running already, as in a notebook."""
+    """Return the call's result. Where an event loop is running, as in a notebook, the call gets its own thread."""
     import asyncio
 
     loop = None
-    with contextlib.suppress(RuntimeError):  # none is running
+    with contextlib.suppress(RuntimeError):  # no event loop is running
         loop = asyncio.get_running_loop()
     if loop is None:
         return call()

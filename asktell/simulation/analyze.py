@@ -1,4 +1,4 @@
-"""Analyze a finished table: the verdict on scores that are there already, without evaluating anything."""
+"""`analyze` makes a result from existing scores, without evaluating anything."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -22,14 +22,14 @@ from asktell.selector import Selector
 from asktell.state import Decided, Failures, History, Problem, Remarked, State, apply
 
 Names: TypeAlias = Sequence[str] | Mapping[str, str] | Candidates | None
-"""Names of prompts, a mapping from name to text, or candidates; None: positions."""
+"""Names of prompts, a mapping from name to text, or candidates. None for positions."""
 
 PROMPT, EXAMPLE, SEGMENT, ERROR = "prompt", "example", "segment", "error"
-_EXAMPLE_IDS = ("example_id", EXAMPLE)  # an evaluation's table has both, of which the id says more
-_ROUNDING = 1e-9  # of a range: a score so little outside it is at its end
+_EXAMPLE_IDS = ("example_id", EXAMPLE)  # a table of evaluations has both, and the id is preferred
+_ROUNDING = 1e-9  # part of a range: a score that is outside by less counts as its end
 _SHAPES = (
-    "(K prompts, N examples), (K, N, m) for m metrics, or (K, N, m, R) for R repeated evaluations, with NaN where "
-    "nothing is known"
+    "(K prompts, N examples), (K, N, m) for m metrics, or (K, N, m, R) for R repeated evaluations, with NaN for "
+    "missing scores"
 )
 
 
@@ -43,10 +43,10 @@ def analyze(
     baseline: AnyPrompt | None = None,
     inputs: Literal["new", "given"] = "new",
 ) -> Result:
-    """The verdict on scores that are there already: which prompt is best, how sure that is, and what would settle it.
+    """Return the result for existing scores: the best prompt, how certain that is, and what would settle it.
 
-    Nothing is evaluated. The result is `done`, and its verdict, comparison, checks and plots are those of a selection
-    that has evaluated as much.
+    Nothing is evaluated. The result is `done`. Its verdict, comparison, checks and plots are those of a selection with
+    the same evaluations.
 
         >>> import asktell
         >>> scores = [[1, 1, 0, 1, 0, 1, 1, 0], [1, 0, 0, 1, 0, 0, 1, 0]]
@@ -59,34 +59,38 @@ def analyze(
         'undecided'
 
     Args:
-        scores: an array (K prompts, N examples), (K, N, m) with the metrics in the goal's order (`goal.metrics`), or
-            (K, N, m, R) with R repeated evaluations of each cell. NaN where nothing is known. Scores are in the
-            metric's own units, and the goal says which direction is better. Repeated evaluations are averaged. A cell
-            that lacks one of the metrics counts as unknown.
+        scores: an array or a data frame.
 
-            Or a data frame (of pandas or polars). A long one has the columns `prompt`, `example` (or `example_id`), and
-            one per metric of the goal. It may have `segment`, and `error`: a row with an error is an evaluation that
-            failed. Rows of the same prompt and example are repeated evaluations. Any other frame is a wide one, of a
-            single metric: a row per example, and a column of numbers per prompt. The columns `example` (or
-            `example_id`) and `segment` are no prompts.
+            Array: (K prompts, N examples), (K, N, m) with the metrics in the goal's order (`goal.metrics`), or (K, N,
+            m, R) with R repeated evaluations of each (prompt, example) pair. Scores are in each metric's own units, and
+            the goal has the direction. NaN is a missing score. A pair without a score for each metric counts as not
+            evaluated. Repeated evaluations are averaged.
+
+            Long data frame (pandas or polars): the columns `prompt`, `example` (or `example_id`) and one for each
+            metric of the goal. It may have `segment`, and `error`: a row with an error is an evaluation that failed.
+            Several rows with the same prompt and example are repeated evaluations.
+
+            Wide data frame, without a column `prompt`: a single metric, with a row for each example and a column of
+            numbers for each prompt. The columns `example` (or `example_id`) and `segment` are not prompts.
         goal: `BestFeasible(...)` or `ParetoSet(...)`.
-        prompts: names of the K prompts, or a mapping from name to text, or `asktell.grid(...)`. By default their
-            positions, and of a data frame the names in it. Of a data frame, those named are analyzed, and no others.
-        examples: distinct ids of the N examples; by default their positions, or what the data frame says.
+        prompts: names of the K prompts, a mapping from name to text, or `asktell.grid(...)`. By default they are the
+            positions in the array, or the names in the data frame. If you name prompts of a data frame, only these are
+            analyzed.
+        examples: distinct ids of the N examples, by default their positions. A data frame has its own.
         segments: the label of each example's segment.
-        baseline: name or text of the prompt in use today; the answer is compared with it.
-        inputs: "new" or "given", as of `Selector`: whether statements are about new inputs like the examples, or about
-            exactly these examples.
+        baseline: name or text of the prompt in use today. The selected prompt is compared with it.
+        inputs: "new" if the statements should be about new inputs like these examples, "given" for exactly these
+            examples, as in `Selector`.
 
     Raises:
-        InvalidArgumentError: the shape does not fit, a column is missing or holds texts, or a name is unknown.
+        InvalidArgumentError: the shape does not fit, a column is missing or has text, or a name is unknown.
         InvalidScoresError: a score is infinite or outside its range.
     """
     if not isinstance(goal, Goal):
         raise InvalidArgumentError(f"goal must be a BestFeasible or a ParetoSet, got {short(goal)}.")
     if hasattr(scores, "columns") and hasattr(scores, "__getitem__"):
         if examples is not None:
-            raise InvalidArgumentError("A data frame says which examples there are; leave examples=... out.")
+            raise InvalidArgumentError("A data frame has its own examples. Leave out examples=.")
         table = _of_frame(scores, goal, prompts, segments)
     else:
         table = _of_array(scores, goal, prompts, examples, segments)
@@ -96,15 +100,16 @@ def analyze(
 @final
 @dataclass(frozen=True)
 class FinishedTable:
-    """Evaluations that were made, as columns: whose they are, on which example, and their scores.
+    """Existing evaluations, as columns.
 
     Attributes:
-        prompts: as `Selector` takes them.
-        examples: how many, or their ids.
+        prompts: as for `Selector`.
+        examples: their number, or their ids.
         arms: (n,) position of each evaluation's prompt.
         places: (n,) position of its example.
-        scores: (n, m) in the goal's order; a row with a NaN is not known.
-        failed: evaluations that failed, each the position of its prompt, that of its example, and the reason.
+        scores: (n, m) in the goal's order. A row with a NaN counts as not evaluated.
+        failed: for each evaluation that failed, the position of its prompt, the position of its example, and the
+            reason.
         segments: (N,) labels, or None.
     """
 
@@ -125,7 +130,7 @@ def finished_selector(
     inputs: Literal["new", "given"] = "new",
     max_failure_rate: float = 0.5,
 ) -> Selector:
-    """A selector that has been told all of a table, and is done.
+    """Return a selector that has recorded all evaluations of a table, and is done.
 
     Raises:
         InvalidArgumentError: no prompt has a score, or a name is unknown.
@@ -135,8 +140,8 @@ def finished_selector(
     rows = _Rows.of(table, known)
     if not len(rows.scores):
         raise InvalidArgumentError(
-            "There are no scores: every cell lacks at least one of the metrics "
-            f"{list(goal.metrics)}. Give a number for each metric of at least one evaluation."
+            "There are no scores: every evaluation lacks at least one of the metrics "
+            f"{list(goal.metrics)}. Pass a number for each metric of at least one evaluation."
         )
     named = Prompts.of(table.prompts)
     _check_range(rows, goal, named, table.examples)
@@ -160,19 +165,22 @@ def finished_selector(
     assert isinstance(method, Adaptive)
     if gone := _no_rivals(state):
         state = apply(state, Decided(0, tuple(gone), plan=()))
-    # The same history, of which the last decision has already computed what the result states.
+    # The last decision has already computed the statements of the result, so that they are not computed again.
     return selector._at(apply(state, method.finish(state)))
 
 
 class _Rows(NamedTuple):
-    """Scores, then failures, each with its trial: -1 for evaluations of a cell beyond those that every cell has had."""
+    """The scores and then the failures, each with its trial.
+
+    A trial is -1 for an additional evaluation of a cell, a (prompt, example) pair, that not all evaluated cells have.
+    """
 
     arms: Indices
     places: Indices
     trials: Indices
-    scores: Means  # (n, m) of the first rows
-    reasons: Sequence[str]  # of the others
-    asks: int  # how often every cell that was evaluated was evaluated, at least
+    scores: Means  # (n, m), for the first n rows
+    reasons: Sequence[str]  # for the other rows, which are failures
+    asks: int  # the lowest number of evaluations of an evaluated cell
 
     @classmethod
     def of(cls, table: FinishedTable, known: npt.NDArray[np.bool_]) -> "_Rows":
@@ -183,7 +191,7 @@ class _Rows(NamedTuple):
         cells = arms * n_examples + places
         _, times = counted(cells)
         asks = int(times.min()) if len(times) else 1
-        # Evaluations of a cell stand one after another: when they were made is not known, so they show no drift.
+        # The evaluations of a cell come one after another, so that they show no drift: their true times are unknown.
         nth = nth_asks(np.arange(len(cells)), cells)
         order = np.lexsort((nth, arms, places))
         is_trial = nth[order] < asks
@@ -192,21 +200,26 @@ class _Rows(NamedTuple):
         return cls(arms, places, trials, table.scores[known], [each[2] for each in table.failed], asks)
 
     def unscored(self, n_arms: int, n_examples: int) -> str:
-        """A sentence on the cells that were never evaluated; empty if there are none."""
+        """Return a sentence about the cells that were never evaluated. Empty if there are none."""
         cells, _ = counted(self.arms * n_examples + self.places)
         missing = n_arms * n_examples - len(cells)
         if not missing:
             return ""
         per_example = np.bincount(cells % n_examples, minlength=n_examples)
         return (
-            f"{missing:,} of {n_arms * n_examples:,} cells have no score, and {int((per_example == n_arms).sum()):,} "
-            f"of {n_examples:,} examples have one from every prompt. Two prompts are compared on the examples that "
-            "both have, which is right if no score is missing because of what it would have been."
+            f"{missing:,} of {n_arms * n_examples:,} (prompt, example) pairs have no score, and "
+            f"{int((per_example == n_arms).sum()):,} of {n_examples:,} examples have one from every prompt. Two "
+            "prompts are compared on their common examples. This is right if scores are missing for reasons unrelated "
+            "to their values."
         )
 
 
 def _check_range(rows: _Rows, goal: Goal, named: Prompts, examples: int | Sequence[str]) -> None:
-    """Refuse a score that is infinite, too large or outside its range; those at its end by rounding are set to it."""
+    """Check that scores are finite and in their range. Scores outside by a rounding error are set to its end.
+
+    Raises:
+        InvalidScoresError: a score is infinite, too large or outside its range.
+    """
     for j, metric in enumerate(goal.metrics):
         column = rows.scores[:, j]
         low, high = span = goal.ranges.get(metric, (-LARGEST, LARGEST))
@@ -216,23 +229,24 @@ def _check_range(rows: _Rows, goal: Goal, named: Prompts, examples: int | Sequen
             example = rows.places[row] if isinstance(examples, int) else examples[rows.places[row]]
             name = named.ids[rows.arms[row]]
             expected = (
-                f"within its range [{exact(span[0])}, {exact(span[1])}]: correct it, or make the range wider"
+                f"within its range [{exact(span[0])}, {exact(span[1])}]. Correct the score, or widen the range"
                 if metric in goal.ranges
-                else f"finite and at most {LARGEST:g} in size: write NaN where a score is not known"
+                else f"finite and at most {LARGEST:g} in size. Use NaN for a missing score"
             )
             raise InvalidScoresError(
-                f"The score of {metric!r} must be {expected}. Prompt {short(name)} has {column[row]:g} on example "
-                f"{short(example if isinstance(example, str) else int(example))}."
+                f"Prompt {short(name)} has the score {column[row]:g} on example "
+                f"{short(example if isinstance(example, str) else int(example))}. The score of {metric!r} must be "
+                f"{expected}."
             )
         np.clip(column, low, high, out=column)
 
 
 def _told(state: State, rows: _Rows) -> State:
-    """The state after all of these evaluations, in the order in which proofs take the examples."""
+    """Return the state after all evaluations, in the order of the examples in which statements are proven."""
     n, problem = len(rows.scores), _complete_first(state.problem, rows)
     of_scores, of_failures = slice(None, n), slice(n, None)
     arms, places, trials = rows.arms, rows.places, rows.trials
-    # In the order of trials; those without one stand behind the trials of their cell.
+    # In the order of trials. Rows without a trial come after the trials of their cell.
     order = np.lexsort((np.where(trials[of_scores] < 0, 1, 0), arms[of_scores], problem.place[places[of_scores]]))
     history = History.from_columns(
         trials[of_scores][order],
@@ -255,9 +269,9 @@ def _told(state: State, rows: _Rows) -> State:
 
 
 def _complete_first(problem: Problem, rows: _Rows) -> Problem:
-    """The same problem; where cells are missing, its order begins with the examples that most prompts have.
+    """Return the problem. If cells are missing, its order begins with the examples that most prompts have.
 
-    Proofs rest on the first examples that both prompts have completed, and would end at the first missing cell.
+    Confidence sequences use the first examples, up to the first one that a prompt lacks.
     """
     n = len(problem.order)
     cells, _ = counted(rows.arms * n + rows.places)
@@ -273,7 +287,7 @@ def _complete_first(problem: Problem, rows: _Rows) -> Problem:
 
 
 def _no_rivals(state: State) -> list[Any]:
-    """How the prompts leave that failed too often, or have no score at all."""
+    """Return the departures of prompts that failed too often, or have no score at all."""
     told = state.told
     found = []
     for arm in range(state.problem.n_arms):
@@ -301,16 +315,16 @@ def _of_array(
         array = array[..., None]
     if array.ndim != 4 or array.shape[2] != m or 0 in array.shape:
         raise InvalidArgumentError(
-            f"scores must have the shape {_SHAPES}. The goal has m = {m}, in the order {list(goal.metrics)}; got "
+            f"scores must have the shape {_SHAPES}. The goal has m = {m}, in the order {list(goal.metrics)}. Got "
             f"{np.shape(scores)}."
         )
     n_prompts, n_examples, _, n_repeats = array.shape
     named = _named(prompts, [f"prompt {arm}" for arm in range(n_prompts)] if prompts is None else None)
     if len(named) != n_prompts:
-        raise InvalidArgumentError(f"prompts has {len(named)} names for {n_prompts} rows of scores; give one for each.")
+        raise InvalidArgumentError(f"Got {len(named)} prompts for {n_prompts} rows of scores. Pass one for each row.")
     if examples is not None and len(examples) != n_examples:
         raise InvalidArgumentError(
-            f"examples has {len(examples)} ids for {n_examples} columns of scores; give one for each."
+            f"Got {len(examples)} ids of examples for {n_examples} columns of scores. Pass one for each column."
         )
     arms, places = np.divmod(np.repeat(np.arange(n_prompts * n_examples), n_repeats), n_examples)
     told = array.transpose(0, 1, 3, 2).reshape(-1, m)
@@ -318,7 +332,7 @@ def _of_array(
 
 
 def _named(prompts: Names, otherwise: Sequence[str] | None) -> Sequence[str] | Mapping[str, str] | Candidates:
-    """Prompts as a selector takes them: a name that is given is an id, and stands for the text where there is none."""
+    """Return prompts as a selector takes them. A name is the id, and also the text if there is none."""
     if prompts is None:
         return otherwise or []
     if isinstance(prompts, Mapping | Candidates):
@@ -327,10 +341,10 @@ def _named(prompts: Names, otherwise: Sequence[str] | None) -> Sequence[str] | M
         prompts = prompts.tolist()  # type: ignore[attr-defined]
     if isinstance(prompts, str) or not isinstance(prompts, Sequence) or not all(isinstance(p, str) for p in prompts):
         raise InvalidArgumentError(
-            f"prompts must be names (texts), or a mapping from name to text; got {short(prompts)}."
+            f"prompts must be names (texts), or a mapping from name to text. Got {short(prompts)}."
         )
     if again := [name for name, times in Counter(prompts).items() if times > 1]:
-        raise InvalidArgumentError(f"prompts names {short(again[0])} more than once; names must be distinct.")
+        raise InvalidArgumentError(f"prompts has the name {short(again[0])} more than once. Names must be distinct.")
     return {str(name): str(name) for name in prompts}
 
 
@@ -340,7 +354,7 @@ def _named(prompts: Names, otherwise: Sequence[str] | None) -> Sequence[str] | M
 def _of_frame(frame: Any, goal: Goal, prompts: Names, segments: Sequence[str] | None) -> FinishedTable:
     columns = [str(name) for name in frame.columns]
     if again := [name for name, times in Counter(columns).items() if times > 1]:
-        raise InvalidArgumentError(f"The data frame has the column {short(again[0])} more than once; rename one.")
+        raise InvalidArgumentError(f"The data frame has the column {short(again[0])} more than once. Rename one.")
     if not len(frame):
         raise InvalidArgumentError("The data frame has no rows.")
     by_name = dict(zip(columns, frame.columns, strict=True))
@@ -363,16 +377,19 @@ def _of_long(
     example: str | None,
 ) -> FinishedTable:
     if segments is not None:
-        raise InvalidArgumentError("A long data frame says its segments in a column 'segment'; leave segments=... out.")
+        raise InvalidArgumentError(
+            "A long data frame has its segments in the column 'segment'. Leave out segments=, and add this column."
+        )
     if example is None:
         raise InvalidArgumentError(
-            f"A long data frame needs a column 'example' without empty cells, beside 'prompt'; there are {columns}."
+            f"A long data frame needs a column 'example' without empty values, next to 'prompt'. It has {columns}."
         )
     of_metric = [f"metric {name}" if f"metric {name}" in columns else name for name in goal.metrics]
     for name in of_metric:
         if name not in columns:
             raise InvalidArgumentError(
-                f"There is no column {name!r} for that metric of the goal{nearest(name, columns)}; there are {columns}."
+                f"The data frame has no column for the goal's metric {name!r}{nearest(name, columns)}. It has "
+                f"{columns}."
             )
     names, arms = _coded(column(PROMPT))
     ids, places = _coded(column(example))
@@ -381,7 +398,7 @@ def _of_long(
     named = _named(prompts, None) if prompts is not None else {name: name for name in names}
     known = list(named.ids if isinstance(named, Candidates) else named)
     if missing := [name for name in known if name not in names]:
-        raise InvalidArgumentError(f"The data frame has no prompt {short(missing[0])}; it has {some(names)}.")
+        raise InvalidArgumentError(f"The data frame has no prompt {short(missing[0])}. It has {some(names)}.")
     new = np.full(len(names), -1, dtype=np.int64)
     new[[names.index(name) for name in known]] = np.arange(len(known))
     arms = new[arms]
@@ -407,17 +424,17 @@ def _of_wide(
 ) -> FinishedTable:
     if len(goal.metrics) != 1:
         raise InvalidArgumentError(
-            f"A wide data frame holds a single metric, but the goal has {list(goal.metrics)}. Give a long one: the "
-            f"columns prompt, example and one per metric. There are {columns}."
+            f"A wide data frame holds a single metric, but the goal has {list(goal.metrics)}. Pass a long data frame, "
+            f"with the columns 'prompt', 'example' and one for each metric. This one has {columns}."
         )
     others = [name for name in columns if name not in (*_EXAMPLE_IDS, SEGMENT)]
     named = _named(prompts, None) if prompts is not None else {name: name for name in others}
     known = list(named.ids if isinstance(named, Candidates) else named)
     if missing := [name for name in known if name not in columns]:
-        raise InvalidArgumentError(f"The data frame has no column {short(missing[0])}; it has {some(columns)}.")
+        raise InvalidArgumentError(f"The data frame has no column {short(missing[0])}. It has {some(columns)}.")
     if not known:
-        raise InvalidArgumentError(f"The data frame has no column of scores; it has {some(columns)}.")
-    cure = " Name the columns of scores by prompts=[...]." if prompts is None else ""
+        raise InvalidArgumentError(f"The data frame has no column of scores. It has {some(columns)}.")
+    cure = " Name the columns of scores with prompts=[...]." if prompts is None else ""
     scores = np.stack([_numbers(column(name), name, cure) for name in known])
     n_examples = len(frame)
     ids: int | list[str] = n_examples
@@ -431,7 +448,7 @@ def _of_wide(
 
 
 def _coded(values: npt.NDArray[Any]) -> tuple[list[str], Indices]:
-    """The distinct values as texts, in the order in which they come first, and which of them each is."""
+    """Return the distinct values as texts, in the order of their first appearance, and the position of each value."""
     texts = [str(value) for value in values.tolist()]
     distinct = list(dict.fromkeys(texts))
     code = {text: i for i, text in enumerate(distinct)}
@@ -454,17 +471,17 @@ def _is_empty(values: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
         return np.asarray(np.isnan(values))
     if values.dtype.kind != "O":
         return np.zeros(len(values), dtype=bool)
-    # None, NaN, and pandas' NA and NaT, which equal nothing
+    # None, NaN, and pandas' NA and NaT, which compare equal to nothing
     return np.array([value is None or str(value) in ("", "nan", "<NA>", "NaT") for value in values], dtype=bool)
 
 
 def _labels(values: npt.NDArray[Any], places: Indices, ids: Sequence[str]) -> list[str]:
-    """The label of each example, which all of its rows have to agree on."""
+    """Return the label of each example. All rows of an example must have the same."""
     labels: dict[int, str] = {}
     for place, value in zip(places.tolist(), values.tolist(), strict=True):
         if labels.setdefault(place, str(value)) != str(value):
             raise InvalidArgumentError(
-                f"Example {short(ids[place])} has two segments, {short(labels[place])} and {short(str(value))}; give "
-                "each example one."
+                f"Example {short(ids[place])} has two segments, {short(labels[place])} and {short(str(value))}. Each "
+                "example must have one."
             )
     return [labels[place] for place in range(len(ids))]

@@ -1,4 +1,4 @@
-"""Replay recorded scores: what would each method have found, with how many evaluations?"""
+"""`simulate` replays recorded scores, to compare how good methods are at the same number of evaluations."""
 
 import contextlib
 import hashlib
@@ -27,7 +27,7 @@ from asktell.simulation.simulation import Simulation
 from asktell.simulation.truth import Truth, means_of
 
 Rival: TypeAlias = Callable[[Replay, int, int], int | Sequence[int]]
-"""`(problem, budget, seed) -> answer`: the row of the chosen prompt, or rows, the best one first."""
+"""A function `(problem, budget, seed)` that returns the row of the selected prompt, or several rows, best first."""
 
 Methods: TypeAlias = Iterable[str | Method | Rival | Mapping[str, str | Method | Rival]]
 
@@ -48,38 +48,56 @@ def simulate(
     repeats: int | None = None,
     lines: str | Path | None = None,
 ) -> Simulation:
-    """Run methods on recorded scores, many times each, and judge their answers by all of the scores.
+    """Compare methods on recorded scores, without evaluating anything.
+
+    Each method runs many times on the scores, with different seeds and budgets. Its selected prompts are judged by the
+    means of all scores.
+
+        >>> import asktell
+        >>> scores = [[1, 1, 0, 1, 1, 1], [1, 0, 0, 1, 0, 0], [0, 0, 0, 1, 0, 0]]
+        >>> simulation = asktell.simulate(
+        ...     scores, asktell.BestFeasible("accuracy"), ["auto", "uniform"], budgets=[2, 4], seeds=5, jobs=1,
+        ...     on_progress=lambda done, total: None,
+        ... )
+        >>> [(row.method, row.budget, row.runs) for row in simulation.summary().rows]
+        [('auto', 2.0, 5), ('uniform', 2.0, 5), ('auto', 4.0, 5), ('uniform', 4.0, 5)]
+
+    `print(simulation.summary())` prints a table, and `simulation.plot()` draws curves.
+
+    A method that does not support the goal, or needs a larger budget, is left out, and the summary has the reason.
 
     Args:
-        scores: (K, N, m), of every prompt on every example, in the goal's order of metrics (`goal.metrics`), in each
-            metric's own units and direction. A NaN is an evaluation that failed. Or (K, N, m, R), where every prompt
-            was evaluated R times on every example, as agents are: each evaluation of a cell takes another one of them,
-            in an order by chance that the seed decides. Methods are judged by the means over all R and all examples.
-        goal: `BestFeasible(...)` or `ParetoSet(...)`.
-        methods: names of presets, methods, and rivals: functions `(problem, budget, seed) -> answer`, which evaluate by
-            `problem.evaluate(prompt, example)` (see `asktell.simulation.replay.Replay`) and return the row of the
-            chosen prompt, or rows, the best one first. A mapping names them: `{"mine": function}`, alone or among the
-            others. Differences are to the first.
-        budgets: evaluations per prompt.
-        seeds: how many runs of each, or the seeds.
-        jobs: processes, each on one thread; by default one per core. A rival from a script or a notebook runs in this
-            process; one from a module that can be imported runs in parallel.
-        on_progress: called with how many runs are done, and of how many; by default there is a progress bar.
-        features: (K, d) numbers that describe the prompts, for the methods that use them.
-        segments: the label of each example's segment, where the goal speaks of segments.
-        baseline: the row of the prompt in use, which a goal with `within(..., of="baseline")` refers to.
-        sampling: of asktell's methods, as `Selector` takes it: "iid" draws an example for every evaluation. A cell
-            that is drawn more often than it was recorded starts again with its first score.
-        repeats: how often a method may evaluate a prompt on the same example, from 1 to R; by default R.
-        lines: a file of JSON lines that gets a line per run. Runs that it has, of the same scores, goal, budget, seed
-            and version of asktell, and a method of the same name, are not repeated.
+        scores: (K, N, m) the scores of every prompt on every example, with the metrics in the goal's order
+            (`goal.metrics`), each in its own units and direction. NaN is an evaluation that failed. For a single
+            metric, also (K, N).
 
-    A method that is not for this goal, or for so small a budget, is left out, and the summary says so.
+            Or (K, N, m, R), if every prompt was evaluated R times on every example, as agents are. Then each evaluation
+            of a (prompt, example) pair takes another one of the R, in a random order that depends on the seed. Methods
+            are judged by the means over all R and all examples.
+        goal: `BestFeasible(...)` or `ParetoSet(...)`.
+        methods: names of presets, asktell methods, and functions of your own. A function `(problem, budget, seed)`
+            calls `problem.evaluate(prompt, example)` (see `asktell.simulation.replay.Replay`), and returns the row of
+            the selected prompt, or several rows, the best first. Use a mapping for names: `{"mine": function}`, alone
+            or as an item of the list. Differences are relative to the first method.
+        budgets: evaluations per prompt.
+        seeds: the number of runs for each method and budget, or a list of seeds.
+        jobs: number of processes with one thread each, by default one per core. A function that is defined in a script
+            or a notebook runs in this process, and a function from an importable module in parallel.
+        on_progress: called with the number of finished runs and the number of all runs. By default, a progress bar is
+            shown.
+        features: (K, d) numbers that describe the prompts, for methods that use them.
+        segments: (N,) the label of each example's segment, for goals with segments.
+        baseline: row of the prompt in use, for goals with `within(..., of="baseline")`.
+        sampling: as for `Selector`, for asktell's methods. "iid" draws an example for every evaluation. If a pair is
+            drawn more often than it was recorded, its scores are used again from the first.
+        repeats: how often a method may evaluate a prompt on the same example, from 1 to R. R by default.
+        lines: a file of JSON lines, which gets a line for each run. Runs that it already has are not repeated. They
+            must have the same scores, goal, method name, budget, seed and version of asktell.
 
     Raises:
-        InvalidArgumentError: an argument cannot be used; no prompt keeps the constraints by the scores; a rival
-            answered what is no row, or spent more than its budget.
-        MissingExtraError: a method's package is missing, or pymoo for a Pareto set.
+        InvalidArgumentError: an argument is invalid, no prompt satisfies the constraints, or a function of your own
+            returned something else than rows, or exceeded its budget.
+        MissingExtraError: a package is missing: that of a method, or pymoo for a Pareto set.
     """
     if not isinstance(goal, Goal):
         raise InvalidArgumentError(f"goal must be a BestFeasible or a ParetoSet, got {short(goal)}.")
@@ -94,12 +112,13 @@ def simulate(
     if not work.truth.feasible.any():
         closest = float(np.nanmax(work.truth.slack)) if np.isfinite(work.truth.values).any() else math.nan
         raise InvalidArgumentError(
-            f"By all scores no prompt keeps the constraints, so there is nothing to find: {goal}. The closest one "
-            f"misses by {-closest:.3g}; are the columns in the order {list(goal.metrics)}?"
+            f"No prompt satisfies the constraints on all scores, so no method can succeed: {goal}. The closest prompt "
+            f"violates them by {-closest:.3g}. Relax the constraints, or check that the columns have the order "
+            f"{list(goal.metrics)}."
         )
     each = [budgets] if isinstance(budgets, int | float) else list(budgets)
     if not each or not all(math.isfinite(b) and round(b * len(work.scores)) >= 1 for b in each):
-        raise InvalidArgumentError(f"budgets must be evaluations per prompt, such as (1, 3, 10); got {short(budgets)}.")
+        raise InvalidArgumentError(f"budgets must be evaluations per prompt, such as (1, 3, 10). Got {short(budgets)}.")
     count = range(whole("seeds", seeds, 1)) if isinstance(seeds, int) else [whole("seeds", seed, 0) for seed in seeds]
     wanted = [_Run(name, float(budget), seed) for name in work.methods for budget in each for seed in count]
     has_affinity = hasattr(os, "sched_getaffinity")
@@ -123,7 +142,13 @@ def simulate(
 
 
 class Outcome(NamedTuple):
-    """Rows of the chosen prompts, the best one first; evaluations made; the result, of asktell's own methods."""
+    """The outcome of one run.
+
+    Attributes:
+        answer: rows of the selected prompts, best first.
+        spent: number of evaluations.
+        result: the result of asktell's own methods, None for other functions.
+    """
 
     answer: list[int]
     spent: int
@@ -142,9 +167,9 @@ def run_once(
     repeats: int = 1,
     baseline: int | None = None,
 ) -> Outcome:
-    """One run on scores (K, N, m) or (K, N, m, R), with so many evaluations.
+    """Run a method once, on scores (K, N, m) or (K, N, m, R), with a budget in evaluations.
 
-    The other arguments are as those of `simulate`.
+    The other arguments are those of `simulate`.
     """
     k, n = scores.shape[:2]
     shuffled = by_chance(scores, seed)
@@ -167,13 +192,14 @@ def run_once(
         fits = False
     if not fits:
         raise InvalidArgumentError(
-            f"A rival returns the row of the chosen prompt, up to {k - 1}, or rows; got {short(given)}."
+            f"A method must return the row of the selected prompt, from 0 to {k - 1}, or a list of rows. Got "
+            f"{short(given)}."
         )
     return Outcome(list(dict.fromkeys(answer)), problem.spent)
 
 
 class _Run(NamedTuple):
-    """`budget` is in evaluations per prompt."""
+    """A run to do. `budget` is in evaluations per prompt."""
 
     method: str
     budget: float
@@ -186,7 +212,7 @@ def _key(line: Line) -> _Run:
 
 @dataclass(frozen=True)
 class _Work:
-    """Makes the line of a run."""
+    """Does a run and returns its line for the file."""
 
     scores: Array
     goal: Goal
@@ -203,7 +229,7 @@ class _Work:
 
     @cached_property
     def data(self) -> str:
-        """What stands in a line for all that the runs have in common."""
+        """A digest of everything that all runs of a simulation have in common."""
         features = None if self.features is None else np.asarray(self.features).tolist()
         alike = (self.goal, self.scores.shape, self.segments, self.sampling, self.repeats, features, self.baseline)
         text = repr((own_version(), *alike))
@@ -238,24 +264,26 @@ class _Work:
 
 
 def _named(methods: Methods | Mapping[str, str | Method | Rival], goal: Goal) -> dict[str, str | Method | Rival]:
-    """The methods by name; names of presets are checked."""
+    """Return the methods by name, after checking the names of presets."""
     found: dict[str, str | Method | Rival] = {}
     for item in [methods] if isinstance(methods, str | Mapping) else methods:
         pairs = item.items() if isinstance(item, Mapping) else [(getattr(item, "__name__", str(item)), item)]
         for name, method in pairs:
             if name in found:
-                raise InvalidArgumentError(f"Two methods are called {short(name)}; name them: {{'mine': ...}}.")
+                raise InvalidArgumentError(
+                    f"Two methods have the name {short(name)}. Name one of them: {{'mine': ...}}."
+                )
             if isinstance(method, str):
-                with contextlib.suppress(IncompatibleMethodError):  # of which its runs speak
+                with contextlib.suppress(IncompatibleMethodError):  # its runs report that
                     preset(method, goal)
             elif not isinstance(method, Method) and not callable(method):
                 raise InvalidArgumentError(
-                    "A method is a name, an asktell method, or a function (problem, budget, seed); got "
+                    "A method must be a name, an asktell method, or a function (problem, budget, seed). Got "
                     f"{short(method)}."
                 )
             found[str(name)] = method
     if not found:
-        raise InvalidArgumentError("methods is empty: name one, such as 'auto'.")
+        raise InvalidArgumentError("methods is empty. Pass at least one, such as 'auto'.")
     return found
 
 
@@ -270,23 +298,23 @@ def _checked(scores: npt.ArrayLike, goal: Goal, segments: Sequence[str] | None) 
     if array.ndim not in (3, 4) or array.shape[2] != m or 0 in array.shape:
         raise InvalidArgumentError(
             f"scores must have the shape (K prompts, N examples, {m} metrics), or (K, N, {m}, R) with R evaluations of "
-            f"each, the metrics in the order {list(goal.metrics)}; got {np.shape(scores)}."
+            f"each pair, and the metrics in the order {list(goal.metrics)}. Got {np.shape(scores)}."
         )
     if np.isinf(array).any():
         raise InvalidArgumentError("A score is infinite. Write NaN where an evaluation failed.")
     n = array.shape[1]
     if segments is not None and len(segments) != n:
-        raise InvalidArgumentError(f"segments needs a label for each of {n} examples, got {len(segments)}.")
+        raise InvalidArgumentError(f"Got {len(segments)} segments for {n} examples. Pass one label for each example.")
     return array
 
 
 def _repeats(given: int | None, scores: Array) -> int:
-    """How often a method may evaluate a cell."""
+    """Return how often a method may evaluate a prompt on the same example."""
     recorded = 1 if scores.ndim == 3 else scores.shape[3]
     repeats = recorded if given is None else whole("repeats", given, 1)
     if repeats > recorded:
         raise InvalidArgumentError(
-            f"repeats={repeats}, but every prompt was evaluated {recorded} time{'s' * (recorded > 1)} on an example: "
-            f"take at most {recorded}, or give scores of shape (K, N, m, R) with more of them."
+            f"repeats={repeats}, but every prompt was evaluated {recorded} time{'s' * (recorded > 1)} on each example. "
+            f"Pass at most {recorded}, or scores of shape (K, N, m, R) with a larger R."
         )
     return repeats

@@ -1,4 +1,4 @@
-"""What was simulated: the runs, their means and differences, and curves."""
+"""The results of `simulate`: its runs, a summary and curves."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -25,7 +25,7 @@ _CURVES = {"quality": "quality", "regret": "regret", "hypervolume": "hypervolume
 
 
 def half_width(values: Vector) -> float:
-    """Half the width of the 95 % interval of a mean, by Student's t; NaN for a single value."""
+    """Return half the width of the 95% interval of a mean, by Student's t. NaN for a single value."""
     from scipy.stats import t
 
     n = len(values)
@@ -33,9 +33,10 @@ def half_width(values: Vector) -> float:
 
 
 def mean_below(differences: Vector) -> tuple[float, float, float]:
-    """Mean, its standard error, and the probability of a mean this low or lower if there is no difference.
+    """Return the mean of paired differences, its standard error, and the one-sided p-value for a mean below 0.
 
-    Student's t over two differences or more.
+    The p-value is the probability of such a low mean, or a lower one, if the true difference is 0: by Student's t, for
+    two differences or more.
     """
     from scipy.stats import t
 
@@ -46,7 +47,7 @@ def mean_below(differences: Vector) -> tuple[float, float, float]:
 
 
 def holm(p: Vector) -> Vector:
-    """Holm's (1979) adjusted p-values, in the order of the given ones."""
+    """Return p-values adjusted by the method of Holm (1979), in the same order."""
     n, order = len(p), np.argsort(p, kind="stable")
     adjusted = np.empty(n)
     adjusted[order] = np.minimum(1.0, np.maximum.accumulate(p[order] * (n - np.arange(n))))
@@ -56,10 +57,13 @@ def holm(p: Vector) -> Vector:
 @final
 @dataclass(frozen=True)
 class SummaryRow:
-    """A method at a budget: means over `runs` seeds; what ends in `_error` is half the width of a 95 % interval.
+    """A method at a budget: means over `runs` seeds.
 
-    `difference`: its quality minus the first method's with the same seeds; `p`: of one so large by luck, adjusted by
-    Holm for all comparisons of the summary. None for the first method, and where there is one seed.
+    `budget` is in evaluations per prompt. Each `..._error` is half the width of a 95% interval.
+
+    `difference` is the method's quality minus that of the first method, with the same seeds. `p` is its two-sided
+    p-value, adjusted by the method of Holm for all comparisons in the summary. Both are None for the first method, and
+    if there is only one seed.
     """
 
     method: str
@@ -79,18 +83,24 @@ class SummaryRow:
 @final
 @dataclass(frozen=True)
 class Summary:
-    """Means and paired differences; `str()` is a table. `refused`: why a method did not run, at which budgets."""
+    """Means and paired differences. `str()` returns a table.
+
+    Attributes:
+        rows: a row for each method and budget.
+        first: name of the method to which the others are compared.
+        refused: by method, the reason why it did not run, with the budgets.
+    """
 
     rows: tuple[SummaryRow, ...]
     first: str
     refused: Mapping[str, str]
 
     def to_dict(self) -> dict[str, Any]:
-        """The same as JSON."""
+        """Return the summary, ready for JSON."""
         return asdict(self)
 
     def to_dataframe(self) -> "pandas.DataFrame":
-        """A row per method and budget.
+        """Return a data frame with a row for each method and budget.
 
         Raises:
             MissingExtraError: pandas is missing.
@@ -109,8 +119,8 @@ class Summary:
                 f"{row.feasible:.0%}", f"{row.evaluations:,.0f}", _pm(row.difference, row.difference_error, "+"),
                 "" if row.p is None else f"{row.p:.2g}{' *' if sure else ''}",
             ])  # fmt: skip
-        about = "budget: evaluations per prompt; ±: half a 95 % interval over seeds"
-        about += f"; *: differs beyond luck (p < {LEVEL:g})" if any(row.p is not None for row in self.rows) else ""
+        about = "budget: evaluations per prompt   ±: half of a 95% interval over seeds"
+        about += f"   *: significant (p < {LEVEL:g})" if any(row.p is not None for row in self.rows) else ""
         refused = (f"{name} did not run {why}" for name, why in self.refused.items())
         return "\n".join([*(line.rstrip() for line in aligned(table)), about, *refused])
 
@@ -123,13 +133,13 @@ def _pm(value: float | None, error: float | None, sign: str = "") -> str:
 
 @final
 class Simulation:
-    """Every run of `asktell.simulate`.
+    """All runs of `asktell.simulate`.
 
     Attributes:
-        goal: what was looked for.
-        runs: a mapping for each run, as JSON: the columns of `to_dataframe`, and `answer`, the rows of the prompts
-            that were chosen; or `refused`, why a method cannot run with this goal or budget.
-        methods: their names, in the order given.
+        goal: the goal.
+        runs: a mapping for each run, ready for JSON: the columns of `to_dataframe`, and `answer`, the rows of the
+            selected prompts. Or `refused`, the reason why a method cannot run with this goal or budget.
+        methods: names of the methods, in the order of the argument.
     """
 
     def __init__(self, goal: Goal, runs: Sequence[Mapping[str, Any]], methods: Sequence[str]) -> None:
@@ -141,11 +151,11 @@ class Simulation:
         return [run for run in self.runs if "refused" not in run]
 
     def to_dataframe(self) -> "pandas.DataFrame":
-        """A row per run that was made.
+        """Return a data frame with a row for each run.
 
-        Columns: method, budget (evaluations per prompt), seed, quality (0 to 1), regret, feasible (every prompt of the
-        answer keeps the constraints), size (prompts in the answer), hypervolume and f1 (of Pareto sets, shares of the
-        true ones), evaluations (made). See `asktell.simulation.truth.Truth.judge` for their definitions.
+        Columns: method, budget (evaluations per prompt), seed, quality (0 to 1), regret (in the metric's units),
+        feasible (all selected prompts satisfy the constraints), size (number of selected prompts), hypervolume and f1
+        (0 to 1, of Pareto sets), evaluations (made). See `asktell.simulation.truth.Truth.judge` for the definitions.
 
         Raises:
             MissingExtraError: pandas is missing.
@@ -155,13 +165,13 @@ class Simulation:
         return pandas.DataFrame([[run[name] for name in COLUMNS] for run in self._done], columns=list(COLUMNS))
 
     def to_dict(self) -> dict[str, Any]:
-        """The runs and their summary as JSON."""
+        """Return the runs and their summary, ready for JSON."""
         return {"goal": str(self.goal), "runs": self.runs, "summary": self.summary().to_dict()}
 
     def summary(self) -> Summary:
-        """Means with 95 % intervals over seeds, and what each method gains over the first one with the same seeds.
+        """Return means with 95% intervals over seeds, and the paired differences of each method from the first.
 
-        The intervals tell how much is luck of the seed on these scores, not how other data would come out.
+        The intervals measure the randomness of the seeds on these scores. They do not apply to other data.
         """
         cells = self._cells()
         first = next((name for name in self.methods if any(method == name for method, _ in cells)), "")
@@ -202,14 +212,14 @@ class Simulation:
         }
 
     def plot(self, what: str = "quality", ax: "Axes | None" = None) -> "Axes":
-        """Draw a mean against the budget, a curve per method, with bands of 95 % over seeds; needs matplotlib.
+        """Draw a mean over the budget, with a curve for each method and 95% bands over seeds. Needs matplotlib.
 
         Args:
             what: "quality", "regret", "hypervolume", "f1" or "size".
-            ax: where to draw; by default a new figure.
+            ax: the axes to draw on, by default those of a new figure.
 
         Raises:
-            InvalidArgumentError: there is no such curve.
+            InvalidArgumentError: `what` is none of these.
             MissingExtraError: matplotlib is missing.
         """
         if what not in _CURVES:
@@ -238,7 +248,7 @@ class Simulation:
 
 
 def draw_curve(ax: "Axes", values: Mapping[float, Vector], label: str, style: str = "-") -> None:
-    """Draw means against x with a band of 95 %; nothing where there is no value."""
+    """Draw means over x with a 95% band. Draws nothing without values."""
     if not values:
         return
     middle = np.array([each.mean() for each in values.values()])

@@ -1,6 +1,6 @@
-"""Where studies are kept: an append-only log for each, behind one small interface.
+"""Storages of studies: an append-only log for each study, behind one small interface.
 
-The backends are imported when a URL names them.
+A backend is imported when a URL of its kind is opened.
 """
 
 from collections.abc import Iterator
@@ -18,29 +18,33 @@ Location: TypeAlias = str | Path | AbstractStorage
 
 
 def open_storage(location: Location) -> AbstractStorage:
-    """The storage at a place.
+    """Return the storage at a location.
 
     | location                           | storage                                                      |
     |------------------------------------|--------------------------------------------------------------|
     | `path/to/file.db`, a `Path`        | a SQLite file                                                |
     | `sqlite:///path`, `sqlite:////abs` | the same, written as a URL                                   |
     | `postgresql://user@host/database`  | a PostgreSQL database, by psycopg (`asktell[postgresql]`)    |
-    | `memory://name`                    | this process's memory; gone at its end                       |
+    | `memory://name`                    | this process's memory, until the process ends                |
+
+    Raises:
+        InvalidArgumentError: the location is not one of these.
+        MissingExtraError: psycopg is missing.
     """
     if isinstance(location, AbstractStorage):
         return location
     if isinstance(location, Path):
         location = f"sqlite:///{location}"
     if not isinstance(location, str) or not location or "\0" in location:
-        raise InvalidArgumentError(f"A study is kept at a URL or a path, got {location!r:.60}.")
+        raise InvalidArgumentError(f"The location of a study must be a URL or a path, got {location!r:.60}.")
     scheme, found, rest = location.partition("://")
     if not found:
         scheme, rest = "sqlite", f"/{location}"
     if scheme == "sqlite":
         if not rest.startswith("/") or rest in ("/", "/:memory:"):
             raise InvalidArgumentError(
-                f"A SQLite URL has three slashes and a path, as sqlite:///study.db; got {location!r:.60}. "
-                "Studies in memory are at memory://"
+                f"A SQLite URL has three slashes and a path, such as sqlite:///study.db. Got {location!r:.60}. "
+                "For studies in memory, use memory://NAME."
             )
         from asktell.storages.sqlite import SQLiteStorage
 
@@ -54,13 +58,16 @@ def open_storage(location: Location) -> AbstractStorage:
 
         return shared(rest)
     raise InvalidArgumentError(
-        f"Studies are kept at sqlite:///PATH, postgresql://HOST/DATABASE or memory://NAME, not at {scheme}://"
+        f"The location of a study must be sqlite:///PATH, postgresql://HOST/DATABASE or memory://NAME, got {scheme}://"
     )
 
 
 @contextmanager
 def opened(location: Location, keep: bool = False) -> Iterator[AbstractStorage]:
-    """The storage, closed in the end if it was opened here; with `keep` only after an exception."""
+    """Give the storage for a `with` block, and close it afterwards if it was opened here.
+
+    With `keep`, it is closed only after an exception.
+    """
     storage = open_storage(location)
     try:
         yield storage

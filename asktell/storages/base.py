@@ -1,4 +1,4 @@
-"""What a study needs of a storage. A storage knows names, bytes and positions, and nothing of selections."""
+"""The interface of storages. A storage holds names, bytes and positions, and does not interpret them."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol
 from asktell.errors import StorageError, StudyExistsError, StudyNotFoundError
 
 MOST = 2**62
-"""As good as no limit."""
+"""A number of lines that stands for "all"."""
 
 
 class Line(NamedTuple):
@@ -19,7 +19,7 @@ class Line(NamedTuple):
 
 
 class Snapshot(NamedTuple):
-    """What saves reading a log from its start: a head, and parts that were added one by one, up to a position."""
+    """A head and parts, from which a study is restored without reading its log up to `position`."""
 
     position: int
     head: bytes
@@ -27,54 +27,56 @@ class Snapshot(NamedTuple):
 
 
 class Transaction(Protocol):
-    """All or nothing, and alone: no other transaction of the same study runs at the same time."""
+    """A transaction, which is committed as a whole or not at all. Transactions of the same study exclude each other."""
 
     def read(self, after: int) -> Sequence[Line]:
-        """The lines after a position, in their order; what other processes committed last included."""
+        """Return the lines after a position, in order, with the last ones that other processes have committed."""
 
     def append(self, line: Line) -> None:
-        """Add the next line, in ASCII; a StorageError if there is one at its position."""
+        """Append the next line, in ASCII. Raises a StorageError if its position is taken."""
 
     def attach(self, trial: int, details: str) -> None:
-        """Keep details of a trial, in ASCII; a StorageError if it has some."""
+        """Store details of a trial, in ASCII. Raises a StorageError if the trial has details already."""
 
     def now(self) -> float:
-        """The time by the storage's clock, at about the transaction's start or later."""
+        """Return the time by the storage's clock, in seconds since 1970, at the transaction's start or later."""
 
     def head(self) -> Snapshot | None:
-        """The snapshot, without its parts."""
+        """Return the snapshot without its parts, None if there is none."""
 
     def save(self, position: int, head: bytes, part: bytes, replace: bool = False) -> None:
-        """Replace the snapshot's position and head, and add a part; or `replace` the parts before it, too."""
+        """Replace the position and the head of the snapshot, and add a part. With `replace`, remove the other parts."""
 
 
 class AbstractStorage(ABC):
-    """Studies by name, each a document (what is fixed), a log (what happened), and details of some trials.
+    """Studies by name. Each has a document (its fixed settings), a log (its events), and details of some trials.
 
-    May be used from several threads. Every method raises StorageError if the storage is damaged, full, read-only or
-    out of reach, and StorageBusyError if another process holds it for too long; then nothing has changed. They
-    raise StudyNotFoundError if the study is not there, or was deleted, and `names` if there is nothing at this place.
+    A storage may be used from several threads.
+
+    Every method raises StorageError if the storage is damaged, full, read-only or unreachable, and StorageBusyError if
+    another process locks it for too long. Then nothing was changed. Methods raise StudyNotFoundError if the study does
+    not exist or was deleted, and `names` if the storage does not exist.
     """
 
     @abstractmethod
     def create(
         self, name: str, document: bytes, lines: Iterable[str] = (), details: Iterable[tuple[int, str]] = ()
     ) -> int:
-        """Make a study with the first lines of its log, durably and at once; its key, which is never used again.
+        """Create a study with the first lines of its log, durably, and return its key, which is never used again.
 
-        `details` are those of trials, and are read after the lines.
+        `details` are (trial, text). They are read after the lines.
 
         Raises:
-            StudyExistsError: there is one of this name.
+            StudyExistsError: a study with this name exists.
         """
 
     @abstractmethod
     def find(self, name: str) -> int:
-        """The key of a study."""
+        """Return the key of a study."""
 
     @abstractmethod
     def names(self) -> list[str]:
-        """The names of all studies, in the order in which they were made."""
+        """Return the names of all studies, oldest first."""
 
     @abstractmethod
     def delete(self, name: str) -> None:
@@ -82,64 +84,64 @@ class AbstractStorage(ABC):
 
     @abstractmethod
     def document(self, key: int) -> bytes:
-        """What the study was created with."""
+        """Return the document of a study."""
 
     @abstractmethod
     def read(self, key: int, after: int, most: int = MOST) -> Sequence[Line]:
-        """At `most` so many lines of a log after a position, in their order. Waits for nobody."""
+        """Return up to `most` lines of a log after a position, in order. Does not wait for transactions."""
 
     @abstractmethod
     def details(self, key: int, trials: Sequence[int]) -> dict[int, str]:
-        """The details of those of these trials that have some. Waits for nobody."""
+        """Return the details of these trials, without trials that have none. Does not wait for transactions."""
 
     @abstractmethod
     def snapshot(self, key: int) -> Snapshot | None:
-        """The snapshot with as many parts as there were when its head was saved, None if none was."""
+        """Return the snapshot with the parts that belong to its head, None if there is none."""
 
     @abstractmethod
     def transaction(self, key: int, durable: bool) -> AbstractContextManager[Transaction]:
-        """What is appended in the `with` block is committed at its end, or, after an exception, not at all.
+        """Open a transaction. It is committed at the end of the `with` block or, after an exception, discarded.
 
-        If `durable`, the end waits until everything is on the disk. What is not durable survives the death of every
-        process; a crash of the machine may take the last of it, but never what came before something that it leaves.
+        With `durable`, the end waits until everything is on the disk. Other changes survive the death of every process.
+        A crash of the machine may lose the last ones, but never a change that came before one that it keeps.
         """
 
     @abstractmethod
     def now(self) -> float:
-        """Seconds since 1970, by the one clock that all processes share that use this storage."""
+        """Return seconds since 1970, by the clock that all users of this storage share."""
 
     @abstractmethod
     def check(self, patience: float = 1.0) -> None:
-        """Raise StorageError if no study could be written to now, without writing: for a service that says if it works.
+        """Raise StorageError if no study could be written to now. Writes nothing. Used by health checks of a service.
 
-        A place where nothing has been made yet is in order if something could be. `patience` is the number of
-        seconds to wait for other threads and processes.
+        A storage that does not exist yet passes if it could be created. `patience` is the number of seconds to wait for
+        other threads and processes.
         """
 
     @abstractmethod
     def close(self) -> None:
-        """Let go of files and connections; the next call opens them again."""
+        """Close files and connections. The next call opens them again."""
 
 
 def no_study(name: object, names: Sequence[str], where: str) -> StudyNotFoundError:
-    """The error for a study that is not there."""
+    """Return the error for a study that does not exist."""
     known = ", ".join(map(repr, names[:10])) + (", ..." if len(names) > 10 else "")
-    there = f"There are: {known}." if names else "There is none."
-    return StudyNotFoundError(f"There is no study {name!r} in {where}. {there} Study.create() makes one.")
+    there = f"It has {known}." if names else "It has no studies."
+    return StudyNotFoundError(f"There is no study {name!r} in {where}. {there} Use Study.create() to create one.")
 
 
 def study_exists(name: str, where: str) -> StudyExistsError:
-    """The error for a name that is taken."""
+    """Return the error for a name that is taken."""
     return StudyExistsError(
-        f"There is a study {name!r} in {where} already. Study.open() continues it; Study.delete() removes it."
+        f"A study {name!r} exists in {where}. Use Study.open() to continue it, or Study.delete() to remove it."
     )
 
 
 def study_gone(where: str) -> StudyNotFoundError:
-    """The error for a study that was deleted while it was in use."""
+    """Return the error for a study that was deleted while it was in use."""
     return StudyNotFoundError(f"The study was deleted from {where}.")
 
 
 def taken(what: str, where: str) -> StorageError:
-    """The error for a line or details that are there: somebody writes to the storage outside its transactions."""
-    return StorageError(f"{what} already, in {where}. Does something else write to it?")
+    """Return the error for a line or details that exist already: a program writes outside of transactions."""
+    return StorageError(f"{what} already, in {where}. Stop other programs that write to it.")

@@ -1,1 +1,1 @@
-"""Studies: a selection that outlives its processes."""
+"""Studies: selections that are stored, so that they survive crashes and can be shared by workers."""

@@ -1,4 +1,4 @@
-"""What a `Study` and a `RemoteStudy` have in common: a selection that several workers share."""
+"""The interface of `Study` and `RemoteStudy`: a stored selection that several workers share."""
 
 import time
 from abc import abstractmethod
@@ -15,15 +15,31 @@ from asktell.studies.leases import SECONDS, Holding, check_lease, check_worker
 
 
 class AbstractStudy(Selection):
-    """A selection that several workers share. Everything that changes it is on the disk when it returns.
+    """A stored selection that several workers share: the interface of `Study` and `RemoteStudy`.
 
-    `worker` is a name of your choice, a different one for each worker. A worker that asks with its name gets a lease:
-    once that has run out, its trials are asked again from somebody else. Of those who evaluated the same trial, whoever
-    tells first is believed; the others get False, which is nothing to do about: ask for the next trial. A trial that
-    was asked without a name stays pending until it is told, failed or released.
+    It has all methods of `Selector`. When `tell`, `tell_many`, `fail`, `observe`, `add`, `retire`, `extend`, `remark`,
+    `pause` or `resume` returns, its change is stored durably.
 
-    Every method may raise a StorageError, when the storage cannot be used; then nothing has changed, or, rarely, it is
-    not known. Do it again: what was told twice counts once, and `add`, `retire` and `extend` take a key.
+        >>> import asktell
+        >>> prompts = {"short": "Answer in one word.", "long": "Think first."}
+        >>> selector = asktell.Selector(prompts, asktell.BestFeasible("accuracy"), 20, examples=10)
+        >>> with asktell.Study.create("memory://abstract", "my study", selector) as study:
+        ...     trial = study.ask(worker="worker 1")
+        ...     study.tell(trial, {"accuracy": 1.0}, worker="worker 1")
+        ...     study.spent
+        True
+        1
+
+    **Workers and leases.** `worker=` is a name of your choice. Give each worker a different name. A worker that asks
+    with its name gets a lease on its trials. When the lease expires, the trials are given to another worker. A trial
+    that was asked for without a name stays pending until it is told, failed or released.
+
+    If several workers evaluate the same trial, the first scores are recorded. `tell` returns False to the others, which
+    can simply ask for the next trial.
+
+    **Errors.** Every method may raise a StorageError if the storage cannot be used. Usually nothing was changed then.
+    Rarely, the outcome is unknown. Repeat the call in either case: scores that are told twice count once, and `add`,
+    `retire` and `extend` take a `key` that makes them safe to repeat.
     """
 
     # Asking and telling
@@ -46,17 +62,21 @@ class AbstractStudy(Selection):
         lease: float | None = None,
         besides: Collection[int] = (),
     ) -> Trial | list[Trial] | None:
-        """What to evaluate now: a trial, or with `n` a list of up to n, grouped by prompt.
+        """Return the next trial to evaluate or, with `n`, a list of up to n trials, grouped by prompt.
 
-        None, or an empty list, means that the selection is `done`, is `paused`, or waits for the scores of `pending`
-        trials. Never waits for scores.
+        Returns None, or an empty list, if the selection is `done`, is `paused`, or cannot decide before the scores of
+        `pending` trials arrive. Never waits for scores.
 
         Args:
-            n: how many to hold.
-            worker: who asks. It gets back first the trials that it holds, oldest first, so that a worker that was
-                restarted goes on with its own, and is topped up to n.
-            lease: seconds until the trials may be given to somebody else; 600 by default. Needs a worker.
-            besides: ids of trials that the worker is busy with; n others are wanted. Needs a worker.
+            n: the number of trials that the worker is to hold.
+            worker: name of the worker. It first gets back the trials that it already holds, oldest first, and then new
+                ones, up to n in all. So a worker that was restarted continues with its own trials.
+            lease: seconds until the trials may be given to another worker, 600 by default. Requires `worker`.
+            besides: ids of trials that the worker is evaluating. They are not returned, and do not count towards n.
+                Requires `worker`.
+
+        Raises:
+            InvalidArgumentError: an argument is invalid, or `lease` or `besides` was given without `worker`.
         """
         if worker is not None:
             check_name("A worker", worker)
@@ -75,7 +95,7 @@ class AbstractStudy(Selection):
     def _ask(
         self, n: int, worker: str | None = None, seconds: float = SECONDS, besides: Collection[int] = ()
     ) -> list[Trial]:
-        """Up to n trials; all arguments are checked."""
+        """Return up to n trials. The arguments are valid: `ask` has checked them."""
 
     def tell(
         self,
@@ -86,15 +106,23 @@ class AbstractStudy(Selection):
         worker: str | None = None,
         details: Mapping[str, Any] | None = None,
     ) -> bool:
-        """Record the scores of a trial, in any order; arguments and errors of `Selector.tell`, and more.
+        """Record the scores of a trial. Trials may be told in any order.
 
-        False if the same scores were told before, or another worker told first. Of a prompt that is named, the worker's
-        own trial comes before its oldest. `details` are what else to keep of it (the model's answer, seconds, other
-        metrics), in JSON's types; stored together with the scores, and given back by `evaluations`.
+        Returns True if the scores were recorded. Returns False if the same scores were recorded before, or if another
+        worker recorded its scores first.
+
+        Args:
+            trial: as for `Selector.tell`. If you pass a prompt, the scores go to a pending trial of this prompt: to one
+                that the worker holds, or otherwise to the oldest.
+            scores: as for `Selector.tell`.
+            cost: as for `Selector.tell`.
+            worker: name of the worker that evaluated the trial.
+            details: more data about the evaluation, such as the response, seconds or other metrics, as a mapping of
+                JSON types. It is stored with the scores, and returned by `evaluations`.
 
         Raises:
-            ConflictingTellError: the trial was told before with other scores, by the same worker or, if it was handed
-                out only once, by anybody.
+            ConflictingTellError: other scores of this trial were recorded before, by the same worker, or by any worker
+                if the trial was handed out only once.
         """
         (outcome,) = self._tell([Tell(trial, scores, cost, details)], check_worker(worker))
         if isinstance(outcome, Exception):
@@ -102,19 +130,23 @@ class AbstractStudy(Selection):
         return outcome
 
     def tell_many(self, tells: Iterable[Tell | tuple[Any, ...]], *, worker: str | None = None) -> list[bool]:
-        """Record several scores at once: `(trial, scores)`, with a `cost` and `details` behind them if there are any.
+        """Record the scores of several trials at once, in little more time than those of one.
 
-        Many cost little more time than one. An error in one of them affects none of the others.
+        Returns, for each tell, what `tell` would return. An error in one of them does not affect the others.
+
+        Args:
+            tells: tuples `(trial, scores)`, `(trial, scores, cost)` or `(trial, scores, cost, details)`.
+            worker: name of the worker that evaluated the trials.
 
         Raises:
-            TellManyError: some were refused, each for one of the reasons of `tell`; all others are on the disk. Its
-                `outcomes` say which, and why.
+            TellManyError: some tells were refused, each for one of the reasons of `tell`. All others are stored. The
+                error's `outcomes` has the result or the error of each.
         """
         return all_taken(self._tell(list(tells), check_worker(worker)))
 
     @abstractmethod
     def _tell(self, tells: Sequence[Any], worker: str | None) -> list[bool | Exception]:
-        """What became of each; they are what `tell_many` got."""
+        """Return the result or the error of each tell. The items are not checked yet."""
 
     def fail(
         self,
@@ -125,62 +157,66 @@ class AbstractStudy(Selection):
         worker: str | None = None,
         details: Mapping[str, Any] | None = None,
     ) -> bool:
-        """Record a failed evaluation; see `Selector.fail`, and `tell` for `worker` and `details`.
+        """Record a failed evaluation. See `Selector.fail`, and `tell` for `worker` and `details`.
 
-        Also False if another worker has the trial.
+        Also returns False if another worker holds the trial.
         """
         return self._fail(trial, check_reason(reason), cost, check_worker(worker), encode(details))
 
     @abstractmethod
     def _fail(self, trial: AnyTrial, reason: str, cost: float | None, worker: str | None, details: str | None) -> bool:
-        """What `fail` returns; `details` as JSON."""
+        """Do what `fail` does. The arguments are valid, and `details` is JSON text."""
 
     @abstractmethod
     def release(self, trial: AnyTrial, *, worker: str | None = None) -> bool:
-        """Hand a trial back unevaluated; see `Selector.release`. Also False if another worker has it."""
+        """Return a trial unevaluated. See `Selector.release`. Also returns False if another worker holds the trial."""
 
     # Workers
 
     @abstractmethod
     def heartbeat(self, worker: str, trial: AnyTrial | None = None, *, lease: float | None = None) -> list[Trial]:
-        """Extend a worker's leases, or that of one trial; returns the trials that it still holds, oldest first.
+        """Extend the leases of a worker and return the trials that it still holds, oldest first.
 
-        They last `lease` seconds from now, 600 by default. A trial that is missing from the answer was told, or its
-        lease had run out and somebody asked since.
+        A trial is missing from the returned list if it was told, or if its lease expired and another worker took it.
+
+        Args:
+            worker: name of the worker.
+            trial: extend only the lease of this trial.
+            lease: seconds from now until the leases expire, 600 by default.
         """
 
     @abstractmethod
     def worker(self, name: str | None = None, *, lease: float = 60.0, ahead: int = 0) -> SelectionWorker:
-        """This study for one worker: a `with` block in which its leases are extended.
+        """Return this study as one worker sees it. Use it in a `with` block, which keeps extending the leases.
 
         Args:
-            name: a different one for each worker; by default of the host, the process and some random letters. Give
-                one if the worker, after a restart, is to go on with its own trials.
-            lease: seconds after which its trials are given to others when it dies.
-            ahead: number of trials that it asks for beyond those that it needs now. With so many fewer transactions
-                many workers keep out of each other's way; but these trials were chosen without what is told meanwhile,
-                and at the end others wait for them.
+            name: name of the worker, different from all others. By default it is made of the host, the process id and
+                random letters. Give a name if the worker should continue with its own trials after a restart.
+            lease: seconds after which the trials of a worker that died are given to other workers.
+            ahead: number of trials that the worker requests in advance. Larger numbers need fewer transactions, so that
+                many workers block each other less. But these trials are chosen before the latest scores arrive, and at
+                the end of a study other workers wait for them.
         """
 
     @abstractmethod
     def workers(self) -> list[Holding]:
-        """The pending trials, oldest first, and who holds them."""
+        """Return the pending trials and their workers, oldest first."""
 
     def wait(self, seconds: float = 1.0) -> None:
-        """Let so many seconds pass, for whoever asked and got nothing."""
+        """Sleep for some seconds, after an `ask` that returned no trial."""
         time.sleep(check_seconds("seconds", seconds))
 
     @abstractmethod
     def pause(self) -> None:
-        """Hand nothing out until `resume`; a study that is paused stays paused.
+        """Stop handing out trials until `resume`. Has no effect on a study that is paused already.
 
-        Pending trials stay with who holds them, and their scores are taken. Workers wait, rather than end. What a
-        worker held when it was restarted it gets back after the pause, if its lease has not run out by then.
+        Workers keep their pending trials, and their scores are recorded. Workers wait instead of ending. A worker that
+        is restarted during the pause gets its trials back afterwards, unless their lease has expired by then.
         """
 
     @abstractmethod
     def resume(self) -> None:
-        """Hand trials out again; a study that is not paused goes on as it is."""
+        """Hand out trials again. Has no effect on a study that is not paused."""
 
     # Reading
 
@@ -192,12 +228,12 @@ class AbstractStudy(Selection):
     @property
     @abstractmethod
     def paused(self) -> bool:
-        """True while nothing is handed out, until somebody resumes it."""
+        """True from `pause` to `resume`, while no trials are handed out."""
 
     @property
     @abstractmethod
     def selector(self) -> Selector:
-        """A selector in the study's present state, independent of it from now on."""
+        """A copy of the selection as a Selector. Later changes of the study do not affect it."""
 
     # Closing
 

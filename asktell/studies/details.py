@@ -1,4 +1,4 @@
-"""Details of trials, kept beside their scores: JSON, checked."""
+"""Details of trials, which are stored with the scores: checked, and converted to JSON."""
 
 import json
 from collections.abc import Mapping
@@ -7,11 +7,16 @@ from typing import Any
 from asktell.errors import InvalidArgumentError
 from asktell.problem.checks import short
 
-_MOST_LEVELS = 100  # what was kept must be readable wherever it is read, also far down a stack
+# Readers parse JSON by recursion, possibly far down a call stack. Deeper nesting could exceed Python's recursion limit.
+_MOST_LEVELS = 100
 
 
 def encode(details: Mapping[str, Any] | None) -> str | None:
-    """Details as JSON, in ASCII; None stays None."""
+    """Convert details to JSON text in ASCII. None stays None.
+
+    Raises:
+        InvalidArgumentError: the details are not a mapping, or contain a value that JSON cannot represent.
+    """
     if details is None:
         return None
     try:
@@ -23,15 +28,25 @@ def encode(details: Mapping[str, Any] | None) -> str | None:
         return text
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidArgumentError(
-            f"details must be a mapping of text to what JSON can hold (finite numbers, text, lists, ...), got "
+            f"details must be a mapping from text to JSON values (finite numbers, text, lists, ...), got "
             f"{short(details)}: {error}."
         ) from error
 
 
 def _levels(value: object) -> int:
-    """How deep JSON's lists and objects are nested."""
-    deep, here = 0, [value]
-    while here := [item for item in here if isinstance(item, Mapping | list | tuple)]:
-        deep += 1
-        here = [below for item in here for below in (item.values() if isinstance(item, Mapping) else item)]
-    return deep
+    """Count the levels of nested lists and mappings, one level after the other: recursion could go too deep."""
+    depth = 0
+    level = [value]
+    while level:
+        inner: list[object] = []
+        found = False
+        for item in level:
+            if isinstance(item, Mapping):
+                inner.extend(item.values())
+                found = True
+            elif isinstance(item, list | tuple):
+                inner.extend(item)
+                found = True
+        depth += found
+        level = inner
+    return depth

@@ -1,8 +1,8 @@
-"""What a study is made of, as a document; and whole studies as files of JSON lines.
+"""The document of a study, which holds its fixed settings, and files that hold whole studies.
 
-The first line of a file is the document, with the study's name; then come the lines of the log, then the details of
-trials, as `{"trial": NUMBER, "details": {...}}`, and last how many lines and details there were, so that a file that
-was cut off is noticed.
+A file has JSON lines. The first line is the document, with the study's name. Then come the lines of the log, and the
+details of trials as `{"trial": NUMBER, "details": {...}}`. The last line has the numbers of lines and details, so that
+reading notices a file that was cut off.
 """
 
 import json
@@ -25,47 +25,49 @@ FORMAT, VERSION = "asktell.study", 1
 
 
 class Document(NamedTuple):
-    """What is fixed about a study: where it starts, and when a trial is given up."""
+    """The fixed settings of a study: the selector at its beginning, and after how many expired leases a trial fails."""
 
     max_attempts: int
-    selector: dict[str, Any]  # as it is saved
+    selector: dict[str, Any]  # as `Selector.to_json` writes it
 
     def to_bytes(self) -> bytes:
-        """Compressed JSON."""
+        """Return the document as compressed JSON."""
         return serialization.compress(self.to_json().encode("ascii"), level=6)
 
     def to_json(self, **names: str) -> str:
-        """The document, behind names; with that of the study the first line of a file."""
+        """Return the document as JSON, after these names. With the study's name it is the first line of a file."""
         data = {**names, "format": FORMAT, "version": VERSION, **self._asdict()}
         return json.dumps(data, separators=(",", ":"), allow_nan=False)
 
     def logged(self, method: Method | None = None) -> LoggedSelector:
-        """The study as it was at the start; `method` where it has parts of the user's own."""
+        """Return the selector at the study's beginning. `method` is required if it has parts of the user's own."""
         return LoggedSelector(Selector.from_json(self.selector, method))
 
     def refuse_others(self, other: "Document", name: str) -> None:
-        """See that another document of the same name is the same, apart from what had been asked and told by then."""
+        """Raise a StudyExistsError if another document of the same name differs, except for its evaluations."""
         mine, theirs, apart = self.selector, other.selector, ("asktell", "state", "examples", "example_ids")
         found = [key for key in {**mine, **theirs} if key not in apart and mine.get(key) != theirs.get(key)]
         ids: tuple[Any, Any] = mine.get("example_ids"), theirs.get("example_ids")
         if all(ids):
             found += [f"examples: {changed}"] if (changed := changes(*ids)) else []
-        elif ids[0] or mine["examples"] != theirs["examples"]:  # what was made without ids knows no others
+        elif ids[0] or mine["examples"] != theirs["examples"]:  # a study without ids fits others of the same number
             found.append("examples")
-        if found := found + ["max_attempts"] * (self.max_attempts != other.max_attempts):
+        if self.max_attempts != other.max_attempts:
+            found.append("max_attempts")
+        if found:
             raise StudyExistsError(
-                f"The study {name!r} was made with other values of {', '.join(found)}. Choose another name."
+                f"The study {name!r} was created with other values of {', '.join(found)}. Choose another name."
             )
 
 
 def from_bytes(data: bytes) -> Document:
-    """The document that `to_bytes` made `data` of."""
+    """Return the document that `to_bytes` converted to `data`."""
     what = "The study's document"
     return _document(serialization.parse(serialization.decompress(data, what), what))
 
 
 def write(path: Path, document: Document, name: str, lines: Iterable[str], details: Iterable[tuple[int, str]]) -> None:
-    """Write a study to a file, which is replaced once everything is on the disk."""
+    """Write a study to a file. An existing file is replaced only when the new one is complete."""
     with replacing(path) as file:
         file.write(document.to_json(name=name) + "\n")
         n_lines = 0
@@ -80,7 +82,7 @@ def write(path: Path, document: Document, name: str, lines: Iterable[str], detai
 
 
 class Content(NamedTuple):
-    """A whole study: the lines of its log, and the details of trials as JSON."""
+    """A whole study: its document, its name, the lines of its log, and (trial, details as JSON)."""
 
     document: Document
     name: object
@@ -89,25 +91,29 @@ class Content(NamedTuple):
 
 
 def read(file: Iterable[bytes], method: Method | None = None) -> Content:
-    """The study that `write` wrote to a file; whatever is in it is checked. `method` as for `Study.import_`."""
+    """Read and check a file that `write` wrote. `method` is as for `Study.import_`.
+
+    Raises:
+        InvalidStateError: the file is malformed, cut off, or has an unknown version.
+    """
     first, *rest = [*file] or [b""]
     data = serialization.parse(first, "Line 1 of the file")
     document = _document(data)
-    is_cut = not rest or rest[-1].startswith(b"[")  # what follows the log is missing
+    is_cut = not rest or rest[-1].startswith(b"[")  # the file ends with a line of the log, without the numbers
     end = serialization.parse(b"{}" if is_cut else rest.pop(), "The last line of the file")
     n_lines, n_details = end.get("lines"), end.get("details", 0)
     if type(n_lines) is not int or type(n_details) is not int or len(rest) != n_lines + n_details:
         raise InvalidStateError(
-            f"The file does not end with the number of the {len(rest)} lines before its last one. Was it cut off?"
+            f"The last line of the file does not fit to the {len(rest)} lines before it. The file seems to be cut off."
         )
     logged, lines, details = document.logged(method), list[str](), dict[int, str]()
     for number, line in enumerate(rest):
         try:
             if number < n_lines:
                 logged.replay([line])
-                lines.append(log.encode(log.decode(line)))  # in ASCII, whatever it was
+                lines.append(log.encode(log.decode(line)))  # always in ASCII, which the file need not be
             else:
-                trial, text = _details(serialization.parse(line, "What is kept of a trial"), logged)
+                trial, text = _details(serialization.parse(line, "The details of a trial"), logged)
                 if trial in details:
                     raise InvalidStateError(f"Trial {trial} has details already.")
                 details[trial] = text
@@ -117,13 +123,13 @@ def read(file: Iterable[bytes], method: Method | None = None) -> Content:
 
 
 def _details(data: Mapping[str, Any], logged: LoggedSelector) -> tuple[int, str]:
-    """A trial that was told or failed, and its details."""
+    """Return a trial that was told or failed, and its details as JSON."""
     trial, details = data.get("trial"), data.get("details")
     if type(trial) is not int or not isinstance(details, dict):
-        raise InvalidStateError("There are neither events nor a trial's details in it.")
+        raise InvalidStateError("The line has neither events nor the details of a trial.")
     if not 0 <= trial < logged.state.asked or logged.state.open(trial) is not None:
         raise InvalidStateError(f"Trial {trial} has details, but no scores.")
-    with serialization.checked("What is kept of a trial"):
+    with serialization.checked("The details of a trial"):
         return trial, str(encode(details))
 
 

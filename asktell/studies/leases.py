@@ -1,7 +1,7 @@
-"""Who holds which trial, and until when, and whether more are handed out: folded from a study's log like its state.
+"""Leases: which worker holds which trial, until when, and whether the study is paused. They follow from its log.
 
-A lease ends when its trial is told, has failed or is handed back. One that ran out is ended
-by whoever asks next: the trial is `Expired`, and handed out again under the same id.
+A lease ends when its trial is told, fails or is released. A lease that ran out stays until the next worker asks. Then
+the log gets an `Expired`, and the trial is handed out again with the same id.
 """
 
 import math
@@ -16,7 +16,7 @@ from asktell.state import Event, Failed, Released, Told
 from asktell.state.events import AnyEvent, Cost, Index
 
 SECONDS = 600.0
-"""How long a lease lasts unless it is said otherwise."""
+"""Duration of a lease by default."""
 
 
 Time: TypeAlias = Cost
@@ -24,7 +24,7 @@ Time: TypeAlias = Cost
 
 
 class Leased(Event, frozen=True, tag="l"):
-    """A worker holds trials until `deadline`, by the storage's clock: anew, longer, or instead of another worker."""
+    """A worker holds trials until `deadline`, by the storage's clock. Replaces the earlier leases of these trials."""
 
     worker: str
     deadline: Time
@@ -32,37 +32,42 @@ class Leased(Event, frozen=True, tag="l"):
 
 
 class Expired(Event, frozen=True, tag="x"):
-    """A lease ran out; the trial's `Released` or `Failed` follows."""
+    """A lease expired. The trial's `Released` or `Failed` follows."""
 
     trial: Index
 
 
 class Paused(Event, frozen=True, tag="p"):
-    """From now on nothing is handed out; `since` by the storage's clock."""
+    """No trials are handed out from now on. `since` is by the storage's clock."""
 
     since: Time
 
 
 class Resumed(Event, frozen=True, tag="g"):
-    """It goes on."""
+    """Trials are handed out again."""
 
 
 Entry: TypeAlias = AnyEvent | Leased | Expired | Paused | Resumed
-"""What a study's log consists of."""
+"""An entry of a study's log."""
 
 
 class Lease(NamedTuple):
-    """Who holds a trial, and until when."""
+    """The worker that holds a trial, until `deadline` in seconds since 1970, by the storage's clock."""
 
     worker: str
     deadline: float
 
 
 class Holding(NamedTuple):
-    """A pending trial: who holds it (None: nobody in particular), for how long yet, and which attempt it is.
+    """A pending trial, and the worker that holds it.
 
-    `seconds_left` is None without a lease, and negative when it has run out and nobody has asked since. `wanted` is
-    False once the trial's prompt was eliminated or retired: stop the evaluation and release the trial.
+    Attributes:
+        worker: name of the worker, None for a trial that was asked for without a name.
+        trial: the trial.
+        seconds_left: seconds until the lease expires, None without a lease. Negative if the lease has expired and no
+            worker has asked since.
+        attempt: 1 when the trial is handed out first, 2 after its first lease expired, and so on.
+        wanted: False once the trial's prompt is eliminated or retired. Then stop the evaluation and release the trial.
     """
 
     worker: str | None
@@ -73,36 +78,36 @@ class Holding(NamedTuple):
 
 
 class Reissue(NamedTuple):
-    """How many leases of a trial ran out, and who told it in the end; for trials that were handed out again."""
+    """For a trial that was handed out again: the number of leases that expired, and the worker that told it."""
 
     expired: int = 0
     teller: str | None = None
 
 
 class Leases(NamedTuple):
-    """Everything about leases that follows from the log so far."""
+    """All leases after the entries of the log so far. Immutable."""
 
     by_trial: IntMap[Lease] = IntMap()
-    by_worker: Mapping[str, IntMap[None]] = {}  # its trials
-    reissued: IntMap[Reissue] = IntMap()  # by trial; kept after its end, to judge late scores
-    earliest: float = math.inf  # no lease runs out before; a lower bound, since leases end early
-    paused: float | None = None  # since when, by the storage's clock
+    by_worker: Mapping[str, IntMap[None]] = {}  # the ids of the worker's trials
+    reissued: IntMap[Reissue] = IntMap()  # by trial; kept after the trial's end, because scores may come late
+    earliest: float = math.inf  # no lease expires before this time; a lower bound, because leases can end early
+    paused: float | None = None  # the time of the pause, by the storage's clock
 
     def held(self, worker: str | None) -> tuple[int, ...]:
-        """The trials that a worker holds, oldest first."""
+        """Return the ids of the trials that a worker holds, oldest first."""
         return () if worker is None else tuple(self.by_worker.get(worker, _NONE))
 
     def holder(self, trial: int) -> str | None:
-        """Who holds a trial."""
+        """Return the name of the worker that holds a trial, None if no worker does."""
         lease = self.by_trial.get(trial)
         return None if lease is None else lease.worker
 
     def attempt(self, trial: int) -> int:
-        """Number of the attempt at a trial, from 1."""
+        """Return the number of the present attempt at a trial, from 1."""
         return 1 + (self.reissued.get(trial) or Reissue()).expired
 
     def with_lease(self, worker: str, deadline: float, trials: tuple[int, ...]) -> "Leases":
-        """The same, with those trials held by a worker and by no other."""
+        """Return these leases with trials that the worker holds from now on, in the place of other workers."""
         leases = self
         for trial in trials:
             if trial in leases.by_trial and leases.by_trial[trial].worker != worker:
@@ -117,7 +122,7 @@ class Leases(NamedTuple):
         )
 
     def without(self, trial: int) -> "Leases":
-        """The same, but for the lease of a trial, if there is one."""
+        """Return these leases without the lease of a trial."""
         lease = self.by_trial.get(trial)
         if lease is None:
             return self
@@ -128,7 +133,7 @@ class Leases(NamedTuple):
         return self._replace(by_trial=self.by_trial.delete(trial), by_worker=by_worker)
 
     def tightened(self) -> "Leases":
-        """The same with `earliest` exact."""
+        """Return these leases with the exact `earliest`."""
         return self._replace(earliest=min((lease.deadline for lease in self.by_trial.values()), default=math.inf))
 
 
@@ -136,7 +141,7 @@ _NONE: IntMap[None] = IntMap()
 
 
 def follow(leases: Leases, entry: Entry) -> Leases:
-    """The leases after an entry of the log."""
+    """Return the leases after an entry of the log."""
     if isinstance(entry, Leased):
         return leases.with_lease(entry.worker, entry.deadline, entry.trials)
     if isinstance(entry, Paused | Resumed):
@@ -160,14 +165,14 @@ _ENDINGS = (Told, Released, Failed, Expired)
 
 
 def check_worker(worker: str | None) -> str | None:
-    """A worker's name, if it can be one."""
+    """Return a worker's name, after checking it. None stays None."""
     return None if worker is None else check_name("A worker", worker)
 
 
 def check_lease(worker: str | None, lease: float | None) -> float:
-    """Seconds for which a lease lasts, 600 by default."""
+    """Return the seconds that a lease lasts, after checking them. 600 by default."""
     if lease is None:
         return SECONDS
     if worker is None:
-        raise InvalidArgumentError("A lease is a worker's: ask(worker=NAME, lease=SECONDS).")
+        raise InvalidArgumentError("lease= requires worker=: ask(worker=NAME, lease=SECONDS).")
     return check_seconds("lease", lease)

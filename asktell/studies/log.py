@@ -1,27 +1,29 @@
-"""A study's log: its entries as lines of compact JSON, `LoggedSelector`, which follows it, and the evaluations in it.
+"""The log of a study, as lines of compact JSON: its format, `LoggedSelector`, which follows it, and `evaluations`.
 
-A line is what one operation did, as a list of entries; an entry is a list that begins with a letter. Each is defined
-once, in `asktell.state.events` or, where it is about leases, in `asktell.studies.leases`:
+A line holds the entries of one operation. An entry is a list that begins with a letter. Entries are defined in
+`asktell.state.events` or, if they are about leases, in `asktell.studies.leases`:
 
 | entry                                               | what happened                                          |
 |-----------------------------------------------------|--------------------------------------------------------|
 | `["a", trial, arm, example]`                        | asked; `example` null for none                         |
-| `["t", trial, scores, cost]`                        | told; `cost` null if none was given                    |
+| `["t", trial, scores, cost]`                        | scores recorded; `cost` null if none was given         |
 | `["r", trial]`                                      | released                                               |
 | `["f", trial, reason, cost]`                        | failed                                                 |
 | `["o", arm, example, scores, cost]`                 | observed elsewhere; `scores` null for a cost alone     |
 | `["d", round, departures, pulls, finished, ..]`     | decided                                                |
-| `["n", ids, texts, features, key, candidates]`      | prompts joined                                         |
+| `["n", ids, texts, features, key, candidates]`      | prompts were added                                     |
 | `["q", arm, reason, key]`                           | a prompt was retired                                   |
 | `["e", evaluations, cost, examples, key, ids]`      | budget or examples were added                          |
 | `["c", topic, text, doubtful]`                      | remarked                                               |
 | `["l", worker, deadline, [trial, ..]]`              | leased                                                 |
-| `["x", trial]`                                      | a lease ran out                                        |
-| `["p", time]`                                       | paused: nothing is handed out                          |
+| `["x", trial]`                                      | a lease expired                                        |
+| `["p", time]`                                       | paused: no trials are handed out                       |
 | `["g"]`                                             | resumed                                                |
 
-Fields with a default may be missing at the end. Lines are plain ASCII, whatever a reason or a name contains. What is
-read is checked twice: `decode` says whether it can be an entry at all, `check` whether it can have happened here.
+Fields with a default may be missing at the end. Lines are plain ASCII: JSON escapes all other characters.
+
+Entries that are read are checked twice. `decode` refuses a malformed entry, and `check` an entry that is impossible in
+the present state.
 """
 
 from collections import Counter
@@ -44,18 +46,18 @@ from asktell.state.lookup import trial_id
 from asktell.studies.leases import Entry, Expired, Leased, Leases, Paused, Resumed, follow
 
 _ABOUT_LEASES = (Leased, Expired, Paused, Resumed)
-_DETAILS_AT_ONCE = 500  # answers may be long
+_DETAILS_AT_ONCE = 500  # responses of an LLM may be long
 
 
 encode = serialization.encode
-"""A line of entries."""
+"""Convert entries to a line."""
 
 decode = serialization.Decoder[tuple[Entry, ...]]("A line of the study's log", tuple[Entry, ...]).decode
-"""The entries of a line."""
+"""Convert a line to its entries. Raises an InvalidStateError if it is malformed."""
 
 
 def check(state: State, entry: Entry) -> None:
-    """Refuse an entry that cannot come next."""
+    """Raise an InvalidStateError if an entry is impossible in this state."""
     if isinstance(entry, Expired):
         if entry.trial not in state.pending:
             raise InvalidStateError(f"The log has {entry}, but this trial was not pending.")
@@ -67,13 +69,17 @@ def check(state: State, entry: Entry) -> None:
 
 
 Mark: TypeAlias = tuple[State, Leases]
-"""Where a selector stands, to go back to."""
+"""A state with its leases, to which a LoggedSelector can go back."""
 
 
 class LoggedSelector:
-    """A selector with leases, whose every change is noted as entries of a log; it decides only when it is asked.
+    """A selector with leases, whose changes are entries of a log.
 
-    `new` are the entries since they were last cleared; `told`, how many scores this object saw each worker tell.
+    Attributes:
+        selector: the selector. It decides only when it is asked for trials.
+        leases: the leases.
+        new: entries since the list was last cleared, still to be written.
+        told: by worker, the number of scores that it told since this object began to follow the log.
     """
 
     def __init__(self, selector: Selector) -> None:
@@ -90,7 +96,7 @@ class LoggedSelector:
         return self.selector._state
 
     def note(self, entry: Entry) -> None:
-        """Take an entry, of an event that the selector has taken, or about leases."""
+        """Add an entry: an event that the selector has applied already, or an entry about leases."""
         if not isinstance(entry, events.Asked):
             if isinstance(entry, events.Told):
                 _count(self.told, self.leases, entry)
@@ -99,7 +105,7 @@ class LoggedSelector:
 
     @contextmanager
     def attempt(self) -> Iterator[None]:
-        """What is done within happens whole or, after an exception, not at all."""
+        """Undo all changes of a `with` block that raises an exception."""
         before, n_entries = self.mark(), len(self.new)
         try:
             yield
@@ -111,15 +117,19 @@ class LoggedSelector:
     # Following others
 
     def mark(self) -> Mark:
-        """The place to which `go_back` returns: where it stands now."""
+        """Return the present state and leases, for `go_back`."""
         return self.selector._state, self.leases
 
     def go_back(self, mark: Mark) -> None:
-        """Stand where the mark was made."""
+        """Restore the state and leases of a mark."""
         self.selector._state, self.leases = mark
 
     def replay(self, lines: Iterable[str | bytes]) -> int:
-        """Fold lines of the log, whole or not at all; their number of entries."""
+        """Apply lines of the log and return their number of entries. After an error, nothing was applied.
+
+        Raises:
+            InvalidStateError: a line is malformed, or has an impossible entry.
+        """
         told: Counter[str] = Counter()
         with serialization.checked("A line of the study's log"):
             state, leases, n_entries = self._folded(lines, told)
@@ -128,7 +138,7 @@ class LoggedSelector:
         return n_entries
 
     def _folded(self, lines: Iterable[str | bytes], told: "Counter[str]") -> tuple[State, Leases, int]:
-        """What follows from the lines; `told` gets who told how many."""
+        """Return the state, the leases and the number of entries after the lines. Counts in `told` scores by worker."""
         state, leases, prompts, n_entries = self.state, self.leases, self.selector.prompts, 0
         for line in lines:
             entries = decode(line)
@@ -153,7 +163,7 @@ class LoggedSelector:
     # Deciding
 
     def prepare(self) -> None:
-        """Compute the decision that is due, if one is, without taking it: it is at hand if nothing happens before."""
+        """Compute a decision that is due, without applying it. It is used later if the state is still the same."""
         state = self.state
         if self._prepared is None or self._prepared[0] is not state:
             self._prepared = state, decide(self.selector.method, state)
@@ -163,7 +173,10 @@ class LoggedSelector:
         return prepared[1] if prepared is not None and prepared[0] is state else decide(method, state)
 
     def view(self) -> Selector:
-        """A selector in the same state, with the decisions that are due if nothing is pending; only to look at."""
+        """Return a selector in the same state for reading.
+
+        If no trial is pending, it also has the decisions that are due.
+        """
         selector = self.selector._at(self.selector.state)
         selector._decide = self._decide
         return selector
@@ -171,12 +184,12 @@ class LoggedSelector:
     # Looking up
 
     def trial(self, id_: int) -> Trial:
-        """A pending trial."""
+        """Return a pending trial."""
         pull = self.state.pending[id_]
         return self.selector.prompts.trial(id_, pull.arm, pull.example)
 
     def find(self, trial: AnyTrial, worker: str | None = None) -> int:
-        """A trial's id; of a prompt that is named, the worker's own trial comes first."""
+        """Return a trial's id. For a prompt, it is a trial that the worker holds, or otherwise the oldest."""
         if isinstance(trial, str) and worker is not None:
             arm = self.selector.prompts.find(trial)
             own = [id_ for id_ in self.leases.held(worker) if self.state.pending[id_].arm == arm]
@@ -187,26 +200,26 @@ class LoggedSelector:
     # Leases
 
     def expire(self, now: float, max_attempts: int) -> None:
-        """End the leases that have run out: their trials are asked again, or fail after so many attempts."""
+        """End the leases that have expired. Their trials are handed out again, or fail after `max_attempts` leases."""
         for id_ in sorted(trial for trial, lease in self.leases.by_trial.items() if lease.deadline <= now):
             worker = self.leases.holder(id_)
             self.note(Expired(id_))
             expired = self.leases.reissued[id_].expired
             if expired >= max_attempts:
-                self.selector.fail(id_, f"{expired} leases of it ran out, the last one held by {worker}")
+                self.selector.fail(id_, f"{expired} leases of this trial expired, the last of worker {worker}")
             else:
                 self.selector.release(id_)
         self.leases = self.leases.tightened()
 
     def lost(self, id_: int, worker: str | None) -> bool:
-        """Whether a trial was given to another worker, or was brought to its end by one."""
+        """True if another worker holds the trial now, or has ended it."""
         if self.state.open(id_) is None:
             return id_ in self.leases.reissued
         return worker is not None and self.leases.holder(id_) not in (None, worker)
 
 
 def _count(told: "Counter[str]", leases: Leases, entry: Entry) -> None:
-    """Count for whom held it what was told."""
+    """Count recorded scores for the worker that holds the trial."""
     if isinstance(entry, events.Told) and (worker := leases.holder(entry.trial)) is not None:
         told[worker] += 1
 
@@ -218,16 +231,23 @@ def evaluations(
     find: Callable[[Sequence[int]], Mapping[int, str]],
     after: int = 0,
 ) -> Iterator[Evaluation]:
-    """What a study was told that began at `base` with these prompts, but for the first `after`; with details as found.
+    """Yield the evaluations of a study, without the first `after`.
 
-    What had been told by then comes first, the failures of that time last.
+    Evaluations that the selector had before the study was created come first, and among them the failures last.
+
+    Args:
+        base: the state at which the study began.
+        lines: its log.
+        prompts: the prompts at the beginning.
+        find: returns the details, as JSON text, for those of the given trials that have some.
+        after: number of evaluations to skip.
     """
     told = islice(_evaluations(base, lines, prompts), after, None)
     while group := list(islice(told, _DETAILS_AT_ONCE)):
         details = find([evaluation.trial for evaluation in group])
         for evaluation in group:
             if (text := details.get(evaluation.trial)) is not None:
-                evaluation = evaluation._replace(details=serialization.parse(text, "What is kept of a trial"))
+                evaluation = evaluation._replace(details=serialization.parse(text, "The details of a trial"))
             yield evaluation
 
 

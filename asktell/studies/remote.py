@@ -1,4 +1,4 @@
-"""RemoteStudy: a study in a service, used like one that is here."""
+"""RemoteStudy: a study in a service, used like a local one."""
 
 import json
 import uuid
@@ -33,7 +33,7 @@ _P = ParamSpec("_P")
 _R = TypeVar("_R")
 
 _TELLS_AT_ONCE = 1000
-_EVALUATIONS_AT_ONCE = 1000  # answers may be long
+_EVALUATIONS_AT_ONCE = 1000  # responses of an LLM, among the details, may be long
 _OF_A_RESULT = (
     "spent", "budget", "spent_cost", "max_cost", "done", "stopped_early", "finished_early", "feasible", "repeats",
     "inputs",
@@ -41,21 +41,29 @@ _OF_A_RESULT = (
 
 
 def definition(study: AbstractStudy) -> dict[str, Any]:
-    """A study's goal and method as JSON; a service sends them, and `RemoteStudy` reads them again."""
+    """Return a study's goal and method as JSON, as a service sends them to `RemoteStudy`."""
     return {"goal": serialization.dump_goal(study.goal), "method": serialization.dump_part(study.method)}
 
 
 def _of_info(name: str, key: str = "") -> Any:
-    """A property that the service says."""
+    """Make a property whose value is read from the service's description of the study."""
     return property(lambda self: self._info()[key or name], doc=getattr(AbstractStudy, name).__doc__)
 
 
 class RemoteStudy(AbstractStudy):
-    """A study that a service keeps (`asktell serve`), with the methods of `asktell.Study`.
+    """A study in a service (`asktell serve`), with the methods of `asktell.Study`.
 
-    Made by `RemoteStudy.create` or `RemoteStudy.open`. Every method may raise a ServiceError, when the service cannot
-    be reached, or an AccessDeniedError, when it refuses the token. May be used from several threads, and goes on in a
-    forked process.
+    Make one with `RemoteStudy.create` or `RemoteStudy.open`. Close it, or use it in a `with` block.
+
+        study = asktell.RemoteStudy.open("https://asktell.example.org", "my study")
+        with study:
+            result = asktell.run(study, evaluator)
+
+    Requests that fail for a while are sent again: see `retries` of `open`. May be used from several threads, and also
+    in a forked process.
+
+    Every method may raise a ServiceError if the service cannot be reached, or an AccessDeniedError if the service
+    refuses the token. Arguments are checked before they are sent, with the errors of `Study`.
     """
 
     def __init__(self, connection: Connection, name: str, info: Mapping[str, Any]) -> None:
@@ -65,7 +73,7 @@ class RemoteStudy(AbstractStudy):
         self._goal = serialization.load_goal(info["definition"]["goal"])
         self._method: Method = serialization.load_part(info["definition"]["method"])
         self._is_cost_limited = info["max_cost"] is not None
-        self._repeats: dict[int, int] = {}  # by trial, beside those that are the first of their cell
+        self._repeats: dict[int, int] = {}  # by trial; without the first evaluations of a prompt on an example
 
     # Making, opening, removing
 
@@ -82,19 +90,23 @@ class RemoteStudy(AbstractStudy):
         timeout: float = 90.0,
         retries: int = 8,
     ) -> Self:
-        """Make a study that starts where a selector stands; see `Study.create`, and `open` for the other arguments.
+        """Create a study in a service, from a selector and its evaluations.
+
+        See `Study.create` for `name`, `selector`, `max_attempts` and `exist_ok`, and `open` for the other arguments.
 
         Raises:
-            StudyExistsError: there is a study of this name, or, with `exist_ok`, one of something else.
-            InvalidArgumentError: the method has parts of your own: code cannot be sent to a service.
+            StudyExistsError: a study with this name exists (with `exist_ok`: exists with different settings).
+            InvalidArgumentError: the method has a part that is your own code, which cannot be sent to a service.
         """
         if not isinstance(selector, Selector):
-            raise InvalidArgumentError(f"A study is made of a Selector, got {short(selector)}.")
-        if own := serialization.own_parts(serialization.dump_part(selector.method)):
+            raise InvalidArgumentError(f"RemoteStudy.create() needs a Selector, got {short(selector)}.")
+        own_parts = serialization.own_parts(serialization.dump_part(selector.method))
+        if own_parts:
             raise InvalidArgumentError(
-                f"The method has parts of your own, {some(own)}, and code cannot be sent to a service. Give all "
-                "workers the method and a storage: asktell.Study.create(location, name, selector), and in the others "
-                "asktell.Study.open(location, name, method=...), with SQLite on one machine or PostgreSQL on several."
+                f"The method has parts that are your own code, {some(own_parts)}. Code cannot be sent to a service. "
+                "Use a storage instead, SQLite on one machine or PostgreSQL on several: call "
+                "asktell.Study.create(location, name, selector) in the first worker, and "
+                "asktell.Study.open(location, name, method=...) in the others."
             )
         connection = Connection(url, token, timeout, retries)
         query = f"max_attempts={whole('max_attempts', max_attempts, 1)}&exist_ok={'true' if exist_ok else 'false'}"
@@ -112,22 +124,25 @@ class RemoteStudy(AbstractStudy):
         timeout: float = 90.0,
         retries: int = 8,
     ) -> Self:
-        """The study of this name, as it stands.
+        """Open an existing study in a service.
 
         Args:
-            url: of the service, as https://example.org:8000.
-            name: of the study.
-            examples: their number or their ids, to be sure that they are the study's own.
-            token: for the service; by default that of ASKTELL_TOKEN in the environment.
-            timeout: seconds to wait for an answer.
-            retries: how often a request is sent again that was not answered, or was asked to come again. With 8, a
-                service may be away for some 20 seconds, once it has answered; that an address is wrong is known after a
-                second or so. A request that is sent again is not done again, as long as the service was not restarted
-                in between; after that, too, what was told is counted once, and a worker that asks with its name gets
-                back the trials that it holds.
+            url: address of the service, such as https://example.org:8000.
+            name: name of the study.
+            examples: the number of examples, or their ids. If they differ from those of the study, `open` raises an
+                error.
+            token: the service's token, by default the environment variable ASKTELL_TOKEN.
+            timeout: seconds to wait for a response.
+            retries: how often a request is sent again if the service does not respond or is overloaded. With 8, a
+                service that has responded before may be unreachable for about 20 seconds. At a wrong address the error
+                comes after about a second.
+
+                The service does a repeated request only once, unless it was restarted in between. Even then, scores
+                that are told twice count once, and a worker that asks with its name gets its trials back.
 
         Raises:
-            StudyNotFoundError: there is no study of this name.
+            StudyNotFoundError: the study does not exist.
+            InvalidArgumentError: the examples differ. The message names the differences.
         """
         connection = Connection(url, token, timeout, retries)
         info = _record(connection.send("GET", path_of(name)), "definition", "max_cost", "examples")
@@ -139,16 +154,16 @@ class RemoteStudy(AbstractStudy):
 
     @staticmethod
     def names(url: str, *, token: str | None = None, timeout: float = 90.0, retries: int = 8) -> list[str]:
-        """The names of all studies of a service, in the order in which they were made."""
+        """Return the names of all studies in a service, oldest first."""
         with closing(Connection(url, token, timeout, retries)) as connection:
             return [str(name) for name in connection.send("GET", "/v1/studies")["studies"]]
 
     @staticmethod
     def delete(url: str, name: str, *, token: str | None = None, timeout: float = 90.0, retries: int = 8) -> None:
-        """Remove a study, with everything that was told.
+        """Remove a study and all of its evaluations.
 
         Raises:
-            StudyNotFoundError: there is no study of this name.
+            StudyNotFoundError: the study does not exist.
         """
         with closing(Connection(url, token, timeout, retries)) as connection:
             connection.send("DELETE", path_of(name))
@@ -159,7 +174,7 @@ class RemoteStudy(AbstractStudy):
     def __repr__(self) -> str:
         return f"<RemoteStudy {self._name!r} at {self._connection.url}>"
 
-    # Asking and telling. What is sent is checked here first, so that a mistake is known before it travels.
+    # Asking and telling. Arguments are checked here first, so that an invalid one costs no request.
 
     def _ask(
         self, n: int, worker: str | None = None, seconds: float = SECONDS, besides: Collection[int] = ()
@@ -167,7 +182,7 @@ class RemoteStudy(AbstractStudy):
         lease = None if worker is None else seconds
         data = self._post("ask", n=n, worker=worker, lease=lease, besides=[*map(int, besides)])
         trials = _trials(data)
-        repeated = zip(trials, data.get("repeats", ()), strict=False)  # left out if none was
+        repeated = zip(trials, data.get("repeats", ()), strict=False)  # missing if no trial is a repeat
         self._repeats.update({trial.id: repeat for trial, repeat in repeated if repeat})
         return trials
 
@@ -189,7 +204,7 @@ class RemoteStudy(AbstractStudy):
             try:
                 scores.append(self._told(Tell.of(item)))
                 outcomes.append(None)
-            except Exception as error:  # whatever it is: the next one's scores were paid for, too
+            except Exception as error:  # of any kind: the scores of the other tells were paid for and must be sent
                 outcomes.append(error)
         settled: list[bool | Exception] = []
         for start in range(0, len(scores), _TELLS_AT_ONCE):
@@ -238,8 +253,8 @@ class RemoteStudy(AbstractStudy):
         holdings = self._get("workers")["holdings"]
         return [Holding(**{**holding, "trial": Trial(**holding["trial"])}) for holding in holdings]
 
-    # Going on. Each request has a key, which is kept with the study: sent again, even after the service was restarted,
-    # it is done once.
+    # Changing the selection. Each request has a key, which is stored with the study, so that a request that is sent
+    # again is done once, even if the service was restarted in between.
 
     def add(self, prompts: NewPrompts, features: Features = None, *, key: str | None = None) -> list[str | int]:
         named: object = prompts.to_data() if isinstance(prompts, Candidates) else prompts
@@ -294,11 +309,12 @@ class RemoteStudy(AbstractStudy):
         return [holding.trial for holding in self.workers()]
 
     def repeat_of(self, trial: Trial) -> int:
-        return self._repeats.get(trial.id, 0)  # of a trial that was asked here
+        return self._repeats.get(trial.id, 0)  # known for trials that this object asked for
 
     @property
     def max_cost(self) -> float | None:
-        return float(self._info()["max_cost"]) if self._is_cost_limited else None  # it always is, or never
+        # A study never gains or loses its bound on cost, so that without one no request is needed.
+        return float(self._info()["max_cost"]) if self._is_cost_limited else None
 
     @property
     def example_ids(self) -> tuple[str, ...] | None:
@@ -310,7 +326,7 @@ class RemoteStudy(AbstractStudy):
         return Selector.from_json(self._get("selector"))
 
     def result(self) -> Result:
-        """The answer so far; its `compare` and `examples` ask the service, about the study as it stands by then."""
+        """Return the result so far. Its `compare` and `examples` send requests, about the study at that later time."""
         data = self._get("result")
         prompts = {entry["id"]: PromptResult.from_dict(entry) for entry in data["prompts"]}
         ids, comparison = data.get("example_ids"), data["comparison"]
@@ -369,8 +385,8 @@ class RemoteStudy(AbstractStudy):
         document = _record(self._get("report"), "format", "version", "made")
         if (document["format"], document["version"]) != (reports.FORMAT, reports.VERSION):
             raise ServiceError(
-                f"The service's report is of version {document['version']!r}, and this asktell writes version "
-                f"{reports.VERSION}: use the same asktell here and there, or the page that the service shows."
+                f"The service's report has version {document['version']!r}, but this asktell writes version "
+                f"{reports.VERSION}. Use the same version of asktell on both sides, or open the service's own page."
             )
         document["made"]["about"] = reports.plain(about)
         reports.write(path, document)
@@ -391,7 +407,7 @@ class RemoteStudy(AbstractStudy):
 
 
 class _Asks(Generic[_P, _R]):
-    """Asks the service for a result of this process; a copy of the result in another process cannot."""
+    """Sends the requests of a result's methods. When the result is pickled, None takes its place."""
 
     def __init__(self, ask: Callable[_P, _R]) -> None:
         self._ask = ask
@@ -404,9 +420,15 @@ class _Asks(Generic[_P, _R]):
 
 
 def _record(data: object, *names: str) -> dict[str, Any]:
-    """The answer, if it has these names."""
+    """Return the response if it is an object with these names.
+
+    Raises:
+        ServiceError: it is not.
+    """
     if not isinstance(data, dict) or any(name not in data for name in names):
-        raise ServiceError(f"The service answered {short(data)}, and not as asktell's does. Is the address right?")
+        raise ServiceError(
+            f"Unexpected response: {short(data)}. This does not look like an asktell service. Check the URL."
+        )
     return data
 
 
@@ -419,7 +441,7 @@ def _kept(details: str | None) -> dict[str, Any]:
 
 
 def _named(trial: object) -> int | str | dict[str, Any]:
-    """A trial for the service; its text need not travel."""
+    """Return what names a trial in a request: not its text, which may be long."""
     trial = from_json(trial)
     if not isinstance(trial, Trial):
         return trial
@@ -428,7 +450,7 @@ def _named(trial: object) -> int | str | dict[str, Any]:
 
 
 def _named_prompt(prompt: AnyPrompt) -> str | dict[str, str | int]:
-    """A prompt for the service: text may be an id or a text there, `{"id": ...}` is an id."""
+    """Return what names a prompt in a request. A plain text may be an id or a prompt's text, `{"id": ...}` is an id."""
     if isinstance(prompt, str):
         return prompt
     if isinstance(prompt, Trial):
@@ -436,5 +458,5 @@ def _named_prompt(prompt: AnyPrompt) -> str | dict[str, str | int]:
     else:
         id_ = prompt if isinstance(prompt, int) else getattr(prompt, "id", None)
     if isinstance(id_, bool) or not isinstance(id_, str | int):
-        raise InvalidArgumentError(f"A prompt is named by its id or text, got {short(prompt)}.")
+        raise InvalidArgumentError(f"Name a prompt by its id or its text, got {short(prompt)}.")
     return {"id": id_}

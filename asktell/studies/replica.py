@@ -1,7 +1,7 @@
-"""A study's log in a storage, and this process's copy of what follows from it.
+"""A study's log in a storage, and this process's copy of the state that follows from it.
 
-Every change is one transaction: read what others appended, fold it, do it, append. What was committed is all there
-is; the copy is thrown away and made anew whenever it does not fit.
+Every change is one transaction: read the entries that others appended, apply them, do the change, append its entries.
+Only the committed log counts. If the copy does not fit to it, it is discarded and computed again.
 """
 
 from collections import deque
@@ -25,13 +25,13 @@ _T = TypeVar("_T")
 Clock: TypeAlias = Callable[[], float]
 Operation: TypeAlias = Callable[[LoggedSelector, Clock], _T]
 
-ENTRIES_PER_SNAPSHOT = 4096
-HEAD_BYTES_PER_ENTRY = 64  # a large head is saved less often
+ENTRIES_PER_SNAPSHOT = 4096  # new entries until the next snapshot, at least
+HEAD_BYTES_PER_ENTRY = 64  # a snapshot whose head is larger waits for more entries, so that writing it stays cheap
 _LINES_AT_ONCE = 10_000
 
 
 class Replica:
-    """A logged selector, kept at the log's end."""
+    """A LoggedSelector that follows the log of a study in a storage."""
 
     def __init__(self, storage: AbstractStorage, key: int, logged: LoggedSelector) -> None:
         self.storage = storage
@@ -40,48 +40,51 @@ class Replica:
         self._base = logged.mark()
         self._position = 0
         self._last: str | None = None  # the line at this position, None if it was not read
-        self._unsaved, self._next_save = 0, ENTRIES_PER_SNAPSHOT  # entries since the last snapshot, and for the next
-        self._saved = 0  # the position of the last snapshot that this object knows of
-        self._doubted: int | None = None  # the position of one that could not be used
-        self._view: tuple[State, Selector] | None = None  # of a state, with what `view` makes of it
-        # A thread takes these in this order, and a storage's own lock last; it may hold any of them alone.
+        self._unsaved = 0  # entries since the last snapshot
+        self._next_save = ENTRIES_PER_SNAPSHOT  # entries after which the next one is made
+        self._saved = 0  # the position of the last snapshot that this object made or read
+        self._doubted: int | None = None  # the position of a snapshot that could not be used
+        self._view: tuple[State, Selector] | None = None  # a state, and the selector that `view` returns for it
+        # A thread acquires the two locks in this order, and a storage's own lock last. It may hold any one alone.
         self._deciding = Lock()
         self.lock = RLock()
-        self._waiting: deque[Any] = deque()  # what `together` waits for
-        self._details: list[tuple[int, str]] = []  # to be committed with the logged's new entries
+        self._waiting: deque[Any] = deque()  # operations of all threads that wait in `together`
+        self._details: list[tuple[int, str]] = []  # to be committed with the new entries
         self._restore()
         with self.reading():
             pass
         fresh_after_fork(self, Replica._renew)
 
     def _renew(self) -> None:
-        """In a forked process: wait for no thread of the parent, and restore what one may have been changing."""
+        """Begin again in a forked process: a thread of the parent may hold a lock, or have left a change half done."""
         self.lock, self._deciding, self._waiting = RLock(), Lock(), deque()
         self.logged.new.clear()
         self._details.clear()
         self._view = None
-        self._position, self._last = max(self._position, 1), ""  # no line is empty, so that the log does not fit
+        # No line is empty. So the log does not fit to this copy, and `_catch_up` restores it.
+        self._position, self._last = max(self._position, 1), ""
 
     # Reading
 
     @contextmanager
     def reading(self) -> Iterator[LoggedSelector]:
-        """The logged selector, with everything that was committed by now, and nothing that was not."""
+        """Give the logged selector in the committed state."""
         with self.lock:
             self._catch_up(lambda after: self.storage.read(self.key, after))
             yield self.logged
 
     def lines(self) -> Iterator[str]:
-        """The whole log."""
+        """Yield all lines of the log."""
         position = 0
         while lines := self.storage.read(self.key, position, _LINES_AT_ONCE):
             yield from (line.text for line in lines)
             position = lines[-1].position
 
     def view(self) -> Selector:
-        """A selector in the study's present state, to look at, with the decisions that are due if nothing is pending.
+        """Return a selector in the study's present state for reading.
 
-        Those are not written: reading never writes. Whoever asks next writes them.
+        If no trial is pending, it also has the decisions that are due. They are not written, because reading never
+        writes. The next `ask` writes them.
         """
         self.prepare()
         with self.reading() as logged:
@@ -92,7 +95,7 @@ class Replica:
     # Writing
 
     def prepare(self) -> None:
-        """Compute a decision that is due, before anybody is kept waiting for it."""
+        """Compute a decision that is due before the storage is locked, so that other workers need not wait for it."""
         if self.logged.selector._state.may_decide:
             with self._deciding:
                 with self.reading() as logged:
@@ -102,7 +105,11 @@ class Replica:
 
     @contextmanager
     def writing(self, durable: bool) -> Iterator[tuple[LoggedSelector, Clock]]:
-        """The logged selector and a clock; at the end what was done is appended to the log, or undone if it raised."""
+        """Give the logged selector and a clock for a transaction.
+
+        At the end of the `with` block its new entries are appended to the log. After an exception, the changes are
+        undone.
+        """
         with self.lock:
             logged, mark = self.logged, None
             try:
@@ -119,7 +126,7 @@ class Replica:
                     self._position, self._last = line
                     self._unsaved += len(logged.new)
             except BaseException:
-                # If it was committed all the same, it is read back like what others did.
+                # The commit may have succeeded in spite of the error. Then its entries are read like those of others.
                 if mark is not None:
                     logged.go_back(mark)
                 raise
@@ -130,14 +137,18 @@ class Replica:
                 self.save()
 
     def attach(self, trial: int, details: str | None) -> None:
-        """Keep details, in the transaction that is being written; the last thing an operation does."""
+        """Store details of a trial in the current transaction. Call it last in an operation, when nothing can fail."""
         if details is not None:
             self._details.append((trial, details))
 
     def together(self, operations: Sequence[Operation[_T]]) -> list[_T | Exception]:
-        """Do them durably, in one transaction with what other threads want to do at the same time.
+        """Do operations durably, in one transaction with the operations that other threads wait for at the same time.
 
-        What each returned, or the error that it raised: then it left no trace, and was no concern of the others.
+        So many threads wait for the disk once. Returns the result of each operation, or the error that it raised. An
+        operation that raised an error has changed nothing, and does not affect the others.
+
+        Raises:
+            StorageError: the transaction failed, and with it all operations.
         """
         tickets = [SimpleNamespace(operation=each, outcome=None, error=None, done=False) for each in operations]
         self._waiting.extend(tickets)
@@ -156,12 +167,12 @@ class Replica:
                     try:
                         with logged.attempt():
                             ticket.outcome = ticket.operation(logged, clock)
-                    except StorageError:  # of the clock: nothing can be committed
+                    except StorageError:  # the clock failed, so nothing can be committed
                         raise
                     except Exception as error:
                         ticket.outcome = error
         except BaseException as error:
-            for ticket in tickets:  # each thread raises one of its own: a traceback belongs to one thread
+            for ticket in tickets:  # each thread raises its own copy, because threads must not share a traceback
                 ticket.error = type(error)(*error.args) if isinstance(error, AsktellError) else error
         finally:
             for ticket in tickets:
@@ -170,9 +181,13 @@ class Replica:
     # Following the log
 
     def _catch_up(self, read: Callable[[int], Any]) -> None:
-        """Fold what is new. The last known line is read again: if it is not there, the log is not what it was.
+        """Apply the new lines of the log.
 
-        That is so after a server crashed, or another took its place, and what was not durable is lost.
+        The last known line is read again. If it is missing or differs, the log was changed under this copy: a server
+        crashed, or another one took its place, and lines that were not durable are lost. Then the copy is restored.
+
+        Raises:
+            InvalidStateError: the log lacks a line, or has a malformed or impossible entry.
         """
         lines = read(max(self._position - 1, 0))
         if self._position:
@@ -190,13 +205,13 @@ class Replica:
             self._position, self._last = lines[-1]
 
     def _restore(self) -> None:
-        """Begin anew, where the last snapshot was made."""
+        """Go back to the last snapshot or, without a usable one, to the beginning of the log."""
         self.logged.go_back(self._base)
         self._position, self._last, self._doubted = 0, None, None
         found = self.storage.snapshot(self.key)
         if found is None:
             return
-        # A snapshot only saves time. In doubt the log is read from its start.
+        # A snapshot only saves time. If it cannot be used, the log is read from its beginning.
         self._saved = found.position
         try:
             line = self._line(found.position)
@@ -209,9 +224,9 @@ class Replica:
         self._next_save = _entries_until(found.head)
 
     def save(self) -> None:
-        """Make a snapshot, unless another process has made one meanwhile.
+        """Save a snapshot, unless another process has saved one recently.
 
-        It only saves time: one that cannot be made is left to whoever comes next.
+        A snapshot only saves time. If the storage fails, the next process saves one.
         """
         self._unsaved = 0
         with self.lock, suppress(StorageError), self.storage.transaction(self.key, durable=False) as transaction:
@@ -219,7 +234,7 @@ class Replica:
             last = transaction.head()
             if self._last is None or (last is not None and snapshots.is_newer(last.head)):
                 return
-            if last is not None and last.position not in (self._saved, self._doubted):  # by another process
+            if last is not None and last.position not in (self._saved, self._doubted):  # saved by another process
                 self._saved = last.position
                 if 0 <= self._position - last.position < ENTRIES_PER_SNAPSHOT // 4:
                     return
@@ -230,7 +245,7 @@ class Replica:
             self._next_save = _entries_until(head)
 
     def _covered(self, last: Snapshot | None) -> Covered:
-        """The number of rows and so on that the parts of the last snapshot hold; none if it is in doubt."""
+        """Return the numbers of rows, decisions and so on in the last snapshot: 0 if the snapshot cannot be used."""
         if last is None or last.position == self._doubted:
             return Covered()
         try:
@@ -239,7 +254,7 @@ class Replica:
             return Covered()
 
     def _line(self, position: int) -> str:
-        """A line of the log."""
+        """Return one line of the log."""
         lines = self.storage.read(self.key, position - 1, 1)
         if not lines:
             raise InvalidStateError(f"The study's log ends before line {position}.")
@@ -247,5 +262,5 @@ class Replica:
 
 
 def _entries_until(head: bytes) -> int:
-    """How many entries it takes for the next snapshot to be worth its while."""
+    """Return the number of new entries after which the next snapshot is saved."""
     return max(ENTRIES_PER_SNAPSHOT, len(head) // HEAD_BYTES_PER_ENTRY)

@@ -1,12 +1,14 @@
-"""A study's state as bytes, so that opening it need not fold its whole log.
+"""Snapshots: the state of a study as bytes, so that opening the study need not apply its whole log.
 
-The state grows by rows, failures and decisions, which are only ever appended. So a snapshot is a `head`, which replaces
-the last one and holds what changes, and a `part`, which is added to those before it and holds what was appended since.
-Making one costs no more than what is new, whatever the length of the history. Both are JSON, compressed; columns of
-numbers in it are base64 of their little-endian bytes.
+The largest parts of a state (rows, failures and decisions) only grow at their end. So a snapshot consists of a head and
+several parts. The head holds everything else, and replaces the last head. A part holds the rows, failures and decisions
+that were appended since the last snapshot, and is added to the earlier parts. So the cost of a snapshot does not grow
+with the length of the history.
 
-A snapshot is a cache. One that is of another version, damaged, or made of another log is ignored, and the log is
-replayed.
+Heads and parts are compressed JSON. Columns of numbers in it are little-endian bytes in base64.
+
+A snapshot is a cache. If it has another version, is damaged, or belongs to another log, it is ignored and the log is
+applied from its beginning.
 """
 
 import base64
@@ -26,8 +28,10 @@ from asktell.state.events import Index
 from asktell.studies.leases import Leases, Reissue, Time
 
 VERSION = 1
-_BYTES = 8  # of a column's item in memory
-_FREE_COLUMNS = 2**26  # bytes of the head's, however well they compress: a plan of millions of pulls does
+_BYTES = 8  # size of a column's item in memory
+# Bytes that the columns of a head may have in memory, however well they compress. A plan of millions of evaluations
+# compresses to very little.
+_FREE_COLUMNS = 2**26
 
 Pack: TypeAlias = Callable[[Any], list[str]]
 
@@ -42,7 +46,13 @@ class Covered(NamedTuple):
 
 
 class SavedLeases(Saved, frozen=True, kw_only=True):
-    """The trials that each worker holds with their deadlines, and what is known of trials handed out again."""
+    """Leases as JSON.
+
+    Attributes:
+        paused: the time of the pause, None if the study is not paused.
+        held: for each worker, its name and its trials, each with the deadline.
+        reissued: for each trial that was handed out again, its number, how many leases expired, and the teller.
+    """
 
     paused: Time | None = None
     held: tuple[tuple[str, tuple[tuple[Index, Time], ...]], ...] = ()
@@ -50,7 +60,7 @@ class SavedLeases(Saved, frozen=True, kw_only=True):
 
 
 class _Head(Saved, frozen=True, kw_only=True):
-    """The head. `line`: checksum of the last line of the log that is in it."""
+    """The head. `line` is the checksum of the last line of the log that the snapshot includes."""
 
     version: int
     covered: Covered
@@ -65,7 +75,14 @@ _PART = serialization.Decoder[SavedRows](_WHAT, SavedRows)
 
 
 def dump(state: State, leases: Leases, covered: Covered, line: str) -> tuple[bytes, bytes]:
-    """The head, and the part that follows those that cover as much as `covered`; `line` is the log's last one."""
+    """Make a head and the next part.
+
+    Args:
+        state: the state to save.
+        leases: the leases to save.
+        covered: the numbers of rows and so on in the earlier parts.
+        line: the last line of the log.
+    """
     n_parts = covered.parts + 1
 
     def head(pack: Pack) -> _Head:
@@ -84,7 +101,7 @@ def dump(state: State, leases: Leases, covered: Covered, line: str) -> tuple[byt
 
 
 def is_newer(head: bytes) -> bool:
-    """True if a newer asktell made a head, which saves snapshots for itself."""
+    """True if a newer version of asktell made a head. An older one must not replace its snapshots."""
     try:
         version = serialization.parse(serialization.decompress(head, _WHAT), _WHAT).get("version")
     except InvalidStateError:
@@ -94,42 +111,29 @@ def is_newer(head: bytes) -> bool:
 
 @serialization.checked(_WHAT)
 def read_covered(head: bytes, line: str) -> Covered:
-    """The numbers that the parts of a head cover; `line` and errors as for `load`."""
+    """Return the numbers of rows and so on in the parts of a head. `line` and errors are as for `load`."""
     return _read(head, line).covered
 
 
 @serialization.checked(_WHAT)
 def load(head: bytes, parts: Sequence[bytes], problem: Problem, line: str) -> tuple[State, Leases]:
-    """The state and leases that were dumped; `problem` as known before the first pull, `line` as for `dump`.
+    """Return the state and leases of a snapshot.
+
+    Args:
+        head: the last head.
+        parts: all parts, oldest first.
+        problem: the problem at the beginning of the study.
+        line: the line of the log at the snapshot's position.
 
     Raises:
-        InvalidStateError: the snapshot is of another version, damaged, or made of another log.
+        InvalidStateError: the snapshot has another version, is damaged, or belongs to another log.
     """
     found = _read(head, line)
     unpack = _Columns(head, *parts).unpack
-    loaded = [_PART.decode(serialization.decompress(part, _WHAT)) for part in parts]
-
-    def joined(columns: Sequence[Any]) -> Any:
-        return np.concatenate([unpack(column) for column in columns])
-
-    failures = [part.failures for part in loaded]
-    trials = joined([part.trials for part in loaded])
-    rows = SavedRows(
-        trials=trials,
-        arms=joined([part.arms for part in loaded]),
-        examples=joined([part.examples for part in loaded]),
-        scores=joined([part.scores for part in loaded]).reshape(len(trials), len(problem.goal.columns)).astype(float),
-        decisions=tuple(item for part in loaded for item in part.decisions),
-        failures=SavedFailures(
-            trials=joined([each.trials for each in failures]),
-            arms=joined([each.arms for each in failures]),
-            examples=joined([each.examples for each in failures]),
-            reasons=tuple(reason for each in failures for reason in each.reasons),
-        ),
-    )
-    covered = Covered(len(trials), len(rows.decisions), len(rows.failures.reasons), len(loaded))
+    rows = _joined([_PART.decode(serialization.decompress(part, _WHAT)) for part in parts], problem, unpack)
+    covered = Covered(len(rows.trials), len(rows.decisions), len(rows.failures.reasons), len(parts))
     if found.covered != covered:
-        raise InvalidStateError(f"{_WHAT} has {covered}, and says {found.covered}.")
+        raise InvalidStateError(f"{_WHAT} has {covered}, but its head has {found.covered}.")
     plan_arms, plan_examples = found.state.plan
     rest = structs.replace(
         found.state, plan=(unpack(plan_arms), unpack(plan_examples)), draws=unpack(found.state.draws)
@@ -138,12 +142,36 @@ def load(head: bytes, parts: Sequence[bytes], problem: Problem, line: str) -> tu
     return state, _load_leases(found.leases, state)
 
 
+def _joined(parts: Sequence[SavedRows], problem: Problem, unpack: Callable[[Any], Any]) -> SavedRows:
+    """Return the rows of all parts, with unpacked columns."""
+
+    def joined(columns: Sequence[Any]) -> Any:
+        return np.concatenate([unpack(column) for column in columns])
+
+    failures = [part.failures for part in parts]
+    trials = joined([part.trials for part in parts])
+    scores = joined([part.scores for part in parts]).reshape(len(trials), len(problem.goal.columns))
+    return SavedRows(
+        trials=trials,
+        arms=joined([part.arms for part in parts]),
+        examples=joined([part.examples for part in parts]),
+        scores=scores.astype(float),
+        decisions=tuple(item for part in parts for item in part.decisions),
+        failures=SavedFailures(
+            trials=joined([each.trials for each in failures]),
+            arms=joined([each.arms for each in failures]),
+            examples=joined([each.examples for each in failures]),
+            reasons=tuple(reason for each in failures for reason in each.reasons),
+        ),
+    )
+
+
 def _read(head: bytes, line: str) -> _Head:
     found = _HEAD.decode(serialization.decompress(head, _WHAT))
     if found.version != VERSION:
-        raise InvalidStateError(f"{_WHAT} has version {found.version}; this asktell reads {VERSION}.")
+        raise InvalidStateError(f"{_WHAT} has version {found.version}, but this asktell reads {VERSION}.")
     if found.line != _checksum(line):
-        raise InvalidStateError(f"{_WHAT} was made of another log.")
+        raise InvalidStateError(f"{_WHAT} belongs to another log.")
     return found
 
 
@@ -178,9 +206,10 @@ def _load_leases(saved: SavedLeases, state: State) -> Leases:
 
 
 def _compress(make: Callable[[Pack], Saved], free: int = 0) -> bytes:
-    """What `make` makes, with the columns that it packs, as JSON; its text and `_Columns` are read again.
+    """Return the compressed JSON of the record that `make` makes. `make` gets a function that packs its columns.
 
-    What compresses too well for that, as a million equal scores do, is left as it is.
+    Readers limit how much memory a file may need, in proportion to its size. Data that compresses better than that,
+    such as a million equal scores, is not compressed.
     """
     for level in (1, 0):
         columns: list[Any] = []
@@ -199,7 +228,7 @@ def _compress(make: Callable[[Pack], Saved], free: int = 0) -> bytes:
 
 
 def _pack(column: Any, level: int) -> list[str]:
-    """Whole numbers in as few bytes as they need, or floats."""
+    """Return [type, base64 text] of a column: integers of the smallest type that holds them, or floats."""
     array = np.asarray(column) if len(column) else np.zeros(0, dtype=np.int8)
     if array.dtype.kind == "i":
         array = array.astype(np.result_type(*map(np.min_scalar_type, (array.min(initial=-1), array.max(initial=0)))))
@@ -208,16 +237,20 @@ def _pack(column: Any, level: int) -> list[str]:
 
 
 class _Columns:
-    """Unpacks the columns of one snapshot, which together may take so much memory, however they are compressed."""
+    """Unpacks the columns of one snapshot, up to a limit on the memory that they take together."""
 
     def __init__(self, head: bytes, *parts: bytes) -> None:
         self._left = _FREE_COLUMNS + sum(serialization.most_bytes(len(part)) for part in (head, *parts))
 
     def unpack(self, packed: Any) -> Any:
-        """The column that `_pack` packed."""
+        """Return the column that `_pack` packed.
+
+        Raises:
+            InvalidStateError: its type is unknown, or the column is too large.
+        """
         kind, text = packed
         if kind not in ("<i1", "<i2", "<i4", "<i8", "<f8"):
-            raise InvalidStateError(f"{str(kind)[:20]!r} is no kind of number.")
+            raise InvalidStateError(f"{str(kind)[:20]!r} is not a type of numbers.")
         dtype = np.dtype(kind)
         most = self._left // _BYTES * dtype.itemsize
         array = np.frombuffer(serialization.decompress(base64.b64decode(text), "A column", most), dtype=dtype)

@@ -1,7 +1,8 @@
-"""Study: a selection that outlives its processes. A selector and a storage of its events.
+"""Study: a selector whose events are kept in a storage.
 
-Every operation that changes something is one transaction: read what others appended, fold it, do it, append. So two
-workers never get the same pull, and what was committed is all there is: nothing else needs to survive.
+Every operation that changes a study is one transaction: read the entries that others appended, apply them, do the
+operation, append its entries. So two workers never get the same trial, and the committed log is the whole state:
+nothing else needs to survive a crash.
 """
 
 import json
@@ -35,10 +36,12 @@ from asktell.studies.worker import Worker
 
 
 class Attendance(NamedTuple):
-    """Who holds what at a moment, and how many scores each worker told.
+    """The pending trials at a moment, and the number of scores by worker.
 
-    `now`: by the storage's clock. `out`: trial, (arm, example), lease, attempt, the oldest first. `told`: by worker,
-    as far as this object saw it come.
+    Attributes:
+        now: seconds since 1970, by the storage's clock.
+        out: for each pending trial, oldest first: its id, (arm, example), its lease, and the number of the attempt.
+        told: the number of scores that each worker told since this object began to follow the log.
     """
 
     now: float
@@ -47,7 +50,11 @@ class Attendance(NamedTuple):
 
 
 class Standing(NamedTuple):
-    """How far a study is, as it was logged: decisions that are due are not computed. `version` changes with it."""
+    """The progress of a study, as it was logged. Decisions that are due are not computed.
+
+    `spent` and `budget` are evaluations, `spent_cost` and `max_cost` are in the unit of the costs. `active`, `pending`,
+    `failures` and `workers` count prompts, trials, evaluations and workers. `version` changes when the study does.
+    """
 
     spent: int
     budget: int
@@ -62,7 +69,7 @@ class Standing(NamedTuple):
 
 
 def _committed(name: str) -> Any:
-    """A property of the selector, with everything that was committed by now; nothing is decided for it."""
+    """Make a property that reads the selector's property of this name from the committed state, without deciding."""
 
     def read(self: "Study") -> Any:
         with self._replica.reading() as logged:
@@ -72,12 +79,25 @@ def _committed(name: str) -> Any:
 
 
 class Study(AbstractStudy):
-    """A selector whose every step is kept in a storage, for long runs, many workers, and crashes.
+    """A selector whose every step is stored: for long runs, crashes, and many workers.
 
-    Made by `Study.create` or `Study.open`, in any number of processes at once. Its methods are the Selector's own, with
-    workers and leases added. A trial whose lease runs out `max_attempts` times counts as failed.
+    Make one with `Study.create` or `Study.open`, in any number of processes at once. A study has the methods of
+    `Selector`, and adds workers and leases: see `AbstractStudy`. Close it, or use it in a `with` block.
 
-    May be used from several threads, and goes on in a forked process. Close it, or use it in a `with` block.
+        >>> import asktell
+        >>> prompts = {"short": "Answer in one word.", "long": "Think first."}
+        >>> selector = asktell.Selector(prompts, asktell.BestFeasible("accuracy"), 20, examples=10)
+        >>> with asktell.Study.create("memory://docs", "my study", selector) as study:
+        ...     result = asktell.run(study, lambda prompt, example: float("one" in prompt), progress=False)
+        >>> result.best.id
+        'short'
+
+    Use the path of a SQLite file, such as "studies.db", in the place of "memory://docs". Then the study survives the
+    process, and `Study.open("studies.db", "my study")` continues it.
+
+    A trial whose lease expires `max_attempts` times counts as a failed evaluation.
+
+    A study may be used from several threads, and also in a forked process.
     """
 
     def __init__(self, replica: Replica, name: str, max_attempts: int, owned: bool) -> None:
@@ -99,23 +119,25 @@ class Study(AbstractStudy):
         exist_ok: bool = False,
         details: Iterable[tuple[int, Mapping[str, Any]]] = (),
     ) -> Self:
-        """Make a study that starts where a selector stands.
+        """Create a study from a selector, with all evaluations that the selector has recorded.
 
         Args:
-            location: a URL, the path of a SQLite file, or a storage: see `asktell.storages.open_storage`.
-            name: of the study; printable text of at most 200 characters.
-            selector: what to select, by which method; it is copied.
-            max_attempts: a trial whose lease has run out this many times counts as a failed evaluation.
-            exist_ok: open the study of this name if there is one, so that every worker may run the same program. It
-                must have been made of the same prompts, goal, budget, method and so on.
-            details: of trials that the selector was told already.
+            location: the place of the study: the path of a SQLite file, a URL or a storage. See
+                `asktell.storages.open_storage`.
+            name: name of the study, printable text of at most 200 characters.
+            selector: the selection to store. It is copied.
+            max_attempts: a trial whose lease has expired this many times counts as a failed evaluation.
+            exist_ok: open the study if it exists, so that every worker can run the same program. The existing study
+                must have been created with the same prompts, goal, budget, method and so on.
+            details: (trial id, details) for trials whose scores the selector has recorded.
 
         Raises:
-            StudyExistsError: there is a study of this name, or, with `exist_ok`, one of something else.
-            InvalidStateError: a part of a method of your own has a parameter that is no plain value.
+            StudyExistsError: a study with this name exists (with `exist_ok`: exists with different settings).
+            InvalidStateError: the method has a part of your own with a parameter that is not a plain value.
+            StorageError: the storage cannot be used.
         """
         if not isinstance(selector, Selector):
-            raise InvalidArgumentError(f"A study is made of a Selector, got {short(selector)}.")
+            raise InvalidArgumentError(f"Study.create() needs a Selector, got {short(selector)}.")
         document = Document(whole("max_attempts", max_attempts, 1), json.loads(selector.to_json()))
         check_name("The name of a study", name)
         with opened(location, keep=True) as storage:
@@ -138,20 +160,22 @@ class Study(AbstractStudy):
         method: Method | None = None,
         examples: int | Sequence[str] | None = None,
     ) -> Self:
-        """The study of this name, as it stands.
+        """Open an existing study.
 
         Args:
             location: as for `create`.
-            name: of the study.
-            method: the study's method, where the whole method or a part of it is code of your own: a storage holds
-                its class name and its parameters, which must be the same.
-            examples: their number or their ids, to be sure that they are the same as then.
+            name: name of the study.
+            method: the study's method. Required if the method, or a part of it, is your own code: a storage holds only
+                its class name and its parameters, and they must match.
+            examples: the number of examples, or their ids. If they differ from those of the study, `open` raises an
+                error.
 
         Raises:
-            StudyNotFoundError: there is no study of this name, or nothing at all at this place.
-            InvalidArgumentError: the examples are others; the message says which.
-            InvalidStateError: what is there is not a study, or of an unknown version; or the method is another one, or
-                is needed and was not given.
+            StudyNotFoundError: the study or the whole storage does not exist.
+            InvalidArgumentError: the examples differ. The message names the differences.
+            InvalidStateError: the stored data is not a study, or has an unknown version, or the method is missing or
+                differs.
+            StorageError: the storage cannot be used.
         """
         check_name("The name of a study", name)
         with opened(location, keep=True) as storage:
@@ -169,13 +193,17 @@ class Study(AbstractStudy):
     def import_(
         cls, location: Location, path: str | Path, name: str | None = None, *, method: Method | None = None
     ) -> Self:
-        """Make a study of a file that `export` wrote, under the name it had unless one is given; whole, or not at all.
+        """Create a study from a file that `export` wrote. After an error, nothing was created.
 
-        `method`: as for `open`.
+        Args:
+            location: as for `create`.
+            path: the file.
+            name: name of the new study. By default it keeps the name in the file.
+            method: as for `open`.
 
         Raises:
-            StudyExistsError: there is a study of this name.
-            InvalidStateError: the file is malformed, cut off, or of an unknown version.
+            StudyExistsError: a study with this name exists.
+            InvalidStateError: the file is malformed, cut off, or has an unknown version.
         """
         with Path(path).open("rb") as file, opened(location, keep=True) as storage:
             content = documents.read(file, method)
@@ -185,20 +213,20 @@ class Study(AbstractStudy):
 
     @staticmethod
     def names(location: Location) -> list[str]:
-        """The names of all studies at a place, in the order in which they were made.
+        """Return the names of all studies in a storage, oldest first.
 
         Raises:
-            StudyNotFoundError: there is nothing at this place.
+            StudyNotFoundError: the storage does not exist.
         """
         with opened(location) as storage:
             return storage.names()
 
     @staticmethod
     def delete(location: Location, name: str) -> None:
-        """Remove a study, with everything that was told; whoever has it open gets a StudyNotFoundError.
+        """Remove a study and all of its evaluations. Workers that have it open get a StudyNotFoundError.
 
         Raises:
-            StudyNotFoundError: there is no study of this name.
+            StudyNotFoundError: the study does not exist.
         """
         with opened(location) as storage:
             storage.delete(check_name("The name of a study", name))
@@ -231,7 +259,7 @@ class Study(AbstractStudy):
                 logged.note(Leased(worker, round(now + seconds, 3), tuple(map(attrgetter("id"), trials))))
             return sorted(trials, key=lambda trial: logged.state.pending[trial.id].arm) if held else trials
 
-    # Telling. When these return, what they took is on the disk.
+    # Telling. When these methods return, the scores are stored durably.
 
     def _tell(self, tells: Sequence[Any], worker: str | None) -> list[bool | Exception]:
         return self._replica.together([partial(self._take, tell, worker) for tell in tells]) if tells else []
@@ -241,14 +269,16 @@ class Study(AbstractStudy):
         text = encode(tell.details)
         vector = logged.selector.goal.vector(tell.scores)
         id_ = logged.find(tell.trial, worker)
+        # A trial that was handed out once needs no more checks: the selector compares its scores with recorded ones.
         reissue = logged.leases.reissued.get(id_)
         if reissue is not None:
             if logged.state.open(id_) is None:
+                # Only the worker whose scores were recorded can contradict itself. Others were too late.
                 told = logged.state.history.scores_of(id_)
                 if told is None or (told != vector and (worker is None or worker != reissue.teller)):
                     return False
             elif worker is not None and worker != logged.leases.holder(id_):
-                logged.note(Leased(worker, round(clock(), 3), (id_,)))  # so that it is the teller
+                logged.note(Leased(worker, round(clock(), 3), (id_,)))  # so that this worker counts as the teller
         is_new = logged.selector.tell(id_, tell.scores, tell.cost)
         if is_new:
             self._replica.attach(id_, text)
@@ -306,7 +336,7 @@ class Study(AbstractStudy):
         ]
 
     def attendance(self) -> Attendance:
-        """Who holds what, as `workers`, and how much each has told; for pages that poll."""
+        """Return the data of `workers` and the number of scores by worker, without texts: for pages that poll."""
         with self._replica.reading() as logged:
             leases = logged.leases
             out = [
@@ -315,7 +345,7 @@ class Study(AbstractStudy):
             ]
             return Attendance(self._replica.storage.now(), out, dict(logged.told))
 
-    # Going on
+    # Changing the selection
 
     def add(self, prompts: NewPrompts, features: Features = None, *, key: str | None = None) -> list[str | int]:
         with self._replica.writing(durable=True) as (logged, _):
@@ -350,7 +380,7 @@ class Study(AbstractStudy):
             if logged.leases.paused is not None:
                 logged.note(Resumed())
 
-    # Reading: what was committed by now, and nothing is written
+    # Reading. These methods read the committed state, and write nothing.
 
     name: str = part_at("_name", AbstractStudy.name)
     goal: Goal = part_at("_replica.logged.selector.goal", AbstractStudy.goal)
@@ -378,7 +408,7 @@ class Study(AbstractStudy):
 
     @property
     def max_cost(self) -> float | None:
-        if self._replica.logged.selector.max_cost is None:  # there always is one, or never
+        if self._replica.logged.selector.max_cost is None:  # a study never gains or loses its bound on cost
             return None
         with self._replica.reading() as logged:
             return logged.selector.max_cost
@@ -392,7 +422,7 @@ class Study(AbstractStudy):
 
     @property
     def standing(self) -> Standing:
-        """How far it is; cheap. `workers` are those that hold trials by a lease, also by one that has run out."""
+        """The progress of the study. Cheap. `workers` counts the workers with leases, expired ones included."""
         with self._replica.reading() as logged:
             selector, state, paused = logged.selector, logged.state, logged.leases.paused is not None
             return Standing(
@@ -431,7 +461,7 @@ class Study(AbstractStudy):
         reports.write(path, self.report_data(about))
 
     def report_data(self, about: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """What `report` shows, as JSON-ready data."""
+        """Return the data of the page that `report` writes, ready for JSON."""
         view, told = self._replica.view(), self.evaluations()
         return reports.document(
             view.state, view.method, view.prompts, name=self._name, evaluations=told, about=about,
@@ -439,7 +469,7 @@ class Study(AbstractStudy):
         )  # fmt: skip
 
     def export(self, path: str | Path) -> None:
-        """Write everything to a file of JSON lines, from which `Study.import_` makes a study, in any storage."""
+        """Write the whole study to a file of JSON lines. `Study.import_` reads it into any storage."""
         replica = self._replica
         document = documents.from_bytes(replica.storage.document(replica.key))
         details = ((e.trial, text) for e in self.evaluations() if (text := encode(e.details)) is not None)

@@ -1,4 +1,4 @@
-"""One service over HTTP: requests that are sent again where that is safe, and errors in asktell's words. By urllib3."""
+"""The HTTP connection to a service, by urllib3: safe retries, and responses with errors converted to exceptions."""
 
 import json
 import os
@@ -17,16 +17,19 @@ if TYPE_CHECKING:
 
 TOKEN = "ASKTELL_TOKEN"  # name of the environment variable
 _PROBLEM = "urn:asktell:problem:"  # the type of each error in a response begins with this
-_CONNECTIONS = 64
-_COME_AGAIN = (429, 502, 503, 504)
-_LONGEST_PAUSE = 10.0
-_FIRST_RETRIES, _FIRST_SECONDS = 2, 5.0  # of an address at which nothing has answered yet
+_CONNECTIONS = 64  # kept open at most; more threads open and close their own
+_COME_AGAIN = (429, 502, 503, 504)  # statuses after which a request is sent again
+_LONGEST_PAUSE = 10.0  # seconds between two attempts
+_FIRST_RETRIES, _FIRST_SECONDS = 2, 5.0  # until the address has answered once, so that a wrong one fails soon
 
 
 class Connection:
-    """Requests to a service, sent again while it cannot be reached or says so; with a key, so that none is done twice.
+    """Requests to one service.
 
-    For several threads, and goes on in a forked process.
+    A request is sent again if the service cannot be reached or responds with 429, 502, 503 or 504. All attempts carry
+    the same idempotency key, so that the service does no request twice.
+
+    May be used from several threads, and also in a forked process.
     """
 
     def __init__(self, url: str, token: str | None, timeout: float, retries: int) -> None:
@@ -40,7 +43,12 @@ class Connection:
         self._pool: PoolManager | None = None
 
     def send(self, method: str, path: str, data: object = None) -> Any:
-        """The answer's data."""
+        """Send a request and return the JSON of the response, None if it has no body.
+
+        Raises:
+            ServiceError: the service cannot be reached, or the response is not from an asktell service.
+            AsktellError: the error that the service reports, by its own class.
+        """
         pool = self._connected()
         from urllib3.exceptions import HTTPError
 
@@ -53,7 +61,7 @@ class Connection:
             response = pool.request(method, self.url + path, body=body, **options)
         except HTTPError as error:
             reason = getattr(error, "reason", None) or error
-            doubt = "" if self._answered else " Is the address right, and does `asktell serve` run there?"
+            doubt = "" if self._answered else " Check the address, and whether `asktell serve` is running there."
             raise ServiceError(f"The service at {self.url} cannot be reached: {reason}.{doubt}") from error
         self._answered = True
         try:
@@ -65,12 +73,13 @@ class Connection:
         return content
 
     def close(self) -> None:
-        """Let go of the connections."""
+        """Close the connections."""
         if self._pool is not None and self._pid == os.getpid():
             self._pool.clear()
         self._pool = None
 
     def _connected(self) -> "PoolManager":
+        # A forked process must not share its parent's sockets.
         if self._pool is None or self._pid != os.getpid():
             with needs_extra("client"):
                 from urllib3 import PoolManager
@@ -78,7 +87,7 @@ class Connection:
         return self._pool
 
     def _patience(self) -> dict[str, Any]:
-        """How often and how long to try; until something has answered, a wrong address is known within seconds."""
+        """Return urllib3's options for retries and timeouts. Before the first response, they are small."""
         from urllib3 import Retry, Timeout
 
         unconnected, seconds = None, self._timeout
@@ -100,43 +109,51 @@ class Connection:
 
 
 def address(url: object) -> str:
-    """The address of a service, checked."""
-    # What may be a secret must not get into the message.
+    """Return the address of a service without a slash at its end.
+
+    Raises:
+        InvalidArgumentError: it is not an address. The message does not show a URL that may contain a token.
+    """
     if not isinstance(url, str):
         raise InvalidArgumentError(f"A service's URL must be text, got {type(url).__name__}.")
     if any(mark in url for mark in "@?#"):
         raise InvalidArgumentError(
-            "A service is at http://HOST:PORT or https://HOST, without @, ? and #. "
-            f"A token goes into token=, or {TOKEN} in the environment, and not into a URL."
+            "A service's URL is http://HOST:PORT or https://HOST, without @, ? and #. "
+            f"Pass a token as token=, or set {TOKEN} in the environment. Do not put it into the URL."
         )
     try:
         parts = urlsplit(url)
     except ValueError:
         parts = None
     if parts is None or parts.scheme not in ("http", "https") or not parts.netloc:
-        raise InvalidArgumentError(f"A service is at http://HOST:PORT or https://HOST, got {short(url)}.")
+        raise InvalidArgumentError(f"A service's URL is http://HOST:PORT or https://HOST, got {short(url)}.")
     return url.rstrip("/")
 
 
 def checked_token(name: str, token: object) -> str | None:
-    """A token that a header can hold; messages never show it."""
+    """Return the token, or None if it is None or empty.
+
+    Raises:
+        InvalidArgumentError: a header cannot hold it. The message does not show it.
+    """
     if token is None or token == "":
         return None
     if not isinstance(token, str):
         raise InvalidArgumentError(f"{name} must be text, got {type(token).__name__}.")
     if not re.fullmatch("[!-~]+", token):
         raise InvalidArgumentError(
-            f"{name} must be visible ASCII characters only, as a header can hold no others; it has {len(token)} "
-            "characters, a blank, line break or other one among them. Does the file it came from end in a line break?"
+            f"{name} must have visible ASCII characters only, because it is sent in a header. It has {len(token)} "
+            "characters, among them a space, a line break or another invalid one. If it comes from a file, remove the "
+            "line break at its end."
         )
     return token
 
 
 def error_of(status: int, document: object) -> AsktellError:
-    """The error in a service's response, by the name that ends its type: of `unknown-trial` an UnknownTrialError."""
+    """Return the error in a service's response. Its type names the class: `unknown-trial` is an UnknownTrialError."""
     if not isinstance(document, dict) or not isinstance(document.get("detail"), str):
         return ServiceError(
-            f"The service answered with status {status}, and not as asktell's does. Is the address right?"
+            f"Unexpected response with status {status}. This does not look like an asktell service. Check the URL."
         )
     kind = str(document.get("type", "")).removeprefix(_PROBLEM)
     name = "".join(word.capitalize() for word in kind.split("-")) + "Error"
@@ -147,8 +164,14 @@ def error_of(status: int, document: object) -> AsktellError:
 
 
 def path_of(name: str) -> str:
-    """The path of a study in a service."""
+    """Return the path of a study's URL in a service.
+
+    Raises:
+        InvalidArgumentError: the name cannot be a part of a URL.
+    """
     encoded = quote(check_name("The name of a study", name), safe="")
     if encoded in (".", ".."):
-        raise InvalidArgumentError(f"A study in a service cannot be called {name!r}: in an address it gets lost.")
+        raise InvalidArgumentError(
+            f"{name!r} is not a valid study name here, because it would be removed from the URL. Choose another name."
+        )
     return f"/v1/studies/{encoded}"

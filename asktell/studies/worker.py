@@ -1,4 +1,4 @@
-"""One worker of a study, in the Selector's own words: its name, its leases and their heartbeat go without saying."""
+"""One worker of a study, with the interface of a selector. It passes its name, and extends its leases by heartbeats."""
 
 import contextlib
 import functools
@@ -26,18 +26,19 @@ _T = TypeVar("_T")
 _P = ParamSpec("_P")
 Details: TypeAlias = Mapping[str, Any]
 _log = logging.getLogger("asktell")
-_PATIENCE = 60.0  # seconds for which a storage may be out of reach before a worker gives up
-_LONGEST_WAIT = 1.0
-_SAID_AFTER, _SAID_AGAIN = 2.0, 60.0  # seconds of waiting, after which it says what for
+_PATIENCE = 60.0  # seconds: a worker gives up when the storage has been unreachable for so long
+_LONGEST_WAIT = 1.0  # seconds between two calls of `ask` that return nothing
+# Seconds of waiting until a worker first logs what it waits for, and until it logs that again.
+_SAID_AFTER, _SAID_AGAIN = 2.0, 60.0
 
 
 def default_name() -> str:
-    """A name that no other worker has."""
+    """Make a name that no other worker has."""
     return f"{socket.gethostname()[:40]}-{os.getpid()}-{uuid.uuid4().hex[:4]}"
 
 
 def held_by(holdings: Sequence[Holding], now: float) -> str:
-    """Who holds how many trials until when, in this machine's local time."""
+    """Describe which workers hold how many trials, and until when, in this machine's local time."""
     held: dict[str | None, list[float]] = {}
     for holding in holdings:
         held.setdefault(holding.worker, []).append(holding.seconds_left or 0.0)
@@ -45,26 +46,29 @@ def held_by(holdings: Sequence[Holding], now: float) -> str:
     for worker, left in held.items():
         trials = f"{len(left)} trial{'s' if len(left) > 1 else ''}"
         if worker is None:
-            parts.append(f"{trials} asked without a worker's name, to be told, failed or released")
+            parts.append(f"{trials} asked without a worker's name, until told, failed or released")
         else:
             until = datetime.fromtimestamp(now + max(0.0, *left))
-            parts.append(f"{trials} held by worker {worker} until {until:%H:%M:%S}, or longer if it is at work")
+            parts.append(f"{trials} held by worker {worker} until {until:%H:%M:%S}, or longer if it is still running")
     return "; ".join(parts)
 
 
 def _of_study(name: str) -> Any:
-    """A property of the study, for which the worker waits as for everything else."""
+    """Make a property that reads the study's property of this name, and retries while the storage is unreachable."""
     return property(lambda self: self._persist(lambda: getattr(self.study, name)), doc=f"See `Study.{name}`.")
 
 
 def _persisted(method: Callable[Concatenate[Any, _P], _T]) -> Callable[Concatenate[Any, _P], _T]:
-    """A method of the study, for which the worker waits as for everything else; one with a key has one key for all."""
+    """Make a method that calls the study's method of this name, and retries while the storage is unreachable.
+
+    If the method takes a `key`, all attempts have the same one, so that the change is made once.
+    """
     has_key = "key" in inspect.signature(method).parameters
 
     @functools.wraps(method, updated=())
     def persisted(self: "Worker", /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
         if has_key:
-            kwargs["key"] = kwargs.get("key") or uuid.uuid4().hex  # it may be done twice
+            kwargs["key"] = kwargs.get("key") or uuid.uuid4().hex
         call: Callable[_P, _T] = getattr(self.study, method.__name__)
         return self._persist(lambda: call(*args, **kwargs))
 
@@ -72,12 +76,15 @@ def _persisted(method: Callable[Concatenate[Any, _P], _T]) -> Callable[Concatena
 
 
 class Worker(SelectionWorker):
-    """Asks and tells for one worker; used in a `with` block, in which a thread extends its leases.
+    """One worker of a study. Use it in a `with` block, in which a thread extends its leases.
 
-    Made by `Study.worker`, which describes the arguments. `asktell.run` takes it in the place of a selector. `pending`
-    are its own trials, and `ask` gives others; what the worker held before a restart comes first. A storage that is out
-    of reach for less than a minute is waited for; what was being told then may be recorded already: then False is
-    returned.
+    Made by `Study.worker`, which describes the arguments. `asktell.run` accepts it like a selector.
+
+    `pending` has the trials of this worker only, and `ask` never returns them again. After a restart, `ask` first
+    returns the trials that the worker held before.
+
+    If the storage is unreachable, the worker retries for a minute. If it becomes unreachable during `tell`, the scores
+    may have been recorded by the first attempt, and then the retry returns False.
     """
 
     selector: Selector = _of_study("selector")
@@ -97,16 +104,16 @@ class Worker(SelectionWorker):
         self.name = default_name() if name is None else check_name("A worker", name)
         self.lease = check_seconds("lease", lease)
         self.ahead = whole("ahead", ahead, 0)
-        self._at_hand: list[Trial] = []  # asked ahead of need
-        self._out: dict[int, Trial] = {}
+        self._at_hand: list[Trial] = []  # requested in advance, and not returned by `ask` yet
+        self._out: dict[int, Trial] = {}  # returned by `ask`, and still pending; by id
         self._stop = Event()
         self._thread: Thread | None = None
-        self._blocks = 0
-        self._idle = 0.0
-        self._quiet_until = 0.0
-        self._asking = False
-        self._waits = False  # for the end of a pause, and has said so
-        self._unwanted: frozenset[int] = frozenset()  # as of the last heartbeat
+        self._blocks = 0  # nested `with` blocks
+        self._idle = 0.0  # seconds of the last wait
+        self._quiet_until = 0.0  # no message about waiting before this time
+        self._asking = False  # True from the request for trials until they are in `_out`
+        self._waits = False  # True once the log has the message that this worker waits for the end of a pause
+        self._unwanted: frozenset[int] = frozenset()  # ids, as of the last heartbeat
 
     def __enter__(self) -> "Worker":
         self._blocks += 1
@@ -170,10 +177,10 @@ class Worker(SelectionWorker):
 
     def release(self, trial: AnyTrial) -> bool:
         trial = self._own(trial)
-        self._end(trial)  # not waited for, since the lease will run out
+        self._end(trial)  # no retry: the lease will expire
         return self.study.release(trial, worker=self.name)
 
-    # What is observed while the storage goes away may be recorded twice.
+    # An `observe` that is retried may be recorded twice: it has no key.
     observe = _persisted(Selection.observe)
     repeat_of = _persisted(Selection.repeat_of)
     add = _persisted(Selection.add)
@@ -206,7 +213,7 @@ class Worker(SelectionWorker):
         return True
 
     def _say_what_for(self) -> None:
-        """Say who holds what this worker waits for, once it has waited for a little and then now and then."""
+        """Log which workers hold the trials that this one waits for: after a short wait, and then once a minute."""
         now = time.monotonic()
         if not self._idle:
             self._quiet_until = max(self._quiet_until, now + _SAID_AFTER)
@@ -217,7 +224,7 @@ class Worker(SelectionWorker):
                 _log.warning("Waiting for %s.", held_by(others, time.time()))
 
     def _own(self, trial: AnyTrial) -> Trial | int | str:
-        """The trial; for a prompt, its oldest pending trial of this worker."""
+        """Return the trial or, for a prompt, the id of its oldest pending trial of this worker."""
         trial = from_json(trial)
         if not isinstance(trial, str):
             return trial
@@ -236,7 +243,11 @@ class Worker(SelectionWorker):
             self._out.pop(id_, None)
 
     def _persist(self, operation: Callable[[], _T]) -> _T:
-        """Do it again as long as the storage is out of reach; all of these may be done twice."""
+        """Call the operation until the storage can be reached. It must be safe to repeat.
+
+        Raises:
+            StorageError: the storage was unreachable for a minute.
+        """
         deadline, delay = time.monotonic() + _PATIENCE, 0.1
         while True:
             try:
@@ -249,7 +260,7 @@ class Worker(SelectionWorker):
             delay = min(5.0, 2 * delay)
 
     def _release_unseen(self) -> None:
-        """Hand back what was never handed out: asked ahead of need, or kept by a signal from arriving."""
+        """Release trials that `ask` never returned: requested in advance, or lost to a signal during the request."""
         self._asking, self._at_hand = False, []
         with contextlib.suppress(AsktellError):
             for trial in self.study.heartbeat(self.name, lease=self.lease):
@@ -263,5 +274,5 @@ class Worker(SelectionWorker):
                     self.study.heartbeat(self.name, lease=self.lease)
                     held = [each for each in self.study.workers() if each.worker == self.name]
                     self._unwanted = frozenset(each.trial.id for each in held if not each.wanted)
-                except AsktellError as error:  # the next beat may succeed, and so may a late tell
+                except AsktellError as error:  # the next heartbeat may succeed, and so may a late tell
                     _log.warning("The heartbeat of %s failed: %s", self.name, error)

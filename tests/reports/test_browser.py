@@ -162,7 +162,7 @@ def test_money_is_given_for_as_many_evaluations_as_cost_something(
         shown = page.locator("#costs").inner_text()
         assert f"cost per {per}" in shown.lower()
         assert f" EUR per {per} on average" in shown
-        assert f"Per {per} " in shown
+        assert f"Per {per}, " in shown
         for panel in ("verdict", "plane", "prompts", "duel", "costs"):
             assert not re.search(r"\de-\d", page.locator(f"#{panel} .panel").inner_text())
         cells = page.locator("#prompts tbody tr:not(.detail) td:nth-child(3)").all_inner_texts()
@@ -212,7 +212,7 @@ def test_a_panel_for_the_factors_of_candidates(browser: Any, tmp_path: Path) -> 
                 "all => all.map(each => each.querySelectorAll('circle, path').length)"
             )
             assert rows == [3, 20]
-            assert "At most 20 levels" in page.locator("#factors figcaption").inner_text()
+            assert "Only the best 20 levels" in page.locator("#factors figcaption").inner_text()
             assert page.locator("#factors svg text[text-anchor=end]").first.text_content() == "要約"
             page.locator("#factors select").select_option("1")
             page.locator("#factors figure details summary").click()
@@ -246,7 +246,7 @@ def test_what_is_shown_is_what_the_study_says(browser: Any, study_page: tuple[Pa
         assert page.locator("#verdict tr").nth(1).locator("td").first.inner_text() == str(data["spent"])
         duel = data["duels"][0]
         wins, ties, losses = duel["counts"][0]
-        assert f"{wins} wins, {ties} ties, {losses} losses" in page.locator("#duel").inner_text()
+        assert f"{wins} wins, {ties} ties and {losses} losses" in page.locator("#duel").inner_text()
         assert page.locator("#duel tbody tr").first.locator("td").nth(1).inner_text() == (
             f"{float(format(duel['rows'][0]['a'][0], '.4g')):g}"
         )

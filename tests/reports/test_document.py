@@ -59,8 +59,8 @@ def test_factors_of_candidates_stand_by_level_and_the_one_that_matters_is_named(
     for factor in data["factors"]:
         for level, means, errors in zip(factor["levels"], factor["estimates"], factor["errors"], strict=True):
             assert found[factor["name"]][level] == {"rouge": (means[0], errors[0])}
-    assert data["words"]["factors"].startswith("The choice of model makes the largest difference in rouge: 0.")
-    assert "between good and bad" in data["words"]["factors"]
+    assert data["words"]["factors"].startswith('The factor "model" makes the largest difference in rouge: 0.')
+    assert 'between "good" and "bad"' in data["words"]["factors"]
 
 
 def test_quantities_are_means_per_prompt_and_failures_stand_by_reason(done: Study) -> None:
@@ -160,8 +160,11 @@ def test_examples_that_look_wrong_are_listed_and_named() -> None:
     assert {row["example"]: row["duplicates"] for row in telling["rows"] if row["duplicates"]} == {11: [40], 40: [11]}
     assert (telling["mislabelled"], telling["duplicates"]) == (1, 2)
     said = data["words"]["examples"]
-    assert "On 1 example better prompts score worse in s than others do: check the labels there first." in said
-    assert "On 2 examples prompts score as on others: they may be near duplicates." in said
+    assert (
+        "On 1 example, better prompts have worse s than other prompts. Check the labels of these examples first."
+        in said
+    )
+    assert "2 examples may be near duplicates: all prompts score on them as on another example." in said
 
 
 def test_where_evaluations_went_counts_every_one() -> None:
@@ -208,7 +211,7 @@ def test_a_selection_without_examples_or_with_failures_only_has_a_report() -> No
         failing.fail(trial, ValueError("no key"))
     data = document(failing)
     assert data["answer"] == []
-    assert data["words"]["answer"] == "No answer yet"
+    assert data["words"]["answer"] == "No prompt is selected yet"
     assert data["unresolved"] == []  # with what?
     assert data["failures"][0]["count"] == 2
 
@@ -264,7 +267,7 @@ def test_who_failed_or_was_retired_has_left_too() -> None:
     left = {data["prompts"]["ids"][each["prompt"]]: each for each in data["spending_by_prompt"]["left_otherwise"]}
     assert {id_: each["status"] for id_, each in left.items()} == {"b": "failed", "c": "retired"}
     assert "too long" in left["c"]["reason"]
-    assert "2 of 3 have left." in data["words"]["spending"]
+    assert "2 of 3 prompts have been eliminated, failed or retired." in data["words"]["spending"]
     assert data["words"]["verdict"].startswith('Take "a". ')
     assert [id_ for id_, _ in data["verdict"]["contenders"]] == ["a"]
     assert "there is no trade-off" in data["words"]["plane"]
@@ -276,8 +279,8 @@ def test_who_looks_better_and_is_no_candidate_is_named() -> None:
         selector.observe("a", {"s": 0.9}, example)
     selector.retire("a", "too long")
     said = play(selector, lambda prompt, e: {"a": 0.9, "b": 0.2, "c": 0.5}[prompt] + 0.01 * e)["words"]
-    assert "No longer candidates, though better in s: a (retired)." in said["verdict"]
-    assert "of those still candidates, c has the most s." in said["plane"]
+    assert 'Failed or retired, but with better s: "a" (retired).' in said["verdict"]
+    assert '"c" has the highest s of all prompts that can still be selected.' in said["plane"]
 
 
 def test_if_nobody_keeps_the_thresholds_nobody_is_called_the_best() -> None:
@@ -285,7 +288,7 @@ def test_if_nobody_keeps_the_thresholds_nobody_is_called_the_best() -> None:
     selector = asktell.Selector({"a": "A.", "b": "B."}, goal, 16, examples=8)
     trial = selector.ask()
     selector.tell(trial, [0.5, 0.1])
-    assert document(selector)["words"]["answer"] == "Leading so far: a"
+    assert document(selector)["words"]["answer"] == 'Leading so far: "a"'
     while selector.spent < 12:
         trial = selector.ask()
         selector.tell(trial, [0.5, 0.1])
@@ -332,4 +335,4 @@ def test_examples_say_what_earlier_studies_told(done: Study) -> None:
     most = np.argsort(-shape.tells)[:2]
     told = selectors[1].state.history.examples()
     assert data["telling"]["earlier"] == {"studies": 1, "share": float(np.isin(told, most).mean())}
-    assert "on the most informative fifth of the examples for rouge, by an earlier study" in str(data["words"])
+    assert "on the most informative fifth of the examples for rouge" in str(data["words"])

@@ -79,7 +79,7 @@ def test_a_browser_sees_what_comes_without_a_reload(browser: Any, running: Study
             running.tell(trial, [0.5, 0.9], 0.1)
         page.locator("#verdict td").get_by_text("40", exact=True).wait_for(timeout=60_000)
         assert "Done: 40 of 40" in page.locator("header").inner_text()
-        assert page.locator("h1").inner_text().startswith("The answer")
+        assert page.locator("h1").inner_text().startswith("Selected prompt")
         assert complaints == []
         page.close()
 

@@ -65,8 +65,8 @@ def test_a_browser_follows_and_changes_a_study(browser: Any, study: Callable[...
         assert page.locator("#workers img").count() == 0
         running.tell(trial, [0.5, 0.9], 0.1, worker=HOSTILE[1])
         page.locator("header").get_by_text("21 of 40", exact=False).wait_for(timeout=60_000)
-        page.locator("#workers").get_by_text("Together: ", exact=False).wait_for(timeout=60_000)
-        assert "; left: about" in page.locator("header").inner_text()
+        page.locator("#workers").get_by_text("Total speed: ", exact=False).wait_for(timeout=60_000)
+        assert ". Left: about" in page.locator("header").inner_text()
 
         page.context.close()
         page = new_page(WRITE)
@@ -78,18 +78,18 @@ def test_a_browser_follows_and_changes_a_study(browser: Any, study: Callable[...
         dialog.get_by_role("button", name="Extend the budget").dblclick()
         page.locator("header").get_by_text("of 45 evaluations", exact=False).wait_for(timeout=60_000)
         page.get_by_role("button", name="Add a prompt").click()
-        dialog.get_by_label("Its id").fill("late")
-        dialog.get_by_label("Its text").fill("<img src=x onerror=alert(1)>")
+        dialog.get_by_label("Id of the prompt").fill("late")
+        dialog.get_by_label("Text of the prompt").fill("<img src=x onerror=alert(1)>")
         dialog.get_by_role("button", name="Add a prompt").click()
         page.locator("#prompts").get_by_text("late", exact=True).first.wait_for(timeout=60_000)
         page.get_by_role("button", name="Retire a prompt").click()
         assert page.locator("datalist option").evaluate_all("all => all.map((each) => each.value)") == ["a", "b", "c"]
-        dialog.get_by_label("Its id").fill("nobody")
-        dialog.get_by_label("Why").fill("too long")
+        dialog.get_by_label("Id of the prompt").fill("nobody")
+        dialog.get_by_label("Reason").fill("too long")
         dialog.get_by_role("button", name="Retire a prompt").click()
         dialog.get_by_text("nobody").wait_for()
         assert page.evaluate("document.activeElement.textContent") == "Retire a prompt"
-        dialog.get_by_label("Its id").fill("late")
+        dialog.get_by_label("Id of the prompt").fill("late")
         dialog.get_by_role("button", name="Retire a prompt").click()
         page.locator("#prompts").get_by_text("too long", exact=False).first.wait_for(timeout=60_000)
         assert running.budget == 45

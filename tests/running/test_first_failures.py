@@ -231,7 +231,7 @@ async def waits(prompt: str) -> float:
         (waits, "too many positional"),
         (Method(), "evaluate"),
         (Batches(), r"evaluate_batch\(trials\), but"),
-        (Batches, r"Give an object of the class, as Batches\(\.\.\.\)"),
+        (Batches, r"Pass an object of the class: Batches\(\.\.\.\)"),
     ],
 )
 def test_a_wrong_signature_is_refused_before_the_first_trial(evaluator: Any, said: str) -> None:

@@ -80,7 +80,7 @@ def test_an_evaluator_that_offers_cancel_is_told_of_a_trial_whose_prompt_was_ret
         result = asktell.run(selector, evaluator, threads, 2, progress=False, repeatable=True)
     check(selector, evaluator, result)
     said = [record.getMessage() for record in caplog.records]
-    assert said == (["cancel() failed, and trial 0 is evaluated to its end: LookupError('cancel is broken')"]
+    assert said == (["cancel() failed, so the evaluation of trial 0 continues: LookupError('cancel is broken')"]
                     if ending == "cancel raises" else [])  # fmt: skip
 
 

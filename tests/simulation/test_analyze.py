@@ -94,8 +94,8 @@ def test_missing_cells_are_said_and_the_others_are_compared() -> None:
     scores = SCORES.copy()
     scores[0, :10] = np.nan
     result = analyze(scores, GOAL)
-    note = next(note for note in result.notes if "cells have no score" in note)
-    assert note.startswith("10 of 120 cells have no score, and 30 of 40 examples have one from every prompt.")
+    note = next(note for note in result.notes if "pairs have no score" in note)
+    assert note.startswith("10 of 120 (prompt, example) pairs have no score, and 30 of 40 examples have one from every prompt.")
     assert next(check for check in result.checks if check.name == "order").ok is None
     compared = result.compare(2, 0).differences["accuracy"]
     assert compared.pairs == 30  # and not those before the first missing one
@@ -192,25 +192,29 @@ def test_a_wide_frame_with_gaps_and_booleans() -> None:
 @pytest.mark.parametrize(
     ("scores", "options", "said"),
     [
-        ([1.0, 0.0], {}, r"must have the shape \(K prompts, N examples\).*got \(2,\)"),
-        (np.zeros((2, 3, 2)), {}, r"The goal has m = 1, in the order \['accuracy'\]; got \(2, 3, 2\)"),
+        ([1.0, 0.0], {}, r"must have the shape \(K prompts, N examples\).*Got \(2,\)"),
+        (np.zeros((2, 3, 2)), {}, r"The goal has m = 1, in the order \['accuracy'\]. Got \(2, 3, 2\)"),
         (np.zeros((0, 3)), {}, "must have the shape"),
         ([["a", "b"]], {}, "scores must be numbers"),
         (np.full((2, 3), np.nan), {}, "There are no scores"),
-        (SCORES, {"prompts": ["a", "b"]}, "prompts has 2 names for 3 rows of scores"),
-        (SCORES, {"prompts": ["a", "b", "a"]}, "names 'a' more than once"),
+        (SCORES, {"prompts": ["a", "b"]}, "Got 2 prompts for 3 rows of scores"),
+        (SCORES, {"prompts": ["a", "b", "a"]}, "the name 'a' more than once"),
         (SCORES, {"prompts": "abc"}, "prompts must be names"),
-        (SCORES, {"examples": ["q"]}, "examples has 1 ids for 40 columns"),
+        (SCORES, {"examples": ["q"]}, "Got 1 ids of examples for 40 columns"),
         (SCORES, {"baseline": "x"}, "baseline: .*'x'"),
         (SCORES, {"inputs": "old"}, "inputs must be one of"),
-        (LONG, {"examples": ["q"]}, "leave examples=... out"),
+        (LONG, {"examples": ["q"]}, "Leave out examples="),
         (LONG.drop(columns="example"), {}, "needs a column 'example'"),
-        (LONG.rename(columns={"accuracy": "acuracy"}), {}, "no column 'accuracy' .*did you mean 'acuracy'"),
+        (
+            LONG.rename(columns={"accuracy": "acuracy"}),
+            {},
+            "no column for the goal's metric 'accuracy'.*did you mean 'acuracy'",
+        ),
         (LONG.assign(accuracy="good"), {}, "The column 'accuracy' must hold numbers"),
         (LONG, {"prompts": ["p9"]}, "has no prompt 'p9'"),
         (LONG.iloc[:0], {}, "has no rows"),
         (LONG.assign(segment=range(120)), {}, "has two segments"),
-        (pd.DataFrame({"question": ["why"], "a": [1]}), {}, "'question' must hold numbers.*by prompts="),
+        (pd.DataFrame({"question": ["why"], "a": [1]}), {}, "'question' must hold numbers.*with prompts="),
         (pd.DataFrame({"example": ["q"]}), {}, "no column of scores"),
         (pd.DataFrame([[1, 2]], columns=["a", "a"]), {}, "'a' more than once"),
     ],
@@ -229,7 +233,7 @@ def test_a_wide_frame_has_one_metric() -> None:
 def test_a_score_that_is_no_measurement_is_refused_with_its_place(score: float) -> None:
     scores = SCORES.copy()
     scores[1, 2] = score
-    with pytest.raises(InvalidScoresError, match=r"must be finite.*Prompt 'b' has .* on example 'q2'"):
+    with pytest.raises(InvalidScoresError, match=r"Prompt 'b' has .* on example 'q2'.*must be finite"):
         analyze(scores, GOAL, prompts=["a", "b", "c"], examples=[f"q{i}" for i in range(40)])
     with pytest.raises(InvalidScoresError, match=r"within its range \[0, 1\]"):
         analyze(3 * SCORES, BestFeasible(asktell.maximize("accuracy", range=(0, 1))))

@@ -100,7 +100,7 @@ def test_a_rival_may_not_overspend() -> None:
 
 @pytest.mark.parametrize("answer", [4, -1, "best", [0, 9]])
 def test_a_rival_answers_rows(answer: object) -> None:
-    with pytest.raises(InvalidArgumentError, match="A rival returns the row"):
+    with pytest.raises(InvalidArgumentError, match="must return the row of the selected prompt"):
         asktell.simulate(SCORES, GOAL, {"odd": lambda *_: answer}, (1,), 1, **QUIET)
 
 
@@ -210,18 +210,18 @@ def test_a_long_title_stays_within_the_picture() -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"scores": SCORES[:, :, :1]}, r"\['accuracy', 'latency'\]; got \(4, 3, 1\)"),
+        ({"scores": SCORES[:, :, :1]}, r"\['accuracy', 'latency'\]. Got \(4, 3, 1\)"),
         ({"scores": SCORES * np.inf}, "infinite"),
-        ({"scores": SCORES + 5}, "no prompt keeps the constraints.*misses by 4"),
+        ({"scores": SCORES + 5}, "No prompt satisfies the constraints.*violates them by 4"),
         ({"methods": ("uto",)}, "method must be one of"),
         ({"methods": ()}, "methods is empty"),
-        ({"methods": (3,)}, "A method is a name"),
-        ({"methods": ("auto", "auto")}, "Two methods are called 'auto'"),
+        ({"methods": (3,)}, "A method must be a name"),
+        ({"methods": ("auto", "auto")}, "Two methods have the name 'auto'"),
         ({"budgets": (0,)}, "evaluations per prompt"),
         ({"budgets": 0}, "evaluations per prompt"),
         ({"seeds": 0}, "seeds"),
         ({"jobs": 0}, "jobs"),
-        ({"segments": ["a"]}, "each of 3 examples, got 1"),
+        ({"segments": ["a"]}, "Got 1 segments for 3 examples"),
     ],
 )
 def test_arguments_are_checked(changes: dict[str, object], message: str) -> None:
@@ -303,11 +303,13 @@ def test_recorded_repeats_that_failed_are_failures_one_by_one() -> None:
 
 
 def test_repeats_are_checked() -> None:
-    with pytest.raises(InvalidArgumentError, match=r"repeats=5, but every prompt was evaluated 4 times on an example"):
+    with pytest.raises(
+        InvalidArgumentError, match=r"repeats=5, but every prompt was evaluated 4 times on each example"
+    ):
         asktell.simulate(REPEATED, ONE, budgets=(1,), repeats=5, **QUIET)
-    with pytest.raises(InvalidArgumentError, match=r"repeats=2, but every prompt was evaluated 1 time on an example"):
+    with pytest.raises(InvalidArgumentError, match=r"repeats=2, but every prompt was evaluated 1 time on each"):
         asktell.simulate(REPEATED[..., 0], ONE, budgets=(1,), repeats=2, **QUIET)
     with pytest.raises(InvalidArgumentError, match="repeats"):
         asktell.simulate(REPEATED, ONE, budgets=(1,), repeats=0, **QUIET)
-    with pytest.raises(InvalidArgumentError, match=r"or \(K, N, 1, R\) with R evaluations of each"):
+    with pytest.raises(InvalidArgumentError, match=r"or \(K, N, 1, R\) with R evaluations of each pair"):
         asktell.simulate(REPEATED[:, :, [0, 0]], ONE, budgets=(1,), **QUIET)

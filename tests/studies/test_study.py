@@ -237,7 +237,7 @@ def test_a_trial_that_nobody_finishes_fails(storage: AbstractStorage, clock: Clo
     assert following.id != trial.id
     (failed,) = [entry for entry in study.result().prompts if entry.status == "failed"]
     assert failed.id == trial.prompt_id
-    assert failed.reason == "1 of 1 evaluations failed, last: 2 leases of it ran out, the last one held by w2"
+    assert failed.reason == "1 of 1 evaluations failed, last: 2 leases of this trial expired, the last of worker w2"
     assert study.tell(trial, [1, 1], worker="w1") is False
     assert study.fail(trial, "late", worker="w2") is False
     assert study.spent == 0

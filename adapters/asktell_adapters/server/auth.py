@@ -52,7 +52,7 @@ class Tokens:
                     f"{len(token)}). For a new one: python -c 'import secrets; print(secrets.token_urlsafe())'"
                 )
         if self.write is not None and self.write == self.read:
-            raise InvalidArgumentError(f"{WRITE} and {READ} are the same token; give each its own.")
+            raise InvalidArgumentError(f"{WRITE} and {READ} are the same token. Use two different tokens.")
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> "Tokens":

@@ -31,7 +31,9 @@ class Answers:
             found = self._running[key] = digest, asyncio.create_task(make())
             found[1].add_done_callback(lambda _: self._settle(key))
         if found[0] != digest:
-            raise ProblemDetails(422, "This Idempotency-Key came with another request before.", "invalid-argument")
+            raise ProblemDetails(
+                422, "This Idempotency-Key was used for another request. Use a new key.", "invalid-argument"
+            )
         answer = await asyncio.shield(found[1])  # others may wait for it, too
         copy = Response(answer.body, answer.status_code)
         copy.raw_headers = list(answer.raw_headers)  # middleware changes it in place

@@ -104,7 +104,8 @@ def add_studies(app: FastAPI, studies: OpenStudies) -> None:
     def created(name: str, selector: Selector, max_attempts: int, exist_ok: bool) -> Response:
         if name in (".", ".."):
             raise asktell.InvalidArgumentError(
-                f"A study in a service cannot be called {name!r}: in an address it gets lost."
+                f"{name!r} is not a valid study name here, because it would be removed from the URL. Choose another "
+                "name."
             )
         studies.create(name, selector, max_attempts, exist_ok)
         return answer(call(studies, name, info), 201, {"Location": f"/v1/studies/{quote(name, safe='')}"})

@@ -45,7 +45,10 @@ def serve(arguments: argparse.Namespace) -> int:
             ) from None
     tokens = Tokens.from_environment()
     if arguments.proxy and not tokens:
-        raise InvalidArgumentError(f"Whatever a proxy lets in can reach the service: set {WRITE} in the environment.")
+        raise InvalidArgumentError(
+            f"--proxy requires a token, because every request that the proxy forwards reaches the service. Set {WRITE} "
+            "in the environment."
+        )
     if not tokens and not is_loopback(arguments.host):
         raise InvalidArgumentError(
             f"Other machines can reach {arguments.host!r}, so that a token is needed: set {WRITE} (and {READ}, for a "

@@ -1,6 +1,6 @@
-// What may be changed from a page that is served to who may: prompts retired and added, the budget extended, all paused.
+// Changes that a served page offers to readers with permission: retire and add prompts, extend the budget, pause.
 
-/** Have something done; it throws with the words of a refusal. */
+/** Send a change. Throws an error with the service's message if it is refused. */
 async function changeStudy(what, body) {
   const answer = await sent(`${document.documentElement.dataset.change}/${what}`, {
     method: "POST", credentials: "same-origin", cache: "no-store",
@@ -10,7 +10,7 @@ async function changeStudy(what, body) {
   if (!answer.ok) throw new Error((await answer.json()).detail);
 }
 
-/** A request's answer; who sent it learns in words that there is none. */
+/** The response of a request. Throws an error with a readable message if there is none. */
 async function sent(address, request) {
   try {
     return await fetch(address, request);
@@ -19,12 +19,12 @@ async function sent(address, request) {
   }
 }
 
-/** A dialog of one change. `fields` are its controls; `made` gives the address and body of the request, or throws. */
+/** A dialog for one change. `fields` are its controls, and `made` returns the address and body of the request, or throws. */
 function dialogOf(title, fields, made) {
   const words = element("p", { role: "alert" });
   const send = element("button", { type: "submit" }, title);
   const close = element("button", { type: "button", onclick: () => dialog.close() }, "Cancel");
-  let key = "", sending = false; // it stays enabled: a button that is not loses the focus
+  let key = "", sending = false; // the button is not disabled meanwhile, because it would lose the focus
 
   async function submit(event) {
     event.preventDefault();
@@ -43,7 +43,7 @@ function dialogOf(title, fields, made) {
   const form = element("form", { onsubmit: submit }, element("h2", {}, title), fields, words, element("div", { class: "controls" }, send, close));
   const dialog = element("dialog", { "aria-label": title }, form);
   const open = () => {
-    key = `page ${Array.from(crypto.getRandomValues(new Uint32Array(4)), (n) => n.toString(16)).join("")}`; // one per opening: sent twice, it is done once
+    key = `page ${Array.from(crypto.getRandomValues(new Uint32Array(4)), (n) => n.toString(16)).join("")}`; // one per opening, so that a change that is sent twice is made once
     words.textContent = "";
     form.reset();
     dialog.showModal();
@@ -55,7 +55,10 @@ function field(text, attributes = {}) {
   return labelled(text, element("input", { required: true, autocomplete: "off", ...attributes }));
 }
 
-/** The button that pauses a study, or has it go on; `fit` makes it that of a state, `told` hears of a change. Nothing where nothing may be changed. */
+/**
+ * The button that pauses or resumes a study, null if the page may not change it. `told` is called after a change. The
+ * returned `fit` adapts the button to a state.
+ */
 function pauseButton(data, told) {
   if (!document.documentElement.dataset.change) return null;
   const words = element("span", { role: "alert", class: "soft" });
@@ -65,7 +68,7 @@ function pauseButton(data, told) {
   function fit(state) {
     ({ paused } = state);
     button.textContent = paused ? "Resume" : "Pause";
-    button.title = paused ? "Hand out trials again" : "Hand out no trials until it is resumed; pending ones may still be told";
+    button.title = paused ? "Hand out trials again" : "Hand out no trials until the study is resumed. Scores of pending trials are still accepted.";
     button.hidden = state.done && !paused;
   }
 
@@ -87,13 +90,13 @@ function pauseButton(data, told) {
   return { nodes: [button, words], fit };
 }
 
-/** Buttons for what may be changed; none where nothing may be. */
+/** Buttons for all changes, none if the page may not change the study. */
 function changeButtons(data) {
   if (!document.documentElement.dataset.change) return [];
   const candidates = data.prompts.ids.filter((_, arm) => !isGone(data, arm));
   const ids = element("datalist", { id: "prompt-ids" }, candidates.map((value) => element("option", { value })));
-  const prompt = field("Its id", { list: ids.id }), reason = field("Why"), id = field("Its id");
-  const text = labelled("Its text", element("textarea", { required: true, rows: 6, cols: 60 }));
+  const prompt = field("Id of the prompt", { list: ids.id }), reason = field("Reason"), id = field("Id of the prompt");
+  const text = labelled("Text of the prompt", element("textarea", { required: true, rows: 6, cols: 60 }));
   const more = field("More evaluations", { type: "number", min: 1, step: 1, required: false });
   const cost = data.max_cost === null ? null : field("More cost", { type: "number", min: 0, step: "any", required: false });
   const value = (label) => label.querySelector("input, textarea").value;

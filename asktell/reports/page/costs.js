@@ -1,9 +1,9 @@
-// Cost, tokens, seconds per prompt; failures by reason; on a page that is served, who works.
+// Cost, tokens and seconds per prompt, failures by reason and, on a served page, the workers.
 
 function drawCosts(host, data) {
   host.append(element("p", { class: "say" }, data.words.costs));
   if (data.quantities.length) host.append(quantitiesTable(data));
-  else host.append(element("p", { class: "soft" }, "No costs or times were told with the scores."));
+  else host.append(element("p", { class: "soft" }, "No costs or times were recorded with the scores."));
   if (data.failures.length) host.append(element("h3", {}, "Failures"), failuresTable(data));
   if (data.live) host.append(element("h3", {}, "Workers and leases"), element("div", { id: "workers" }, workersView(data)));
 }
@@ -25,8 +25,8 @@ function quantitiesTable(data) {
 }
 
 function totalOf(data, { name, mean, total, of }) {
-  if (name !== "cost") return `${number(mean)} on average, ${number(total)} in all, of ${whole(of)} evaluations`;
-  return `${money(data, mean * data.money_per)} per ${evaluationsOf(data)} on average, ${money(data, total)} in all, of ${whole(of)} evaluations`;
+  if (name !== "cost") return `${number(mean)} on average, ${number(total)} in total, from ${whole(of)} evaluations`;
+  return `${money(data, mean * data.money_per)} per ${evaluationsOf(data)} on average, ${money(data, total)} in total, from ${whole(of)} evaluations`;
 }
 
 function smallBar(part) {

@@ -1,4 +1,4 @@
-// Prompts x examples as a heat map; which examples divide the prompts, which everybody fails.
+// A heat map of prompts × examples, and the examples that discriminate between prompts or look wrong.
 
 function drawExamples(host, data) {
   host.append(element("p", { class: "say" }, data.words.examples));
@@ -24,14 +24,14 @@ function heatPicture(data, heat, j, width) {
   const wide = Math.min(width - 2, Math.max(columns, Math.min(width - 2, columns * 24)));
   const height = Math.max(30, Math.min(400, rows * (rows > 40 ? Math.max(1, Math.floor(400 / rows)) : 14)));
   const canvas = cellPicture(levels, rows, columns, wide, height, SCORES);
-  const readout = element("div", { class: "readout", "aria-live": "polite" }, "Point at a cell, or move over the picture with the arrow keys.");
+  const readout = element("div", { class: "readout", "aria-live": "polite" }, "Point at a cell, or move with the arrow keys.");
   followCells(canvas, rows, columns, (row, column) => {
     const level = levels[row * columns + column];
     const value = level ? number(picture.low + ((level - 1) / 254) * (picture.high - picture.low)) : "not evaluated";
     replaceContent(readout, isolated(rowName(data, { row_starts: heat.row_starts, rows: heat.rows }, row)), " on ", isolated(columnName(data, heat, column)), `: ${heat.binned && level ? "about " : ""}${value}`);
   });
-  const binned = heat.binned ? ` There are more prompts or examples than fit: neighbours are averaged, ${whole(rows)} x ${whole(columns)} cells are shown of ${whole(heat.rows.length)} x ${whole(heat.columns.length)}.` : "";
-  const caption = `Rows are prompts, the best first; columns the ${whole(heat.columns.length)} examples that were used, the hardest first. Blank: not evaluated.${binned}`;
+  const binned = heat.binned ? ` Neighboring prompts or examples are averaged to fit the screen: ${whole(rows)} × ${whole(columns)} cells for ${whole(heat.rows.length)} × ${whole(heat.columns.length)} pairs.` : "";
+  const caption = `Rows are prompts, the best first. Columns are the ${whole(heat.columns.length)} evaluated examples, the hardest first. Blank cells were not evaluated.${binned}`;
   const made = figure(canvas, `${metric.name} of ${whole(heat.rows.length)} prompts on ${whole(heat.columns.length)} examples`, caption, () => heatTable(data, heat, picture, levels));
   made.insertBefore(readout, made.querySelector("figcaption"));
   made.prepend(heatLegend(picture, metric));
@@ -60,7 +60,7 @@ function heatLegend(picture, metric) {
   return element("div", { class: "key" }, element("span", {}, isolated(metric.name), " ", number(picture.low), bar, number(picture.high)), words ? element("span", {}, words) : null);
 }
 
-/** The heat map as numbers, a row per prompt: its mean, and over how many of the shown cells. */
+/** The heat map as numbers: for each prompt, the number of evaluated cells with their mean, lowest and highest score. */
 function heatTable(data, heat, picture, levels) {
   const columns = heat.column_starts.length;
   const rows = heat.row_starts.map((_, row) => {
@@ -69,25 +69,25 @@ function heatTable(data, heat, picture, levels) {
     const mean = values.length ? values.reduce((a, b) => a + b, 0) / values.length : null;
     return [rowName(data, { row_starts: heat.row_starts, rows: heat.rows }, row), values.length, number(mean), values.length ? number(values.reduce((a, b) => Math.min(a, b))) : "–", values.length ? number(values.reduce((a, b) => Math.max(a, b))) : "–"];
   });
-  return plainTable(["prompt", "cells seen", "mean", "lowest", "highest"], rows, "scores per prompt");
+  return plainTable(["prompt", "cells evaluated", "mean", "lowest", "highest"], rows, "scores per prompt");
 }
 
 function tellingExamples(data, telling, keep) {
   const columns = [
     { name: "example", kind: "id", value: (row) => row.example, cell: (row) => isolated(exampleName(data, row.example)) },
-    { name: "divides the prompts by", kind: "number", value: (row) => row.spread, cell: (row) => number(row.spread) },
+    { name: "spread of scores", kind: "number", value: (row) => row.spread, cell: (row) => number(row.spread) },
     { name: "discrimination", kind: "number", value: (row) => row.discrimination, cell: (row) => (row.discrimination === null ? "–" : `${number(row.discrimination)} ± ${number(row.error)}`) },
     { name: "difficulty", kind: "number", value: (row) => row.difficulty, cell: (row) => number(row.difficulty) },
     { name: `mean ${telling.metric}`, kind: "number", value: (row) => row.mean, cell: (row) => number(row.mean) },
-    { name: "prompts that saw it", kind: "number", value: (row) => row.prompts, cell: (row) => whole(row.prompts) },
-    ...(telling.earlier ? [{ name: "tells, by earlier studies", kind: "number", value: (row) => row.earlier, cell: (row) => number(row.earlier) }] : []),
+    { name: "prompts evaluated", kind: "number", value: (row) => row.prompts, cell: (row) => whole(row.prompts) },
+    ...(telling.earlier ? [{ name: "informativeness", kind: "number", value: (row) => row.earlier, cell: (row) => number(row.earlier) }] : []),
     { name: "", cell: (row) => exampleBadges(data, row) },
   ];
   const kinds = {
-    divide: ["examples that divide the prompts", () => true],
-    mislabelled: ["examples that look mislabelled", (row) => row.mislabelled],
+    divide: ["discriminating examples", () => true],
+    mislabelled: ["examples that may be mislabeled", (row) => row.mislabelled],
     duplicates: ["near duplicates", (row) => row.duplicates.length],
-    failed: ["examples on which everybody fails", (row) => row.failed],
+    failed: ["examples on which all prompts fail", (row) => row.failed],
   };
   const shown = () => telling.rows.filter(kinds[keep.which][1]);
   const list = table(columns, shown(), { keep: keep.table, sort: [1, -1], label: "examples" });
@@ -95,19 +95,19 @@ function tellingExamples(data, telling, keep) {
     keep.which = value;
     list.setRows(shown());
   }));
-  const same = telling.same ? ` On ${whole(telling.same)} of ${whole(telling.judged)} examples all prompts score the same: those tell nothing about which is better.` : "";
-  const earlier = telling.earlier ? ` How much a score on it tells of its prompt, by ${whole(telling.earlier.studies)} earlier ${telling.earlier.studies === 1 ? "study" : "studies"}: 1 on an example that none of them has seen.` : "";
+  const same = telling.same ? ` On ${whole(telling.same)} of ${whole(telling.judged)} examples all prompts score the same, so these examples cannot help rank them.` : "";
+  const earlier = telling.earlier ? ` Informativeness is estimated from ${whole(telling.earlier.studies)} earlier ${telling.earlier.studies === 1 ? "study" : "studies"}, and is 1 for examples that they do not have.` : "";
   return [
-    element("h3", {}, "Examples that divide the prompts"),
-    element("p", { class: "soft" }, `An example divides the prompts by the standard deviation of their scores on it. Discrimination is the correlation of these scores with how good the prompts are on all other examples: above 0 where better prompts score better. An example looks mislabelled where they score worse, at a false discovery rate of 10 %. Difficulty is by how much prompts score worse on it than on the average example.${same}${earlier}`),
+    element("h3", {}, "Discriminating examples"),
+    element("p", { class: "soft" }, `The spread is the standard deviation of the prompts' scores on the example. Discrimination is the correlation of these scores with the prompts' quality on all other examples. It is above 0 if better prompts score better. If they score worse, the example may be mislabeled (at a false discovery rate of 10%). Difficulty is how much worse the prompts score on it than on the average example.${same}${earlier}`),
     controls, list,
   ];
 }
 
 function exampleBadges(data, row) {
   const badges = [];
-  if (row.mislabelled) badges.push(["bad", "mislabelled?"]);
-  if (row.failed) badges.push(["bad", "everybody fails"]);
+  if (row.mislabelled) badges.push(["bad", "mislabeled?"]);
+  if (row.failed) badges.push(["bad", "all prompts fail"]);
   if (row.duplicates.length) badges.push(["other", `like ${row.duplicates.slice(0, 2).map((example) => exampleName(data, example)).join(", ")}${row.duplicates.length > 2 ? ", ..." : ""}`]);
   return badges.map(([kind, text]) => [element("span", { class: `badge ${kind}` }, isolated(text)), " "]);
 }

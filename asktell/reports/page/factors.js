@@ -1,4 +1,4 @@
-// Which model, which prompt, which setting matters: a small picture for each factor of the candidates.
+// The factors of candidates, such as the model or the prompt: a small chart for each.
 
 const MOST_LEVELS = 20;
 
@@ -23,7 +23,7 @@ function factorPictures(data, j, width) {
   });
   const shown = groups.map(({ title, rows }) => ({ title, rows: rows.slice(0, MOST_LEVELS) }));
   const makeTable = () => plainTable(["factor", "level", metric.name], groups.flatMap(({ title, rows }) => rows.map((row) => [title, row.name, withError(row.mean, row.error)])), `${metric.name} by factor`);
-  const cut = groups.some((group) => group.rows.length > MOST_LEVELS) ? ` At most ${whole(MOST_LEVELS)} levels of a factor are drawn, the best.` : "";
-  const caption = `${metric.name} of each level, as the mean of all candidates that have it, best first; diamonds are levels of the answer. Bars are one standard error.${cut}`;
+  const cut = groups.some((group) => group.rows.length > MOST_LEVELS) ? ` Only the best ${whole(MOST_LEVELS)} levels of a factor are drawn.` : "";
+  const caption = `${metric.name} of each level, averaged over all candidates with this level, the best first. Diamonds are levels of the selected ${data.answer.length > 1 ? "candidates" : "candidate"}. Bars are one standard error.${cut}`;
   return figure(smallMultiples(shown, metric, width), caption, caption, makeTable);
 }

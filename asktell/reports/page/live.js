@@ -1,16 +1,16 @@
-// A page that is served asks for what is new, and draws it unless the reader is in the middle of something.
+// A served page polls for new documents, and draws them unless that would disturb the reader.
 
 const SECONDS_BETWEEN_LOOKS = 2;
-const ANY_NUMBER = 1e8; // of evaluations, where money alone is bounded
-const SECONDS_WHEN_DONE = 10; // where it may be extended
+const ANY_NUMBER = 1e8; // a budget this large stands for "any number of evaluations": only the cost is limited
+const SECONDS_WHEN_DONE = 10; // a study that is done may be extended
 
-/** Whether drawing anew would take away what the reader holds: a control in use, an open table. */
+/** True if drawing again would disturb the reader: a control has the focus, a table is open, or text is selected. */
 function busy() {
   const main = document.querySelector("main");
   return main.contains(document.activeElement) || main.querySelector("figure details[open]") !== null || !getSelection().isCollapsed;
 }
 
-/** How it goes on, in a word. */
+/** The state of the study in a word. */
 function stateOf(data) {
   return data.done ? "Done:" : data.paused ? "Paused:" : "Live:";
 }
@@ -23,7 +23,7 @@ async function fetched(address) {
   return answer.text();
 }
 
-/** How far it is, and what it still takes: what was heard last, which is newer than the document. */
+/** The progress and what is left, from the last poll, which may be newer than the document. */
 function progressOf(data) {
   const { live, done } = data;
   const { spent, budget, pending, spent_cost: cost, max_cost: most } = live || data;
@@ -36,12 +36,13 @@ function progressOf(data) {
     still === null ? null : `${most === null ? "about " : ""}${money(data, still)} to pay`,
   ].filter(Boolean);
   const by = workers ? ` with ${whole(workers)} ${workers === 1 ? "worker" : "workers"}` : "";
-  return `${evaluations}, ${whole(pending)} pending${by}${paid}${left.length ? `; left: ${left.join(", ")}` : ""}`;
+  return `${evaluations}, ${whole(pending)} pending${by}${paid}${left.length ? `. Left: ${left.join(", ")}` : ""}`;
 }
 
 /**
- * Follow the state at an address. `first` is the document there is, `draw` takes another, `fit` each that comes, at once.
- * Returns `nodes` for the page's head; `said` shows at once that it was paused or resumed from here.
+ * Poll for documents at an address. `first` is the present document, `draw` draws a new one, and `fit` gets every new
+ * one at once. Returns `nodes` for the page's header, and `said`, which shows that this page has paused or resumed the
+ * study.
  */
 function follow(address, first, draw, fit) {
   const words = element("span", { class: "soft", "aria-live": "polite" });

@@ -1,10 +1,10 @@
-// How it was made, and the document to take away.
+// The settings and versions of the selection, and a button that downloads the document.
 
 function drawMade(host, data) {
   const { made } = data;
   const rows = [
     ["goal", data.goal.text], ["method", settingsText(made.method)], ["seed", made.seed], ["examples", data.examples === null ? "drawn by the evaluator" : whole(data.examples)],
-    ["order of examples", made.sampling], ["a failed evaluation is", failureText(made)], ["features", made.features ? made.features.join(" x ") : "none"],
+    ["order of examples", made.sampling], ["failed evaluations", failureText(made)], ["features", made.features ? made.features.join(" × ") : "none"],
     ["budget", data.spending], ["digest of the prompts", made.digests.prompts], ["digest of the scores", made.digests.scores],
     ...Object.entries(made.versions).map(([name, version]) => [name, version]), ["written", made.at], ...flattened(made.about),
   ];
@@ -16,8 +16,8 @@ function drawMade(host, data) {
 }
 
 function failureText(made) {
-  if (made.on_failure !== "skip") return `scored ${Object.entries(made.on_failure).map(([name, score]) => `${name} ${number(score)}`).join(", ")}`;
-  return made.max_failure_rate < 1 ? `a missing value; a prompt leaves when more than ${percent(made.max_failure_rate)} fail` : "a missing value";
+  if (made.on_failure !== "skip") return `scored as ${Object.entries(made.on_failure).map(([name, score]) => `${name} ${number(score)}`).join(", ")}`;
+  return made.max_failure_rate < 1 ? `no scores, and a prompt is eliminated if more than ${percent(made.max_failure_rate)} of its evaluations fail` : "no scores";
 }
 
 function settingsText(part) {

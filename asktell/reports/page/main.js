@@ -1,21 +1,22 @@
-// The page: what to do on its first screen, the rest folded; drawn from a document, and anew when the window or the theme changes.
+// The page: the conclusion on its first screen, all other panels folded. It is drawn from a document, and again when the
+// window or the theme changes.
 
 const PANELS = [
   ["verdict", null, drawVerdict],
   ["plane", null, drawPlane],
-  ["checks", "What could go wrong?", drawChecks],
+  ["checks", "Which assumptions hold?", drawChecks],
   ["prompts", "What is known about every prompt?", drawPrompts],
-  ["segments", "How good is it in each segment?", drawSegments, (data) => data.segments],
-  ["factors", "Which model, which prompt, which setting matters?", drawFactors, (data) => data.factors],
-  ["examples", "Which examples are hard, and which tell prompts apart?", drawExamples],
-  ["duel", "On which examples does the answer win or lose?", drawDuel],
+  ["segments", "How good are the prompts in each segment?", drawSegments, (data) => data.segments],
+  ["factors", "Which model, prompt or setting matters?", drawFactors, (data) => data.factors],
+  ["examples", "Which examples are hard, and which discriminate between prompts?", drawExamples],
+  ["duel", "On which examples does the selected prompt win or lose?", drawDuel],
   ["spending", "Where did the evaluations go?", drawSpending],
   ["costs", "What did it cost, and what failed?", drawCosts],
   ["made", "How was it made?", drawMade],
 ];
 const PAINTED = new Set(["spending", "examples"]);
 
-/** Draw a document, or the same one anew: all panels that are not folded, or those of them that are named. */
+/** Draw the panels that are not folded: all of them, or those in `ids`. */
 function show(data, ids = null) {
   for (const [id, title, draw] of PANELS) {
     const host = document.querySelector(`#${id} .panel`);
@@ -25,7 +26,7 @@ function show(data, ids = null) {
   }
 }
 
-/** A panel, or its question under which it is folded; it is drawn when it is opened, and the one that was open closes. */
+/** Make a panel. If it has a title, it is folded, and drawn when it is opened. Opening it closes the others. */
 function panelOf([id, title, draw, applies], page) {
   const host = element("div", { class: "panel" });
   const fold = ({ target }) => (target.open ? host.hasChildNodes() || draw(host, page.data) : host.replaceChildren());
@@ -58,9 +59,9 @@ function header(page, redraw, more) {
   const change = (name) => paint(keep.theme = name);
   let folded = [];
   addEventListener("beforeprint", () => {
-    if (document.documentElement.dataset.theme === "dark") paint("light"); // paper is
+    if (document.documentElement.dataset.theme === "dark") paint("light"); // to print on white paper
     folded = [...document.querySelectorAll("section > details:not([open])")];
-    for (const each of document.querySelectorAll("section > details")) each.name = ""; // all at once
+    for (const each of document.querySelectorAll("section > details")) each.name = ""; // so that all can be open
     unfold(...folded.map((each) => each.parentNode.id));
   });
   addEventListener("afterprint", () => {
@@ -72,10 +73,10 @@ function header(page, redraw, more) {
   return element("header", {},
     element("span", { class: "name" }, isolated(data.name || "Selection"), " ", element("small", {}, isolated(data.goal.text), more.length ? null : data.done ? " · final" : " · so far")),
     more,
-    choice("Theme", [["auto", "as the system"], ["light", "light"], ["dark", "dark"]], keep.theme, change));
+    choice("Theme", [["auto", "system"], ["light", "light"], ["dark", "dark"]], keep.theme, change));
 }
 
-/** The document: in the page, or where the page says that it is. */
+/** The text of the document: from the page itself, or from the address that the page has for it. */
 async function documentText() {
   const source = document.getElementById("data").textContent;
   return source === "null" ? fetched(document.documentElement.dataset.live) : source;

@@ -1,4 +1,4 @@
-// Axes, labels that do not overlap, figures with the table behind them.
+// Axes, labels that do not overlap, and figures with their numbers as a table.
 
 const TEXT_HEIGHT = 15;
 const MOST_LABELS = 15;
@@ -9,7 +9,7 @@ function widthOf(text, size = 12) {
   return ruler.measureText(text).width;
 }
 
-/** The text cut so that it is at most so many pixels wide. */
+/** The text, shortened to at most this width in pixels. */
 function fitted(text, pixels, size = 12) {
   const letters = Array.from(text.slice(0, 200));
   if (letters.length === text.length && widthOf(text, size) <= pixels) return text;
@@ -17,7 +17,7 @@ function fitted(text, pixels, size = 12) {
   return Array.from(text).length === letters.length ? text : `${letters.join("")}…`;
 }
 
-/** From numbers to pixels, with round numbers for ticks. */
+/** A function from numbers to pixels. Its `ticks` are round numbers. */
 function scale(low, high, from, to, room = 0.04) {
   if (!(high > low)) {
     const size = Math.abs(low) || 1;
@@ -40,7 +40,7 @@ function scale(low, high, from, to, room = 0.04) {
   return place;
 }
 
-/** The frame of a picture: its SVG, and grids with numbers along both axes. */
+/** The SVG of a chart, with axes, grids and ticks. */
 function frame(width, height, margin, x, y, names) {
   const picture = shape("svg", { width, height, viewBox: `0 0 ${width} ${height}` });
   const bottom = height - margin.bottom, right = width - margin.right;
@@ -69,7 +69,10 @@ function frame(width, height, margin, x, y, names) {
   return picture;
 }
 
-/** Names beside points, {x, y, text, color, firm}, the first ones first, none over a firm point; those that find no place are left out. */
+/**
+ * Write names next to points {x, y, text, color, firm}, the first points first. No name covers a firm point or another
+ * name. Names without enough space are left out.
+ */
 function placeLabels(picture, points, width, height) {
   const taken = points.filter((p) => p.firm).slice(0, 100).map((p) => ({ left: p.x - 6, right: p.x + 6, top: p.y - 6, bottom: p.y + 6 }));
   let placed = 0;
@@ -100,7 +103,7 @@ function placeLabels(picture, points, width, height) {
   }
 }
 
-/** A picture with a sentence below, a name for who cannot see it, and its numbers as a table. */
+/** A chart with a caption, a description for screen readers, and its numbers as a table. */
 function figure(picture, name, caption, makeTable) {
   picture.setAttribute("role", "img");
   picture.setAttribute("aria-label", name);
@@ -111,7 +114,7 @@ function figure(picture, name, caption, makeTable) {
   return element("figure", {}, picture, element("figcaption", {}, caption), details);
 }
 
-/** What the signs of a picture mean: [class of sign, text]. */
+/** The legend of a chart; `items` are [kind of sign, text]. */
 function legend(items) {
   return element("div", { class: "key" }, items.map(([kind, text]) => {
     const sign = shape("svg", { width: 18, height: 16, "aria-hidden": "true" });
@@ -122,12 +125,12 @@ function legend(items) {
 
 const COLORS = { answer: "var(--answer)", rival: "var(--rival)", baseline: "var(--baseline)", other: "var(--other)", gone: "var(--other)" };
 
-/** Of those prompts that are neither the answer nor may be. */
+/** True for prompts that are neither selected nor still in contention. */
 function isFaint(kind) {
   return kind === "other" || kind === "gone";
 }
 
-/** The sign of a prompt: form and colour both tell its kind. */
+/** The sign of a prompt. Its kinds differ in shape as well as in color. */
 function markOf(kind, x, y) {
   const forms = {
     answer: ["path", { d: `M${x} ${y - 6.5}L${x + 6.5} ${y}L${x} ${y + 6.5}L${x - 6.5} ${y}Z` }],
@@ -141,7 +144,7 @@ function markOf(kind, x, y) {
   mark.style.fill = open ? "none" : COLORS[kind];
   mark.style.stroke = open ? COLORS[kind] : "var(--back)";
   mark.style.strokeWidth = open ? "2.5px" : "1px";
-  mark.style.pointerEvents = "all"; // what is not filled is pointed at too
+  mark.style.pointerEvents = "all"; // shapes without a fill react to the pointer as well
   return mark;
 }
 
@@ -151,14 +154,14 @@ function line(x1, y1, x2, y2, color, width = 1, opacity = 1) {
   return found;
 }
 
-/** Bytes of a picture that came as base64. */
+/** Decode bytes from base64. */
 function bytesOf(text) {
   const raw = atob(text), found = new Uint8Array(raw.length);
   for (let i = 0; i < raw.length; i += 1) found[i] = raw.charCodeAt(i);
   return found;
 }
 
-/** A colour of the page's theme as numbers. */
+/** A color of the page's theme as [red, green, blue]. */
 function colorOf(name) {
   const text = getComputedStyle(document.documentElement).getPropertyValue(name).trim();
   return [1, 3, 5].map((at) => parseInt(text.slice(at, at + 2), 16));
@@ -167,7 +170,7 @@ function colorOf(name) {
 const SCORES = ["--low", "--mid1", "--mid2", "--high"];
 const COUNTS = ["--few", "--some", "--many", "--answer"];
 
-/** Colours for the levels 0 (nothing) to 255. */
+/** Colors for the levels 0 (nothing) to 255. */
 function palette(names) {
   const stops = names.map(colorOf);
   const found = [colorOf("--unseen")];
@@ -178,7 +181,7 @@ function palette(names) {
   return found;
 }
 
-/** Levels as a picture of cells, and `cellAt(event)`. */
+/** A canvas with a colored cell for each level. */
 function cellPicture(levels, rows, columns, width, height, names) {
   const small = element("canvas", { width: columns, height: rows });
   const context = small.getContext("2d"), image = context.createImageData(columns, rows), colors = palette(names);
@@ -198,7 +201,7 @@ function cellPicture(levels, rows, columns, width, height, names) {
   return canvas;
 }
 
-/** Say about the cell under the pointer, or the one that arrow keys lead to. */
+/** Call `say(row, column)` for the cell under the pointer, and for cells reached with the arrow keys. */
 function followCells(canvas, rows, columns, say) {
   let row = 0, column = 0;
   const tell = () => say(row, column);

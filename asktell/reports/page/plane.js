@@ -1,4 +1,4 @@
-// The plane of two metrics; ranked intervals of one; parallel coordinates of all.
+// Charts of the estimates: a scatter plot of two metrics, ranked intervals of one, parallel coordinates of all.
 
 const MOST_BARS = 300;
 
@@ -29,13 +29,13 @@ function drawPlane(host, data) {
       items.push(node);
     };
     if (metrics.length > 1) {
-      const views = [["plane", "Plane of two metrics"], ["ranked", "Ranked intervals"]];
+      const views = [["plane", "Scatter plot"], ["ranked", "Ranked intervals"]];
       if (metrics.length > 2) views.push(["parallel", "Parallel coordinates"]);
-      add("Picture", views, "view");
+      add("Chart", views, "view");
     }
     if (keep.view === "plane") {
-      add("Across", names, "x");
-      add("Up", names, "y");
+      add("X axis", names, "x");
+      add("Y axis", names, "y");
     }
     if (keep.view === "ranked" && metrics.length > 1) add("Metric", names, "metric");
     replaceContent(controls, items);
@@ -51,15 +51,15 @@ function known(data, ...metrics) {
 }
 
 function signsLegend(data, more = []) {
-  const items = [["answer", data.answer.length > 1 ? "in the answer" : "the answer"]];
+  const items = [["answer", selectedName(data)]];
   if (data.unresolved.length) items.push(["rival", "may be better"]);
   if (data.order.some((arm) => kindOf(data, arm) === "other")) items.push(["other", "other prompts"]);
   if (data.names.some((_, arm) => isGone(data, arm))) items.push(["gone", "failed or retired"]);
-  if (data.baseline !== null) items.push(["baseline", "the baseline"]);
+  if (data.baseline !== null) items.push(["baseline", "baseline"]);
   return element("div", {}, legend([...items, ...more]));
 }
 
-/** The prompts with their names, those drawn first that matter least. */
+/** The prompts in the order in which they are drawn: the selected ones last, on top. */
 function byImportance(data, arms) {
   const rank = { other: 0, gone: 0, rival: 1, answer: 2 };
   return [...arms].sort((a, b) => rank[kindOf(data, a)] - rank[kindOf(data, b)]);
@@ -75,7 +75,7 @@ function named(data, arms, place) {
   });
 }
 
-/** The lowest and the highest number that a picture of these bars has to show. */
+/** The lowest and the highest number that a chart of these bars has to show. */
 function spanOf(metric, means, errors = []) {
   const ends = means.flatMap((mean, i) => barOf(metric, mean, errors[i] || 0)).concat(metric.thresholds.map((each) => each.bound));
   return [ends.reduce((a, b) => Math.min(a, b), Infinity), ends.reduce((a, b) => Math.max(a, b), -Infinity)];
@@ -110,16 +110,17 @@ function planePicture(data, keep, width) {
     if (data.baseline === arm) picture.append(markOf("baseline", ...at));
   }
   placeLabels(picture, named(data, arms, (arm) => [x(estimates[arm][j]), y(estimates[arm][k])]), width - margin.right, height - margin.bottom);
-  const bars = withBars ? "Bars are one standard error." : `Bars are one standard error; of ${whole(arms.length)} prompts only the answer${few && data.unresolved.length ? " and those that may be better have theirs" : " has its"}.`;
-  const caption = `${bars} ${thresholdWords(metrics[j], metrics[k])}${arms.length > MOST_LABELS ? `At most ${MOST_LABELS} names are written; point at the others.` : ""}`;
-  const rows = () => plainTable(["prompt", metrics[j].name, metrics[k].name, "which"], arms.map((arm) => [
-    data.names[arm], estimate(estimates[arm][j], errors[arm][j]), estimate(estimates[arm][k], errors[arm][k]), statusOf(data, arm).map((each) => each[1]).join(", ")]), "the plane");
-  const name = `${whole(arms.length)} prompts by ${metrics[j].name} and ${metrics[k].name}; the answer: ${someIds(data, data.answer)}`;
+  const withoutBars = ` Only the ${selectedName(data)}${few && data.unresolved.length ? " and prompts that may be better" : ""} have bars.`;
+  const bars = `Bars are one standard error.${withBars ? "" : withoutBars}`;
+  const caption = `${bars} ${thresholdWords(metrics[j], metrics[k])}${arms.length > MOST_LABELS ? `At most ${MOST_LABELS} names are shown. Point at other prompts to see theirs.` : ""}`;
+  const rows = () => plainTable(["prompt", metrics[j].name, metrics[k].name, "status"], arms.map((arm) => [
+    data.names[arm], estimate(estimates[arm][j], errors[arm][j]), estimate(estimates[arm][k], errors[arm][k]), statusOf(data, arm).map((each) => each[1]).join(", ")]), "scatter plot");
+  const name = `${whole(arms.length)} prompts by ${metrics[j].name} and ${metrics[k].name}, ${selectedName(data)}: ${someIds(data, data.answer)}`;
   return [figure(picture, name, caption, rows), signsLegend(data)];
 }
 
 function thresholdWords(...metrics) {
-  return metrics.some((metric) => metric.thresholds.length) ? "The shaded side of a dashed line is forbidden. " : "";
+  return metrics.some((metric) => metric.thresholds.length) ? "The shaded side of a dashed line violates a constraint. " : "";
 }
 
 function shadeForbidden(picture, metric, place, margin, width, height, upright) {
@@ -143,7 +144,7 @@ function drawBars(picture, at, [across, up], x, y, kind) {
   if (up) picture.append(line(at[0], y(up[0]), at[0], y(up[1]), color, 1, opacity));
 }
 
-/** The staircase through the answer's prompts that no other of them dominates in these two metrics. */
+/** The staircase through the selected prompts that no other selected prompt dominates in these two metrics. */
 function drawFront(picture, data, j, k, x, y) {
   const signs = [signOf(data.goal.metrics[j]), signOf(data.goal.metrics[k])], { estimates } = data.prompts;
   const points = data.answer.filter((arm) => estimates[arm][j] !== null && estimates[arm][k] !== null)
@@ -184,13 +185,13 @@ function rankedPicture(data, keep, width) {
     if (data.baseline === arm) picture.append(markOf("baseline", left, y(mean)));
   }
   placeLabels(picture, named(data, arms, (arm) => [at(place.get(arm)), y(estimates[arm][j])]), width - margin.right, height - margin.bottom);
-  const caption = `Bars are two standard errors, about 95 %. ${thresholdWords(metric)}`;
-  const rows = () => plainTable(["prompt", metric.name, "which"], arms.map((arm) => [
+  const caption = `Bars are two standard errors, about 95% confidence. ${thresholdWords(metric)}`;
+  const rows = () => plainTable(["prompt", metric.name, "status"], arms.map((arm) => [
     data.names[arm], estimate(estimates[arm][j], errors[arm][j]), statusOf(data, arm).map((each) => each[1]).join(", ")]), "ranked intervals");
-  return [figure(picture, `${whole(arms.length)} prompts ranked by ${metric.name}; the first: ${someIds(data, arms)}`, caption, rows), signsLegend(data)];
+  return [figure(picture, `${whole(arms.length)} prompts ranked by ${metric.name}, the first: ${someIds(data, arms)}`, caption, rows), signsLegend(data)];
 }
 
-/** Every metric an upright axis on which up is better, every prompt a line. */
+/** Parallel coordinates: a vertical axis for each metric, better at the top, and a line for each prompt. */
 function parallelPicture(data, keep, width) {
   const { metrics } = data.goal, { estimates } = data.prompts, height = 400, margin = { left: 60, right: 60, top: 40, bottom: 30 };
   const arms = known(data, ...metrics.keys());
@@ -224,7 +225,11 @@ function parallelPicture(data, keep, width) {
     }
     for (const { bound } of metric.thresholds) picture.append(line(at - 12, axes[j](bound), at + 12, axes[j](bound), "var(--bad)", 3));
   });
-  const caption = `Up is better on every axis. Full lines are the answer, ${few ? "dotted" : "faint"} ones may be better, the dashed one the baseline; bars across an axis are thresholds.`;
+  const lines = [data.answer.length > 1 ? "Solid lines are the selected prompts" : "The solid line is the selected prompt"];
+  if (data.unresolved.length) lines.push(`${few ? "dotted" : "faint"} lines are prompts that may be better`);
+  if (data.baseline !== null) lines.push("the dashed line is the baseline");
+  const bounds = metrics.some((metric) => metric.thresholds.length) ? " Bars across an axis are constraints." : "";
+  const caption = `Higher is better on every axis. ${lines.join(", ")}.${bounds}`;
   const rows = () => plainTable(["prompt", ...metrics.map((metric) => metric.name)], arms.map((arm) => [data.names[arm], ...estimates[arm].map(number)]), "parallel coordinates");
-  return figure(picture, `${whole(arms.length)} prompts over ${metrics.length} metrics; the answer: ${someIds(data, data.answer)}`, caption, rows);
+  return figure(picture, `${whole(arms.length)} prompts over ${metrics.length} metrics, ${selectedName(data)}: ${someIds(data, data.answer)}`, caption, rows);
 }

@@ -1,8 +1,8 @@
-// Every prompt: a table to sort and to search, the texts, and what differs between them.
+// All prompts: a table to sort and to search, their texts, and the differences between texts.
 
 let openPrompt = () => {};
 
-/** Open a prompt's row, whatever is folded. */
+/** Open the row of a prompt, and the panel around it. */
 function showPrompt(arm) {
   unfold("prompts");
   openPrompt(arm);
@@ -38,7 +38,7 @@ function drawPrompts(host, data) {
     keep.search = search.value;
     list.setRows(shown());
   });
-  const which = choice("Show", [["all", "all prompts"], ["answer", "the answer, those that may be better, the baseline"], ["active", "those still in the race"]], keep.which, (value) => {
+  const which = choice("Show", [["all", "all prompts"], ["answer", "selected, may be better, baseline"], ["active", "active prompts"]], keep.which, (value) => {
     keep.which = value;
     list.setRows(shown());
   });
@@ -58,7 +58,7 @@ function drawPrompts(host, data) {
   };
 }
 
-/** The estimate, and a bar of it. */
+/** An estimate, as a number and as a bar. */
 function estimateCell(data, arm, j) {
   const { estimates, errors } = data.prompts, mean = estimates[arm][j], error = errors[arm][j];
   if (mean === null) return "–";
@@ -77,7 +77,7 @@ function spanOfMetric(data, j) {
   data.spans = data.spans || {};
   if (!data.spans[j]) {
     const arms = known(data, j), { estimates } = data.prompts;
-    data.spans[j] = data.goal.metrics[j].range || spanOf(data.goal.metrics[j], [0, ...arms.map((arm) => estimates[arm][j])]); // from nought: bars are compared by length
+    data.spans[j] = data.goal.metrics[j].range || spanOf(data.goal.metrics[j], [0, ...arms.map((arm) => estimates[arm][j])]); // bars begin at 0, because readers compare their lengths
   }
   return data.spans[j];
 }
@@ -87,19 +87,19 @@ function statusWords(data, arm) {
   const words = [status[arm]];
   if (round[arm] !== null) words.push(` in decision ${round[arm]}`);
   if (reason[arm]) words.push(": ", isolated(brief(reason[arm], 140)));
-  if (failures[arm]) words.push(`; ${whole(failures[arm])} failed`);
+  if (failures[arm]) words.push(`, ${whole(failures[arm])} failed`);
   return words;
 }
 
 function promptDetail(data, arm) {
   const { prompts, goal } = data;
   const others = [];
-  if (data.baseline !== null && data.baseline !== arm) others.push([String(data.baseline), `the baseline, ${brief(data.names[data.baseline], 40)}`]);
-  for (const other of data.answer.slice(0, 5)) if (other !== arm && other !== data.baseline) others.push([String(other), `the answer, ${brief(data.names[other], 40)}`]);
+  if (data.baseline !== null && data.baseline !== arm) others.push([String(data.baseline), `the baseline, ${quoted(data, data.baseline, 40)}`]);
+  for (const other of data.answer.slice(0, 5)) if (other !== arm && other !== data.baseline) others.push([String(other), `the selected prompt, ${quoted(data, other, 40)}`]);
   const text = element("div", {}, element("pre", { class: "text", dir: "auto", tabindex: "0" }, textOf(data, arm)));
   const node = element("div", {}, element("h3", {}, isolated(data.names[arm])), text);
   if (others.length) {
-    node.prepend(element("div", { class: "controls" }, choice("Text", [["none", "as it is"], ...others.map(([key, name]) => [key, `what differs from ${name}`])], "none", (value) => {
+    node.prepend(element("div", { class: "controls" }, choice("Text", [["none", "as it is"], ...others.map(([key, name]) => [key, `compared with ${name}`])], "none", (value) => {
       replaceContent(text, value === "none" ? element("pre", { class: "text", dir: "auto", tabindex: "0" }, textOf(data, arm)) : differenceView(prompts.texts[Number(value)], prompts.texts[arm]));
     })));
   }

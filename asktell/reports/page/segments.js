@@ -1,4 +1,4 @@
-// How good the prompts are in each segment of the examples: a small picture for each, all with the same scale.
+// Estimates in each segment of the examples: a small chart for each segment, all with the same scale.
 
 function drawSegments(host, data) {
   if (!data.segments) return;
@@ -20,11 +20,11 @@ function segmentPictures(data, j, width) {
   const pictures = smallMultiples(names.map((name, g) => ({ title: name, rows: rows(g) })), metric, width);
   const makeTable = () => plainTable(["segment", ...arms.map((arm) => brief(data.names[arm], 40))],
     names.map((name, g) => [name, ...rows(g).map((row) => withError(row.mean, row.error))]), `${metric.name} by segment`);
-  const caption = `${metric.name} in each of ${whole(names.length)} segments, of the answer and of those that may be better. Bars are one standard error.`;
+  const caption = `${metric.name} in each of ${whole(names.length)} segments, for the ${selectedName(data)} and for prompts that may be better. Bars are one standard error.`;
   return figure(pictures, caption, caption, makeTable);
 }
 
-/** A picture of dots with bars for each {title, rows: [{name, kind, mean, error}]}, side by side. */
+/** Small charts side by side: dots with error bars, a chart for each {title, rows: [{name, kind, mean, error}]}. */
 function smallMultiples(groups, metric, width) {
   const across = Math.max(1, Math.min(groups.length, Math.floor(width / 260))), wide = Math.floor(width / across) - 8;
   const all = groups.flatMap((group) => group.rows.filter((row) => row.mean !== null));

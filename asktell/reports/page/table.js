@@ -109,7 +109,7 @@ function table(columns, rows, options = {}) {
   return node;
 }
 
-/** Order of two values in a direction; what is missing comes last. */
+/** Compare two values in a direction. Missing values come last. */
 function compared(a, b, direction) {
   const noA = a === null || a === undefined, noB = b === null || b === undefined;
   if (noA || noB) return noA - noB;

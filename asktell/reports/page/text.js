@@ -1,13 +1,13 @@
-// Elements and numbers. Whatever comes from a document becomes text: nothing here parses markup.
+// Elements and numbers. All strings of a document become text nodes: nothing here parses markup.
 
 const SVG = document.querySelector("svg").namespaceURI;
 
-/** An HTML element; attributes whose names begin with "on" are listeners, children are nodes or text. */
+/** An HTML element. Attributes whose names begin with "on" are listeners. Children are nodes or text. */
 function element(tag, attributes = {}, ...children) {
   return fill(document.createElement(tag), attributes, children);
 }
 
-/** An element of a picture. */
+/** An SVG element. */
 function shape(tag, attributes = {}, ...children) {
   return fill(document.createElementNS(SVG, tag), attributes, children);
 }
@@ -25,7 +25,7 @@ function fill(node, attributes, children) {
   return node;
 }
 
-/** Somebody's text in a line of ours: its direction stays its own. */
+/** A text of the user, isolated: its writing direction does not affect the words around it. */
 function isolated(text) {
   return element("bdi", {}, text);
 }
@@ -34,7 +34,7 @@ function replaceContent(node, ...children) {
   node.replaceChildren(...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false));
 }
 
-/** A number as people read it: four digits that count. */
+/** A number with four significant digits. */
 function number(x) {
   if (x === null || x === undefined) return "–";
   if (x === 0) return "0";
@@ -54,15 +54,15 @@ function whole(n) {
 
 function percent(x) {
   if (x === null || x === undefined) return "–";
-  if (x > 0 && x < 0.01) return "< 1 %";
-  if (x < 1 && x > 0.99) return "> 99 %";
-  return `${Math.round(100 * x)} %`;
+  if (x > 0 && x < 0.01) return "< 1%";
+  if (x < 1 && x > 0.99) return "> 99%";
+  return `${Math.round(100 * x)}%`;
 }
 
-/** A probability as far as a few hundred draws tell it. */
+/** A probability, rounded to the accuracy that a few hundred draws allow. */
 function chance(x) {
   if (x === null || x === undefined) return "–";
-  return x < 0.005 ? "< 1 %" : x > 0.995 ? "> 99 %" : `${Math.round(100 * x)} %`;
+  return x < 0.005 ? "< 1%" : x > 0.995 ? "> 99%" : `${Math.round(100 * x)}%`;
 }
 
 function estimate(mean, error) {
@@ -85,7 +85,7 @@ function labelled(text, control) {
   return element("label", { for: control.id }, text, control);
 }
 
-/** A choice; `options` are [value, text]. */
+/** A select element with its label. `options` are [value, text]. */
 function choice(text, options, value, onchange) {
   const items = options.map(([key, shown]) => element("option", { value: key, selected: key === value }, shown));
   const control = element("select", { onchange: () => onchange(control.value) }, items);

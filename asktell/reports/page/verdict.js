@@ -1,4 +1,4 @@
-// The verdict, for who decides: what to do, how sure that is, the prompt, what it took and what more would bring.
+// The verdict for the person who decides: the recommendation, its certainty, the prompt, and the forecast.
 
 function drawVerdict(host, data) {
   host.append(
@@ -10,7 +10,7 @@ function drawVerdict(host, data) {
   );
 }
 
-/** The premises of all that is stated: those that fail first, then those that nobody can tell. */
+/** The assumptions behind all statements: first those that do not hold, then those that cannot be checked. */
 function drawChecks(host, data) {
   const rank = (ok) => (ok === false ? 0 : ok === null ? 1 : 2);
   const label = (ok) => element("span", { class: ok === false ? "badge bad" : ok === null ? "badge" : "badge answer" }, ok === false ? "no" : ok === null ? "unknown" : "ok");
@@ -28,7 +28,7 @@ function answerTile(data) {
     element("dt", {}, isolated(metric.name), directionOf(metric) ? [" ", element("small", {}, `(${directionOf(metric)})`)] : null),
     element("dd", {}, estimate(prompts.estimates[arm][j], prompts.errors[arm][j]), keeps(data, arm, j)),
   ]);
-  const more = data.answer.length > 1 ? element("p", { class: "soft" }, `The first of ${whole(data.answer.length)}: `,
+  const more = data.answer.length > 1 ? element("p", { class: "soft" }, `The first of ${whole(data.answer.length)} selected prompts. The others: `,
     data.answer.slice(1, 8).map((other, i) => [i ? ", " : "", promptLink(data, other)]), data.answer.length > 8 ? ", …" : "") : null;
   return element("div", { class: "tile" },
     element("h3", {}, promptLink(data, arm)),
@@ -36,7 +36,7 @@ function answerTile(data) {
     element("dl", {}, rows), more);
 }
 
-/** A text of which the beginning is shown, and the rest on demand. */
+/** A text whose beginning is shown, with a button for the rest. */
 function textToOpen(text) {
   const keep = kept("verdict", { whole: false }), node = element("pre", { class: "text", dir: "auto", tabindex: "0" }, text);
   const button = element("button", { type: "button", class: "link", hidden: true, onclick: () => set(!keep.whole) });
@@ -54,26 +54,26 @@ function keeps(data, arm, j) {
   const mean = data.prompts.estimates[arm][j];
   return data.goal.metrics[j].thresholds.map((each) => {
     const kept_ = mean !== null && (each.at_most ? mean <= each.bound : mean >= each.bound);
-    return [" ", element("span", { class: kept_ ? "badge answer" : "badge bad" }, kept_ ? "keeps " : "misses ", each.at_most ? "≤ " : "≥ ", number(each.bound))];
+    return [" ", element("span", { class: kept_ ? "badge answer" : "badge bad" }, kept_ ? "satisfies " : "violates ", each.at_most ? "≤ " : "≥ ", number(each.bound))];
   });
 }
 
-/** What was spent, how sure the answer is with it, and what to expect of more. */
+/** The evaluations spent, the present certainty, and the forecast for more evaluations. */
 function outlookTile(data) {
   const { verdict, whole: all } = data, front = data.goal.kind === "pareto";
   const gains = (row) => row.loss < 0.95 * verdict.loss || row.p_best > verdict.p_best + 0.01;
-  const outlook = verdict.action === "none" ? [] : verdict.outlook.slice(verdict.outlook.some(gains) ? 0 : -1); // or only the last: not even that one
+  const outlook = verdict.action === "none" ? [] : verdict.outlook.slice(verdict.outlook.some(gains) ? 0 : -1); // if no row brings a gain, the last one shows that
   const shown = [
     ["evaluations", (row, i) => (i ? "+" : "") + whole(row.evaluations)],
     ["cost", (row, i) => (row.cost === null ? "–" : (i ? "+" : "") + money(data, row.cost))],
     [bestName(data), (row) => chance(row.p_best)],
-    [front ? "expected to miss" : "expected loss", (row) => (front ? chance(row.loss) : row.loss === null ? "–" : Number(row.loss.toPrecision(2)))],
+    ["expected loss", (row) => (front ? chance(row.loss) : row.loss === null ? "–" : Number(row.loss.toPrecision(2)))],
   ].filter(([name], i) => (name === "cost" ? data.spent_cost : i < 2 || (verdict.action !== "none" && (i > 2 || !front))));
   const now = { evaluations: data.spent, cost: data.spent_cost, p_best: verdict.p_best, loss: verdict.loss };
   const rows = [now, ...outlook].map((row, i) => element("tr", {}, shown.map(([, cell]) => element("td", { class: "number" }, cell(row, i)))));
   const everything = all && `Every prompt on every example takes ${whole(all.evaluations)} evaluations${all.cost === null ? "" : ` and costs about ${money(data, all.cost)}`}.`;
   return element("div", { class: "tile" },
-    element("h3", {}, outlook.length ? "What more evaluations would bring" : "What it took"),
+    element("h3", {}, outlook.length ? "Forecast for more evaluations" : "Evaluations so far"),
     element("table", {}, element("tr", {}, shown.map(([name]) => element("th", { scope: "col", class: "number" }, name))), rows),
     element("p", { class: "soft" }, `Spent: ${data.spending}. `, everything));
 }

@@ -1,6 +1,6 @@
-// A document, and what several panels ask of it.
+// The document, and functions that several panels share.
 
-/** What the reader has chosen, panel by panel: it outlives a document that comes anew. */
+/** The reader's choices by panel. They are kept when a new document arrives. */
 const chosen = {};
 
 function kept(panel, defaults) {
@@ -8,25 +8,25 @@ function kept(panel, defaults) {
   return chosen[panel];
 }
 
-/** Which sign a prompt gets. */
+/** The kind of a prompt, which selects its sign. */
 function kindOf(data, arm) {
   if (data.answerSet.has(arm)) return "answer";
   if (data.rivalSet.has(arm)) return "rival";
   return isGone(data, arm) ? "gone" : "other";
 }
 
-/** Whether it is no candidate, however good its scores. */
+/** True for prompts that cannot be selected, however good their scores. */
 function isGone(data, arm) {
   return ["failed", "retired"].includes(data.prompts.status[arm]);
 }
 
 function statusOf(data, arm) {
   const badges = [];
-  if (data.answerSet.has(arm)) badges.push(["answer", data.answer.length > 1 ? "in the answer" : "the answer"]);
+  if (data.answerSet.has(arm)) badges.push(["answer", "selected"]);
   if (data.rivalSet.has(arm)) badges.push(["rival", "may be better"]);
   if (isGone(data, arm)) badges.push(["bad", data.prompts.status[arm]]);
   if (data.baseline === arm) badges.push(["baseline", "baseline"]);
-  if (data.prompts.feasible[arm] === false) badges.push(["bad", "misses a threshold"]);
+  if (data.prompts.feasible[arm] === false) badges.push(["bad", "violates a constraint"]);
   return badges;
 }
 
@@ -34,24 +34,29 @@ function badgesOf(data, arm) {
   return statusOf(data, arm).map(([kind, text]) => [element("span", { class: `badge ${kind}` }, text), " "]);
 }
 
-/** What the probability of being in the answer is called. */
+/** The selected prompts, for legends and captions. */
+function selectedName(data) {
+  return data.answer.length > 1 ? "selected prompts" : "selected prompt";
+}
+
+/** The name of the probability that a prompt is the best, or in the Pareto set. */
 function bestName(data) {
   return data.goal.kind === "pareto" ? "P(in set)" : "P(best)";
 }
 
-/** An amount of money, with its currency where that is known; never with an exponent. */
+/** An amount of money without an exponent, with its currency if that is known. */
 function money(data, cost) {
   if (cost === null) return "–";
   const size = Math.abs(cost), shown = size && size < 1e-4 ? cost.toLocaleString("en-US", { maximumSignificantDigits: 3 }) : number(cost);
   return `${shown} ${data.currency}`.trim();
 }
 
-/** How many evaluations a cost is given for: those of one may cost too little to be read. */
+/** The evaluations that a cost is stated for. The cost of a single one may be too small to read. */
 function evaluationsOf(data) {
   return data.money_per === 1 ? "evaluation" : `${whole(data.money_per)} evaluations`;
 }
 
-/** The metric of money, in all that the panels show: for as many evaluations as `money_per` says, with its currency. */
+/** Convert the metric "cost" everywhere in the document: to the cost of `money_per` evaluations, with its currency. */
 function inReadableMoney(data) {
   const { metrics } = data.goal, j = metrics.findIndex((metric) => metric.name === "cost"), per = data.money_per;
   if (j < 0) return;
@@ -79,13 +84,13 @@ function inReadableMoney(data) {
   }
 }
 
-/** The ends of a bar of this size around a mean, within the metric's range. */
+/** The ends of an error bar of this size around a mean, within the metric's range. */
 function barOf(metric, mean, size) {
   const [low, high] = metric.range || [-Infinity, Infinity];
   return [Math.min(mean, Math.max(low, mean - size)), Math.max(mean, Math.min(high, mean + size))];
 }
 
-/** Which way a metric is better: 1 more, -1 less. */
+/** The better direction of a metric: 1 if higher is better, -1 if lower is. */
 function signOf(metric) {
   if (metric.direction) return metric.direction === "min" ? -1 : 1;
   return metric.thresholds.some((each) => each.at_most) ? -1 : 1;
@@ -93,23 +98,29 @@ function signOf(metric) {
 
 function directionOf(metric) {
   const words = [];
-  if (metric.direction) words.push(metric.direction === "min" ? "less is better" : "more is better");
+  if (metric.direction) words.push(metric.direction === "min" ? "lower is better" : "higher is better");
   for (const each of metric.thresholds) words.push(`${each.at_most ? "at most" : "at least"} ${number(each.bound)}`);
   return words.join(", ");
 }
 
-/** A prompt's name that leads to its row. */
+/** A link with a prompt's name to its row in the table. */
 function promptLink(data, arm) {
   const go = (event) => {
     event.preventDefault();
     showPrompt(arm);
   };
-  return element("a", { href: "#prompts", onclick: go }, isolated(brief(data.names[arm], 80))); // breaks as text does
+  return element("a", { href: "#prompts", onclick: go }, isolated(brief(data.names[arm], 80))); // a link, because buttons do not break lines
 }
 
-/** Names of prompts in a line, the first ones. */
+/** A prompt's name in a sentence: an id in quotes, or "prompt" with its number. */
+function quoted(data, arm, length = 80) {
+  const name = brief(data.names[arm], length);
+  return data.prompts.numbered ? name : `"${name}"`;
+}
+
+/** The names of the first prompts, in one line. */
 function someIds(data, arms, most = 3) {
-  const names = arms.slice(0, most).map((arm) => brief(data.names[arm], 40));
+  const names = arms.slice(0, most).map((arm) => quoted(data, arm, 40));
   return names.join(", ") + (arms.length > most ? ` and ${whole(arms.length - most)} more` : "");
 }
 
@@ -118,7 +129,7 @@ function textOf(data, arm) {
   return data.prompts.texts[arm] + (cut > 0 ? ` … (${whole(cut)} more characters)` : "");
 }
 
-/** What the panels use, made once of a document as it came. */
+/** Parse a document, and add what the panels use. */
 function prepared(source) {
   const data = JSON.parse(source), { ids, numbered } = data.prompts;
   data.source = source;

@@ -2,7 +2,7 @@
 
 const MOST_CHANGES = 1500;
 
-/** The words of a text with what is between them; words of Japanese and the like where the browser knows them. */
+/** Split a text into words and the spaces between them. Browsers with Intl.Segmenter also split Japanese and the like. */
 function wordsOf(text) {
   if (typeof Intl !== "undefined" && Intl.Segmenter) {
     return Array.from(new Intl.Segmenter(undefined, { granularity: "word" }).segment(text), (part) => part.segment);
@@ -10,7 +10,7 @@ function wordsOf(text) {
   return text.match(/\s+|[^\s]+/g) || [];
 }
 
-/** Parts [kind, text] that lead from one text to another: 0 in both, -1 in the first, 1 in the second; null: too far apart. */
+/** Parts [kind, text] of two texts. Kind 0: in both, -1: in the first, 1: in the second. Null if they differ too much. */
 function difference(from, to) {
   const a = wordsOf(from), b = wordsOf(to);
   let start = 0;
@@ -68,10 +68,10 @@ function joined(parts) {
   return found;
 }
 
-/** The two texts in one, with what went and what came. */
+/** A view of two texts, with deleted and inserted words marked. */
 function differenceView(from, to) {
   const parts = difference(from, to);
-  if (parts === null) return element("p", { class: "soft" }, "The two texts have too little in common to be compared word by word.");
+  if (parts === null) return element("p", { class: "soft" }, "The two texts have too little in common for a comparison word by word.");
   const nodes = parts.map(([kind, text]) => (kind === 0 ? text : element(kind < 0 ? "del" : "ins", {}, text)));
   return element("pre", { class: "text", dir: "auto" }, nodes);
 }

@@ -1,6 +1,6 @@
-// Who works on a study that goes on: who holds which trials, until when, and how fast they are.
+// The workers of a running study: their trials, their leases and their speed.
 
-/** A time that has passed, or is still to come, in words. */
+/** A duration in words. */
 function duration(seconds) {
   const size = Math.abs(seconds);
   if (size < 90) return `${Math.round(size)} s`;
@@ -8,7 +8,7 @@ function duration(seconds) {
   return size < 172800 ? `${number(Math.round(size / 360) / 10)} h` : `${whole(Math.round(size / 86400))} days`;
 }
 
-/** What came of who works: it replaces what was known, and is drawn unless the reader is in the middle of it. */
+/** Take new data about workers. They are drawn unless that would disturb the reader. */
 function heardOfWorkers(data, live) {
   data.live = { ...live, heard: performance.now() };
   const host = document.getElementById("workers");
@@ -22,19 +22,19 @@ function workersView(data) {
   const said = at.length
     ? `${whole(at.length)} ${at.length === 1 ? "worker holds" : "workers hold"} ${whole(at.reduce((n, worker) => n + worker.holds, 0))} trials.`
     : data.done ? "The selection has ended." : data.paused ? "The selection is paused: no trials are handed out." : "No worker holds trials now.";
-  const unnamed = live.unnamed ? ` ${whole(live.unnamed)} ${live.unnamed === 1 ? "trial is" : "trials are"} pending without a lease until they are told, fail or are released.` : "";
+  const unnamed = live.unnamed ? ` ${whole(live.unnamed)} ${live.unnamed === 1 ? "trial is" : "trials are"} pending without a lease, until told, failed or released.` : "";
   const late = at.filter((worker) => worker.until < now).length;
-  const lost = late ? ` The ${late === 1 ? "lease of 1" : `leases of ${whole(late)}`} expired: the next worker that asks takes over.` : "";
-  const pace = live.pace === null ? "" : ` Together: ${number(live.pace)} evaluations a minute.`;
+  const lost = late ? ` The ${late === 1 ? "lease of 1" : `leases of ${whole(late)}`} expired. The next worker that asks takes over.` : "";
+  const pace = live.pace === null ? "" : ` Total speed: ${number(live.pace)} evaluations per minute.`;
   const ago = (time) => (time === null ? "unknown" : `${duration(now - time)} ago`);
   const columns = [
     { name: "worker", kind: "id", value: (row) => row.name, cell: (row) => isolated(brief(row.name, 80)) },
-    { name: "holds", kind: "wide", value: (row) => row.holds, cell: (row) => heldBy(data, row) },
+    { name: "trials", kind: "wide", value: (row) => row.holds, cell: (row) => heldBy(data, row) },
     { name: "since", kind: "time", value: (row) => oldest(row), cell: (row) => (row.holds ? ago(oldest(row)) : "–") },
     { name: "lease ends", kind: "time", value: (row) => row.until, cell: (row) => (row.until === null ? "–" : row.until < now ? `expired ${duration(now - row.until)} ago` : `in ${duration(row.until - now)}`) },
     { name: "last seen", kind: "time", value: (row) => row.seen, cell: (row) => ago(row.seen) },
     { name: "evaluations", kind: "number", value: (row) => row.told, cell: (row) => whole(row.told) },
-    { name: "a minute", kind: "number", value: (row) => row.pace, cell: (row) => number(row.pace) },
+    { name: "per minute", kind: "number", value: (row) => row.pace, cell: (row) => number(row.pace) },
   ];
   return [
     element("p", { class: "say" }, said + unnamed + lost + pace),
@@ -42,7 +42,7 @@ function workersView(data) {
   ];
 }
 
-/** Since when it holds what it has held longest; null: longer than anybody has looked. */
+/** The time since which a worker has held its oldest trial, null if it was held before this page began to look. */
 function oldest(worker) {
   return worker.trials.reduce((time, [, , , since]) => (since === null || time === null ? null : Math.min(time, since)), Infinity);
 }
@@ -52,5 +52,5 @@ function heldBy(data, worker) {
     i ? "; " : "", arm < data.prompts.ids.length ? promptLink(data, arm) : `prompt ${whole(arm)}`,
     example === null ? "" : [" on ", isolated(exampleName(data, example))], attempt > 1 ? ` (attempt ${whole(attempt)})` : "",
   ]);
-  return worker.holds ? [shown, worker.holds > 3 ? ` and ${whole(worker.holds - 3)} more` : ""] : "nothing";
+  return worker.holds ? [shown, worker.holds > 3 ? ` and ${whole(worker.holds - 3)} more` : ""] : "none";
 }

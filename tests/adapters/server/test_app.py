@@ -77,7 +77,7 @@ def test_goals(goal: Any, said: str | None, service: Any) -> None:
         ({"prompts": []}, "empty"),
         ({"budget": 0}, "budget"),
         ({"method": "magic"}, "method must be one of"),
-        ({"name": ".."}, "gets lost"),
+        ({"name": ".."}, "removed from the URL"),
         ({"name": "a\nb"}, "printable"),
         ({"unknown": 1}, "body: unknown key 'unknown'; there are"),
         ({"examples": 1.5}, "body.examples"),

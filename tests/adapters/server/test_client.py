@@ -282,7 +282,7 @@ def test_a_token_that_no_header_can_hold_is_not_shown(given: str, wrong: str, mo
         lambda: RemoteStudy.names(url, **options),
         lambda: RemoteStudy.delete(url, "s", **options),
     ):
-        with pytest.raises(InvalidArgumentError, match="must be visible ASCII") as error:
+        with pytest.raises(InvalidArgumentError, match="must have visible ASCII") as error:
             call()
         assert "secret" not in "".join(traceback.format_exception(error.value))
         assert ("token=" if given == "argument" else "ASKTELL_TOKEN") in str(error.value)
@@ -377,7 +377,7 @@ def test_something_else_at_the_address(status: int, body: bytes) -> None:
             self.end_headers()
             self.wfile.write(body)
 
-    with serving(Handler) as url, pytest.raises(ServiceError, match="Is the address right"):
+    with serving(Handler) as url, pytest.raises(ServiceError, match="does not look like an asktell service"):
         RemoteStudy.open(url, "s", retries=0)
 
 
@@ -551,7 +551,7 @@ def test_a_wrong_address_is_known_after_seconds() -> None:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     for url in (f"http://127.0.0.1:{port}", "http://no-such-host.invalid"):
-        with pytest.raises(ServiceError, match=r"cannot be reached: .* Is the address right, and does `asktell serve`"):
+        with pytest.raises(ServiceError, match=r"cannot be reached: .* Check the address, and whether `asktell serve`"):
             RemoteStudy.open(url, "s")
         with pytest.raises(ServiceError, match="cannot be reached"):
             RemoteStudy.create(url, "s", small())
