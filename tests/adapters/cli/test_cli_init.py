@@ -70,7 +70,6 @@ class Echo:
     def __init__(self, model: str, *, concurrency: int = 1, shout: bool = False, price: Price | None = None) -> None:
         self.shout = shout
 
-    @property
     def identity(self) -> dict[str, Any]:
         return {"llm": "echo"}
 
