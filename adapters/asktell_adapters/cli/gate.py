@@ -126,8 +126,8 @@ def beforehand(judge: Judge, selector: Selector, differ: float) -> str:
     objective = judge.goal.objectives[0].metric
     if (span := judge.goal.ranges.get(objective)) is None:
         return (
-            f"The range of {objective!r} is unknown, so the number of evaluations cannot be estimated. Set it by `ranges` "
-            "in [goal]."
+            f"The range of {objective!r} is unknown, so the number of evaluations cannot be estimated. Set it by "
+            "`ranges` in [goal]."
         )
     needed = judge.pairs_for_equal(selector, differ * (span[1] - span[0]) ** 2)
     problem = selector.state.problem

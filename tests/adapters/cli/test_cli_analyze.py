@@ -171,7 +171,7 @@ def test_failures_count_against_the_candidate() -> None:
 def test_a_configuration_says_its_goal_itself() -> None:
     Path("c.toml").write_text("")
     assert "--maximize: only for files of results" in cli("gate c.toml --maximize ok", code=2).err
-    assert "judged alone" in cli("gate c.toml r.csv", code=2).err
+    assert "Give a configuration alone" in cli("gate c.toml r.csv", code=2).err
 
 
 def test_files_of_results_need_no_reader_of_configurations(tmp_path: Path) -> None:
