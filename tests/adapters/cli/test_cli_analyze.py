@@ -127,7 +127,7 @@ def test_the_exit_code_is_the_verdict(skills: dict[str, float], code: int, said:
 def test_the_files_that_the_gate_writes() -> None:
     wide({"old": 0.3, "new": 0.9, "third": 0.5})
     cli("gate wide.csv --baseline old --candidate new --summary s.md --junit j.xml --report p.html")
-    assert Path("s.md").read_text().startswith("## \u2705 Passed: new is not worse than old in score")
+    assert Path("s.md").read_text().startswith('## \u2705 Passed: "new" is not worse than "old" in score')
     assert "[Full report](p.html)" in Path("s.md").read_text()
     assert 'failures="0"' in Path("j.xml").read_text()
     assert "third" not in Path("p.html").read_text()
