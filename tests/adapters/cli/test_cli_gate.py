@@ -86,7 +86,7 @@ def test_the_pages_commands_run(project: Any, tmp_path: Path) -> None:
     spent = int(re.search(r"(\d+) of \d+ evaluations", out).group(1))  # type: ignore[union-attr]
     assert spent < 200  # of 400
     summary = (tmp_path / "summary.md").read_text()
-    assert summary.startswith("## ✅ Passed: new is not worse than mine by more than 5 points in exact_match, and")
+    assert summary.startswith('## ✅ Passed: "new" is not worse than "mine" by more than 5 points in exact_match, and')
     assert "| exact_match |" in summary
     suite = ElementTree.fromstring((tmp_path / "gate.xml").read_text())
     assert (suite.get("tests"), suite.get("failures"), suite.get("skipped")) == ("3", "0", "0")
@@ -102,7 +102,7 @@ def test_the_pages_commands_run(project: Any, tmp_path: Path) -> None:
     for name, score in (("old", 0), ("new", 1)):
         rows = [{"id": i, "success": score} for i in range(100)]
         (tmp_path / f"{name}.json").write_text(json.dumps(rows))
-    assert "Passed: new is not worse than old by more than 5 points in success." in cli(of_results).out
+    assert 'Passed: "new" is not worse than "old" by more than 5 points in success.' in cli(of_results).out
 
 
 @pytest.mark.parametrize(
@@ -157,7 +157,7 @@ def test_a_candidate_that_only_fails_fails_the_build(project: Any, tmp_path: Pat
     failed = re.search(r"Failed evaluations: .new. (\d+) of \1 \(100%\), .mine. 0 of \d+ \(0%\)", said)
     assert failed
     assert int(failed[1]) < 20  # of 200
-    assert said.endswith("Failed: new fails more often than mine.\n")
+    assert said.endswith('Failed: "new" fails more often than "mine".\n')
     summary = (tmp_path / "s.md").read_text()
     assert '❌ "new" fails no more often than "mine": failed' in summary
     assert "Failed evaluations: new" in summary
