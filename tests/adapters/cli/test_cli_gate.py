@@ -160,7 +160,7 @@ def test_a_candidate_that_only_fails_fails_the_build(project: Any, tmp_path: Pat
     assert said.endswith('Failed: "new" fails more often than "mine".\n')
     summary = (tmp_path / "s.md").read_text()
     assert '❌ "new" fails no more often than "mine": failed' in summary
-    assert "Failed evaluations: new" in summary
+    assert 'Failed evaluations: "new"' in summary
 
 
 def test_a_baseline_that_only_fails_passes_nothing(project: Any) -> None:
