@@ -1,6 +1,6 @@
-"""`asktell check`: one evaluation of everything, seen from the prompt to the cost, and kept nowhere.
+"""`asktell check`: make one evaluation and print every part of it, from the request to the cost. Nothing is stored.
 
-With `--repeats` the same is evaluated several times, which shows how much scores differ.
+With `--repeats`, the evaluation is repeated, which shows how much its scores differ.
 """
 
 import argparse
@@ -28,7 +28,7 @@ _REASON = 200  # characters of a judge's reason
 
 @dataclass
 class Checked:
-    """What one evaluation has come to so far."""
+    """One evaluation, as far as it has got."""
 
     prompt: str | int
     example: str  # its id, or the number of its row
@@ -39,12 +39,12 @@ class Checked:
     scores: dict[str, float] = field(default_factory=dict)
     paid: float = 0.0
     seconds: float = 0.0
-    is_priced: bool = True  # or it costs nothing, as on this machine
-    repeat: int = 0  # number of the evaluation of this prompt and example
+    is_priced: bool = True  # False if no price is known; a model on this machine has the price 0
+    repeat: int = 0  # number of earlier evaluations of this prompt on this example
 
     def took(self, answer: Completion | Exception) -> Completion:
         if isinstance(answer, Exception):
-            raise EvaluatorError(f"the model gave no answer: {in_words(answer)}") from answer
+            raise EvaluatorError(f"The model returned no response: {in_words(answer)}") from answer
         self.answer = answer
         self.paid = 0.0 if answer.from_cache else answer.cost
         return answer
@@ -105,7 +105,7 @@ class Checked:
             return
         cut = ", cut by max_new_tokens" if answer.finish_reason == "length" else ""
         cached = ", from the cache" if answer.from_cache else ""
-        yield f"--- answer ({answer.prompt_tokens} tokens read, {answer.completion_tokens} written{cut}{cached})"
+        yield f"--- response ({answer.prompt_tokens} tokens read, {answer.completion_tokens} written{cut}{cached})"
         yield answer.text
         yield from _wanted(self.reference)
         yield "--- scores"
@@ -129,7 +129,7 @@ def check(arguments: argparse.Namespace) -> int:
             trials = [prompts.trial(number, arm, row) for number in range(repeats)]
             return _check_harness(config, trials, arguments.json)
         candidate = None if prompts.candidates is None else prompts.candidates[arm]
-        # A digest tells nobody anything.
+        # The id of a row without a name is a digest, which means nothing to a reader.
         name = (dataset.names is None and config.examples[row].id) or dataset.ids[row]
         with logging_to_stderr():
             evaluator = config.evaluator()
@@ -154,13 +154,13 @@ def check(arguments: argparse.Namespace) -> int:
                     again.evaluate(evaluator, evaluator.example(row))
                     checked.paid += again.paid
                     found.append(again.scores)
-            finally:  # what there is to see helps most where something failed
+            finally:  # after a failure, the request and the response help most
                 if arguments.json:
                     print(json.dumps({**checked.to_dict(), **_repeated(found)}, indent=1))
                 else:
                     show("\n".join([*checked.lines(), *_noise(found)]))
         if not arguments.json:
-            show(f"This works. What the whole run takes: asktell run {arguments.config} --estimate")
+            show(f"This works. To estimate the whole run: asktell run {arguments.config} --estimate")
         return 0
 
 
@@ -169,7 +169,7 @@ def _repeated(found: Sequence[Mapping[str, float]]) -> dict[str, Any]:
 
 
 def _noise(found: Sequence[Mapping[str, float]]) -> Iterator[str]:
-    """How much the scores of several evaluations differ, a line per metric."""
+    """Describe how much the scores of several evaluations differ, in one line per metric."""
     if len(found) < 2:
         return
     yield f"--- noise: {len(found)} evaluations of this prompt and example"
@@ -182,7 +182,7 @@ def _noise(found: Sequence[Mapping[str, float]]) -> Iterator[str]:
 
 
 def _check_harness(config: Config, trials: Sequence[Trial], as_json: bool) -> int:
-    """The same of a harness, which alone knows what was sent."""
+    """Check a harness. The requests that it sends are not visible here."""
     assert config.harness is not None
     trial, start = trials[0], time.perf_counter()
     with logging_to_stderr():
@@ -191,7 +191,7 @@ def _check_harness(config: Config, trials: Sequence[Trial], as_json: bool) -> in
     example = config.examples[trial.example or 0]
     for each in found:
         if isinstance(each, BaseException):
-            raise EvaluatorError(f"the evaluation failed: {in_words(each)}") from each
+            raise EvaluatorError(f"The evaluation failed: {in_words(each)}") from each
     scores = found[0]
     output = getattr(scores, "details", {}).get("output")
     if as_json:
@@ -204,20 +204,25 @@ def _check_harness(config: Config, trials: Sequence[Trial], as_json: bool) -> in
         text = "" if trial.prompt == trial.prompt_id else f": {trial.prompt}"
         width = max(map(len, scores), default=0)
         lines = [f"prompt {trial.prompt_id!r}{text}", f"on: {example.input}"]
-        lines += [] if output is None else ["--- answer", output]
+        lines += [] if output is None else ["--- response", output]
         lines += [*_wanted(example.reference), "--- scores"]
         show("\n".join([*lines, *(f"{name:<{width}}  {score:.4g}" for name, score in scores.items())]))
         show("\n".join([*_noise(found), f"---\nseconds: {seconds:.2g}"]))
     missing = [name for name in config.selector.goal.metrics if name not in scores]
     if missing:
-        raise ConfigError(f"{config.path.name}: [goal] names {missing}, but the scores are {sorted(scores)}.")
+        raise ConfigError(
+            f"{config.path.name}: [goal] uses {missing}, but the evaluator returned {sorted(scores)}. Correct [goal]."
+        )
     if not as_json:
         show(f"This works. Next: asktell run {config.path}")
     return 0
 
 
 def _with_prompt(config: Config, wanted: str | None) -> tuple[Selector, int]:
-    """The selector that has the prompt, and its position: the configuration's, or the run's after `asktell add`."""
+    """The selector that has the prompt, and the prompt's position.
+
+    It is the configuration's selector, or that of its run if the prompt was added by `asktell add`.
+    """
     selector, folder = config.selector, RunFolder(config.output)
     if wanted is not None and wanted not in map(str, selector.prompts.ids) and folder.study_name is not None:
         with folder.open_study() as study:
@@ -226,22 +231,24 @@ def _with_prompt(config: Config, wanted: str | None) -> tuple[Selector, int]:
 
 
 def _wanted(reference: str | Sequence[str] | None) -> Iterator[str]:
-    """The reference, to be compared with the answer; nothing where there is none."""
+    """Lines with the reference, if the example has one."""
     if reference is None:
         return
     several = not isinstance(reference, str) and len(reference) > 1
-    yield "--- wanted answers, the best match counts" if several else "--- wanted answer"
+    yield "--- references, the best match counts" if several else "--- reference"
     yield from [reference] if isinstance(reference, str) else reference
 
 
 def _position(what: str, wanted: str | None, ids: Sequence[str], others: Sequence[str | None] = ()) -> int:
-    """Of the one that is named by its id, or else by its row's number; of the first by default."""
+    """Position of the item with this id or, failing that, with this other name. 0 if none is wanted."""
     if wanted is None:
         return 0
     for names in (ids, others):
         if wanted in names:
             return list(names).index(wanted)
-    raise InvalidArgumentError(f"There is no {what} {wanted!r}{nearest(wanted, ids)}. Name one by its id: {some(ids)}.")
+    raise InvalidArgumentError(
+        f"There is no {what} {wanted!r}{nearest(wanted, ids)}. Give one of these ids: {some(ids)}."
+    )
 
 
 def _of_judge(details: Mapping[str, Any] | None) -> str:

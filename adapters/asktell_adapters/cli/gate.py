@@ -1,4 +1,4 @@
-"""`asktell gate` and `asktell compare`: is this prompt worse than that one?"""
+"""`asktell gate` and `asktell compare`: compare a prompt with another, such as the one in use."""
 
 import argparse
 import asyncio
@@ -37,36 +37,43 @@ from asktell_adapters.llms.base import Asked
 from asktell_adapters.llms.models import llm_of
 from asktell_adapters.metrics import range_of
 
-if TYPE_CHECKING:  # reading it takes the extra `config`, which files of results do without
+if TYPE_CHECKING:  # it needs the extra `config`, which files of results do not need
     from asktell_adapters.config import Config
 
 _CODES = {PASSED: 0, FAILED: 1, UNDECIDED: 3}
-_PATIENCE = 10  # failures in a row: then it is not the prompt's fault
+_PATIENCE = 10  # failures in a row, after which the cause is unlikely to be the prompt
 _CANDIDATE, _BASELINE = 0, 1
 _MOST_ROUNDS = 100
-_RECHECKS = 50  # evaluations, by default; half of what a fifth of 127 examples takes twice. A judgement
-_AT_ONCE = 5  # rechecks, at least, between two looks at which examples are still in doubt
-_SURE, _NOISE = 0.02, 0.97  # false discovery rates of an example that need no more evaluations; by simulation
-_REGRESSIONS_FIRST = 0.15  # of a false discovery rate: what an improvement has to be surer to be rechecked first
+_RECHECKS = 50  # evaluations, by default: two for each of the 25 examples on which a fifth of 127 differ. A judgement
+_AT_ONCE = 5  # least number of rechecks before the examples in doubt are determined again
+# An example whose false discovery rate is below the first or above the second is not rechecked. By simulation.
+_SURE, _NOISE = 0.02, 0.97
+# An improvement is rechecked before a regression only if its false discovery rate is lower by this.
+_REGRESSIONS_FIRST = 0.15
 
 _START, _START_NOISY = 0.8, 3.0
-"""What a sequence has to win beyond log(1 / error), since it does not have the best bet at once. By simulation."""
+"""Log wealth that a betting sequence needs beyond log(1 / error), as its first bets are not optimal. By simulation."""
 
 _LOOKS = 1.5
-"""By how much the pairs grow from one look at noisy scores to the next. See `asktell.intervals.noisy`."""
+"""Growth factor of the pairs between two looks at noisy scores. See `asktell.intervals.noisy`."""
 
 
 def pairs_for_equal(target: int | None, squares: float, margin: float, confidence: float, is_noisy: bool) -> int | None:
-    """About how many pairs of evaluations it takes, in the median, to pass a candidate as good as the baseline.
+    """Median number of pairs of evaluations, approximately, that pass a candidate as good as the baseline.
 
-    `target`: how many given examples the verdict is about, None if it is about new inputs. `squares`: the mean square
-    of the differences, in squares of the metric's range, as the margin is in its parts. `is_noisy`: the examples are
-    given, and a score may differ when its evaluation is repeated. None: no number suffices with a margin of 0, unless
-    every given example has a fixed score.
+    A bet on the difference grows by margin² / (2 squares) per pair on average, in logarithms, and has to reach
+    log(1 / error). With given examples and fixed scores, the pairs are drawn without replacement, so n pairs count as
+    n / (1 - n / target). `python -m benchmarks.selection.unrepeatable --needed` compares this with simulated gates.
 
-    A bet wins margin² / (2 squares) on average of each pair, in logarithms, and has to win log(1 / error). Without
-    noise the examples are exhausted at last, and the price of the bets falls on the way there. Checked against the gate
-    itself by `python -m benchmarks.selection.unrepeatable --needed`.
+    Args:
+        target: number of given examples that the verdict is about; None if it is about unseen inputs.
+        squares: mean squared difference, with the metric's range as the unit.
+        margin: accepted loss, with the metric's range as the unit.
+        confidence: between 0 and 1.
+        is_noisy: whether the examples are given, and a score may differ when its evaluation is repeated.
+
+    Returns:
+        None if no number suffices: with a margin of 0, unless every given example has a fixed score.
     """
     if not is_noisy:
         if margin == 0:
@@ -80,10 +87,11 @@ def pairs_for_equal(target: int | None, squares: float, margin: float, confidenc
 
 @dataclass
 class Judge:
-    """Decides if a candidate is worse than a baseline, from the scores and failures of both on the same examples.
+    """Decides whether a candidate is worse than a baseline, from scores and failures of both on the same examples.
 
-    A pass is wrong with probability 1 - confidence at most, and so is a failure, whenever one looks: for a wrong pass
-    one thing that is false has to look certain, for a wrong failure any one of them may.
+    A pass is wrong with probability 1 - confidence at most, and so is a failure, however often `look` is called. No
+    correction for several requirements is needed for a pass, which needs all of them: it is wrong only if one
+    requirement that is violated seems satisfied. A failure needs one of them, and is corrected (see `not_worse`).
     """
 
     goal: Goal
@@ -92,14 +100,14 @@ class Judge:
     verdicts: dict[str, str] = field(default_factory=dict)
 
     def look(self, state: State) -> str:
-        """The verdict by now; `verdicts` has one for each objective, each constraint and the rate of failures."""
+        """The verdict so far. Also sets `verdicts`, by objective, constraint and "failure_rate"."""
         found = not_worse(state, _CANDIDATE, _BASELINE, self.margin, self.confidence)
         words = {True: PASSED, False: FAILED, None: UNDECIDED}
         self.verdicts = {name: words[certain] for name, certain in found.items()}
         return FAILED if False in found.values() else UNDECIDED if None in found.values() else PASSED
 
     def pairs_for_equal(self, selector: Selector, squared_difference: float | None) -> int | None:
-        """About how many pairs of evaluations pass an equal candidate; see the function of that name."""
+        """About how many pairs of evaluations pass an equal candidate. See the function `pairs_for_equal`."""
         objective = self.goal.objectives[0]
         span = self.goal.ranges.get(objective.metric)
         if span is None or squared_difference is None:
@@ -111,23 +119,29 @@ class Judge:
 
 
 def beforehand(judge: Judge, selector: Selector, differ: float) -> str:
-    """What to expect of the gate, in a sentence or two, if the two prompts are equally good."""
+    """How many evaluations the gate takes if both prompts are equally good, in one to three sentences.
+
+    `differ` is the expected share of examples on which the two differ.
+    """
     objective = judge.goal.objectives[0].metric
     if (span := judge.goal.ranges.get(objective)) is None:
-        return f"The range of {objective!r} is not known, so neither is how many examples a verdict takes."
+        return (
+            f"The range of {objective!r} is unknown, so the number of evaluations cannot be estimated. Set it by "
+            "`ranges` in [goal]."
+        )
     needed = judge.pairs_for_equal(selector, differ * (span[1] - span[0]) ** 2)
     problem = selector.state.problem
     if needed is None:
-        why = "Scores may differ when repeated" if problem.target is not None else "The verdict is about new inputs"
-        return f"{why}, so equal prompts stay undecided without a --margin."
+        why = "Scores may differ when repeated" if problem.target is not None else "The verdict is about unseen inputs"
+        return f"{why}, so the gate stays undecided for equal prompts unless there is a --margin."
     pairs = selector.budget // 2
-    if problem.target is None and problem.population is not None:  # repeats show nothing of other inputs
+    if problem.target is None and problem.population is not None:  # repeats give no information on unseen inputs
         pairs = min(pairs, problem.population)
     said = (
-        f"If the two prompts are equally good, a pass takes about {roughly(needed)} evaluations of each, provided that "
-        f"they differ on {100 * differ:g} % of the examples (--differ). The budget allows {pairs:,} of each"
+        f"If both prompts are equally good and differ on {100 * differ:g}% of the examples (--differ), a pass takes "
+        f"about {roughly(needed)} evaluations of each. The budget allows {pairs:,} of each."
     )
-    return f"{said}: expect no verdict. {more_or_wider(judge.margin)}" if needed > pairs else f"{said}."
+    return f"{said} Expect no verdict. {more_or_wider(judge.margin)}" if needed > pairs else said
 
 
 @signals()
@@ -142,22 +156,22 @@ def gate(arguments: argparse.Namespace) -> int:
     written = [path for path in (arguments.summary, arguments.junit, arguments.report) if path is not None]
     for path in written:
         if path.is_dir() or not path.resolve().parent.is_dir():
-            raise InvalidArgumentError(f"{str(path)!r} cannot be written: give a file in a folder that exists.")
+            raise InvalidArgumentError(f"{str(path)!r} cannot be written. Give a file in a folder that exists.")
     rule = _configured(arguments) if arguments.config.suffix.lower() == ".toml" else _finished(arguments)
     for path in written:
-        if path.is_file():  # of an earlier gate, whose verdict this one has not confirmed
+        if path.is_file():  # written by an earlier gate, with a verdict that may differ from this one
             path.unlink()
     try:
         ruling = rule()
     except AsktellError:
         raise
-    except Exception as error:  # an exit code of 1 would say that the candidate is worse
+    except Exception as error:  # the exit code 1 would mean that the candidate is worse
         raise EvaluatorError(f"The gate could not be decided: {in_words(error)}") from error
     if arguments.summary is not None:
         write_atomically(arguments.summary, ruling.markdown())
     if arguments.junit is not None:
         write_atomically(arguments.junit, ruling.junit())
-    with contextlib.suppress(OSError, ValueError):  # if nobody reads it, the exit code still says what was found
+    with contextlib.suppress(OSError, ValueError):  # without a reader, the exit code is enough
         for line in ruling.lines():
             show(line)
     return _CODES[ruling.verdict]
@@ -165,13 +179,20 @@ def gate(arguments: argparse.Namespace) -> int:
 
 def _configured(arguments: argparse.Namespace) -> Callable[[], Ruling]:
     if arguments.more:
-        raise InvalidArgumentError(f"A configuration is judged alone; got {len(arguments.more)} more files.")
+        raise InvalidArgumentError(
+            f"Give a configuration alone, or only files of results; got {arguments.config.name} and "
+            f"{len(arguments.more)} more files."
+        )
     of_results = [flag for flag, default in OF_RESULTS.items() if getattr(arguments, flag) != default]
     if of_results:
         names = ", ".join(f"--{flag.replace('_', '-')}" for flag in of_results)
-        raise InvalidArgumentError(f"{names}: for files of results. A configuration says its goal and data itself.")
+        raise InvalidArgumentError(
+            f"{names}: only for files of results. A configuration has its goal in [goal] and its data in [data]."
+        )
     if arguments.recheck is not None and arguments.recheck < 0:
-        raise InvalidArgumentError(f"--recheck must be a number of evaluations, 0 for none; got {arguments.recheck}.")
+        raise InvalidArgumentError(
+            f"--recheck must be a number of evaluations, or 0 for none; got {arguments.recheck}."
+        )
     from asktell_adapters.config import load_config
 
     config = load_config(arguments.config)
@@ -187,7 +208,7 @@ def _finished(arguments: argparse.Namespace) -> Callable[[], Ruling]:
 
 
 def ranged(goal: Goal, metrics: Mapping[str, object]) -> Goal:
-    """The goal with the ranges that metrics declare, where it names none: intervals need them to be guaranteed."""
+    """The goal, with ranges that its metrics declare where it has none. Guaranteed intervals need the ranges."""
     spans = {name: goal.ranges.get(name) or range_of(metrics.get(name)) for name in goal.metrics}
     objectives = [replace(each, range=spans[each.metric]) for each in goal.objectives]
     constraints = [
@@ -207,7 +228,7 @@ def _judge(
     evaluator = _evaluator(config, baseline, candidate)
     wanted = _RECHECKS if arguments.recheck is None else arguments.recheck
     most_rechecks = 0 if evaluator.repeatable else wanted
-    # The price is that of the whole budget: of what the verdict takes, and of the rechecks.
+    # The user is asked about the price of the whole budget, including the rechecks.
     whole = _selector(config, judge.goal, baseline, candidate, evaluator.repeatable)
     confirm(config, whole, evaluator, arguments.yes)
     selector = _selector(config, judge.goal, baseline, candidate, evaluator.repeatable, most_rechecks)
@@ -227,7 +248,7 @@ def _judge(
         judge, selector, clocked, config.concurrency, progress, config.selector.max_cost
     )
     result = selector.result()
-    spent_answers = dict(answers)  # rechecks are no evidence for the verdict, and their answers are not shown
+    spent_answers = dict(answers)  # before the rechecks, which do not count for the verdict
     left = min(most_rechecks, whole.budget - selector.spent)
     again = Rechecks(selector, judge.goal.objectives[0].metric, config.selector.max_cost)
     again.run(clocked, left, config.concurrency)
@@ -264,20 +285,20 @@ def _judge(
 
 def _no_rechecks(wanted: int) -> str:
     return (
-        f"Nothing of the budget was left to evaluate again the examples that differ. With {wanted:,} evaluations more "
-        "(or a smaller --recheck), the gate tells those that really broke from noise."
+        f"The budget left nothing to recheck the examples that differ. With {wanted:,} more evaluations in the budget, "
+        "or a smaller --recheck, the gate separates regressions from noise."
     )
 
 
 class Rechecks:
-    """Evaluates again the examples on which the candidate and the baseline differ, to see which differences hold.
+    """Evaluates examples on which the candidate and the baseline differ again, to find the differences that hold.
 
-    The verdict must not see these evaluations: the examples were chosen because they differ, so that their means move
-    towards each other even where the candidate is worse. They only count for the lists of examples.
+    The verdict ignores these evaluations. Their examples were chosen because they differ, so the two means regress
+    towards each other even if the candidate is worse. Only the lists of examples use them.
     """
 
     def __init__(self, selector: Selector, metric: str, max_cost: float | None) -> None:
-        """`selector`: of the candidate and the baseline, in that order, when the verdict was found."""
+        """Start with a selector of the candidate and the baseline, in that order, in its state at the verdict."""
         self._selector = at_state(selector, selector.state)
         self._candidate, self._baseline = selector.prompts.ids
         self._metric, self._max_cost = metric, max_cost
@@ -292,16 +313,16 @@ class Rechecks:
 
     @property
     def cost(self) -> float:
-        """What the rechecks have cost."""
+        """Cost of the rechecks."""
         return self._selector.spent_cost - self._cost_before
 
     @property
     def has_doubts(self) -> bool:
-        """Whether there are examples on which it is in doubt if the two differ."""
+        """Whether it is in doubt on some example if the two prompts differ."""
         return bool(self._cells(1))
 
     def run(self, evaluator: Any, most: int, concurrency: int | None = None) -> None:
-        """Make at most so many evaluations, and compare the two with these."""
+        """Make at most `most` evaluations, and update the comparison."""
         while self.made < most and (self._max_cost is None or self._selector.spent_cost < self._max_cost):
             cells = self._cells(min(most - self.made, max(_AT_ONCE, concurrency or 1)))
             if not cells:
@@ -311,9 +332,9 @@ class Rechecks:
             self._compare()
 
     def _cells(self, n: int) -> list[tuple[int, int, int]]:
-        """At most n cells to evaluate next, as arm, example and number of earlier evaluations; the likeliest first.
+        """At most n cells to evaluate next, as arm, example and number of earlier evaluations, most certain first.
 
-        Of an example the cell with fewer evaluations is next: one that noise has turned then takes a single one, often.
+        The prompt with fewer evaluations of an example is next. A difference by noise then often takes one evaluation.
         """
         found: list[tuple[float, int, int, int]] = []
         lists = (
@@ -342,7 +363,7 @@ class Rechecks:
                     raise outcome
                 scores, cost = goal_scores(self._selector, outcome)
                 self._selector.observe(prompts.ids[arm], scores, example, cost)
-            except (Exception, SystemExit):  # it is not asked again; what counts are the lists, not one example
+            except (Exception, SystemExit):  # the cell is not tried again: one example matters little in the lists
                 self._failed.add((arm, example))
 
 
@@ -352,7 +373,7 @@ def _is_in_doubt(each: ChangedExample) -> bool:
 
 
 def _outcomes(evaluator: Any, trials: list[asktell.Trial], repeats: Mapping[int, int]) -> Sequence[Any]:
-    """What the evaluator returns for each trial, or the exception it raises."""
+    """The outcome of the evaluator for each trial, or the exception that it raises."""
     how = Calling.of(evaluator)
 
     def repeat_of(trial: asktell.Trial) -> int:
@@ -375,7 +396,7 @@ def _outcomes(evaluator: Any, trials: list[asktell.Trial], repeats: Mapping[int,
 
 
 def _evaluator(config: "Config", *pair: PromptResult) -> Any:
-    """What evaluates the two, once it has seen them: `repeatable` speaks of them alone."""
+    """The evaluator. It checks the two prompts first, as its `repeatable` depends on them."""
     if config.harness is not None:
         return config.harness.driven
     evaluator = config.evaluator()
@@ -395,14 +416,14 @@ def _selector(
     repeatable: bool,
     rechecks: int = 0,
 ) -> Selector:
-    """Of the candidate and the baseline, in that order, which take the same examples.
+    """A selector of the candidate and the baseline, in that order, which evaluates both on the same examples.
 
-    Of the budget, so many evaluations are left for rechecks, as far as it has more than one round of the examples.
+    `rechecks` evaluations are kept back, as far as the budget exceeds one round of the examples.
     """
     problem = config.selector.state.problem
     n, repeats = len(config.examples), problem.repeats
     budget = problem.budget - min(rechecks, max(0, problem.budget - 2 * n))
-    if not repeatable:  # what the budget has beyond the examples goes to further rounds of them
+    if not repeatable:  # the budget beyond one round of the examples is spent on further rounds
         repeats = max(repeats, min(_MOST_ROUNDS, math.ceil(budget / (2 * n))))
     pair: Any = {str(candidate.id): candidate.prompt, str(baseline.id): baseline.prompt}
     if (candidates := config.selector.prompts.candidates) is not None:
@@ -415,7 +436,7 @@ def _selector(
         config.dataset.ids,
         seed=problem.seed,
         on_failure=problem.on_failure,
-        max_failure_rate=1.0,  # how often the candidate fails is for the gate to judge
+        max_failure_rate=1.0,  # the gate itself judges the rate of failures
         baseline=str(baseline.id),
         repeats=repeats,
         inputs=config.setup.get("inputs", "given"),
@@ -423,7 +444,7 @@ def _selector(
 
 
 def noisy(selector: Selector) -> Selector:
-    """The same, whose scores may differ when an evaluation is repeated."""
+    """The selector with scores that may differ when an evaluation is repeated."""
     if selector.state.problem.is_noisy:
         return selector
     differs = selector.state.problem.with_noise
@@ -438,10 +459,17 @@ def settle(
     progress: bool = False,
     max_cost: float | None = None,
 ) -> tuple[str, Selector, Sequence[str]]:
-    """Evaluate until the verdict is certain: the verdict, the selector then, and notes on the evaluations.
+    """Evaluate until the verdict is established or the budget is spent.
 
-    `selector`: of the candidate and the baseline, in that order. Unless the evaluator is `repeatable`, scores count as
-    noisy from the start: whatever a few repeats show, other evaluations may differ.
+    `selector` has the candidate and the baseline, in that order. No evaluation is started once `max_cost` is reached.
+    Unless the evaluator is `repeatable`, scores count as noisy from the start. A few equal repeats would not show that
+    all evaluations repeat.
+
+    Returns:
+        The verdict, the selector in its final state, and notes on the evaluations.
+
+    Raises:
+        EvaluatorError: no evaluation succeeded, or too many in a row failed.
     """
     verdict = UNDECIDED
     if not getattr(evaluator, "repeatable", False):
@@ -459,7 +487,7 @@ def settle(
         raise EvaluatorError(f"No evaluation succeeded: {failed[0]}")
     before = judge.verdicts
     judge.look(selector.state)
-    if set(judge.verdicts.values()) == {UNDECIDED}:  # the last evaluations, repeats, have shown a drift
+    if set(judge.verdicts.values()) == {UNDECIDED}:  # the repeats at the end have shown a drift of the model
         return UNDECIDED, selector, result.notes
     judge.verdicts = before
     return verdict, selector, result.notes
@@ -480,12 +508,12 @@ def _pair(config: "Config", arguments: argparse.Namespace) -> tuple[PromptResult
             ids = ", ".join(repr(id_) for id_ in list(prompts)[:20])
             raise InvalidArgumentError(f"{name} must be the id of a prompt of {config.path.name}, {what}: {ids}.")
     if str(baseline) == str(candidate):
-        raise InvalidArgumentError(f"The candidate and the baseline are the same prompt, {candidate!r}. Name two.")
+        raise InvalidArgumentError(f"The candidate and the baseline are the same prompt, {candidate!r}. Give two.")
     return prompts[str(baseline)], prompts[str(candidate)]
 
 
 def _added(config: "Config") -> dict[str, PromptResult]:
-    """The prompts that joined the configuration's run by `asktell add`, by their ids."""
+    """The prompts that `asktell add` added to the run of the configuration, by id."""
     folder = RunFolder(config.output)
     if folder.study_name is None or config.selector.prompts.candidates is not None:
         return {}
@@ -495,14 +523,16 @@ def _added(config: "Config") -> dict[str, PromptResult]:
 
 
 def compare(arguments: argparse.Namespace) -> int:
-    """`asktell compare`: prompts of a run, or of a study, whose name then comes first."""
+    """`asktell compare`: compare prompts of a run, or of a study, whose name then comes first."""
     from asktell_adapters.cli.places import needs_name
     from asktell_adapters.cli.studies import result_of
 
     names = list(arguments.prompts)
     study = names.pop(0) if needs_name(arguments.run) else None
     if not 1 <= len(names) <= 2:
-        raise InvalidArgumentError(f"asktell compare needs one prompt or two, got {len(names)}: RUN [NAME] A [B].")
+        raise InvalidArgumentError(
+            f"asktell compare needs one or two prompts, got {len(names)}. Give RUN [NAME] A [B]."
+        )
     a, b = names[0], [*names, None][1]
     found = result_of(arguments.run, study).compare(a, b, arguments.confidence, arguments.tolerance)
     show(json.dumps(found.to_dict(), indent=1) if arguments.json else str(found))

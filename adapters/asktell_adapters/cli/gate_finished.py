@@ -1,4 +1,4 @@
-"""`asktell gate` on results that there are already: the same verdict and exit codes, without evaluating anything."""
+"""`asktell gate` on files of results: the same verdict and exit codes, without evaluating anything."""
 
 import argparse
 import os
@@ -19,7 +19,7 @@ from asktell_adapters.llms.base import Example
 
 
 def finished_gate(arguments: argparse.Namespace) -> Callable[[], Ruling]:
-    """The function that rules, once the files and the flags are found to be usable."""
+    """Check the files and the flags, and return the function that reaches the verdict."""
     files = [arguments.config, *arguments.more]
     found = read(files, arguments)
     goal, why = goal_for(found, arguments)
@@ -27,25 +27,25 @@ def finished_gate(arguments: argparse.Namespace) -> Callable[[], Ruling]:
     binary = {name: SimpleNamespace(range=(0.0, 1.0)) for name in goal.metrics if _is_binary(found, name)}
     judge = Judge(ranged(goal, binary), arguments.margin, arguments.confidence)
     table = found.table(judge.goal, [one, other], common=True)
-    # How often the candidate fails is for the gate to judge.
+    # The gate itself judges the rate of failures, so no candidate is eliminated for it.
     selector = finished_selector(table, judge.goal, other, arguments.inputs or "given", max_failure_rate=1.0)
     remarks = [overview(found), *found.remarks(), *_unpaired(found, one, other), *([why] if why else [])]
     if arguments.recheck:
-        remarks.append("--recheck has no effect: files of results hold no evaluator that could be asked again.")
+        remarks.append("--recheck has no effect with files of results, since nothing is evaluated.")
     return lambda: _ruling(judge, selector, one, other, remarks, arguments)
 
 
 def _pair(found: Finished, arguments: argparse.Namespace) -> tuple[str, str]:
-    """The candidate and the baseline; of two, one name is enough."""
+    """The names of the candidate and the baseline. Of two candidates, one name is enough."""
     names = list(found.made)
     if arguments.baseline is None or (arguments.candidate is None and len(names) != 2):
         missing = "--baseline ID" if arguments.baseline is None else "--candidate ID"
-        raise InvalidArgumentError(f"Which two are compared? Give {missing}; there are {some(names)}.")
+        raise InvalidArgumentError(f"Give {missing} to choose the two to compare. The files have {some(names)}.")
     other = candidate(found, arguments.baseline, "--baseline")
     others = [name for name in names if name != other]
     one = others[0] if arguments.candidate is None else candidate(found, arguments.candidate, "--candidate")
     if one == other:
-        raise InvalidArgumentError(f"The candidate and the baseline are the same, {one!r}. Name two of {some(names)}.")
+        raise InvalidArgumentError(f"The candidate and the baseline are the same, {one!r}. Give two of {some(names)}.")
     return one, other
 
 
@@ -59,8 +59,8 @@ def _unpaired(found: Finished, one: str, other: str) -> list[str]:
     if first == second:
         return []
     return [
-        f"{len(first & second):,} examples have an evaluation of both, and are compared. {len(first - second):,} have "
-        f"one of {one} alone and {len(second - first):,} of {other} alone; these are left out."
+        f"{len(first & second):,} examples have evaluations of both and are compared. Left out are "
+        f'{len(first - second):,} with evaluations of "{one}" alone, and {len(second - first):,} of "{other}" alone.'
     ]
 
 

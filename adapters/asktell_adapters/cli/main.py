@@ -1,4 +1,4 @@
-"""The command `asktell`: parses its arguments, and imports what a command needs when it is run."""
+"""The command `asktell`. The module of a command is imported only when the command is run."""
 
 import argparse
 import contextlib
@@ -8,7 +8,7 @@ import traceback
 from collections.abc import Sequence
 from importlib import import_module
 
-from asktell import AsktellError, EvaluatorError, FolderBusyError, StorageError
+from asktell import AsktellError, EvaluatorError, FolderBusyError, MissingExtraError, StorageError
 from asktell.extend import safe
 from asktell_adapters.cli.arguments import make_parser
 from asktell_adapters.cli.process import Terminated, confirmed
@@ -19,28 +19,32 @@ _FAILED, _MISTAKE, _INTERRUPTED, _TERMINATED = 1, 2, 130, 143
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code.
 
-    0: done; 1: it could not be finished; 2: a mistake in the command or in a file; 130 and 143: Ctrl-C and SIGTERM.
+    Codes: 0 after success, 1 if the command could not be finished, 2 after a mistake in the command or in a file, 130
+    after Ctrl-C, 143 after SIGTERM. `asktell gate` has codes of its own.
     """
-    arguments = make_parser().parse_args(argv)
-    if argv is None and arguments.command == "gate:gate":  # the exit code is all that many scripts look at
+    try:
+        arguments = make_parser().parse_args(argv)
+    except MissingExtraError as error:  # `asktell init` reads the kinds of LLM for its help
+        return _complain(error)
+    if argv is None and arguments.command == "gate:gate":  # many scripts look at the exit code alone
         return confirmed(sys.argv[1:], lambda: _run(arguments))
     return _run(arguments)
 
 
 def _run(arguments: argparse.Namespace) -> int:
     for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):  # a terminal that knows few characters is no reason to fail
+        if hasattr(stream, "reconfigure"):  # a terminal with few characters is no reason to fail
             stream.reconfigure(errors="backslashreplace")
     module, _, name = arguments.command.partition(":")
-    is_gate = name == "gate"  # of which an exit code of 1 would say that the candidate is worse
+    is_gate = name == "gate"  # its exit code 1 means that the candidate is worse, so errors are 2
     code = _MISTAKE if is_gate else _FAILED
     try:
         code = int(getattr(import_module(f"asktell_adapters.cli.{module}"), name)(arguments))
-        if sys.stdout is not None:  # it is, where it was closed beforehand
+        if sys.stdout is not None:  # None if stdout was closed before the start
             sys.stdout.flush()
         return code
     except BrokenPipeError:
-        # The reader has left, as `head` does: what Python flushes at its end goes nowhere.
+        # The reader has closed the pipe, as `head` does. Discard what Python flushes at its exit.
         with contextlib.suppress(OSError, ValueError, AttributeError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return code if is_gate else _FAILED

@@ -1,4 +1,4 @@
-"""What `asktell gate` found, in words: for a terminal, for a pull request, and as a test report."""
+"""The verdict of `asktell gate` in words: for a terminal, for a pull request, and as a JUnit test report."""
 
 import html
 import re
@@ -21,16 +21,16 @@ PASSED, FAILED, UNDECIDED = "passed", "failed", "undecided"
 _SIGN = {PASSED: "✅", FAILED: "❌", UNDECIDED: "❔"}
 _OF_CHECK = {True: "✅", False: "❌", None: "❔"}
 _OF_INTERVALS = (
-    "The intervals hold on both sides and for all metrics at once; a verdict asks for one side, and may come sooner."
+    "The intervals hold on both sides and for all metrics at once. A verdict needs one side only, and may come sooner."
 )
 _MOST_BYTES = 60_000  # GitHub refuses comments of more than 65,536 characters; a link and a marker are added
-_MOST_EXAMPLES = 20  # of those that broke, and of those that were mended
-_MOST_WANTED = 3  # of several references
-_MOST_TEXT = 600  # characters of one answer
-_WIDTH = 80  # of its lines; GitHub wraps none in a table
+_MOST_EXAMPLES = 20  # in each list of examples
+_MOST_REFERENCES = 3  # of an example
+_MOST_TEXT = 600  # characters of a response
+_WIDTH = 80  # characters per line of a response, since GitHub does not wrap lines in a table
 _MOST_NAME = 60
 _MOST_REASONS = 5
-_FDR = 0.1  # of the examples that are said to have really broken, or been mended
+_FDR = 0.1  # false discovery rate of the lists of regressed and fixed examples
 _MARKDOWN = re.compile(r"[\\|<>`*\[\]&]")
 
 
@@ -45,14 +45,28 @@ class Change(NamedTuple):
 @final
 @dataclass(frozen=True)
 class Ruling:
-    """The verdict on a candidate, and what it rests on.
+    """The verdict on a candidate, with its evidence.
 
-    `found` has the verdict on each thing asked of the candidate, by the objective's metric or the constraint, and under
-    "failure_rate" on how often it fails; `goal` has the ranges that are known; `evaluations` have the model's answers,
-    as far as the evaluator gave any; `report` is the HTML page, if one was written, from the folder of the summary.
-    `doubts` say why scores are doubtful. `needed`: about how many evaluations of each pass an equal candidate, None if
-    that is not known. `rechecked`: the comparison after `rechecks` more evaluations, at a cost of `recheck_cost`, of
-    examples that were chosen because they differ; None if there were none. Only the lists of examples rest on it.
+    Attributes:
+        verdict: `PASSED`, `FAILED` or `UNDECIDED`.
+        found: the verdict on each requirement, by the objective's metric, by the constraint, and for the rate of
+            failures by "failure_rate".
+        goal: the goal, with all ranges that are known.
+        margin: the accepted loss, in units of the metric.
+        comparison: the candidate (a) compared with the baseline (b).
+        result: the result for both.
+        remarks: notes on the evaluations, one or two sentences each.
+        evaluations: all evaluations for the verdict, with the responses that the evaluator returned.
+        examples: the examples, by their positions.
+        currency: of all costs; empty if unknown.
+        is_priced: whether a price is configured.
+        report: path of the HTML page relative to the folder of the summary; None if no page was written.
+        doubts: why the scores are doubtful.
+        needed: about how many evaluations of each prompt a pass takes if both are equal; None if unknown.
+        rechecked: the comparison after the rechecks; None if there were none. Only the lists of examples use it, since
+            the rechecked examples were chosen because they differ.
+        rechecks: number of evaluations in the rechecks.
+        recheck_cost: their cost.
     """
 
     verdict: str
@@ -83,7 +97,8 @@ class Ruling:
 
     @cached_property
     def _names(self) -> tuple[str, str]:
-        return one_line(str(self.candidate.id), _MOST_NAME), one_line(str(self.baseline.id), _MOST_NAME)
+        """The ids of the candidate and the baseline, as a sentence shows them."""
+        return _quoted(self.candidate), _quoted(self.baseline)
 
     @cached_property
     def _objectives(self) -> dict[str, Any]:
@@ -95,14 +110,14 @@ class Ruling:
 
     @property
     def headline(self) -> str:
-        """The verdict as a sentence, which says all that is certain and nothing else."""
+        """The verdict as a sentence, with every failed requirement."""
         (a, b), objectives = self._names, self._objectives
         if self.verdict == UNDECIDED and self.doubts:
-            return f"Undecided: the scores are doubtful, so nothing is certain of {a} and {b}"
+            return f"Undecided: the scores are doubtful, so {a} cannot be compared with {b}"
         if self.verdict == UNDECIDED:
-            return f"Undecided: it is not yet certain how {a} compares with {b}"
+            return f"Undecided: the evaluations do not yet establish how {a} compares with {b}"
         if self.verdict == PASSED:
-            kept = ", and keeps every constraint" if self.goal.is_constrained else ""
+            kept = ", and satisfies every constraint" if self.goal.is_constrained else ""
             return f"Passed: {a} is not worse than {b}{self._by_more(objectives)} in {' or '.join(objectives)}{kept}"
         failing = [name for name, each in self.found.items() if each == FAILED]
         worse = [name for name in failing if name in objectives]
@@ -114,7 +129,7 @@ class Ruling:
 
     @cached_property
     def _failed(self) -> dict[str | int, tuple[int, int]]:
-        """How many evaluations of each prompt failed, and how many there were."""
+        """The number of failed evaluations and of all evaluations, by prompt."""
         found = {entry.id: [0, 0] for entry in (self.candidate, self.baseline)}
         for each in self.evaluations:
             if each.prompt in found:
@@ -124,16 +139,16 @@ class Ruling:
 
     @property
     def failure_rates(self) -> str:
-        """How often evaluations of the two failed."""
+        """How often evaluations of each prompt failed, as a sentence without a full stop."""
         names = dict(zip((self.candidate.id, self.baseline.id), self._names, strict=True))
         return "Failed evaluations: " + ", ".join(
-            f"{names[id_]} {failed} of {all_} ({100 * failed / max(all_, 1):.3g} %)"
+            f"{names[id_]} {failed} of {all_} ({100 * failed / max(all_, 1):.3g}%)"
             for id_, (failed, all_) in self._failed.items()
         )
 
     @cached_property
     def squared_difference(self) -> float | None:
-        """The mean square of the differences in the first objective, of evaluations of the same example; or None."""
+        """Mean squared difference of the two prompts on an example, in the first objective. None without such pairs."""
         metric = self.goal.objectives[0].metric
         scores: dict[tuple[str | int, int | None], list[float]] = {}
         for each in self.evaluations:
@@ -149,27 +164,28 @@ class Ruling:
 
     @property
     def reasons(self) -> list[str]:
-        """Why there is no verdict, and what to do; a sentence or two each."""
+        """Why the gate is undecided, and what to do, in one or two sentences each. Empty if there is a verdict."""
         if self.verdict != UNDECIDED:
             return []
         if self.doubts:
-            return ["Doubtful scores pass nothing and fail nothing. First remove the cause that is named here."]
+            return ["The gate neither passes nor fails on doubtful scores. Remove the cause, and run the gate again."]
         (a, b), said = self._names, []
         if any(failed for failed, _ in self._failed.values()):
             said.append(
-                "A failed evaluation has no score. A pass has to hold even if each failed one would have had the "
-                f"worst score for {a} and the best for {b}. Remove the cause of the failures, or say which scores they "
-                "count as (`on_failure`)."
+                "A failed evaluation has no score. A pass has to hold even if each failure would have had the "
+                f"worst possible score for {a}, and the best for {b}. Remove the cause of the failures, or set the "
+                "scores that they count as (`on_failure`)."
             )
         compared = min(all_ for _, all_ in self._failed.values())
         if self.needed is not None and self.needed > compared:
             said.append(
-                f"If the two are equally good, a pass takes about {roughly(self.needed)} evaluations of each, "
-                f"{compared:,} were made. {more_or_wider(self.margin)}"
+                f"If both are equally good, a pass takes about {roughly(self.needed)} evaluations of each. So far, "
+                f"there are {compared:,}. {more_or_wider(self.margin)}"
             )
         return said
 
-    def asked(self, name: str) -> str:
+    def required(self, name: str) -> str:
+        """A requirement in words: an objective, a constraint, or the rate of failures."""
         if name == FAILURE_RATE:
             a, b = self._names
             allowed = self._more_failures_allowed
@@ -181,7 +197,7 @@ class Ruling:
         return f"{name} not worse{self._by_more([name])}" if name in self._objectives else name  # a constraint
 
     def difference(self, name: str) -> str:
-        """The scores of both in a metric, without a judgement: that is the headline's."""
+        """The scores of both in a metric, and their difference, without a verdict."""
         d, (a, b) = self.comparison.differences[name], self._names
         if d.estimate is None:
             return f"{a} and {b} have no example in common yet"
@@ -204,25 +220,25 @@ class Ruling:
 
     @property
     def certainty(self) -> str:
-        """How sure the verdict is."""
+        """The confidence of the verdict."""
         return f"Confidence {self.comparison.confidence:g}"
 
     @property
     def likely_best(self) -> str:
-        """How likely the candidate is the best of the two, as a sentence; empty where the result does not state it."""
+        """The probability that the candidate is the better one, as a sentence. Empty if the result has none."""
         p_best = self.candidate.p_best
         if p_best is None or not isinstance(self.goal, BestFeasible):
             return ""
         stated = "over 99%" if p_best > 0.995 else "under 1%" if p_best < 0.005 else f"{100 * p_best:.0f}%"
-        where = "on the given examples" if self.result.inputs == "given" else "on new inputs"
-        return f"{self._names[0]} is the best of the two {where} with probability {stated}."
+        where = "on the given examples" if self.result.inputs == "given" else "on unseen inputs"
+        return f"{self._names[0]} is the better one {where} with probability {stated}."
 
     def lines(self) -> Iterator[str]:
         for name, each in self.found.items():
-            yield f"{each:<9} {self.asked(name)}"
+            yield f"{each:<9} {self.required(name)}"
         for entry in self.result.prompts:
             if entry.status == "failed":
-                yield f"{entry.id} {entry.reason}"
+                yield f"{_quoted(entry)} {entry.reason}"
         for name in self.comparison.differences:
             yield f"{name}: {self.difference(name)}"
             broken, mended = self.changes(name) if name in self.goal.metrics else ([], [])  # or a bound on a quantile
@@ -242,47 +258,64 @@ class Ruling:
         yield f"{self.headline}."
 
     def changes(self, name: str) -> tuple[list[Change], list[Change]]:
-        """The examples that scored worse and those that scored better: first what holds, then the largest change.
+        """The examples on which the candidate scored worse, and those on which it scored better.
 
-        In an objective, those on which the candidate scores worse, or better, than the baseline; in another metric,
-        those on which only one of the two keeps the constraints. Under a relative constraint, which no single score
-        keeps, they are those on which the two differ. Scores of several rounds are averaged.
+        In the metric of an objective, or of a relative constraint, the scores are compared. In the metric of another
+        constraint, an example counts if only one of the two prompts satisfies the constraint on it. Scores of several
+        rounds are averaged. Differences that hold come first, then the largest.
         """
-        objective = self._objectives.get(name)
-        bounds = [c for c in self.goal.constraints if c.metric == name]
-        relative = [c for c in bounds if c.of is not None]  # one example's score satisfies or violates no such bound
-        sums: dict[tuple[str | int, int], list[float]] = {}
-        for each in self.evaluations:
-            if each.example is not None and each.scores is not None and each.error is None:
-                sums.setdefault((each.prompt, each.example), []).append(each.scores[name])
-        means = {key: sum(scores) / len(scores) for key, scores in sums.items()}
+        before, after = (self._means(entry, name) for entry in (self.baseline, self.candidate))
         broken: list[Change] = []
         mended: list[Change] = []
-        for prompt, example in means:
-            if prompt != self.baseline.id or (after := means.get((self.candidate.id, example))) is None:
+        for example in before:
+            if example not in after:
                 continue
-            change = Change(example, means[prompt, example], after)
-            if objective is not None:
-                gain = objective.sign * (change.after - change.before)
-            elif relative:
-                gain = (change.after - change.before) * (-1.0 if relative[0].at_most else 1.0)
-            else:
-                kept = [all(x <= c.bound if c.at_most else x >= c.bound for c in bounds) for x in change[1:]]
-                gain = kept[1] - kept[0]
+            change = Change(example, before[example], after[example])
+            gain = self._gain(name, change)
             if gain:
                 (mended if gain > 0 else broken).append(change)
         held = self._held(name)
-        for changes in (broken, mended):
-            changes.sort(key=lambda c: (c.example not in held, -abs(c.after - c.before), c.example))
-        return broken, mended
+
+        def order(change: Change) -> tuple[bool, float, int]:
+            return change.example not in held, -abs(change.after - change.before), change.example
+
+        return sorted(broken, key=order), sorted(mended, key=order)
+
+    def _means(self, entry: PromptResult, name: str) -> dict[int, float]:
+        """A prompt's mean score in a metric by example. Evaluations that failed have no score."""
+        scores: dict[int, list[float]] = {}
+        for each in self.evaluations:
+            if each.prompt != entry.id or each.example is None:
+                continue
+            if each.scores is not None and each.error is None:
+                scores.setdefault(each.example, []).append(each.scores[name])
+        return {example: sum(own) / len(own) for example, own in scores.items()}
+
+    def _gain(self, name: str, change: Change) -> float:
+        """How much better the candidate scored on an example in this metric. Only the sign matters; 0 if equal."""
+        difference = change.after - change.before
+        objective = self._objectives.get(name)
+        if objective is not None:
+            sign: int = objective.sign
+            return sign * difference
+        constraints = [each for each in self.goal.constraints if each.metric == name]
+        # A single score cannot satisfy or violate a constraint relative to another prompt's mean.
+        relative = [each for each in constraints if each.of is not None]
+        if relative:
+            return -difference if relative[0].at_most else difference
+        satisfied_before, satisfied_after = (
+            all(score <= each.bound if each.at_most else score >= each.bound for each in constraints)
+            for score in (change.before, change.after)
+        )
+        return satisfied_after - satisfied_before
 
     def _lists(self, name: str) -> tuple[Sequence[ChangedExample], Sequence[ChangedExample]]:
-        """The examples that really broke, and those that were really mended, in an objective."""
+        """The examples that regressed and those that were fixed in an objective, beyond noise."""
         compared = self.rechecked or self.comparison
         return compared.regressions(_FDR, name), compared.improvements(_FDR, name)
 
     def _held(self, name: str) -> dict[int, ChangedExample]:
-        """The same by the examples' positions; empty for a metric that is no objective."""
+        """The same examples by their positions. Empty if the metric is no objective."""
         if name not in self._objectives:
             return {}
         place = {id_: i for i, id_ in enumerate(self.result.example_ids or ())}
@@ -290,7 +323,7 @@ class Ruling:
         return {each.example if isinstance(each.example, int) else place[each.example]: each for each in found}
 
     def held(self, name: str) -> list[str]:
-        """Sentences on which differences in an objective hold; none if no example differs."""
+        """Sentences on the differences in an objective that are more than noise. Empty if no example differs."""
         compared = self.rechecked or self.comparison
         noise = compared.noise(name) if name in self._objectives else None
         if noise is None:
@@ -298,53 +331,62 @@ class Ruling:
         broken, mended = self._lists(name)
         if not (noise.differ or broken or mended):
             return []
-        broke = f"{_count(len(broken)) if broken else 'no example'} broke{_ids(broken)}"
-        were = f"{len(mended) or 'none'} {'were' if len(mended) > 1 else 'was'} mended{_ids(mended)}"
-        return [f"{noise}", f"at a false discovery rate of {100 * _FDR:g}%, {broke}; {were}"]
+        regressed = f"{_count(len(broken)) if broken else 'no example'} regressed{_ids(broken)}"
+        were_fixed = f"{len(mended) or 'none'} {'were' if len(mended) > 1 else 'was'} fixed{_ids(mended)}"
+        return [f"{noise}", f"at a false discovery rate of {100 * _FDR:g}%, {regressed}; {were_fixed}"]
 
     def markdown(self) -> str:
-        """A summary, fit for a CI job or a comment on GitHub; no name, example or answer is taken for markup."""
-        a, b = (_plain(str(entry.id)) for entry in (self.candidate, self.baseline))
+        """A summary in Markdown for a CI job or a comment on GitHub. Names, examples and responses are escaped."""
         head = [f"## {_SIGN[self.verdict]} {_plain(self.headline)}", ""]
-        head += [f"- {_SIGN[each]} {_plain(self.asked(name))}: {each}" for name, each in self.found.items()]
-        head += ["", f"| metric | {a} | {b} | difference | interval | examples |", "|---|---|---|---|---|---|"]
-        for name, d in self.comparison.differences.items():
-            cells = [_estimate(entry, name) for entry in (self.candidate, self.baseline)]
-            cells += ["" if d.estimate is None else f"{d.estimate:+.3g}"]
-            cells += ["" if d.low is None or d.high is None else f"{d.low:+.3g} to {d.high:+.3g}"]
-            head.append(f"| {_plain(name)} | {' | '.join(cells)} | {d.pairs} of {self.comparison.examples} |")
+        head += [f"- {_SIGN[each]} {_plain(self.required(name))}: {each}" for name, each in self.found.items()]
+        head += self._score_table()
         if self.verdict != UNDECIDED:
             head += ["", _OF_INTERVALS]
         for name in self._objectives:
-            head += [line for said in self.held(name) for line in ("", _plain(f"{name}: {said}", _MOST_TEXT))]
-        head += ["", _plain(self.failure_rates, _MOST_TEXT)]
-        head += [line for reason in self.reasons for line in ("", _plain(reason, _MOST_TEXT))]
-        head += ["", _plain(self.likely_best, _MOST_TEXT)] if self.likely_best else []
-        head += [line for remark in self.remarks for line in ("", _plain(remark, _MOST_TEXT))]
-        if self.result.failures:
-            head += ["", "Failures:", ""]
-        for group in self.result.failures[:_MOST_REASONS]:
-            ids = ", ".join(_plain(str(id_)) for id_ in group.prompts)
-            head.append(f"- {group.count} ({ids}): {_plain(group.reason, _MOST_TEXT)}")
-        if self.result.checks:
-            head += ["", "What could go wrong:", ""]
-        for check in self.result.checks:
-            head.append(f"- {_OF_CHECK[check.ok]} {_plain(check.sentence, _MOST_TEXT)}")
+            head += _paragraphs(f"{name}: {said}" for said in self.held(name))
+        head += _paragraphs([self.failure_rates, *self.reasons, self.likely_best, *self.remarks])
+        head += self._failure_list() + self._check_list()
         tail = [f"{_plain(self.certainty, _MOST_TEXT)}; margin {self.margin:g}; {self.spending}."]
         if self.report is not None:
             tail.append(f"[Full report]({quote(self.report.as_posix())})")
         room = _MOST_BYTES - _size("\n".join([*head, *tail]))
         return "\n\n".join(["\n".join(head), *self._tables(room), *tail, ""])
 
+    def _score_table(self) -> list[str]:
+        """Both scores in each metric, as a table in Markdown."""
+        a, b = (_plain(str(entry.id)) for entry in (self.candidate, self.baseline))
+        lines = ["", f"| metric | {a} | {b} | difference | interval | examples |", "|---|---|---|---|---|---|"]
+        for name, d in self.comparison.differences.items():
+            cells = [_estimate(entry, name) for entry in (self.candidate, self.baseline)]
+            cells += ["" if d.estimate is None else f"{d.estimate:+.3g}"]
+            cells += ["" if d.low is None or d.high is None else f"{d.low:+.3g} to {d.high:+.3g}"]
+            lines.append(f"| {_plain(name)} | {' | '.join(cells)} | {d.pairs} of {self.comparison.examples} |")
+        return lines
+
+    def _failure_list(self) -> list[str]:
+        """The reasons of failed evaluations, the most frequent ones."""
+        lines = ["", "Failures:", ""] if self.result.failures else []
+        for group in self.result.failures[:_MOST_REASONS]:
+            ids = ", ".join(_plain(str(id_)) for id_ in group.prompts)
+            lines.append(f"- {group.count} ({ids}): {_plain(group.reason, _MOST_TEXT)}")
+        return lines
+
+    def _check_list(self) -> list[str]:
+        """The checks of the assumptions behind the verdict."""
+        lines = ["", "What could go wrong:", ""] if self.result.checks else []
+        for check in self.result.checks:
+            lines.append(f"- {_OF_CHECK[check.ok]} {_plain(check.sentence, _MOST_TEXT)}")
+        return lines
+
     def junit(self) -> str:
-        """A test report: a test case for each thing that is asked of the candidate."""
+        """A JUnit test report, with a test case for each requirement."""
         counted = {which: str(sum(each == which for each in self.found.values())) for which in _SIGN}
         counts = {"tests": str(len(self.found)), "failures": counted[FAILED], "skipped": counted[UNDECIDED]}
         suite = ElementTree.Element("testsuite", {"name": "asktell gate", **counts, "errors": "0"})
         differences = (f"{name}: {self.difference(name)}" for name in self.comparison.differences)
         said = safe("; ".join([*differences, self.failure_rates, *self.reasons]))
         for name, each in self.found.items():
-            about = {"classname": safe(str(self.candidate.id)), "name": safe(self.asked(name))}
+            about = {"classname": safe(str(self.candidate.id)), "name": safe(self.required(name))}
             case = ElementTree.SubElement(suite, "testcase", about)
             if each == FAILED:
                 ElementTree.SubElement(case, "failure", message=said)
@@ -355,14 +397,14 @@ class Ruling:
 
     @property
     def _more_failures_allowed(self) -> str:
-        """On how many more of the examples the candidate may fail, in per cent; empty if on none."""
+        """The share of examples, in percent, on which the candidate may fail in addition. Empty if there is none."""
         ranges = self.goal.ranges
         parts = [self.margin / (ranges[m][1] - ranges[m][0]) if m in ranges else 0.0 for m in self._objectives]
         allowed = min(parts)
         (failed, _), (failed_before, _) = (self._failed[entry.id] for entry in (self.candidate, self.baseline))
         if failed <= failed_before:
             allowed = max(allowed, UNSEEN_FAILURES)
-        return f"{100 * allowed:.3g} %" if allowed else ""
+        return f"{100 * allowed:.3g}%" if allowed else ""
 
     def _by_more(self, metrics: Iterable[str]) -> str:
         if not self.margin:
@@ -378,13 +420,13 @@ class Ruling:
         return objective is not None and self.found[name] == PASSED and -self.margin <= objective.sign * estimate < 0
 
     def _tables(self, room: int) -> Iterator[str]:
-        """The examples that changed, as HTML, in at most so many bytes."""
+        """Tables of the examples that changed, as HTML, in at most `room` bytes."""
         failed = {c.metric for c in self.goal.constraints if self.found.get(str(c)) == FAILED}
         changed = {name: self.changes(name) for name in self.goal.metrics if name in self._objectives or name in failed}
         n_tables = sum(bool(changes) for both in changed.values() for changes in both)
         for name, both in changed.items():
             for words, changes in zip(("worse", "better"), both, strict=True):
-                if changes:  # what one table leaves, the next ones have
+                if changes:  # the next tables get the room that this one leaves
                     title = f"{name}: {_count(len(changes))} scored {words}"
                     table = self._table(title, changes, room // n_tables, self._held(name))
                     room, n_tables = room - _size(table), n_tables - 1
@@ -393,7 +435,10 @@ class Ruling:
     def _table(
         self, title: str, changes: Sequence[Change], room: int, held: Mapping[int, ChangedExample] | None = None
     ) -> str:
-        """Examples with both answers. Without an empty line, it is HTML to the end and none of it Markdown."""
+        """A table of examples with both responses, in at most `room` bytes.
+
+        It has no empty line, which would end the HTML and begin Markdown.
+        """
         head, end = f"<details><summary>{_html(title)}</summary>", "and {} more\n</details>"
         blocks, left = [head], room - _size(head) - _size(end) - 10
         for change in changes[:_MOST_EXAMPLES]:
@@ -405,12 +450,15 @@ class Ruling:
         return "\n".join([*blocks, end.format(more) if more else "</details>"])
 
     def _rows(self, change: Change, held: ChangedExample | None = None) -> Iterator[str]:
-        """One below the other: side by side, answers are wider than a page."""
+        """The rows of an example. Responses are below each other, since side by side they are wider than a page."""
         said = [("example", str(change.example + 1))]
         if change.example < len(self.examples):
             example = self.examples[change.example]
             wanted = (example.reference,) if isinstance(example.reference, str) else example.reference or ()
-            said = [("example", _pre(example.input)), *(("wanted", _pre(text)) for text in wanted[:_MOST_WANTED])]
+            said = [
+                ("example", _pre(example.input)),
+                *(("reference", _pre(text)) for text in wanted[:_MOST_REFERENCES]),
+            ]
         for entry, score in ((self.baseline, change.before), (self.candidate, change.after)):
             answer = self._answers.get((entry.id, change.example))
             said.append((f"{_html(str(entry.id), _MOST_NAME)}: {score:.4g}", "" if answer is None else _pre(answer)))
@@ -422,17 +470,17 @@ class Ruling:
 
 
 def more_or_wider(margin: float) -> str:
-    """What to do if evaluations are too few."""
-    return f"Take more examples and evaluations, or a larger --margin than {margin:g}."
+    """Advice if the evaluations are too few."""
+    return f"Use more examples and a larger budget, or a --margin above {margin:g}."
 
 
 def roughly(n: int) -> str:
-    """A number of evaluations that is known to two digits at most."""
+    """A rough number of evaluations, with two digits."""
     return f"{float(f'{n:.2g}'):,.0f}"
 
 
 def loss_in_words(loss: float, span: tuple[float, float] | None) -> str:
-    """A loss in points (hundredths) if scores are from 0 to 1, else as it is."""
+    """A loss in points (hundredths) if scores range from 0 to 1, and otherwise in units of the metric."""
     if span != (0.0, 1.0):
         return f"{loss:.3g}"
     points = f"{100 * loss:.3g}"
@@ -441,6 +489,11 @@ def loss_in_words(loss: float, span: tuple[float, float] | None) -> str:
 
 def _estimate(entry: PromptResult, metric: str) -> str:
     return with_error(entry.estimate[metric], entry.standard_error[metric])
+
+
+def _quoted(entry: PromptResult) -> str:
+    """The id of a prompt, cut and in quotes, for a sentence."""
+    return f'"{one_line(str(entry.id), _MOST_NAME)}"'
 
 
 def _count(n: int) -> str:
@@ -455,17 +508,22 @@ def _ids(found: Sequence[ChangedExample]) -> str:
     return f": {', '.join(names)}{', ...' if len(found) > len(names) else ''}"
 
 
+def _paragraphs(texts: Iterable[str]) -> list[str]:
+    """Lines of Markdown with an empty line before each text. Empty texts are left out."""
+    return [line for text in texts if text for line in ("", _plain(text, _MOST_TEXT))]
+
+
 def _size(text: str) -> int:
     return len(text.encode())
 
 
 def _plain(text: str, most: int = _MOST_NAME * 4) -> str:
-    """Text that Markdown takes literally, in one line; nobody is mentioned, and no issue is linked."""
+    """Text in one line, escaped for Markdown. It mentions no user and links no issue."""
     return _unlinked(_MARKDOWN.sub(r"\\\g<0>", one_line(text, most)))
 
 
 def _unlinked(text: str) -> str:
-    """Text in which GitHub finds nobody to notify and no issue."""
+    """Text in which GitHub finds no user to notify and no issue to link."""
     return text.replace("@", "@\u200b").replace("#", "#\u200b")
 
 
@@ -474,7 +532,7 @@ def _html(text: str, most: int = _MOST_TEXT) -> str:
 
 
 def _pre(text: str) -> str:
-    """Text as it is, cut, in a block in which GitHub looks for no markup, mention or link."""
+    """Text in a preformatted block, cut to `_MOST_TEXT` characters. GitHub looks for no markup, user or issue in it."""
     cut = text if len(text) <= _MOST_TEXT else f"{text[:_MOST_TEXT]}…"
     lines = (each for line in cut.splitlines() for each in wrap(safe(line), _WIDTH, drop_whitespace=False) or [""])
     return f"<pre>{'&#10;'.join(map(html.escape, lines))}</pre>"

@@ -22,13 +22,12 @@ from asktell_adapters.config.data import DataSet, DataTable, PromptsTable, Selec
 from asktell_adapters.config.harness import TUNING, EvaluatorTable, Harness, read_harness
 from asktell_adapters.config.improve import Improving, read_improve
 from asktell_adapters.config.metrics import read_metrics, with_llm
-from asktell_adapters.config.model import read_model
+from asktell_adapters.config.model import MODELS, concurrency_in_words, kinds_of, read_model
 from asktell_adapters.config.secret_check import refuse_secrets
 from asktell_adapters.config.setup import describe
 from asktell_adapters.config.tables import Table, expected, key, listed
 from asktell_adapters.evaluators.llm import AsyncLLMEvaluator, LLMEvaluator
 from asktell_adapters.llms.base import Example, Metric
-from asktell_adapters.llms.llama_cpp import SLOTS
 from asktell_adapters.llms.models import Models
 from asktell_adapters.metrics import Rouge
 from asktell_adapters.optimizers.improving import check_method
@@ -133,7 +132,6 @@ class GoalTable(Table, table="goal"):
 
 
 _STOP = ("confidence", "confidence_kind", "tolerance")
-_CONCURRENCY = {"openai": 8, "litellm": 8, "vllm": 64}  # by the model's type; otherwise a batch
 
 
 class TopTable(Table, table=""):
@@ -167,7 +165,7 @@ class TopTable(Table, table=""):
         "What estimates are about: new inputs like the examples, or exactly the given examples (a fixed suite).",
         said="`new`; of `asktell gate`: `given`")
     concurrency: int | None = key(None, "Evaluations at once.",
-        said="`openai` and `litellm`: 8, `vllm`: 64, `huggingface` and `llama-cpp`: a batch, others: 1", ge=1)
+        said=concurrency_in_words(), ge=1)
     confirm_above: float | None = key(None, "Asks before a run that may cost more; needs a `price`.")
     prompts: dict[str, Any] | None = key(None, "The prompts to choose among: [prompts](#prompts).",
         said="needed, unless there are `[candidates]`")
@@ -301,80 +299,140 @@ def load_cache(path: Path) -> AnswerCache | None:
 
 
 def load_config(path: Path, improve: bool = False, *, text: str | None = None) -> Config:
-    """Read a configuration, its prompts and its data set, and check everything that needs no model.
+    """Read a configuration, its prompts and its dataset, and check everything that needs no model.
 
-    A function that the file names as `loader` is imported and called; modules beside the file are found. With
-    `improve`, it is for a loop that writes prompts. `text` is what the file is to hold, where it is not there yet.
+    A function that the file names as `loader` is imported and called. Modules in the file's folder are found first.
+
+    Args:
+        path: the TOML file.
+        improve: whether the run is one of `asktell improve`, which also writes prompts.
+        text: the content of the file, if it is not written yet.
+
+    Raises:
+        ConfigError: a mistake in the file, or in a file that it names.
     """
     data = _parse(path) if text is None else tomllib.loads(text)
     refuse_secrets(path.name, data)
     top = TopTable.read(path, "", data)
     output = _output(top)
-    computed: dict[str, Metric] | None = None
-    models: LLMTables | None = None
-    prompts: Selected | None = None
-    fields = None
-    harness = None if top.evaluator is None else _harness(top, top.evaluator)
-    if harness is None:
-        dataset = read_examples(DataTable.read(path, "data", top.table("data")))
-        prompts, fields = _prompts(top, dataset)
-        models = read_models(top, top.table("model"), top.models or {}, prompts)
-        computed = read_metrics(top, top.metrics, dataset.examples, models)
-        if improve and top.candidates is not None:
-            raise top.error("candidates", "goes with asktell run; asktell improve writes prompts for one model")
-    else:
-        dataset = harness.dataset
-        if improve:
-            raise top.error("evaluator", "goes with asktell run; asktell improve shows an LLM's answers to a writer")
-    goal = GoalTable.read(path, "goal", top.table("goal")).goal(computed)
-    settings: dict[str, Any] = {
-        name: getattr(top, name) for name in ("method", "seed", "sampling", "on_failure", "max_failure_rate")
-    }
-    optional = (*_STOP, "baseline", "repeats", "inputs")
-    settings |= {name: getattr(top, name) for name in optional if top.has(name)}
-    if harness is not None:
-        prompts = harness.prompts if top.prompts is None else None
-        if prompts is None:
-            prompts, fields = _prompts(top)
-            if fields is not None:
-                raise top.mistake("'fields' in [prompts] does not go with [evaluator].")
-    assert prompts is not None
+    if improve:
+        _check_improvable(top)
+    parts = _parts_of_model(top) if top.evaluator is None else _parts_of_harness(top, top.evaluator)
+    goal = GoalTable.read(path, "goal", top.table("goal")).goal(parts.metrics)
+    settings = _settings(top)
     with top.named():
-        whole = _budget(top, computed, models)
-        # checked in any case: the file is one for both commands
+        whole = _budget(top, parts)
+        # Checked for `asktell run`, too: one file is for both commands.
         improving = read_improve(path, top.improve or {}, whole, top.seed)
-        allowed = improving.first if improve else whole
-        options = {**_with_method(top, settings), **({"features": top.features} if top.features else {})}
-        profile = None if top.profile is None else ProfileTable.read(path, "profile", top.profile).profile()
-        selector = asktell.Selector(
-            prompts, goal, allowed, examples=dataset.ids, profile=profile, segments=dataset.segments, **options
-        )
+        selector = _selector(top, parts, goal, improving.first if improve else whole, settings)
         if improve:
             check_method(selector)
-    tables = [] if models is None else list(models.tables.values())
-    kinds = {str(table.get("type")) for table in tables}
-    at_once = {"huggingface": ("batch_size", 16), "llama-cpp": ("n_slots", SLOTS)}  # in one call
-    batch_size = max([1, *(t.get(*at_once[kind]) for t in tables if (kind := t.get("type")) in at_once)])
-    own_workers = None if harness is None else harness.workers
-    concurrency = top.concurrency or own_workers or max([batch_size, *(_CONCURRENCY.get(kind, 1) for kind in kinds)])
-    if "vllm" in kinds or harness is not None:  # its engine makes batches of its own of whatever it is given
-        batch_size = concurrency
-    if top.confirm_above is not None and models is not None and (place := models.unpriced()):
+    concurrency, batch_size = _at_once(top, parts)
+    if top.confirm_above is not None and parts.models is not None and (place := parts.models.unpriced()):
         raise top.error("confirm_above", _needs_price(place))
-    described = {}
-    if models is not None:  # with the defaults that all have
-        common = {name: models.first[name] for name in ("max_new_tokens", "system", "template")}
-        described = {**top.table("model"), **common}
-    settings = {"budget": top.budget, **settings, "features": top.features}
-    settings |= {} if fields is None else {"fields": fields}
-    settings |= {"profile": top.profile} if top.profile is not None else {}
-    if top.evaluator is not None:
-        settings["evaluator"] = {name: value for name, value in top.evaluator.items() if name not in TUNING}
     return Config(
-        path, output, selector, dataset, computed or {}, models, concurrency, min(batch_size, concurrency),
-        describe(settings, data, described, prompts, dataset), _cache(top), top.confirm_above,
-        improving if improve else None, harness, fields,
-    )  # fmt: skip
+        path,
+        output,
+        selector,
+        parts.dataset,
+        parts.metrics or {},
+        parts.models,
+        concurrency,
+        batch_size,
+        _setup(top, data, parts, settings),
+        _cache(top),
+        top.confirm_above,
+        improving if improve else None,
+        parts.harness,
+        parts.fields,
+    )
+
+
+@dataclass(frozen=True)
+class _Parts:
+    """What a file evaluates, and on which examples."""
+
+    dataset: DataSet
+    prompts: Selected
+    fields: bool | None = None  # whether names in braces in prompts stand for columns; None: in chats only
+    models: LLMTables | None = None  # None with a harness
+    metrics: dict[str, Metric] | None = None  # None with a harness, which has metrics of its own
+    harness: Harness | None = None
+
+
+def _check_improvable(top: TopTable) -> None:
+    if top.evaluator is not None:
+        raise top.error("evaluator", "is for asktell run only. asktell improve shows an LLM's responses to a writer")
+    if top.candidates is not None:
+        raise top.error("candidates", "is for asktell run only. asktell improve writes prompts for one model")
+
+
+def _parts_of_model(top: TopTable) -> _Parts:
+    """The parts of a file whose prompts are evaluated with an LLM and the metrics in `[metrics]`."""
+    dataset = read_examples(DataTable.read(top.config_file, "data", top.table("data")))
+    prompts, fields = _prompts(top, dataset)
+    models = read_models(top, top.table("model"), top.models or {}, prompts)
+    metrics = read_metrics(top, top.metrics, dataset.examples, models)
+    return _Parts(dataset, prompts, fields, models, metrics)
+
+
+def _parts_of_harness(top: TopTable, given: Mapping[str, Any]) -> _Parts:
+    """The parts of a file with `[evaluator]`. The prompts are the file's, or else the harness's own."""
+    harness = _harness(top, given)
+    if harness.prompts is not None and top.prompts is None:
+        return _Parts(harness.dataset, harness.prompts, harness=harness)
+    prompts, fields = _prompts(top)
+    if fields is not None:
+        raise top.mistake("'fields' in [prompts] cannot be combined with [evaluator]. Remove it.")
+    return _Parts(harness.dataset, prompts, harness=harness)
+
+
+def _settings(top: TopTable) -> dict[str, Any]:
+    """The selector's settings at the top of the file. Those without a default here are left out unless given."""
+    always = ("method", "seed", "sampling", "on_failure", "max_failure_rate")
+    optional = (*_STOP, "baseline", "repeats", "inputs")
+    return {name: getattr(top, name) for name in (*always, *filter(top.has, optional))}
+
+
+def _selector(
+    top: TopTable, parts: _Parts, goal: Goal, budget: int | asktell.Budget, settings: Mapping[str, Any]
+) -> asktell.Selector:
+    options = _with_method(top, settings)
+    if top.features:
+        options["features"] = top.features
+    if top.profile is not None:
+        options["profile"] = ProfileTable.read(top.config_file, "profile", top.profile).profile()
+    dataset = parts.dataset
+    return asktell.Selector(parts.prompts, goal, budget, examples=dataset.ids, segments=dataset.segments, **options)
+
+
+def _at_once(top: TopTable, parts: _Parts) -> tuple[int, int]:
+    """How many evaluations run at once, and how many are passed to the model in one call."""
+    tables = [] if parts.models is None else list(parts.models.tables.values())
+    kinds = kinds_of(tables)
+    batch_size = max([1, *(MODELS[table["type"]].batch_size(table) for table in tables if "type" in table)])
+    concurrency = top.concurrency or (parts.harness and parts.harness.workers)
+    if concurrency is None:
+        concurrency = max([batch_size, *(kind.concurrency for kind in kinds)])
+    if parts.harness is not None or any(kind.batches_itself for kind in kinds):
+        return concurrency, concurrency
+    return concurrency, min(batch_size, concurrency)
+
+
+def _setup(top: TopTable, data: Mapping[str, Any], parts: _Parts, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Everything that the outcome of the run depends on, as JSON data."""
+    described = {"budget": top.budget, **settings, "features": top.features}
+    if parts.fields is not None:
+        described["fields"] = parts.fields
+    if top.profile is not None:
+        described["profile"] = top.profile
+    if top.evaluator is not None:
+        described["evaluator"] = {name: value for name, value in top.evaluator.items() if name not in TUNING}
+    model: dict[str, Any] = {}
+    if parts.models is not None:  # with the defaults that all models share
+        defaults = {name: parts.models.first[name] for name in ("max_new_tokens", "system", "template")}
+        model = {**top.table("model"), **defaults}
+    return describe(described, data, model, parts.prompts, parts.dataset)
 
 
 def _cache(top: TopTable) -> AnswerCache | None:
@@ -396,7 +454,7 @@ def _harness(top: TopTable, given: Mapping[str, Any]) -> Harness:
     for name in (*_NOT_WITH_EVALUATOR, *(_NOT_WITH_HARNESS if table.command is None else ())):
         if top.has(name):
             has = "models and metrics" if table.command is not None else "data, models and metrics"
-            raise top.error(name, f"does not go with [evaluator], which has {has} of its own")
+            raise top.error(name, f"cannot be combined with [evaluator], which has {has} of its own")
     with top.named():
         return read_harness(table, top.data)
 
@@ -419,7 +477,7 @@ def _prompts(top: TopTable, dataset: DataSet | None = None) -> tuple[Selected, b
     return prompts, table.fields
 
 
-def _budget(top: TopTable, computed: Mapping[str, Any] | None, models: LLMTables | None) -> int | asktell.Budget:
+def _budget(top: TopTable, parts: _Parts) -> int | asktell.Budget:
     if top.budget is None:
         raise top.error("budget", f"is missing; it is {expected(TopTable.model_fields['budget'])}")
     if isinstance(top.budget, int):
@@ -427,8 +485,10 @@ def _budget(top: TopTable, computed: Mapping[str, Any] | None, models: LLMTables
     table = BudgetTable.read(top.config_file, "budget", top.budget)
     with table.named():
         budget = asktell.Budget(**table.model_dump(exclude_unset=True))
-    if budget.cost is not None and models is not None and "cost" not in (computed or {}) and models.unpriced():
-        raise table.error("cost", _needs_price(models.unpriced()))
+    if budget.cost is not None and parts.models is not None and "cost" not in (parts.metrics or {}):
+        place = parts.models.unpriced()
+        if place:
+            raise table.error("cost", _needs_price(place))
     return budget
 
 

@@ -11,7 +11,7 @@ from asktell.extend import nearest, short
 from asktell_adapters import metrics
 from asktell_adapters.cache import AnswerCache
 from asktell_adapters.config.candidates import EXAMPLE_OF_A_PRICE, LLMTables
-from asktell_adapters.config.model import ModelTable, read_model
+from asktell_adapters.config.model import ModelTable, kinds_with, read_model
 from asktell_adapters.config.tables import (
     LoaderTable,
     Table,
@@ -213,8 +213,8 @@ def _metric(top: Table, name: str, given: Any, examples: Sequence[Example], mode
         raise top.mistake(f"the metric {kind!r} needs references; name their column in [data].")
     if kind == "cost" and (place := models.unpriced(loaded=False)):
         raise top.mistake(
-            f"the metric 'cost' needs prices: give {place} a price, {EXAMPLE_OF_A_PRICE}; types 'openai' and 'litellm' "
-            "take one."
+            f"the metric 'cost' needs prices. Give {place} a price, {EXAMPLE_OF_A_PRICE}. It is an option of the types "
+            f"{listed(kinds_with('price'))}."
         )
     table = METRICS[kind][0].read(path, title, entry)
     if isinstance(table, JudgeTable):

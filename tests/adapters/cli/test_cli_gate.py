@@ -82,11 +82,11 @@ def test_the_pages_commands_run(project: Any, tmp_path: Path) -> None:
     out = cli(gate).out
     assert "passed    exact_match not worse by more than 5 points" in out
     assert "passed    brevity >= 0.5" in out
-    assert re.search(r"exact_match: new 0\.[89]\d+ .*, mine 0\.\d+ .*; difference \+0\.\d+ \[", out)
+    assert re.search(r"exact_match: .new. 0\.[89]\d+ .*, .mine. 0\.\d+ .*; difference \+0\.\d+ \[", out)
     spent = int(re.search(r"(\d+) of \d+ evaluations", out).group(1))  # type: ignore[union-attr]
     assert spent < 200  # of 400
     summary = (tmp_path / "summary.md").read_text()
-    assert summary.startswith("## ✅ Passed: new is not worse than mine by more than 5 points in exact_match, and")
+    assert summary.startswith('## ✅ Passed: "new" is not worse than "mine" by more than 5 points in exact_match, and')
     assert "| exact_match |" in summary
     suite = ElementTree.fromstring((tmp_path / "gate.xml").read_text())
     assert (suite.get("tests"), suite.get("failures"), suite.get("skipped")) == ("3", "0", "0")
@@ -102,7 +102,7 @@ def test_the_pages_commands_run(project: Any, tmp_path: Path) -> None:
     for name, score in (("old", 0), ("new", 1)):
         rows = [{"id": i, "success": score} for i in range(100)]
         (tmp_path / f"{name}.json").write_text(json.dumps(rows))
-    assert "Passed: new is not worse than old by more than 5 points in success." in cli(of_results).out
+    assert 'Passed: "new" is not worse than "old" by more than 5 points in success.' in cli(of_results).out
 
 
 @pytest.mark.parametrize(
@@ -140,7 +140,7 @@ def test_the_exit_code_says_what_was_found(
         ("--baseline mine", {"[data]": 'c = "And one word."\n[data]'}, "--candidate must be the id of a prompt"),
         ("--baseline mine --margin -1", {}, "--margin must be a number of at least 0"),
         ("--baseline mine --differ 1.5", {}, "--differ must be from 0 to 1, got 1.5."),
-        ("--baseline mine --recheck -1", {}, "--recheck must be a number of evaluations, 0 for none; got -1."),
+        ("--baseline mine --recheck -1", {}, "--recheck must be a number of evaluations, or 0 for none; got -1."),
         ("--baseline mine --confidence 1", {}, "--confidence must be above 0 and below 1"),
         ("--baseline mine --summary no/such/folder.md", {}, "cannot be written"),
         ("--baseline mine", {"in lower case.": "broken.", "one word.": "one broken."}, "no connection"),
@@ -154,19 +154,19 @@ def test_what_cannot_be_found_out_is_neither_pass_nor_failure(line: str, changes
 def test_a_candidate_that_only_fails_fails_the_build(project: Any, tmp_path: Path) -> None:
     project(**{"in lower case.": "broken."})
     said = cli("gate gate.toml --baseline mine --summary s.md", code=1).out
-    failed = re.search(r"Failed evaluations: new (\d+) of \1 \(100 %\), mine 0 of \d+ \(0 %\)", said)
+    failed = re.search(r"Failed evaluations: .new. (\d+) of \1 \(100%\), .mine. 0 of \d+ \(0%\)", said)
     assert failed
     assert int(failed[1]) < 20  # of 200
-    assert said.endswith("Failed: new fails more often than mine.\n")
+    assert said.endswith('Failed: "new" fails more often than "mine".\n')
     summary = (tmp_path / "s.md").read_text()
-    assert "❌ new fails no more often than mine: failed" in summary
-    assert "Failed evaluations: new" in summary
+    assert '❌ "new" fails no more often than "mine": failed' in summary
+    assert 'Failed evaluations: "new"' in summary
 
 
 def test_a_baseline_that_only_fails_passes_nothing(project: Any) -> None:
     project(**{"one word.": "broken."})
     said = cli("gate gate.toml --baseline mine", code=3).out
-    assert "Failed evaluations: new 0 of 200 (0 %), mine 200 of 200 (100 %)" in said
+    assert 'Failed evaluations: "new" 0 of 200 (0%), "mine" 200 of 200 (100%)' in said
     assert "A failed evaluation has no score." in said
 
 
@@ -178,7 +178,7 @@ def test_the_gate_knows_prompts_that_were_added(project: Any) -> None:
     assert "'mine', 'new'" in cli("gate gate.toml --baseline mine --candidate third", code=2).err
     cli("add", "gate.toml", "third=And never but worse.")
     said = cli("gate gate.toml --baseline new --candidate third --margin 0.05", code=1).out
-    assert "Failed: third is worse in exact_match than new by more than 5 points" in said
+    assert 'Failed: "third" is worse in exact_match than "new" by more than 5 points' in said
     # Where the file has two prompts, the candidate is still the other one.
     assert "new 0." in cli("gate gate.toml --baseline mine --margin 0.05", code=3).out
 
@@ -441,7 +441,7 @@ def test_a_gate_on_doubtful_labels_is_undecided_and_says_why(project: Any, monke
     monkeypatch.setattr("asktell_adapters.evaluators.LLMEvaluator.remarks", remarks, raising=False)
     said = cli("gate gate.toml --baseline mine --margin 0.05 --summary s.md --junit j.xml", code=3).out
     for text in (said, Path("s.md").read_text(), Path("j.xml").read_text()):
-        assert "Doubtful scores pass nothing and fail nothing." in text
+        assert "The gate neither passes nor fails on doubtful scores." in text
     assert "Undecided: the scores are doubtful, so nothing is certain of new and mine" in said
     assert "People disagree with it on new" in said
 
@@ -449,11 +449,13 @@ def test_a_gate_on_doubtful_labels_is_undecided_and_says_why(project: Any, monke
 def test_the_gate_says_beforehand_how_many_evaluations_it_takes(project: Any) -> None:
     project(**{"budget = 600 ": "budget = 40 ", "[model]": "[model]\ntemperature = 1.0"})
     said = cli("gate gate.toml --baseline mine --margin 0.05 --summary s.md", code=3)
-    assert re.search(r"takes about [\d,]{4,} evaluations of each, .* \(--differ\)\. The budget allows 20 of", said.err)
-    assert "expect no verdict. Take more examples and evaluations, or a larger --margin than 0.05." in said.err
+    assert re.search(
+        r"\(--differ\), a pass takes about [\d,]{4,} evaluations of each\. The budget allows 20 of", said.err
+    )
+    assert "Expect no verdict. Use more examples and a larger budget, or a --margin above 0.05." in said.err
     for text in (said.out, Path("s.md").read_text()):
         assert re.search(
-            r"If the two are equally good, a pass takes about [\d,]{3,} evaluations of each, 20 were", text
+            r"If both are equally good, a pass takes about [\d,]{3,} evaluations of each\. So far, there are 20", text
         )
     said = cli("gate gate.toml --baseline mine --summary s.md", code=3)
     assert "Scores may differ when repeated, so equal prompts stay undecided without a --margin" in said.err
@@ -462,15 +464,15 @@ def test_the_gate_says_beforehand_how_many_evaluations_it_takes(project: Any) ->
 def test_the_file_says_if_the_verdict_is_about_new_inputs(project: Any) -> None:
     project()
     said = cli("gate gate.toml --baseline mine --summary s.md")
-    assert "If the two prompts are equally good" in said.err
+    assert "If both prompts are equally good" in said.err
     for text in (said.out, Path("s.md").read_text()):
-        assert "\nnew is the best of the two on the given examples with probability over 99%.\n" in text
+        assert '\n"new" is the better one on the given examples with probability over 99%.\n' in text
     project(**{"budget = 600 ": "inputs = 'new'\nbudget = 600 "})
     said = cli("gate gate.toml --baseline mine")
-    assert "\nnew is the best of the two on new inputs with probability over 99%.\n" in said.out
-    assert "The verdict is about new inputs, so equal prompts stay undecided without a --margin." in said.err
+    assert '\n"new" is the better one on unseen inputs with probability over 99%.\n' in said.out
+    assert "The verdict is about unseen inputs, so the gate stays undecided without a --margin." in said.err
     # The new prompt is ahead on 80 of the 200 examples and behind on none, which is certain of new ones, too.
-    assert said.out.endswith("Passed: new is not worse than mine in exact_match, and keeps every constraint.\n")
+    assert said.out.endswith('Passed: "new" is not worse than "mine" in exact_match, and satisfies every constraint.\n')
 
 
 @pytest.mark.parametrize(
@@ -506,7 +508,7 @@ def test_a_verdict_about_new_inputs_takes_a_margin_and_as_many_examples() -> Non
     selector = Selector(["new", "old"], ZERO_ONE, 600, "uniform", examples=50, repeats=6, inputs="new")
     judge = Judge(ZERO_ONE, 0.0, 0.95)
     assert beforehand(judge, selector, 0.2).startswith(
-        "The verdict is about new inputs, so equal prompts stay undecided"
+        "The verdict is about unseen inputs, so the gate stays undecided"
     )
     judge.margin = 0.1
     assert pairs_for_equal(None, 0.2, 0.1, 0.95, False) == 152
@@ -540,7 +542,7 @@ def test_compare_studies(tmp_path: Path) -> None:
     assert json.loads(cli("compare", url, "first", "x", "y", "--json").out)["guaranteed"]
     for wrong in (["first"], ["first", "x", "nobody"], ["first", "x", "y", "x"]):
         said = cli("compare", url, *wrong, code=2).err
-    assert "needs one prompt or two" in said
+    assert "needs one or two prompts" in said
 
 
 def test_a_bound_on_a_quantile_is_judged_as_that(project: Any) -> None:
@@ -672,7 +674,7 @@ ranges = {{ success = [0, 1] }}
     said = cli("gate gate.toml --baseline old --margin 0.05 --recheck 12 --summary s.md", code=3).out
     assert "32 of 32 evaluations spent, 12 to recheck examples that differ" in said
     assert re.search(r"success: \d+ of 16 examples differ; with the measured noise of", said)
-    assert re.search(r"at a false discovery rate of 10%, (no|\d+) examples? broke", said)
+    assert re.search(r"at a false discovery rate of 10%, (no|\d+) examples? regressed", said)
     assert "examples differ; with the measured noise of" in (tmp_path / "s.md").read_text()
     said = cli("gate gate.toml --baseline old --margin 0.05 --recheck 0", code=3).out
     assert "44 of 44 evaluations spent" in said

@@ -9,9 +9,13 @@ from typing import Any, ClassVar
 
 import pytest
 
-from asktell_adapters.cli.arguments import KINDS
-from asktell_adapters.cli.init import HARNESSES, MODELS
+from asktell import ConfigError
+from asktell_adapters.cli.main import main
 from asktell_adapters.config import load_config
+from asktell_adapters.config.model import MODELS, ModelType, NamedModel
+from asktell_adapters.config.tables import options_table
+from asktell_adapters.llms.base import Completion, Request
+from asktell_adapters.llms.chat_api import Price
 from asktell_adapters.testing.llm_server import FaultyLLMServer, Reply
 from tests.adapters.cli.test_cli import Project
 from tests.command_line import Terminal, cli
@@ -60,8 +64,55 @@ def test_every_line_of_advice_can_be_taken(kind: str, home: Path) -> None:
         load_config(home / "b.toml")
 
 
-def test_the_kinds_are_those_of_the_command_line() -> None:
-    assert set(KINDS) == {*MODELS, *HARNESSES}
+class Echo:
+    """An LLM that repeats the user message."""
+
+    def __init__(self, model: str, *, concurrency: int = 1, shout: bool = False, price: Price | None = None) -> None:
+        self.shout = shout
+
+    def identity(self) -> dict[str, Any]:
+        return {"llm": "echo"}
+
+    def complete(self, requests: list[Request], /) -> list[Completion]:
+        return [Completion(str(each.messages[-1]["content"]), 1, 1) for each in requests]
+
+
+def test_a_kind_of_llm_is_added_in_one_place(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = options_table(Echo, "shout", base=NamedModel, price=(dict[str, Any] | None, None))
+    row = ModelType(
+        Echo,
+        table,
+        about="a name of your choice",
+        summary="an LLM that repeats",
+        first="parrot",
+        advice=(("shout = true", "in capitals"),),
+        concurrency=5,
+    )
+    monkeypatch.setitem(MODELS, "echo", row)
+    with pytest.raises(SystemExit):
+        main(["init", "--help"])
+    assert "echo, promptfoo" in " ".join(capsys.readouterr().out.split())
+    monkeypatch.setattr("sys.stdin", Terminal("echo\n" + 10 * "\n"))
+    assert "  echo         an LLM that repeats" in cli("init asked.toml").err
+
+    cli("init a.toml --kind echo")
+    text = (home / "a.toml").read_text()
+    assert 'type = "echo"\nmodel = "parrot"' in text
+    config = load_config(home / "a.toml")
+    assert config.concurrency == 5
+    assert config.evaluator().llm.shout is True
+    unpriced = text.replace("[metrics]", "[metrics]\ncost = true")
+    with pytest.raises(ConfigError, match="an option of the types 'openai', 'litellm', 'echo'"):
+        load_config(home / "a.toml", text=unpriced)
+    priced = unpriced.replace("\n[model]\n", "\n[model]\nprice = { input = 1, output = 2 }\n")
+    assert load_config(home / "a.toml", text=priced).is_priced
+    with pytest.raises(ConfigError, match=r"must be one of .*'vllm', 'echo' .did you mean 'echo'"):
+        load_config(home / "a.toml", text=text.replace('"echo"', '"ecko"'))
+    with pytest.raises(SystemExit):
+        main(["init", "b.toml", "--kind", "ecko"])
+    assert "invalid choice: 'ecko'" in capsys.readouterr().err
 
 
 def test_data_of_ones_own_are_taken_as_they_are(home: Path) -> None:
@@ -102,7 +153,7 @@ def test_without_a_wanted_answer_a_judge_grades(home: Path) -> None:
 def test_nothing_is_replaced_unless_told(home: Path) -> None:
     (home / "prompts.txt").write_text("mine\nalso mine\n")
     (home / "a.toml").write_text("mine")
-    assert "'a.toml' already" in cli("init a.toml --kind openai", code=2).err
+    assert "'a.toml' exists already" in cli("init a.toml --kind openai", code=2).err
     assert (home / "a.toml").read_text() == "mine"
     cli("init a.toml --kind openai --force")
     assert load_config(home / "a.toml").selector.prompts.texts == ["mine", "also mine"]
@@ -114,15 +165,15 @@ def test_nothing_is_replaced_unless_told(home: Path) -> None:
     [
         ("--kind openai --api-key-env sk-abcdefghijklmnopqrstuvwx", "never the key"),
         ("--kind openai --base-url https://me:secret@example.org", "a URL with a password"),
-        ("--kind llama-cpp --price 1 2", "go with --kind openai"),
+        ("--kind llama-cpp --price 1 2", "require --kind openai"),
         ("--kind openai --data none.csv", "There is no file 'none.csv'"),
         ("--kind openai --data d.csv --input questoin", "no column 'questoin' (did you mean 'question'?)"),
         ("--kind openai --data d.csv --reference nothing", "no column 'nothing'"),
         ("--kind openai --prompts d.csv", "no column 'prompt'"),
         ("--kind openai --budget 0", "budget"),
-        ("--kind promptfoo --data d.csv", "--data does not go with promptfoo"),
-        ("--kind promptfoo --prompts d.csv", "its config has the prompts"),
-        ("--kind inspect --prompts none.txt", "there is no such file"),
+        ("--kind promptfoo --data d.csv", "--data cannot be combined with promptfoo"),
+        ("--kind promptfoo --prompts d.csv", "the prompts are in promptfoo's configuration"),
+        ("--kind inspect --prompts none.txt", "file not found"),
     ],
 )
 def test_mistakes_are_named_and_nothing_is_written(options: str, said: str, home: Path) -> None:
@@ -169,10 +220,10 @@ def test_the_column_of_the_wanted_answer_is_recognized_and_named(
     shown = cli("init --kind openai --data d.csv" + ("" if in_terminal else " --yes"))
     expected = None if reference is None else texts[columns.split(",").index(reference)]
     assert load_config(home / "selection.toml").examples[0].reference == expected
-    wanted = "no wanted answer; --reference names one" if reference is None else f'wanted answer: "{reference}"'
+    wanted = "no reference (--reference COLUMN)" if reference is None else f'reference: "{reference}"'
     assert wanted in shown.out
     if in_terminal:
-        question = f"Column of the wanted answer? (there are {columns.replace(',', ', ')}) [{reference or 'none'}]"
+        question = f"Column of the reference response? (columns: {columns.replace(',', ', ')}) [{reference or 'none'}]"
         assert question in shown.err
 
 
@@ -249,7 +300,7 @@ def test_a_harness_is_configured_checked_and_run(kind: str, home: Path, monkeypa
         assert (len(config.dataset), config.dataset.names) == (5, None)
     checked = cli("check a.toml").out
     assert re.search(r"\nincludes  0\.\d+\n", checked)
-    assert ("--- wanted answer\n0!\n--- scores" in checked) == (kind == "inspect")
+    assert ("--- reference\n0!\n--- scores" in checked) == (kind == "inspect")
     assert "unknown until an evaluation is tried" in cli("run a.toml --estimate").out
     estimated = json.loads(cli("run a.toml --estimate 2 --json").out)
     assert (estimated["tried"], estimated["tried_cost"]) == (2, 1.0)
@@ -257,12 +308,12 @@ def test_a_harness_is_configured_checked_and_run(kind: str, home: Path, monkeypa
     assert "final" in (said := cli("run a.toml").out)
     longest = max(config.selector.prompts.texts, key=len)
     assert longest[:20] in said.split("prompt\n")[1].split("\n")[0]
-    assert "'evaluator' at the top goes with asktell run" in cli("improve a.toml", code=2).err
+    assert "'evaluator' at the top is for asktell run only" in cli("improve a.toml", code=2).err
     cli("report a.toml")
     assert len(Fake.closed) == 4, "a check, two estimates and a run"
     text = (home / "a.toml").read_text()
     (home / "a.toml").write_text(text.replace('maximize = "', 'maximize = "no_'))
-    assert "but the scores are ['cost', 'includes', 'score']" in cli("check a.toml", code=2).err
+    assert "but the evaluator returned ['cost', 'includes', 'score']" in cli("check a.toml", code=2).err
 
 
 class Promptfoo(Fake):
@@ -290,7 +341,7 @@ def test_promptfoos_score_is_not_maximized_unasked_where_it_may_mean_anything(
         return str(load_config(home / "a.toml").selector.goal.metrics[0])
 
     refused = cli("init a.toml --promptfoo promptfooconfig.yaml", code=2).err
-    assert "the assertion 'length' runs code, which may give any number" in refused
+    assert "the assertion 'length' runs code, which may return any number" in refused
     assert "--maximize one of accuracy, score, success" in refused
     assert not (home / "a.toml").exists()
     assert maximized("--maximize length") == "length"
@@ -299,7 +350,7 @@ def test_promptfoos_score_is_not_maximized_unasked_where_it_may_mean_anything(
         "(did you mean 'accuracy'?)"
         in cli("init b.toml --promptfoo promptfooconfig.yaml --maximize acuracy", code=2).err
     )
-    assert "--maximize goes with --promptfoo" in cli("init b.toml --kind openai --maximize score", code=2).err
+    assert "--maximize requires --promptfoo" in cli("init b.toml --kind openai --maximize score", code=2).err
     monkeypatch.setattr("sys.stdin", Terminal("\n"))
     assert maximized() == "accuracy"
     monkeypatch.setattr(Promptfoo, "unbounded", [])
@@ -314,13 +365,13 @@ def test_promptfoos_score_is_not_maximized_unasked_where_it_may_mean_anything(
         ("loader = 'harness_of_a_test:good'\nworkers = 2", "'workers' in [evaluator] goes with a command"),
         ("loader = 'harness_of_a_test:good'\n[data]\nfile = 'a.csv'", "which has data, models and metrics of its own"),
         ("command = ['true']", "a command needs the table [data]"),
-        ("command = ['true']\n[metrics]\nrouge = true", "'metrics' at the top does not go with [evaluator]"),
+        ("command = ['true']\n[metrics]\nrouge = true", "'metrics' at the top cannot be combined with [evaluator]"),
         ("type = 'promtfoo'", "must be one of 'promptfoo', 'inspect'"),
         ("loader = 'harness_of_a_test:empty'", "there are none"),
         ("loader = 'harness_of_a_test:no_batches'", "must return an object with evaluate_batch"),
         (
             "loader = 'harness_of_a_test:good'\n[model]\ntype = 'openai'",
-            "'model' at the top does not go with [evaluator]",
+            "'model' at the top cannot be combined with [evaluator]",
         ),
     ],
 )
@@ -348,8 +399,8 @@ def test_a_check_shows_one_evaluation_and_keeps_nothing(tmp_path: Path) -> None:
     said = cli("check", project.config).out
     assert "prompt 'p0' on example" in said
     assert "--- user, as sent\nAnswer with noise 0\n\nword 0" in said
-    assert "--- answer (0 tokens read, " in said
-    assert "\n--- wanted answer\nword word 0\n--- scores\n" in said
+    assert "--- response (0 tokens read, " in said
+    assert "\n--- reference\nword word 0\n--- scores\n" in said
     assert re.search(r"token_f1 +0\.\d", said)
     assert "cost: 0.5; seconds:" in said
     assert "asktell run" in said
@@ -365,7 +416,7 @@ def test_a_prompt_and_an_example_can_be_named(kind: str, tmp_path: Path) -> None
     assert (found["prompt"], found["cost"], found["reference"]) == ("p2", 0.5, "word word 2")
     assert set(found["scores"]) == {"token_f1", "brevity", "output_tokens", "cost"}
     for option, said in (
-        ("--prompt", "There is no prompt 'p9'. Name one by its id: 'p0'"),
+        ("--prompt", "There is no prompt 'p9'. Give one of these ids: 'p0'"),
         ("--example", "There is no example 'p9'"),
     ):
         assert said in cli("check", project.config, option, "p9", code=2).err
@@ -402,11 +453,11 @@ def test_what_goes_wrong_is_shown_with_what_was_sent(tmp_path: Path) -> None:
     shown = cli("check", project.config, code=1)
     assert "--- user, as sent\nAnswer with noise 0" in shown.out
     assert "This works" not in shown.out
-    assert "the model gave no answer: Down: no \\x1b[31mconnection" in shown.err
+    assert "The model returned no response: Down: no \\x1b[31mconnection" in shown.err
     (tmp_path / "metric_of_check.py").write_text("def m(completion, example):\n    raise ValueError('no luck')\n")
     project.write(changes={"cost = true": "cost = true\nm = { loader = 'metric_of_check:m' }"})
     shown = cli("check", project.config, code=1)
-    assert "--- answer (" in shown.out
+    assert "--- response (" in shown.out
     assert "metric 'm' failed: ValueError: no luck" in shown.err
     project.write(changes={"at_least = { brevity = 0.3 }": "ranges = { token_f1 = [0.9, 1] }"})
     shown = cli("check", project.config, code=2)

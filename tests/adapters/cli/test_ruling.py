@@ -83,11 +83,11 @@ def test_the_headline_and_the_details_agree_whatever_the_scores() -> None:
 @pytest.mark.parametrize(
     ("goal", "margin", "said"),
     [
-        (BestFeasible(A), 0.01, "new is not worse than old by more than 1 point in a"),
-        (BestFeasible(A), 0.025, "new is not worse than old by more than 2.5 points in a"),
-        (BestFeasible(B), 0.5, "new is not worse than old by more than 0.5 in b"),
-        (ParetoSet(A, B), 0.1, "new is not worse than old by more than 0.1 in a or b"),
-        (BestFeasible(A, {B: at_most(1.0)}), 0.0, "new is not worse than old in a, and keeps every constraint"),
+        (BestFeasible(A), 0.01, '"new" is not worse than "old" by more than 1 point in a'),
+        (BestFeasible(A), 0.025, '"new" is not worse than "old" by more than 2.5 points in a'),
+        (BestFeasible(B), 0.5, '"new" is not worse than "old" by more than 0.5 in b'),
+        (ParetoSet(A, B), 0.1, '"new" is not worse than "old" by more than 0.1 in a or b'),
+        (BestFeasible(A, {B: at_most(1.0)}), 0.0, '"new" is not worse than "old" in a, and satisfies every constraint'),
     ],
 )
 def test_a_margin_is_said_in_points_where_scores_are_from_0_to_1(goal: Any, margin: float, said: str) -> None:

@@ -346,7 +346,7 @@ MISTAKES = [
     ({"data": "loader = 'no_such_module_:f'"}, "cannot be imported: ModuleNotFoundError"),
     ({"data": "loader = 'MODULE:broken'"}, "broken raised RuntimeError: no luck"),
     ({"data": "loader = 'MODULE:rows'\narguments = { n = 0 }"}, "returned no rows"),
-    ({"model": ""}, "'type' in [model] is missing; it is one of 'llama-cpp', 'huggingface',"),
+    ({"model": ""}, "'type' in [model] is missing; it is one of 'openai', 'litellm',"),
     ({"model": "type = 'openal'\nmodel = 'x'"}, "(did you mean 'openai'?), got 'openal'"),
     ({"model": "type = 'openai'"}, "'model' is missing in [model]; it is a text"),
     ({"model": "type = 'openai'\nmodel = 'x'\nprice = { input = 1 }"}, "'output' is missing in [model.price]"),

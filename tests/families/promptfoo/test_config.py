@@ -114,7 +114,7 @@ def test_what_is_no_configuration_is_refused(moved: Path) -> None:
     for words, message in (
         (["--promptfoo", "moved/eval_items_run.jsonl"], "results of past runs, as OpenAI Evals exports them"),
         (["--promptfoo", "moved/none.yaml"], "There is no promptfoo config"),
-        (["--promptfoo", "moved/evals.yaml", "--kind", "openai"], "--promptfoo goes with --kind promptfoo"),
+        (["--promptfoo", "moved/evals.yaml", "--kind", "openai"], "--promptfoo requires --kind promptfoo"),
         (["--promptfoo", "moved/evals.yaml", "--model", "a", "--model", "b"], "Several --model"),
         (["--promptfoo", "moved/evals.yaml", "--model", "a"], 'no provider "a", but "gpt-5-mini", "echoed"'),
     ):
