@@ -279,9 +279,9 @@ def test_messages_stay_short_whatever_came() -> None:
     [
         (None, "must be JSON text, got NoneType"),
         ({}, "its format is None"),
-        ("", "not whole JSON"),
+        ("", "not complete JSON"),
         ("{", "truncated"),
-        (b"\xff\xfe{}", "not whole JSON"),
+        (b"\xff\xfe{}", "not complete JSON"),
         ("[]", "must be an object, got list"),
         ("null", "got NoneType"),
         ("{}", "its format is None"),
@@ -299,7 +299,7 @@ def test_messages_stay_short_whatever_came() -> None:
         ('{"format": "asktell.selector", "version": "1"}', "version '1'"),
         ('{"format": "asktell.selector", "version": 1}', "prompts must be an object"),
         ('{"format": "asktell.selector", "version": 1, "prompts": NaN}', "NaN is not a JSON number"),
-        ("[" * 100_000, "not whole JSON"),
+        ("[" * 100_000, "not complete JSON"),
     ],
 )
 def test_loading_something_else(text: Any, said: str) -> None:
