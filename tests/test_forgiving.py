@@ -167,7 +167,7 @@ def test_a_trial_of_another_selector_is_refused(kind: str) -> None:
     resumed = Selector.from_json(mine.to_json() if kind == "selector" else mine.selector.to_json())
     for judged in (mine, resumed):
         assert judged.tell(trial, 1.0)
-        with pytest.raises(UnknownTrialError, match="of another selector"):
+        with pytest.raises(UnknownTrialError, match="another study or selector"):
             judged.tell(Trial(0, "a", "another text", trial.example), 1.0)
 
 

@@ -105,7 +105,7 @@ def test_a_scheduler_of_ones_own_runs_in_several_processes(tmp_path: Path, monke
 
     with pytest.raises(asktell.MissingMethodError, match=r"NonlinearElimination.*Study\.open\(location, name, method="):
         Study.open(url, "s")
-    expected = r"It was .*NonlinearElimination\(power=1\.5\).*the one given is .*NonlinearElimination\(power=2\.0\)"
+    expected = r"It was .*NonlinearElimination\(power=1\.5\).*but method is .*NonlinearElimination\(power=2\.0\)"
     for other, match in ((mine.method(2.0), expected), (asktell.preset("csr", BestFeasible("a")), "another method")):
         with pytest.raises(asktell.InvalidStateError, match=match):
             Study.open(url, "s", method=other)
