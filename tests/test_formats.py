@@ -96,12 +96,12 @@ def test_files_of_a_newer_version_are_refused_by_name(tmp_path: Path) -> None:
     with pytest.raises(asktell.InvalidStateError, match=f"The study {newer}"):
         Study.import_("memory://newer", tmp_path / "study.jsonl")
     profile = json.loads((ASSETS / "profile-v1.json").read_text(encoding="utf-8")) | {"version": 2}
-    with pytest.raises(asktell.InvalidStateError, match=r"was written by a newer asktell, .*: upgrade asktell"):
+    with pytest.raises(asktell.InvalidStateError, match=r"was written by a newer asktell, .*Upgrade asktell"):
         asktell.ExampleProfile.from_json(json.dumps(profile))
 
 
 def test_a_key_that_this_version_does_not_know_is_refused_with_the_writer() -> None:
-    with pytest.raises(asktell.InvalidStateError, match=r"unknown key 'weather'.*written by asktell '0\.9'; this is"):
+    with pytest.raises(asktell.InvalidStateError, match=r"unknown key 'weather'.*written by asktell '0\.9', and this is"):
         Selector.from_json(saved("csr") | {"weather": "fine", "asktell": "0.9"})
     data = saved("csr")
     data["state"]["weather"] = "fine"

@@ -162,7 +162,7 @@ def test_over_http_segments_are_part_of_the_definition() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({}, "give segments="),
+        ({}, "Pass segments="),
         ({"segments": ["de"]}, "has 1 labels for 60 examples"),
         ({"segments": "de"}, "must be a list with a label for each example"),
         ({"segments": [1] * 60}, "must be a list with a label for each example"),

@@ -148,11 +148,11 @@ def test_a_request_with_a_key_is_done_once() -> None:
         selector.extend(3, key="k2")
         selector.retire("two", "old", key="k3")
     assert (selector.budget, statuses(selector)[1]) == (8, RETIRED)
-    with pytest.raises(InvalidArgumentError, match="another request"):
+    with pytest.raises(InvalidArgumentError, match="different request"):
         selector.extend(3, key="k1")
     before = facts(selector)
     for more in (["four"], ["two", "four"]):
-        with pytest.raises(InvalidArgumentError, match="another request"):
+        with pytest.raises(InvalidArgumentError, match="different request"):
             selector.add(more, key="k1")
     assert facts(selector) == before
     before = facts(selector)
@@ -169,7 +169,7 @@ def test_a_request_with_a_key_is_done_once() -> None:
     more = {"y": "two", "x": "one", "z": "three"}
     for _ in range(2):
         assert named.add(more, key="k") == ["y", "x", "z"]
-    with pytest.raises(InvalidArgumentError, match="another request"):
+    with pytest.raises(InvalidArgumentError, match="different request"):
         named.add({"y": "two", "x": "one"}, key="k")
 
 

@@ -247,7 +247,7 @@ def test_parameters_are_plain_values() -> None:
     odd = Elimination(Own([np.ones(2)]), Uniform(), SampleMean(), ConstrainedRanking())  # type: ignore[list-item]
     made = Selector(PROMPTS, BestFeasible("a"), 40, OWN["scheduler"], examples=30)
     made._method = odd
-    with pytest.raises(asktell.InvalidStateError, match=r"Own\.parts is array.*begins with an underscore"):
+    with pytest.raises(asktell.InvalidStateError, match=r"Own\.parts is array.*begin with an underscore"):
         Study.create(MemoryStorage(), "s", made)
 
 
