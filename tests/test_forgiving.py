@@ -161,7 +161,7 @@ def test_a_trial_of_another_selector_is_refused(kind: str) -> None:
             lambda stranger=stranger: mine.fail(stranger, "no answer"),
             lambda stranger=stranger: mine.release(stranger),
         ):
-            with pytest.raises(UnknownTrialError, match=r"another study or selector.*Record its scores with observe\(\)"):
+            with pytest.raises(UnknownTrialError, match=r"another study or selector.*with observe\(\)"):
                 call()
     assert mine.pending == [trial]
     resumed = Selector.from_json(mine.to_json() if kind == "selector" else mine.selector.to_json())
