@@ -162,7 +162,7 @@ def test_a_request_with_a_key_is_done_once() -> None:
         lambda: selector.extend(4, key="k2"),
         lambda: selector.retire("three", "old", key="k3"),
     ):
-        with pytest.raises(InvalidArgumentError, match="Nothing was done. Choose another key"):
+        with pytest.raises(InvalidArgumentError, match=r"Nothing was done\. Choose another key"):
             again()
     assert facts(selector) == before
     named = Selector({"x": "one"}, BestFeasible("a"), 5)
