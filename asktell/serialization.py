@@ -1,7 +1,6 @@
-"""The JSON shapes that reach a disk: versioned, plain data, of which nothing is executed when it is loaded.
+"""The JSON formats of saved selectors: versioned, plain data. Loading never executes code from a file.
 
-What is loaded is checked field by field before anything is built from it; malformed, truncated or foreign input is
-refused whole.
+Loaded data are checked field by field before any object is built. Malformed, truncated or foreign input is refused.
 """
 
 import dataclasses
@@ -39,16 +38,21 @@ from asktell.state.queue import Queue
 
 FORMAT = "asktell.selector"
 VERSION = 1
-# Of what is compressed: texts and scores of real studies become 3 to 20 times as many bytes.
+# Most bytes after decompression: so many for free, and so many per compressed byte. The texts and scores of real
+# studies become 3 to 20 times as many bytes.
 _FREE_BYTES, _MOST_PER_BYTE = 2**14, 32
 _T = TypeVar("_T")
 
 
-# Checks of single values, each with the name by which its error calls it; for numbers see `asktell.problem.checks`.
+# Checks of single values. `what` is the name of the value in errors. For numbers see `asktell.problem.checks`.
 
 
 def parse(text: object, what: str) -> dict[str, Any]:
-    """JSON text to a mapping."""
+    """Parse JSON text to a mapping.
+
+    Raises:
+        InvalidStateError: the text is not JSON of an object.
+    """
     if not isinstance(text, (str, bytes, bytearray)):
         raise InvalidStateError(f"{what} must be JSON text, got {type(text).__name__}.")
     return typed(what, _parsed(text, what), dict)
@@ -58,22 +62,28 @@ def _parsed(text: str | bytes | bytearray, what: str) -> Any:
     try:
         return json.loads(text, parse_constant=_no_constant)
     except (ValueError, RecursionError) as error:
-        raise InvalidStateError(f"{what} is not whole JSON: {error}. Is the file truncated?") from error
+        raise InvalidStateError(f"{what} is not complete JSON: {error}. Is the file truncated?") from error
 
 
 def most_bytes(size: int) -> int:
-    """How many bytes so many compressed ones may become; zlib alone would allow a thousand times as many."""
+    """The most bytes that `size` compressed bytes may become. zlib alone would allow a thousand times as many."""
     return _FREE_BYTES + _MOST_PER_BYTE * size
 
 
 def compress(text: bytes, level: int) -> bytes:
-    """Compressed as far as `decompress` accepts it, by a level of zlib."""
+    """Compress bytes with a level of zlib, but never more than `decompress` accepts."""
     data = zlib.compress(text, level)
     return data if len(text) <= most_bytes(len(data)) else zlib.compress(text, 0)
 
 
 def decompress(data: bytes, what: str, most: int | None = None) -> bytes:
-    """What `compress` compressed; refused, and not unpacked, beyond a number of bytes, by default `most_bytes`."""
+    """Decompress the bytes that `compress` returned.
+
+    `most` is the most bytes to unpack. None: `most_bytes`.
+
+    Raises:
+        InvalidStateError: the data are malformed, or would become more than `most` bytes. These are not unpacked.
+    """
     most = most_bytes(len(data)) if most is None else most
     stream = zlib.decompressobj()
     try:
@@ -84,8 +94,8 @@ def decompress(data: bytes, what: str, most: int | None = None) -> bytes:
         raise InvalidStateError(f"{what} cannot be decompressed: {error}.") from error
     if len(found) > most:
         raise InvalidStateError(
-            f"{what} has {len(data)} bytes that would become more than {most}, which asktell never writes. It was not "
-            "read any further. Only use files of people you trust."
+            f"{what} has {len(data)} bytes that would become more than {most}. asktell never writes such data, and "
+            "stopped reading. Only use files from people you trust."
         )
     return found
 
@@ -96,7 +106,7 @@ def _no_constant(name: str) -> Any:
 
 @contextmanager
 def checked(what: str) -> Iterator[None]:
-    """A block, or a function, that loads something: whatever goes wrong in it is an InvalidStateError."""
+    """Turn any error in a block, or a function, that loads data into an InvalidStateError."""
     try:
         yield
     except InvalidStateError:
@@ -106,7 +116,11 @@ def checked(what: str) -> Iterator[None]:
 
 
 def typed(what: str, data: object, kind: type[_T]) -> _T:
-    """An object (dict), a text (str) or a truth value (bool)."""
+    """Check that data are an object (dict), text (str) or a truth value (bool).
+
+    Raises:
+        InvalidStateError: the data are of another type.
+    """
     if not isinstance(data, kind):
         name = {dict: "an object", str: "text", bool: "true or false"}[kind]
         raise InvalidStateError(f"{what} must be {name}, got {type(data).__name__}.")
@@ -114,28 +128,36 @@ def typed(what: str, data: object, kind: type[_T]) -> _T:
 
 
 def items(what: str, data: object, length: int | None = None) -> list[Any]:
-    """A list, of a length if one is given."""
+    """Check that data are a list, of a length if `length` is given.
+
+    Raises:
+        InvalidStateError: the data are not such a list.
+    """
     if not isinstance(data, list) or (length is not None and len(data) != length):
         size = "" if length is None else f" of {length}"
         raise InvalidStateError(f"{what} must be a list{size}, got {short(data)}.")
     return data
 
 
-# Typed data: events, and the state as it is saved, are defined once and need no code of their own here.
+# Typed data: the definitions of events and of the saved state describe their format, so they need no code here.
 
 
 def builtins(data: object) -> Any:
-    """Typed data as the lists, mappings and plain values of its JSON."""
+    """Typed data as the lists, mappings and plain values of JSON."""
     return msgspec.to_builtins(data, enc_hook=_dump_candidates)
 
 
 def encode(data: object) -> str:
-    """Typed data as compact JSON in plain ASCII; a ValueError if there is a number that JSON cannot hold."""
+    """Typed data as compact JSON in plain ASCII.
+
+    Raises:
+        ValueError: a number is infinite or NaN, which JSON cannot hold.
+    """
     return _json.encode(builtins(data))
 
 
 class Decoder(Generic[_T]):
-    """Reads one type of data, which its definition describes; `what` is its name in errors."""
+    """A reader of one type of data. The type describes the format, and `what` is the name of the data in errors."""
 
     def __init__(self, what: str, kind: Any) -> None:
         self._what = what
@@ -143,22 +165,26 @@ class Decoder(Generic[_T]):
         self._decoder: msgspec.json.Decoder[_T] = msgspec.json.Decoder(kind, dec_hook=_load_candidates)
 
     def decode(self, text: str | bytes) -> _T:
-        """What a text holds.
+        """Read JSON text.
 
         Raises:
-            InvalidStateError: it is not whole JSON, or not of this type.
+            InvalidStateError: the text is not complete JSON, or not of this type.
         """
         try:
             return self._decoder.decode(text)
         except msgspec.ValidationError as error:
             raise self._malformed(error, text) from error
         except (msgspec.DecodeError, RecursionError, UnicodeError):
-            # Half of a surrogate pair, which Python's text and JSON can hold, is no text for msgspec. Python's own
-            # parser reads it, and says of everything else what is wrong.
+            # msgspec refuses half of a surrogate pair, which text in Python and JSON may contain. Python's own parser
+            # accepts it, and has a clear message for all other errors.
             return self.convert(_parsed(text, self._what))
 
     def convert(self, data: object) -> _T:
-        """The same of what a JSON parser has made of a text."""
+        """Read data that a JSON parser has returned.
+
+        Raises:
+            InvalidStateError: the data are not of this type.
+        """
         try:
             found: _T = msgspec.convert(data, self._kind, dec_hook=_load_candidates)
         except msgspec.ValidationError as error:
@@ -171,6 +197,7 @@ class Decoder(Generic[_T]):
         return InvalidStateError(f"{self._what} is malformed: {said}. It is {short(came)}.{newer}")
 
 
+# Errors that msgspec raises for data of a newer version, with new tags or fields.
 _OF_NEWER = ("Invalid value", "Object contains unknown field", "Expected `array` of at most length")
 _json = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
 
@@ -188,7 +215,7 @@ def _load_candidates(kind: type, data: object) -> object:
 
 
 def _column(what: str, data: Any, low: int, high: int, length: int | None = None) -> Any:
-    """(n,) whole numbers, of a list or of an array."""
+    """(n,) whole numbers from a list or an array, checked."""
     values = np.array(data) if len(data) else np.zeros(0, dtype=np.int64)
     right = values.dtype == np.int64 and values.ndim == 1 and length in (None, len(values))
     if not right or not ((low <= values) & (values <= high)).all():
@@ -198,7 +225,7 @@ def _column(what: str, data: Any, low: int, high: int, length: int | None = None
 
 
 def _matrix(what: str, data: Any, n_rows: int, n_columns: int) -> Any:
-    """(n_rows, n_columns) numbers of any size that asktell takes, of lists or of an array."""
+    """(n_rows, n_columns) finite numbers from lists or an array, checked."""
     values = np.array(data) if len(data) else np.empty((0, n_columns))
     right = values.dtype.kind in "if" and values.shape == (n_rows, n_columns)
     if not right or not (np.abs(values) <= checks.LARGEST).all():
@@ -212,10 +239,10 @@ def _matrix(what: str, data: Any, n_rows: int, n_columns: int) -> Any:
 
 
 def dump_part(part: Any) -> dict[str, Any]:
-    """A part of a method, or a whole one, as its class name and its parameters; see `AbstractMethod` for your own.
+    """A method, or a part of one, as its class name and its parameters. See `AbstractMethod` for user-defined methods.
 
     Raises:
-        InvalidStateError: a part of the user's own has a parameter that is no plain value.
+        InvalidStateError: a user-defined part has a parameter that is not a plain value.
     """
     kind = type(part)
     if dataclasses.is_dataclass(part):
@@ -228,7 +255,8 @@ def dump_part(part: Any) -> dict[str, Any]:
     return {_OWN: kind.__name__, "parameters": parameters}
 
 
-_OWN = "own"  # instead of "type": the class name of a part that is not asktell's, whose code no file holds
+# Key of the class name of a user-defined part, whose code is not in the file. Parts of asktell have the key "type".
+_OWN = "own"
 
 
 def _is_part(value: object) -> bool:
@@ -246,14 +274,14 @@ def _plain(value: Any, what: str) -> Any:
     if isinstance(value, str | bool | int | None) or (isinstance(value, float) and math.isfinite(value)):
         return value
     raise InvalidStateError(
-        f"{what} is {short(value)}, which cannot be saved: a parameter of a part of your own is text, a finite number, "
-        "true or false, None, or a list of those. Keep anything else in an attribute whose name begins with an "
-        "underscore."
+        f"{what} is {short(value)}, which cannot be saved. A parameter of your own class must be text, a finite "
+        "number, true or false, None, or a list of such values. Store other values in attributes whose names begin "
+        "with an underscore."
     )
 
 
 def own_parts(saved: object) -> list[str]:
-    """The class names of the parts of a saved method that are the user's own."""
+    """The class names of the user-defined parts of a saved method."""
     if not isinstance(saved, dict):
         return []
     if _OWN in saved:
@@ -262,32 +290,33 @@ def own_parts(saved: object) -> list[str]:
 
 
 def load_method(saved: object, given: Method | None) -> Method:
-    """The method that was saved; `given`, which must be the same, where it has parts of the user's own.
+    """Load a saved method. If it has user-defined parts, return `given`, which must be the same method.
 
     Raises:
-        InvalidStateError: none is given where one is needed, or another one.
+        MissingMethodError: the saved method has user-defined parts, and `given` is None.
+        InvalidStateError: `given` is another method, or the saved method is malformed.
     """
     own = own_parts(saved)
     if given is None:
         if own:
             raise MissingMethodError(
                 f"This selection was made with {checks.some(own)}, which is code of your own and not in the file. "
-                "Give the method again: asktell.Study.open(location, name, method=...) for a study, "
-                "asktell.Selector.from_json(text, method=...) for a saved selector. Code cannot be given to a service."
+                "Pass the method again: asktell.Study.open(location, name, method=...) for a study, "
+                "asktell.Selector.from_json(text, method=...) for a saved selector. Code cannot be sent to a service."
             )
         given = load_part(saved)
     if not isinstance(given, Method):
-        raise InvalidStateError(f"The method must be one that a Selector takes, got {short(given)}.")
+        raise InvalidStateError(f"The method must be a method of a Selector, got {short(given)}.")
     if not _same(saved, dump_part(given)):
         raise InvalidStateError(
-            f"This selection was made with another method. It was {_described(saved)}; the one given is "
-            f"{_described(dump_part(given))}. Give the same classes with the same parameters."
+            f"This selection was made with another method. It was {_described(saved)}, but method is "
+            f"{_described(dump_part(given))}. Pass the same classes with the same parameters."
         )
     return given
 
 
 def _same(saved: Any, given: Any) -> bool:
-    """True if a part is the one that was saved; a parameter with a default may be missing in the file."""
+    """True if a part equals the saved part. A parameter with a default may be missing in the file."""
     if not isinstance(saved, dict) or not isinstance(given, dict):
         return bool(saved == given)
     if _OWN in given:
@@ -299,7 +328,7 @@ def _same(saved: Any, given: Any) -> bool:
 
 
 def _described(saved: Any) -> str:
-    """A saved part as the call that makes it."""
+    """A saved part as a call in Python, for errors."""
     if not isinstance(saved, dict):
         return short(saved)
     parameters = saved.get("parameters", {name: value for name, value in saved.items() if name != "type"})
@@ -308,7 +337,11 @@ def _described(saved: Any) -> str:
 
 
 def load_part(data: object) -> Any:
-    """The part that `dump_part` made `data` of."""
+    """Load the data that `dump_part` returned.
+
+    Raises:
+        InvalidStateError: the data are malformed, or of an unknown class.
+    """
     record = dict(typed("method", data, dict))
     name = record.pop("type", None)
     kind: Any = PARTS.get(name) if isinstance(name, str) else None
@@ -327,7 +360,7 @@ def load_part(data: object) -> Any:
 
 
 def dump_goal(goal: Goal) -> dict[str, Any]:
-    """A goal as data."""
+    """The data of a goal."""
 
     def dump(parts: Sequence[Objective | Constraint]) -> list[dict[str, Any]]:
         return [vars(part) | {"range": None if part.range is None else list(part.range)} for part in parts]
@@ -338,7 +371,11 @@ def dump_goal(goal: Goal) -> dict[str, Any]:
 
 
 def load_goal(data: object) -> Goal:
-    """The goal that `dump_goal` made `data` of."""
+    """Load the data that `dump_goal` returned.
+
+    Raises:
+        InvalidStateError: the data are malformed, or of an unknown goal.
+    """
     record = typed("goal", data, dict)
 
     def load(kind: Any, name: str) -> list[Any]:
@@ -354,7 +391,7 @@ def load_goal(data: object) -> Goal:
 
 
 def _fields_of(kind: Any, what: str, data: object) -> dict[str, Any]:
-    """The fields of a dataclass in `data`; one with a default may be missing, and an unknown one is refused."""
+    """Check the fields of a dataclass in `data`. A field with a default may be missing. Unknown fields are refused."""
     record, fields = typed(what, data, dict), dataclasses.fields(kind)
     if unknown := record.keys() - {field.name for field in fields}:
         raise InvalidStateError(f"{what} has the unknown key {min(unknown)!r}. Was this saved by a newer asktell?")
@@ -369,12 +406,12 @@ _DEFAULTS: dict[str, Any] = {
     "max_cost": None, "max_cost_per_evaluation": None, "baseline": None, "example_ids": None, "repeats": None,
     "inputs": "new", "profile": None, "segments": None,
 }  # fmt: skip
-"""What a problem's key stands for if it is missing: a key that is added later makes no older file unreadable."""
+"""The values of missing keys of a problem. A file stays readable when a later version adds a key."""
 _KEYS = {"format", "version", "asktell", "prompts", "method", "goal", "budget", "state", *_DEFAULTS}
 
 
 def dump_problem(problem: Problem) -> dict[str, Any]:
-    """What is known before the first pull, prompts and method excepted."""
+    """The data of a problem, without prompts and method."""
     return {
         "goal": dump_goal(problem.goal),
         "budget": problem.budget,
@@ -401,13 +438,18 @@ def _load_prompts(ids: Any, texts: Any) -> Prompts:
 
 
 def load_problem(data: Mapping[str, Any], prompts: Prompts) -> Problem:
-    """The problem that `dump_problem` made `data` of; a key with a default may be missing."""
+    """Load the data that `dump_problem` returned. A key with a default may be missing.
+
+    Raises:
+        InvalidStateError: the data are malformed.
+        InvalidArgumentError: the data describe an invalid problem.
+    """
     data = {**_DEFAULTS, **data}
     n_examples, ids, baseline, features = (
         data.get(name) for name in ("examples", "example_ids", "baseline", "features")
     )
     if ids is not None and len(items("example_ids", ids)) != n_examples:
-        raise InvalidStateError(f"There are {len(ids)} ids for {short(n_examples)} examples.")
+        raise InvalidStateError(f"Got {len(ids)} example_ids for {short(n_examples)} examples. Was the file changed?")
     return checked_problem(
         prompts,
         load_goal(data["goal"]),
@@ -426,20 +468,20 @@ def load_problem(data: Mapping[str, Any], prompts: Prompts) -> Problem:
     )
 
 
-# The state, as columns and decisions; what follows from those is not repeated
+# The state, as columns and decisions. Values that follow from these are not saved.
 
 Total: TypeAlias = Annotated[float, Meta(ge=0.0, le=sys.float_info.max)]
 """A sum of costs."""
 Pack: TypeAlias = Callable[[Any], Any]
-"""Makes a column (numbers of one kind, an item each per row) what stands in a file: a list, or packed bytes."""
+"""A function that turns a column (numbers of one type, one item per row) into a list or into packed bytes."""
 
 
 class Saved(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """The base of what is saved. Columns are `Any`: lists, arrays, or packed; `_column` checks them."""
+    """The base of saved data. Columns are `Any` (lists, arrays, or packed bytes), and `_column` checks them."""
 
 
 class SavedFailures(Saved, frozen=True, kw_only=True):
-    """The failed evaluations, the oldest first."""
+    """The failed evaluations, oldest first."""
 
     trials: Any = ()
     arms: Any = ()
@@ -448,14 +490,14 @@ class SavedFailures(Saved, frozen=True, kw_only=True):
 
 
 class SavedCosts(Saved, frozen=True, kw_only=True):
-    """How many costs there were, their sum and the highest: of all arms, and of each arm that has some."""
+    """The number of costs, their sum and the highest cost: of all arms, and of each arm with costs."""
 
     all: tuple[Index, Total, Total] = (0, 0.0, 0.0)
     arms: tuple[tuple[Index, Index, Total, Total], ...] = ()
 
 
 class SavedRows(Saved, frozen=True, kw_only=True):
-    """The part of a state that is only added to; each decision with the number of rows that it was based on."""
+    """The part of a state that only grows. Each decision has the number of rows before it."""
 
     trials: Any = ()
     arms: Any = ()
@@ -466,9 +508,9 @@ class SavedRows(Saved, frozen=True, kw_only=True):
 
 
 class SavedState(SavedRows, frozen=True, kw_only=True):
-    """A whole state; the head of a snapshot has one without rows. See the fields of the same names of `State`."""
+    """A complete state, or a state without rows in the head of a snapshot. See the fields of `State`."""
 
-    plan: tuple[Any, Any] = ((), ())  # arms and examples of the pulls that are left
+    plan: tuple[Any, Any] = ((), ())  # arms and examples of the rest of the plan
     draws: Any
     asked: Index
     spent: Index
@@ -477,31 +519,32 @@ class SavedState(SavedRows, frozen=True, kw_only=True):
     pending: tuple[events.Pull, ...] = ()
     returned: tuple[events.Pull, ...] = ()
     redraws: tuple[tuple[Index, Index], ...] = ()
-    failed_out: tuple[tuple[Index, Index, str], ...] = ()  # arm, round and reason of those that left for failures
+    failed_out: tuple[tuple[Index, Index, str], ...] = ()  # arm, round and reason of each arm that failed too often
     growth: tuple[Grown, ...] = ()
     remarks: tuple[events.Remarked, ...] = ()
 
 
 _STATE = Decoder[SavedState]("The saved state", SavedState)
-# A trial that was handed back once its arm had left is forgotten, and its id is not used again.
+# Most trial ids without a trial. A trial that is returned after its arm has departed is forgotten, and its id is never
+# used again.
 _MOST_FORGOTTEN = 10**7
 
 
 def dump_state(state: State) -> dict[str, Any]:
-    """A state as data."""
+    """The data of a state."""
     found: dict[str, Any] = builtins(with_rows(dump_rest(state), dump_rows(state)))
     return found
 
 
 def with_rows(rest: SavedState, rows: SavedRows) -> SavedState:
-    """A state with these rows, decisions and failures."""
+    """A saved state with these rows, decisions and failures."""
     return structs.replace(rest, **structs.asdict(rows))
 
 
 def dump_rows(
     state: State, rows: int = 0, decisions: int = 0, failures: int = 0, pack: Pack = np.ndarray.tolist
 ) -> SavedRows:
-    """The rows, decisions and failures, each from a number on."""
+    """The rows, decisions and failures of a state, each from an index on."""
     history, failed = state.history, state.failures
     return SavedRows(
         trials=pack(history.trials(rows)),
@@ -519,7 +562,7 @@ def dump_rows(
 
 
 def dump_rest(state: State, pack: Pack = np.ndarray.tolist) -> SavedState:
-    """A state without its rows."""
+    """The saved state without rows, decisions and failures."""
     told, _ = told_departures(state.decisions, state.growth)
     plan_arms, plan_examples = state.plan_arms[state.position :], state.plan_examples[state.position :]
     return SavedState(
@@ -550,9 +593,13 @@ def _spent(costs: Spent) -> tuple[int, float, float]:
 
 
 def load_state(saved: SavedState, origin: Problem) -> State:
-    """The state that was saved; equal to it in every bit.
+    """Load a saved state, equal to the original state in every bit.
 
-    `origin`: the problem as known before the first pull.
+    `origin` is the problem before the first evaluation.
+
+    Raises:
+        InvalidStateError: the saved state is malformed, or contradicts itself.
+        InvalidArgumentError: a number is out of range.
     """
     problem = _grown(saved.growth, origin, len(saved.decisions))
     _check_asked(saved, problem)
@@ -573,7 +620,7 @@ def load_state(saved: SavedState, origin: Problem) -> State:
         whole("arm", arm, 0, n_arms - 1)
     for n, total, _ in (saved.costs.all, *(each[1:] for each in saved.costs.arms)):
         if not n and total:
-            raise InvalidStateError(f"The costs of no evaluation cannot be {total:g}.")
+            raise InvalidStateError(f"The sum of no costs must be 0, got {total:g}.")
     state = _with_decisions(
         saved.decisions, saved.growth, initial(problem)._replace(origin=origin), trials, arms, scores
     )
@@ -603,7 +650,7 @@ def load_state(saved: SavedState, origin: Problem) -> State:
 
 
 def _grown(growth: tuple[Grown, ...], problem: Problem, n_decisions: int) -> Problem:
-    """The problem after growth, each event of which must be able to come where it stands."""
+    """The problem after growth. Each event must be valid at its position."""
     before = 0
     for each in growth:
         before = whole("decisions", each.decisions, before, n_decisions)
@@ -613,29 +660,29 @@ def _grown(growth: tuple[Grown, ...], problem: Problem, n_decisions: int) -> Pro
 
 
 def _most_asked(problem: Problem, n_failures: int) -> int:
-    """The most trials that can have been asked.
+    """The largest possible number of assigned trials.
 
-    Each was told, is out, has failed, or was handed back and forgotten because its arm had left.
+    Each trial has scores, is in progress, has failed, or was returned and forgotten because its arm had departed.
     """
     return (problem.n_arms + 1) * problem.budget + n_failures
 
 
 def _check_asked(saved: SavedState, problem: Problem) -> None:
-    """Check the number of trials that were asked against those that are there, before memory is taken for it."""
+    """Check the number of assigned trials against the saved trials, before memory is allocated for them."""
     n_failures = len(saved.failures.reasons)
     n_known = len(saved.trials) + n_failures + len(saved.pending) + len(saved.returned)
     whole("asked", saved.asked, 0, _most_asked(problem, n_failures))
     if saved.asked > n_known + _MOST_FORGOTTEN:
         raise InvalidStateError(
-            f"{saved.asked} trials are said to have been asked, but only {n_known} were told, failed or are out. At "
-            f"most {_MOST_FORGOTTEN} may be missing, since each takes memory. Was the file changed?"
+            f"asked is {saved.asked}, but only {n_known} trials have scores, have failed or are pending. At most "
+            f"{_MOST_FORGOTTEN} may be missing, since each takes memory. Was the file changed?"
         )
 
 
 def _check_trials(saved: SavedState, told: Indices, failures: Failures, n_planned: int, problem: Problem) -> None:
-    """Check that each trial is in one place, and that they are no more than there can be.
+    """Check that each trial has one state, and that the trials fit the budget.
 
-    `told`: ids of the trials that were told.
+    `told` (n,) are the ids of the trials with scores, and `n_planned` is the number of evaluations left in the plan.
     """
     failed = failures.pulls.trials()
     out = [pull.trial for pull in (*saved.pending, *saved.returned) if pull.trial is not None]
@@ -647,7 +694,7 @@ def _check_trials(saved: SavedState, told: Indices, failures: Failures, n_planne
     if scored.any() if problem.failure_scores is None else not scored.all():
         raise InvalidStateError("Failed trials have scores where on_failure says so, and only there.")
     if saved.spent != len(told):
-        raise InvalidStateError(f"spent is {short(saved.spent)}, but {len(told)} trials were told.")
+        raise InvalidStateError(f"spent is {short(saved.spent)}, but {len(told)} trials have scores.")
     if any(pull.trial is None for pull in saved.pending):
         raise InvalidStateError("A trial is pending without its id.")
     over = np.concatenate((told, failed))
@@ -667,7 +714,7 @@ def _with_decisions(
     arms: Indices,
     scores: Matrix,
 ) -> State:
-    """The state with its decisions, and with the tally of the rows that the last one was based on."""
+    """The state with its decisions, and with the tally of the rows before the last decision."""
     tally, tallied = state.tally, 0
     reopening = {each.decisions for each in growth}
     was_finished = False
@@ -675,7 +722,7 @@ def _with_decisions(
         whole("rows", rows, tallied, len(trials))
         check_decision(state.problem, decided)
         if decided.round != number or (was_finished and number not in reopening):
-            raise InvalidStateError("The decisions are not in their order.")
+            raise InvalidStateError("The decisions are not in order.")
         order = tallied + np.argsort(trials[tallied:rows], kind="stable")
         tally, tallied, was_finished = tally.plus(arms[order], scores[order]), rows, decided.finished
     left, reopened = told_departures(decisions, growth)
@@ -694,7 +741,7 @@ def _load_failures(saved: SavedState, n_arms: int, last_example: int) -> Failure
 
 
 def dump_selector(prompts: Prompts, method: Method, state: State) -> dict[str, Any]:
-    """A selector as data; `prompts` and everything beside the state as they were before the first pull."""
+    """The data of a selector. `prompts` are the prompts before the first evaluation."""
     ids = None if isinstance(prompts.ids, range) else list(prompts.ids)
     saved = {"ids": ids, "texts": list(prompts.texts)} if prompts.candidates is None else prompts.candidates.to_data()
     return {
@@ -710,12 +757,17 @@ def dump_selector(prompts: Prompts, method: Method, state: State) -> dict[str, A
 
 @checked("The saved selector")
 def load_selector(data: Mapping[str, Any], method: Method | None = None) -> tuple[Prompts, Method, State]:
-    """What `dump_selector` made `data` of; `method` stands in for one that a file cannot hold."""
+    """Load the data that `dump_selector` returned. `method` replaces a user-defined method.
+
+    Raises:
+        InvalidStateError: the data are malformed, foreign, or of an unknown version.
+    """
     check_format("The saved selector", data, FORMAT, VERSION)
     if unknown := data.keys() - _KEYS:
         raise InvalidStateError(
             f"The saved selector has the unknown key {checks.some(sorted(map(str, unknown)))}. It was written by "
-            f"asktell {short(data.get('asktell'))}; this is asktell {own_version()}. Upgrade it if that one is newer."
+            f"asktell {short(data.get('asktell'))}, and this is asktell {own_version()}. Upgrade asktell if the file "
+            "was written by a newer version."
         )
     saved = typed("prompts", data.get("prompts"), dict)
     if "factors" in saved:
@@ -732,5 +784,6 @@ def load_selector(data: Mapping[str, Any], method: Method | None = None) -> tupl
     later = prompts
     for each in state.growth:
         method.check_growth(each.event)
-        later = prompts_after(later, each.event)  # which refuses ids and texts that are there already
+        # Refuses ids and texts that exist already.
+        later = prompts_after(later, each.event)
     return prompts, method, state

@@ -45,7 +45,7 @@ def test_an_observation_may_name_its_example_by_its_id() -> None:
     with pytest.raises(InvalidArgumentError, match="from 0 to 3"):
         one.observe("x", {"q": 0.5}, 4)
     assert one.to_json() == before
-    with pytest.raises(InvalidArgumentError, match=r"'c'.*not with their ids.*from 0 to 3"):
+    with pytest.raises(InvalidArgumentError, match=r"'c'.*no ids.*from 0 to 3"):
         new(4).observe("x", {"q": 0.5}, "c")
 
 

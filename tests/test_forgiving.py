@@ -161,13 +161,13 @@ def test_a_trial_of_another_selector_is_refused(kind: str) -> None:
             lambda stranger=stranger: mine.fail(stranger, "no answer"),
             lambda stranger=stranger: mine.release(stranger),
         ):
-            with pytest.raises(UnknownTrialError, match=r"of another selector.*observe\(\) takes its scores"):
+            with pytest.raises(UnknownTrialError, match=r"another study or selector.*with observe\(\)"):
                 call()
     assert mine.pending == [trial]
     resumed = Selector.from_json(mine.to_json() if kind == "selector" else mine.selector.to_json())
     for judged in (mine, resumed):
         assert judged.tell(trial, 1.0)
-        with pytest.raises(UnknownTrialError, match="of another selector"):
+        with pytest.raises(UnknownTrialError, match="another study or selector"):
             judged.tell(Trial(0, "a", "another text", trial.example), 1.0)
 
 

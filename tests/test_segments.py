@@ -162,10 +162,10 @@ def test_over_http_segments_are_part_of_the_definition() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({}, "give segments="),
+        ({}, "Pass segments="),
         ({"segments": ["de"]}, "has 1 labels for 60 examples"),
-        ({"segments": "de"}, "must be a label for each example"),
-        ({"segments": [1] * 60}, "must be a label for each example"),
+        ({"segments": "de"}, "must be a list with a label for each example"),
+        ({"segments": [1] * 60}, "must be a list with a label for each example"),
         ({"segments": LABELS, "method": Race()}, "of which Race proves nothing"),
         ({"segments": LABELS, "method": Adaptive(confidence=0.9)}, "proves nothing"),
     ],
@@ -182,5 +182,5 @@ def test_a_column_of_a_table_will_do() -> None:
 
 def test_examples_do_not_join_where_there_are_segments() -> None:
     selector = run(WORST, UNEVEN, 30)
-    with pytest.raises(asktell.InvalidArgumentError, match="where there are segments"):
+    with pytest.raises(asktell.InvalidArgumentError, match="to a selection with segments"):
         selector.extend(examples=3)

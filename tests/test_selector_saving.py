@@ -302,7 +302,9 @@ def test_a_round_of_too_many_evaluations_is_refused(method: str) -> None:
     def made(budget: int, examples: int | None, method: str) -> Selector:
         return Selector(["a", "b"], asktell.BestFeasible("x"), budget, method, examples=examples)
 
-    with pytest.raises(asktell.InvalidArgumentError, match="evaluations in one round, and 10000000 are the most"):
+    with pytest.raises(
+        asktell.InvalidArgumentError, match="evaluations in one round, but at most 10000000 fit in a plan"
+    ):
         made(10**8, None, method)
     data = json.loads(made(8, None, method).to_json())
     data["budget"] = 10**8

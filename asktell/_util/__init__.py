@@ -1,1 +1,1 @@
-"""Internal helpers: files, forks, extras, the terminal."""
+"""Internal helpers: chats, extras, files, forks, the cache of JAX, the terminal, and threads."""

@@ -1,7 +1,7 @@
-"""Prompts that are chats: a prompt is a text, and a text that is JSON of a chat stands for its messages.
+"""Prompts that are chats: texts with the JSON of a chat.
 
-That is a list of messages, as chat APIs take them, or an object with `messages` and `tools`. The engine only shows them
-readably; whoever evaluates the prompt takes them apart.
+Such a text is a list of messages as in chat APIs, or an object with `messages` and `tools`. The engine treats prompts
+as texts, and only displays chats in a readable form. Evaluators split them into messages.
 """
 
 import json
@@ -13,7 +13,7 @@ Parts = tuple[list[dict[str, Any]], list[dict[str, Any]]]
 
 
 def parts_of(text: str) -> Parts | None:
-    """The messages and the tools of a chat, as they were written; None for any other text."""
+    """The messages and the tools of a chat. None for any other text."""
     if text[:1] not in ("[", "{"):
         return None
     try:
@@ -30,7 +30,7 @@ def parts_of(text: str) -> Parts | None:
 
 
 def readable(text: str) -> str:
-    """A chat as its turns, each below its role in brackets; any other text as it is."""
+    """A chat as its turns, each below its role in brackets. Any other text is unchanged."""
     parts = parts_of(text)
     return text if parts is None else "\n\n".join(_turns(*parts))
 

@@ -1,4 +1,4 @@
-"""A missing optional package becomes "pip install 'asktell[...]'", and the same for a checkout."""
+"""Optional packages. The error for a missing package contains the command that installs it."""
 
 import importlib
 import importlib.util
@@ -17,33 +17,41 @@ def how_to_install(extra: str) -> str:
 
 @contextmanager
 def needs_extra(extra: str) -> Iterator[None]:
-    """Turn an ImportError in the block into a MissingExtraError that names the extra to install."""
+    """Turn an ImportError in the block into a MissingExtraError with the command that installs the extra."""
     try:
         yield
     except ImportError as error:
-        # torch and llama.cpp also raise ImportError when a shared library is broken: keep their words.
+        # torch and llama.cpp also raise ImportError for a broken shared library, so their message is kept.
         raise MissingExtraError(f"{error}. {how_to_install(extra)}", name=error.name, path=error.path) from error
 
 
 def check_extra(extra: str, *modules: str) -> None:
-    """Check that optional modules are installed, so that constructors fail early, without importing them."""
+    """Check that optional modules are installed, without importing them, so that constructors fail early.
+
+    Raises:
+        MissingExtraError: a module is not installed.
+    """
     for module in modules:
         if sys.modules.get(module) is None and importlib.util.find_spec(module) is None:
             raise MissingExtraError(f"No module named {module!r}. {how_to_install(extra)}", name=module)
 
 
 def import_extra(module: str, extra: str) -> Any:
-    """Import and return an optional module, late.
+    """Import and return an optional module.
 
-    The result is typed Any, so that type checking does not depend on which extras are installed.
+    The result is typed Any, so that type checking does not depend on the installed extras.
+
+    Raises:
+        MissingExtraError: the module is not installed.
     """
     with needs_extra(extra):
         return importlib.import_module(module)
 
 
 def own_version() -> str:
-    """The version of asktell; "unknown" in a checkout that is not installed."""
-    from importlib.metadata import PackageNotFoundError, version  # here, to keep the import of asktell light
+    """The version of asktell, or "unknown" in a checkout that is not installed."""
+    # Imported here, to keep the import of asktell light.
+    from importlib.metadata import PackageNotFoundError, version
 
     try:
         return version("asktell")
@@ -61,12 +69,12 @@ def short(item: object) -> str:
 
 
 def check_format(what: str, data: Mapping[str, Any], name: str, version: int, writer: object = None) -> None:
-    """Check that data are of a format and of the one version of it that this asktell reads.
+    """Check that data have a format, in the version that this asktell reads.
 
-    `writer`: the version of the asktell that wrote them, where they name it; by default their "asktell".
+    `writer` is the version of asktell that wrote the data. None: the value of "asktell" in the data.
 
     Raises:
-        InvalidStateError: they are not. Of data from a newer asktell it says so.
+        InvalidStateError: the format or its version is different. The message asks for an upgrade if it is newer.
     """
     if data.get("format") != name:
         raise InvalidStateError(f"{what} must have the format {name!r}, but its format is {short(data.get('format'))}.")
@@ -74,8 +82,8 @@ def check_format(what: str, data: Mapping[str, Any], name: str, version: int, wr
     if type(came) is int and came > version:
         by = f"asktell {str(writer)[:40]}" if writer else "a newer asktell"
         raise InvalidStateError(
-            f"{what} was written by {by}, in version {came} of the format; this is asktell {own_version()}, which "
-            f"reads version {version}: upgrade asktell."
+            f"{what} was written by {by}, in version {came} of the format. This is asktell {own_version()}, which "
+            f"reads version {version}. Upgrade asktell."
         )
     if type(came) is not int or came != version:
-        raise InvalidStateError(f"{what} has version {short(came)}; this asktell reads version {version}.")
+        raise InvalidStateError(f"{what} has version {short(came)}, but this asktell reads version {version}.")

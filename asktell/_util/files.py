@@ -1,4 +1,4 @@
-"""Files that are replaced whole. They hold prompts and answers: a new one is for its owner's eyes only."""
+"""Replace files atomically. New files are readable by their owner only, since they hold prompts and responses."""
 
 import contextlib
 import os
@@ -11,16 +11,17 @@ from pathlib import Path
 from typing import TextIO
 
 _WINDOWS = os.name == "nt"
+# Time to wait on Windows until other processes have closed a file.
 _SECONDS_FOR_READERS = 1.0
 
 
 @contextlib.contextmanager
 def replacing(path: Path) -> Iterator[TextIO]:
-    """A file to write to, that takes the place of the one at `path` once it is on the disk.
+    """Open a file for writing that replaces the file at `path` once it is on the disk.
 
-    A reader, and a crash at any instant, sees the old or the new content, whole; after an exception it is the old one.
-    The permissions of one that was there stay. What is there and no regular file (a device, a pipe) is written to as it
-    is; a symbolic link to a file stays one.
+    A reader finds either the old or the new content, complete, even after a crash. After an exception, the old content
+    stays. An existing file keeps its permissions, and a symbolic link stays a link. A device or a pipe is written
+    directly.
     """
     with contextlib.suppress(FileNotFoundError):
         if not stat.S_ISREG(path.stat().st_mode):
@@ -45,16 +46,16 @@ def replacing(path: Path) -> Iterator[TextIO]:
 
 
 def write_atomically(path: Path, text: str | Iterable[str]) -> None:
-    """Replace a file's content, by a text or by its parts."""
+    """Replace the content of a file with a text, or with the parts of a text."""
     with replacing(path) as file:
         file.writelines([text] if isinstance(text, str) else text)
 
 
 def make_private(path: Path) -> None:
-    """Make an empty file that only its owner may read, unless there is a file already.
+    """Make an empty file that only its owner may read, unless the file exists.
 
-    It is made under another name and linked: on POSIX, a process that closes a file loses all of its locks on it, also
-    those of another thread that has just begun to use it.
+    The file is made under another name and then linked. On POSIX, a process that closes a file loses all of its locks
+    on the file, even locks of another thread that has just begun to use it. So the file itself is never opened here.
     """
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
     os.close(handle)
@@ -62,7 +63,8 @@ def make_private(path: Path) -> None:
         os.link(name, path)
     except FileExistsError:
         return
-    except OSError:  # not every file system has links
+    except OSError:
+        # The file system has no links.
         with contextlib.suppress(FileExistsError):
             os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
     finally:
@@ -70,16 +72,17 @@ def make_private(path: Path) -> None:
 
 
 def sync(handle: int) -> None:
-    """Have what was written on the disk, and not, as `os.fsync` has it on macOS, in the disk's own cache."""
+    """Flush written data to the disk. On macOS, `os.fsync` would flush only to the cache of the disk."""
     try:
         fcntl = import_module("fcntl")
         fcntl.fcntl(handle, fcntl.F_FULLFSYNC)
-    except (ImportError, AttributeError, OSError):  # not Windows', not Linux's, not that of every file system
+    except (ImportError, AttributeError, OSError):
+        # Windows, Linux, or a file system without this call.
         os.fsync(handle)
 
 
 def _replace(new: str, path: Path) -> None:
-    """On Windows, wait for those who have the old file open: it cannot be replaced under them."""
+    """Rename a file. On Windows, wait until other processes have closed the old file."""
     deadline = time.monotonic() + _SECONDS_FOR_READERS
     while True:
         try:
@@ -91,7 +94,7 @@ def _replace(new: str, path: Path) -> None:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Make a rename in it last; where folders cannot be opened there is nothing to do."""
+    """Flush a rename in a folder to the disk. Do nothing if the system cannot open folders."""
     with contextlib.suppress(OSError):
         handle = os.open(folder, os.O_RDONLY)
         try:

@@ -1,7 +1,7 @@
-"""Objects with locks, in a forked process.
+"""Renew objects with locks in a forked process.
 
-Only the thread that forked exists there. A lock that another thread held is never released, and what that thread was
-changing stays half changed.
+Only the forking thread exists in the new process. A lock that another thread held is never released there, and data
+that the thread was changing remain half changed.
 """
 
 import os
@@ -9,16 +9,17 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
-import numpy.ma  # noqa: F401, np.unique imports it when first called, and a child forked meanwhile would wait for ever
+# np.unique imports numpy.ma on its first call. A child that is forked during that import would wait forever.
+import numpy.ma  # noqa: F401
 
 _T = TypeVar("_T")
 _renewals: WeakKeyDictionary[Any, Callable[[Any], None]] = WeakKeyDictionary()
 
 
 def fresh_after_fork(obj: _T, renew: Callable[[_T], None]) -> None:
-    """Call `renew(obj)` first thing in every forked process: it makes new locks and drops what may be half done.
+    """Call `renew(obj)` at the start of every forked process, to make new locks and drop unfinished changes.
 
-    `obj` is not kept alive by this. `renew`, a function or a method of the class, must neither wait nor raise.
+    This does not keep `obj` alive. `renew` is a function or a method of the class. It must neither wait nor raise.
     """
     _renewals[obj] = renew
 

@@ -1,9 +1,9 @@
-"""Keep JAX's compiled functions on disk, so that the next process starts faster. Explicit, never on by itself.
+"""Store the compiled functions of JAX on disk, so that the next process starts faster.
 
     import asktell
     asktell.jax_cache.enable("~/.cache/asktell/jax")
 
-It changes JAX's configuration of the whole process, which is why a library does not do it for you.
+This changes the configuration of JAX in the whole process, so asktell never does it by itself.
 """
 
 import os
@@ -13,9 +13,12 @@ from asktell._util.extras import import_extra
 
 
 def enable(path: str | os.PathLike[str]) -> Path:
-    """Store every compiled function under `path` (created if need be) and read it from there; returns the folder.
+    """Store every compiled function under `path`, and read it from there. Return the folder, created if necessary.
 
-    JAX by itself stores only what took more than a second to compile; the methods' functions take less.
+    By default, JAX stores only functions that took more than a second to compile. The functions of asktell take less.
+
+    Raises:
+        MissingExtraError: JAX is not installed.
     """
     config = import_extra("jax", "structured").config
     folder = Path(path).expanduser()

@@ -1,4 +1,4 @@
-"""Text for a terminal: nothing in it steers one, whatever a prompt, an id or an error holds."""
+"""Text for a terminal, without control characters from prompts, ids or errors."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -10,26 +10,29 @@ from asktell._util.chats import readable
 
 Columns: TypeAlias = Sequence[Sequence[str]]
 
-_LEAST_TEXT = 24  # of a table's last column
-_SMALLEST_PLAIN = 1e-9  # what is smaller has an exponent
+# Smallest width of the last column of a table, in characters.
+_LEAST_TEXT = 24
+# Smaller numbers are printed with an exponent.
+_SMALLEST_PLAIN = 1e-9
 
 
 def safe(text: str) -> str:
-    """The text with everything escaped that is not printable, line breaks too."""
+    """The text with escapes for all characters that are not printable, including line breaks."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode("ascii") for c in text)
 
 
 def one_line(text: str, width: int) -> str:
-    """Safe, in one line, and cut to a width; a chat as its turns."""
+    """Safe text in one line, cut to a width. A chat is shown as its turns."""
     flat = safe(" ".join(readable(text)[: 4 * width].split()))
     return flat if len(flat) <= width else flat[: width - 3] + "..."
 
 
-_NEGLIGIBLE = 1e-3  # of its error: an estimate that small reads as 0, and not as 0.0000004247 ± 0.12
+# An estimate below this part of its error is printed as 0. Otherwise it would read 0.0000004247 ± 0.12.
+_NEGLIGIBLE = 1e-3
 
 
 def with_error(mean: float | None, error: float | None) -> str:
-    """An estimate and its standard error, as far as they are known."""
+    """An estimate and its standard error, as far as these are known."""
     if mean is None:
         return "-"
     if error is None:
@@ -39,7 +42,7 @@ def with_error(mean: float | None, error: float | None) -> str:
 
 
 def in_digits(number: float, digits: int) -> str:
-    """A number with so many digits that count, as `:g`, but small ones without an exponent: 0.000096."""
+    """A number with so many significant digits, as with `:g`, but without an exponent for small numbers: 0.000096."""
     size = abs(number)
     if not _SMALLEST_PLAIN <= size < 1e-4:
         return f"{number:.{digits}g}"
@@ -47,7 +50,7 @@ def in_digits(number: float, digits: int) -> str:
 
 
 def in_three_digits(number: float) -> str:
-    """A number with three digits also where they are zero, as 0.00 and 1.00, so that it reads as measured."""
+    """A number with three digits, even if these are zero as in 0.00 and 1.00. It then reads as a measured number."""
     size = abs(number)
     if size >= 1000:
         return f"{number:,.0f}"
@@ -55,34 +58,36 @@ def in_three_digits(number: float) -> str:
 
 
 def with_doubt(probability: float | None) -> str:
-    """A probability as far as a few hundred draws tell it."""
+    """A probability with the precision of a few hundred draws."""
     if probability is None:
         return "-"
-    return "<0.01" if probability < 0.005 else ">0.99" if probability > 0.995 else f"{probability:.2f}"
+    if probability < 0.005:
+        return "<0.01"
+    return ">0.99" if probability > 0.995 else f"{probability:.2f}"
 
 
 def in_percent(probability: float) -> str:
-    """The same for a sentence, such as "93%"."""
+    """A probability for a sentence, such as "93%", with the precision of a few hundred draws."""
     if probability > 0.995:
         return "over 99%"
     return "under 1%" if probability < 0.005 else f"{100 * probability:.0f}%"
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    """A safe line per row, all of the same width, with the columns below each other."""
+    """A safe line per row, all of the same width, with aligned columns."""
     cells = [[safe(cell) for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in cells]
 
 
 def in_blocks(keys: Columns, columns: Columns, texts: Sequence[str], width: int) -> Iterator[str]:
-    """A table, in several blocks below each other where it is wider than `width`; each begins with the keys.
+    """The lines of a table. A table wider than `width` is split into blocks, and each block begins with the keys.
 
     Args:
-        keys: columns that name the rows, their heads first.
-        columns: the others, of which a block has as many as fit, and one at least.
-        texts: the last column of the last block, cut to the room that there is; its head first.
-        width: characters of a line.
+        keys: columns that identify the rows, each with its head first.
+        columns: the other columns. A block has as many as fit, at least one.
+        texts: the last column of the last block, with its head first, cut to the available width.
+        width: the width of a line in characters.
     """
     room = width - sum(map(_wide, keys))
     while columns and sum(map(_wide, columns)) + _LEAST_TEXT > room:
@@ -98,5 +103,5 @@ def _wide(column: Sequence[str]) -> int:
 
 
 def filled(text: str, width: int) -> list[str]:
-    """A sentence in lines that are no wider, the second and later ones indented."""
+    """A sentence in lines of at most `width` characters. Later lines are indented."""
     return wrap(text, width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False) or [""]

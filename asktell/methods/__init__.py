@@ -1,4 +1,4 @@
-"""Methods that choose evaluations: elimination in rounds, composed of four parts; `Adaptive`; `Race`."""
+"""Methods that choose evaluations: `Adaptive`, `Race`, and elimination in rounds, composed of four parts."""
 
 from asktell.methods.adaptive import Adaptive
 from asktell.methods.base import AbstractMethod

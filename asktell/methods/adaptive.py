@@ -1,26 +1,45 @@
-"""Adaptive, the method that "auto" stands for: a posterior over all prompts, and pulls where the answer is in doubt.
+"""Adaptive, the method behind "auto": evaluate the prompts that may be best, and select by the posterior.
 
-1. The field: all A prompts. For a single best one, if the budget is below two pulls each, as many as it has two pulls
-   for, drawn by chance.
-2. First every prompt in it is pulled once, in one plan; about eight share an example. Of candidates with factors, only
-   as many as a third of the budget pays for, which cover the factors' levels evenly.
-3. Then each decision picks distinct prompts at random by weight (`belief.py`, from joint draws of the posterior):
-   - best feasible: the share of draws in which the prompt is best or second (after top-two Thompson sampling, Russo
-     2016). With a part f of the budget spent, only the A^(1 - f) prompts, at least two, of the highest expected quality
-     can be picked. Quality in a draw: 1 for the best feasible prompt, 0 for the median and for infeasible ones.
-   - Pareto set: p (1 - p), where p is the probability of being in it.
-   Weights shrink with pulls that are out, with failures, and with cost, if the budget limits it. It picks as many as
-   are in doubt (their effective number), at most `batch` of the field; a baseline that lags behind comes first.
-4. Each takes an example that is new to it: of those in use, the one that prompts in doubt share most, or that tells
-   most (`asktell.posterior.design`). More examples come into use as pulls do (`share`).
-5. The plan is one pull of each, and again one each up to a sixteenth of the pulls so far. There are no rounds and no
-   barrier: it is made while others are out. No prompt leaves before the end, except by failures or `retire`.
-6. The selected prompt, or set, is the one of the highest expected quality among those evaluated, by the posterior that
-   results state (`asktell.posterior.statement`). With `sure`, it has the highest mean among the prompts that satisfy
-   the constraints with that probability.
+Steps of the algorithm. The functions below name the step that they implement.
 
-With a confidence, the field is all prompts and examples come in one common order; once the posterior is sure, the
-prompts for which the proof is missing take the place of step 3.
+1. **Field.** All A prompts take part. If the goal is a single best prompt and the budget allows fewer than two
+   evaluations each, only as many prompts take part as the budget covers at two evaluations each. Chance picks them.
+2. **First evaluations.** Every prompt of the field is evaluated once, in one plan. About eight prompts share an
+   example. Candidates with factors are treated differently: a third of the budget goes to candidates that cover the
+   levels of the factors evenly.
+3. **Prompts.** Each later decision samples distinct prompts at random, in proportion to a weight (`belief.py`).
+   - Best feasible prompt: the share of posterior draws in which the prompt is best or second best. This is top-two
+     Thompson sampling (Russo 2016). The candidates narrow with the budget: after a part f of it, only the A^(1 - f)
+     prompts of the highest expected quality, at least two, can be sampled. The quality in a draw is 1 for the best
+     feasible prompt, and 0 for the median prompt and for infeasible prompts.
+   - Pareto set: p (1 - p), where p is the probability that the prompt belongs to the set.
+   The weight of a prompt shrinks with its evaluations in progress, with its failures, and with its cost if the budget
+   limits the cost. A decision samples as many prompts as are in doubt (their effective number), but at most the part
+   `batch` of the field. A baseline with fewer scores than the leading prompts comes first.
+4. **Examples.** Each sampled prompt gets an example that is new to it. Among the examples in use, this is the example
+   that most prompts in doubt have seen, or the most informative example (`asktell.posterior.design`). A new example
+   comes into use once in `share` evaluations.
+5. **Plan.** The plan holds one evaluation of each sampled prompt, and is repeated until it holds a sixteenth of the
+   evaluations so far. There are no rounds and no barrier, since plans are made while evaluations are in progress. A
+   prompt is eliminated before the end only because of failures or by `retire`.
+6. **Selection.** The selected prompt or set has the highest expected quality among the evaluated prompts. Results
+   state the same posterior (`asktell.posterior.statement`). With `sure`, it has the highest mean among the prompts that
+   satisfy the constraints with that probability.
+7. **Early stop**, only with `confidence`. All prompts take part, and take their examples in one common order. As soon
+   as the posterior is sure enough, step 3 chooses the prompts with unproven claims instead. The selection ends when no
+   claim is left to prove (`asktell.methods.certainty`).
+
+Sets of arms (an arm is the position of a prompt):
+
+==========  =========================================================================================================
+`active`    The arms that were not eliminated and not retired.
+`field`     The active arms that take part (step 1), ascending.
+`first`     The arms that are evaluated once before the posterior chooses (step 2), in this order. None: all.
+`open_`     The arms of the field with an evaluation left that the budget allows.
+`contend`   The open arms of a high enough expected quality (step 3).
+`told`      (K,) the number of recorded scores of each arm, also called `n_scores`.
+`n_out`     (K,) the number of evaluations of each arm that are in progress.
+==========  =========================================================================================================
 """
 
 import math
@@ -36,47 +55,71 @@ from asktell.methods.base import AbstractMethod
 from asktell.methods.belief import Belief, believe, by_chance, even_order, stated
 from asktell.methods.certainty import unproven
 from asktell.numerics import counters
-from asktell.numerics.arrays import Counts, Indices, Mask
+from asktell.numerics.arrays import Counts, Indices, Mask, Vector
 from asktell.posterior import answer, design, membership
 from asktell.posterior.statement import Statement
 from asktell.problem.checks import LARGEST, check_number, check_part, short, whole
 from asktell.problem.goals import BestFeasible, check_no_segments
 from asktell.state import Decided, Departure, Problem, State
 
-# Chosen on synthetic problems and the development half of the recorded tables: docs/explanation/what-was-tried.md.
-_FIRST_SHARE = 8.0  # prompts per example as long as nothing is known: no single example decides who goes on
-_BOUNDED_SHARE = 6.0  # where means are held against thresholds
-_FACTORS_SHARE, _MOSTLY = 4.0, 0.5  # where factors' levels explain most: of 2, 4 and 8 best on pairs of models
-_PULLS_EACH = 2.0  # on average, that a best prompt is worth looking for with: a smaller budget is for fewer prompts
-_FIRST_PART = 1 / 3  # of the budget, for arms that cover the factors' levels evenly
-_FEWEST_FOR_FACTORS = 60  # evaluations: of fewer, scores tell too little of levels (`benchmarks.selection.factors`)
-# What a decision may cost.
-_PULLS_BEFORE_A_LOOK = 16  # one more in sixteen changes little, and stops come that late at most
-_TRIES = 6  # of a prompt without a score, before others: six of six failures take it out at the rate of 1/2
-_LEAST_WEIGHT = 1e-3  # of a contender that no draw has on top: less than one of 256 draws
-_MOST_DRAWS = 10_000  # a probability is then known to .005
+# Chosen on synthetic problems and on the development half of the recorded tables: docs/explanation/what-was-tried.md.
+
+# Prompts per example before anything is known: enough examples that no single example decides which prompts stay.
+_FIRST_SHARE = 8.0
+# The same where means are compared with constraints.
+_BOUNDED_SHARE = 6.0
+# The same where the levels of factors explain most of the variance. Of 2, 4 and 8, best on pairs of models.
+_FACTORS_SHARE = 4.0
+# Share of the variance between prompts from which the levels of factors explain most of it.
+_MOSTLY = 0.5
+# Average number of evaluations that the search for a best prompt needs. A smaller budget is spent on fewer prompts.
+_PULLS_EACH = 2.0
+# Part of the budget for arms that cover the levels of the factors evenly.
+_FIRST_PART = 1 / 3
+# Evaluations below which the scores are too few to learn the effects of levels (`benchmarks.selection.factors`).
+_FEWEST_FOR_FACTORS = 60
+
+# Bounds on the cost of a decision.
+
+# Evaluations per new decision. One more in sixteen changes little, and delays a stop by no more than that.
+_PULLS_BEFORE_A_LOOK = 16
+# Tries of a prompt without a score before others come first. Six failures of six eliminate it at a rate of 1/2.
+_TRIES = 6
+# Weight of a contender that is in no draw on top, below the weight of one of 256 draws.
+_LEAST_WEIGHT = 1e-3
+# With so many draws, the standard error of a probability is 0.005 at most.
+_MOST_DRAWS = 10_000
 
 
 ConfidenceKind: TypeAlias = Literal["proof", "posterior"]
+_Cells: TypeAlias = tuple[tuple[int, int], ...]
+"""Pairs of an arm and an example, in the order in which they are asked for."""
 
 
 @final
 @dataclass(frozen=True)
 class Adaptive(AbstractMethod):
-    """Sample where the answer is in doubt, judge by the posterior of a two-way model, answer by expected quality.
+    """Evaluate the prompts that may be best, and select by the posterior of a two-way model.
 
-    `share`: a new example comes into use once in so many pulls, or for a prompt that has seen the others; None: in as
-    many as there are prompts where only differences count, in six where a mean is held against a threshold. `batch`:
-    prompts that one decision picks at most, as a part of the field; all of it where none was pulled yet. `draws`: joint
-    draws from the posterior per decision, 64 to 10,000; fewer for large pools.
+    The method estimates all scores with one statistical model (prompt effects plus example effects), evaluates where
+    the selection is in doubt, and selects the prompt or the set of the highest expected quality.
 
-    `confidence`: end before the budget, once every prompt was evaluated and the answer is right with this probability;
-    None: never. `confidence_kind`: "proof": by the posterior, and by confidence sequences, which hold without its model
-    at every look (for metrics without a range, in the limit of many examples); "posterior": by the posterior alone,
-    which needs fewer evaluations, but is right so often only on average over problems like those that the model
-    expects. `tolerance`: how much worse than right counts as right, in the metric's own units (for limits, and for a
-    Pareto set, in units of a metric's range where the goal names one). Without a tolerance, prompts that are equally
-    good keep it going. Trials that are out when it ends may still be told, and change the answer no more.
+    Args:
+        share: A new example comes into use once in `share` evaluations, or for a prompt that has seen all others. None:
+            once in K evaluations, where K is the number of prompts, or once in six if the goal has constraints.
+        batch: The largest part of the field that one decision samples. The first plan holds the whole field.
+        draws: Joint posterior draws per decision, from 64 to 10,000. Large pools use fewer.
+        confidence: Stop before the budget is spent, once every prompt was evaluated and the selection is right with
+            this probability. None: spend the whole budget.
+        confidence_kind: "proof" requires both the posterior and confidence sequences. These hold at every look, without
+            the model (for metrics without a range, in the limit of many examples). "posterior" requires the posterior
+            only. It needs fewer evaluations, but its confidence holds only on average over problems like those that
+            the model expects.
+        tolerance: How much worse than the best still counts as right, in units of the metric. For a Pareto set, and for
+            constraints, a metric with a range is measured in units of its range. Without a tolerance, equally good
+            prompts delay the stop.
+
+    Scores of trials that are in progress at the end are still recorded, and no longer change the selection.
     """
 
     share: float | None = None
@@ -87,7 +130,11 @@ class Adaptive(AbstractMethod):
     confidence_kind: ConfidenceKind = "proof"
 
     def __post_init__(self) -> None:
-        """Validate the parameters."""
+        """Validate the parameters.
+
+        Raises:
+            InvalidArgumentError: a parameter is out of range, or needs `confidence`.
+        """
         for name, number in (("share", 1.0 if self.share is None else self.share), ("batch", self.batch)):
             check_number(f"{name} of Adaptive", number, 0.0, 2.0**31, above=True)
         whole("draws of Adaptive", self.draws, 1, _MOST_DRAWS)
@@ -99,49 +146,60 @@ class Adaptive(AbstractMethod):
             raise InvalidArgumentError(f'confidence_kind of Adaptive must be "proof" or "posterior", got {kind}.')
         for name, is_given in (("tolerance", self.tolerance), ("confidence_kind", self.confidence_kind != "proof")):
             if is_given and self.confidence is None:
-                raise InvalidArgumentError(f"{name} of Adaptive goes with confidence: Adaptive(confidence=0.95, ...).")
+                raise InvalidArgumentError(f"{name} of Adaptive requires confidence: Adaptive(confidence=0.95, ...).")
 
     def check(self, problem: Problem) -> None:
-        """Check that a stop by confidence is not asked for in segments; else any goal, any budget."""
+        """Check the problem. Any goal and budget are supported, except segments together with `confidence`."""
         if self.confidence is not None:
             check_no_segments(problem.goal, "Adaptive(confidence=...)")
 
     def due(self, state: State) -> bool:
-        """Whenever the plan is empty and there is something to plan, or nothing more can come."""
+        """True if the plan is empty and there is more to plan, or if no more scores can come."""
         if not state.plan_is_empty:
-            # What is planned costs too much by now, and nothing is out that may turn out cheaper.
+            # The rest of the plan has become too expensive, and no evaluation in progress may turn out cheaper.
             pull = state.next_pull()
             return not state.pending and pull is not None and not state.fits(pull.arm)
         return not state.pending or (state.room > 0 and bool(state.open_arms()[self._field(state)].any()))
 
     def decide(self, state: State) -> Decided:
-        """Plan the next batch, or end."""
-        number, room = len(state.decisions), state.room
+        """Plan the next evaluations, or end the selection."""
+        # Step 1: the field.
         field = self._field(state)
         open_ = np.intersect1d(np.flatnonzero(state.open_arms()), field)
         belief = self.belief(state)
-        if not room or not len(open_):
+        if not state.room or not len(open_):
             return self.finish(state)
+        # Step 7: the early stop.
         unproven_arms = None if self.confidence is None else self._unproven(state, belief)
         if unproven_arms is not None and not len(unproven_arms):
             return structs.replace(self.finish(state), settled=True)
+        # Steps 2 and 3: the prompts.
         size = len(field) if self._first(state) is None else min(len(field), state.problem.budget)
-        arms = self._choose(state, open_, min(room, max(1, round(self.batch * size))), number, belief, unproven_arms)
+        n_prompts = min(state.room, max(1, round(self.batch * size)))
+        arms = self._choose(state, open_, n_prompts, belief, unproven_arms)
+        # Step 5: the size of the plan.
         n_asked = state.spent + len(state.missing) + len(state.pending)
-        n_pulls = min(room, max(len(arms), n_asked // _PULLS_BEFORE_A_LOOK))
-        alone = len(open_) == 1 or room == 1
-        return Decided(number, plan=self._cells(state, arms, n_pulls, belief, alone))
+        n_pulls = min(state.room, max(len(arms), n_asked // _PULLS_BEFORE_A_LOOK))
+        # Step 4: the examples.
+        is_only_one = len(open_) == 1 or state.room == 1
+        plan = self._cells(state, arms, n_pulls, belief, is_only_one)
+        return Decided(len(state.decisions), plan=plan)
 
     def belief(self, state: State) -> Belief | None:
-        """The belief that decisions rest on, None without scores."""
+        """The belief that decisions rest on. None without scores."""
         return believe(state, self.draws, among=self._field(state))
 
     def answer(self, state: State) -> list[int]:
-        """The prompts that are the answer if nothing more is learned; only such as were evaluated."""
+        """The prompts that are selected if nothing more is evaluated. Prompts without a score cannot be selected."""
         return _answer(state, stated(state))
 
+    # Step 7: the early stop
+
     def _unproven(self, state: State, belief: Belief | None) -> Indices | None:
-        """Who keeps the answer from being certain, empty if it is; None as long as the posterior doubts it itself."""
+        """The arms with unproven claims, empty if the selection is right with the required confidence.
+
+        None as long as the posterior is not sure enough, or the scores are too few or doubtful.
+        """
         if self.confidence is None or belief is None or state.doubts:
             return None
         active = state.active
@@ -161,12 +219,14 @@ class Adaptive(AbstractMethod):
             return active[:0]
         return unproven(state, chosen, statement.means, 1.0 - self.confidence, self.tolerance)
 
+    # Step 6: the selection
+
     def finish(self, state: State) -> Decided:
-        """The last decision: the answer by what is known, whatever is left of the budget."""
+        """The last decision: the selection according to the scores so far, whatever is left of the budget."""
         found = stated(state)
         chosen = _answer(state, found)
-        seen = state.told
-        silent = (seen == 0) & ~state.have_pulls()
+        # Arms that have no score and will never have one.
+        silent = (state.told == 0) & ~state.have_pulls()
         departures = []
         for arm in state.active.tolist():
             if arm == state.problem.baseline and arm not in chosen:
@@ -178,11 +238,14 @@ class Adaptive(AbstractMethod):
             departures.append(Departure.of(arm, arm in chosen, reason, (found.means[arm], found.errors[arm])))
         return Decided(len(state.decisions), tuple(departures), finished=True, answer=tuple(chosen))
 
-    def _first(self, state: State) -> Indices | None:
-        """The arms that are pulled before the posterior chooses, in this order; None: all.
+    # Step 2: the first evaluations
 
-        Where there are factors, arms that nobody pulled are known by their levels: a part of the budget goes to arms
-        that cover the levels evenly, then to those that joined.
+    def _first(self, state: State) -> Indices | None:
+        """The arms that are evaluated once before the posterior chooses, in this order. None: all arms, by chance.
+
+        With factors, the scores of other arms with the same levels predict an arm that was never evaluated. So only a
+        part of the budget goes to first evaluations, of arms that cover the levels evenly. Prompts that were added
+        later, and the baseline, follow.
         """
         problem, origin = state.problem, state.origin
         if self.confidence is not None or origin.budget < _FEWEST_FOR_FACTORS:
@@ -194,11 +257,14 @@ class Adaptive(AbstractMethod):
         baseline = [] if problem.baseline is None else [problem.baseline]
         return np.concatenate((first, joined, baseline)).astype(np.int64)
 
-    def _field(self, state: State) -> Indices:
-        """The arms in the race that take part, ascending: all, but where the budget is small for a single best one.
+    # Step 1: the field
 
-        Then as many as it has two pulls for, drawn by chance: the best of some is found rather than the best of all
-        guessed. Those that were pulled, the baseline, and arms that joined later always take part.
+    def _field(self, state: State) -> Indices:
+        """The active arms that take part, ascending: all of them, unless the budget is small for a single best prompt.
+
+        A small budget finds the best of some prompts more reliably than the best of all prompts. So as many prompts
+        take part as the budget covers at two evaluations each, drawn by chance. Prompts that were evaluated or added
+        later, and the baseline, always take part.
         """
         problem, active = state.problem, state.active
         each = min(_PULLS_EACH, problem.most_pulls or _PULLS_EACH)
@@ -215,130 +281,228 @@ class Adaptive(AbstractMethod):
         chosen = np.sort(order[: max(size, int(certain[active].sum()))])
         return chosen if state.open_arms()[chosen].any() else active
 
+    # Step 3: the prompts
+
     def _choose(
-        self, state: State, open_: Indices, room: int, number: int, belief: Belief | None, unproven_arms: Indices | None
+        self, state: State, open_: Indices, n_prompts: int, belief: Belief | None, unproven_arms: Indices | None
     ) -> Indices:
-        """Distinct arms to pull: the first ones without any pull, then at random by how much is in doubt."""
-        problem = state.problem
-        bits = counters.bits(problem.seed, "choose", number, open_)
+        """Distinct arms to evaluate next.
+
+        In this order: arms without an evaluation (step 2), arms with unproven claims (step 7), else a random sample by
+        weight (step 3). `n_prompts` is the most that the last two return.
+        """
+        bits = counters.bits(state.problem.seed, "choose", len(state.decisions), open_)
+        # (open,) uniform numbers in (0, 1), from the upper 53 of 64 random bits.
         uniform = ((bits >> np.uint64(11)).astype(np.float64) + 0.5) / 2.0**53
-        seen = state.told
-        out = _pulls_out(state)
-        new = ((seen + out)[open_] == 0) & (state.missing.per_arm(state.problem.n_arms)[open_] < _TRIES)
-        if (first := self._first(state)) is not None:
-            place = np.full(problem.n_arms, np.inf)
-            place[first[::-1]] = np.arange(len(first), 0.0, -1.0)
-            new &= np.isfinite(place[open_])
-        if new.any():
-            turn = uniform if first is None else place[open_]
-            order = open_[np.argsort(np.where(new, turn, np.inf), kind="stable")]
-            return order[: min(int(new.sum()), state.room)]
-        if unproven_arms is not None and (missing := np.intersect1d(unproven_arms, open_)).size:
-            # They are compared on common examples, so whoever has fewer comes first.
-            return missing[np.argsort((seen + out)[missing], kind="stable")][:room]
+        n_out = _pulls_out(state)
+        new = self._new_arms(state, open_, n_out, uniform)
+        if len(new):
+            return new
+        missing = open_[:0] if unproven_arms is None else np.intersect1d(unproven_arms, open_)
+        if len(missing):
+            # Claims compare arms on common examples, so arms with fewer scores come first.
+            return missing[np.argsort((state.told + n_out)[missing], kind="stable")][:n_prompts]
         if belief is None:
-            return open_[np.argsort(uniform, kind="stable")][:room]
-        weight = np.where(self._contend(state, belief, open_), belief.weight[open_] + _LEAST_WEIGHT, 0.0)
-        # What is out will tell: an arm with a pull out is worth a fraction of one without.
-        weight = weight / (1.0 + out[open_])
-        failed = state.missing.per_arm(state.problem.n_arms)
-        weight *= ((1.0 + seen) / (1.0 + seen + failed))[open_]  # a pull is worth as much as its chance of a score
-        if problem.allowance.cost is not None:
-            weight = weight / state.costs.expected_all(problem.n_arms)[open_]
-        top = float(weight.max())
-        weight = weight / top if top > 0 else np.ones(len(weight))
+            return open_[np.argsort(uniform, kind="stable")][:n_prompts]
+        weight = self._weights(state, belief, open_, n_out)
         # The effective number of prompts in doubt (Kish 1965), to rounding.
         effective = math.ceil(weight.sum() ** 2 / (weight**2).sum() - 1e-9)
         # Weighted sampling without replacement (Efraimidis & Spirakis 2006).
         order = open_[np.argsort(-np.log(uniform) / (weight + 1e-9), kind="stable")]
-        chosen = order[: max(1, min(room, effective))]
-        baseline = problem.baseline
-        tried = seen + out + np.maximum(0, failed - seen)  # where most fail, more tries are no cure
-        behind = baseline is not None and tried[baseline] < seen.max()
-        if behind and baseline is not None and baseline in open_ and baseline not in chosen:
-            # The answer is compared with it, on as many examples as the answer has.
-            return np.concatenate((np.array([baseline]), chosen))[:room]
-        return chosen
+        chosen = order[: max(1, min(n_prompts, effective))]
+        baseline = state.problem.baseline
+        if baseline is None or baseline not in open_ or baseline in chosen:
+            return chosen
+        if not _is_behind(state, baseline, n_out):
+            return chosen
+        return np.concatenate((np.array([baseline]), chosen))[:n_prompts]
+
+    def _new_arms(self, state: State, open_: Indices, n_out: Counts, uniform: Vector) -> Indices:
+        """Step 2: the open arms to evaluate for the first time, as far as the budget goes. Empty if there are none."""
+        n_failed = state.missing.per_arm(state.problem.n_arms)
+        is_new = ((state.told + n_out)[open_] == 0) & (n_failed[open_] < _TRIES)
+        turn, first = uniform, self._first(state)
+        if first is not None:
+            place = np.full(state.problem.n_arms, np.inf)
+            # An arm may be in `first` twice. Written backwards, its first place remains.
+            place[first[::-1]] = np.arange(len(first), 0.0, -1.0)
+            turn = place[open_]
+            is_new &= np.isfinite(turn)
+        order = open_[np.argsort(np.where(is_new, turn, np.inf), kind="stable")]
+        return order[: min(int(is_new.sum()), state.room)]
+
+    def _weights(self, state: State, belief: Belief, open_: Indices, n_out: Counts) -> Vector:
+        """(open,) sampling weights in [0, 1], the largest 1."""
+        contend = self._contend(state, belief, open_)
+        weight = np.where(contend, belief.weight[open_] + _LEAST_WEIGHT, 0.0)
+        # A score in progress is information to come, so a further one is worth a fraction.
+        weight = weight / (1.0 + n_out[open_])
+        # An evaluation is worth as much as its chance of a score.
+        n_scores, n_failed = state.told, state.missing.per_arm(state.problem.n_arms)
+        weight *= ((1.0 + n_scores) / (1.0 + n_scores + n_failed))[open_]
+        if state.problem.allowance.cost is not None:
+            weight = weight / state.costs.expected_all(state.problem.n_arms)[open_]
+        top = float(weight.max())
+        return weight / top if top > 0 else np.ones(len(weight))
 
     def _contend(self, state: State, belief: Belief, open_: Indices) -> Mask:
-        """Which of the arms are worth a pull at this point of the budget.
+        """(open,) whether an arm may be sampled at this point of the budget.
 
-        For the best feasible prompt the field narrows as the budget goes, from A arms to two: with a part f spent, the
-        A^(1 - f) arms of the highest expected quality. No arm is dropped permanently.
-        For an arm that joined later, f is the part spent since, of what there was.
+        For the best feasible prompt, the contenders narrow from A arms to two. After a part f of the budget, they are
+        the A^(1 - f) arms of the highest expected quality. No arm is dropped permanently. For an arm that was added
+        later, f is the part that was spent since, of the budget that was left at that time.
         """
         if belief.expected is None:
             return np.ones(len(open_), dtype=bool)
         n_arms = len(self._field(state))
         ages, which = np.unique(state.ages()[open_], return_inverse=True)
         n_contenders = np.array([max(2, int(np.ceil(n_arms ** (1.0 - age)))) for age in ages.tolist()])
+        # The rank of each open arm by expected quality, 0 for the highest. Chance decides among equals.
         order = counters.chance_order(state.problem.seed, open_)
         rank = np.empty(len(open_), dtype=np.int64)
         rank[order[np.argsort(-belief.expected[open_][order], kind="stable")]] = np.arange(len(open_))
         return np.asarray(rank < n_contenders[which])
 
-    def _cells(
-        self, state: State, arms: Indices, n_pulls: int, belief: Belief | None, alone: bool
-    ) -> tuple[tuple[int, int], ...]:
-        """Pulls of the arms, one each, and again one each until there are enough or every cell is used up.
+    # Step 4: the examples, a function for each case
 
-        `alone`: nobody else can be pulled any more.
+    def _cells(self, state: State, arms: Indices, n_pulls: int, belief: Belief | None, is_only_one: bool) -> _Cells:
+        """Pairs of arm and example: one for each arm, repeated until there are `n_pulls` or no pair is left.
+
+        `is_only_one`: no other arm, or no other evaluation, can follow.
         """
-        problem = state.problem
-        if problem.population is None:
-            nth, which = np.divmod(np.arange(n_pulls), len(arms))
-            examples = problem.draw(arms[which], state.draws[arms[which]] + nth)
-            return tuple(zip(arms[which].tolist(), examples.tolist(), strict=True))
-        seen = state.told
+        if state.problem.population is None:
+            return _drawn_cells(state, arms, n_pulls)
         if self.confidence is not None:
-            return self._in_order(state, arms, n_pulls)
-        of_first = self._first(state)
-        first = belief is None or not seen[arms if of_first is None else np.intersect1d(arms, of_first)].all()
+            return _cells_in_order(state, arms, n_pulls)
+        first = self._first(state)
+        to_see = arms if first is None else np.intersect1d(arms, first)
+        is_first = belief is None or not state.told[to_see].all()
+        # The last open arm needs no comparison, so it may repeat an example if its scores are noisy.
+        may_repeat = belief is not None and is_only_one and state.problem.is_noisy
+        noise = belief.noise if belief is not None and may_repeat else None
+        if belief is None:
+            return self._first_cells(state, arms, n_pulls, noise)
+        if is_first and state.growth:
+            return self._cells_of_added(state, arms, n_pulls, belief)
+        if is_first:
+            return self._first_cells(state, arms, n_pulls, noise)
+        if first is not None and belief.explained > _MOSTLY:
+            return self._cells_of_factors(state, arms, n_pulls, belief, noise)
+        return self._cells_in_doubt(state, arms, n_pulls, belief, noise)
+
+    def _first_cells(self, state: State, arms: Indices, n_pulls: int, noise: design.Noise | None) -> _Cells:
+        """The first evaluations (step 2): about eight arms share an example."""
+        share = _FIRST_SHARE if self.share is None else self.share
+        return _shared_cells(state, arms, n_pulls, share, noise=noise)
+
+    def _cells_of_added(self, state: State, arms: Indices, n_pulls: int, belief: Belief) -> _Cells:
+        """One evaluation of each arm that was added, on examples that compare it with the existing arms in doubt."""
+        problem = state.problem
         used_arms, used = _used_places(state, problem.telling_place)
-        if first and belief is not None and state.growth:
-            # Arms that joined are pulled once each, on examples that tell them from those who were there.
-            arms, each = arms[:n_pulls], _FIRST_SHARE if self.share is None else self.share
-            places = design.joining_examples(arms, used_arms, used, len(problem.order), each, belief.weight)
-            return tuple(zip(arms.tolist(), problem.telling_order[places].tolist(), strict=True))
-        # Candidates of a level often score alike on an example, whatever else they differ in: they take several.
-        spread = not first and belief is not None and of_first is not None and belief.explained > _MOSTLY
-        by_doubt = None if first or spread else belief
-        doubt, informative = (None, None) if by_doubt is None else (by_doubt.weight, by_doubt.informative)
+        share = _FIRST_SHARE if self.share is None else self.share
+        arms = arms[:n_pulls]
+        places = design.joining_examples(arms, used_arms, used, len(problem.order), share, belief.weight)
+        return tuple(zip(arms.tolist(), problem.telling_order[places].tolist(), strict=True))
+
+    def _cells_of_factors(
+        self, state: State, arms: Indices, n_pulls: int, belief: Belief, noise: design.Noise | None
+    ) -> _Cells:
+        """Spread the arms over more examples, where the levels of factors explain most of the scores.
+
+        Candidates with a level in common often score alike on an example, so a few examples would reveal little about
+        the level.
+        """
+        share = _FACTORS_SHARE if self.share is None else self.share
+        return _shared_cells(state, arms, n_pulls, share, noise=noise, where=_in_segments(state, belief))
+
+    def _cells_in_doubt(
+        self, state: State, arms: Indices, n_pulls: int, belief: Belief, noise: design.Noise | None
+    ) -> _Cells:
+        """The examples that most prompts in doubt have seen, or that are most informative."""
         share = self.share
         if share is None:
-            paired = _BOUNDED_SHARE if problem.goal.is_constrained else float(problem.n_arms)
-            share = _FACTORS_SHARE if spread else _FIRST_SHARE if first else paired
-        noise = belief.noise if belief is not None and alone and problem.is_noisy else None
-        where = None
-        if not first and belief is not None and belief.in_segments is not None and problem.segments is not None:
-            where = design.InSegments(problem.segments.of_examples[problem.telling_order], belief.in_segments)
-        cells: list[tuple[int, int]] = []
-        while len(arms) and len(cells) < n_pulls:
-            arms, places = design.next_examples(
-                arms, used_arms, used, len(problem.order), share, doubt, informative, problem.repeats, noise,
-                where,
-            )  # fmt: skip
-            cells += zip(arms.tolist(), problem.telling_order[places].tolist(), strict=True)
-            used_arms, used = np.concatenate((used_arms, arms)), np.concatenate((used, places))
-        return tuple(cells[:n_pulls])
+            # Differences between prompts need common examples. A comparison with a constraint needs many examples.
+            share = _BOUNDED_SHARE if state.problem.goal.is_constrained else float(state.problem.n_arms)
+        where = _in_segments(state, belief)
+        return _shared_cells(state, arms, n_pulls, share, belief.weight, belief.informative, noise, where)
 
-    def _in_order(self, state: State, arms: Indices, n_pulls: int) -> tuple[tuple[int, int], ...]:
-        """The first examples of the order that each arm has used least, in turn: whom it suits plays no part."""
-        problem = state.problem
-        used_arms, used = _used_places(state, problem.place)
-        free = {arm: _unused(used[used_arms == arm], problem) for arm in arms.tolist()}
-        cells: list[tuple[int, int]] = []
-        while len(cells) < n_pulls and free:
-            for arm in list(free):
-                place = next(free[arm], None)
-                if place is None:
-                    del free[arm]
-                else:
-                    cells.append((arm, int(problem.order[place])))
-        return tuple(cells[:n_pulls])
+
+def _drawn_cells(state: State, arms: Indices, n_pulls: int) -> _Cells:
+    """The arms in turn, where each evaluation draws its own example."""
+    nth, which = np.divmod(np.arange(n_pulls), len(arms))
+    examples = state.problem.draw(arms[which], state.draws[arms[which]] + nth)
+    return tuple(zip(arms[which].tolist(), examples.tolist(), strict=True))
+
+
+def _cells_in_order(state: State, arms: Indices, n_pulls: int) -> _Cells:
+    """The arms in turn, each on the first example of the common order that it has used least (step 7).
+
+    The order does not depend on any score, as the confidence sequences require.
+    """
+    problem = state.problem
+    used_arms, used = _used_places(state, problem.place)
+    free = {arm: _unused(used[used_arms == arm], problem) for arm in arms.tolist()}
+    cells: list[tuple[int, int]] = []
+    while len(cells) < n_pulls and free:
+        for arm in list(free):
+            place = next(free[arm], None)
+            if place is None:
+                del free[arm]
+            else:
+                cells.append((arm, int(problem.order[place])))
+    return tuple(cells[:n_pulls])
+
+
+def _shared_cells(
+    state: State,
+    arms: Indices,
+    n_pulls: int,
+    share: float,
+    doubt: Vector | None = None,
+    informative: design.Informative | None = None,
+    noise: design.Noise | None = None,
+    where: design.InSegments | None = None,
+) -> _Cells:
+    """Cells chosen by `design.next_examples`, one for each arm, repeated until there are enough or none is left.
+
+    See `design.next_examples` for the arguments from `share` on.
+    """
+    problem = state.problem
+    used_arms, used = _used_places(state, problem.telling_place)
+    cells: list[tuple[int, int]] = []
+    while len(arms) and len(cells) < n_pulls:
+        arms, places = design.next_examples(
+            arms, used_arms, used, len(problem.order), share, doubt, informative, problem.repeats, noise, where
+        )
+        cells += zip(arms.tolist(), problem.telling_order[places].tolist(), strict=True)
+        used_arms, used = np.concatenate((used_arms, arms)), np.concatenate((used, places))
+    return tuple(cells[:n_pulls])
+
+
+def _in_segments(state: State, belief: Belief) -> design.InSegments | None:
+    """The doubt about each prompt in each segment. None if the goal has no segments."""
+    problem = state.problem
+    if belief.in_segments is None or problem.segments is None:
+        return None
+    return design.InSegments(problem.segments.of_examples[problem.telling_order], belief.in_segments)
+
+
+# Step 3: the prompts
+
+
+def _is_behind(state: State, baseline: int, n_out: Counts) -> bool:
+    """True if the baseline has fewer scores than another prompt, so that a comparison with it lacks examples."""
+    n_scores, n_failed = state.told, state.missing.per_arm(state.problem.n_arms)
+    # If most evaluations of the baseline fail, further tries do not help, so failures beyond its scores count.
+    tried = n_scores + n_out + np.maximum(0, n_failed - n_scores)
+    return bool(tried[baseline] < n_scores.max())
+
+
+# Step 6: the selection
 
 
 def _answer(state: State, found: Statement | None) -> list[int]:
+    """The selected arms, according to a statement. Empty without one."""
     if found is None:
         return []
     problem, goal = state.problem, state.problem.goal
@@ -349,26 +513,40 @@ def _answer(state: State, found: Statement | None) -> list[int]:
 
 
 def _surest(found: Statement, sure: float, arms: Indices) -> int:
-    """The best of the arms that satisfy every constraint with such a probability, else the likeliest to do so."""
+    """The arm of the highest mean among those that are feasible with probability `sure`.
+
+    If no arm is, the arm with the highest probability of being feasible.
+    """
     p_feasible = membership.feasible(found.values[:, arms]).mean(axis=0)
-    if not (p_feasible >= sure).any():
+    is_sure = p_feasible >= sure
+    if not is_sure.any():
         return int(arms[p_feasible.argmax()])
-    return int(arms[np.where(p_feasible >= sure, found.values[:, arms, 0].mean(axis=0), -np.inf).argmax()])
+    means = found.values[:, arms, 0].mean(axis=0)
+    return int(arms[np.where(is_sure, means, -np.inf).argmax()])
+
+
+# Bookkeeping
 
 
 def _used_places(state: State, place: Indices) -> tuple[Indices, Indices]:
-    """Arms, and examples by their place, of the cells that were scored, are out or have failed, each as often."""
+    """Arms, and places of examples, of the cells that have a score, are in progress or have failed.
+
+    A cell that was asked for several times is listed as often. `place` (N,) maps examples to places.
+    """
     arms, examples, asks = state.used_cells()
     times = np.minimum(asks, state.problem.repeats)
     return np.repeat(arms, times), np.repeat(place[examples], times)
 
 
 def _unused(places: Indices, problem: Problem) -> Iterator[int]:
-    """The examples that are not among the places, in ascending order; then those that are there once, and so on."""
+    """The places that do not occur in `places`, ascending. Then the places that occur at most once, and so on."""
     times = np.bincount(places, minlength=len(problem.order))
-    return (int(place) for nth in range(problem.repeats) for place in np.flatnonzero(times <= nth))
+    for nth in range(problem.repeats):
+        for place in np.flatnonzero(times <= nth):
+            yield int(place)
 
 
 def _pulls_out(state: State) -> Counts:
+    """(K,) the number of evaluations of each arm that are in progress, or wait to be handed out again."""
     out = [pull.arm for pull in (*state.pending.values(), *state.returned)]
     return np.bincount(np.array(out, dtype=np.int64), minlength=state.problem.n_arms)

@@ -1,4 +1,4 @@
-"""The interface of a method, for methods of your own."""
+"""The interface of a method. Subclass it to write a method of your own."""
 
 from abc import ABC, abstractmethod
 
@@ -6,13 +6,15 @@ from asktell.state import Decided, Growth, Problem, State
 
 
 class AbstractMethod(ABC):
-    """Decides which evaluations come next, which prompts leave, and what the answer is.
+    """Decide which evaluations come next, which prompts are eliminated, and which prompts are selected.
 
-    A method is an immutable value. Every decision is a function of the state alone (no clock, file or random state),
-    so that each process of a study comes to the same one. `tolerance`: how much worse than the best counts as right.
+    A method is an immutable value. Every decision must be a function of the state alone (no clock, file or random
+    state), so that each process of a study makes the same decision.
 
-    A study or a saved selector keeps the class name and the parameters: the fields of a dataclass, otherwise the
-    attributes whose names do not begin with an underscore.
+    A study or a saved selector stores the class name and the parameters. These are the fields of a dataclass, or else
+    the attributes whose names do not begin with an underscore.
+
+    `tolerance` is how much worse than the best still counts as right, in units of the metric.
     """
 
     tolerance: float = 0.0
@@ -21,23 +23,23 @@ class AbstractMethod(ABC):
         """Check that the method supports the problem.
 
         Raises:
-            IncompatibleMethodError: it does not.
+            IncompatibleMethodError: the method does not support the problem.
         """
 
     def check_growth(self, event: Growth) -> None:  # noqa: B027 - by default everything may grow
-        """Check that prompts, budget or examples may be added, and prompts retired.
+        """Check that the event, which adds prompts, budget or examples or retires a prompt, is supported.
 
         Raises:
-            IncompatibleMethodError: they may not.
+            IncompatibleMethodError: the method does not support the event.
         """
 
     @abstractmethod
     def due(self, state: State) -> bool:
-        """True if `decide` is to be called; the plan is then empty, or nothing of it can be paid for."""
+        """True if a decision is due. The plan is then empty, or the budget of cost does not allow the rest of it."""
 
     @abstractmethod
     def decide(self, state: State) -> Decided:
-        """The next decision: a plan of evaluations, or the end with the answer."""
+        """The next decision: a plan of evaluations, or the end with the selected arms."""
 
     @abstractmethod
     def answer(self, state: State) -> list[int]:

@@ -1,4 +1,12 @@
-"""The belief about all prompts: posteriors of the metrics, joint draws, and their view of the answer."""
+"""The belief about all prompts: posteriors of the metrics, joint draws, and the weight of each prompt.
+
+The weight of a prompt is the probability with which `Adaptive` samples it next. For the best feasible prompt this is
+top-two Thompson sampling (Russo 2016). In plain Thompson sampling, a prompt is sampled as often as it is the best in a
+draw from the posterior. That wastes evaluations once the leading prompt is almost certain to be the best, because it
+takes nearly all of them. Top-two sampling counts the best and the second-best prompt of each draw, so that its closest
+competitors keep half of the evaluations. For a Pareto set, where a draw has many best prompts, the weight is p (1 - p),
+the variance of membership, where p is the probability that the prompt belongs to the set.
+"""
 
 from typing import NamedTuple
 
@@ -15,29 +23,45 @@ from asktell.problem.goals import BestFeasible, Goal
 from asktell.state import Failures, History, Problem, State
 from asktell.state.history import repeated
 
-_FEWEST_FOR_DRIFT = 30  # evaluations: of fewer, the residuals are hardly known; a judgement
-_LEAST_EFFECT = 1e-6  # of a variance, in units of the residual's: far below what any data set can tell
-_DRIFT_ERROR = 0.04  # of runs without a drift, in which one is found at most
+# Evaluations below which the residuals are too uncertain to look for a drift. A judgement.
+_FEWEST_FOR_DRIFT = 30
+# Smallest variance of prompts and of examples, in units of the residual variance. Far below what any dataset can show.
+_LEAST_EFFECT = 1e-6
+# Largest share of runs without a drift in which a drift is found.
+_DRIFT_ERROR = 0.04
 
 
 class Belief(NamedTuple):
-    """The view of all K prompts that decides what to evaluate next."""
+    """A summary of the posterior of all K prompts, from which the next evaluations follow.
 
-    # (K,) worth of an evaluation: P(best or second); of a Pareto set p (1 - p), p the probability of being in it
+    - `weight` (K,): the value of an evaluation. P(best or second best), or p (1 - p) for a Pareto set, where p is the
+      probability of membership. Sums to 2 or less for a best prompt.
+    - `expected` (K,): the expected quality as the best feasible prompt. None for Pareto sets.
+    - `informative`: how informative a score on each example is. None if all examples are equally informative.
+    - `noise`: the noise of scores within a cell, averaged over the metrics. None if scores are not noisy.
+    - `explained`: the share of the variance between prompts that factors explain, averaged over the metrics.
+    - `in_segments` (K, G): the doubt about the mean of each prompt in each segment. None without segments.
+    """
+
     weight: Vector
-    expected: Vector | None  # (K,) expected quality as the best feasible prompt; None for Pareto sets
-    informative: design.Informative | None  # how much a score on each example tells; None if all tell the same
-    noise: design.Noise | None  # of scores within a cell, of the metrics' average; None where cells have none
-    explained: float  # share of the variance between prompts that factors explain, of the metrics' average
-    in_segments: Matrix | None = None  # (K, G) how much each prompt is in doubt for its mean in each segment
+    expected: Vector | None
+    informative: design.Informative | None
+    noise: design.Noise | None
+    explained: float
+    in_segments: Matrix | None = None
 
 
 def believe(state: State, most_draws: int, among: Indices | None = None) -> Belief | None:
-    """The belief that the scores so far support, None without scores.
+    """The belief that follows from the scores so far. None without scores.
 
-    Decisions are many, so they take the two-way model of every metric at its most likely variances. Only results take
-    the whole posterior (`stated`). `among`: only these arms are rivals, None: all in the race. The history keeps the
-    last beliefs: states that differ only in their pending trials share them.
+    Decisions are frequent, so they use the two-way model of every metric at its most likely variances. Only results use
+    the whole posterior (`stated`). The history caches the last beliefs, and states that differ only in their pending
+    trials share them.
+
+    Args:
+        state: the state.
+        most_draws: the number of joint draws. Large pools use fewer.
+        among: the arms that compete with each other. None: all active arms.
     """
     if not len(state.history):
         return None
@@ -49,7 +73,7 @@ def believe(state: State, most_draws: int, among: Indices | None = None) -> Beli
 
 
 def stated(state: State) -> Statement | None:
-    """What a result may state now, None if nothing is known. The history keeps the last ones."""
+    """The statement of a result: means, errors and joint draws. None without scores. Cached in the history."""
     if not len(state.history):
         return None
     missing, problem, out = _missing(state), state.problem, tuple(state.no_rivals())
@@ -58,9 +82,9 @@ def stated(state: State) -> Statement | None:
 
 
 class Drift(NamedTuple):
-    """What the residuals say of a change: the likeliest step of every metric that varies, over `n` evaluations.
+    """The likeliest step in the residuals of each metric that varies, over `n` evaluations.
 
-    There are no steps where a change could not be told from what else happened on the way.
+    `steps` is empty if a drift could not be distinguished from another change during the selection.
     """
 
     n: int
@@ -73,11 +97,15 @@ class Drift(NamedTuple):
 
 
 def drift(state: State) -> Drift:
-    """Whether the scores moved, by the residuals of the model over the order in which evaluations were asked for.
+    """Look for a change of the scores over time, in the residuals of the model in the order of asking.
 
-    Nothing is told of prompts and examples that joined, which may be better or harder than those before, of examples
-    in an order that follows from earlier studies, and of scores that were not asked for here: when they were made is
-    not known.
+    No step is looked for in three cases:
+
+    - prompts or examples were added, since these may be better or harder than the existing ones;
+    - the order of the examples follows from earlier studies;
+    - there are fewer than 30 evaluations.
+
+    Observed scores are ignored, because their time is unknown.
     """
     problem, history = state.problem, state.history
     first = state.decisions[0][0] if state.decisions else len(history)
@@ -100,13 +128,13 @@ def drift(state: State) -> Drift:
 
 
 def has_drifted(state: State) -> bool:
-    """True if what is evaluated has changed, as far as can be told: by late repeats where there are enough of them."""
+    """True if the scores have drifted, according to late repeats if there are enough of them, else to the residuals."""
     again = repeated(state.problem, state.history)
     return again.has_drifted if again.tells_drift else drift(state).is_found
 
 
 def by_chance(problem: Problem, arms: Indices) -> Indices:
-    """The arms in the order that decides among equals: the first of several maxima is then chosen by chance."""
+    """The arms in a seeded random order, so that the first of several maxima is a random one of them."""
     return arms[counters.chance_order(problem.seed, arms)]
 
 
@@ -116,45 +144,52 @@ def _missing(state: State) -> Failures:
 
 
 def _alive(problem: Problem, out: tuple[int, ...]) -> Indices:
-    """The arms without those that are out, unless all are."""
+    """All arms without the arms in `out`. If no arm would be left, all arms."""
     alive = np.setdiff1d(np.arange(problem.n_arms), out)
     return alive if len(alive) else np.arange(problem.n_arms)
 
 
 def _model(problem: Problem, history: History, missing: Failures, out: tuple[int, ...]) -> draws.Model:
+    """The model of all scores so far. `out`: arms that do not compete."""
     cells = Cells.of(history.arms(), history.examples(), history.scores(), problem.n_examples, problem.is_noisy)
-    n_rows = len(history) if problem.is_noisy else len(cells.arms)  # repeats that agree change no draw
+    # The number of rows seeds the draws. Repeats that agree must not change any draw.
+    n_rows = len(history) if problem.is_noisy else len(cells.arms)
     if missing:
         cells = cells.with_failures(missing.pulls.arms(), missing.pulls.examples())
     n_examples = problem.n_examples
     if n_examples is not None and problem.inputs == "new":
         n_examples = draws.ENDLESS
+    competing = np.intersect1d(_alive(problem, out), history.arms())
     return draws.Model(
-        cells, problem.goal, problem.shapes, _basis(problem), problem.n_arms, n_examples, n_rows, problem.seed,
-        problem.segments, np.intersect1d(_alive(problem, out), history.arms()),
-    )  # fmt: skip
+        cells,
+        problem.goal,
+        problem.shapes,
+        _basis(problem),
+        problem.n_arms,
+        n_examples,
+        n_rows,
+        problem.seed,
+        problem.segments,
+        competing,
+    )
 
 
 def _belief(most_draws: int, problem: Problem, history: History, missing: Failures, out: tuple[int, ...]) -> Belief:
-    goal, n_arms = problem.goal, problem.n_arms
+    goal = problem.goal
     model = _model(problem, history, missing, out)
-    told, drawn = model.cells.of_column(0), draws.joint(model, most_draws, averaged=False)
-    values, n_objectives = drawn.values, len(goal.objectives)
-    n_draws = len(values)
+    drawn = draws.joint(model, most_draws, averaged=False)
     alive = _alive(problem, out)
-    rivals = values if len(alive) == n_arms else values[:, alive]
-    weight, expected = np.zeros(n_arms), None
+    rivals = drawn.values if len(alive) == problem.n_arms else drawn.values[:, alive]
+    weight, expected = np.zeros(problem.n_arms), None
     if isinstance(goal, BestFeasible):
-        merits = membership.merit(rivals)
-        order = by_chance(problem, alive)
-        two = order[membership.ranking(np.take(merits, np.searchsorted(alive, order), axis=1))]
-        weight = np.bincount(two.ravel(), minlength=n_arms) / n_draws
-        expected = np.zeros(n_arms)
+        weight = _top_two(problem, rivals, alive)
+        expected = np.zeros(problem.n_arms)
         expected[alive] = membership.quality(rivals).mean(axis=0)
     else:
-        # Where no prompt is feasible, the least violating one is wanted.
-        p_member = membership.pareto_members(membership.standing(rivals, n_objectives)).mean(axis=0)
+        # If no prompt of a draw is feasible, `standing` ranks the least violating prompt first.
+        p_member = membership.pareto_members(membership.standing(rivals, len(goal.objectives))).mean(axis=0)
         weight[alive] = p_member * (1.0 - p_member)
+    told = model.cells.of_column(0)
     return Belief(
         weight=weight,
         expected=expected,
@@ -165,8 +200,24 @@ def _belief(most_draws: int, problem: Problem, history: History, missing: Failur
     )
 
 
+def _top_two(problem: Problem, rivals: Draws, alive: Indices) -> Vector:
+    """(K,) the share of draws in which an arm is the best or the second-best feasible arm.
+
+    `rivals` (S, A, q) are draws of the A arms that are `alive`.
+    """
+    merits = membership.merit(rivals)
+    # In a random order, so that chance decides among equals.
+    order = by_chance(problem, alive)
+    places = membership.ranking(np.take(merits, np.searchsorted(alive, order), axis=1))
+    return np.bincount(order[places].ravel(), minlength=problem.n_arms) / len(rivals)
+
+
 def _doubt(goal: Goal, draws: Draws) -> Matrix:
-    """(K, G) of what the goal says in segments: how likely each is the worst one, times how little is known of it."""
+    """(K, G) the doubt about each prompt in each segment, at most 1.
+
+    For each metric that the goal requires by segment: the probability that the segment is the worst segment of the
+    prompt, times the standard deviation of the mean of the prompt in it.
+    """
     n = goal.n_segments
     total = np.zeros((draws.shape[2], n))
     for number, j in enumerate(goal.by_segment):
@@ -179,26 +230,35 @@ def _doubt(goal: Goal, draws: Draws) -> Matrix:
 
 
 def _noise(cells: Cells, fits: list[Posterior]) -> design.Noise | None:
-    """The noise of scores within a cell, of the metrics' average; None where cells have none."""
-    parts = [
-        (fit.noise, example / residual) for fit in fits for _, example, residual in [fit.variances] if residual > 0
-    ]
-    return None if cells.noisy is None or not parts else design.Noise(*np.mean(parts, axis=0).tolist())
+    """The noise of scores within a cell, averaged over the metrics. None if scores are not noisy."""
+    parts = []
+    for fit in fits:
+        _, example, residual = fit.variances
+        if residual > 0:
+            parts.append((fit.noise, example / residual))
+    if cells.noisy is None or not parts:
+        return None
+    return design.Noise(*np.mean(parts, axis=0).tolist())
 
 
 def _informative(problem: Problem, cells: Cells, scores: Means, fits: list[Posterior]) -> design.Informative | None:
-    """How much a score tells on each example, by earlier studies as far as they hold and by what was seen here."""
+    """How informative a score is on each example, from earlier studies as far as they fit, and from the scores here.
+
+    None if nothing is known: no examples, or no binary metric and no example profile.
+    """
     if problem.n_examples is None:
         return None
     seen = distinct(cells.examples[cells.examples >= 0])
     places = np.where(cells.examples < 0, -1, np.searchsorted(seen, cells.examples))
-    told: dict[int, Vector] = {}  # by metric, what its examples seen here divide; 1 for one that nobody has seen
+    # By metric: how informative the examples with scores are, in units of an example without scores.
+    told: dict[int, Vector] = {}
     for j, fit in enumerate(fits):
         if j < len(problem.goal.metrics) and is_binary(scores[:, j]):
             correlation = fit.variances[1] / sum(fit.variances)
             told[j] = design.information(places, cells.scores[:, j], correlation, len(seen))
     if problem.tells is None:
         return design.Informative(problem.place[seen], np.mean(list(told.values()), axis=0)) if told else None
+    # The average over the metrics. The profile counts as far as the scores here agree with it (`trust`).
     units = np.zeros(len(problem.tells))
     for j, (fit, shape) in enumerate(zip(fits, problem.shapes, strict=True)):
         own = np.ones(len(units))
@@ -208,14 +268,17 @@ def _informative(problem: Problem, cells: Cells, scores: Means, fits: list[Poste
 
 
 def _basis(problem: Problem) -> Basis | None:
+    """The basis of the candidates' factors. None without candidates."""
     candidates = problem.candidates
-    return None if candidates is None else problem.memo.get("basis", lambda: of_factors(candidates))
+    if candidates is None:
+        return None
+    return problem.memo.get("basis", lambda: of_factors(candidates))
 
 
 def even_order(problem: Problem, n: int) -> Indices | None:
-    """The first n arms of an order of which every beginning has each factor's levels about equally often.
+    """The first n arms of an order in which every beginning has the levels of each factor about equally often.
 
-    Equals by chance; None where there are no factors.
+    Chance decides among equals. None if there are no factors.
     """
     return problem.memo.get(("even order", n), lambda: _new_even_order(problem, n))
 
@@ -225,11 +288,15 @@ def _new_even_order(problem: Problem, n: int) -> Indices | None:
     if not levels:
         return None
     order = by_chance(problem, np.arange(problem.n_arms))
-    levels, used = [codes[order] for codes in levels], np.zeros(problem.n_arms)
+    levels = [codes[order] for codes in levels]
+    used = np.zeros(problem.n_arms)
     found = np.empty(min(n, problem.n_arms), dtype=np.int64)
     for place in range(len(found)):
+        # Greedy: the arm whose levels were used least.
         at = int(used.argmin())
-        found[place], used[at] = order[at], np.inf
+        found[place] = order[at]
+        used[at] = np.inf
         for codes in levels:
-            used[codes == codes[at]] += codes.max() + 1.0  # so that no level comes twice before each came once
+            # By the number of levels, so that no level comes twice before each level of the factor came once.
+            used[codes == codes[at]] += codes.max() + 1.0
     return found

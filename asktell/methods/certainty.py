@@ -1,45 +1,82 @@
-"""Proofs about means and differences, from scores in one shared order of the examples.
+"""Claims about means and differences that hold at every look, from scores in one shared order of the examples.
 
-What is proven. With `inputs="given"` a mean is that over the given examples, which are drawn without replacement: see
-`asktell.intervals`. With `inputs="new"` it is the expected score on a new input that is evaluated once.
+A claim is, for example, "the mean of prompt a is at least that of prompt b". With `inputs="given"`, a mean is the mean
+over the given examples, which are drawn without replacement (`asktell.intervals`). With `inputs="new"`, it is the
+expected score on a new input that is evaluated once.
 
-Theorem (new inputs). Let the examples in their seeded order be independent draws of inputs, and let the evaluations of
-a prompt on an example be independent of those on other examples. For every r, let D_j be the mean of the first r
-evaluations of one prompt on the j-th example, less the same of another prompt. Then D_1, D_2, ... are independent and
-equal in distribution. Their expectation is the difference of the two prompts' means, however noisy an evaluation is. So
-a confidence sequence of them with an error of e / R is wrong at some j with a probability of e / R at most. By the
-union bound, those for r = 1, ..., R are all right at all j with a probability of 1 - e at least. So a statement from
-any r and any j is right with that probability, even if they were chosen by looking at the scores. The same holds for
-the evaluations of a single prompt.
+Theorem
+-------
 
-Here R is `repeats`, and r is the largest number of evaluations that every one of the first examples has had from both
-prompts: while another round is incomplete, it counts for nothing. The examples are the longest beginning of the order
-that both prompts have completed. Why each was evaluated does not matter, therefore, nor when, nor by which method.
-Repeats beyond R are ignored, and so is a score that came in before an earlier one of the same cell.
+P(a false claim is ever established) <= error, over all looks at the scores, if
 
-Where the error goes. The answer is wrong only if one of few things is wrongly taken for certain.
+(i)   the order of the examples does not depend on the scores, and the distribution of scores does not drift;
+(ii)  every score lies in the known range of its metric;
+(iii) a score counts, or does not count, whatever its value: no evaluation fails, and an example with a pending score is
+      ignored together with all later examples;
+(iv)  the errors of all claims that may be false sum to `error` at most.
 
-Best of K prompts, if the metric's range is known and scores are not noisy: that the true best is worse than another.
-That is one claim with the whole error, however many others there are (`asktell.intervals.racing`). With a tolerance
-there is a second one, at the end: nobody is ahead of the answer by more. It may be false of any of the K - 1 others, so
-each has 1 / (K - 1) of one half of the error, and the true best has the other half. With few prompts that costs more
-than it saves, and they are compared in pairs.
+Without a known range, (ii) is replaced by a limit: the probability tends to `error` as the number of examples grows
+(`asktell.intervals.asymptotic`). Scores with a doubtful remark establish nothing.
 
-Best feasible prompt in pairs, under C constraints: for each of the K - 1 others that it beats the true best (or keeps a
-constraint that it misses, if that is why it is no rival), and that the true best misses one of C. A race does not go
-with constraints: only who is certainly feasible is a rival, so that all of its bets would come late.
+Proof. By (i) to (iii), the scores of a prompt, and the differences of two prompts, are draws in a fixed range. Given
+examples are drawn without replacement, and new inputs independently. A confidence sequence of such draws with the error
+e excludes their mean at some look with a probability of e at most (Waudby-Smith & Ramdas 2020, 2023). A claim is
+established only if the sequence excludes its opposite. The union bound over the claims of (iv) gives the theorem.
 
-A constraint relative to the best prompt in a metric is proven in pairs, too. If an answer is not within the margin,
-that is false of its pair with this best prompt, whichever it is. So being within the margin takes no more of the error
-than another constraint does, although it is proven of every pair. That the true best is not within the margin may be
-wrongly proven by each of the K - 1 others. So may that the best prompt in the metric is not the best there, after which
-no pair with it is looked at. Such a constraint has 2 (K - 1) claims instead of one, therefore.
+Repeated evaluations of new inputs. Let the examples in their seeded order be independent draws of inputs, and let the
+evaluations of a prompt on an example be independent of those on other examples. For every r, let D_j be the mean of the
+first r evaluations of one prompt on the j-th example, less the same mean of another prompt. Then D_1, D_2, ... are
+independent and equal in distribution. Their expectation is the difference of the two prompts' means, however noisy an
+evaluation is. A confidence sequence of them with an error of e / R is therefore wrong at some j with a probability of
+e / R at most. By the union bound, the sequences for r = 1, ..., R are all right at all j with a probability of at least
+1 - e. So a claim from any r and any j is right with that probability, even if r and j were chosen after a look at the
+scores. The same holds for the evaluations of a single prompt.
 
-Pareto set of m objectives: that one prompt is ahead of another in one of them, K (K - 1) m, and that a prompt keeps or
-misses one of C constraints, K C: it does one of the two, so only the other can be wrong. A constraint relative to the
-best prompt counts for K - 1.
+Here R is `repeats`, and r is the largest number of evaluations that both prompts have had of every one of the first
+examples. An incomplete round does not count. The first examples are the longest beginning of the order that both
+prompts have completed. So neither the time nor the reason of an evaluation matters, nor the method that asked for it.
+Repeats beyond R are ignored, and so is a score that was recorded before an earlier evaluation of the same cell.
 
-Two prompts whose difference is asked for have intervals of their own (`compare`).
+How the error is divided
+------------------------
+
+The selection is wrong only if one of a few claims is false. Only these share the error of (iv).
+
+Best of K prompts, if the range of the metric is known and scores are not noisy: the claim that the true best prompt is
+worse than another one. This is one claim with the whole error, however many prompts there are
+(`asktell.intervals.racing`). A tolerance adds a claim at the end: no prompt is better than the selected prompt by more
+than the tolerance. This may be false of any of the K - 1 others, so each of them gets 1 / (K - 1) of one half of the
+error, and the true best gets the other half. With few prompts this costs more than it saves, so they are compared in
+pairs.
+
+Best feasible prompt in pairs, under C constraints: for each of the K - 1 others, the claim that it beats the true best
+(or that it satisfies a constraint that it violates, if it is infeasible), and that the true best violates one of the C
+constraints. There is no race under constraints. Only a prompt that certainly is feasible can beat another, so all bets
+would come late.
+
+A constraint relative to the best prompt in a metric is compared in pairs, too. If a selected prompt is not within the
+margin, then the claim is false of its pair with this best prompt. So the claim of being within the margin takes no more
+of the error than any other constraint, although it is established for every pair. The claim that the true best is not
+within the margin may be false for each of the K - 1 others. So may the claim that the best prompt in the metric is not
+the best there, after which its pairs are ignored. Such a constraint therefore has 2 (K - 1) claims instead of one.
+
+Pareto set of m objectives: K (K - 1) m claims that one prompt is ahead of another in an objective, and K C claims that
+a prompt satisfies or violates a constraint. A prompt does one of the two, so only the opposite claim can be false. A
+constraint relative to the best prompt counts K - 1 times.
+
+A comparison of two prompts has an interval of its own (`compare`).
+
+What uses what
+--------------
+
+==============  =====================================================================================================
+`Evidence`      The scores in the shared order, with claims for a fixed error. Used by `Race` to eliminate prompts and
+                to stop, by `not_worse`, and by `unproven` for a race among many prompts.
+`Proofs`        Lower and upper bounds of means and leads for any error. Used by `unproven`.
+`unproven`      The prompts with open claims, for the early stop of `Adaptive(confidence=...)`.
+`not_worse`     Claims of one candidate against one baseline, for the gate on the command line.
+`compare`       The interval of one difference, for `Result.compare`.
+==============  =====================================================================================================
 """
 
 import math
@@ -60,35 +97,44 @@ from asktell.problem.goals import BASELINE, BEST, FAILURE_RATE, BestFeasible, Bo
 from asktell.state import Added, Failures, Problem, Pull, State
 from asktell.state.history import History, in_rounds, in_turns, turns, turns_out
 
-_ROUNDING = 1e-12  # of a mean: sums of decimal fractions differ by some units in the last place
-_MOST_NUMBERS = 1 << 21  # in one array, 16 MB
-FEW = 6  # prompts, at most, for whom a race does not pay if there is a tolerance; by simulation
+# Relative error of a mean: sums of decimal fractions differ by some units in the last place.
+_ROUNDING = 1e-12
+# Numbers in one array, 16 MB.
+_MOST_NUMBERS = 1 << 21
+# Most prompts for which a race with a tolerance needs more evaluations than pairs. Found by simulation.
+FEW = 6
 
 
 Limits: TypeAlias = tuple[float, float] | None
-"""The lowest and the highest value there can be in a column of the goal's values; None if unknown."""
+"""The lowest and the highest possible value in a column of the goal's values. None if unknown."""
 
 
 class Rows(NamedTuple):
-    """Values of every arm, by arm and place in the order of the examples (or of all pulls)."""
+    """Values of every arm, sorted by arm and by place in the order of the examples (or of all evaluations).
 
-    starts: Indices  # (K + 1,) where each arm's rows begin
-    places: Indices  # (n,) by arm, ascending
-    values: Values  # (n, q)
+    - `starts` (K + 1,): the first row of each arm, and the number of rows.
+    - `places` (n,): the place of each row, ascending within an arm.
+    - `values` (n, q): the goal's values, larger is better.
+    """
+
+    starts: Indices
+    places: Indices
+    values: Values
 
     @classmethod
     def of(cls, arms: Indices, places: Indices, values: Values, n_arms: int) -> "Rows":
-        """Rows that are sorted by arm and place."""
+        """Rows from arms (n,), places (n,) and values (n, q) that are sorted by arm and place."""
         return cls(np.searchsorted(arms, np.arange(n_arms + 1)), places, values)
 
     def part(self, arm: int) -> slice:
-        """Where the rows of an arm stand."""
+        """The slice of the rows of an arm."""
         return slice(int(self.starts[arm]), int(self.starts[arm + 1]))
 
     def pair(self, a: int, b: int) -> tuple[Indices, Indices]:
-        """The rows of two arms on their common places, in order."""
+        """The positions of two arms' rows on their common places, in order."""
         of_a, of_b = self.part(a), self.part(b)
         n = min(of_a.stop - of_a.start, of_b.stop - of_b.start)
+        # The usual case: one arm has seen the first examples of the other.
         if np.array_equal(self.places[of_a][:n], self.places[of_b][:n]):
             return of_a.start + np.arange(n), of_b.start + np.arange(n)
         _, in_a, in_b = np.intersect1d(self.places[of_a], self.places[of_b], assume_unique=True, return_indices=True)
@@ -98,29 +144,36 @@ class Rows(NamedTuple):
 @final
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """Values of every arm on the first examples of the shared order, larger is better.
+    """The values of every arm on the first examples of the shared order, and claims about them. Larger is better.
 
-    For given examples with noisy scores they stand round by round. For new inputs there is one value for each example,
-    the mean of its first r evaluations: r = 1 in `_starts`, `_places` and `_values`, r = 2, 3, ... in `_again`.
+    Given examples with noisy scores are listed round by round. For new inputs there is one value per example, the mean
+    of its first r evaluations: r = 1 in `_starts`, `_places` and `_values`, and r = 2, 3, ... in `_again`. Examples
+    with pending scores, and all later examples, are ignored, so that slow evaluations with unusual scores cause no
+    bias.
 
-    Each statement is ever wrong with probability `error`; at 0, it rests on what is known exactly. `race`: with what
-    probability the best of all is ever lost in one; at 0, there is none. Of examples of which some scores are out
-    nothing is used, nor of those behind them, so that it does not matter if scores come late because of what they are.
+    - `error`: the probability that a claim is ever wrong, for each claim. At 0, a claim is established only by exact
+      knowledge.
+    - `race`: the probability that the best prompt ever loses the race of `worse`. At 0, there is no race.
+    - `columns`: the limits of each column of the goal's values.
+    - `counts` (K,): the number of values of each arm.
+    - `known` (K,): how many of the first examples have a score or a failure.
+    - `means` (K, q): the means of the values, NaN without scores.
+    - `gone`: the arms that failed or were retired. No relative bound refers to them.
     """
 
     problem: Problem
     error: float
     columns: tuple[Limits, ...]
-    counts: Counts  # (K,)
-    known: Counts  # (K,) how many of the first examples have a score or have failed
-    means: Means  # (K, q), NaN without scores
-    _starts: Indices  # (K + 1,) where each arm's rows begin
-    _places: Indices  # (n,) by arm, ascending
-    _values: Values  # (n, q)
+    counts: Counts
+    known: Counts
+    means: Means
+    _starts: Indices
+    _places: Indices
+    _values: Values
     _failed: "_Failed | None" = None
     race: float = 0.0
     _again: tuple[Rows, ...] = ()
-    gone: tuple[int, ...] = ()  # arms that have failed or were retired: no bound is relative to them
+    gone: tuple[int, ...] = ()
 
     @classmethod
     def of(
@@ -132,11 +185,17 @@ class Evidence:
         columns: tuple[Limits, ...] | None = None,
         out: Sequence[Pull] | None = None,
     ) -> "Evidence":
-        """The evidence in the scores told, without an error yet.
+        """The evidence in the recorded scores, with an error of 0.
 
-        `reach`: the first place in the order of all pulls (without one, the first trial) that is out. `columns`: by
-        default as the ranges of metrics and the scores of 0 and 1 say. `out`: the pulls that are out, with which each
-        arm's scores count up to the first example that it has not completed; for new inputs they always do.
+        Args:
+            problem: the problem.
+            history: the recorded scores.
+            missing: the failed evaluations, if failures count as missing scores.
+            reach: the first place in the order of all evaluations that is in progress. Without such an order, the first
+                trial in progress. None: no evaluation is in progress.
+            columns: the limits of each column. None: from the ranges of metrics, and 0 to 1 for binary metrics.
+            out: the evaluations in progress. With them, the scores of each arm count up to the first example that the
+                arm has not completed. For new inputs they always do.
         """
         trials, arms, examples = history.trials(), history.arms(), history.examples()
         scores, n_arms, goal = history.scores(), problem.n_arms, problem.goal
@@ -144,6 +203,7 @@ class Evidence:
         columns = columns_of(problem.goal, scores) if columns is None else columns
         again: list[Rows] = []
         if problem.population is None:
+            # Each evaluation draws its own example, so its place is its number among those of its arm.
             order = np.lexsort((trials, arms))
             usable = order if reach is None else order[trials[order] < reach]
             starts = np.searchsorted(arms[usable], np.arange(n_arms + 1))
@@ -168,15 +228,31 @@ class Evidence:
         rate = None
         if problem.goal.counts_failures and missing:
             rate = _Failed.of(problem, history, missing, reach, known if cut else None)
-        return cls(problem, 0.0, columns, counts, known, means, *first, rate, 0.0, tuple(again))
+        return cls(
+            problem=problem,
+            error=0.0,
+            columns=columns,
+            counts=counts,
+            known=known,
+            means=means,
+            _starts=first.starts,
+            _places=first.places,
+            _values=first.values,
+            _failed=rate,
+            race=0.0,
+            _again=tuple(again),
+        )
 
     def for_best(self, error: float, tolerance: float) -> "Evidence":
-        """The same with an error divided among what could make the best feasible prompt wrong."""
+        """The evidence with the error divided among the claims that could make the best feasible prompt wrong.
+
+        See "How the error is divided" in the head of this module.
+        """
         n_others, goal = self.problem.n_arms - 1, self.problem.goal
         n_constraints = n_misses(goal, self.problem.n_arms) + n_skips(goal, self.problem.n_arms)
-        # What others scored in an earlier round says who is there in a later one, so no bet would be fair.
-        races = self.problem.repeats == 1 and self.problem.rounds is None
-        races = races and not n_constraints and self.columns[0] is not None
+        # The scores of one round decide which prompts are in the next round, so bets with repeats would not be fair.
+        is_one_round = self.problem.repeats == 1 and self.problem.rounds is None
+        races = is_one_round and not n_constraints and self.columns[0] is not None
         if not races or (tolerance and n_others < FEW):
             return replace(self, error=error / max(1, n_others + n_constraints))
         if tolerance:
@@ -184,9 +260,10 @@ class Evidence:
         return replace(self, error=0.0, race=error)
 
     def worse(self, state: State) -> Indices:
-        """The arms that have lost the race: certainly worse than another that has not failed or been retired."""
+        """The arms that lost the race: certainly worse than another arm that neither failed nor was retired."""
         arms = np.setdiff1d(np.arange(self.problem.n_arms), state.no_rivals())
         known = self.known[arms]
+        # (A, n) scores by place, NaN for failures and for places that an arm has not reached.
         scores = np.full((len(arms), known.max(initial=0)), np.nan)
         for row, n, arm in zip(scores, known, arms, strict=True):
             part = slice(self._starts[arm], self._starts[arm + 1])
@@ -200,12 +277,12 @@ class Evidence:
         return np.asarray(arms[found <= scores.shape[1]])
 
     def ahead(self, arms: Indices, others: Indices, column: int, claim: float, or_equal: bool = False) -> Mask:
-        """(P,) whether each arm is certainly ahead of the other of its pair by more than the claim."""
+        """(P,) True where an arm is certainly ahead of the other arm of its pair by more than `claim`."""
         pairs = [self._pair(int(i), int(j), column) for i, j in zip(arms, others, strict=True)]
         return self._above(pairs, _of_leads(self.columns[column]), claim, column, or_equal)
 
     def all_at_least(self, arms: Indices, columns: Iterable[int]) -> Mask:
-        """(A,) whether an arm's mean is certainly 0 or more in each of the columns."""
+        """(A,) True where the mean of an arm is certainly 0 or more in each of the columns."""
         kept = np.ones(len(arms), dtype=bool)
         for q in columns:
             if self.bound(q).of is not None:
@@ -216,21 +293,21 @@ class Evidence:
         return kept
 
     def below(self, arms: Indices, column: int) -> Mask:
-        """(A,) whether an arm's mean is certainly below 0."""
+        """(A,) True where the mean of an arm is certainly below 0."""
         if self.bound(column).of is not None:
             return np.array([self._is_outside(int(arm), column) for arm in arms], dtype=bool)
         own = [-self._own(int(arm), column) for arm in arms]
         return self._above(own, _mirrored(self.columns[column]), 0.0, column, or_equal=False)
 
     def bound(self, column: int) -> Bound:
-        """The bound that a column of slacks is of."""
+        """The bound whose slacks are in a column of the goal's values."""
         goal = self.problem.goal
         return goal.bounds[column - len(goal.objectives)]
 
     def references(self, column: int | None = None) -> list[int]:
-        """The arms that relative bounds most likely refer to: the baseline, or those of the highest mean so far.
+        """The arms that relative bounds most likely refer to: the baseline, or the arm of the highest mean so far.
 
-        `column`: of these slacks only. None: of all that are relative.
+        `column`: the column of slacks of one relative bound. None: all relative bounds.
         """
         goal = self.problem.goal
         columns = [q for q in slacks_of(goal) if self.bound(q).of is not None] if column is None else [column]
@@ -238,71 +315,76 @@ class Evidence:
         return [arms[0] for arms in found if arms]
 
     def rivals(self, column: int) -> list[int]:
-        """The arms that the bound of a column of slacks may be relative to, those of the highest mean first."""
+        """The arms to which the bound of a column of slacks may be relative, the highest mean first."""
         if self.bound(column).of == BASELINE:
             return [int(self.problem.goal.baseline)] if self.problem.goal.baseline is not None else []
         means = np.where(self.counts > 0, self.means[:, column], -np.inf)
         return [int(arm) for arm in np.argsort(-means, kind="stable") if arm not in self.gone]
 
     def _is_within(self, arm: int, column: int) -> bool:
-        """True if an arm certainly is no further behind any other than the margin.
+        """True if an arm certainly is not behind the best arm by more than the margin.
 
-        Those that certainly are behind another by more are not the best.
+        An arm that certainly is behind another by more than the margin cannot be the best arm.
         """
-        own, others = np.array([arm]), [other for other in self.rivals(column) if other != arm]
-        return all(
-            self.ahead(own, np.array([other]), column, -self.bound(column).margin, or_equal=True)[0]
-            or self._is_outside(other, column)
-            for other in others
-        )
+        own, margin = np.array([arm]), self.bound(column).margin
+        for other in self.rivals(column):
+            if other == arm:
+                continue
+            is_near = self.ahead(own, np.array([other]), column, -margin, or_equal=True)[0]
+            if not is_near and not self._is_outside(other, column):
+                return False
+        return True
 
     def _is_outside(self, arm: int, column: int) -> bool:
-        """True if another arm certainly is ahead by more than the margin."""
+        """True if another arm certainly is ahead of `arm` by more than the margin."""
         bound = self.bound(column)
         others = np.array([other for other in self.rivals(column)[:TRIED] if other != arm], dtype=np.int64)
         return bool(self.ahead(others, np.full(len(others), arm), column, bound.margin).any())
 
     def is_exhausted(self, arms: Indices) -> bool:
-        """True if the arms are known exactly: they have seen every example, whose scores are not noisy."""
+        """True if the means are known exactly: each arm has seen every example, and scores are not noisy."""
         return self.problem.exhausted_at is not None and bool((self.counts[arms] == self.problem.exhausted_at).all())
 
     @property
     def each_error(self) -> float:
-        """The error of one confidence sequence: for new inputs, there is one for each number of evaluations."""
+        """The error of one confidence sequence. For new inputs, there is a sequence for each number of evaluations."""
         return self.error / n_sequences(self.problem)
 
     @property
     def _rounds(self) -> list[Rows]:
-        """The rows of one evaluation of each example; before them those of two, and so on."""
+        """The rows of the most evaluations per example, then of one evaluation less, down to the rows of one."""
         return [*reversed(self._again), Rows(self._starts, self._places, self._values)]
 
     def _own(self, arm: int, column: int) -> Values:
+        """The values of an arm in a column, in order, from as many evaluations per example as all of them have."""
         if self._failed is not None and column in self._failed.slacks:
             return self._failed.of_arm(arm, column)
         whole = next(rows for rows in self._rounds if rows.starts[arm + 1] - rows.starts[arm] == self.counts[arm])
         return whole.values[whole.part(arm), column]
 
     def _pair(self, a: int, b: int, column: int) -> Values:
-        """Differences on common examples, in their order, round by round."""
+        """The differences of two arms on their common examples, in order, round by round."""
         of_a, of_b = longest(self._rounds, a, b)[1:]
         return of_a[:, column] - of_b[:, column]
 
     def _above(self, rows: list[Values], limits: Limits, claim: float, column: int, or_equal: bool) -> Mask:
-        """(P,) whether the mean of each row is certainly above the claim."""
+        """(P,) True where the mean of a row is certainly above the claim."""
         found = np.zeros(len(rows), dtype=bool)
         problem = self.problem
         by_length: dict[int, list[int]] = {}
         rounding = _ROUNDING * (1.0 + abs(claim))
         for i, row in enumerate(rows):
-            # What does not even look so is not looked at.
+            # A mean below the claim cannot be certainly above it.
             if len(row) and row.mean() >= claim - rounding:
                 by_length.setdefault(len(row), []).append(i)
+        # Rows of the same length are computed together, as many as memory allows.
         for n, of_length in by_length.items():
             size = max(1, _MOST_NUMBERS // (8 * n))
             for start in range(0, len(of_length), size):
                 chunk = of_length[start : start + size]
                 x = np.array([rows[i] for i in chunk])
                 if n == problem.exhausted_at:
+                    # Every example was seen, so the mean is known exactly.
                     mean = x.mean(axis=1)
                     found[chunk] = mean >= claim - rounding if or_equal else mean > claim + rounding
                 elif self.error and limits is None:
@@ -317,7 +399,7 @@ class Evidence:
 
 
 def n_sequences(problem: Problem) -> int:
-    """How many confidence sequences share an error: for new inputs one for each number of evaluations of a cell."""
+    """The number of confidence sequences that share an error. For new inputs, one for each number of evaluations."""
     return problem.repeats if problem.population is not None and problem.target is None else 1
 
 
@@ -329,9 +411,10 @@ def observations(
     reach: int | None,
     out: Sequence[Pull],
 ) -> list[tuple[Indices, Indices, Matrix]]:
-    """Arms, places and mean values of the first evaluation of each cell, of the first two, ...; see `in_rounds`.
+    """Arms, places and mean values of the first evaluation of each cell, of the first two, and so on (`in_rounds`).
 
-    Only rows before the turn `reach` count, and none behind one of the pulls that are `out`.
+    Only rows before the turn `reach` count. Of each cell, no row counts after a pull that is `out`, that is, in
+    progress.
     """
     trials, arms, examples = history.trials(), history.arms(), history.examples()
     if reach is not None:
@@ -349,10 +432,10 @@ def observations(
 def completed(
     problem: Problem, history: History, missing: Failures, scored: Sequence[Indices], reach: int | None = None
 ) -> Counts:
-    """(K,) how many of the first examples of the shared order each arm has completed: with a score, or by failing.
+    """(K,) the number of first examples of the shared order that each arm has completed, with a score or a failure.
 
-    For given examples with noisy scores these are places in the order of all pulls, one round after the other. `scored`
-    are arms and places of the scores that count.
+    For given examples with noisy scores, places are counted in the order of all evaluations, round after round.
+    `scored` holds the arms (n,) and the places (n,) of the scores that count.
     """
     width = (problem.most_pulls or 0) if problem.rounds is not None else len(problem.order)
     told = np.zeros((problem.n_arms, width + 1), dtype=bool)
@@ -373,7 +456,7 @@ _PLACES = ("trials", "arms", "examples")
 
 
 def longest(rounds: Sequence[Rows], a: int, b: int) -> tuple[Indices, Values, Values]:
-    """Common places of two arms and the values of both: of as many evaluations as every one of these has had."""
+    """The common places of two arms, and the values of both from as many evaluations as all these examples have had."""
     *more, first = rounds
     in_a, in_b = first.pair(a, b)
     of = first
@@ -386,7 +469,7 @@ def longest(rounds: Sequence[Rows], a: int, b: int) -> tuple[Indices, Values, Va
 
 
 def _before(known: Counts, arms: Indices, places: Indices, values: Values) -> tuple[Indices, Indices, Values]:
-    """The rows of each arm's first places."""
+    """The rows of each arm before its first place that is not completed, `known` (K,)."""
     kept = places < known[arms]
     return arms[kept], places[kept], values[kept]
 
@@ -400,7 +483,10 @@ def _means(rows: Rows, counts: Counts) -> Means:
 
 
 def first_out(state: State, but: Container[int] = ()) -> int | None:
-    """The first place in the order of all pulls (without one, the first trial) that is out, but those of some arms."""
+    """The first place in the order of all evaluations that is in progress, ignoring the arms in `but`.
+
+    Without such an order, the first trial in progress. None: nothing is in progress.
+    """
     out = [pull for pull in (*state.pending.values(), *state.returned) if pull.arm not in but]
     if state.problem.population is not None:
         return min(turns_out(state.problem, state.history, state.missing, out), default=None)
@@ -408,19 +494,23 @@ def first_out(state: State, but: Container[int] = ()) -> int | None:
 
 
 class _Failed(NamedTuple):
-    """Which evaluations failed, by arm and turn, and what they and others are as slacks of a bound on that rate."""
+    """The evaluations and failures of each arm, as slacks of a bound on the failure rate.
+
+    - `arms` (n,) and `failed` (n,): by arm and turn.
+    - `slacks`: by column of the goal's values, the slack of an evaluation without and with a failure.
+    """
 
     arms: Indices
     failed: Mask
-    slacks: dict[int, tuple[float, float]]  # by column of the values: without and with a failure
+    slacks: dict[int, tuple[float, float]]
 
     @classmethod
     def of(
         cls, problem: Problem, history: History, missing: Failures, reach: int | None, known: Counts | None
     ) -> "_Failed":
-        """Those before the first turn that is out, and before what each arm has not completed, if that is `known`.
+        """The evaluations before the turn `reach`, and before the first place that an arm has not completed.
 
-        Of several evaluations at a place, only the first counts.
+        The latter only if `known` (K,) is given. If a place was evaluated several times, the first evaluation counts.
         """
         both = history, missing.pulls
         trials, arms, examples = (np.concatenate([getattr(rows, name)() for rows in both]) for name in _PLACES)
@@ -440,6 +530,7 @@ class _Failed(NamedTuple):
         another = (np.diff(arms[order], prepend=-1) != 0) | (np.diff(place[order], prepend=-1) != 0)
         order = order[another]
         goal = problem.goal
+        # The failure rate is the last column of the goal. Its slacks are linear in the rate, from 0 to 1.
         column = len(goal.columns) - 1
         ends = goal.values(np.eye(2, column + 1, column - 1), goal.offsets)
         which = [k for k, bound in enumerate(goal.bounds, len(goal.objectives)) if bound.column == column]
@@ -447,13 +538,13 @@ class _Failed(NamedTuple):
         return cls(arms[order], failed[order], slacks)
 
     def of_arm(self, arm: int, column: int) -> Values:
-        """An arm's slacks in the order of its turns."""
+        """The slacks of an arm, in the order of its turns."""
         good, bad = self.slacks[column]
         return np.where(self.failed[self.arms == arm], bad, good)
 
 
 def joined_at(state: State) -> Counts:
-    """(K,) how many of the first examples others had seen when each arm joined; 0 for those of the beginning."""
+    """(K,) how many of the first examples other arms had seen when an arm was added. 0 for the arms of the start."""
     joined, first = np.zeros(state.problem.n_arms, dtype=np.int64), state.origin.n_arms
     for _, n_rows, _, event in state.growth:
         if isinstance(event, Added):
@@ -466,32 +557,32 @@ def joined_at(state: State) -> Counts:
 
 
 def slacks_of(goal: Goal) -> range:
-    """The columns of the goal's values that are slacks."""
+    """The columns of the goal's values that hold slacks."""
     return range(len(goal.objectives), len(goal.objectives) + len(goal.constraints))
 
 
 def n_misses(goal: Goal, n_arms: int) -> int:
-    """How many claims may wrongly prove of one prompt that it misses a constraint."""
+    """The number of claims that may wrongly establish that a prompt violates a constraint."""
     return sum(max(1, n_arms - 1) if bound.of == BEST else 1 for bound in goal.bounds)
 
 
 def n_skips(goal: Goal, n_arms: int) -> int:
-    """How many claims may wrongly prove that the best prompt, to which bounds are relative, is not the best."""
+    """The number of claims that may wrongly establish that the best prompt, to which bounds are relative, is not."""
     return sum(n_arms - 1 for bound in goal.bounds if bound.of == BEST)
 
 
 def _mirrored(limits: Limits) -> Limits:
-    """Those of the values with the other sign."""
+    """The limits of the values with the opposite sign."""
     return limits and (-limits[1], -limits[0])
 
 
 def _of_leads(limits: Limits) -> Limits:
-    """Those of one value minus another."""
+    """The limits of the difference of two values."""
     return limits and (limits[0] - limits[1], limits[1] - limits[0])
 
 
 def columns_of(goal: Goal, scores: Values) -> tuple[Limits, ...]:
-    """The limits of every column of the goal's values, where they are known."""
+    """The limits of every column of the goal's values, from ranges and from binary scores. None where unknown."""
     limits: dict[str, tuple[float, float]] = dict(goal.ranges)
     for metric, x in zip(goal.columns, scores.T, strict=True):
         if metric not in limits and len(x) and np.isin(x, (0.0, 1.0)).all():
@@ -506,18 +597,25 @@ def columns_in(goal: Goal, ranges: Mapping[str, tuple[float, float]]) -> tuple[L
     return tuple(None if np.isnan(a + b) else (float(min(a, b)), float(max(a, b))) for a, b in ends.T)
 
 
-_FEW_VALUES = 8  # of a metric, such as grades or 0 and 1: what it was so far is taken for its range
+# Most different scores of a metric, such as ratings, whose lowest and highest value are taken for its range.
+_FEW_VALUES = 8
 LARGEST_PART = 0.3
-"""Of the squares about a mean: where a single score takes more, larger ones may be to come, and nothing is proven.
+"""The largest part of the sum of squares about a mean that a single score may have.
 
-Chosen by simulation (`benchmarks.selection.every_look`), so that early stops are wrong no more often than stated.
+With a larger part, still larger scores may follow, so nothing is established. Chosen by simulation
+(`benchmarks.selection.every_look`), so that early stops are wrong no more often than stated.
 """
 
-TRIED = 3  # prompts that may dominate another, or be ahead of it by more than a margin, those most ahead
+# Number of prompts that are tried as dominating another one, or as ahead by more than a margin. The most likely first.
+TRIED = 3
 
 
 class Proofs:
-    """Bounds on what the goal's values are, larger is better, from all scores that were told."""
+    """Bounds on the goal's values at any error, from all recorded scores. Larger is better.
+
+    `columns` are the limits of each column of the goal's values. A metric without a range gets the limits of its
+    scores if these are few different values.
+    """
 
     def __init__(self, state: State) -> None:
         self.goal: Goal = state.problem.goal
@@ -530,15 +628,16 @@ class Proofs:
         self._spreads = (np.ptp(values, axis=0) if len(values) else np.zeros(len(ranges))).tolist()
 
     def lead_is_at_most(self, arm: int, over: int, column: int, most: float, error: float) -> bool:
-        """True if a bound on the lead of one prompt over another is proven."""
+        """True if the lead of `arm` over `over` in a column certainly is at most `most`."""
         rows, limits = self._rows, self.columns[column]
         if rows.problem.population is None:
+            # Without common examples, the two means have half of the error each.
             upper = -self._lower(-rows._own(arm, column), column, _mirrored(limits), error / 2)
             return upper - self._lower(rows._own(over, column), column, limits, error / 2) <= most + _ROUNDING
         return self._lower(rows._pair(over, arm, column), column, _of_leads(limits), error) >= -most - _ROUNDING
 
     def keeps(self, arm: int, least: float, error: float) -> bool:
-        """True if a lower bound on a prompt's slack is proven for each constraint."""
+        """True if the slack of an arm certainly is at least `least`, for each constraint."""
         return all(self._keeps(arm, k, least, error) for k in slacks_of(self.goal))
 
     def _keeps(self, arm: int, k: int, least: float, error: float) -> bool:
@@ -547,21 +646,21 @@ class Proofs:
         return self._lower(self._rows._own(arm, k), k, self.columns[k], error) >= least - _ROUNDING
 
     def in_the_way(self, arm: int, k: int, least: float, error: float) -> list[int]:
-        """The prompts that may be so far ahead that a prompt's slack in a relative bound is below `least`.
+        """The arms that may be so far ahead of `arm` that its slack in a relative bound is below `least`.
 
-        Those that are proven to be behind another by more than the margin are not the best.
+        An arm that certainly is behind another by more than the margin cannot be the best arm.
         """
         most = self._rows.bound(k).margin - least
-        return [
-            other
-            for other in self._rows.rivals(k)
-            if other != arm
-            and not self.lead_is_at_most(other, arm, k, most, error)
-            and not self._is_outside(other, k, error)
-        ]
+        found = []
+        for other in self._rows.rivals(k):
+            if other == arm or self.lead_is_at_most(other, arm, k, most, error):
+                continue
+            if not self._is_outside(other, k, error):
+                found.append(other)
+        return found
 
     def misses(self, arm: int, error: float) -> bool:
-        """True if a prompt's slack is proven to be below 0 for one of the constraints."""
+        """True if the slack of an arm certainly is below 0, for one of the constraints."""
         return any(self._misses(arm, k, error) for k in slacks_of(self.goal))
 
     def _misses(self, arm: int, k: int, error: float) -> bool:
@@ -570,13 +669,13 @@ class Proofs:
         return self._lower(-self._rows._own(arm, k), k, _mirrored(self.columns[k]), error) > _ROUNDING
 
     def _is_outside(self, arm: int, k: int, error: float) -> bool:
-        """True if it is proven that another prompt is ahead by more than the margin."""
+        """True if another arm certainly is ahead of `arm` by more than the margin."""
         margin = self._rows.bound(k).margin
         others = [other for other in self._rows.rivals(k)[:TRIED] if other != arm]
         return any(self._lead_is_above(other, arm, k, margin, error) for other in others)
 
     def undecided(self, arms: Indices, least: float, error: float) -> set[int]:
-        """The prompts that relative bounds refer to, as far as more scores of them may help to judge these arms."""
+        """The arms whose further scores may help to decide the relative constraints of `arms`."""
         found = set(self._rows.references()) if len(arms) else set()
         for k in slacks_of(self.goal):
             if self._rows.bound(k).of is not None:
@@ -584,20 +683,21 @@ class Proofs:
         return found
 
     def _lead_is_above(self, arm: int, over: int, column: int, least: float, error: float) -> bool:
-        """True if it is proven that one prompt leads another by more."""
+        """True if the lead of `arm` over `over` in a column certainly is above `least`."""
         rows, limits = self._rows, self.columns[column]
         if rows.problem.population is None:
+            # Without common examples, the two means have half of the error each.
             lower = self._lower(rows._own(arm, column), column, limits, error / 2)
-            return lower + self._lower(-rows._own(over, column), column, _mirrored(limits), error / 2) > (
-                least + _ROUNDING
-            )
+            lower_of_minus_other = self._lower(-rows._own(over, column), column, _mirrored(limits), error / 2)
+            return lower + lower_of_minus_other > least + _ROUNDING
         return self._lower(rows._pair(arm, over, column), column, _of_leads(limits), error) > least + _ROUNDING
 
     def _lower(self, observed: Vector, column: int, limits: Limits, error: float) -> float:
+        """A lower bound on the mean of the (n,) observed values, minus infinity if nothing is known."""
         problem, spread = self._rows.problem, self._spreads[column]
         error /= n_sequences(problem)
         if len(observed) < 2 or spread == 0.0:
-            # That all scores agree so far tells nothing of how far another may be off.
+            # Scores that all agree are no measure of how far another score may be off.
             return float(observed.mean()) if len(observed) == problem.exhausted_at else -np.inf
         if limits is not None:
             sequence = bounded(*limits, problem.target, problem.rounds)
@@ -611,17 +711,19 @@ class Proofs:
 
 
 def _few_values(values: Vector) -> Limits:
-    """The limits of what was seen, where that was few values again and again."""
+    """The lowest and the highest of the (n,) values, if these are few different values that each came repeatedly."""
     seen, counts = np.unique(values, return_counts=True)
-    # Few scores are of few values too: each has to have come again.
-    return (float(seen[0]), float(seen[-1])) if 1 < len(seen) <= _FEW_VALUES and counts.min() > 1 else None
+    # A small sample has few different values, too. So each value must have come more than once.
+    if 1 < len(seen) <= _FEW_VALUES and counts.min() > 1:
+        return float(seen[0]), float(seen[-1])
+    return None
 
 
 def unproven(state: State, answer: list[int], means: Means, error: float, tolerance: float) -> Indices:
-    """The prompts whose scores are to prove more, on either side of every open claim; empty: the answer is right.
+    """The arms on either side of every open claim. Empty: the selected arms, `answer`, are established.
 
-    It is then wrong in the sense of `asktell.posterior.membership.settled` with a probability of at most `error`, at
-    whatever look. `means` (K, m) only decide what is tried.
+    An established selection is wrong, in the sense of `asktell.posterior.membership.settled`, with a probability of at
+    most `error` over all looks. `means` (K, m) decide only which claims are tried first.
     """
     evidence, rivals = Proofs(state), np.setdiff1d(state.active, answer)
     if isinstance(state.problem.goal, BestFeasible):
@@ -636,7 +738,7 @@ def unproven(state: State, answer: list[int], means: Means, error: float, tolera
 
 
 def _in_order(state: State, columns: tuple[Limits, ...]) -> Evidence:
-    """The evidence in the first examples of each prompt, up to one that is out, or was not asked for."""
+    """The evidence in the first examples of each arm, up to the first one without a score or failure."""
     problem, history = state.seen, state.history
     if problem.population is None:
         return Evidence.of(problem, history, state.missing, first_out(state), columns)
@@ -644,17 +746,21 @@ def _in_order(state: State, columns: tuple[Limits, ...]) -> Evidence:
 
 
 def _unproven_best(evidence: Proofs, best: int, rivals: Indices, error: float, tolerance: float) -> Indices:
-    """An answer is wrong if it misses a constraint, or one prompt is better: of its claims one must be wrong."""
+    """The arms with open claims about the best feasible arm.
+
+    The selection is wrong only if the selected arm violates a constraint, or if another feasible arm is better by more
+    than the tolerance. In either case one of the claims below is false.
+    """
     goal, n_arms = evidence.goal, evidence.n_arms
     n_constraints = len(goal.constraints)
     part = error / 2 if n_constraints else error
     of_rival = part / max(1, len(rivals) + n_misses(goal, n_arms))
     of_best = part / max(1, (len(rivals) + 1) * n_constraints + n_skips(goal, n_arms))
-    open_ = [
-        int(rival)
-        for rival in rivals
-        if not evidence.lead_is_at_most(rival, best, 0, tolerance, of_rival) and not evidence.misses(rival, of_rival)
-    ]
+    open_ = []
+    for rival in rivals.tolist():
+        is_behind = evidence.lead_is_at_most(rival, best, 0, tolerance, of_rival)
+        if not is_behind and not evidence.misses(rival, of_rival):
+            open_.append(rival)
     if open_ or not evidence.keeps(best, -tolerance, of_best):
         open_ += {best, *evidence.undecided(np.array([best]), -tolerance, of_best)}
     return np.unique(np.array(open_, dtype=np.int64))
@@ -663,10 +769,10 @@ def _unproven_best(evidence: Proofs, best: int, rivals: Indices, error: float, t
 def _unproven_front(
     evidence: Proofs, members: Indices, rivals: Indices, values: Matrix, error: float, tolerance: float
 ) -> Indices:
-    """The prompts of unproven place.
+    """The arms with open claims about the Pareto set.
 
-    The claims share `error`: of any two prompts, either way and in all objectives, and of any prompt and constraint,
-    which it either keeps within the tolerance or misses, so that only one of the two can be wrong.
+    These claims share the `error`: any two arms, either way and in all objectives, and any arm with any constraint. An
+    arm either satisfies a constraint within the tolerance or violates it, so only one of the two claims can be false.
     """
     goal, everyone = evidence.goal, np.union1d(members, rivals)
     columns = range(len(goal.objectives))
@@ -679,11 +785,13 @@ def _unproven_front(
 
     infeasible = {rival for rival in rivals.tolist() if evidence.misses(rival, each)}
     open_ = {m for m in members.tolist() if not evidence.keeps(m, -tolerance, each)}
+    # Each feasible rival must be covered: a member is at least as good in every objective, up to the tolerance.
     for rival in sorted(set(rivals.tolist()) - infeasible):
         behind = (values[rival] - values[members]).max(axis=1)
         likely = members[np.argsort(behind, kind="stable")[:TRIED]]
         if not any(all(at_most(rival, member, k) for k in columns) for member in likely):
             open_ |= {rival, int(likely[0])}
+    # Each member must belong: no other arm dominates it, or the other arm is no better by more than the tolerance.
     for member in members.tolist():
         for other in sorted(set(everyone.tolist()) - infeasible - {member}):
             by_lead = np.argsort(values[other] - values[member], kind="stable")
@@ -698,22 +806,25 @@ def _unproven_front(
 def not_worse(state: State, candidate: int, baseline: int, margin: float, confidence: float) -> dict[str, bool | None]:
     """True if a candidate is certainly not worse than a baseline, False if certainly worse, None while undecided.
 
-    There is an answer for each objective (not worse by more than `margin`, in units of the metric), for each constraint
-    (kept) and, under "failure_rate", for failed evaluations (`fails_no_more`).
+    The mapping has a key for each objective (not worse by more than `margin`, in units of the metric), for each
+    constraint (satisfied), and "failure_rate" for failed evaluations (`fails_no_more`).
 
-    A failed evaluation has no score, and its prompt may have failed because of the score that it would have had. So a
-    True holds whatever these scores are within the metric's range: also if the candidate would have had the worst ones
-    and the baseline the best. For a False it is the other way round. Where the range is unknown, the lowest and the
-    highest score seen stand for it.
+    Call `not_worse` after any number of evaluations of a selection that evaluates both arms on the same examples, such
+    as the method "uniform". "All True" is ever wrong with a probability of at most 1 - `confidence`, and so is "any
+    False". A wrong "all True" requires that one particular false claim looks certain, so each claim has the whole
+    error. A wrong "any False" can come from any claim, so the claims share the error.
 
-    Call it after any number of evaluations of a selection that gives both arms the same examples, such as the method
-    "uniform": the probability that a True is ever wrong is at most 1 - `confidence`, and so is that of a False. For a
-    wrong "all True" one false claim has to look certain; for a wrong "one False" any one may, so each of them gets its
-    share of the error. Nothing is certain where scores are doubtful, or seem to have drifted.
+    A failed evaluation has no score, and may have failed because of the score that it would have had. So a True holds
+    for all possible scores of the failed evaluations, even the worst scores for the candidate and the best for the
+    baseline. For a False it is the other way round. Possible scores are those in the range of the metric. If the range
+    is unknown, they lie between the lowest and the highest recorded score.
+
+    Every value is None if scores are doubtful or seem to have drifted.
     """
     problem, history, goal, error = state.problem, state.history, state.problem.goal, 1 - confidence
     check_no_segments(goal, "a gate")
-    scaled = isinstance(goal, ParetoSet)  # whose values are in units of the metrics' ranges
+    # The values of a Pareto set are in units of the metrics' ranges.
+    scaled = isinstance(goal, ParetoSet)
     margins: dict[str, float | None] = {o.metric: margin / o.scale if scaled else margin for o in goal.objectives}
     margins |= {str(constraint): None for constraint in goal.constraints}
     unknown: dict[str, bool | None] = dict.fromkeys((*margins, FAILURE_RATE))
@@ -733,25 +844,28 @@ def not_worse(state: State, candidate: int, baseline: int, margin: float, confid
         else:
             good = sure.ahead(arm, other, column, -least, or_equal=True)
             bad = surer.ahead(other, arm, column, least)
-        found[name] = False if bad.all() else True if good.all() else None
+        if bad.all():
+            found[name] = False
+        else:
+            found[name] = True if good.all() else None
     part = _part_of_range(evidence, goal, list(margins.values())[: len(goal.objectives)])
     found[FAILURE_RATE] = fails_no_more(state, candidate, baseline, part, error, of_each)
-    # Last, since it takes longest, and matters only where something is certain.
+    # Look for a drift last, since this takes longest and matters only if something is certain.
     is_certain = any(each is not None for each in found.values())
     return unknown if is_certain and has_drifted(state) else found
 
 
 def _with_failures(state: State, evidence: Evidence, candidate: int, baseline: int) -> tuple[Evidence, Evidence]:
-    """The evidence with scores of the failed evaluations as well, in their turns.
+    """The evidence with assumed scores for the failed evaluations, in their turns.
 
-    First with the worst for the candidate and the best for the baseline, then the other way round.
+    First with the worst scores for the candidate and the best for the baseline, then the other way round.
     """
     problem, history, failed = state.problem, state.history, state.missing.pulls
     if not len(failed) or not len(history):
         return evidence, evidence
     rows = np.arange(len(failed))
     if problem.population is not None and problem.repeats == 1:
-        # Of a cell that was evaluated again the score counts, and of one that failed twice a single failure.
+        # If a failed cell was evaluated again, its score counts. If a cell failed twice, one failure counts.
         is_scored = set(zip(history.arms().tolist(), history.examples().tolist(), strict=True))
         failed_cells = zip(failed.arms().tolist(), failed.examples().tolist(), strict=True)
         row_of = {cell: row for row, cell in enumerate(failed_cells)}
@@ -774,7 +888,7 @@ def _with_failures(state: State, evidence: Evidence, candidate: int, baseline: i
 
 
 def _with_values(evidence: Evidence, of_failed: Mapping[int, Vector]) -> Evidence:
-    """The same with values (q,) for those of an arm that are NaN."""
+    """The evidence with values (q,) in place of the NaN values of some arms, `of_failed` by arm."""
     values = evidence._values.copy()
     for arm, instead in of_failed.items():
         own = values[evidence._starts[arm] : evidence._starts[arm + 1]]
@@ -783,18 +897,20 @@ def _with_values(evidence: Evidence, of_failed: Mapping[int, Vector]) -> Evidenc
 
 
 def _part_of_range(evidence: Evidence, goal: Goal, margins: list[float | None]) -> float:
-    """The margin as a part of the objective's range, the least one of several; 0 if no range is known."""
-    known = [
-        (margin or 0.0) / (limits[1] - limits[0]) if limits is not None and limits[1] > limits[0] else 0.0
-        for margin, limits in zip(margins, evidence.columns[: len(goal.objectives)], strict=True)
-    ]
-    return min(1.0, *known)
+    """The margin as a part of the objective's range, the smallest for several objectives. 0 if a range is unknown."""
+    parts = [1.0]
+    for margin, limits in zip(margins, evidence.columns[: len(goal.objectives)], strict=True):
+        if limits is None or limits[1] <= limits[0]:
+            parts.append(0.0)
+        else:
+            parts.append((margin or 0.0) / (limits[1] - limits[0]))
+    return min(parts)
 
 
 UNSEEN_FAILURES = 0.05
-"""By how much a candidate may fail more often than the baseline if it has not done so on the examples seen so far.
+"""The allowed difference of failure rates while a candidate has failed no more often than the baseline.
 
-Without it, a pass with a margin of 0 would need all examples even of two prompts that never fail. A judgement.
+Without it, a margin of 0 would require all examples, even for two prompts that never fail. A judgement.
 """
 
 
@@ -803,10 +919,12 @@ def fails_no_more(
 ) -> bool | None:
     """True if a candidate certainly fails no more often than a baseline, False if certainly more often, else None.
 
-    More often: on more of the examples, by more than `margin`, a share of them. As long as the candidate has not failed
-    on more of the examples that both have seen, `UNSEEN_FAILURES` is allowed if that is more. A True is about the
-    examples given, each by its first evaluation, and ever wrong with probability `error`. A False, with `error_of_no`,
-    is about evaluations to come: a single failure may be an accident even where every example was seen.
+    "More often" means that the share of examples with a failure is larger by more than `margin`, a share from 0 to 1.
+    While the candidate has not failed on more of the common examples, `UNSEEN_FAILURES` is allowed if it is larger.
+
+    A True is a claim about the given examples, by the first evaluation of each, and is ever wrong with probability
+    `error`. A False is a claim about future evaluations, since a single failure may be an accident even if every
+    example was seen. It is ever wrong with probability `error_of_no`.
     """
     (places, failed), (places_before, failed_before) = (_first_failed(state, arm) for arm in (candidate, baseline))
     _, rows, rows_before = np.intersect1d(places, places_before, assume_unique=True, return_indices=True)
@@ -820,16 +938,17 @@ def fails_no_more(
 
 
 def _first_failed(state: State, arm: int) -> tuple[Indices, Vector]:
-    """The places of the examples that an arm has seen, ascending, and 1 where its first evaluation failed, else 0.
+    """The places of the examples that an arm has seen, ascending, and 1 if its first evaluation failed, else 0.
 
-    Without examples, the places count its evaluations. Nothing is used from the first place on that is out.
+    Without examples, the places count the evaluations. Places from the first evaluation in progress on are ignored.
     """
     problem, history, failures, reach = state.problem, state.history, state.failures.pulls, first_out(state)
-    scored = (history.arms() == arm) & (history.trials() >= 0)  # and not a repeat beside the selection
+    # Scores without a trial were observed elsewhere, or repeat an evaluation.
+    scored = (history.arms() == arm) & (history.trials() >= 0)
     own = failures.arms() == arm
     trials = np.concatenate((failures.trials()[own], history.trials()[scored]))
     examples = np.concatenate((failures.examples()[own], history.examples()[scored]))
-    # What failed comes first: where failures count as scores, their trials are among the scored ones, too.
+    # Failures come first, since failures that count as scores have the same trials among the scores.
     failed = np.concatenate((np.ones(int(own.sum())), np.zeros(int(scored.sum()))))
     trials, first = np.unique(trials, return_index=True)
     if problem.population is None:
@@ -844,7 +963,7 @@ def _first_failed(state: State, arm: int) -> tuple[Indices, Vector]:
 
 
 def _at_most(more: Vector, allowed: float, population: int | None, error: float) -> bool:
-    """Whether the mean of differences from -1 to 1 is certainly at most what is allowed, on the examples given."""
+    """True if the mean of (n,) differences from -1 to 1 over the given examples is certainly at most `allowed`."""
     if len(more) == population:
         return bool(more.mean() <= allowed + _ROUNDING)
     return bool(Betting(-1.0, 1.0, population).refutes(-more, -allowed, error))
@@ -855,14 +974,17 @@ BETTER, WORSE, EQUAL, UNDECIDED = "better", "worse", "equal", "undecided"
 
 @dataclass(frozen=True)
 class Difference:
-    """The lead of prompt a over prompt b in one metric, in its own units; None if unknown.
+    """The lead of prompt a over prompt b in one metric, in units of the metric.
 
-    `estimate` is a minus b and `p_better` the probability that a is better in the metric's direction, both by the same
-    model as the estimates of all prompts, from all scores. `low` and `high` are bounds that hold at every look (None
-    where the pairs are too few for one). They rest on `pairs`, the first examples in the shared order that both prompts
-    have completed. `verdict`: "equal" if the interval is within the tolerance, else "better" or "worse" if zero is
-    outside it, else "undecided". `guaranteed`: the interval holds whatever the scores are like. That takes a known
-    range, no failures, no drift and no doubtful remark, or all given examples and scores without noise.
+    - `estimate`: a minus b, according to the same model as all other estimates. None if unknown.
+    - `low`, `high`: bounds of the difference that hold at every look. None if there are too few pairs for a bound.
+    - `p_better`: the probability that a is better in the direction of the metric, according to the same model.
+    - `pairs`: the number of first examples in the shared order that both prompts have completed. The bounds rest on
+      these examples.
+    - `verdict`: "equal" if the interval is within the tolerance. Otherwise "better" or "worse" if zero is outside the
+      interval, else "undecided".
+    - `guaranteed`: True if the interval holds for any distribution of scores. This requires a known range, no failures,
+      no drift and no doubtful remark, or noise-free scores on all given examples.
     """
 
     estimate: float | None
@@ -888,27 +1010,36 @@ def compare(
     rounds: int | None = None,
     guaranteed: bool = True,
 ) -> Difference:
-    """One metric of two prompts, from their (n,) scores of the same examples, in an order that depends on no score.
+    """Compare two prompts in one metric, from their (n,) scores on the same examples.
 
-    `estimate` and `p_better` are those of the model, for whatever is not known exactly; without an estimate it is the
-    mean. `population`: how many examples
-    there are, each taken once; None: independent draws from any number. `limits`: the lowest and the highest score
-    there can be, None if unknown. `rounds`: how often all examples may be taken, if scores are noisy, else None; scores
-    are then given round by round, and no number of them makes a mean over the examples known exactly. `guaranteed`:
-    nothing else speaks against a guarantee. Whoever reads several intervals divides the error among them.
+    The order of the examples must not depend on any score. If several intervals are read together, divide the error
+    among them.
+
+    Args:
+        scores_a: scores of prompt a, in units of the metric.
+        scores_b: scores of prompt b on the same examples.
+        estimate: the difference a minus b according to the model. None: the mean of the differences.
+        p_better: the probability that a is better according to the model.
+        population: the number of examples, each evaluated once. None: independent draws of new inputs.
+        limits: the lowest and the highest possible score. None if unknown.
+        confidence: the probability that the interval contains the difference at every look.
+        tolerance: the largest difference that counts as equal.
+        minimize: True if less is better.
+        rounds: how often all examples may be evaluated, if scores are noisy. The scores are then listed round by round,
+            and the mean over the examples is never known exactly. None: scores are not noisy.
+        guaranteed: False if something else prevents a guarantee.
+
+    If all examples were evaluated without noise, the exact difference replaces the estimate and the interval.
     """
     a, b = np.asarray(scores_a, dtype=np.float64), np.asarray(scores_b, dtype=np.float64)
     scores = np.concatenate([a, b])
     n, largest = len(a), float(np.abs(scores).max(initial=0.0))
-    differences = decimal(a - b, largest)
     is_exact = n > 0 and n == population and rounds is None
     guaranteed = guaranteed and (is_exact or limits is not None)
-    pairs = min(n, population) if rounds is not None and population else n
-    mean = math.fsum((a - b).tolist()) / n if n else None
-    if mean is not None and abs(mean) <= _ROUNDING * largest:
-        mean = 0.0
-    estimate = mean if estimate is None else estimate
-    if limits is None and np.isin(scores, (0.0, 1.0)).all() and n:
+    mean = _mean_difference(a, b, largest)
+    if estimate is None:
+        estimate = mean
+    if limits is None and n and np.isin(scores, (0.0, 1.0)).all():
         limits = (0.0, 1.0)
     if n == 0 and limits is None:
         return Difference(estimate, None, None, p_better, 0, UNDECIDED, False)
@@ -916,9 +1047,18 @@ def compare(
         low = high = estimate = mean
         p_better = 0.5 if mean == 0.0 else float((mean > 0) != minimize)
     else:
-        low, high = _interval(differences, scores, population, limits, confidence, rounds)
+        low, high = _interval(decimal(a - b, largest), scores, population, limits, confidence, rounds)
     verdict = _verdict(low, high, tolerance, minimize)
+    pairs = min(n, population) if rounds is not None and population else n
     return Difference(estimate, *_shown(low, high, scores, limits), p_better, pairs, verdict, guaranteed)
+
+
+def _mean_difference(a: Vector, b: Vector, largest: float) -> float | None:
+    """The mean of a - b, None without scores. A mean within rounding errors of 0 is 0. `largest`: absolute score."""
+    if not len(a):
+        return None
+    mean = math.fsum((a - b).tolist()) / len(a)
+    return 0.0 if abs(mean) <= _ROUNDING * largest else mean
 
 
 def _interval(
@@ -929,7 +1069,7 @@ def _interval(
     confidence: float,
     rounds: int | None,
 ) -> tuple[float, float]:
-    """(n,) differences of `scores` -> bounds of their mean over the population; infinite where nothing bounds it."""
+    """Bounds of the mean of (n,) differences of `scores` over the population. Infinite if nothing bounds the mean."""
     if limits is not None:
         width = limits[1] - limits[0]
         low, high = bounded(-width, width, population, rounds).interval(differences, 1 - confidence)
@@ -941,14 +1081,15 @@ def _interval(
 
 
 def _shown(low: float, high: float, scores: Vector, limits: Limits) -> tuple[float | None, float | None]:
-    """The bounds that say something, else None."""
+    """The bounds as far as they are informative, else None."""
     if limits is None and high - low > 2 * np.ptp(scores):
-        # Of few scores an asymptotic interval is wider than any difference of two that were seen, which says nothing.
+        # With few scores, an asymptotic interval is wider than any difference of two recorded scores.
         return None, None
     return low if math.isfinite(low) else None, high if math.isfinite(high) else None
 
 
 def _verdict(low: float, high: float, tolerance: float, minimize: bool) -> str:
+    """The verdict about the interval from `low` to `high`, see `Difference`."""
     if -tolerance <= low and high <= tolerance:
         return EQUAL
     if low > 0 or high < 0:

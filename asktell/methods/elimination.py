@@ -1,6 +1,8 @@
-"""Methods that go in rounds, composed of a scheduler, an allocator, an estimator and a rule who leaves first.
+"""Elimination in rounds, composed of four parts.
 
-The usual compositions have names in `asktell.methods.presets`.
+In each round, the scheduler sets the number of evaluations and of prompts to keep, the allocator divides the
+evaluations among the prompts, the estimator turns scores into means, and the rule decides which prompts to eliminate
+first. The usual compositions have names in `asktell.methods.presets`.
 """
 
 from collections.abc import Iterator
@@ -32,11 +34,12 @@ from asktell.schedulers import AbstractScheduler, Round
 from asktell.state import ACCEPTED, REJECTED, RETIRED, Added, Decided, Departure, Growth, Problem, Retired, State
 
 DATA = ("pooled", "round")
-_MOST_PLANNED = 10**7  # pulls of one round: a plan of them takes 160 MB
+# Evaluations in one round. A plan of that size takes 160 MB.
+_MOST_PLANNED = 10**7
 
 
 def rule_of(goal: Goal) -> AbstractEliminationRule:
-    """Constrained ranking for the best feasible prompt, Pareto gaps for a set, under constraints where it has some."""
+    """The rule for a goal: constrained ranking for a best prompt, Pareto gaps for a set, constrained if the goal is."""
     if isinstance(goal, BestFeasible):
         return ConstrainedRanking()
     return ConstrainedParetoGap(len(goal.objectives)) if goal.is_constrained else ParetoGap()
@@ -45,9 +48,15 @@ def rule_of(goal: Goal) -> AbstractEliminationRule:
 @final
 @dataclass(frozen=True)
 class Elimination(AbstractMethod):
-    """Rounds: pull, estimate, let the least promising go.
+    """Evaluate in rounds, and eliminate the least promising prompts after each round.
 
-    `data="pooled"` estimates from all rounds, "round" from the current one only, as the paper's theorem assumes.
+    Args:
+        scheduler: Sets the number of rounds, their evaluations, and the prompts that each round keeps.
+        allocator: Divides the evaluations of a round among the prompts.
+        estimator: Estimates the means of the prompts from their scores.
+        rule: Orders the prompts for elimination.
+        data: "pooled" estimates from the scores of all rounds. "round" estimates from the current round only, as the
+            theorem in the paper assumes.
     """
 
     scheduler: AbstractScheduler
@@ -57,7 +66,12 @@ class Elimination(AbstractMethod):
     data: str = "pooled"
 
     def __post_init__(self) -> None:
-        """Refuse parts of the wrong kind; a saved one may be read without its packages."""
+        """Check the kinds of the parts. The packages of a part are not checked, since a saved part may be read without.
+
+        Raises:
+            IncompatibleMethodError: a part is of the wrong kind.
+            InvalidArgumentError: `data` is unknown.
+        """
         parts = (
             ("scheduler", AbstractScheduler),
             ("allocator", AbstractAllocator),
@@ -76,32 +90,33 @@ class Elimination(AbstractMethod):
         """Check that the method supports the problem.
 
         Raises:
-            IncompatibleMethodError: the rule does not fit the goal, features are needed and missing, or the budget is
-                a cost.
-            BudgetTooSmallError: not every arm could be pulled once, though the estimator needs it.
-            InvalidArgumentError: a round has more than 10,000,000 pulls, which are all planned beforehand.
+            IncompatibleMethodError: the rule does not fit the goal, a part needs features and the problem has none, or
+                the budget is a cost.
+            BudgetTooSmallError: the estimator needs a score of every prompt, and the budget is too small for that.
+            InvalidArgumentError: a round has more than 10,000,000 evaluations, all of which are planned beforehand.
         """
         check_not_sure(problem.goal, "Elimination")
         if problem.allowance.cost is not None:
             raise IncompatibleMethodError(
-                "A budget of cost is for the methods 'auto' and 'race': methods with rounds plan their evaluations "
-                "beforehand. Give them a number of evaluations."
+                "A budget of cost is for the methods 'auto' and 'race'. Methods with rounds plan their evaluations "
+                "beforehand. Use a budget of evaluations, or another method."
             )
         if isinstance(self.rule, (ConstrainedRanking, ParetoGap, ConstrainedParetoGap)):
             self._check_rule(problem.goal)
         for part in (self.scheduler, self.allocator, self.estimator):
             if part.needs_features and problem.features is None:
                 raise IncompatibleMethodError(
-                    f"{type(part).__name__} needs features, one row of numbers per prompt: Selector(..., "
-                    'features=embeddings), or features="text" to make them from the prompts\' texts.'
+                    f"{type(part).__name__} needs features, one row of numbers per prompt. Use Selector(..., "
+                    'features=embeddings), or features="text" to compute them from the texts of the prompts.'
                 )
         rounds = self.rounds(problem)
-        most = problem.n_arms * (problem.most_pulls or MOST_EVALUATIONS)  # that there are
+        # No round can plan more evaluations than exist.
+        most = problem.n_arms * (problem.most_pulls or MOST_EVALUATIONS)
         planned = max((min(r.pulls, most) for r in rounds), default=0)
         if planned > _MOST_PLANNED:
             raise InvalidArgumentError(
-                f"{type(self.scheduler).__name__} plans {planned} evaluations in one round, and {_MOST_PLANNED} are "
-                "the most that are held at once. Lower the budget, or take the method auto, which plans a few at a "
+                f"{type(self.scheduler).__name__} plans {planned} evaluations in one round, but at most "
+                f"{_MOST_PLANNED} fit in a plan. Lower the budget, or use the method 'auto', which plans a few at a "
                 "time."
             )
         seen = not rounds or any(r.pulls for r in rounds)
@@ -113,10 +128,11 @@ class Elimination(AbstractMethod):
             )
 
     def _check_rule(self, goal: Goal) -> None:
-        """Refuse one of our own rules that is not for this goal."""
+        """Check that a built-in rule fits the goal."""
         needed = rule_of(goal)
         if isinstance(self.rule, ConstrainedParetoGap) and not isinstance(goal, BestFeasible):
-            needed = ConstrainedParetoGap(len(goal.objectives))  # which does without constraints, too
+            # This rule supports goals without constraints, too.
+            needed = ConstrainedParetoGap(len(goal.objectives))
         whole = isinstance(needed, ConstrainedParetoGap)
         if not (self.rule == needed if whole else isinstance(self.rule, type(needed))):
             raise IncompatibleMethodError(
@@ -126,34 +142,34 @@ class Elimination(AbstractMethod):
             )
 
     def check_growth(self, event: Growth) -> None:
-        """Refuse new prompts, budget and examples: the rounds are planned. Prompts may be retired.
+        """Check that the event retires a prompt. Nothing can be added, because the rounds are planned.
 
         Raises:
-            IncompatibleMethodError: anything but a retired prompt.
+            IncompatibleMethodError: the event adds prompts, budget or examples.
         """
         if isinstance(event, Retired):
             return
         what = "add()" if isinstance(event, Added) else "extend()"
         raise IncompatibleMethodError(
-            f"{what} goes with the methods 'auto' and 'race' (asktell.Adaptive, asktell.Race): this one, "
-            f"{type(self.scheduler).__name__}, has planned its rounds for the prompts and the budget of the start. "
-            "Make another selector, and give it the scores so far by observe()."
+            f"{what} requires the method 'auto' or 'race' (asktell.Adaptive, asktell.Race). This selection uses "
+            f"{type(self.scheduler).__name__}, which planned its rounds for the initial prompts and budget. Make a new "
+            "selector, and record the scores so far with observe()."
         )
 
     def rounds(self, problem: Problem) -> tuple[Round, ...]:
-        """The schedule."""
+        """The schedule, cached in the problem."""
         n_arms, budget, rank = problem.n_arms, problem.budget, problem.feature_rank
         return problem.memo.get(self.scheduler, lambda: self.scheduler.rounds(n_arms, budget, rank))
 
     def due(self, state: State) -> bool:
-        """At the end of a round: all of its pulls are told."""
+        """True at the end of a round, when no evaluation is left or in progress."""
         return state.plan_is_empty and not state.pending
 
     @needs_extra("structured")
     def estimates(self, state: State, active: Indices, pooled: Tally | None = None) -> Estimates:
-        """Estimates of the active arms from what is known now; zeros where nothing is.
+        """Estimates of the active arms (A,) from the scores so far. Zeros with unknown errors without any score.
 
-        `pooled` is `state.current_tally()`, for callers that have it.
+        `pooled` is `state.current_tally()`, if the caller has it.
         """
         tally = state.round_tally() if self.data == "round" else pooled or state.current_tally()
         if not tally.counts.any():
@@ -171,9 +187,12 @@ class Elimination(AbstractMethod):
         return found
 
     def _in_segments(self, state: State, active: Indices, found: Estimates) -> Iterator[Means]:
-        """(A, G) means in every segment of what the goal says of them; that of all where a prompt has no score."""
+        """(A, G) means in each segment, for each column that the goal requires by segment.
+
+        A prompt without a score in a segment has its mean over all examples there.
+        """
         problem, history = state.problem, state.history
-        assert problem.segments is not None, "the goal speaks of them"
+        assert problem.segments is not None, "a goal with segments requires them"
         start = state.tallied if self.data == "round" else 0
         arms, examples, scores = history.arms(start), history.examples(start), history.scores(start)
         which = np.where(examples < 0, -1, problem.segments.of_examples[examples])
@@ -190,10 +209,10 @@ class Elimination(AbstractMethod):
             yield means
 
     def answer(self, state: State) -> list[int]:
-        """The arms that are the answer if nothing more is learned: those accepted, then the rule's choice, best first.
+        """The arms that are selected if nothing more is evaluated: the accepted arms, then the rule's choice.
 
-        An arm that was never pulled is no answer, unless the estimator speaks for it. Where everyone else has failed
-        or was retired, the answer is the rule's choice of those rejected.
+        An arm without a score cannot be selected, unless the estimator can estimate it from other arms. If all other
+        arms failed or were retired, the rule chooses among the rejected arms.
         """
         active, tally = state.active, state.current_tally()
         if self.estimator.needs_every_arm:
@@ -205,18 +224,17 @@ class Elimination(AbstractMethod):
         return answer or [departure.arm for departure in self._runners_up(state, tally)]
 
     def decide(self, state: State) -> Decided:
-        """End the current round and plan the next one; the 0th decision only plans."""
+        """End the current round and plan the next one. The 0th decision only plans."""
         number = len(state.decisions)
         rounds = self.rounds(state.problem)
-        departures: list[Departure] = []
-        active, tally = state.active, state.current_tally()
-        silent = active[:0]
-        if number > 0 and self.estimator.needs_every_arm and not tally.counts[active].all():
-            silent = active[(tally.counts[active] == 0) & (state.capacity()[active] == 0)]  # all of theirs failed
-            active, baseline = np.setdiff1d(active, silent), silent == state.problem.baseline
-            departures = [state.unscored(arm) for arm in silent[~baseline].tolist()]
-            silent = silent[baseline]  # stays
-        last = number >= len(rounds)  # beyond: a prompt of the answer was retired
+        tally = state.current_tally()
+        silent = self._silent(state, tally)
+        active = np.setdiff1d(state.active, silent)
+        # An arm whose evaluations all failed cannot be estimated. It departs, unless it is the baseline.
+        departures = [state.unscored(arm) for arm in silent.tolist() if arm != state.problem.baseline]
+        silent = silent[silent == state.problem.baseline]
+        # More decisions than rounds: a selected prompt was retired after the end.
+        last = number >= len(rounds)
         if len(active) and (last or (number > 0 and len(active) > rounds[number - 1].keep)):
             keep = rounds[min(number, len(rounds)) - 1].keep if number and rounds else len(active)
             verdicts, staying, answer = self._eliminate(state, active, tally, keep, last)
@@ -231,26 +249,39 @@ class Elimination(AbstractMethod):
                 departures += revived
                 answer = [departure.arm for departure in revived]
             return Decided(number, tuple(departures), finished=True, answer=tuple(answer))
+        # Rounds set totals, so a round makes up for the evaluations that an earlier round lacked.
         quota = min(sum(r.pulls for r in rounds[: number + 1]), state.problem.budget) - state.spent
         counts = self._allocate(state, np.union1d(active, silent), tally, max(0, quota), number)
         return Decided(number, tuple(departures), _short(counts))
 
+    def _silent(self, state: State, tally: Tally) -> Indices:
+        """The active arms without a score and without a further evaluation, if the estimator needs a score of each."""
+        active = state.active
+        if not len(state.decisions) or not self.estimator.needs_every_arm:
+            return active[:0]
+        return np.asarray(active[(tally.counts[active] == 0) & (state.capacity()[active] == 0)])
+
     def _eliminate(
         self, state: State, active: Indices, tally: Tally, keep: int, last: bool
     ) -> tuple[list[Departure], Indices, list[int]]:
-        """Who leaves, the positions of those who stay, and who of those who leave belongs to the answer."""
+        """The departures, the positions in `active` of the arms that stay, and the departing arms that are selected.
+
+        `keep` is the number of arms to keep. In the `last` round, all arms depart, and the arms that could have stayed
+        compete for the selection.
+        """
         estimates = self.estimates(state, active, tally)
         judgement = self._judge(state, active, estimates.means)
         n_leaving = max(0, len(active) - keep)
         leaving, staying = judgement.order[:n_leaving], judgement.order[n_leaving:]
-        baseline = np.flatnonzero(active == state.problem.baseline)  # stays beside those that are kept
+        # The baseline stays in addition to the arms that are kept.
+        baseline = np.flatnonzero(active == state.problem.baseline)
         leaving, staying = np.setdiff1d(leaving, baseline, True), np.union1d(staying, baseline)
-        # An arm that was never pulled is no answer, whatever was guessed of it; but one arm needs no pulls to be best.
+        # An arm without a score cannot be selected, whatever its estimate, unless no arm has a score.
         known = tally.counts[active] > 0
         if not self.estimator.needs_every_arm or not known.any():
             known[:] = True
         accepted = judgement.accepted & known
-        if last:  # those who could have stayed are judged among themselves
+        if last:
             candidates = staying[known[staying]]
             chosen = candidates[self._join(state, active[candidates], estimates.means[candidates])]
             better = estimates.means[leaving[accepted[leaving]]]
@@ -270,20 +301,22 @@ class Elimination(AbstractMethod):
 
     @staticmethod
     def _is_dominated(state: State, means: Means, leaving: Means) -> bool:
-        """True if an arm accepted before, or of those accepted now, dominates.
+        """True if an accepted arm dominates the baseline, whose means are `means` (c,).
 
-        Who is never eliminated may have outlived those who are better.
+        The baseline is never eliminated, so better arms may have been accepted before. `leaving` (L, c) are the means
+        of the arms that are accepted now.
         """
         goal = state.problem.goal
         if isinstance(goal, BestFeasible):
             return False
         accepted = [d.means for _, d in state.left.values() if d.status == ACCEPTED]
-        n = len(goal.columns)  # what was accepted before is known by its means over all examples
+        # Only the means over all examples were recorded for arms that were accepted before.
+        n = len(goal.columns)
         values = goal.values(np.array([means[:n], *accepted, *(each[:n] for each in leaving)]), goal.offsets)
         return not pareto_mask(values[:, : len(goal.objectives)])[0]
 
     def _runners_up(self, state: State, tally: Tally) -> list[Departure]:
-        """The rule's choice of the rejected arms, by their estimates when they left, as accepted after all."""
+        """The rule's choice among the rejected arms, by their estimates when they were rejected, now accepted."""
         rejected = [d for _, (_, d) in sorted(state.left.items()) if d.status == REJECTED]
         if self.estimator.needs_every_arm:
             rejected = [d for d in rejected if tally.counts[d.arm] > 0]
@@ -296,7 +329,7 @@ class Elimination(AbstractMethod):
         return [rejected[i]._replace(status=ACCEPTED, reason=reason) for i in chosen]
 
     def _judge(self, state: State, arms: Indices, means: Means) -> Judgement:
-        """The rule's verdict on the arms, chance deciding among equals."""
+        """The judgement of the rule on the arms. Chance decides among equals."""
         problem, bounds = state.problem, bounds_of(state, arms, means)
         order = counters.chance_order(problem.seed, arms)
         found = self.rule.judge(problem.goal.values(means[order], bounds))
@@ -304,13 +337,13 @@ class Elimination(AbstractMethod):
         return Judgement(order[found.order], found.accepted[place], found.measure[place])
 
     def _choose(self, state: State, arms: Indices, means: Means) -> Indices:
-        """Positions of the arms that the rule takes as the answer, chance deciding among equals."""
+        """Positions of the arms that the rule selects. Chance decides among equals."""
         problem, bounds = state.problem, bounds_of(state, arms, means)
         order = counters.chance_order(problem.seed, arms)
         return order[self.rule.answer(problem.goal.values(means[order], bounds))]
 
     def _join(self, state: State, arms: Indices, means: Means) -> Indices:
-        """Positions of the arms that join those accepted before: infeasible ones only where there are none."""
+        """Positions of the arms that are accepted now. Infeasible arms only if no arm was accepted before."""
         goal, chosen = state.problem.goal, self._choose(state, arms, means)
         if not _accepted(state):
             return chosen
@@ -319,6 +352,7 @@ class Elimination(AbstractMethod):
 
     @needs_extra("structured")
     def _allocate(self, state: State, active: Indices, tally: Tally, n_pulls: int, number: int) -> Counts:
+        """(A,) the number of evaluations of each active arm in the next round."""
         problem = state.problem
         return self.allocator.allocate(
             PullsToShare(
@@ -332,7 +366,11 @@ class Elimination(AbstractMethod):
 
 
 def _at_ends(state: State, active: Indices, tally: Tally, means: Means) -> Means:
-    """A model's estimates, but the scores' own means where a bound at an end of the scale would be judged otherwise."""
+    """(A, c) the estimates of a model, but sample means where a bound at an end of the scale requires them.
+
+    If every score of an arm satisfies such a bound, the arm satisfies it. An estimate of the model may lie on the other
+    side of the bound.
+    """
     goal, history, means = state.problem.goal, state.history, means.copy()
     kept, _ = at_an_end(goal, history.arms(), history.scores(), state.problem.n_arms)
     own = tally.means[active]
@@ -346,10 +384,10 @@ def _at_ends(state: State, active: Indices, tally: Tally, means: Means) -> Means
 
 
 def bounds_of(state: State, arms: Indices, means: Means) -> Matrix:
-    """(B,) the goal's bounds by these means (A, c) of the arms, and of eliminated ones by their last estimates.
+    """(B,) the goal's bounds, given the means (A, c) of the arms and the last estimates of eliminated arms.
 
-    A prompt that has left may still be the best one that a bound is relative to. A bound whose reference has no score
-    yet is violated by no prompt.
+    An eliminated prompt may still be the best prompt, to which a bound is relative. If the reference of a bound has no
+    score yet, every prompt satisfies the bound.
     """
     goal = state.problem.goal
     if not goal.is_relative:
@@ -367,9 +405,10 @@ def bounds_of(state: State, arms: Indices, means: Means) -> Matrix:
 
 
 def _accepted(state: State) -> list[int]:
+    """The arms that were accepted in earlier rounds."""
     return [arm for arm, (_, departure) in state.left.items() if departure.status == ACCEPTED]
 
 
 def _short(counts: Counts) -> int | tuple[int, ...]:
-    """The pulls per arm; one number if all have the same."""
+    """The evaluations per arm. One number if all arms have the same."""
     return int(counts[0]) if (counts == counts[0]).all() else tuple(counts.tolist())

@@ -1,4 +1,4 @@
-"""Methods by name: which parts make which paper's method, and `auto`."""
+"""Methods by name: "auto", "race", and the published methods as compositions of parts."""
 
 from collections.abc import Callable
 from typing import NamedTuple, TypeAlias
@@ -20,15 +20,19 @@ SCHEDULES = ("default", "published")
 
 
 class _Preset(NamedTuple):
-    """The composition of a named method; the scheduler takes whether it is tuned, or as published."""
+    """The composition of a named method.
 
-    goal: type[Goal] | None  # None: both
+    `goal` is the kind of goal, None for both kinds. The scheduler takes True for the tuned schedule, and False for the
+    published schedule.
+    """
+
+    goal: type[Goal] | None
     scheduler: Callable[[bool], AbstractScheduler]
     allocator: type[AbstractAllocator] = Uniform
     estimator: type[AbstractEstimator] = SampleMean
 
 
-# A Pareto set under constraints takes the constrained Pareto gap for a rule, without them the plain one.
+# The rule follows from the goal, see `rule_of`.
 _PRESETS = {
     "uniform": _Preset(None, lambda tuned: Single()),
     "csr": _Preset(BestFeasible, SuccessiveRejects),
@@ -42,14 +46,18 @@ _PRESETS = {
 }
 
 
-Method: TypeAlias = AbstractMethod  # how prompts are selected
+Method: TypeAlias = AbstractMethod
+"""A method of `Selector`."""
 
 
+# Methods that are not composed of parts.
 _WHOLE: dict[str, Callable[..., Adaptive | Race]] = {"auto": Adaptive, "race": Race}
 
-METHODS = (*_WHOLE, *_PRESETS)  # the names that `preset` and `Selector(..., method=...)` know
+METHODS = (*_WHOLE, *_PRESETS)
+"""The names that `preset` and `Selector(..., method=...)` accept."""
 
 
+# The methods and their parts that a saved selector may contain, by class name.
 PARTS: dict[str, type] = {
     kind.__name__: kind
     for kind in (
@@ -59,18 +67,22 @@ PARTS: dict[str, type] = {
         *(SampleMean, LeastSquares, MLP),
         *(ConstrainedRanking, ParetoGap, ConstrainedParetoGap),
     )
-}  # the methods and their parts that a saved selector may name
+}
 
 
 def preset(name: str, goal: Goal, *, schedule: str = "default", data: str = "pooled") -> Method:
-    """The method of that name for a goal.
+    """Return the method with a name, for a goal.
 
-    `schedule="published"` takes the schedules as published instead of the tight and the adaptive ones; `data` is as
-    in `Elimination`. Neither matters to "auto".
+    Args:
+        name: one of `METHODS`.
+        goal: the goal, which decides the elimination rule.
+        schedule: "default" for the tuned schedules, "published" for the schedules of the papers. Ignored by "auto" and
+            "race".
+        data: "pooled" or "round", see `Elimination`. Ignored by "auto" and "race".
 
     Raises:
-        InvalidArgumentError: there is no such method, schedule or kind of data.
-        IncompatibleMethodError: the method is for another goal.
+        InvalidArgumentError: the name, the schedule or the kind of data is unknown.
+        IncompatibleMethodError: the method does not support the goal.
         MissingExtraError: a package that the method needs is not installed.
     """
     if schedule not in SCHEDULES:

@@ -1,15 +1,15 @@
-"""Race: all active prompts are evaluated on the same examples until the answer is certain.
+"""Race: evaluate all active prompts on the same examples until the selection is certain.
 
-Prompts that join first take the examples that the others have seen.
+The confidence is fixed, by confidence sequences (Waudby-Smith & Ramdas 2020, 2023; racing as in Maron & Moore 1994).
+Prompts are compared by paired differences on common examples, and are eliminated once certainly worse:
 
-Fixed confidence by confidence sequences (Waudby-Smith & Ramdas 2020, 2023; racing as in Maron & Moore 1994). Prompts
-are compared by paired differences on common examples, and leave once certainly worse. For a single best prompt each has
-to show only once that it is worse than whoever is ahead, where ranges are known (`asktell.intervals.racing`); elsewhere
-each is compared with the one that is ahead of it by most, since any certain comparison will do. With `repeats` all
-examples are gone through again, as often as that says.
+- For a single best prompt and known ranges, a prompt is compared with the prompt that leads at the moment
+  (`asktell.intervals.racing`).
+- Otherwise each prompt is compared with the prompt that leads it by most, since any certain comparison suffices.
 
-What is proven, and where the error goes, is said in `asktell.methods.certainty`. Scores that a remark calls doubtful
-prove nothing: nobody leaves for them, and they end nothing.
+Prompts that are added later first take the examples that the others have seen. With `repeats`, all examples are
+evaluated again, up to that number of times. The claims and their errors are in `asktell.methods.certainty`. Scores with
+a doubtful remark eliminate no prompt and do not end the selection.
 """
 
 from dataclasses import dataclass, replace
@@ -28,10 +28,11 @@ from asktell.problem.checks import LARGEST, MOST_EXAMPLES, check_number, check_p
 from asktell.problem.goals import BestFeasible, Goal, check_no_segments, check_not_sure
 from asktell.state import Decided, Departure, Problem, State
 
-_DECIMALS = 12  # of means of decimal fractions; a double has 15, the last ones are rounding
+# Significant decimals in the mean of decimal fractions. A double has 15, but the last ones are rounding errors.
+_DECIMALS = 12
 
 OPEN = "still open when the budget ended"
-"""Why a prompt that is not selected leaves in the end, if nothing is certain about it."""
+"""The reason for rejecting a prompt at the end of the budget, without certainty about it."""
 
 _WORSE = "certainly worse than another prompt"
 _RUNNER_UP = "the best of those rejected, for all others have failed or were retired"
@@ -40,15 +41,17 @@ _RUNNER_UP = "the best of those rejected, for all others have failed or were ret
 @final
 @dataclass(frozen=True)
 class Race(AbstractMethod):
-    """All prompts on the same examples; those that are certainly worse leave; ends when the answer is certain.
+    """Evaluate all prompts on the same examples, eliminate certainly worse prompts, stop when the selection is certain.
 
-    `confidence`: how often the answer is right when it ends before the budget. `tolerance`: how much worse than right
-    counts as right, in the metric's own units (for a Pareto set, in units of a metric's range where the goal names
-    one). Without a tolerance, prompts that are equally good keep it going until they have seen every example.
-    `block`: examples between two looks.
+    Args:
+        confidence: The probability that the selection is right if it ends before the budget is spent.
+        tolerance: How much worse than the best still counts as right, in units of the metric. For a Pareto set, a
+            metric with a range is measured in units of its range. Without a tolerance, equally good prompts are
+            evaluated on every example.
+        block: The number of examples between two looks at the scores.
 
-    The confidence is guaranteed where the goal names the range of every metric (`asktell.maximize("accuracy",
-    range=(0, 1))`) and no evaluation fails, however noisy scores are. `Result.checks` names what is not so.
+    The confidence is guaranteed if the goal has a range for every metric (`asktell.maximize("accuracy", range=(0, 1))`)
+    and no evaluation fails, however noisy the scores are. `Result.checks` lists the violated conditions.
     """
 
     confidence: float = 0.95
@@ -56,28 +59,33 @@ class Race(AbstractMethod):
     block: int = 10
 
     def __post_init__(self) -> None:
-        """Validate the parameters."""
+        """Validate the parameters.
+
+        Raises:
+            InvalidArgumentError: a parameter is out of range.
+        """
         check_part("confidence of Race", self.confidence)
         check_number("tolerance of Race", self.tolerance, 0.0, LARGEST)
         whole("block of Race", self.block, 1, MOST_EXAMPLES)
 
     def check(self, problem: Problem) -> None:
-        """Check that the goal asks for no probability, and for no segments; else any goal, any budget."""
+        """Check the problem. Any goal and budget are supported, except `sure` and segments."""
         check_not_sure(problem.goal, "Race")
         check_no_segments(problem.goal, "Race")
 
     def due(self, state: State) -> bool:
-        """Whenever the plan is empty and there is something to plan, or nothing more can come."""
+        """True if the plan is empty and there is more to plan, or if no more scores can come."""
         if not state.plan_is_empty:
-            # What is planned costs too much by now, and nothing is out that may turn out cheaper.
+            # The rest of the plan has become too expensive, and no evaluation in progress may turn out cheaper.
             pull = state.next_pull()
             return not state.pending and pull is not None and not state.fits(pull.arm)
         return not state.pending or (state.room > 0 and bool(state.open_arms().any()))
 
     def decide(self, state: State) -> Decided:
-        """End if the answer is certain; else let go of who is certainly worse, and plan the next examples."""
+        """End if the selection is certain. Otherwise eliminate certainly worse prompts and plan the next examples."""
         number = len(state.decisions)
-        if not len(state.active):  # those who have left for being worse are all there is
+        if not len(state.active):
+            # All other prompts failed or were retired, so the best of the rejected prompts is selected.
             best = self._best(state, state.active)
             departures = _departures(dict.fromkeys(best, _RUNNER_UP), state, best)
             return Decided(number, departures, finished=True, answer=tuple(best))
@@ -85,6 +93,7 @@ class Race(AbstractMethod):
         verdicts = _worse(evidence, state)
         stays = np.array([arm for arm in state.active if arm not in verdicts], dtype=np.int64)
         answer = self._certain_answer(evidence, stays, state)
+        # The baseline stays, and so do arms to which a constraint may be relative.
         needed = {state.problem.baseline, *evidence.references()}
         leaving = _departures({a: v for a, v in verdicts.items() if a not in needed}, state)
         if answer is not None:
@@ -96,11 +105,12 @@ class Race(AbstractMethod):
         return Decided(number, leaving, plan=cells)
 
     def answer(self, state: State) -> list[int]:
-        """The prompts that are the answer if nothing more is learned; only such as were evaluated."""
+        """The prompts that are selected if nothing more is evaluated. Prompts without a score cannot be selected."""
         verdicts = _worse(self._evidence(state), state)
         return self._best(state, np.array([arm for arm in state.active if arm not in verdicts], dtype=np.int64))
 
     def _evidence(self, state: State) -> Evidence:
+        """The evidence in the scores so far, with the error divided among the claims."""
         reach = first_out(state, set(state.left))
         problem, history, missing, goal = state.seen, state.history, state.missing, state.problem.goal
         key = "evidence", problem, missing.key, reach
@@ -113,12 +123,13 @@ class Race(AbstractMethod):
         return replace(evidence, error=(1 - self.confidence) / max(1, n_events))
 
     def _certain_answer(self, evidence: Evidence, stays: Indices, state: State) -> list[int] | None:
-        """The answer if it is certain that it is right, up to the tolerance."""
+        """The selected arms if they are certain up to the tolerance, else None."""
         goal = state.problem.goal
         if state.doubts:
             return None
         if not len(stays):
             return self._best(state, stays)
+        # A single arm without failures needs no scores to be the best.
         if (evidence.counts[stays] == 0).any() and (len(stays) > 1 or state.failures.count(int(stays[0]))):
             return None
         if isinstance(goal, BestFeasible):
@@ -133,9 +144,11 @@ class Race(AbstractMethod):
         return self._certain_front(evidence, stays, goal)
 
     def _certain_front(self, evidence: Evidence, stays: Indices, goal: Goal) -> list[int] | None:
-        """Arms that nobody dominates by more than the tolerance, if all others are close to being dominated by one.
+        """The certain Pareto set, else None.
 
-        They certainly keep every constraint; whether the others do does not matter.
+        Each selected arm certainly satisfies every constraint, and no other arm dominates it by more than the
+        tolerance. Each other arm is dominated by a selected arm, up to the tolerance. Whether the others satisfy the
+        constraints does not matter.
         """
         n_objectives = len(goal.objectives)
         means, kept = evidence.means[stays, :n_objectives], evidence.all_at_least(stays, slacks_of(goal))
@@ -147,16 +160,20 @@ class Race(AbstractMethod):
             return [int(arm) for arm in stays[kept][pareto_mask(rounded)]]
         if len(stays) == 1:
             return [int(stays[0])]
-        lead = (means[:, None] - means[None]).max(axis=2)  # (j, i): by how much j is ahead of i somewhere
+        # (j, i): the largest lead of arm j over arm i in an objective.
+        lead = (means[:, None] - means[None]).max(axis=2)
         np.fill_diagonal(lead, np.inf)
         lead[:, ~kept] = np.inf
-        rival = stays[lead.argmin(axis=1)]  # each one's most dangerous: looked at first
+        # The feasible arm most likely to dominate each arm, which is compared first.
+        rival = stays[lead.argmin(axis=1)]
+        # `free`: not dominated by its rival. `close`: dominated by its rival up to the tolerance.
         free, close = kept.copy(), np.isfinite(lead.min(axis=1))
         free[kept] = self._ahead_somewhere(evidence, stays[kept], rival[kept], n_objectives)
         for q in range(n_objectives):
             close[close] = evidence.ahead(rival[close], stays[close], q, -self.tolerance, or_equal=True)
         if not (free | close).all():
             return None
+        # A free arm must also be ahead of all others somewhere. Otherwise it counts as covered by its rival.
         for j in np.flatnonzero(free):
             others = np.delete(stays, j)
             if not self._ahead_somewhere(evidence, np.full(len(others), stays[j]), others, n_objectives).all():
@@ -168,7 +185,7 @@ class Race(AbstractMethod):
         return optimal if set(covered.values()) <= set(optimal) else None
 
     def _ahead_somewhere(self, evidence: Evidence, arms: Indices, others: Indices, n_objectives: int) -> Mask:
-        """(P,) whether the other of a pair certainly does not dominate the arm by more than the tolerance."""
+        """(P,) True where the other arm of a pair certainly does not dominate the arm by more than the tolerance."""
         free = np.zeros(len(arms), dtype=bool)
         for q in range(n_objectives):
             left = np.flatnonzero(~free)
@@ -176,9 +193,10 @@ class Race(AbstractMethod):
         return free
 
     def _best(self, state: State, stays: Indices) -> list[int]:
+        """The arms selected by sample means, among `stays` if one of these has a score, else among all with a score."""
         problem, tally = state.problem, state.current_tally()
         arms = stays[tally.counts[stays] > 0]
-        if not len(arms):  # nobody is certain to be feasible any more, or was seen
+        if not len(arms):
             arms = np.setdiff1d(np.flatnonzero(tally.counts > 0), state.no_rivals())
         if not len(arms):
             return []
@@ -187,6 +205,7 @@ class Race(AbstractMethod):
         return [int(arm) for arm in arms[rule_of(problem.goal).answer(problem.goal.values(tally.means[arms], bounds))]]
 
     def _finish(self, state: State, number: int, leaving: tuple[Departure, ...], answer: list[int]) -> Decided:
+        """The last decision, which selects the arms of `answer` and rejects all others."""
         active, baseline = state.active.tolist(), state.problem.baseline
         seen = state.told
         gone = {departure.arm: departure for departure in leaving if departure.arm not in answer}
@@ -199,12 +218,13 @@ class Race(AbstractMethod):
         return Decided(number, (*gone.values(), *last), finished=True, answer=tuple(answer))
 
     def _cells(self, state: State, arms: Indices) -> tuple[tuple[int, int], ...]:
-        """The next block, example by example, as far as the budget goes; without what was scored before."""
+        """The next block of evaluations, example by example, as far as the budget goes. Scored cells are left out."""
         problem, room, arms = state.problem, state.room, np.setdiff1d(arms, state.exhausted())
         if not len(arms) or not room:
             return ()
         if not state.pending and not all(state.fits(arm) for arm in arms.tolist()):
-            return ()  # all take the same examples
+            # All arms take the same examples, so one arm that is too expensive ends the plan.
+            return ()
         if problem.most_pulls is None:
             drawn = state.draws[arms]
             arms = arms[drawn < drawn.max()] if (drawn < drawn.max()).any() else arms
@@ -213,7 +233,8 @@ class Race(AbstractMethod):
             return tuple(zip(arms[which].tolist(), examples.tolist(), strict=True))
         first = reach = _reached(state)
         turns_left, rows = _unused(state, arms, first)
-        behind = len(np.unique(rows))  # those take what they have missed first
+        # Arms that have missed examples take these first.
+        behind = len(np.unique(rows))
         n_cells = self._n_cells(room, behind or len(arms))
         while not behind and len(turns_left) < n_cells and reach < problem.most_pulls:
             reach = min(problem.most_pulls, 2 * reach - first + self.block)
@@ -222,20 +243,22 @@ class Race(AbstractMethod):
         return tuple(zip(arms[rows[:n_cells]].tolist(), examples.tolist(), strict=True))
 
     def _n_cells(self, room: int, n_arms: int) -> int:
-        return min(self.block * n_arms, room if room < n_arms else room // n_arms * n_arms)
+        """The number of evaluations in a block: the same number for each arm, if the budget allows one for each."""
+        affordable = room if room < n_arms else room // n_arms * n_arms
+        return min(self.block * n_arms, affordable)
 
 
 def _reached(state: State) -> int:
-    """The first turn in the order of all pulls that nobody was asked to take."""
+    """The first turn in the order of all evaluations that was assigned to no arm."""
     _, examples, asks = state.used_cells(observed=False)
     problem = state.problem
     return int(((asks - 1) * len(problem.order) + problem.place[examples]).max(initial=-1)) + 1
 
 
 def _unused(state: State, arms: Indices, reach: int) -> tuple[Indices, Indices]:
-    """Turns below `reach` in the order of all pulls, and positions of the arms that have not had them; by turn first.
+    """Turns below `reach` in the order of all evaluations, and positions of the arms that have not had them.
 
-    A cell that was asked several times has had its first turns.
+    Sorted by turn first. A cell that was asked for several times has had its first turns.
     """
     n = len(state.problem.order)
     row_of = np.full(state.problem.n_arms, -1, dtype=np.int64)
@@ -252,6 +275,7 @@ def _unused(state: State, arms: Indices, reach: int) -> tuple[Indices, Indices]:
 
 
 def _departures(reasons: dict[int, str], state: State, accepted: list[int] | tuple[()] = ()) -> tuple[Departure, ...]:
+    """A departure for each arm of `reasons`, as accepted or rejected, with its sample means."""
     tally = state.current_tally()
     means, errors = tally.means, tally.standard_errors(state.problem.target)
     return tuple(
@@ -261,7 +285,7 @@ def _departures(reasons: dict[int, str], state: State, accepted: list[int] | tup
 
 
 def _worse(evidence: Evidence, state: State) -> dict[int, str]:
-    """Who is certainly not in the answer, and why; nobody, where scores are doubtful."""
+    """The reason for each active arm that is certainly not selected. Empty if scores are doubtful."""
     if state.doubts:
         return {}
     goal, active = state.problem.goal, state.active
@@ -281,10 +305,12 @@ def _worse(evidence: Evidence, state: State) -> dict[int, str]:
             behind = evidence.ahead(np.full(len(others), leader), others, 0, 0.0)
             reasons |= dict.fromkeys(others[behind].tolist(), _WORSE)
         return reasons
+    # Pareto set: compare each arm with the feasible arm that leads it by most in every objective at once.
     others = np.array([arm for arm in seen.tolist() if arm not in reasons], dtype=np.int64)
     columns = range(len(goal.objectives))
     over = _most_dominating(evidence.means[others, : len(columns)], np.isin(others, rivals))
     rivals, others = others[over[over >= 0]], others[over >= 0]
+    # Dominated: at least as bad in every objective, and worse in one.
     dominated, somewhere = np.ones(len(others), dtype=bool), np.zeros(len(others), dtype=bool)
     for q in columns:
         dominated[dominated] = evidence.ahead(rivals[dominated], others[dominated], q, 0.0, or_equal=True)
@@ -295,7 +321,10 @@ def _worse(evidence: Evidence, state: State) -> dict[int, str]:
 
 
 def _most_dominating(means: Values, may: Mask) -> Indices:
-    """(A,) the position of the arm, of those that may, that is ahead by most in every metric at once, -1 if none is."""
+    """(A,) the position of the arm that leads by most in every metric at once, -1 if none leads.
+
+    Only arms where `may` (A,) is True are considered. The lead in the worst metric decides.
+    """
     found = np.full(len(means), -1, dtype=np.int64)
     for j, row in enumerate(means):
         lead = (means - row).min(axis=1)

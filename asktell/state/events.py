@@ -2,10 +2,10 @@
 
 A decision is an event too: it is recorded when it is made, and never recomputed.
 
-In JSON an event is a list: its tag (the letter in the definition), then its fields in order. Fields with a default
-may be missing at the end, so that a field that is added later makes no older file unreadable. The annotations bound
-what each field may hold by itself. Bounds that depend on the problem (is there such an arm?) are checked by
-`asktell.state.fold.check` before an event is applied.
+In JSON an event is a list: its tag (the letter in the definition), then its fields in order. Fields with a default may
+be missing at the end, so a file stays readable when a later version adds a field. The annotations bound each field by
+itself. `asktell.state.fold.check` checks bounds that depend on the problem, such as the number of arms, before an event
+is applied.
 """
 
 import sys
@@ -20,26 +20,26 @@ from asktell.problem.candidates import Candidates
 from asktell.problem.checks import LARGEST
 
 Index: TypeAlias = Annotated[int, Meta(ge=0, le=2**62)]
-"""Of a trial, an arm, an example or a round; also a number of them."""
+"""The index of a trial, an arm, an example or a round, or a number of them."""
 Score: TypeAlias = Annotated[float, Meta(ge=-LARGEST, le=LARGEST)]
 Cost: TypeAlias = Annotated[float, Meta(ge=0.0, le=LARGEST)]
 Estimate: TypeAlias = Annotated[float, Meta(ge=-sys.float_info.max, le=sys.float_info.max)]
 """Any finite number."""
 
-# What a prompt is or became:
-ACTIVE: Final = "active"  # still in question
-ACCEPTED: Final = "accepted"  # it left as one of the answer
-REJECTED: Final = "rejected"  # it left as no part of the answer
-FAILED: Final = "failed"  # it failed too often, or on every example, and is no rival any more
-RETIRED: Final = "retired"  # it was taken out, and is no rival any more
+# The status of a prompt:
+ACTIVE: Final = "active"  # it may still be selected
+ACCEPTED: Final = "accepted"  # it was selected
+REJECTED: Final = "rejected"  # it was not selected
+FAILED: Final = "failed"  # it failed too often, or on every example, and no longer competes
+RETIRED: Final = "retired"  # the user retired it, and it no longer competes
 
 
 class Event(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """The base of everything that happens to a selection, and of what a study's log says of leases."""
+    """The base of all events of a selection, and of the lease entries in the log of a study."""
 
 
 class Asked(Event, frozen=True, tag="a"):
-    """A pull was handed out; `example` None for none."""
+    """An evaluation was assigned to a worker. `example` is None without examples."""
 
     trial: Index
     arm: Index
@@ -47,7 +47,7 @@ class Asked(Event, frozen=True, tag="a"):
 
 
 class Told(Event, frozen=True, tag="t"):
-    """Scores of a trial, in the goal's order and metric units."""
+    """The scores of a trial, in the order of the goal's metrics and in metric units."""
 
     trial: Index
     scores: tuple[Score, ...]
@@ -55,13 +55,13 @@ class Told(Event, frozen=True, tag="t"):
 
 
 class Released(Event, frozen=True, tag="r"):
-    """A trial was handed back unevaluated; it will be asked again under the same id."""
+    """A trial was returned without evaluation. It will be assigned again with the same id."""
 
     trial: Index
 
 
 class Failed(Event, frozen=True, tag="f"):
-    """An evaluation failed; unless it counts as scores, its arm's next example takes its place in a round."""
+    """An evaluation failed. Unless failures count as scores, the next example of the arm replaces it in a round."""
 
     trial: Index
     reason: str
@@ -69,7 +69,10 @@ class Failed(Event, frozen=True, tag="f"):
 
 
 class Observed(Event, frozen=True, tag="o"):
-    """Scores from elsewhere, or none; they are no evaluation of the budget. `cost`: what was paid, if it is booked."""
+    """Scores from elsewhere, outside the budget of evaluations.
+
+    `scores` is None if only a cost is recorded. `cost` is the amount paid, None if it is not recorded.
+    """
 
     arm: Index
     example: Index | None
@@ -78,7 +81,7 @@ class Observed(Event, frozen=True, tag="o"):
 
 
 class Pull(NamedTuple):
-    """An evaluation that was planned or is pending: `trial` None until it is asked for the first time."""
+    """A planned or pending evaluation. `trial` is None until the evaluation is assigned for the first time."""
 
     trial: Index | None
     arm: Index
@@ -86,7 +89,7 @@ class Pull(NamedTuple):
 
 
 class Departure(NamedTuple):
-    """An arm leaves the race, with its estimate at that moment (empty where there is none)."""
+    """An arm is accepted or eliminated, with its estimate at that moment (empty if there is none)."""
 
     arm: Index
     status: Literal["accepted", "rejected", "failed", "retired"]
@@ -96,7 +99,7 @@ class Departure(NamedTuple):
 
     @classmethod
     def of(cls, arm: int, is_accepted: bool, reason: str, estimate: tuple[Vector, Vector] | None) -> "Departure":
-        """As accepted or rejected; of the estimate's (m,) means and errors, NaN is an unknown error."""
+        """An accepted or rejected arm. `estimate` is the (m,) means and the (m,) standard errors, NaN if unknown."""
         status: Literal["accepted", "rejected"] = ACCEPTED if is_accepted else REJECTED
         if estimate is None:
             return cls(arm, status, reason)
@@ -105,12 +108,18 @@ class Departure(NamedTuple):
 
 
 class Decided(Event, frozen=True, tag="d"):
-    """The end of a round: who leaves and why, and the pulls of the next round.
+    """A decision: the arms that depart, and the evaluations that come next.
 
-    `pulls`: per arm that stays, ascending; one number if all have the same. `plan`: the very pulls instead, as pairs
-    of arm and example (-1 for none), in the order of asking. `finished` decisions have neither but an `answer`, best
-    first, and a departure for every arm that was left. `settled`: it ended before the budget, because the answer was
-    certain enough.
+    - `round`: the number of earlier decisions.
+    - `departures`: the arms that are accepted or eliminated, with reasons.
+    - `pulls`: the number of evaluations of each arm that stays, in ascending order of arms. One number if all arms have
+      the same.
+    - `plan`: instead of `pulls`, the evaluations themselves as pairs of arm and example (-1 for none), in the order of
+      asking.
+    - `finished`: True for the last decision. It has no evaluations, but an answer, and a departure for each remaining
+      arm.
+    - `answer`: the selected arms, best first.
+    - `settled`: True if the selection ended before the budget, because it reached the required confidence.
     """
 
     round: Index
@@ -123,10 +132,12 @@ class Decided(Event, frozen=True, tag="d"):
 
 
 class Added(Event, frozen=True, tag="n"):
-    """Prompts joined, behind those there were. `ids` None: their positions. `features`: a row each, if there are any.
+    """Prompts were added after the existing prompts.
 
-    `candidates`: they themselves, where there are factors. `key`, here and in the events that follow: the name of the
-    request, so that one that is sent again is known.
+    - `ids`: None if prompts are identified by their positions.
+    - `features`: a row for each prompt, None if the problem has no features.
+    - `key`: the idempotency key of the request, here and in the events that follow. A repeated request has this key.
+    - `candidates`: the added candidates, if candidates have factors.
     """
 
     ids: tuple[str, ...] | None
@@ -137,7 +148,7 @@ class Added(Event, frozen=True, tag="n"):
 
 
 class Retired(Event, frozen=True, tag="q"):
-    """Somebody took an arm out."""
+    """The user retired an arm."""
 
     arm: Index
     reason: str
@@ -145,7 +156,7 @@ class Retired(Event, frozen=True, tag="q"):
 
 
 class Extended(Event, frozen=True, tag="e"):
-    """So much more may be spent, and so many more examples are there, behind those there were; `ids` are theirs."""
+    """The budget or the examples were extended by these amounts. `ids` are the ids of the new examples."""
 
     evaluations: Index = 0
     cost: Cost = 0.0
@@ -155,7 +166,10 @@ class Extended(Event, frozen=True, tag="e"):
 
 
 class Remarked(Event, frozen=True, tag="c"):
-    """What a result has to say of its scores. `doubtful`: nothing is certain then. The last one on a topic counts."""
+    """A note about the scores for results. A later remark on the same topic replaces an earlier one.
+
+    If it is `doubtful`, no claim about the scores is certain.
+    """
 
     topic: str
     text: str

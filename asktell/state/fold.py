@@ -1,7 +1,6 @@
-"""Facts, folded: `apply(state, event)` is the bookkeeping, `decide(method, state)` the numerics. Both are pure.
+"""Fold events into the state: `apply` keeps the books, and `decide` calls the method. Both are pure functions.
 
-`check(state, event)` refuses an event that cannot come next; it is for events that are read, which anybody may have
-written.
+`check` refuses an event that cannot come next. It is for events from files and logs, which may contain anything.
 """
 
 from collections.abc import Callable
@@ -32,7 +31,7 @@ class Decider(Protocol):
 
 
 def decide(method: Decider, state: State) -> events.Decided | None:
-    """The decision that is due, None if none is."""
+    """The decision that is due. None if no decision is due."""
     if state.finished or not method.due(state):
         return None
     return method.decide(state)
@@ -47,8 +46,8 @@ def check(state: State, event: events.Event) -> None:
     """Refuse an event that cannot come next.
 
     Raises:
-        InvalidStateError: it cannot follow from this state.
-        InvalidArgumentError: it names what is not there, or growth that the problem does not allow.
+        InvalidStateError: the event cannot follow this state.
+        InvalidArgumentError: the event refers to an unknown arm or example, or the problem does not allow the growth.
     """
     _CHECK[type(event)](state, event)
 
@@ -58,7 +57,7 @@ def _check_asked(state: State, event: events.Asked) -> None:
     if pull is not None and pull.trial is None:
         pull = pull._replace(trial=state.asked)
     if pull != (event.trial, event.arm, event.example):
-        raise InvalidStateError(f"The log has {event}, but what was to be asked is {pull}.")
+        raise InvalidStateError(f"The log has {event}, but the next evaluation is {pull}.")
 
 
 def _check_told(state: State, event: events.Told) -> None:
@@ -89,7 +88,7 @@ def _check_observed(state: State, event: events.Observed) -> None:
 
 
 def _check_out(state: State, event: events.Told | events.Failed) -> None:
-    """Scores and failures may also come late, while the trial waits to be handed out again."""
+    """Check that a trial is pending, or waits to be assigned again. In the latter case its scores come late."""
     if event.trial not in state.pending and state.returned.find(event.trial) is None:
         raise InvalidStateError(f"The log has {short(event)}, but this trial was not pending.")
 
@@ -97,18 +96,18 @@ def _check_out(state: State, event: events.Told | events.Failed) -> None:
 def _check_scores(problem: Problem, scores: tuple[float, ...]) -> None:
     n_metrics = len(problem.goal.columns)
     if len(scores) != n_metrics:
-        raise InvalidStateError(f"The log has {len(scores)} scores where the goal has {n_metrics} metrics.")
+        raise InvalidStateError(f"The log has {len(scores)} scores, but the goal has {n_metrics} metrics.")
 
 
 def _check_cost(cost: float | None) -> None:
     if cost is not None and 0.0 < cost < SMALLEST_COST:
-        raise InvalidStateError(f"A cost is 0 or at least {SMALLEST_COST:g}, got {cost:g}.")
+        raise InvalidStateError(f"A cost must be 0 or at least {SMALLEST_COST:g}, got {cost:g}.")
 
 
 def _check_decided(state: State, decided: events.Decided) -> None:
     check_decision(state.problem, decided)
     if not state.may_decide or decided.round != len(state.decisions):
-        raise InvalidStateError(f"Decision {decided.round} is not due: {len(state.decisions)} were made.")
+        raise InvalidStateError(f"Decision {decided.round} is not due after {len(state.decisions)} decisions.")
     if decided.plan is not None:
         n_planned = len(decided.plan)
     elif isinstance(decided.pulls, int):
@@ -116,11 +115,16 @@ def _check_decided(state: State, decided: events.Decided) -> None:
     else:
         n_planned = sum(decided.pulls)
     if n_planned > state.problem.budget - state.spent - len(state.pending):
-        raise InvalidStateError(f"Decision {decided.round} plans {n_planned} pulls, more than the budget allows.")
+        raise InvalidStateError(f"Decision {decided.round} plans {n_planned} evaluations, more than the budget allows.")
 
 
 def check_decision(problem: Problem, decided: events.Decided) -> None:
-    """Refuse a decision that names what the problem does not have."""
+    """Refuse a decision that refers to unknown arms or examples, or to estimates of the wrong length.
+
+    Raises:
+        InvalidArgumentError: an arm, an example or a number is out of range.
+        InvalidStateError: an estimate has the wrong length.
+    """
     n_metrics, last_example = len(problem.goal.columns), (problem.n_examples or 0) - 1
     plan = () if decided.plan is None else decided.plan
     for arm in (*(each.arm for each in decided.departures), *decided.answer, *(arm for arm, _ in plan)):
@@ -153,7 +157,7 @@ def _asked(state: State, event: events.Asked) -> State:
     pending = state.pending.set(event.trial, pull)
     asked = max(state.asked, event.trial + 1)
     if state.problem.allowance.cost is not None and state.costs.pool.n:
-        # Kept from one ask to the next, until costs change: many asks at once are linear.
+        # The reserve is kept until costs change, so that n asks in a row take O(n) time.
         reserved = state.costs.reserved(state.pending.values()) if state.reserve is None else state.reserve
         state = state._replace(reserve=reserved + state.costs.reserve(event.arm))
     if not state.returned.is_empty:
@@ -214,7 +218,7 @@ def _observed(state: State, event: events.Observed) -> State:
     state = state._replace(history=state.history.append(None, arm, example, event.scores))
     if example is None or state.problem.population is None or arm in state.left:
         return state
-    # What was planned on this example takes another one, and only what is out already stays.
+    # A planned evaluation of this cell moves to another example. An evaluation in progress stays.
     planned = zip(state.plan_arms[state.position :], state.plan_examples[state.position :], strict=True)
     i = next((i for i, cell in enumerate(planned, state.position) if cell == (arm, example)), None)
     if i is None and Pull(None, arm, example) not in state.returned:
@@ -321,7 +325,7 @@ def _leave(state: State, departures: tuple[events.Departure, ...], round_: int) 
 
 
 def _without(state: State, gone: set[int]) -> State:
-    """Without the pulls of arms that wait to be handed out."""
+    """The state without the evaluations of some arms that were not assigned yet."""
     keep = [i for i in range(state.position, len(state.plan_arms)) if state.plan_arms[i] not in gone]
     return state._replace(
         returned=state.returned.where(lambda pull: pull.arm not in gone),
@@ -332,17 +336,20 @@ def _without(state: State, gone: set[int]) -> State:
 
 
 def _close(state: State, trial: int) -> tuple[Pull, dict[str, Any]]:
-    """Take a trial off the list of those out, or off those to be handed out again; the fields that change by it."""
+    """Remove a trial from the pending trials, or from the returned trials.
+
+    Returns its evaluation, and the new values of the fields of `State` that change.
+    """
     pull = state.pending.get(trial)
     if pull is not None:
         return pull, {"reserve": None, "pending": state.pending.delete(trial)}
     pull = state.returned.find(trial)
-    assert pull is not None, "checked by whoever made the event"
+    assert pull is not None, "the caller has checked the event"
     return pull, {"reserve": None, "returned": state.returned.without(trial)}
 
 
 def _next_example(state: State, arm: int) -> Pull | None:
-    """A pull of the arm on the example after those it has drawn; None if it is to be asked no more."""
+    """The next evaluation of an arm, on an example that it has not drawn yet. None if no evaluation is left."""
     if state.is_exhausted(arm):
         return None
     observed = observed_examples(state, arm).get(arm)

@@ -1,4 +1,4 @@
-"""Growth: prompts, budget and examples that join, and its effect on prompts that have left."""
+"""Growth: prompts, budget and examples that are added, prompts that are retired, and the effect on departed prompts."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -19,9 +19,9 @@ from asktell.state.state import Grown, State
 
 
 def reopens(event: Growth, last: Decided | None) -> bool:
-    """True if growth reopens a selection that its `last` decision finished (None: it is not finished).
+    """True if an event reopens a selection that its `last` decision finished (None: it is not finished).
 
-    So it does with new prompts, money or examples, and when a prompt of its answer is retired.
+    New prompts, budget or examples reopen it. A retired prompt reopens it if it was selected.
     """
     return last is not None and (not isinstance(event, Retired) or event.arm in last.answer)
 
@@ -29,7 +29,7 @@ def reopens(event: Growth, last: Decided | None) -> bool:
 def departed(
     left: IntMap[tuple[int, Departure]], event: Growth, decisions: Sequence[tuple[int, Decided]], reopening: bool
 ) -> IntMap[tuple[int, Departure]]:
-    """Who has left after growth: those accepted and rejected by the last decision, if it was not, have not."""
+    """The departed arms after growth. Reopening brings back the arms that the last decision accepted or rejected."""
     if reopening:
         last = decisions[-1][1]
         for departure in last.departures:
@@ -43,9 +43,9 @@ def departed(
 def told_departures(
     decisions: Sequence[tuple[int, Decided]], growth: Sequence[Grown]
 ) -> tuple[IntMap[tuple[int, Departure]], bool]:
-    """Who has left by decisions and growth alone, and whether the last decision has been reopened.
+    """The arms that departed because of decisions and growth, and whether the last decision was reopened.
 
-    What is missing are those who left for their failures.
+    Arms that departed because of failures are not included.
     """
     left: IntMap[tuple[int, Departure]] = IntMap()
     waiting, reopened = list(reversed(growth)), False
@@ -72,86 +72,108 @@ def prompts_after(prompts: Prompts, event: Growth) -> Prompts:
 
 
 def check_growth(state: State, event: Growth) -> None:
-    """Check that growth can come next."""
+    """Check that growth can come next.
+
+    Raises:
+        InvalidArgumentError: the event does not fit the problem.
+    """
     check_key(event.key)
     if isinstance(event, Extended):
-        if event.ids is not None and len(event.ids) != event.examples:
-            raise InvalidArgumentError(f"There are {len(event.ids)} ids for {event.examples} examples that join.")
-        examples = event.examples if event.ids is None else event.ids
-        extension(event.evaluations or None, event.cost or None, examples or None, event.key)
         _check_extended(state.problem, event)
     elif isinstance(event, Added):
-        known = state.problem.features
-        expected = None if known is None else [known.shape[1]] * len(event.texts)
-        came = None if event.features is None else [len(row) for row in event.features]
-        if came != expected:
-            raise InvalidArgumentError(
-                "The features of prompts that join must be as those of the prompts that are there: "
-                f"{'none' if known is None else f'rows of {known.shape[1]} numbers'}; got "
-                f"{'none' if came is None else f'{len(came)} rows of {sorted(set(came))}'}."
-            )
+        _check_new_features(state.problem, event)
         _check_names(state.problem, event)
-    elif whole("an arm", event.arm, 0, state.problem.n_arms - 1) == state.problem.baseline:
-        raise InvalidArgumentError("The baseline cannot be retired: the answer is compared with it.")
-    elif (gone := state.left.get(event.arm)) is not None and gone[1].status == RETIRED:
+    else:
+        _check_retired(state, event)
+
+
+def _check_retired(state: State, event: Retired) -> None:
+    if whole("an arm", event.arm, 0, state.problem.n_arms - 1) == state.problem.baseline:
+        raise InvalidArgumentError("The baseline cannot be retired, because the selected prompt is compared with it.")
+    gone = state.left.get(event.arm)
+    if gone is not None and gone[1].status == RETIRED:
         raise InvalidArgumentError(f"This prompt was retired already: {short(gone[1].reason)}.")
 
 
+def _check_new_features(problem: Problem, event: Added) -> None:
+    known = problem.features
+    expected = None if known is None else [known.shape[1]] * len(event.texts)
+    came = None if event.features is None else [len(row) for row in event.features]
+    if came != expected:
+        raise InvalidArgumentError(
+            "The features of new prompts must be like the features of the existing prompts: "
+            f"{'none' if known is None else f'rows of {known.shape[1]} numbers'}. Got "
+            f"{'none' if came is None else f'{len(came)} rows of {sorted(set(came))}'}."
+        )
+
+
 def _check_names(problem: Problem, event: Added) -> None:
-    """Check that ids and texts are those of the candidates that join, if they are candidates."""
+    """Check that the ids and texts are the ids and texts of the new candidates, if there are candidates."""
     known, came = problem.candidates, event.candidates
     if known is None or came is None:
         return
     joined, n = Prompts.of(known.joined(came)), len(known)
     ids = None if isinstance(joined.ids, range) else tuple(map(str, joined.ids[n:]))
     if (event.ids, event.texts) != (ids, tuple(joined.texts[n:])):
-        raise InvalidArgumentError(f"Candidates that join have the ids {short(ids)}, got {short(event.ids)}.")
+        raise InvalidArgumentError(f"The ids of the new candidates must be {short(ids)}, got {short(event.ids)}.")
 
 
 def _check_extended(problem: Problem, event: Extended) -> None:
-    evaluations, cost, examples = event.evaluations, event.cost, event.examples
-    ids, n_examples = event.ids, problem.n_examples
+    evaluations, cost, examples, ids = event.evaluations, event.cost, event.examples, event.ids
+    if ids is not None and len(ids) != examples:
+        raise InvalidArgumentError(f"Got {len(ids)} ids for {examples} new examples. Pass one id per example.")
+    # The same checks of each value as for the arguments of extend().
+    extension(evaluations or None, cost or None, (examples if ids is None else ids) or None, event.key)
     if examples and problem.labels is not None:
-        raise InvalidArgumentError("extend() takes no examples where there are segments: start a new selection.")
+        raise InvalidArgumentError("extend() cannot add examples to a selection with segments. Start a new selection.")
     if not (evaluations or cost or examples):
         raise InvalidArgumentError("extend() needs evaluations=..., cost=... or examples=..., each above 0.")
     if cost and problem.max_cost is None:
         raise InvalidArgumentError(
-            f"extend() got cost={cost:g}, but the budget is {problem.budget} evaluations, whatever they cost: "
+            f"extend() got cost={cost:g}, but the budget is {problem.budget} evaluations, whatever they cost. Use "
             "extend(evaluations=...)."
         )
     if evaluations and problem.is_bound_by_cost_alone:
         raise InvalidArgumentError(
             f"extend() got evaluations={evaluations}, but the budget is a cost of {problem.max_cost:g}, for any "
-            "number of evaluations: extend(cost=...)."
+            "number of evaluations. Use extend(cost=...)."
         )
-    if examples and n_examples is None:
-        raise InvalidArgumentError(
-            f"extend() got examples={examples}, but this selection was made without `examples`: the evaluator draws "
-            "its own."
-        )
-    if examples and (ids is None) != (problem.examples is None):
-        raise InvalidArgumentError(
-            "extend() needs the ids of the new examples, as those there are have ids: examples=[...]."
-            if ids is None
-            else "extend() got ids of examples, but those there are have none: give their number, examples=len(new)."
-        )
-    if ids and problem.examples is not None:
-        problem.examples.with_more(ids)
+    _check_new_examples(problem, examples, ids)
     for name, there, more, most in (
         ("evaluations", problem.budget, evaluations, checks.MOST_EVALUATIONS),
-        ("examples", n_examples or 0, examples, checks.MOST_EXAMPLES),
+        ("examples", problem.n_examples or 0, examples, checks.MOST_EXAMPLES),
     ):
         if there + more > most:
             raise InvalidArgumentError(
-                f"extend() got {name}={more}: with the {there} there are, that is more than {most}."
+                f"extend() got {name}={more}. With the existing {there}, the sum would exceed {most}."
             )
+
+
+def _check_new_examples(problem: Problem, examples: int, ids: tuple[str, ...] | None) -> None:
+    """Check that new examples, as many as `examples`, have ids exactly if the existing examples have ids."""
+    if examples and problem.n_examples is None:
+        raise InvalidArgumentError(
+            f"extend() got examples={examples}, but this selection was made without `examples`. Its evaluator draws "
+            "its own examples."
+        )
+    if examples and (ids is None) != (problem.examples is None):
+        raise InvalidArgumentError(
+            "extend() needs the ids of the new examples, because the existing examples have ids: examples=[...]."
+            if ids is None
+            else "extend() got example ids, but the existing examples have no ids. Pass a number: examples=len(new)."
+        )
+    if ids and problem.examples is not None:
+        # Refuses ids that exist already.
+        problem.examples.with_more(ids)
 
 
 def addition(
     state: State, prompts: Prompts, more: object, features: npt.ArrayLike | str | None, key: str | None
 ) -> tuple[Added | None, list[str | int]]:
-    """The event, None if all of them are there already under these ids, and their ids."""
+    """The event that adds prompts, and the ids of all prompts of the request.
+
+    The event is None if all prompts exist already, with these ids.
+    """
     check_key(key)
     came = Prompts.of(more)
     rows = None if features is None or isinstance(features, str) else checks.check_features(features, len(came))
@@ -159,7 +181,7 @@ def addition(
     if not new:
         return None, list(came.ids)
     new_prompts = came.part(new)
-    # First, for what is wrong with the texts is more than what is wrong with their features.
+    # Before the features, because an error in the texts matters more than an error in the features.
     joined = prompts.joined(new_prompts)
     has_ids = not isinstance(came.ids, range)
     event = Added(
@@ -174,7 +196,7 @@ def addition(
 
 
 def extension(evaluations: object, cost: object, examples: object, key: str | None) -> Extended:
-    """The event; it may not fit the problem."""
+    """The event that extends the budget or the examples. `check_growth` checks that it fits the problem."""
     n_examples, ids = numbered(examples)
     return Extended(
         evaluations=0 if evaluations is None else whole("evaluations", evaluations, 1, checks.MOST_EVALUATIONS),
@@ -186,7 +208,7 @@ def extension(evaluations: object, cost: object, examples: object, key: str | No
 
 
 def is_new(state: State, event: Retired | Extended) -> bool:
-    """False if the request of this name was the same; one that is new must be able to come next."""
+    """True if the request is new. It must then be able to come next. False if it repeats an earlier request."""
     known = request(state, event.key, type(event))
     if known is None:
         check_growth(state, event)
@@ -196,7 +218,11 @@ def is_new(state: State, event: Retired | Extended) -> bool:
 
 
 def request(state: State, key: str | None, kind: type[Growth]) -> tuple[int, Any] | None:
-    """The event of the request of this name, and the first arm behind those there were; None if it is new."""
+    """The number of arms before an earlier request with this key, and its event. None for a new request.
+
+    Raises:
+        InvalidArgumentError: the key belongs to a request of another kind.
+    """
     n_arms = state.origin.n_arms
     for grown in state.growth if key is not None else ():
         if grown.event.key == key:
@@ -207,7 +233,7 @@ def request(state: State, key: str | None, kind: type[Growth]) -> tuple[int, Any
 
 
 def ids_again(prompts: Prompts, more: object, first: int, event: Added) -> list[str | int]:
-    """The ids that the request gave whose event it was; those that were there already had theirs in what is sent."""
+    """The ids that a repeated request returned the first time. `event` is its event, and `first` its first new arm."""
     came = Prompts.of(more)
     joined = list(prompts.ids[first : first + len(event.texts)])
     if isinstance(came.ids, range):
@@ -222,17 +248,17 @@ def check_again(key: str | None, is_same: bool) -> None:
     """Check that a repeated key carries the same request."""
     if not is_same:
         raise InvalidArgumentError(
-            f"The key {short(key)} was given to another request before. Nothing was done: choose another."
+            f"The key {short(key)} belongs to an earlier, different request. Nothing was done. Choose another key."
         )
 
 
 def check_key(key: str | None) -> str | None:
-    """The name of a request, None if it has none."""
+    """Check the idempotency key of a request, and return it."""
     return None if key is None else checks.check_name("The key of a request", key)
 
 
 def _is_there(prompts: Prompts, came: Prompts, number: int) -> bool:
-    """True if one of those that came is there already, under its own id."""
+    """True if one of the prompts in a request exists already, with its own id."""
     arm = None if isinstance(came.ids, range) else prompts.with_id(came.ids[number])
     if arm is None or prompts.texts[arm] != came.texts[number]:
         return False
@@ -248,15 +274,17 @@ def _features(
         raise InvalidArgumentError(f'features must be numbers, "text" or None, got {short(given)}.')
     if known is None:
         if given is not None:
-            raise InvalidArgumentError("add() got features, but the prompts that are there have none: leave them out.")
+            raise InvalidArgumentError(
+                "add() got features, but the existing prompts have none. Leave the features out."
+            )
         return None
     if rows is None:
         n_first, width = state.origin.n_arms, known.shape[1]
         basis = TextBasis(prompts.texts[:n_first], width)
         if not np.allclose(known[:n_first], basis.features, rtol=1e-6, atol=1e-6):
             raise InvalidArgumentError(
-                f"The prompts that are there have features of their own: add(prompts, features=...) with {width} "
-                "numbers for each prompt, made in the same way."
+                "The existing prompts have features that were not computed from their texts. Use add(prompts, "
+                f"features=...) with {width} numbers for each prompt, computed in the same way."
             )
         rows = basis.of_more(texts)
     return tuple(map(tuple, rows.tolist()))

@@ -1,8 +1,8 @@
-"""The scores told so far, as columns that only ever grow.
+"""The scores recorded so far, as columns that only grow.
 
-States that follow from one another share the same columns, and each sees only its own first rows. So appending
-costs O(m) and copies nothing, yet every earlier state stays what it was: appending to one that is no longer the
-newest copies its rows first.
+States that follow from one another share the same columns, and each state reads only its own first rows. So appending
+costs O(m) for m metrics and copies nothing, yet every earlier state stays unchanged. Appending to a state that is no
+longer the newest copies its rows first.
 """
 
 from array import array
@@ -24,6 +24,8 @@ _NOT_TOLD = -1
 
 @dataclass(eq=False)
 class _Columns:
+    """The rows of a history and of all histories that it was appended to."""
+
     n_metrics: int
     trials: "array[int]" = field(default_factory=lambda: array("q"))  # -1: observed elsewhere
     arms: "array[int]" = field(default_factory=lambda: array("q"))
@@ -33,6 +35,7 @@ class _Columns:
     rows_of: dict[int, "array[int]"] = field(default_factory=dict)  # by arm, those of trials; ascending
 
     def head(self, n: int) -> "_Columns":
+        """A copy of the first n rows."""
         rows = array("q", [r if r < n else _NOT_TOLD for r in self.row_of])
         m = self.n_metrics
         of_arms = {arm: own[: bisect_left(own, n)] for arm, own in self.rows_of.items() if own[0] < n}
@@ -40,24 +43,26 @@ class _Columns:
 
 
 class History:
-    """Rows of (trial, arm, example, scores); immutable."""
+    """Rows of (trial, arm, example, scores), as an immutable value. `memo` caches results computed from these rows."""
 
     __slots__ = ("_columns", "_length", "memo")
 
     def __init__(self, n_metrics: int) -> None:
         self._columns = _Columns(n_metrics)
         self._length = 0
-        self.memo = Memo()  # of what follows from these rows
+        self.memo = Memo()
 
     def __len__(self) -> int:
         return self._length
 
     def append(self, trial: int | None, arm: int, example: int | None, scores: tuple[float, ...]) -> "History":
-        """The history with one more row; `trial` None for a score observed elsewhere."""
+        """The history with one more row. `trial` is None for scores observed elsewhere."""
         columns = self._columns
         if len(columns.arms) != self._length:
             columns = columns.head(self._length)
-        columns.arms.append(arm)  # first, so that who is interrupted here leaves columns that are not appended to again
+        # The arm comes first. If an exception interrupts this function, the columns are then longer than every history,
+        # so the next append copies them.
+        columns.arms.append(arm)
         if trial is not None:
             row_of = columns.row_of
             while len(row_of) <= trial:
@@ -74,17 +79,17 @@ class History:
         return grown
 
     def n_asked(self, arm: int) -> int:
-        """How many rows of an arm are of trials; the others were observed elsewhere."""
+        """The number of rows of an arm that belong to trials. The other rows were observed elsewhere."""
         rows = self._columns.rows_of.get(arm)
         return 0 if rows is None else bisect_left(rows, self._length)
 
     def scores_of(self, trial: int) -> tuple[float, ...] | None:
-        """The scores that were told for a trial, None if none were."""
+        """The recorded scores of a trial. None without scores."""
         row, m = self._row_of(trial), self._columns.n_metrics
         return None if row is None else tuple(self._columns.scores[row * m : (row + 1) * m])
 
     def pull_of(self, trial: int) -> tuple[int, int | None] | None:
-        """The arm and the example of a trial that was told, None if it was not."""
+        """The arm and the example of a trial with scores. None without scores."""
         row = self._row_of(trial)
         if row is None:
             return None
@@ -117,18 +122,18 @@ class History:
     def in_asked_order(self, start: int = 0) -> tuple[Indices, Means]:
         """Arms and scores of the rows from `start` on, observed ones first, then by trial.
 
-        What is computed from rows in this order does not depend on the order in which answers came in.
+        Results computed from rows in this order do not depend on the order in which scores arrived.
         """
         order = np.argsort(self.trials(start), kind="stable")
         return self.arms(start)[order], self.scores(start)[order]
 
     def copy(self) -> "History":
-        """The same rows, shared with nobody."""
+        """A copy that shares no rows with another history."""
         return self.from_columns(self.trials(), self.arms(), self.examples(), self.scores())
 
     @classmethod
     def from_columns(cls, trials: Indices, arms: Indices, examples: Indices, scores: Means) -> "History":
-        """The history in whole columns, as they were saved."""
+        """A history from trials (n,), arms (n,), examples (n,) and scores (n, m), as they were saved."""
         history = cls(scores.shape[1])
         columns = history._columns
         columns.trials.frombytes(np.ascontiguousarray(trials, dtype=np.int64).tobytes())
@@ -149,7 +154,7 @@ class History:
 
 @dataclass(frozen=True, eq=False)
 class Failures:
-    """The failed evaluations, oldest first: their pulls, as rows without scores, and reasons, which only grow."""
+    """The failed evaluations, oldest first: their evaluations as rows without scores, and their reasons."""
 
     pulls: History = field(default_factory=lambda: History(0))
     _reasons: list[str] = field(default_factory=list)
@@ -170,41 +175,42 @@ class Failures:
 
     @property
     def key(self) -> Hashable:
-        """A key for what follows from them: equal for the same failures, and for none."""
+        """A cache key for results computed from the failures: equal for the same failures, and for no failures."""
         return self.pulls if len(self) else None
 
     def count(self, arm: int) -> int:
-        """How many are an arm's."""
+        """The number of failures of an arm."""
         return self.pulls.n_asked(arm)
 
     def per_arm(self, n_arms: int) -> Counts:
-        """(K,) how many are each arm's."""
+        """(K,) the number of failures of each arm."""
         return np.bincount(self.pulls.arms(), minlength=n_arms)
 
     def arms(self) -> list[int]:
-        """The arms that have any, ascending."""
+        """The arms with failures, ascending."""
         return sorted(set(self.pulls.arms().tolist()))
 
     def __contains__(self, trial: object) -> bool:
         return isinstance(trial, int) and self.pulls.pull_of(trial) is not None
 
     def reasons(self, start: int = 0) -> list[str]:
-        """Why they failed, from the `start`-th failure on."""
+        """The reasons from the `start`-th failure on."""
         return self._reasons[start : len(self)]
 
     def last(self, arm: int) -> str:
-        """The reason of an arm's last failure; it must have one."""
+        """The reason of the last failure of an arm, which must have a failure."""
         return self._reasons[int(np.flatnonzero(self.pulls.arms() == arm)[-1])]
 
 
+# A trial id after all others, for evaluations without an id.
 _LATEST = 2**62
 
 
 def turns(problem: Problem, missing: Failures, trials: Indices, arms: Indices, examples: Indices) -> Indices:
-    """(n,) where each row of scores, of which each has an example, stands in the order of all pulls of its arm.
+    """(n,) the turn of each row of scores in the order of all evaluations of its arm. Each row must have an example.
 
-    Of a cell that was asked several times the first score or failure stands in the first round, the second in the
-    second, and so on; without rounds they all stand at the example's place.
+    If a cell was asked for several times, its first score or failure counts in the first round, its second in the
+    second round, and so on. Without rounds, all have the place of the example.
     """
     place = problem.place[examples]
     if problem.repeats == 1:
@@ -226,7 +232,7 @@ def in_turns(
     scores: Matrix,
     before: int | None = None,
 ) -> tuple[Indices, Indices, Matrix]:
-    """Arms, turns and scores by arm and turn, of the rows that have an example and a turn before the one given.
+    """Arms, turns and scores, sorted by arm and turn, of the rows with an example and a turn before `before`.
 
     Several scores of a cell count once, with their mean, unless there are rounds.
     """
@@ -245,16 +251,16 @@ def in_turns(
 def in_rounds(
     problem: Problem, trials: Indices, arms: Indices, examples: Indices, scores: Matrix
 ) -> list[tuple[Indices, Indices, Matrix]]:
-    """Arms, places and mean scores of every cell's first evaluation, of its first two, and so on; by arm and place.
+    """Arms, places and mean scores of the first evaluation of every cell, of the first two, and so on.
 
-    There are as many as a cell may be evaluated, at most; repeats beyond that were asked for another purpose. The rows
-    are in the order in which they were told. A row of NaN is an evaluation that is out: until its score comes, those
-    behind it do not count, since a score may come late because of its value.
+    Sorted by arm and place. The list has at most `repeats` items, since further repeats serve another purpose. The rows
+    must be in the order of recording. A row of NaN is an evaluation in progress. Later evaluations of its cell do not
+    count until its score is recorded, because a score may be late because of its value.
     """
     known = np.flatnonzero(examples >= 0)
     trials, arms, scores = trials[known], arms[known], scores[known]
     places = problem.place[examples[known]]
-    # An evaluation from elsewhere, without a trial, stands behind all trials that were asked before it.
+    # An evaluation from elsewhere has no trial. It follows all trials that were assigned before it.
     when = np.where(trials >= 0, 2 * trials, 2 * np.maximum.accumulate(trials) + 1)
     cells = arms * len(problem.order) + places
     order = np.lexsort((when, cells))
@@ -272,7 +278,7 @@ def in_rounds(
 
 
 def turns_out(problem: Problem, history: History, missing: Failures, out: Iterable[Pull]) -> list[int]:
-    """Where pulls that are out, those of them that have an example, stand in the order of all pulls."""
+    """The turns of the evaluations in progress (`out`) that have an example, in the order of all evaluations."""
     numbers = [[_LATEST if p.trial is None else p.trial, p.arm, p.example] for p in out if p.example is not None]
     rows = np.array(numbers, dtype=np.int64).reshape(-1, 3)
     if problem.repeats > 1:
@@ -282,34 +288,47 @@ def turns_out(problem: Problem, history: History, missing: Failures, out: Iterab
     return [int(turn) for turn in turns(problem, missing, trials, arms, examples)[len(rows) - len(numbers) :]]
 
 
-_LATE = 1 / 3  # of all scores lie between the two, at least; a judgement
-_FEWEST, _ERROR = 4, 0.02  # repeats; of each of the two tests, so that both err in 4 of 100 at most (Bonferroni)
+# Smallest part of all scores that lies between an evaluation and its late repeat. A judgement.
+_LATE = 1 / 3
+# Fewest late repeats for a test of drift.
+_FEWEST = 4
+# Error of each of the two tests. Together they err in at most 4 of 100 runs (Bonferroni).
+_ERROR = 0.02
 
 
 class Repeated(NamedTuple):
-    """The cells that were scored more than once, each by its first score and its last."""
+    """The cells that were scored more than once. The first and the last score of each cell are compared.
 
-    times: int  # how many cells
-    changed: int  # in how many of them the scores differ
-    late: int  # how many were repeated late, when much had been evaluated in between
-    late_changed: int  # in how many of these the scores differ
-    moved: Matrix  # (late, m) the last scores of these less the first
+    - `times`: the number of cells.
+    - `changed`: the number of cells with different scores.
+    - `late`: the number of cells that were repeated late, after many other evaluations.
+    - `late_changed`: the number of late cells with different scores.
+    - `moved` (late, m): the last scores of the late cells minus their first scores.
+    """
+
+    times: int
+    changed: int
+    late: int
+    late_changed: int
+    moved: Matrix
 
     @property
     def tells_drift(self) -> bool:
-        """True if enough cells were repeated late to see a change of what is evaluated."""
+        """True if enough cells were repeated late to detect a drift."""
         return self.late >= _FEWEST
 
     @property
     def has_drifted(self) -> bool:
-        """True if late repeats differ by more than noise; false alarms in at most 4 of 100 runs.
+        """True if late repeats differ by more than noise. False alarms occur in at most 4 of 100 runs.
 
-        More of them changed than of those repeated soon (Fisher's exact test), or their mean moved (Student's t).
+        Either late repeats changed more often than early repeats (Fisher's exact test), or their mean moved (Student's
+        t-test).
         """
         n, n_metrics = self.moved.shape
         if not self.tells_drift or not self.late_changed:
             return False
-        from scipy import stats  # here, to keep the import of asktell light
+        # Imported here, to keep the import of asktell light.
+        from scipy import stats
 
         soon, changed = self.times - self.late, self.changed - self.late_changed
         counts = [[self.late_changed, n - self.late_changed], [changed, soon - changed]]
@@ -321,7 +340,7 @@ class Repeated(NamedTuple):
 
 
 def repeated(problem: Problem, history: History) -> Repeated:
-    """What was repeated so far, in the order in which scores came; O(n log n)."""
+    """The repeats so far. The order of recording decides about first and last. O(n log n)."""
     arms, examples, scores = history.arms(), history.examples(), history.scores()
     rows = np.flatnonzero(examples >= 0) if problem.population is not None else np.arange(0)
     cells = arms[rows] * (problem.n_examples or 1) + examples[rows]

@@ -1,4 +1,4 @@
-"""Which trial is meant, and what to say of one that is not pending."""
+"""Find trials and examples by the names that users give, with errors for unknown and closed trials."""
 
 from asktell.errors import ConflictingTellError, InvalidArgumentError, UnknownTrialError
 from asktell.problem.candidates import AnyTrial, Prompts, Trial, from_json
@@ -8,7 +8,7 @@ from asktell.state.state import State
 
 
 def _check_match(state: State, prompts: Prompts, trial: Trial) -> None:
-    """Check that a trial that is out, or was told, is the one that its id says."""
+    """Check that the prompt and the example of a pending or recorded trial are those of its id."""
     pull = state.open(trial.id)
     cell = state.history.pull_of(trial.id) if pull is None else (pull.arm, pull.example)
     if cell is None:
@@ -18,13 +18,17 @@ def _check_match(state: State, prompts: Prompts, trial: Trial) -> None:
     if not same or trial.prompt not in (None, "", prompts.texts[arm]):
         raise UnknownTrialError(
             f"Trial {trial.id} is prompt {short(prompts.ids[arm])} ({short(prompts.texts[arm])}) on example {example}, "
-            f"not prompt {short(trial.prompt_id)} ({short(trial.prompt)}) on example {short(trial.example)}: it was "
-            "asked in another study or of another selector, or before its machine crashed. observe() takes its scores."
+            f"not prompt {short(trial.prompt_id)} ({short(trial.prompt)}) on example {short(trial.example)}. The "
+            "trial comes from another study or selector, or from before a crash. Record its scores with observe()."
         )
 
 
 def trial_id(state: State, prompts: Prompts, trial: AnyTrial) -> int:
-    """The id of a trial, however it is named; of a prompt, its oldest pending one."""
+    """The id of a trial, given as a trial, its JSON, its id, or a prompt. For a prompt, its oldest pending trial.
+
+    Raises:
+        UnknownTrialError: the trial belongs to another prompt or example, or the prompt has no pending trial.
+    """
     found = trial if type(trial) is Trial and type(trial.id) is int else from_json(trial)
     if isinstance(found, Trial):
         _check_match(state, prompts, found)
@@ -42,7 +46,7 @@ def trial_id(state: State, prompts: Prompts, trial: AnyTrial) -> int:
 
 
 def find_example(problem: Problem, example: int | str | None) -> int | None:
-    """The position of an example that is named by it, or by its id."""
+    """The position of an example, given by its position or its id. None for None."""
     if example is None:
         return None
     if problem.n_examples is None:
@@ -50,26 +54,31 @@ def find_example(problem: Problem, example: int | str | None) -> int | None:
     if isinstance(example, str):
         if problem.examples is None:
             raise InvalidArgumentError(
-                f"Got example {short(example)}, but this selector was made with a number of examples, and not with "
-                f"their ids. Name it by its position, from 0 to {problem.n_examples - 1}."
+                f"Got example {short(example)}, but this selector was made with a number of examples and no ids. Pass "
+                f"the position of the example, from 0 to {problem.n_examples - 1}."
             )
         return problem.examples.position(example)
     return whole("example", example, 0, problem.n_examples - 1)
 
 
 def not_out(state: State, trial: int) -> UnknownTrialError:
-    """The error for a trial that is not pending, or no longer."""
+    """The error for a trial that is not pending."""
     if trial in state.failures:
         what = f"Trial {short(trial)} has failed already."
     elif state.history.scores_of(trial) is not None:
-        what = f"Trial {short(trial)} has been told already."
+        what = f"The scores of trial {short(trial)} were recorded already."
     else:
         what = f"Trial {short(trial)} is not pending."
     return UnknownTrialError(f"{what} {_pending(state)}")
 
 
 def check_same(state: State, trial: int, scores: tuple[float, ...]) -> None:
-    """Check that a trial that is not pending was told these scores before."""
+    """Check that these scores were recorded before for a trial that is not pending.
+
+    Raises:
+        UnknownTrialError: the trial has no scores.
+        ConflictingTellError: other scores were recorded.
+    """
     told = state.history.scores_of(trial)
     if told is None or trial in state.failures:
         raise not_out(state, trial)
@@ -77,7 +86,7 @@ def check_same(state: State, trial: int, scores: tuple[float, ...]) -> None:
         before, now = (dict(zip(state.problem.goal.columns, vector, strict=True)) for vector in (told, scores))
         raise ConflictingTellError(
             f"Trial {trial} was told {before} before, and now {now}. "
-            "A trial is evaluated once; use observe() for further scores of the same prompt."
+            "A trial is evaluated once. Record further scores of the same prompt with observe()."
         )
 
 

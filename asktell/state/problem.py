@@ -1,4 +1,4 @@
-"""The problem: everything known before the first pull, and how it grows."""
+"""The problem: everything known before the first evaluation, and how it grows."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -24,7 +24,7 @@ from asktell.state.events import Added, Extended
 from asktell.state.profile import ExampleProfile
 
 AnyProfile: TypeAlias = ExampleProfile | Mapping[str, Any]
-"""A profile, or the data of its JSON."""
+"""An example profile, or the mapping in its JSON."""
 
 SAMPLINGS = ("shared", "iid")
 INPUTS = ("new", "given")
@@ -33,23 +33,33 @@ SKIP: Final = "skip"
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """Everything known before the first pull.
+    """Everything known before the first evaluation.
 
-    With `sampling="shared"` the t-th pull of every prompt takes the t-th example of one seeded order, without
-    replacement; with "iid" every pull draws its own. `n_examples` None: the evaluator draws examples itself.
-    `examples` are their ids, None if they have none. `joined_examples`: of the examples, how many joined later, each
-    time. `budget` counts evaluations; `max_cost` and `max_cost_per_evaluation` are those of `asktell.Budget`.
-    `baseline` is the arm in use today: no method eliminates it. `repeats`: how often the same cell (arm, example) may
-    be asked; above 1 its scores are noisy, and what counts is their mean. An arm then sees all examples in the order,
-    and again. With "iid" a cell comes as often as it is drawn, and `repeats` says only whether its scores are noisy.
-    `profile`: what earlier studies know of the examples. `failure_scores`: what a failed evaluation counts as; None: it
-    is a missing value, and an arm leaves whose failure rate is above `max_failure_rate`. `differs`: scores of a cell
-    are known to differ when it is evaluated again, though `repeats` is 1. `candidates`: the arms, where they have
-    factors. `labels`: of each example, the segment it is in; None: there are none.
-
-    `inputs` is the world that estimates, probabilities and proofs are about. With "new", a mean is the expected score
-    on a new input that is evaluated once, and the examples are a sample of such inputs. With "given", it is the mean
-    over exactly these examples. `exact`: the user said that an evaluation gives the same scores when it is repeated.
+    - `n_arms`: the number of prompts, K.
+    - `goal`: the objectives and constraints.
+    - `budget`: the number of evaluations.
+    - `n_examples`: the number of examples, N. None: the evaluator draws its own examples.
+    - `features` (K, d): the features of the prompts, None without features.
+    - `seed`: the seed of all random numbers.
+    - `sampling`: with "shared", the t-th evaluation of every prompt uses the t-th example of one seeded order, without
+      replacement. With "iid", every evaluation draws its own example.
+    - `failure_scores`: the scores of a failed evaluation. None: its scores are missing, and an arm with a failure rate
+      above `max_failure_rate` is eliminated.
+    - `max_cost`, `max_cost_per_evaluation`: see `asktell.Budget`.
+    - `baseline`: the arm in use today, which is never eliminated. None without a baseline.
+    - `examples`: the ids of the examples, None without ids.
+    - `repeats`: how often the same cell (arm, example) may be evaluated. Above 1, scores are noisy, their mean counts,
+      and an arm sees all examples in the order before any example again. With "iid", a cell is evaluated as often as it
+      is drawn, and `repeats` only decides whether scores are noisy.
+    - `joined_examples`: the number of examples that were added, one item per event.
+    - `profile`: the example profile from earlier studies, None without one.
+    - `differs`: True if repeated evaluations are known to differ although `repeats` is 1.
+    - `candidates`: the candidates, if they have factors, else None.
+    - `labels` (N,): the label of the segment of each example, None without segments.
+    - `inputs`: the population of estimates, probabilities and claims. With "new", a mean is the expected score on a new
+      input that is evaluated once, and the examples are a sample of such inputs. With "given", it is the mean over
+      exactly the given examples.
+    - `exact`: True if the user states that repeated evaluations give the same scores.
     """
 
     n_arms: int
@@ -76,17 +86,17 @@ class Problem:
 
     @cached_property
     def memo(self) -> Memo:
-        """What methods computed from the problem alone."""
+        """A cache for results that methods compute from the problem alone."""
         return Memo()
 
     @cached_property
     def segments(self) -> Segments | None:
-        """The segments of the examples, None if there are none."""
+        """The segments of the examples. None without segments."""
         return None if self.labels is None else Segments.of(self.labels)
 
     @cached_property
     def order(self) -> Indices:
-        """(N,) the shared order of the examples; those that joined later come behind those there were."""
+        """(N,) the shared order of the examples. Added examples follow the existing examples."""
         first = (self.n_examples or 0) - sum(self.joined_examples)
         order = counters.permutation(self.seed, "example order", first)
         for number, n in enumerate(self.joined_examples, start=1):
@@ -96,14 +106,14 @@ class Problem:
 
     @property
     def on_failure(self) -> Literal["skip"] | dict[str, float]:
-        """What a failed evaluation counts as, as users say it."""
+        """The argument `on_failure` of the selector: "skip", or the scores of a failed evaluation by metric."""
         if self.failure_scores is None:
             return SKIP
         return dict(zip(self.goal.metrics, self.failure_scores, strict=False))
 
     @property
     def is_bound_by_cost_alone(self) -> bool:
-        """True if evaluations are not limited below what exists, so that only the cost limits."""
+        """True if the budget allows all existing evaluations, so that only the cost is limited."""
         return self.max_cost is not None and self.budget == most_evaluations(
             self.n_arms, self.n_examples, self.sampling, self.repeats
         )
@@ -115,68 +125,68 @@ class Problem:
 
     @property
     def population(self) -> int | None:
-        """How many examples an arm sees without replacement, None for any number."""
+        """The number of examples that an arm can see without replacement. None: unlimited."""
         return self.n_examples if self.sampling == "shared" else None
 
     @property
     def most_pulls(self) -> int | None:
-        """How many pulls an arm has, None for any number."""
+        """The largest number of evaluations of an arm. None: unlimited."""
         return None if self.population is None else self.population * self.repeats
 
     @property
     def target(self) -> int | None:
-        """The number of examples whose mean is estimated; None where it is the mean over new inputs."""
+        """The number of examples whose mean is estimated. None for the mean over new inputs."""
         return self.population if self.inputs == "given" else None
 
     @property
     def n_target(self) -> int | None:
-        """The same for the posterior, which needs the number of examples where each evaluation draws its own, too."""
+        """The number of examples whose mean the posterior estimates, also if each evaluation draws its own example."""
         return self.n_examples if self.inputs == "given" else None
 
     @property
     def exhausted_at(self) -> int | None:
-        """The number of examples after which an arm's mean is known exactly; None if it never is."""
+        """The number of examples after which the mean of an arm is known exactly. None: it is never known exactly."""
         return None if self.is_noisy else self.target
 
     @property
     def is_noisy(self) -> bool:
         """True if repeated evaluations of a cell may give different scores.
 
-        The mean over given examples takes that into account as long as nobody said, and no repeats showed, that they
-        agree. For new inputs it makes no difference, since each is evaluated once.
+        Given examples count as noisy unless the user states, or repeats show, that repeated evaluations agree. New
+        inputs are evaluated once, so noise is part of their scores.
         """
         return self.repeats > 1 or self.differs or (self.inputs == "given" and not self.exact)
 
     @property
     def rounds(self) -> int | None:
-        """How often an arm may see all given examples if their scores are noisy; None if one score is exact."""
+        """How often an arm may see all given examples if their scores are noisy. None if scores are not noisy."""
         return self.repeats if self.is_noisy and self.target is not None else None
 
     @cached_property
     def with_noise(self) -> "Problem":
-        """The same problem, in which scores of a cell differ."""
+        """The same problem with noisy scores."""
         return self._in_same_order(replace(self, differs=True))
 
     @cached_property
     def without_noise(self) -> "Problem":
-        """The same problem, in which repeated evaluations of a cell agree."""
+        """The same problem with scores that agree when evaluations are repeated."""
         return self._in_same_order(replace(self, exact=True))
 
     def _in_same_order(self, other: "Problem") -> "Problem":
-        """The other problem with the order of this one, which need not be drawn again."""
+        """The other problem with the order of this problem, which saves drawing it again."""
         vars(other).update(order=self.order, place=self.place)
         return other
 
     @cached_property
     def place(self) -> Indices:
-        """(N,) where each example stands in the shared order."""
+        """(N,) the place of each example in the shared order."""
         place = np.empty_like(self.order)
         place[self.order] = np.arange(len(place))
         return place
 
     @cached_property
     def shapes(self) -> tuple[Shape | None, ...]:
-        """In what the examples differ by what earlier studies know, for each metric; None where they know nothing."""
+        """For each column of the goal, the differences between the examples in earlier studies. None where unknown."""
         if self.profile is None or self.examples is None:
             return (None,) * len(self.goal.columns)
         told = tuple(self.profile.shape(metric, self.examples.ids) for metric in self.goal.metrics)
@@ -184,7 +194,7 @@ class Problem:
 
     @cached_property
     def tells(self) -> Vector | None:
-        """(N,) how much a score on each example tells by what earlier studies know; None if they know nothing."""
+        """(N,) how informative each example is according to earlier studies, averaged over metrics. None if unknown."""
         known = [shape.tells for shape in self.shapes if shape is not None]
         if not known:
             return None
@@ -192,14 +202,14 @@ class Problem:
 
     @cached_property
     def telling_order(self) -> Indices:
-        """(N,) the examples, those first that tell most; equals in the shared order."""
+        """(N,) the examples, most informative first. Equals are in the shared order."""
         if self.tells is None:
             return self.order
         return self.order[np.argsort(-self.tells[self.order], kind="stable")]
 
     @cached_property
     def telling_place(self) -> Indices:
-        """(N,) where each example stands in the telling order."""
+        """(N,) the place of each example in the order of informativeness."""
         if self.tells is None:
             return self.place
         place = np.empty_like(self.order)
@@ -208,11 +218,11 @@ class Problem:
 
     @cached_property
     def feature_rank(self) -> int | None:
-        """Rank of the features of all arms, whatever their units; None without features."""
+        """The rank of the features of all arms, whatever their units. None without features."""
         return None if self.features is None else rank(self.features)
 
     def draw(self, arms: Indices, nth: Indices) -> Indices:
-        """The example of the `nth` draw (from 0) of each of the `arms`; -1 without examples."""
+        """(n,) the example of the `nth` draw (from 0) of each of the `arms` (n,). -1 without examples."""
         if self.n_examples is None:
             return np.full(len(arms), -1, dtype=np.int64)
         if self.sampling == "shared":
@@ -221,14 +231,14 @@ class Problem:
 
 
 def most_evaluations(n_arms: int, n_examples: int | None, sampling: str, repeats: int) -> int:
-    """How many evaluations there are, or the most that can be counted."""
+    """The number of evaluations that exist, at most `checks.MOST_EVALUATIONS`."""
     if sampling != "shared" or n_examples is None:
         return checks.MOST_EVALUATIONS
     return min(n_arms * n_examples * repeats, checks.MOST_EVALUATIONS)
 
 
 def grown(problem: Problem, event: object) -> Problem:
-    """The problem after an event; the same one unless prompts, money or examples came."""
+    """The problem after an event. Only new prompts, budget or examples change it."""
     if isinstance(event, Added):
         features = problem.features
         if features is not None and event.features is not None:
@@ -256,7 +266,8 @@ def grown(problem: Problem, event: object) -> Problem:
         budget = most_evaluations(larger.n_arms, larger.n_examples, larger.sampling, larger.repeats)
         larger = replace(larger, budget=budget)
     if larger.n_examples == problem.n_examples:
-        vars(larger).update(order=problem.order, place=problem.place)  # need not be drawn again
+        # The order is unchanged, so it need not be drawn again.
+        vars(larger).update(order=problem.order, place=problem.place)
     return larger
 
 
@@ -276,7 +287,11 @@ def checked_problem(
     segments: Sequence[str] | None,
     inputs: str,
 ) -> Problem:
-    """The problem that a selector's arguments describe; see `asktell.Selector`."""
+    """The problem that the arguments of a selector describe. See `asktell.Selector`.
+
+    Raises:
+        InvalidArgumentError: an argument is invalid.
+    """
     if not isinstance(goal, Goal):
         raise InvalidArgumentError(
             f"goal must be asktell.BestFeasible(...) or asktell.ParetoSet(...), got {short(goal)}."
@@ -292,21 +307,22 @@ def checked_problem(
     if inputs == "given" and (n_examples is None or sampling != "shared"):
         raise InvalidArgumentError(
             'inputs="given" needs examples=... and sampling="shared": the mean over the given examples is estimated '
-            "from evaluations that each take another one of them."
+            "from evaluations of different examples."
         )
     exact = repeats == 1
     repeats = whole("repeats", 1 if repeats is None else repeats, 1, checks.MOST_REPEATS)
     if repeats > 1 and n_examples is None:
         raise InvalidArgumentError(
-            f"repeats={repeats} needs examples=...: a cell that is asked again is a prompt on one of the examples. "
-            "Where the evaluator draws its own, its scores are taken for noisy anyway: leave repeats out."
+            f"repeats={repeats} needs examples=..., because a repeat evaluates a prompt on the same example again. If "
+            "the evaluator draws its own examples, scores count as noisy anyway. Leave repeats out."
         )
     if not isinstance(budget, Budget):
         budget = Budget(whole("budget", budget, 1, checks.MOST_EVALUATIONS))
     labels = _labels(segments, n_examples, goal)
     in_use = None if baseline is None else prompts.arm(baseline, "baseline: ")
     goal = goal.with_baseline(in_use)
-    everything = most_evaluations(len(prompts), n_examples, sampling, repeats)  # are allowed by a cost alone
+    # A budget of cost alone allows all evaluations that exist.
+    everything = most_evaluations(len(prompts), n_examples, sampling, repeats)
     return Problem(
         n_arms=len(prompts),
         goal=goal if labels is None else goal.with_segments(len(set(labels))),
@@ -334,33 +350,34 @@ def _labels(segments: Any, n_examples: int | None, goal: Goal) -> tuple[str, ...
     if segments is None:
         if goal.by_segment:
             raise InvalidArgumentError(
-                "The goal speaks of segments: give segments=[...], the label of each example's segment."
+                "The goal has constraints or objectives by segment. Pass segments=[...], one label per example."
             )
         return None
-    if hasattr(segments, "tolist"):  # a column of a table
+    if hasattr(segments, "tolist"):
+        # A column of a data frame, or an array.
         segments = segments.tolist()
     is_list = isinstance(segments, Sequence) and not isinstance(segments, str)
     if not is_list or not all(isinstance(label, str) and label for label in segments):
         raise InvalidArgumentError(
-            f"segments must be a label for each example, such as ['en', 'de', 'en', ...]; got {short(segments)}."
+            f"segments must be a list with a label for each example, such as ['en', 'de', ...]. Got {short(segments)}."
         )
     if len(segments) != n_examples:
         raise InvalidArgumentError(
-            f"segments has {len(segments)} labels for {n_examples or 'no'} examples; give one for each."
+            f"segments has {len(segments)} labels for {n_examples or 'no'} examples. Pass one label per example."
         )
     return tuple(segments)
 
 
 def _failure_scores(on_failure: object, goal: Goal) -> tuple[float, ...] | None:
-    """What a failed evaluation counts as; None for a missing value."""
+    """The scores of a failed evaluation. None: its scores are missing."""
     if isinstance(on_failure, str) and on_failure == SKIP:
         return None
     expected = f'"{SKIP}", or a mapping with a score for each of the metrics {some(goal.metrics)}'
     if not isinstance(on_failure, Mapping):
-        raise InvalidArgumentError(f"on_failure must be {expected}; got {short(on_failure)}.")
+        raise InvalidArgumentError(f"on_failure must be {expected}. Got {short(on_failure)}.")
     if unknown := [metric for metric in on_failure if metric not in goal.metrics]:
         near = nearest(unknown[0], goal.metrics)
-        raise InvalidArgumentError(f"on_failure must be {expected}; {short(unknown[0])} is none of them{near}.")
+        raise InvalidArgumentError(f"on_failure must be {expected}. {short(unknown[0])} is none of them{near}.")
     try:
         return goal.vector(on_failure, failed=True)
     except InvalidScoresError as error:
@@ -377,17 +394,17 @@ def _profile(profile: object, goal: Goal, ids: Examples | None) -> ExampleProfil
             raise InvalidArgumentError(f"profile: {error}") from error
     if not isinstance(profile, ExampleProfile):
         raise InvalidArgumentError(
-            f"profile must be an asktell.ExampleProfile, as of ExampleProfile.of(study, ...) or from_json; got "
+            "profile must be an asktell.ExampleProfile, made by ExampleProfile.of(study, ...) or from_json(text). Got "
             f"{short(profile)}."
         )
     if ids is None:
         raise InvalidArgumentError(
-            f"A profile knows examples by their ids: examples=[...], a list of texts such as {some(profile.ids)}."
+            f"A profile matches examples by their ids. Pass examples=[...], a list of ids such as {some(profile.ids)}."
         )
     for what, known, given in (("metrics", profile.metrics, goal.metrics), ("examples", profile.ids, ids.ids)):
         if set(known).isdisjoint(given):
             raise InvalidArgumentError(
-                f"The profile knows none of these {what}. It knows {some(known[:3])}; given were {some(given[:3])}."
+                f"The profile has none of these {what}. It has {some(known[:3])}. Got {some(given[:3])}."
             )
     return profile
 

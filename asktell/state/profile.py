@@ -1,4 +1,7 @@
-"""Example profiles: what earlier studies know about a data set's examples."""
+"""Example profiles: the levels and the informativeness of examples, learned from earlier studies.
+
+In the terms of item response theory, the level of an example is its difficulty, and its loading is its discrimination.
+"""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -16,16 +19,22 @@ from asktell.problem.checks import LARGEST, MOST_EVALUATIONS, MOST_EXAMPLES, che
 from asktell.problem.examples import Examples
 
 FORMAT, VERSION = "asktell.profile", 1
-_LEAST_LOADING = 0.05  # of the mean, below which loadings are no measure
-_DRIFT = 0.1  # of the levels' variance, that another study's levels may be off
-_SMALLEST = 1e-9  # of a variance, so that none divides by 0
-_SLACK = 1.001  # of sums that were rounded
+# Mean loading, relative to the loading of an unseen example, below which loadings measure nothing.
+_LEAST_LOADING = 0.05
+# Variance between the levels of two studies, relative to the variance of the levels.
+_DRIFT = 0.1
+# Smallest relative variance, which prevents a division by 0.
+_SMALLEST = 1e-9
+# Tolerance of the checks of saved sums, which were rounded.
+_SLACK = 1.001
 
 
 class OfMetric(NamedTuple):
-    """A metric's sums over the profile's examples.
+    """The sums of a metric for each example of a profile.
 
-    `prompts` counts those they rest on, `ability` is the sum of their abilities' squares, in the metric's units.
+    - `binary`: True if all scores are 0 or 1.
+    - `prompts`: the number of prompts behind the sums, weighted by age.
+    - `ability`: the sum of the squared abilities of these prompts, in squared units of the metric.
     """
 
     binary: bool
@@ -33,18 +42,30 @@ class OfMetric(NamedTuple):
     prompts: float
     ability: float
 
+    def plus(self, other: "OfMetric", places: Indices, n_examples: int, weight: float) -> "OfMetric":
+        """The sums of both. The examples of `other` are at these `places` (E,), and its prompts have this weight."""
+        return OfMetric(
+            self.binary and other.binary,
+            self.sums.plus(other.sums.into(places, n_examples).times(weight)),
+            self.prompts + weight * other.prompts,
+            self.ability + weight * other.ability,
+        )
+
     @property
     def variance(self) -> float:
-        """That of the prompts' abilities."""
+        """The variance of the abilities of the prompts."""
         return self.ability / max(self.prompts, _SMALLEST)
 
 
 class KnownExample(NamedTuple):
-    """An entry of a profile for an example and a metric.
+    """The entry of a profile for an example and a metric.
 
-    `level`: the expected score of an average prompt; `loading`: how much it divides prompts, in units of the average
-    example's; each with its standard error. `tells`: the part of its scores' variance that is the prompts' doing, in
-    units of that on an example that nobody has seen. `cells`: on how many scores that rests, weighted by age.
+    - `level`: the expected score of an average prompt, in units of the metric, with its standard error `level_error`.
+    - `loading`: how strongly the example discriminates between prompts, relative to an average example, with its
+      standard error `loading_error`.
+    - `tells`: how informative a score is: the part of the variance of scores that comes from the prompts, relative to
+      an unseen example.
+    - `cells`: the number of scores behind the entry, weighted by age.
     """
 
     id: str
@@ -58,10 +79,10 @@ class KnownExample(NamedTuple):
 
 @final
 class ExampleProfile:
-    """Per example and metric, what earlier prompts have shown: its level, how much it divides prompts, and how surely.
+    """What earlier studies have shown about each example: its level and its informativeness, with standard errors.
 
-    Make one with `ExampleProfile.of(study, ...)`, and give it to `asktell.Selector(..., examples=ids, profile=...)`.
-    Examples are matched by their ids. A profile stores sums per example only: no prompts and no texts.
+    Make a profile with `ExampleProfile.of(study, ...)`, and pass it to `asktell.Selector(..., examples=ids,
+    profile=...)`. Examples are matched by their ids. A profile stores sums per example only, and no prompts or texts.
     """
 
     def __init__(self, ids: Sequence[str], metrics: Mapping[str, OfMetric], studies: int) -> None:
@@ -71,30 +92,36 @@ class ExampleProfile:
 
     @classmethod
     def of(cls, *studies: Any, half_life: float | None = None) -> "ExampleProfile":
-        """What these studies tell: any number of studies and selectors, the oldest first, with any prompts.
+        """Make a profile from studies or selectors, the oldest first, with any prompts.
 
         Args:
-            studies: each a `Study` or a `Selector`, with ids of its examples and scores on them. How they chose what to
-                evaluate does not matter.
-            half_life: after how many later studies one counts half as much as it did, for data or models that drift.
-                None: all count the same.
+            studies: `Study` or `Selector` objects whose examples have ids and scores. Their methods do not matter.
+            half_life: the number of later studies after which a study counts half, for data or models that drift.
+                None: all studies count the same.
+
+        Raises:
+            InvalidArgumentError: an argument is not a study or selector, or its examples have no ids or no scores.
         """
         return cls.merged(*(_of(study) for study in studies), half_life=half_life)
 
     @classmethod
     def merged(cls, *profiles: "ExampleProfile", half_life: float | None = None) -> "ExampleProfile":
-        """What all these profiles tell together, the oldest first.
+        """Merge profiles, the oldest first.
 
         Args:
-            profiles: of studies that are not in two of them.
-            half_life: as for `of`; the studies within a profile are of the same age.
+            profiles: profiles without a study in common.
+            half_life: as for `of`. All studies of a profile have the same age.
+
+        Raises:
+            InvalidArgumentError: an argument is not a profile, or there is none.
         """
         if not profiles or not all(isinstance(profile, ExampleProfile) for profile in profiles):
-            raise InvalidArgumentError(f"A profile is made of studies or profiles, at least one; got {some(profiles)}.")
+            raise InvalidArgumentError(f"A profile needs at least one study or profile. Got {some(profiles)}.")
         if half_life is not None:
             check_number("half_life", half_life, 0.0, LARGEST, above=True)
         ids = tuple(dict.fromkeys(id_ for profile in profiles for id_ in profile.ids))
         place = {id_: i for i, id_ in enumerate(ids)}
+        # The age of a profile is the number of studies in later profiles.
         later = np.cumsum([0, *(profile.studies for profile in reversed(profiles))])[-2::-1].tolist()
         metrics: dict[str, OfMetric] = {}
         for profile, age in zip(profiles, later, strict=True):
@@ -102,37 +129,39 @@ class ExampleProfile:
             places = np.array([place[id_] for id_ in profile.ids], dtype=np.int64)
             for name, one in profile._metrics.items():
                 before = metrics.get(name, OfMetric(True, Sums.none(len(ids)), 0.0, 0.0))
-                metrics[name] = OfMetric(
-                    before.binary and one.binary,
-                    before.sums.plus(one.sums.into(places, len(ids)).times(weight)),
-                    before.prompts + weight * one.prompts,
-                    before.ability + weight * one.ability,
-                )
+                metrics[name] = before.plus(one, places, len(ids), weight)
         small = {name: one._replace(sums=one.sums.rounded()) for name, one in metrics.items()}
         return cls(ids, small, sum(profile.studies for profile in profiles))
 
     @property
     def ids(self) -> tuple[str, ...]:
-        """The examples' ids."""
+        """The ids of the examples."""
         return self._examples.ids
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        """The metrics that something is known of."""
+        """The metrics of the profile."""
         return tuple(self._metrics)
 
     @property
     def studies(self) -> int:
-        """The number of studies it rests on."""
+        """The number of studies in the profile."""
         return self._studies
 
     def examples(self, metric: str) -> list[KnownExample]:
-        """The examples, most informative first."""
+        """The examples with their entries for a metric, most informative first.
+
+        Raises:
+            InvalidArgumentError: the profile does not have the metric.
+        """
         if metric not in self._metrics:
-            raise InvalidArgumentError(f"The profile knows no metric {short(metric)}; it knows {some(self.metrics)}.")
+            raise InvalidArgumentError(
+                f"The profile has no metric {short(metric)}. Its metrics are {some(self.metrics)}."
+            )
         known = self._metrics[metric]
         found = _learned(known)
-        if found is None:  # all scores are the same
+        if found is None:
+            # All scores are equal.
             level = float(known.sums.y.sum() / known.sums.n.sum())
             each = zip(self.ids, known.sums.n.tolist(), strict=True)
             return [KnownExample(id_, level, 0.0, 0.0, 0.0, 1.0, n) for id_, n in each]
@@ -143,7 +172,7 @@ class ExampleProfile:
         return sorted((KnownExample(*row) for row in rows), key=lambda one: -one.tells)
 
     def shape(self, metric: str, ids: Sequence[str]) -> Shape | None:
-        """In what the examples with these ids differ in a metric; None where nothing is known of that."""
+        """The differences between the examples with these ids, in a metric. None if they are unknown."""
         known = self._metrics.get(metric)
         found = None if known is None else _learned(known)
         if known is None or found is None:
@@ -163,7 +192,7 @@ class ExampleProfile:
         )
 
     def to_data(self) -> dict[str, Any]:
-        """The profile as JSON's mappings, lists and numbers."""
+        """The profile as the mappings, lists and numbers of JSON."""
         return {
             "format": FORMAT,
             "version": VERSION,
@@ -186,7 +215,7 @@ class ExampleProfile:
 
     @classmethod
     def from_json(cls, text: str | bytes) -> "ExampleProfile":
-        """The profile that `to_json` made the text of.
+        """Read the text that `to_json` returned.
 
         Raises:
             InvalidStateError: the text is malformed, foreign, or of an unknown version.
@@ -196,18 +225,22 @@ class ExampleProfile:
         except (ValueError, TypeError, RecursionError) as error:
             if isinstance(error, InvalidStateError):
                 raise
-            raise InvalidStateError(f"The profile is not whole JSON: {error}. Is the file truncated?") from error
+            raise InvalidStateError(f"The profile is not complete JSON: {error}. Is the file truncated?") from error
 
     @classmethod
     def from_data(cls, data: object) -> "ExampleProfile":
-        """The profile that `to_data` made `data` of."""
+        """Read the data that `to_data` returned.
+
+        Raises:
+            InvalidStateError: the data are malformed, foreign, or of an unknown version.
+        """
         if not isinstance(data, dict):
-            raise InvalidStateError(f"This is no profile of examples: {short(data)}.")
+            raise InvalidStateError(f"An example profile must be a mapping, got {short(data)}.")
         check_format("The profile of examples", data, FORMAT, VERSION)
         try:
             ids, studies, metrics = data["examples"], data["studies"], data["metrics"]
             if type(studies) is not int or not 1 <= studies <= MOST_EVALUATIONS or not isinstance(ids, list):
-                raise ValueError(f"studies must be a number and examples a list, got {short(studies)}, {short(ids)}")
+                raise ValueError(f"studies must be a number and examples a list, got {short(studies)} and {short(ids)}")
             loaded = {str(name): _load(one, len(ids)) for name, one in metrics.items()}
             return cls(ids, loaded, studies)
         except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError) as error:
@@ -226,13 +259,14 @@ class ExampleProfile:
 
 
 def _of(study: object) -> ExampleProfile:
+    """The profile of one study or selector."""
     state = getattr(getattr(study, "selector", study), "state", None)
     problem = getattr(state, "problem", None)
     if state is None or problem is None:
-        raise InvalidArgumentError(f"A profile is made of studies and selectors, got {short(study)}.")
+        raise InvalidArgumentError(f"A profile is made from studies and selectors, got {short(study)}.")
     if problem.examples is None:
         raise InvalidArgumentError(
-            "A study tells of its examples only where they have ids: make it with examples=[...], a list of texts."
+            "A profile needs a study whose examples have ids. Create the study with examples=[...], a list of ids."
         )
     history = state.history
     examples, real = history.examples(), history.examples() >= 0
@@ -249,7 +283,7 @@ def _of(study: object) -> ExampleProfile:
 
 
 def _learned(known: OfMetric) -> Learned | None:
-    """What is known of each example, and last of one that nobody has seen; None if all scores are the same."""
+    """The estimates for each example, and for an unseen example in the last place. None if all scores are equal."""
     sums, total = known.sums, known.sums.n.sum()
     spread = sums.yy.sum() / total - (sums.y.sum() / total) ** 2
     if spread <= _SMALLEST * sums.yy.sum() / total:
@@ -258,31 +292,34 @@ def _learned(known: OfMetric) -> Learned | None:
 
 
 def _unexplained(known: OfMetric, found: Learned) -> Vector:
-    """(E,) variance of a score given its prompt's ability, for what is not known of the loading too."""
+    """(E,) the variance of a score given the ability of its prompt, including the uncertainty of the loading."""
     return np.asarray(found.residual + found.loading_variance * known.variance)
 
 
 def _tells(known: OfMetric, found: Learned) -> Vector:
-    """(E,) the part of a score's variance that is its prompt's doing, over that on an example nobody has seen."""
+    """(E,) the part of the variance of scores that comes from the prompts, relative to an unseen example."""
     own = found.loading**2 * known.variance
     share = own / (own + _unexplained(known, found))
     return np.asarray(share / share[-1]) if share[-1] > 0 else np.ones(len(share))
 
 
 def _mean_loading(found: Learned, at: Indices | None = None) -> float:
+    """The mean loading of all examples, or of those `at` some places. 0 if it is too small to measure anything."""
     mean = float((found.loading[:-1] if at is None else found.loading[at]).mean())
     return mean if mean > _LEAST_LOADING * float(found.loading[-1]) else 0.0
 
 
 def _load(data: Any, n_examples: int) -> OfMetric:
+    """The sums of a metric, checked. Any error means that the data are malformed."""
     columns = [np.array(data["sums"][name], dtype=np.float64) for name in Sums._fields]
     for column in columns:
         if column.shape != (n_examples,) or not (np.abs(column) <= LARGEST).all():
-            raise ValueError(f"sums must be {n_examples} finite numbers each")
+            raise ValueError(f"each column of sums must have {n_examples} finite numbers")
     sums = Sums(*columns)
     prompts, ability = (check_number(name, data[name], 0.0, LARGEST) for name in ("prompts", "ability"))
     if (sums.n < 0).any() or (sums.aa < 0).any() or (sums.yy < 0).any() or type(data["binary"]) is not bool:
         raise ValueError("n, aa and yy must be at least 0, and binary true or false")
+    # The Cauchy-Schwarz inequality, for each example.
     possible = sums.a**2 <= _SLACK * sums.n * sums.aa
     possible &= (sums.y**2 <= _SLACK * sums.n * sums.yy) & (sums.ya**2 <= _SLACK * sums.aa * sums.yy)
     if not possible.all():

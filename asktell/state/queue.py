@@ -1,4 +1,4 @@
-"""Pulls that wait to be handed out again: a first-in-first-out queue that is an immutable value."""
+"""Evaluations that wait to be assigned again: a first-in-first-out queue that is an immutable value."""
 
 from collections.abc import Callable, Iterable, Iterator
 
@@ -7,10 +7,10 @@ from asktell.state.events import Pull
 
 
 class Queue:
-    """Pulls in the order in which they came; every step but iteration and filtering is O(log n).
+    """Evaluations in the order in which they were returned. Every step except iteration and filtering is O(log n).
 
-    Thousands of leases may run out at once, so that neither adding, nor taking from the front, nor taking out the trial
-    whose late scores came may cost more the more there are.
+    Thousands of leases may expire at once. So adding an evaluation, taking the first one, and removing a trial whose
+    scores came late must all be fast for a long queue.
     """
 
     __slots__ = ("_end", "_first", "_places", "_pulls", "is_empty")
@@ -38,35 +38,36 @@ class Queue:
 
     @property
     def front(self) -> Pull:
-        """The one that came first; the queue must not be empty."""
+        """The first evaluation. The queue must not be empty."""
         return self._pulls[self._first]
 
     def find(self, trial: int) -> Pull | None:
-        """The pull of a trial, None if it does not wait here."""
+        """The evaluation of a trial. None if the trial is not in the queue."""
         place = self._places.get(trial)
         return None if place is None else self._pulls[place]
 
     def append(self, pull: Pull) -> "Queue":
-        """The queue with one more pull at the end."""
+        """The queue with one more evaluation at the end."""
         places = self._places if pull.trial is None else self._places.set(pull.trial, self._end)
         return self._with(self._pulls.set(self._end, pull), places, self._first, self._end + 1)
 
     def without_front(self) -> "Queue":
-        """The queue without the pull that came first."""
+        """The queue without the first evaluation."""
         return self._without(self._first)
 
     def without(self, trial: int) -> "Queue":
-        """The queue without the pull of a trial that waits here."""
+        """The queue without a trial, which must be in the queue."""
         return self._without(self._places[trial])
 
     def where(self, keep: Callable[[Pull], bool]) -> "Queue":
-        """The queue of only those pulls that `keep` says."""
+        """The queue of only the evaluations for which `keep` returns True."""
         kept = [pull for pull in self if keep(pull)]
         return self if len(kept) == len(self) else Queue(kept)
 
     def _without(self, place: int) -> "Queue":
         trial = self._pulls[place].trial
         pulls, first = self._pulls.delete(place), self._first
+        # Skip places in the middle that were removed earlier.
         while first < self._end and first not in pulls:
             first += 1
         places = self._places if trial is None else self._places.delete(trial)

@@ -1,9 +1,9 @@
-"""Which evaluations a run on given examples repeats, to see whether scores differ when they are asked again.
+"""Repeat some evaluations of a run on given examples, to measure whether scores differ when repeated.
 
-Only a mean over exactly these examples depends on that: it is known exactly once all were evaluated, if scores do not
-differ. On new inputs noise is part of a score, and nothing is repeated. The repeats come on top of the budget of
-evaluations, and are observed: a fortieth of the evaluations soon after they were made, and as many of the first ones
-when the run ends. Noise shows in both, a model that has changed in the latter.
+A mean over exactly the given examples is known exactly after one evaluation of each, unless scores are noisy. On new
+inputs, noise is part of a score, so no evaluation is repeated. The repeats are not part of the budget, and are recorded
+as observations. A fortieth of the evaluations is repeated soon, and as many of the first evaluations when the run ends.
+Noise appears in both. A model that has changed appears only in the latter.
 """
 
 import numpy as np
@@ -13,26 +13,34 @@ from asktell.numerics.arrays import Indices
 from asktell.state.history import repeated
 from asktell.state.state import State
 
-_FIRST = 16  # evaluations: fewer support no certainty that repeats could take away
+# Evaluations before the first repeat. Fewer evaluations establish nothing that repeats could refute.
+_FIRST = 16
+# One repeat in so many evaluations, with the fewest and the most repeats of each kind.
 _SHARE, _FEWEST, _MOST = 40, 2, 100
-_PART = 5  # of a run, in which its first evaluations are, and its last ones by now
+# The first and the last fifth of the evaluations so far are candidates for late and for early repeats.
+_PART = 5
 
 
 def n_repeats(spent: int) -> int:
-    """How many are repeated by the time that so many evaluations of given examples were made, and the run ends."""
+    """The number of repeats in a run that ends after `spent` evaluations of given examples."""
     return 2 * _early(spent)
 
 
 def _early(spent: int) -> int:
+    """The number of early repeats after `spent` evaluations."""
     return 0 if spent < _FIRST else min(_MOST, max(_FEWEST, spent // _SHARE))
 
 
 def to_repeat(state: State, done: int, late: bool) -> list[tuple[int, int]]:
-    """The cells (arm, example) to evaluate again now, `late` if the run ends; `done` repeats are out or have failed."""
+    """The cells (arm, example) to evaluate again now.
+
+    `done` is the number of repeats in progress or failed. `late` is True when the run ends.
+    """
     problem, history = state.problem, state.history
     if problem.population is None or problem.target is None:
         return []
-    if problem.repeats > 1 and not late:  # the examples are gone through again anyway
+    if problem.repeats > 1 and not late:
+        # All examples are evaluated again anyway.
         return []
     so_far, wanted = repeated(problem, history), _early(state.spent)
     n = wanted - so_far.late if problem.repeats > 1 else (2 if late else 1) * wanted - so_far.times
@@ -52,6 +60,6 @@ def to_repeat(state: State, done: int, late: bool) -> list[tuple[int, int]]:
 
 
 def _alone(cells: Indices) -> Indices:
-    """The cells that are there once, ascending."""
+    """The cells that occur exactly once, ascending."""
     found, times = np.unique(cells, return_counts=True)
     return np.asarray(found[times == 1])

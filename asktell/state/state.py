@@ -1,4 +1,4 @@
-"""The state of a selection: an immutable value, everything that follows from the events so far."""
+"""The state of a selection: an immutable value with everything that follows from the events so far."""
 
 import math
 from collections import Counter
@@ -18,27 +18,32 @@ from asktell.state.history import Failures, History, repeated
 from asktell.state.problem import Problem
 from asktell.state.queue import Queue
 
-_FAILURES_PER_SCORE = 100  # a judgement: a prompt that fails more often is not worth its price
+# Failures per score above which a prompt is no longer worth its price. A judgement.
+_FAILURES_PER_SCORE = 100
 _NONE = Failures()
 
 SURE = 0.99
-"""Posterior probability from which a failure rate is above the allowed one.
+"""Posterior probability that a failure rate is above the allowed rate, from which the prompt is eliminated.
 
-With a uniform prior and half of the evaluations allowed to fail that takes six failures out of the first six (the
-probability is 1 - 2^-7; of five it is 1 - 2^-6): few enough for a prompt that always fails to cost little, many enough
-for a prompt that fails once in ten not to leave (six failures in a row are then one case in a million).
+With a uniform prior and an allowed rate of one half, this takes six failures out of the first six. The probability is
+then 1 - 2^-7, and 1 - 2^-6 after five failures. A prompt that always fails costs little with so few evaluations. A
+prompt that fails once in ten is rarely eliminated, since six failures in a row have a probability of one in a million.
 """
 
-_CLOSE = 2.0  # standard deviations; .99 takes more than 2.3 of them
-_ENOUGH_AGREE = 20  # repeats that agree: fewer than 14% of all would then differ, with 95% confidence
-_MANY = 100  # evaluations, of which the normal distribution tells that much
-_NOTHING = 1e-20  # of the largest term
+# Standard deviations below which a rate cannot be above the allowed rate with a probability of 0.99, which takes 2.3.
+_CLOSE = 2.0
+# Evaluations from which the normal approximation behind `_CLOSE` is good enough.
+_MANY = 100
+# Repeats that all agree, from which scores count as free of noise. With 95% confidence, fewer than 14% would differ.
+_ENOUGH_AGREE = 20
+# Terms of a sum below this part of its largest term are ignored.
+_NOTHING = 1e-20
 
 
 class Grown(NamedTuple):
-    """An event by which the selection grew, or shrank, and where that was."""
+    """An event of growth, with the numbers of decisions and evaluations and the cost before it."""
 
-    decisions: int  # made before
+    decisions: int
     spent: int
     cost: float
     event: Growth
@@ -47,33 +52,33 @@ class Grown(NamedTuple):
 class State(NamedTuple):
     """Everything that follows from the events so far."""
 
-    origin: Problem  # as known before the first pull
-    problem: Problem  # as it has grown since
+    origin: Problem  # before the first evaluation
+    problem: Problem  # after growth
     history: History
     failures: Failures
     draws: Counts  # (K,) examples drawn by the end of the plan
     tally: Tally  # of the rows up to the last decision
-    tallied: int = 0  # how many rows that is
-    decisions: tuple[tuple[int, Decided], ...] = ()  # with the number of rows each was based on
+    tallied: int = 0  # the number of these rows
+    decisions: tuple[tuple[int, Decided], ...] = ()  # each with the number of rows before it
     growth: tuple[Grown, ...] = ()  # between the origin and the problem
-    reopened: bool = False  # by what came after the last decision, which was the last for that time
+    reopened: bool = False  # growth after the last decision reopened the selection
     pending: IntMap[Pull] = IntMap()  # by trial
-    returned: Queue = Queue()  # to be handed out before the rest of the plan
+    returned: Queue = Queue()  # to be assigned again before the rest of the plan
     plan_arms: tuple[int, ...] = ()
-    plan_examples: tuple[int, ...] = ()  # -1: none
-    position: int = 0  # in the plan
-    asked: int = 0  # the next trial's id
+    plan_examples: tuple[int, ...] = ()  # -1: no example
+    position: int = 0  # the next index in the plan
+    asked: int = 0  # the id of the next trial
     spent: int = 0
     cost: float = 0.0
     costs: Costs = Costs()
-    reserve: float | None = None  # of the pending trials, under a budget of cost; None: to be added up
-    left: IntMap[tuple[int, Departure]] = IntMap()  # by arm: the round in which it left, and how
-    redraws: Mapping[int, int] = {}  # arm to draws beyond the plan, that replace failed ones
+    reserve: float | None = None  # expected cost of the pending trials. None: not computed yet
+    left: IntMap[tuple[int, Departure]] = IntMap()  # by arm: the round of the departure, and the departure
+    redraws: Mapping[int, int] = {}  # by arm: draws that replaced failed evaluations
     remarks: Mapping[str, Remarked] = {}  # by topic
 
     @property
     def active(self) -> Indices:
-        """(A,) arms still in the race, ascending."""
+        """(A,) the arms that were not accepted, eliminated or retired, ascending."""
         mask = np.ones(self.problem.n_arms, dtype=bool)
         mask[list(self.left)] = False
         return np.flatnonzero(mask)
@@ -85,20 +90,21 @@ class State(NamedTuple):
 
     @property
     def doubts(self) -> list[str]:
-        """The remarks after which nothing is certain."""
+        """The texts of the doubtful remarks. With any of them, no claim is certain."""
         return [remark.text for remark in self.remarks.values() if remark.doubtful]
 
     @property
     def was_widened(self) -> bool:
-        """True if prompts or examples joined, which may have been chosen because of earlier scores."""
+        """True if prompts or examples were added, possibly because of earlier scores."""
         now, then = self.problem, self.origin
         return (now.n_arms, now.n_examples) != (then.n_arms, then.n_examples)
 
     @property
     def seen(self) -> Problem:
-        """The problem by what repeated evaluations have shown: scores of a cell differ, or they agree."""
+        """The problem, with noisy scores if repeats differed, and without noise if enough repeats agreed."""
         problem = self.problem
-        if problem.repeats > 1 or problem.differs or len(self.history) == self.spent:  # no cell was scored twice
+        # Without observations, no cell was scored twice.
+        if problem.repeats > 1 or problem.differs or len(self.history) == self.spent:
             return problem
         again = repeated(problem, self.history)
         if again.changed:
@@ -107,36 +113,36 @@ class State(NamedTuple):
 
     @property
     def is_explicit(self) -> bool:
-        """True if the last decision planned its pulls one by one, so that nothing else takes their place."""
+        """True if the last decision planned each evaluation by itself. Failed evaluations are then not replaced."""
         return self.reopened or (bool(self.decisions) and self.decisions[-1][1].plan is not None)
 
     @property
     def plan_is_empty(self) -> bool:
-        """True if nothing is left to hand out before the next decision."""
+        """True if no evaluation is left to assign before the next decision."""
         return self.position == len(self.plan_arms) and self.returned.is_empty
 
     @property
     def may_decide(self) -> bool:
-        """True if a decision can come next: nothing is left to hand out, or what is left may cost too much by now."""
+        """True if a decision can come next: no evaluation is left to assign, or the rest may cost too much."""
         has_limit = self.problem.allowance.cost is not None
         return (self.plan_is_empty or (has_limit and not self.pending)) and not self.finished
 
     def is_eliminated(self, arm: int) -> bool:
-        """True if an arm has left as no part of the answer: rejected, failed or retired."""
+        """True if an arm was rejected, failed or was retired."""
         return arm in self.left and self.left[arm][1].status != ACCEPTED
 
     def fits(self, arm: int) -> bool:
-        """True if the cost budget allows one more pull of an arm besides all pending ones; see `asktell.Budget`."""
+        """True if the budget of cost allows another evaluation of an arm, besides the pending evaluations."""
         allowance = self.problem.allowance
         return allowance.cost is None or allowance.allows(arm, self.cost, self.costs, self.pending, self.reserve)
 
     def part_spent(self) -> float:
-        """Which part of the budget is spent or out: of the evaluations, or of the cost if that is more."""
+        """The part of the budget that is spent or in progress, the larger part of evaluations and cost."""
         evaluations = (self.spent + len(self.pending)) / self.problem.budget
         return max(min(1.0, evaluations), self.problem.allowance.part(self.cost))
 
     def ages(self) -> Vector:
-        """(K,) which part of the budget that there was when each arm joined is spent or out by now."""
+        """(K,) the part of the budget spent since each arm was added, relative to the budget left at that time."""
         now, began = self.part_spent(), np.zeros(self.problem.n_arms)
         first = self.origin.n_arms
         for _, spent, cost, event in self.growth:
@@ -148,12 +154,12 @@ class State(NamedTuple):
 
     @property
     def room(self) -> int:
-        """Pulls that the budget still allows."""
+        """The number of evaluations that the budget still allows."""
         return max(0, self.problem.budget - self.spent - len(self.pending) - len(self.returned))
 
     @property
     def told(self) -> Counts:
-        """(K,) how many scores were told of each arm."""
+        """(K,) the number of recorded scores of each arm."""
         return np.bincount(self.history.arms(), minlength=self.problem.n_arms)
 
     def no_rivals(self) -> list[int]:
@@ -162,42 +168,45 @@ class State(NamedTuple):
 
     @property
     def missing(self) -> Failures:
-        """The failures that count as no scores: all of them, or none."""
+        """The failures that count as missing scores: all failures, or none if failures count as scores."""
         return self.failures if self.problem.failure_scores is None else _NONE
 
     def fails_too_often(self, arm: int) -> bool:
-        """True if an arm's failure rate is above the one allowed, so that it leaves; the baseline never leaves."""
+        """True if the failure rate of an arm is above the allowed rate. Never True for the baseline."""
         if self.problem.failure_scores is not None or arm == self.problem.baseline:
             return False
         n_failed = self.failures.count(arm)
         return is_above(self.problem.max_failure_rate, n_failed, n_failed + self.history.n_asked(arm))
 
     def is_exhausted(self, arm: int) -> bool:
-        """True if an arm has too many failures per score to be asked again.
+        """True if an arm has too many failures per score to be evaluated again.
 
-        That ends a selection in which an arm that never leaves always fails.
+        This ends a selection whose baseline always fails, since the baseline is never eliminated.
         """
         return self.missing.count(arm) >= _FAILURES_PER_SCORE * (1 + self.history.n_asked(arm))
 
     def exhausted(self) -> Indices:
-        """The arms of which that is so, ascending."""
+        """The arms with too many failures per score to be evaluated again, ascending."""
         return np.array([arm for arm in self.missing.arms() if self.is_exhausted(arm)], dtype=np.int64)
 
     def given_up(self, arm: int) -> Departure:
-        """How an arm leaves that fails too often."""
+        """The departure of an arm that fails too often."""
         n_failed = self.failures.count(arm)
         said = f"{n_failed} of {n_failed + self.history.n_asked(arm)} evaluations failed"
         return Departure(arm, FAILED, f"{said}, last: {self.failures.last(arm)}")
 
     def unscored(self, arm: int) -> Departure:
-        """How an arm without any score leaves in the end."""
+        """The departure of an arm without a score at the end."""
         reason = (
             f"every evaluation failed, last: {self.failures.last(arm)}" if self.failures.count(arm) else "no scores"
         )
         return Departure(arm, FAILED, reason)
 
     def open_arms(self) -> Mask:
-        """(K,) arms in the race that have a pull left, and that the cost allows if nothing is out."""
+        """(K,) True for active arms with an evaluation left.
+
+        If no evaluation is in progress, also the budget of cost must allow the evaluation.
+        """
         mask = np.zeros(self.problem.n_arms, dtype=bool)
         mask[self.active] = True
         mask &= self.have_pulls()
@@ -206,22 +215,22 @@ class State(NamedTuple):
         return mask
 
     def have_pulls(self) -> Mask:
-        """(K,) arms that have a pull left."""
+        """(K,) True for arms with an evaluation left."""
         most = self.problem.most_pulls
         mask = np.ones(self.problem.n_arms, dtype=bool) if most is None else self.used_pulls() < most
         mask[self.exhausted()] = False
         return mask
 
     def used_pulls(self) -> Counts:
-        """(K,) pulls of each arm that its cells have used, by whatever way."""
+        """(K,) the number of used evaluations of each arm: with scores, in progress, failed or observed."""
         arms, _, asks = self.used_cells()
         pulls = np.bincount(arms, np.minimum(asks, self.problem.repeats), self.problem.n_arms)
         return np.asarray(pulls, dtype=np.int64)
 
     def used_cells(self, observed: bool = True) -> tuple[Indices, Indices, Counts]:
-        """Arms and examples of the cells that were scored, are out or have failed, each once, and how often.
+        """Arms and examples of the cells with a score, a failure or an evaluation in progress, and their uses.
 
-        `observed`: whether what was observed counts.
+        `observed`: True if observed scores count.
         """
         rows = slice(None) if observed else self.history.trials() >= 0
         n, missing = self.problem.n_examples or 1, self.missing
@@ -234,7 +243,7 @@ class State(NamedTuple):
         return cells // n, cells % n, asks
 
     def asked_before(self, trial: int, arm: int, example: int) -> int:
-        """How many trials of a cell were asked before this one, failed ones too."""
+        """The number of trials of a cell that were assigned before this trial, including failed trials."""
         others = [p.trial for p in (*self.pending.values(), *self.returned) if (p.arm, p.example) == (arm, example)]
         before = len([other for other in others if other is not None and other < trial])
         for rows in (self.history, self.missing.pulls):
@@ -244,11 +253,11 @@ class State(NamedTuple):
         return before
 
     def open(self, trial: int) -> Pull | None:
-        """The pull of a trial that was asked and neither told nor failed."""
+        """The evaluation of a trial that has neither scores nor a failure. None for any other trial."""
         return self.pending.get(trial) or self.returned.find(trial)
 
     def next_pull(self) -> Pull | None:
-        """The next pull, or None if a decision or a score must come first."""
+        """The next evaluation. None if a decision or a score must come first."""
         if not self.returned.is_empty:
             return self.returned.front
         if self.position < len(self.plan_arms):
@@ -257,11 +266,11 @@ class State(NamedTuple):
         return None
 
     def current_tally(self) -> Tally:
-        """The tally of all rows so far; several scores of the same cell count once, with their mean."""
+        """The tally of all rows so far. Several scores of the same cell count once, with their mean."""
         return self._with_failures(self.next_tally())
 
     def next_tally(self) -> Tally:
-        """The same, for the tally of the next state to go on from."""
+        """The tally of all rows without failure rates, to which the next state adds its rows."""
         return self._tally(self.tally, self.tallied, 0)
 
     def round_tally(self) -> Tally:
@@ -270,14 +279,14 @@ class State(NamedTuple):
         return self._with_failures(self._tally(empty, self.tallied, self.tallied))
 
     def _with_failures(self, tally: Tally) -> Tally:
-        """With each arm's rate of failures as the mean of the last column, if that is bounded."""
+        """The tally with the failure rate of each arm as the mean of the last column, if the goal bounds the rate."""
         if not self.problem.goal.counts_failures or not self.missing:
             return tally
         scored, failed = self.told, self.missing.per_arm(self.problem.n_arms)
         return tally.with_rate(failed / np.maximum(scored + failed, 1))
 
     def _tally(self, before: Tally, n_before: int, start: int) -> Tally:
-        """The tally of the rows from `start` on, of which that of the first `n_before` rows is there already."""
+        """The tally of the rows from `start` on. `before` is the tally of the rows before `n_before`."""
         n_arms = self.problem.n_arms
         if (cells := self._cells(start)) is not None:
             tally = Tally.of(cells, n_arms, self.problem.is_noisy)
@@ -289,7 +298,7 @@ class State(NamedTuple):
         return replace(tally, outside=np.bincount(outside, minlength=n_arms))
 
     def _cells(self, start: int) -> Scored | None:
-        """The cells in the rows from `start` on; None if no cell is noisy or was scored twice."""
+        """The cells in the rows from `start` on. None if scores are not noisy and no cell was scored twice."""
         problem = self.problem
         if problem.population is None or (not problem.is_noisy and len(self.history) == self.spent):
             return None
@@ -298,7 +307,7 @@ class State(NamedTuple):
         return cells if problem.is_noisy or len(cells.arms) < len(rows[0]) else None
 
     def capacity(self) -> Counts:
-        """(K,) pulls that each arm has left; practically unlimited unless examples are shared."""
+        """(K,) the number of evaluations that each arm has left, practically unlimited unless examples are shared."""
         most = self.problem.most_pulls
         free = np.full(self.problem.n_arms, np.iinfo(np.int32).max, dtype=np.int64)
         if most is not None:
@@ -309,7 +318,7 @@ class State(NamedTuple):
         return np.maximum(free, 0)
 
     def drawn(self) -> Counts:
-        """(K,) pulls that each arm has drawn, by plan or to replace a failed one."""
+        """(K,) the number of examples that each arm has drawn, for the plan or to replace failed evaluations."""
         drawn = self.draws.copy()
         for arm, extra in self.redraws.items():
             drawn[arm] += extra
@@ -317,15 +326,19 @@ class State(NamedTuple):
 
 
 def initial(problem: Problem) -> State:
-    """The state before anything is asked or told."""
+    """The state before the first event."""
     n_arms, n_metrics = problem.n_arms, len(problem.goal.columns)
     draws = np.zeros(n_arms, dtype=np.int64)
     return State(problem, problem, History(n_metrics), Failures(), draws, Tally.empty(n_arms, n_metrics))
 
 
 def observed_examples(state: State, only: int | None = None) -> dict[int, Counter[int]]:
-    """For arms (or `only` one) with observed examples: how often they have had each. Empty for most studies."""
-    if state.problem.population is None or len(state.history) == state.spent:  # nothing but told trials
+    """How often each arm with observed scores has used each example. Empty for most studies.
+
+    `only`: the one arm to look at. None: all arms.
+    """
+    # Without observations, all rows belong to trials.
+    if state.problem.population is None or len(state.history) == state.spent:
         return {}
     trials, arms, examples = state.history.trials(), state.history.arms(), state.history.examples()
     seen_elsewhere = (trials < 0) & (examples >= 0) & ((arms == only) | (only is None))
@@ -337,23 +350,31 @@ def observed_examples(state: State, only: int | None = None) -> dict[int, Counte
 
 
 def examples_left(problem: Problem, had: "Counter[int]") -> Iterator[int]:
-    """The examples of an arm's further pulls: those it has not had, in their order, then those it had once, ..."""
+    """The examples for further evaluations of an arm: first the unused examples in their order, then used ones.
+
+    With repeats, examples that were used once follow, then examples that were used twice, and so on. `had` counts the
+    uses of each example.
+    """
     for nth in range(problem.repeats):
         yield from (example for example in problem.order.tolist() if had[example] <= nth)
 
 
 def is_above(rate: float, failures: int, n: int) -> bool:
-    """True if a failure rate is above `rate` with the probability `SURE`, after so many failures out of n.
+    """True if a failure rate is above `rate` with the probability `SURE`, after `failures` out of n evaluations.
 
-    With a uniform prior that probability is the one that of n + 1 evaluations, each failing with probability `rate`, at
-    most `failures` fail. Its terms are taken from the largest one outwards, by products and quotients only: machines
-    agree on every bit, and a log that is read elsewhere gives the same state.
+    With a uniform prior, the posterior of the rate is a beta distribution. The probability that the rate is above
+    `rate` equals the binomial probability that at most `failures` of n + 1 evaluations fail at the rate `rate`.
+
+    The terms are computed from the largest term outwards, with products and quotients only. So all machines agree on
+    every bit, and a log that is read on another machine gives the same state.
     """
     if rate >= 1.0 or failures <= n * rate:
         return False
+    # Too close to the allowed rate for certainty. Saves the sum below.
     if n > _MANY and failures - n * rate < _CLOSE * math.sqrt(n * rate * (1.0 - rate)):
         return False
     odds, largest = rate / (1.0 - rate), int((n + 2) * rate)
+    # Sums of the terms up to `failures` and above. The terms from the largest one up come first, then those below it.
     at_most, more, term = 0.0, 0.0, 1.0
     for k in range(largest, n + 2):
         at_most, more = (at_most + term, more) if k <= failures else (at_most, more + term)

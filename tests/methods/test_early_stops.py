@@ -93,7 +93,7 @@ def test_what_is_known_of_confidence() -> None:
     assert Selector.from_json(selector.to_json()).method == method
     with pytest.raises(asktell.InvalidArgumentError, match='must be "proof" or "posterior", got \'sure\''):
         Adaptive(confidence=0.9, confidence_kind="sure")  # type: ignore[arg-type]
-    with pytest.raises(asktell.InvalidArgumentError, match="confidence_kind of Adaptive goes with confidence"):
+    with pytest.raises(asktell.InvalidArgumentError, match="confidence_kind of Adaptive requires confidence"):
         Adaptive(confidence_kind="posterior")
 
 

@@ -185,7 +185,7 @@ def test_profiles_that_do_not_fit_are_refused(profile: ExampleProfile) -> None:
     goal = BestFeasible("right")
     for arguments, words in (
         ({"examples": 40}, "ids"),
-        ({"examples": ["a", "b"]}, "knows none of these examples"),
+        ({"examples": ["a", "b"]}, "has none of these examples"),
         ({"examples": IDS, "goal": BestFeasible("wrong")}, "metrics"),
         ({"examples": IDS, "profile": profile.to_json()}, "ExampleProfile"),
     ):

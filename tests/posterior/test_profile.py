@@ -135,7 +135,7 @@ def test_a_profile_of_other_examples_or_metrics_tells_nothing() -> None:
     profile = ExampleProfile.of(study(1))
     assert profile.shape("right", ["unknown", "strange"]) is None
     assert profile.shape("wrong", IDS) is None
-    with pytest.raises(InvalidArgumentError, match="knows no metric 'wrong'"):
+    with pytest.raises(InvalidArgumentError, match="has no metric 'wrong'"):
         profile.examples("wrong")
 
 

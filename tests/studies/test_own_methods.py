@@ -105,7 +105,7 @@ def test_a_scheduler_of_ones_own_runs_in_several_processes(tmp_path: Path, monke
 
     with pytest.raises(asktell.MissingMethodError, match=r"NonlinearElimination.*Study\.open\(location, name, method="):
         Study.open(url, "s")
-    expected = r"It was .*NonlinearElimination\(power=1\.5\).*the one given is .*NonlinearElimination\(power=2\.0\)"
+    expected = r"It was .*NonlinearElimination\(power=1\.5\).*but method is .*NonlinearElimination\(power=2\.0\)"
     for other, match in ((mine.method(2.0), expected), (asktell.preset("csr", BestFeasible("a")), "another method")):
         with pytest.raises(asktell.InvalidStateError, match=match):
             Study.open(url, "s", method=other)
@@ -247,7 +247,7 @@ def test_parameters_are_plain_values() -> None:
     odd = Elimination(Own([np.ones(2)]), Uniform(), SampleMean(), ConstrainedRanking())  # type: ignore[list-item]
     made = Selector(PROMPTS, BestFeasible("a"), 40, OWN["scheduler"], examples=30)
     made._method = odd
-    with pytest.raises(asktell.InvalidStateError, match=r"Own\.parts is array.*begins with an underscore"):
+    with pytest.raises(asktell.InvalidStateError, match=r"Own\.parts is array.*begin with an underscore"):
         Study.create(MemoryStorage(), "s", made)
 
 

@@ -78,4 +78,4 @@ def test_a_run_of_other_examples_tells_nothing(project: Project) -> None:
     config = later(project, 'from = ["out"]')
     rows = [{"input": f"other {i}", "reference": "x"} for i in range(5)]
     (project.home / "data.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    assert "knows none of these examples" in cli("run", config, code=2).err
+    assert "has none of these examples" in cli("run", config, code=2).err

@@ -132,7 +132,7 @@ def test_a_method_of_ones_own_is_refused(server: Any, tmp_path: Path) -> None:
     ):
         RemoteStudy.create(server.url, "own", selector)
     connection = transport.Connection(server.url, None, 10.0, 0)
-    with pytest.raises(asktell.MissingMethodError, match=r"'Half'.* Code cannot be given to a service"):
+    with pytest.raises(asktell.MissingMethodError, match=r"'Half'.* Code cannot be sent to a service"):
         connection.send("PUT", "/v1/studies/own/selector", json.loads(selector.to_json()))
     assert "own" not in RemoteStudy.names(server.url)
     Study.create(tmp_path / "studies.db", "own", selector).close()
