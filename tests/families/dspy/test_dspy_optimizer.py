@@ -167,7 +167,7 @@ def test_demos_are_bootstrapped_as_for_miprov2() -> None:
     assert 2 <= len(compiled.asktell_result.prompts) <= 4
     assert compiled.asktell_result.selected[0].estimate["right"] == 1
     optimizer.goal = asktell.BestFeasible("wrong")
-    with pytest.raises(InvalidArgumentError, match="the metric gives right"):
+    with pytest.raises(InvalidArgumentError, match="the metric returned right"):
         optimizer._success(TRAINSET[0], dspy.Prediction(answer="0"))
 
 
