@@ -98,7 +98,7 @@ def test_an_impossible_constraint_gives_the_nearest_with_a_warning(caplog: pytes
     )
     assert instruction(compiled) == "Poor."
     assert compiled.asktell_result.feasible is False
-    assert "No candidate keeps every constraint" in caplog.text
+    assert "No candidate satisfies every constraint" in caplog.text
 
 
 def test_demo_sets_are_combined_with_instructions() -> None:
