@@ -97,7 +97,6 @@ def candidates_of(
     _check_choices("Candidates", instructions)
     _check_choices("Demo sets", demos)
     own = {name: predictor.signature.instructions for name, predictor in program.named_predictors()}
-    own_demos = {name: list(predictor.demos) for name, predictor in program.named_predictors()}
     if not own:
         raise InvalidArgumentError("The program has no predictors, so it has no instructions or demos to choose.")
     given = [_candidate(choice, tuple(own)) for choice in instructions]
@@ -107,13 +106,25 @@ def candidates_of(
     if sets and keep_original:
         sets.insert(0, {})
     # If no choice has demos, candidates carry none, so that `to_text` can keep single instructions as plain text.
-    with_demos = bool(sets) or any(candidate.demos for candidate in given)
+    own_demos: dict[str, Demos] | None = None
+    if sets or any(candidate.demos for candidate in given):
+        own_demos = {name: list(predictor.demos) for name, predictor in program.named_predictors()}
+    return _combined(given, sets or [{}], own, own_demos)
+
+
+def _combined(
+    given: Sequence[Candidate],
+    sets: Sequence[Mapping[str, Demos]],
+    own: Mapping[str, str],
+    own_demos: Mapping[str, Demos] | None,
+) -> list[Candidate]:
+    """Combine every candidate with every demo set, without duplicates. Without `own_demos`, no candidate has demos."""
     found: dict[str, Candidate] = {}
     for candidate in given:
         texts = {**own, **candidate.instructions}
-        for chosen in sets or [{}]:
-            examples = {**own_demos, **candidate.demos, **chosen} if with_demos else {}
-            combined = Candidate(texts, examples)
+        for chosen in sets:
+            demos = {} if own_demos is None else {**own_demos, **candidate.demos, **chosen}
+            combined = Candidate(texts, demos)
             found.setdefault(combined.to_text(), combined)
     return list(found.values())
 

@@ -334,10 +334,7 @@ def improve(
     _check_examples(examples, selector.state.problem.n_examples)
     while True:
         newest = read(selector.state)[-1]
-        if not newest.paid:
-            more = total.more(newest, selector.state)
-            if any(more):
-                study.extend(more[0] or None, more[1] or None, key=key_of_budget(newest.number))
+        _pay(study, newest, total.more(newest, selector.state))
         if not study.done:
             asktell.run(
                 worker,
@@ -360,14 +357,13 @@ def improve(
         texts: list[str] = []
         stopped = _ending(afford, verdicts, patience, chosen)
         if not stopped:
-            # Only a Study on this machine has the responses of the model.
-            evaluations = study.evaluations() if isinstance(study, asktell.Study) else selector.evaluations()
+            failures = failures_of(result, chosen[0], _evaluations(study, selector), examples, MOST_FAILURES)
             brief = Brief(
                 newest.number + 1,
                 min(candidates, afford),
                 selector.goal,
                 tuple(chosen),
-                failures_of(result, chosen[0], evaluations, examples, MOST_FAILURES),
+                failures,
                 tuple(selector.prompts.texts),
             )
             texts = [text for text in _written(writer, brief) if _is_accepted(evaluator, text)]
@@ -377,6 +373,17 @@ def improve(
         arms = [selector.prompts.arm(entry) for entry in chosen]
         _add(study, texts, features, newest.number + 1, key_of(newest.number + 1, arms, verdicts[-1]))
         selector = _selector(study)
+
+
+def _pay(study: AnyStudy, newest: Begun, more: tuple[float, float]) -> None:
+    """Add the newest generation's budget to the study, unless that has been done."""
+    if not newest.paid and any(more):
+        study.extend(more[0] or None, more[1] or None, key=key_of_budget(newest.number))
+
+
+def _evaluations(study: AnyStudy, selector: Selector) -> Iterable[Evaluation]:
+    """The evaluations so far. Only a Study has the responses of the model."""
+    return study.evaluations() if isinstance(study, asktell.Study) else selector.evaluations()
 
 
 def _check(certainty: object, writer: object) -> None:

@@ -247,7 +247,11 @@ ONE = Task([Sample("?")], scorer=[match(), match(), includes()])
     [
         (("file.py",), {}, "an Inspect Task or a function"),
         ((Task([Sample("?")]), None), {"insert": "{prompt} only"}, "a template with"),
-        ((ONE,), {"metrics": ["match", "exact"]}, r"no metric \['exact'\]\. Its metrics are .*'match', 'match1', 'includes'"),
+        (
+            (ONE,),
+            {"metrics": ["match", "exact"]},
+            r"no metric \['exact'\]\. Its metrics are .*'match', 'match1', 'includes'",
+        ),
         ((ONE,), {"metrics": "match"}, "no metric 'match'"),
         ((ONE,), {"limit": 3}, r"omit \['limit'\]"),
     ],

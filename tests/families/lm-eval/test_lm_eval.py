@@ -281,7 +281,11 @@ ONLY_F1 = {**CHOOSE, "metric_list": CHOOSE["metric_list"][1:]}
 @pytest.mark.parametrize(
     ("task", "options", "words"),
     [
-        (CHOOSE, {"metrics": ["f1"]}, r"'f1' is only defined over all documents, not for a single one: 'f1' \(by f1_score\)"),
+        (
+            CHOOSE,
+            {"metrics": ["f1"]},
+            r"'f1' is only defined over all documents, not for a single one: 'f1' \(by f1_score\)",
+        ),
         (CHOOSE, {"metrics": ["accuracy"]}, r"no metric 'accuracy'\. Its metrics: \['acc', 'latency'\]"),
         (CHOOSE, {"metrics": "acc"}, "a list of names"),
         (ONLY_F1, {}, "only defined over all documents"),
