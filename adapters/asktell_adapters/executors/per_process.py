@@ -1,4 +1,4 @@
-"""One evaluator, with its loaded model, per process: for Dask and process pools."""
+"""One evaluator with its loaded model per process, for Dask and process pools."""
 
 import asyncio
 import gc
@@ -15,10 +15,10 @@ from asktell_adapters._scores import plain
 
 @final
 class BatchEvaluation:
-    """Plain, async and batch evaluators as one thing: trials -> outcomes that every process can read.
+    """A common interface of plain, async and batch evaluators: from trials to outcomes that every process can read.
 
-    A plain evaluator evaluates one after the other, an async one all at once. Its event loop stays the same from batch
-    to batch, so that clients keep their connections.
+    A plain evaluator evaluates the trials one after the other, and an async evaluator all at once. All batches share an
+    event loop, so that async clients keep their connections.
     """
 
     def __init__(self, evaluator: Evaluator) -> None:
@@ -29,7 +29,15 @@ class BatchEvaluation:
             weakref.finalize(self, self._loop.close)
 
     def __call__(self, trials: Sequence[Trial], repeats: Sequence[int] | None = None) -> list[Outcome]:
-        """Scores or an exception for each trial; `repeats` are their numbers, by default all the first."""
+        """Return scores or an exception for each trial.
+
+        Args:
+            trials: the trials.
+            repeats: how often each trial was evaluated before. By default, all 0.
+
+        Raises:
+            EvaluatorError: a batch evaluator failed as a whole, or returned another number of outcomes.
+        """
         groups = [list(trials)] if self._how.in_batches else [[trial] for trial in trials]
         numbers = dict(zip((trial.id for trial in trials), repeats or [0] * len(trials), strict=True))
         arguments = [self._how.arguments(group, lambda trial: numbers[trial.id]) for group in groups]
@@ -51,12 +59,15 @@ class BatchEvaluation:
     async def _attempt(self, arguments: tuple[Any, ...]) -> Any:
         try:
             return await self._how.call(*arguments)
-        except SystemExit as error:  # of the evaluator, and not the end of this process
+        except SystemExit as error:  # An evaluator that exits must not end this process.
             return error
 
 
 def _plain(outcome: Any) -> Outcome:
-    """The same in builtin types and asktell's errors: an exception of some package may fail to be read elsewhere."""
+    """Convert an outcome to builtin types and asktell's errors.
+
+    Another process may be unable to read an exception of some package.
+    """
     if isinstance(outcome, BaseException):
         return plain_error(outcome)
     if isinstance(outcome, Mapping):
@@ -67,56 +78,62 @@ def _plain(outcome: Any) -> Outcome:
 
 
 def survivable(error: BaseException) -> Exception:
-    """The same, or in place of an exit an error: the process is not the evaluator's to end."""
+    """Return the error, but turn an exit into an ordinary error, because an evaluator must not end the process."""
     return error if isinstance(error, Exception) else plain_error(error)
 
 
 def plain_error(error: BaseException) -> EvaluatorError:
-    """An error of asktell's with the same words and cost."""
+    """Return an EvaluatorError with the same message and cost."""
     if type(error) is EvaluatorError:
         return error
     plain = EvaluatorError(in_words(error))
-    if (cost := getattr(error, "cost", None)) is not None:
+    cost = getattr(error, "cost", None)
+    if cost is not None:
         plain.cost = cost  # type: ignore[attr-defined]
     return plain
 
 
 def _number(value: Any) -> Any:
-    """Scalars of numpy and torch as Python's; what is no number as text, for the selector to refuse."""
+    """Convert scalars of numpy and torch to Python's. Other values become text, which the selector refuses."""
     value = plain(value)
     return value if value is None or isinstance(value, int | float | str) else f"{value!r:.100}"
 
 
 _lock = threading.Lock()
-_made: dict[str, BatchEvaluation] = {}  # at most one: the model before it must make room
+_made: dict[str, BatchEvaluation] = {}  # By key. It has at most one entry, so that two models are never loaded.
 
 
 def per_process(factory: Callable[[], Evaluator], *, key: str | None = None) -> "PerProcess":
-    """A batch evaluator to send to other processes, each of which makes its own by `factory()` at the first batch.
+    """Return a batch evaluator for other processes. Each process creates its own evaluator at its first batch.
+
+    A process keeps one evaluator, the last one it needed, and evaluates one batch at a time.
 
     Args:
-        factory: returns the evaluator: plain, async or in batches. It is sent along with every batch, so let it load
-            the model and the data rather than hold them.
-        key: two of the same key share the evaluator that a process has; by default there is one of each call.
+        factory: returns the evaluator: plain, async or with `evaluate_batch`. It is sent with every batch, so it should
+            load the model and the data when it is called, and not contain them.
+        key: evaluators with the same key share the evaluator of a process. By default, each call has its own.
 
-    A process keeps one evaluator, the last one it was asked for, and evaluates one batch at a time.
+    Raises:
+        InvalidArgumentError: `factory` is not callable.
     """
     if not callable(factory):
-        raise InvalidArgumentError(f"per_process() needs a function that makes an evaluator, got {factory!r}.")
+        raise InvalidArgumentError(f"factory must be a function that returns an evaluator, got {factory!r}.")
     return PerProcess(factory, key or uuid.uuid4().hex)
 
 
 @final
 class PerProcess:
-    """See `per_process`. Can be pickled if its factory can; Dask pickles any function."""
+    """The evaluator that `per_process` returns. It can be pickled if its factory can. Dask can pickle any function."""
 
     def __init__(self, factory: Callable[[], Evaluator], key: str) -> None:
         self.factory = factory
         self.key = key
 
     def evaluate_batch(self, trials: Sequence[Trial], repeats: Sequence[int] | None = None) -> list[Outcome]:
+        """Evaluate with this process's evaluator, which is created first if there is none."""
         with _lock:
             if self.key not in _made:
+                # Free the memory of the previous model before the next one is loaded.
                 _made.clear()
                 gc.collect()
                 evaluator = attempt(self.factory)

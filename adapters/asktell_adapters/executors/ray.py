@@ -1,6 +1,6 @@
-"""Ray: one evaluator, with its loaded model, per actor, on any number of machines that may join and leave.
+"""Ray: one evaluator with its loaded model per actor. Machines may be added to the cluster or removed at any time.
 
-Only the driver asks and tells: actors need neither the storage nor its password, and end with the driver.
+Only the driver uses the study. Actors need neither the storage nor its password, and end with the driver.
 """
 
 import contextlib
@@ -24,18 +24,20 @@ if TYPE_CHECKING:
     from asktell.extend import AbstractStudy, Worker
 
 _log = logging.getLogger("asktell")
-_LOOK = 1.0  # seconds after which `wait` returns with nothing
-_MOST_DOUBLINGS = 6  # of the second between two starts of a worker that fails to start
-_PATIENCE = 60.0  # without any worker, before a warning
+_LOOK = 1.0  # Seconds after which `wait` returns, even without an outcome.
+_MOST_DOUBLINGS = 6  # A worker that fails to start waits 1 s before the next start, then 2 s, ..., up to 64 s.
+_PATIENCE = 60.0  # Seconds without any worker before a warning.
 
 
 class _Batch(NamedTuple):
+    """Trials that a worker evaluates together, and how often they were lost before."""
+
     trials: list[Trial]
-    lost: int  # how often before
+    lost: int
 
 
 class Lost(NamedTuple):
-    """What became of a batch that has no outcomes: its worker died, or is alive and could not evaluate it."""
+    """The error of a batch without outcomes, and whether its worker is still alive."""
 
     error: EvaluatorError
     worker_lives: bool
@@ -43,14 +45,19 @@ class Lost(NamedTuple):
 
 @final
 class _Actor:
-    """What runs in the cluster. Errors are returned, not raised: what Ray raises means that the actor is gone."""
+    """The actor that runs in the cluster.
+
+    It returns errors instead of raising them. So an exception from Ray means that the actor is gone.
+    """
 
     def where(self) -> str:
+        """Return the name of the machine."""
         import socket
 
         return socket.gethostname()
 
     def load(self, factory: Callable[[], Evaluator]) -> EvaluatorError | None:
+        """Create the evaluator. Returns an error if that fails."""
         made = attempt(lambda: BatchEvaluation(factory()))
         if isinstance(made, BaseException):
             return plain_error(made)
@@ -58,37 +65,60 @@ class _Actor:
         return None
 
     def evaluate(self, trials: list[Trial]) -> list[Outcome] | EvaluatorError:
+        """Return the outcomes of the trials, or an error if the evaluator failed on all of them."""
         found = attempt(self._evaluation, trials)
         return plain_error(found) if isinstance(found, BaseException) else found
 
 
 class _Stage(Enum):
-    DOWN = auto()  # until its time
-    PLACING = auto()  # waiting for a node that has room
-    LOADING = auto()  # calling the factory
+    """The stage of a worker."""
+
+    DOWN = auto()  # It has no actor until the time of its next start.
+    PLACING = auto()  # Its actor waits for a node with room.
+    LOADING = auto()  # Its actor calls the factory.
     IDLE = auto()
     BUSY = auto()
 
 
 @dataclass(eq=False)
 class _Place:
-    """A place in the crew, which one actor after another may take."""
+    """A worker: a place in the crew for one actor at a time.
+
+    Attributes:
+        number: number of the worker.
+        stage: its stage.
+        time: time of the next start if it is down, or the time to kill its actor if it is busy. On time.monotonic.
+        actor: Ray's handle of the actor.
+        awaited: Ray's reference to the result of the actor's current call.
+        host: machine of the actor.
+        batch: the batch that it evaluates.
+        failures: number of failed starts in a row.
+    """
 
     number: int
     stage: _Stage = _Stage.DOWN
-    time: float = 0.0  # of the next start, if it is down; to kill it, if it is busy
+    time: float = 0.0
     actor: Any = None
-    awaited: Any = None  # Ray's reference to what it does
+    awaited: Any = None
     host: str = ""
     batch: _Batch | None = None
-    failures: int = 0  # starts in a row
+    failures: int = 0
 
 
 class Crew(contextlib.AbstractContextManager["Crew"]):
-    """A `with` block in which up to `size` actors are kept up; they are killed at its end.
+    """A `with` block that keeps up to `size` actors running, and kills them at its end.
 
-    `factory` makes an actor's evaluator, in it; `max_restarts` are those of each worker that the cluster has had room
-    for, in a row, while none is up; `timeout` is that of a batch, in seconds.
+    Args:
+        ray: the package ray.
+        factory: creates the evaluator of an actor, in the actor.
+        size: upper limit of actors.
+        options: Ray's options of an actor.
+        max_restarts: how often each worker that the cluster had room for may fail to start in a row, while no worker
+            is up.
+        timeout: seconds for a batch. None: no limit.
+
+    Raises:
+        InvalidArgumentError: the factory cannot be pickled, or Ray refuses the options.
     """
 
     def __init__(
@@ -113,28 +143,35 @@ class Crew(contextlib.AbstractContextManager["Crew"]):
         self._workers = [_Place(number) for number in range(size)]
         self._max_restarts = max_restarts
         self._timeout = timeout
-        self._failures = 0  # starts in a row, of all workers
-        self._room = 1  # the most workers that were placed at once
-        self._alone = time.monotonic()  # since when there is none
+        self._failures = 0  # Failed starts in a row, of all workers.
+        self._room = 1  # The highest number of workers that were placed at once.
+        self._alone = time.monotonic()  # The last time at which a worker was placed.
 
     def __exit__(self, *exc_info: object) -> None:
         for worker in self._workers:
             self._kill(worker)
 
     def idle(self) -> list[_Place]:
+        """Return the workers that are free."""
         return [worker for worker in self._workers if worker.stage is _Stage.IDLE]
 
     @property
     def busy(self) -> bool:
+        """Whether a worker is evaluating a batch."""
         return any(worker.stage is _Stage.BUSY for worker in self._workers)
 
     def give(self, worker: _Place, batch: _Batch) -> None:
+        """Let a free worker evaluate a batch."""
         worker.stage, worker.batch = _Stage.BUSY, batch
         worker.time = time.monotonic() + (self._timeout or float("inf"))
         worker.awaited = worker.actor.evaluate.remote(batch.trials)
 
     def wait(self) -> list[tuple[_Batch, list[Outcome] | Lost]]:
-        """Wait for something to happen, a second at most; the batches that have come to an end."""
+        """Wait for an event, at most a second, and return the batches that have ended.
+
+        Raises:
+            EvaluatorError: no worker could be started, or Ray failed.
+        """
         self._start()
         ended: list[tuple[_Batch, list[Outcome] | Lost]] = []
         for worker in self._ready():
@@ -157,6 +194,7 @@ class Crew(contextlib.AbstractContextManager["Crew"]):
         return ended
 
     def _start(self) -> None:
+        """Start the actors that are due, and warn if the cluster has had no room for any for a minute."""
         now = time.monotonic()
         for worker in self._workers:
             if worker.stage is _Stage.DOWN and worker.time <= now:
@@ -169,9 +207,10 @@ class Crew(contextlib.AbstractContextManager["Crew"]):
             self._alone = now
         elif now - self._alone > _PATIENCE:
             self._alone = now
-            _log.warning("Ray has had no room for a worker for %.0f s; each takes %s", _PATIENCE, self._options)
+            _log.warning("Ray has had no room for a worker for %.0f s. Each needs %s", _PATIENCE, self._options)
 
     def _ready(self) -> list[_Place]:
+        """Return the workers whose actors have finished a call, after a wait of at most a second."""
         waiting = {worker.awaited: worker for worker in self._workers if worker.awaited is not None}
         timed = [worker.time for worker in self._workers if worker.stage in (_Stage.DOWN, _Stage.BUSY)]
         patience = min(_LOOK, max(0.0, min(timed, default=_LOOK) - time.monotonic()))
@@ -183,10 +222,11 @@ class Crew(contextlib.AbstractContextManager["Crew"]):
             self._ray.wait(references, num_returns=1, timeout=patience)
             ready, _ = self._ray.wait(references, num_returns=len(references), timeout=0)
         except Exception as error:
-            raise EvaluatorError(f"Ray broke down: {error}. The trials were released.") from error
+            raise EvaluatorError(f"Ray failed: {error}. The trials were released.") from error
         return [waiting[reference] for reference in ready]
 
     def _on_start(self, worker: _Place, answer: Any) -> None:
+        """Move a starting worker to its next stage."""
         if isinstance(answer, EvaluatorError):
             self._on_failed_start(worker, answer)
         elif worker.stage is _Stage.PLACING:
@@ -199,6 +239,7 @@ class Crew(contextlib.AbstractContextManager["Crew"]):
             worker.failures = self._failures = 0
 
     def _on_failed_start(self, worker: _Place, error: EvaluatorError) -> None:
+        """Schedule the next start of a worker, or give up after too many failed starts."""
         where = f"worker {worker.number}" + (f" on {worker.host}" if worker.host else "")
         _log.warning("The start of %s failed: %s", where, error)
         self._kill(worker)
@@ -208,11 +249,12 @@ class Crew(contextlib.AbstractContextManager["Crew"]):
         up = any(worker.stage in (_Stage.IDLE, _Stage.BUSY) for worker in self._workers)
         if not up and self._failures >= (self._max_restarts + 1) * self._room:
             raise EvaluatorError(
-                f"No worker could be started: {self._failures} starts in a row failed, the last one, of {where}, "
-                f"with: {error}. The trials were released."
+                f"No worker could be started: {self._failures} starts in a row failed. The last failed start, of "
+                f"{where}: {error}. The trials were released."
             ) from error
 
     def _lose(self, worker: _Place, error: EvaluatorError, lives: bool) -> tuple[_Batch, Lost]:
+        """Take the batch from a worker that could not evaluate it."""
         _log.warning("Worker %d on %s lost a batch: %s", worker.number, worker.host, error)
         batch = self._free(worker)
         if not lives:
@@ -220,6 +262,7 @@ class Crew(contextlib.AbstractContextManager["Crew"]):
         return batch, Lost(error, lives)
 
     def _free(self, worker: _Place) -> _Batch:
+        """Take the batch from a worker, which becomes idle."""
         batch = worker.batch
         assert batch is not None
         worker.stage, worker.batch, worker.awaited = _Stage.IDLE, None, None
@@ -227,13 +270,13 @@ class Crew(contextlib.AbstractContextManager["Crew"]):
 
     def _kill(self, worker: _Place) -> None:
         if worker.actor is not None:
-            with contextlib.suppress(Exception):  # it is dead, or Ray is
+            with contextlib.suppress(Exception):  # The actor or Ray may be dead already.
                 self._ray.kill(worker.actor)
         worker.stage, worker.actor, worker.awaited, worker.host, worker.time = _Stage.DOWN, None, None, "", 0.0
 
 
 def _words(error: Exception) -> str:
-    """Ray's message without colours; of a long one the beginning, and the end, where a traceback has its error."""
+    """Return Ray's message without colors. A long message is cut in the middle, because a traceback's error is last."""
     words = " ".join(re.sub(r"\x1b\[\d*m", "", str(error)).split())
     return f"{type(error).__name__}: " + (words if len(words) < 700 else f"{words[:300]} ... {words[-300:]}")
 
@@ -252,33 +295,35 @@ def run(
     max_failures_in_a_row: MaxFailures = "first",
     **options: Any,
 ) -> Result:
-    """Evaluate on a Ray cluster until the study is done, and return its result; `asktell.run` for actors.
+    """Evaluate on a Ray cluster until the study is done, and return its result. This is `asktell.run` for actors.
 
-    It starts with the first actor that Ray can place; others join as nodes become available. A
-    trial is asked when an actor is free for it. `ray.init(...)` is the caller's; without it Ray does what it does by
+    The run starts with the first actor that Ray can place, and more actors start as nodes become available. A trial is
+    asked when an actor is free for it. Call `ray.init(...)` beforehand to choose a cluster. Otherwise, Ray uses its
     default.
+
+    After KeyboardInterrupt or an error, the actors are killed and their trials are released.
 
     Args:
         study: a Study, a RemoteStudy, a `study.worker(name, lease=...)` or a Selector. After a crash of this process,
-            the same call continues the study.
-        evaluator_factory: called in each actor, returns its evaluator: plain, async or with `evaluate_batch`.
-        num_workers: maximum number of actors.
-        batch_size: trials per call of an actor. A plain evaluator takes them one by one, an async one all at once.
-        timeout: seconds for a batch, after which its actor is killed; None: any.
-        max_attempts: a trial whose evaluation is lost so often, with its actor or its node or by the timeout, counts
-            as a failure. A lost batch is tried again in smaller ones, the last time trial by trial.
-        max_restarts: how often a worker may fail to start in a row before the run gives up, if no other is up.
-        progress: as for `asktell.run`; so are `on_tell` and `max_failures_in_a_row`.
-        on_tell: see there.
-        max_failures_in_a_row: see there.
-        options: Ray's, for each actor: `num_gpus=1`, `resources={"spot": 1}`, `memory` (bytes), `runtime_env` ...
-            `num_cpus` is 1 if there is no other.
-
-    After KeyboardInterrupt, or any error, the actors are killed and their trials released.
+            the same call resumes the study.
+        evaluator_factory: called in each actor to create its evaluator: plain, async or with `evaluate_batch`.
+        num_workers: upper limit of actors.
+        batch_size: trials per call of an actor. A plain evaluator gets them one by one, an async evaluator all at once.
+        timeout: seconds for a batch. After that, its actor is killed. None: no limit.
+        max_attempts: a trial counts as a failure if its evaluation is lost this many times, because its actor or node
+            died or timed out. A lost batch is evaluated again in smaller batches, at the last attempt trial by trial.
+        max_restarts: the run gives up if a worker fails to start more often than this in a row, and no other worker is
+            up.
+        progress: as for `asktell.run`.
+        on_tell: as for `asktell.run`.
+        max_failures_in_a_row: as for `asktell.run`.
+        options: Ray's options of each actor, such as `num_gpus=1`, `resources={"spot": 1}`, `memory` (bytes) or
+            `runtime_env`. Without options, `num_cpus` is 1.
 
     Raises:
-        EvaluatorError: no actor could be started, or nothing but failures came.
-        StorageError: a study's storage was out of reach for more than a minute.
+        InvalidArgumentError: an argument cannot be used.
+        EvaluatorError: no actor could be started, or every evaluation failed.
+        StorageError: the study's storage was out of reach for more than a minute.
     """
     ray = import_extra("ray", "ray")
     whole("num_workers", num_workers, 1)
@@ -289,9 +334,10 @@ def run(
         positive("timeout", timeout, " of seconds")
     if not callable(evaluator_factory):
         raise InvalidArgumentError(
-            f"evaluator_factory must be a function that makes an evaluator, got {evaluator_factory!r}."
+            f"evaluator_factory must be a function that returns an evaluator, got {evaluator_factory!r}."
         )
-    settings = {"num_cpus": 0 if options else 1, **options}  # Ray places with one, and runs with none
+    # Ray's default is one CPU to place an actor and none to run it, which could overload the nodes.
+    settings = {"num_cpus": 0 if options else 1, **options}
     with open_board(study, progress, on_tell, max_failures_in_a_row) as board:
         if not board.selector.done:
             with Crew(ray, evaluator_factory, num_workers, settings, max_restarts, timeout) as crew:
@@ -300,7 +346,8 @@ def run(
 
 
 def _drive(board: Board, crew: Crew, size: int, max_attempts: int) -> None:
-    again: deque[_Batch] = deque()
+    """Give batches to idle workers and record the outcomes, until there is nothing left to evaluate."""
+    again: deque[_Batch] = deque()  # Lost batches, which come before new trials.
     while True:
         nothing = False
         for worker in crew.idle():
@@ -314,19 +361,25 @@ def _drive(board: Board, crew: Crew, size: int, max_attempts: int) -> None:
         ended = deque(crew.wait())
         while ended:
             batch, outcome = ended.popleft()
-            if not isinstance(outcome, Lost):
-                try:
-                    board.take_batch(batch.trials, outcome)
-                except BaseException:  # the run ends: what came with these is not lost
-                    for other, scores in ended:
-                        board.rescue(other.trials, [] if isinstance(scores, Lost) else scores)
-                    raise
+            if isinstance(outcome, Lost):
+                again.extend(_retried(board, batch, outcome, size, max_attempts))
                 continue
-            lost = batch.lost + 1
-            if lost == max_attempts or (outcome.worker_lives and len(batch.trials) == 1):
-                board.take_batch(batch.trials, outcome.error)
-                continue
-            # Smaller each time by equal ratios, and 1 at the last attempt.
-            smaller = round(math.pow(size, (max_attempts - 1 - lost) / (max_attempts - 1)))
-            for start in range(0, len(batch.trials), smaller):
-                again.append(_Batch(batch.trials[start : start + smaller], lost))
+            try:
+                board.take_batch(batch.trials, outcome)
+            except BaseException:  # The run ends. The scores of the other batches are saved first.
+                for other, scores in ended:
+                    board.rescue(other.trials, [] if isinstance(scores, Lost) else scores)
+                raise
+
+
+def _retried(board: Board, batch: _Batch, outcome: Lost, size: int, max_attempts: int) -> list[_Batch]:
+    """Split a lost batch into batches to evaluate again. After the last attempt, its trials are recorded as failed."""
+    lost = batch.lost + 1
+    # A worker that survived a single trial would fail on it again.
+    if lost == max_attempts or (outcome.worker_lives and len(batch.trials) == 1):
+        board.take_batch(batch.trials, outcome.error)
+        return []
+    # The sizes of batches fall by equal ratios, down to 1 at the last attempt.
+    smaller = round(math.pow(size, (max_attempts - 1 - lost) / (max_attempts - 1)))
+    starts = range(0, len(batch.trials), smaller)
+    return [_Batch(batch.trials[start : start + smaller], lost) for start in starts]

@@ -1,4 +1,4 @@
-"""DSPy: an optimizer in DSPy's own manner that chooses a program's instructions and demos with few evaluations."""
+"""DSPy: an optimizer (teleprompter) that selects a program's instructions and demos with few evaluations."""
 
 import contextlib
 import contextvars
@@ -28,18 +28,22 @@ with needs_extra("dspy"):
     from dspy.utils.callback import BaseCallback
 
 Demos: TypeAlias = Sequence[Any]
-"""Examples (`dspy.Example`, or mappings from field to value) that a predictor shows to the LM."""
+"""Examples that a predictor shows to the LM: each a `dspy.Example` or a mapping from field to value."""
 
 
 @final
 @dataclass(frozen=True)
 class Candidate:
-    """Instructions and demos by the predictor's name; a predictor that is not named keeps its own."""
+    """Instructions and demos of a program, by predictor name.
+
+    A predictor without an entry keeps the instruction or the demos of the program.
+    """
 
     instructions: Mapping[str, str] = field(default_factory=dict)
     demos: Mapping[str, Demos] = field(default_factory=dict)
 
     def apply(self, program: Any) -> Any:
+        """Return a copy of the program with these instructions and demos."""
         copy = program.deepcopy()
         for name, predictor in copy.named_predictors():
             if name in self.instructions:
@@ -49,9 +53,13 @@ class Candidate:
         return copy
 
     def to_text(self) -> str:
-        """The instruction itself if that is all there is, else JSON."""
+        """Return the candidate as a prompt text.
+
+        A candidate with one instruction and no demos is that instruction. Any other candidate is JSON.
+        """
         if len(self.instructions) == 1 and not self.demos:
             ((name, text),) = self.instructions.items()
+            # An instruction that looks like our JSON must be JSON too, or from_text() would misread it.
             if _parts(text, (name,)) is None:
                 return text
         parts: dict[str, dict[str, Any]] = {name: {"instructions": text} for name, text in self.instructions.items()}
@@ -61,51 +69,69 @@ class Candidate:
 
     @classmethod
     def from_text(cls, text: str, names: Sequence[str]) -> "Candidate":
-        """What `to_text` made, for a program with predictors of these names."""
+        """Read the text that `to_text` returned, for a program whose predictors have these names."""
         parts = _parts(text, names)
         if parts is None:
             return cls({names[0]: text})
-        return cls(
-            {name: part["instructions"] for name, part in parts.items() if "instructions" in part},
-            {name: part["demos"] for name, part in parts.items() if "demos" in part},
-        )
+        instructions = {name: part["instructions"] for name, part in parts.items() if "instructions" in part}
+        demos = {name: part["demos"] for name, part in parts.items() if "demos" in part}
+        return cls(instructions, demos)
 
 
 def candidates_of(
     program: Any, instructions: Sequence[Any], demos: Sequence[Any] = (), *, keep_original: bool = True
 ) -> list[Candidate]:
-    """Each of the instructions with each of the demo sets, each candidate once.
+    """Combine every choice of instructions with every demo set. Duplicates are dropped.
 
     Args:
-        program: whose predictors they are for.
-        instructions: texts, if the program has one predictor; mappings from a predictor's name to its text; or whole
-            `Candidate`s. Empty: the program's own.
-        demos: demo sets: lists of examples, if the program has one predictor; or mappings from a predictor's name to
-            such a list. Empty: the program's own.
-        keep_original: the program's own instructions and demos are among the choices, as the first.
+        program: the program whose predictors get the instructions and demos.
+        instructions: choices of instructions. Each is a text if the program has one predictor, a mapping from
+            predictor names to texts, or a whole `Candidate`. Empty: the instructions of the program.
+        demos: demo sets. Each is a list of examples if the program has one predictor, or a mapping from predictor
+            names to such lists. Empty: the demos of the program.
+        keep_original: add the program's own instructions and demos as the first choice.
+
+    Raises:
+        InvalidArgumentError: a choice has the wrong type or an unknown predictor, or the program has no predictors.
     """
-    for what, choices in (("Candidates", instructions), ("Demo sets", demos)):
-        if isinstance(choices, str | Mapping) or not isinstance(choices, Sequence):
-            raise InvalidArgumentError(f"{what} must be a list of choices, got {choices!r:.100}.")
+    _check_choices("Candidates", instructions)
+    _check_choices("Demo sets", demos)
     own = {name: predictor.signature.instructions for name, predictor in program.named_predictors()}
-    own_demos = {name: list(predictor.demos) for name, predictor in program.named_predictors()}
     if not own:
-        raise InvalidArgumentError("The program has no predictors, so there is nothing to choose in it.")
+        raise InvalidArgumentError("The program has no predictors, so it has no instructions or demos to choose.")
     given = [_candidate(choice, tuple(own)) for choice in instructions]
     sets = [_by_predictor("a demo set", choice, tuple(own)) for choice in demos]
     if keep_original or not given:
         given.insert(0, Candidate())
     if sets and keep_original:
         sets.insert(0, {})
-    with_demos = bool(sets) or any(candidate.demos for candidate in given)
+    # If no choice has demos, candidates carry none, so that `to_text` can keep single instructions as plain text.
+    own_demos: dict[str, Demos] | None = None
+    if sets or any(candidate.demos for candidate in given):
+        own_demos = {name: list(predictor.demos) for name, predictor in program.named_predictors()}
+    return _combined(given, sets or [{}], own, own_demos)
+
+
+def _combined(
+    given: Sequence[Candidate],
+    sets: Sequence[Mapping[str, Demos]],
+    own: Mapping[str, str],
+    own_demos: Mapping[str, Demos] | None,
+) -> list[Candidate]:
+    """Combine every candidate with every demo set, without duplicates. Without `own_demos`, no candidate has demos."""
     found: dict[str, Candidate] = {}
     for candidate in given:
-        for chosen in sets or [{}]:
-            whole = Candidate(
-                {**own, **candidate.instructions}, {**own_demos, **candidate.demos, **chosen} if with_demos else {}
-            )
-            found.setdefault(whole.to_text(), whole)
+        texts = {**own, **candidate.instructions}
+        for chosen in sets:
+            demos = {} if own_demos is None else {**own_demos, **candidate.demos, **chosen}
+            combined = Candidate(texts, demos)
+            found.setdefault(combined.to_text(), combined)
     return list(found.values())
+
+
+def _check_choices(what: str, choices: object) -> None:
+    if isinstance(choices, str | Mapping) or not isinstance(choices, Sequence):
+        raise InvalidArgumentError(f"{what} must be a list of choices, got {choices!r:.100}.")
 
 
 def bootstrap_demos(
@@ -120,18 +146,24 @@ def bootstrap_demos(
     teacher: Any = None,
     seed: int = 0,
 ) -> list[dict[str, Demos]]:
-    """Demo sets as for MIPROv2: none, then labelled ones, then those of `dspy.BootstrapFewShot` on shuffled examples.
+    """Make n demo sets in the way MIPROv2 does.
+
+    The first set has no demos and the second has labeled demos. The third comes from `dspy.BootstrapFewShot` on the
+    examples in order, and all later sets come from it on shuffled examples.
 
     Args:
-        program: the student.
-        metric: `(example, prediction, trace)` -> a success where it is true, or reaches `threshold`.
-        trainset: examples to make demos of.
-        n: how many sets.
-        max_bootstrapped: demos of the teacher's own making in a set, at most.
-        max_labeled: demos taken from the trainset, at most.
-        threshold: of the metric.
-        teacher: a program that makes the demos; by default the student.
-        seed: makes the choice of examples repeatable.
+        program: the student program.
+        metric: `metric(example, prediction, trace)`. A demo is kept if the value is true, or reaches `threshold`.
+        trainset: examples that become demos.
+        n: number of demo sets.
+        max_bootstrapped: upper limit of demos per set that the teacher writes.
+        max_labeled: upper limit of demos per set taken from the trainset. With 0 there is no labeled set.
+        threshold: the lowest value of the metric that counts as a success.
+        teacher: the program that makes the demos. By default, the student.
+        seed: seed of the shuffles and of the number of demos per set.
+
+    Returns:
+        One mapping from predictor names to demos for each set.
     """
     draw = random.Random(seed)
     found: list[dict[str, Demos]] = []
@@ -156,14 +188,17 @@ def bootstrap_demos(
 def propose_instructions(
     program: Any, trainset: Sequence[Any], n: int, *, prompt_model: Any = None, seed: int = 0
 ) -> list[dict[str, str]]:
-    """Instructions by DSPy's `GroundedProposer`, as for MIPROv2: n for each predictor; the i-th of all go together.
+    """Write n instructions per predictor with DSPy's `GroundedProposer`, as MIPROv2 does.
 
     Args:
-        program: whose predictors they are for.
+        program: the program whose predictors get the instructions.
         trainset: examples that the proposer describes to the LM.
-        n: how many.
-        prompt_model: the LM that writes; by default the one of `dspy.settings`.
-        seed: makes the proposer's choices repeatable; the LM's are its own.
+        n: number of instructions per predictor.
+        prompt_model: the LM that writes the instructions. By default, `dspy.settings.lm`.
+        seed: seed of the proposer's choices. The output of the LM may still vary.
+
+    Returns:
+        n mappings from predictor names to texts. The j-th mapping has the j-th instruction of every predictor.
     """
     lm = prompt_model or dspy.settings.lm
     proposer = GroundedProposer(prompt_model=lm, program=program, trainset=list(trainset), rng=random.Random(seed))
@@ -175,7 +210,7 @@ def propose_instructions(
 
 
 def _parts(text: str, names: Sequence[str]) -> dict[str, dict[str, Any]] | None:
-    """What a text says of each predictor, if it is JSON of ours."""
+    """Read the JSON of `Candidate.to_text`: instructions and demos by predictor. None for any other text."""
     try:
         parts = json.loads(text)
     except (ValueError, RecursionError):
@@ -203,7 +238,7 @@ def _by_predictor(what: str, choice: object, names: tuple[str, ...]) -> dict[str
     if not isinstance(choice, Mapping):
         if len(names) > 1:
             raise InvalidArgumentError(
-                f"The program has the predictors {', '.join(names)}: give {what} as a mapping from a predictor's name, "
+                f"The program has the predictors {', '.join(names)}: give {what} as a mapping from predictor names, "
                 f"got {choice!r:.100}."
             )
         return {names[0]: choice}
@@ -220,16 +255,20 @@ def _example(demo: Any) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """A value for JSON: pydantic's models as mappings, as DSPy saves them; anything else as text."""
+    """Convert a value to JSON data: pydantic models to mappings, as DSPy saves them, and other objects to text."""
     dump = getattr(value, "model_dump", None)
     return dump(mode="json") if callable(dump) else str(value)
 
 
-_PROGRAMS_KEPT = 64
+_PROGRAMS_KEPT = 64  # Copies of the program in the cache, so that not every evaluation makes one.
 
 
 class DSPyEvaluationError(EvaluatorError):
-    """A program or its metric failed on one example; `cost` is what the LM calls until then cost."""
+    """A program or its metric failed on one example.
+
+    Attributes:
+        cost: the cost of the LM calls before the failure, in the currency of the prices. None if it is unknown.
+    """
 
     def __init__(self, message: str, cost: float | None = None) -> None:
         super().__init__(message)
@@ -238,26 +277,35 @@ class DSPyEvaluationError(EvaluatorError):
 
 @final
 class DSPyEvaluator:
-    """Evaluates a candidate of a DSPy program on an example of a data set.
+    """Evaluate candidates of a DSPy program on examples of a dataset, for `asktell.run`.
 
-    The scores of an evaluation are the metric's own and those of the run: `latency` (seconds of the program), `calls`
-    (of LMs), and `tokens`, `prompt_tokens`, `completion_tokens`, if every call said what it used: an answer from
-    DSPy's cache does not. With `prices`, also `cost`: of the program's calls and of the metric's own.
+    An evaluation has the scores of the metric and these scores of the run:
+
+    - `latency`: seconds that the program took.
+    - `calls`: number of successful LM calls of the program.
+    - `tokens`, `prompt_tokens`, `completion_tokens`: only if every LM call reported its usage. A response from
+      DSPy's cache reports none.
+    - `cost`: only with `prices`. It includes the LM calls of the metric.
 
     Args:
-        program: a `dspy.Module`; it is not changed.
-        candidates: as in `candidates_of`, which also explains `demos` and `keep_original`.
-        metric: `metric(example, prediction)` -> a number or a bool, called `score`; a `dspy.Prediction` with a `score`
-            and any other numbers; or a mapping from name to number.
-        dataset: `dspy.Example`s with their inputs named (`with_inputs`).
-        demos: demo sets to combine with the candidates.
-        keep_original: whether the program's own instructions and demos are a candidate, too.
-        prices: by the LM's name (`lm.model`), per million tokens.
-        metrics: names that an evaluation must give; a lack is then explained.
+        program: a `dspy.Module`. It is not changed.
+        candidates: choices of instructions: texts if the program has one predictor, mappings from predictor names to
+            texts, or whole `Candidate`s. Empty: the instructions of the program.
+        metric: `metric(example, prediction)`. It returns a number or a bool, which is called `score`, a
+            `dspy.Prediction` with a `score` and any other numbers, or a mapping from names to numbers.
+        dataset: `dspy.Example`s whose inputs are set by `with_inputs`.
+        demos: demo sets to combine with every choice of instructions: lists of examples if the program has one
+            predictor, or mappings from predictor names to such lists. Empty: the demos of the program.
+        keep_original: add the program's own instructions and demos to the choices.
+        prices: prices per million tokens, by the name of the LM (`lm.model`).
+        metrics: names of the scores that every evaluation must have. The error for a missing score gives the reason.
 
     Attributes:
-        candidates: in the order of their ids.
+        candidates: the candidates, in the order of their ids.
         prompts: their texts, for a Selector.
+
+    Raises:
+        InvalidArgumentError: an argument cannot be used, such as an example without inputs.
     """
 
     def __init__(
@@ -287,16 +335,20 @@ class DSPyEvaluator:
         self._built = functools.lru_cache(maxsize=_PROGRAMS_KEPT)(self.program)
 
     def program(self, prompt: str) -> Any:
-        """A copy of the program with the instructions and demos that this prompt stands for."""
+        """Return a copy of the program with the instructions and demos of the candidate with this text.
+
+        Raises:
+            InvalidArgumentError: no candidate has this text.
+        """
         if prompt not in self._by_text:
             raise InvalidArgumentError(f"No candidate has the text {prompt!r:.100}. See DSPyEvaluator.prompts.")
         return self._by_text[prompt].apply(self._program)
 
     def evaluate(self, prompt: str, example: int) -> dict[str, float]:
-        """Run the program on the example and score it.
+        """Run the program on the example and score its prediction.
 
         Raises:
-            DSPyEvaluationError: the program or the metric raised, or the metric gave no usable score.
+            DSPyEvaluationError: the program or the metric raised an exception, or the metric returned no usable score.
         """
         program = self._built(prompt)
         row = self._dataset[checked_example(example, len(self._dataset))]
@@ -309,7 +361,7 @@ class DSPyEvaluator:
                 latency = time.perf_counter() - start
             run = {"latency": latency, "calls": float(spent.calls), **spent.tokens()}
             if isinstance(prediction, dspy.Prediction) and dspy.settings.track_usage:
-                # The program's own tracker stood back for ours.
+                # DSPy fills in the usage only when it runs its own tracker, and ours replaced that.
                 prediction.set_lm_usage(spent.trackers[0].get_total_tokens())
             with _metered(spent), failing("the metric raised"):
                 value = self._metric(row, prediction)
@@ -328,14 +380,18 @@ class DSPyEvaluator:
         missing = [name for name in self._wanted if name not in scores]
         if missing:
             cached = spent.calls - sum(1 for _ in spent.entries())
-            why = f"; {cached} of {spent.calls} LM calls said no usage (dspy.LM(..., cache=False))" if cached else ""
-            raise EvaluatorError(f"the evaluation gave {', '.join(scores)}, but not {', '.join(missing)}{why}")
+            why = ""
+            if cached:
+                why = f". {cached} of {spent.calls} LM calls reported no usage. Create the LM with cache=False"
+            raise EvaluatorError(
+                f"the evaluation has the scores {', '.join(scores)}, but not {', '.join(missing)}{why}"
+            )
 
 
 class ContextThreadPool(ThreadPoolExecutor):
-    """Threads that share the submitter's `dspy.context(...)`, as in `dspy.Evaluate`.
+    """Threads that inherit the caller's `dspy.context(...)`, as in `dspy.Evaluate`.
 
-    In other threads, only `dspy.configure(...)` is.
+    Ordinary threads inherit only `dspy.configure(...)`.
     """
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
@@ -343,9 +399,13 @@ class ContextThreadPool(ThreadPoolExecutor):
 
 
 def scores_of(value: Any) -> dict[str, float]:
-    """Convert a DSPy metric's return value to numbers by name; without a score, or with one of no use, it failed."""
+    """Convert the return value of a DSPy metric to scores by name.
+
+    Raises:
+        EvaluatorError: a `dspy.Prediction` has no `score`, or a value is not a finite number.
+    """
     if isinstance(value, dspy.Prediction):
-        # The rest is feedback for GEPA, and the like.
+        # Other fields are text, such as the feedback for GEPA.
         value = {name: item for name, item in value.items() if name == "score" or isinstance(item, Real)}
         value.setdefault("score", None)
     if isinstance(value, Mapping):
@@ -354,7 +414,7 @@ def scores_of(value: Any) -> dict[str, float]:
 
 
 class _Usage(BaseCallback):  # type: ignore[misc]
-    """Successful LM calls, and what they used."""
+    """Count the successful LM calls, and the tokens that they used."""
 
     def __init__(self) -> None:
         self.calls = 0
@@ -364,24 +424,32 @@ class _Usage(BaseCallback):  # type: ignore[misc]
         self.calls += exception is None
 
     def tokens(self) -> dict[str, float]:
-        """None unless every call said what it used."""
+        """Return the token counts as scores. Empty unless every call reported its usage."""
         counts = [_counts(entry) for _, entry in self.entries()]
         if len(counts) < self.calls or None in counts:
             return {}
-        read, written = (float(sum(count[i] for count in counts if count)) for i in (0, 1))
+        read = float(sum(count[0] for count in counts if count))
+        written = float(sum(count[1] for count in counts if count))
         return {"tokens": read + written, "prompt_tokens": read, "completion_tokens": written}
 
     def cost(self, prices: Mapping[str, Price]) -> float:
+        """Return the cost of all calls that reported their usage.
+
+        Raises:
+            EvaluatorError: an LM has no price.
+        """
         total = 0.0
         for model, entry in self.entries():
             if model not in prices:
-                raise EvaluatorError(f"there is no price for the LM {model!r}, only for {', '.join(prices) or 'none'}")
+                known = ", ".join(prices) or "no LM"
+                raise EvaluatorError(f"no price for the LM {model!r}: prices= has {known}")
             counts = _counts(entry)
             if counts is not None:
                 total += prices[model].of(*counts)
         return total
 
     def entries(self) -> Iterator[tuple[str, Mapping[str, Any]]]:
+        """Yield the LM's name and the reported usage of each call. Cached calls have none."""
         for tracker in self.trackers:
             for model, entries in tracker.usage_data.items():
                 for entry in entries:
@@ -396,6 +464,7 @@ def _metered(usage: _Usage) -> Iterator[None]:
 
 
 def _counts(entry: Mapping[str, Any]) -> tuple[int, int, int] | None:
+    """Tokens read, written, and read from the provider's cache. None if the entry lacks a count."""
     read = entry.get("prompt_tokens", entry.get("input_tokens"))
     written = entry.get("completion_tokens", entry.get("output_tokens"))
     if read is None or written is None:
@@ -409,8 +478,8 @@ def _inputs(example: Any, position: int) -> None:
         example.inputs()
     except (AttributeError, ValueError) as error:
         raise InvalidArgumentError(
-            f"Example {position} of the data set must be a dspy.Example that names its inputs, as in "
-            f"dspy.Example(question=..., answer=...).with_inputs('question'); got {example!r:.200}."
+            f"Example {position} of the dataset must be a dspy.Example with inputs, such as "
+            f"dspy.Example(question=..., answer=...).with_inputs('question'), got {example!r:.200}."
         ) from error
 
 
@@ -423,31 +492,34 @@ _log = logging.getLogger("asktell")
 
 
 class AsktellOptimizer(Teleprompter):  # type: ignore[misc]
-    """Chooses among instructions and demo sets for a program; `compile` returns the program with the best ones.
+    """A DSPy optimizer: `compile` returns the program with the selected instructions and demos.
 
-    Each evaluation is one candidate on one example. A program or a metric that raises, and a metric without a usable
-    score, make that evaluation a failure and never a score.
+    Each evaluation is one candidate on one example. It fails if the program or the metric raises an exception, or if
+    the metric returns no usable score.
 
     Args:
-        metric: as in `DSPyEvaluator`, which also says what other metrics there are: `tokens`, `latency`, `cost` ...
-        candidates: instructions: texts, if the program has one predictor; mappings from a predictor's name to its
-            text; or whole `Candidate`s. A number: so many are written by `propose_instructions`. Empty: the program's.
-        demos: demo sets, each a list of examples, or a mapping from a predictor's name to one. A number: so many are
-            made by `bootstrap_demos`. Empty: the program's.
-        budget: evaluations allowed, or `asktell.Budget(cost=...)`, which needs `prices`.
-        goal: `BestFeasible` or `ParetoSet`; by default the best `score`.
+        metric: `metric(example, prediction)`, as in `DSPyEvaluator`. The goal may also use the scores of the run:
+            `latency`, `calls`, `tokens`, `prompt_tokens`, `completion_tokens` and, with `prices`, `cost`.
+        candidates: choices of instructions: texts if the program has one predictor, mappings from predictor names to
+            texts, or whole `Candidate`s. A number n lets `propose_instructions` write n. Empty: the instructions of
+            the program.
+        demos: demo sets: lists of examples, or mappings from predictor names to such lists. A number n lets
+            `bootstrap_demos` make n. Empty: the demos of the program.
+        budget: number of evaluations, or `asktell.Budget(cost=...)`, which requires `prices`.
+        goal: a `BestFeasible` or a `ParetoSet`. By default, `BestFeasible("score")`.
         method: as for `asktell.Selector`.
-        num_threads: evaluations at once; by default `dspy.settings.num_threads`.
-        keep_original: the program's own instructions and demos are a candidate, too.
-        study: a location and a name: every score is kept in that study, and `compile` goes on where it was, with the
-            same candidates, after a crash; in several processes, they share the work.
-        worker: this process's name in the study. A restarted process of the same name gets its evaluations back at
-            once, and otherwise within a minute.
-        prices: as in `DSPyEvaluator`.
-        prompt_model: the LM that writes instructions; by default the one of `dspy.settings`.
+        num_threads: number of simultaneous evaluations. By default, `dspy.settings.num_threads`.
+        keep_original: make the program's own instructions and demos a candidate, too.
+        study: the location of a storage and the name of a study in it. The study records every score. After a crash,
+            `compile` resumes it with the same candidates. Several processes with the same study share the work.
+        worker: the name of this process in the study. A restarted process of the same name gets its pending
+            evaluations back at once. Under another name, it gets them within a minute.
+        prices: prices per million tokens, by the name of the LM (`lm.model`).
+        prompt_model: the LM that writes instructions. By default, `dspy.settings.lm`.
         bootstrap: further arguments of `bootstrap_demos`, such as `max_labeled` or `threshold`.
-        seed: makes every choice repeatable; the LM's are its own.
-        max_failures_in_a_row: after so many, `compile` raises: the cause is then not the candidates.
+        seed: seed of every choice. The output of LMs may still vary.
+        max_failures_in_a_row: `compile` raises an error after this many failures in a row, because the cause is then
+            hardly a candidate. None: never.
         display_progress: show a progress bar.
         selector_options: further arguments of `asktell.Selector`, such as `features` or `on_failure`.
     """
@@ -495,23 +567,25 @@ class AsktellOptimizer(Teleprompter):  # type: ignore[misc]
     def compile(
         self, student: Any, *, trainset: Sequence[Any], teacher: Any = None, valset: Sequence[Any] | None = None
     ) -> Any:
-        """The program with the chosen instructions and demos; the student is not changed.
+        """Return the program with the selected instructions and demos. The student is not changed.
+
+        The compiled program has two more attributes. `asktell_result` is the `Result`. `candidate_programs` lists all
+        evaluated candidates: the selected ones first (with a `ParetoSet`, the whole set), then the others, best first
+        in the goal's first metric. Each is a mapping with `program`, `score` (the estimate of that metric, in its own
+        units), `estimate` (of all metrics), `evaluations` and `selected`.
 
         Args:
             student: the program.
-            trainset: what demos are bootstrapped from and instructions written after; without a `valset`, candidates
-                are evaluated on it, too.
-            teacher: the program that makes demos; by default the student.
-            valset: what candidates are evaluated on. Needed where demos are bootstrapped: a program that was shown an
-                example is not to be judged by it.
-
-        The compiled program has `asktell_result`, and `candidate_programs`: all that were evaluated, those selected
-        first (with a ParetoSet, the set), the others by the goal's first metric. Each is a mapping with `program`,
-        `score` (of that metric, in its own units), `estimate` of all metrics, `evaluations` and `selected`.
+            trainset: examples that become demos and that the writer of instructions is shown. Without a `valset`,
+                candidates are evaluated on them, too.
+            teacher: the program that makes demos. By default, the student.
+            valset: examples to evaluate candidates on. It is required if demos are bootstrapped, because a program
+                must not be evaluated on an example that is one of its demos.
 
         Raises:
-            EvaluatorError: nothing but failures came.
-            StudyExistsError: the study was made of other candidates, or another goal, budget or method.
+            InvalidArgumentError: an argument cannot be used, such as bootstrapped demos without a `valset`.
+            EvaluatorError: every evaluation failed, or too many failed in a row.
+            StudyExistsError: the study exists with other candidates, or with another goal, budget or method.
         """
         evaluator = self._evaluator(student, trainset, teacher, valset)
         selector = asktell.Selector(
@@ -544,7 +618,10 @@ class AsktellOptimizer(Teleprompter):  # type: ignore[misc]
     ) -> DSPyEvaluator:
         candidates, demos, keep = self.candidates, self.demos, self.keep_original
         if isinstance(demos, int) and valset is None:
-            raise InvalidArgumentError("Demos are bootstrapped from the trainset: give compile() a valset to judge by.")
+            raise InvalidArgumentError(
+                "Bootstrapped demos come from the trainset, so compile() needs other examples to evaluate on. Pass "
+                "valset=."
+            )
         if isinstance(candidates, int) or isinstance(demos, int):
             stored = self._stored(student)
             if stored is not None:
@@ -569,7 +646,7 @@ class AsktellOptimizer(Teleprompter):  # type: ignore[misc]
         )
 
     def _stored(self, student: Any) -> list[Candidate] | None:
-        """The candidates that an interrupted compile made: an LM would not make them again."""
+        """Return the candidates of an interrupted `compile`, because an LM would not write the same texts again."""
         if self.study is None:
             return None
         try:
@@ -581,13 +658,13 @@ class AsktellOptimizer(Teleprompter):  # type: ignore[misc]
         return [Candidate.from_text(text, names) for text in texts]
 
     def _success(self, example: Any, prediction: Any, trace: Any = None) -> float:
-        """How good a demo is, for DSPy's bootstrapping: its `score`, or else the goal's first metric."""
+        """Score a demo for DSPy's bootstrapping: the metric's `score`, or else the goal's first metric."""
         scores = scores_of(self.metric(example, prediction, trace))
         name = "score" if "score" in scores else self.goal.metrics[0]
         if name not in scores:
             raise InvalidArgumentError(
-                f"A demo is made where {name!r}, the first metric of the goal, is a success, but the metric gives "
-                f"{', '.join(scores)}."
+                f"Demos are chosen by {name!r}, the first metric of the goal, but the metric returned "
+                f"{', '.join(scores)}. Return {name!r} or 'score', too."
             )
         return scores[name]
 
@@ -596,14 +673,17 @@ class AsktellOptimizer(Teleprompter):  # type: ignore[misc]
             reasons = {entry.reason for entry in result.prompts if entry.reason}
             raise EvaluatorError(f"No candidate could be evaluated: {'; '.join(sorted(reasons)) or 'none was tried'}.")
         if result.selected[0].feasible is False:
-            _log.warning("No candidate keeps every constraint; the one that violates them least was chosen.")
-        chosen, first = {entry.id for entry in result.selected}, self.goal.objectives[0]
+            _log.warning("No candidate satisfies every constraint. The selected candidate has the smallest violation.")
+        chosen = {entry.id for entry in result.selected}
+        first = self.goal.objectives[0]
 
         def rank(entry: PromptResult) -> float:
+            # Best first, in the direction of the objective. A candidate without an estimate is last.
             mean = entry.estimate[first.metric]
             return math.inf if mean is None else -first.sign * mean
 
-        others = sorted((each for each in result.prompts if each.evaluations and each.id not in chosen), key=rank)
+        evaluated = [entry for entry in result.prompts if entry.evaluations]
+        others = sorted((entry for entry in evaluated if entry.id not in chosen), key=rank)
         best = evaluator.program(result.selected[0].prompt)
         best.candidate_programs = [
             {

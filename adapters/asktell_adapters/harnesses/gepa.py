@@ -1,4 +1,4 @@
-"""GEPA: selection over a pool of candidates by any GEPA adapter, whose protocol needs no import of GEPA."""
+"""GEPA: selection from a pool of candidates that any GEPA adapter evaluates. GEPA itself is not imported."""
 
 import json
 import math
@@ -18,20 +18,25 @@ Candidate: TypeAlias = Mapping[str, str]
 
 @final
 class GEPAEvaluator:
-    """Evaluates GEPA's candidates on examples of a data set, by a GEPA adapter: for `asktell.run`.
+    """Evaluate GEPA's candidates on examples of a dataset with a GEPA adapter, for `asktell.run`.
 
-    The scores of an evaluation are `score` and the adapter's `objective_scores`, under their names.
+    An evaluation has the adapter's `score`, and its `objective_scores` under their names.
 
     Args:
-        adapter: a `gepa.GEPAAdapter`. It is asked for batches of examples of one candidate; where it raises, for each
-            of these again by itself.
-        candidates: of the same components, such as `GEPAResult.candidates`; each counts once.
-        dataset: a sequence of what the adapter evaluates, or a GEPA `DataLoader`.
-        failure: an example's output -> why it failed, or None if it did not. GEPA asks adapters to give a failed
-            example a score, such as 0; only this tells a failure from a bad answer.
+        adapter: a `gepa.GEPAAdapter`. Each call evaluates one candidate on a batch of examples. If a call raises an
+            exception, the examples of its batch are evaluated again one by one.
+        candidates: mappings with the same components, such as `GEPAResult.candidates`. Duplicates are dropped.
+        dataset: a sequence of examples for the adapter, or a GEPA `DataLoader`.
+        failure: `failure(output)` returns the reason why an example failed, or None if it did not fail. GEPA's
+            adapters score a failed example, for example with 0, and without this function that score counts like any
+            other.
 
     Attributes:
-        prompts: the candidates' texts, for a Selector: the component's text if there is one, else JSON.
+        prompts: the candidates' texts, for a Selector. A candidate with one component is that component's text. Any
+            other candidate is JSON.
+
+    Raises:
+        InvalidArgumentError: the candidates are no list of mappings with the same components.
     """
 
     def __init__(
@@ -47,8 +52,8 @@ class GEPAEvaluator:
         for position, candidate in enumerate(candidates):
             if not isinstance(candidate, Mapping) or not candidate or set(candidate) != set(candidates[0]):
                 raise InvalidArgumentError(
-                    f"Candidates must be mappings from the same components to texts; the first is of "
-                    f"{list(candidates[0])!r:.100}, candidate {position} is {candidate!r:.100}."
+                    f"Candidates must be mappings from the same components to texts. The first one has the components "
+                    f"{list(candidates[0])!r:.100}, but candidate {position} is {candidate!r:.100}."
                 )
         self._by_text = {_text(candidate): dict(candidate) for candidate in candidates}
         self.prompts = list(self._by_text)
@@ -57,36 +62,50 @@ class GEPAEvaluator:
         self._failure = failure
 
     def candidate(self, prompt: str) -> dict[str, str]:
-        """The components of the candidate with this text."""
+        """Return the components of the candidate with this text.
+
+        Raises:
+            InvalidArgumentError: no candidate has this text.
+        """
         if prompt not in self._by_text:
             raise InvalidArgumentError(f"No candidate has the text {prompt!r:.100}. See GEPAEvaluator.prompts.")
         return dict(self._by_text[prompt])
 
     def evaluate_batch(self, trials: Sequence[Trial]) -> list[Mapping[str, Any] | Exception]:
+        """Return the scores of each trial, in their order. A failed trial has an exception in its place."""
         return in_groups(trials, attrgetter("prompt"), lambda alike: or_alone(self._evaluate, alike))
 
     def warm_start(self, selector: Any, result: Any) -> int:
-        """Tell a selector what GEPA's run has evaluated already; costs no budget.
+        """Record the scores of a finished GEPA run in a selector. They do not count against the budget.
 
         Args:
-            selector: a Selector or a Study of these prompts and this data set, with `score` as its goal's only metric:
-                of other objectives, GEPA keeps no scores by example.
-            result: a `GEPAResult` of the same data set; how many scores it has is returned.
+            selector: a Selector or a Study with these prompts and this dataset. Its goal must have `score` as its only
+                metric, because GEPA stores no other objective per example.
+            result: a `GEPAResult` on the same dataset. Candidates that the selector does not have are skipped.
+
+        Returns:
+            The number of recorded scores.
+
+        Raises:
+            InvalidArgumentError: the goal has other metrics than `score`.
         """
         if tuple(selector.metrics) != ("score",):
             raise InvalidArgumentError(
-                f"GEPA keeps scores by example for 'score' only, but the goal has {', '.join(selector.metrics)}."
+                f"GEPA stores only 'score' per example, but the goal has {', '.join(selector.metrics)}. Use a goal "
+                "whose only metric is 'score', or do not call warm_start()."
             )
         known = getattr(selector, "selector", selector).prompts
         places = {id_: i for i, id_ in enumerate(self._ids())}
-        told = 0
+        recorded = 0
         for candidate, scores in zip(result.candidates, result.val_subscores, strict=True):
             prompt = known.texted(_text(candidate))
+            if prompt is None:
+                continue
             for id_, score in scores.items():
-                if prompt is not None and id_ in places and math.isfinite(score):
+                if id_ in places and math.isfinite(score):
                     selector.observe(prompt, [score], places[id_])
-                    told += 1
-        return told
+                    recorded += 1
+        return recorded
 
     def _evaluate(self, trials: Sequence[Trial]) -> list[Mapping[str, Any] | Exception]:
         examples = [trial.example for trial in trials]
@@ -94,8 +113,8 @@ class GEPAEvaluator:
         objectives = getattr(batch, "objective_scores", None) or [{}] * len(examples)
         if not len(batch.outputs) == len(batch.scores) == len(objectives) == len(examples):
             raise EvaluatorError(
-                f"the adapter was given {len(examples)} examples, and gave {len(batch.outputs)} outputs, "
-                f"{len(batch.scores)} scores and {len(objectives)} objective scores"
+                f"the adapter returned {len(batch.outputs)} outputs, {len(batch.scores)} scores and {len(objectives)} "
+                f"objective scores for {len(examples)} examples"
             )
         outcomes: list[Mapping[str, Any] | Exception] = []
         for output, score, others in zip(batch.outputs, batch.scores, objectives, strict=True):

@@ -1,4 +1,4 @@
-"""A GEPA policy: which proposals are accepted, what they are validated on, and which program is rewritten or best."""
+"""A policy for GEPA: it accepts proposals, chooses their validation examples, the next parent and the best program."""
 
 import hashlib
 import itertools
@@ -23,32 +23,40 @@ _Facts: TypeAlias = tuple[tuple[tuple[Any, float], ...], ...]
 """The (example, score) pairs of each program."""
 
 _NORMAL = NormalDist()
-_SHARE = 0.75  # of the best rate: of 0.7, 0.85 and 1, the lower ones did no harm on any scripted task
+# A proposal must reach this share of the best expected gain per metric call. Of 0.7, 0.85 and 1, the lower two did no
+# harm on any scripted task.
+_SHARE = 0.75
 
 
 @final
 class AsktellPolicy:
-    """Makes GEPA's decisions by a model of all scores: `gepa.optimize` takes it in three places, in any combination.
+    """Make GEPA's decisions with a statistical model of all scores.
 
-    - `val_evaluation_policy`: new candidates run on `examples` validation examples instead of all. All run on the same
-      ones, the first of a seeded order, so that easy examples favour nobody. The best program is chosen by a posterior
-      over candidates and examples (the method `auto`), which allows for candidates that ran on other examples, and for
-      luck.
-    - `candidate_selection_strategy`: the program to rewrite is drawn by its probability of being the best, given its
-      validation scores and those it had as a parent of earlier proposals. GEPA's own strategies go by averages, and its
-      Pareto front by single examples, where luck is largest.
-    - `acceptance_criterion`: a proposal that GEPA would accept is accepted if its validation is expected to gain nearly
-      as much per metric call as the best of the proposals so far. The expected gain is shrunk by the noise in all gains
-      so far, of minibatches and of validations. So luck is refused where a validation costs much, and little else is.
+    `gepa.optimize` accepts the policy as any of three arguments, in any combination:
 
-    All state is in GEPA's, so a resumed run continues as before.
+    - `val_evaluation_policy`: new candidates run on `examples` validation examples instead of all. These are the same
+      for every candidate (the first ones of a seeded order), so that no candidate gains from easy examples. The best
+      program is chosen by the posterior of the method `auto` over candidates and examples. The posterior allows for
+      luck, and for candidates that ran on other examples.
+    - `candidate_selection_strategy`: the program to rewrite is drawn with its probability of being the best. The
+      probability depends on the program's validation scores and on its scores as a parent of earlier proposals. GEPA's
+      own strategies use averages, or a Pareto front over single examples, where luck is largest.
+    - `acceptance_criterion`: a proposal that GEPA would accept is accepted only if the expected gain from its
+      validation, per metric call, is nearly as high as the best rate over all proposals so far. The expected gain is
+      shrunk by the noise in all earlier gains, of minibatches and validations. So the policy rejects lucky proposals
+      where validation is expensive, and rejects little else.
+
+    The policy reads all its state from GEPA's state, so a resumed run continues as before.
 
     Args:
-        examples: validation examples per candidate; None: all.
-        same_examples: the training set is also the validation set, as where `gepa.optimize` is given no `valset`, and
-            always in MLflow.
-        seed: seed of the examples' order and of the draws.
+        examples: number of validation examples per candidate. None: all.
+        same_examples: whether the training set is also the validation set. This is so if `gepa.optimize` gets no
+            `valset`, and always in MLflow.
+        seed: seed of the order of examples and of the draws.
         method: the method whose posterior ranks candidates.
+
+    Raises:
+        InvalidArgumentError: `examples` is not a positive whole number, or `seed` is negative.
     """
 
     def __init__(
@@ -60,16 +68,16 @@ class AsktellPolicy:
         self._method = method
         self._population = 0
         self._warned = False
-        self._draws = (-1, 0)  # the iteration, and the parents drawn in it
+        self._draws = (-1, 0)  # the last iteration, and how many earlier draws it had
 
     def get_eval_batch(self, loader: Any, state: Any, target_program_idx: int | None = None) -> list[Any]:
-        """Validation ids for a new candidate, or the next ones for a candidate of the pool."""
+        """Return the validation ids for a new candidate, or the next ids for a candidate of the pool."""
         if self.examples and not self._warned and len(state.prog_candidate_val_subscores[0]) > self.examples:
             self._warned = True
             _log.warning(
-                "GEPA ran its seed on %d validation examples, and runs the others on %d. On the rest the seed has no "
-                "rival, so that its Pareto front makes the seed the parent of nearly all. Use GEPA 0.1.4 or newer, or "
-                "candidate_selection_strategy='current_best'.",
+                "GEPA ran its seed candidate on %d validation examples, but runs the other candidates on %d. Only the "
+                "seed has scores on the remaining examples, so GEPA's Pareto front makes it the parent of nearly all "
+                "proposals. Use GEPA 0.1.4 or newer, or candidate_selection_strategy='current_best'.",
                 len(state.prog_candidate_val_subscores[0]),
                 self.examples,
             )
@@ -77,26 +85,38 @@ class AsktellPolicy:
         return [id_ for id_ in self._order(loader) if id_ not in seen][: self.examples]
 
     def get_seed_eval_batch(self, loader: Any) -> list[Any]:
-        """Validation ids for the seed candidate, in versions of GEPA that ask; others run it on all."""
+        """Return the validation ids for the seed candidate.
+
+        GEPA calls this method from version 0.1.4 on. Older versions run the seed on all examples.
+        """
         return self._order(loader)[: self.examples]
 
     def get_best_program(self, state: Any) -> int:
+        """Return the index of the program with the highest posterior mean."""
         return _best(self._estimates(state.prog_candidate_val_subscores))
 
     def get_valset_score(self, program_idx: int, state: Any) -> float:
+        """Return the posterior mean score of a program."""
         return self._estimates(state.prog_candidate_val_subscores)[program_idx]
 
     def best_candidate(self, result: Any) -> dict[str, str]:
-        """The best candidate of a `GEPAResult`, whose own goes by plain averages over whatever examples."""
+        """Return the best candidate of a `GEPAResult` by posterior mean.
+
+        `GEPAResult.best_candidate` compares plain averages instead, even over different examples.
+        """
         return dict(result.candidates[_best(self._estimates(result.val_subscores))])
 
     def select_candidate_idx(self, state: Any) -> int:
-        """The program to rewrite next, drawn by its probability of being the best."""
+        """Draw the program to rewrite next, with its probability of being the best."""
         facts: list[dict[Any, float]] = [dict(scores) for scores in state.prog_candidate_val_subscores]
         for task in _tasks(state.full_program_trace):
             for id_, score in zip(task["subsample_ids"], task["subsample_scores"], strict=True):
-                facts[task["parent_idx"]].setdefault(id_ if self.same_examples else ("train", id_), score)
-        self._draws = state.i, self._draws[1] + 1 if self._draws[0] == state.i else 0
+                # Ids of training and validation examples may coincide.
+                example = id_ if self.same_examples else ("train", id_)
+                facts[task["parent_idx"]].setdefault(example, score)
+        # An iteration may draw several parents. The count gives each draw of a resumed run its own seed again.
+        n_earlier = self._draws[1] + 1 if self._draws[0] == state.i else 0
+        self._draws = state.i, n_earlier
         draw = random.Random(f"asktell-gepa-{self._seed}-{self._draws}")
         entries = self._entries(facts)
         weights = [entry.p_best or 0.0 for entry in entries]
@@ -105,30 +125,31 @@ class AsktellPolicy:
         return draw.choices(range(len(entries)), weights)[0]
 
     def should_accept(self, proposal: Any, state: Any) -> bool:
-        """True if the proposal is ahead of its parent by enough to pay for its validation."""
+        """Return True if the proposal's gain over its parent is large enough to pay for its validation."""
         gain = _gain(proposal.subsample_scores_before, proposal.subsample_scores_after)
         earlier = [_gain(*scores) for scores in _minibatches(state)]
         expected = _expected_gains([gain, *earlier], [*earlier, *_validated(state)])
         n_calls = 2 * sum(len(each) for each in (gain, *earlier))
         n_validation = len(state.prog_candidate_val_subscores[-1])
-        # The highest rate at which proposals could have gained, had the k most promising been validated, for some k;
-        # the reward rate of a renewal process, as in Charnov's marginal value theorem.
+        # rates[k - 1] is the expected gain per metric call if the k most promising proposals had been validated. Its
+        # maximum is the reward rate of a renewal process, as in Charnov's marginal value theorem (1976).
         best_first = np.sort(expected)[::-1]
         rates = best_first.cumsum() / (n_calls + n_validation * np.arange(1, len(expected) + 1))
         return bool(gain.mean() > 0 and expected[0] >= _SHARE * n_validation * rates.max())
 
     def reject_reason(self, proposal: Any, state: Any) -> str:
+        """Explain a rejection for GEPA's log."""
         before, after = sum(proposal.subsample_scores_before), sum(proposal.subsample_scores_after)
-        return f"Subsample score {before} -> {after} is no gain, or too likely luck to pay for a validation"
+        return f"Subsample score {before} -> {after} is no gain, or the gain may be luck and not worth a validation"
 
     def _order(self, loader: Any) -> list[Any]:
         ids = list(loader.all_ids())
         self._population = len(ids)
-        # By a hash of its own, so that an example keeps its place when others are added.
+        # Sorting by a hash of the id keeps the relative order of the examples when others are added.
         return sorted(ids, key=lambda id_: hashlib.sha256(f"{self._seed} {id_!r}".encode()).digest())
 
     def _estimates(self, subscores: Sequence[Mapping[Any, float]]) -> list[float]:
-        """Posterior means of the programs; minus infinity, as in GEPA, for one without scores."""
+        """Posterior means of the programs. Minus infinity, as in GEPA, for a program without scores."""
         return [_mean(entry) for entry in self._entries(subscores)]
 
     def _entries(self, subscores: Sequence[Mapping[Any, float]]) -> tuple[PromptResult, ...]:
@@ -137,7 +158,11 @@ class AsktellPolicy:
 
 @lru_cache(maxsize=4)
 def _posterior(facts: _Facts, population: int, method: str | Method) -> tuple[PromptResult, ...]:
-    place = {id_: i for i, id_ in enumerate(dict.fromkeys(id_ for scores in facts for id_, _ in scores))}
+    """Estimate every program from its scores. `population` is the number of examples in the validation set."""
+    place: dict[Any, int] = {}
+    for scores in facts:
+        for id_, _ in scores:
+            place.setdefault(id_, len(place))
     n_examples = max(1, len(place), population)
     selector = asktell.Selector(
         [f"program {i}" for i in range(len(facts))],
@@ -154,30 +179,40 @@ def _posterior(facts: _Facts, population: int, method: str | Method) -> tuple[Pr
 
 
 def _tasks(trace: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
-    """The proposals of a run, with their scores by example; none before GEPA 0.1.4, which kept them otherwise."""
+    """Proposals of a run, with their scores per example. Empty before GEPA 0.1.4, whose traces have another format."""
     tasks = itertools.chain.from_iterable(entry.get("tasks", ()) for entry in trace)
     return (task for task in tasks if "new_subsample_scores" in task)
 
 
 def _minibatches(state: Any) -> Iterator[tuple[Sequence[float], Sequence[float]]]:
+    """Minibatch scores of the parent and of the proposal, for every earlier proposal."""
     return ((task["subsample_scores"], task["new_subsample_scores"]) for task in _tasks(state.full_program_trace[:-1]))
 
 
 def _validated(state: Any) -> Iterator[npt.NDArray[np.float64]]:
-    """Gains of each validated program over its parents, on the examples that both ran on."""
+    """Gains of each validated program over each parent, on the examples that both ran on."""
     programs = state.prog_candidate_val_subscores
     for scores, parents in zip(programs, state.parent_program_for_candidate, strict=True):
         for before in (programs[parent] for parent in parents if parent is not None):
-            if common := before.keys() & scores.keys():
+            common = before.keys() & scores.keys()
+            if common:
                 yield _gain([before[id_] for id_ in common], [scores[id_] for id_ in common])
 
 
 def _expected_gains(
     minibatches: Sequence[npt.NDArray[np.float64]], others: Sequence[npt.NDArray[np.float64]]
 ) -> npt.NDArray[np.float64]:
-    """E[max(gain, 0)] of each proposal given its minibatch, by empirical Bayes (Efron & Morris 1973).
+    """Estimate E[max(gain, 0)] of each proposal given its minibatch, by empirical Bayes (Efron & Morris 1973).
 
-    A proposal's mean gain is Gaussian around 0, the gains on its examples around that; both variances are of moments.
+    The model: a proposal's mean gain is Gaussian around 0, and its gains on examples are Gaussian around that mean.
+    The method of moments estimates both variances.
+
+    Args:
+        minibatches: the gains of each proposal on the examples of its minibatch.
+        others: further gains, which help to estimate the variances.
+
+    Returns:
+        The expected gain of each proposal of `minibatches`, in score units per example.
     """
     gains = [minibatches[0], *others]
     sizes, means = np.array([len(each) for each in gains]), np.array([each.mean() for each in gains])
@@ -186,11 +221,13 @@ def _expected_gains(
     n, seen = np.array([len(each) for each in minibatches]), np.array([each.mean() for each in minibatches])
     if noise <= 0:
         return seen.clip(min=0.0)
-    # Half the noise of an example is the first guess of the spread of gains; it counts as three proposals. The floor
-    # keeps an unlucky beginning from ending in the belief that no proposal is better than any other.
+    # The prior guess of the spread of gains is a quarter of the noise variance (half its standard deviation). It counts
+    # as much as three proposals. The floor keeps an unlucky start from estimating that all proposals are equally good.
     weights = sizes / (sizes + 4)
     spread = float(((weights * (means**2 - noise / sizes)).sum() + 3 * noise / 4) / (weights.sum() + 3))
     spread = max(spread, noise / 20)
+    # The posterior of each mean gain is Gaussian with this mean m and standard error e. Then
+    # E[max(gain, 0)] = e * pdf(m / e) + m * cdf(m / e).
     mean, error = seen * spread / (spread + noise / n), np.sqrt(1 / (1 / spread + n / noise))
     return np.array([e * _NORMAL.pdf(m / e) + m * _NORMAL.cdf(m / e) for m, e in zip(mean, error, strict=True)])
 

@@ -1,4 +1,4 @@
-"""Langfuse: chosen items of a data set, each prompt's in one experiment."""
+"""Langfuse: evaluation of selected dataset items, with one experiment per prompt."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -13,19 +13,22 @@ _SHOWN = 60  # characters of a prompt in the name of its experiment
 
 @final
 class LangfuseExperiments:
-    """Evaluates prompts on items by `langfuse.run_experiment`: for `asktell.run`, over threads if it has an executor.
+    """Evaluate prompts on items with `langfuse.run_experiment`, for `asktell.run`.
 
-    A prompt's experiment has one id, from the selection's name and the prompt: what is evaluated later, by other
-    workers or after a restart, joins it.
+    Several threads may call it at once, so `asktell.run` may get an executor.
+
+    All evaluations of a prompt belong to one experiment, also those of other workers or after a restart. Its id is
+    derived from the selection's name and the prompt.
 
     Args:
-        langfuse: a `langfuse.Langfuse`, 5.0 or newer.
+        langfuse: a `langfuse.Langfuse` client, version 5.0 or newer.
         data: `langfuse.get_dataset(...).items`, or mappings with `input`, `expected_output` and `metadata`.
-        task: `task(prompt, item)` -> the output; plain or async. It is given the item as it is in `data`: its input is
-            `item.input` of a data set's, and `item["input"]` of a mapping.
-        evaluators: as for `run_experiment`. Numbers and booleans that they give are the metrics, under their names.
-        name: of the selection; runs are called "name: prompt".
-        options: more of `run_experiment`'s arguments, such as `composite_evaluator` or `metadata`.
+        task: `task(prompt, item)`, plain or async, returns the output. The item is passed as it is in `data`: read
+            `item.input` of a dataset item, and `item["input"]` of a mapping.
+        evaluators: as for `run_experiment`. The numbers and booleans that they return are the metrics, by name.
+            Text values are ignored.
+        name: name of the selection. Runs are called "name: prompt".
+        options: further arguments of `run_experiment`, such as `composite_evaluator` or `metadata`.
 
     Attributes:
         examples: the items, for `Selector(examples=len(...))`.
@@ -46,7 +49,13 @@ class LangfuseExperiments:
         self._name, self._options = name, options
 
     def __call__(self, prompt: str, example: int | None) -> dict[str, float]:
-        """Run the task on the item, and score its output; if the task raises, the trace in Langfuse says so, too."""
+        """Run the task on the item and score its output.
+
+        If the task raises an exception, the trace in Langfuse shows it, too.
+
+        Raises:
+            EvaluatorError: the task failed, or an evaluator returned no finite number.
+        """
         row = self.examples[checked_example(example, len(self.examples))]
         failures: list[Exception] = []
 
@@ -67,9 +76,10 @@ class LangfuseExperiments:
             evaluators=self._evaluators,
             **{**self._options, "metadata": {**(self._options.get("metadata") or {}), "prompt": prompt}},
         )
-        if not found.item_results:  # Langfuse logs why
+        if not found.item_results:
+            # Langfuse logs the exception instead of raising it.
             failure = failures[0] if failures else None
-            said = "Langfuse ran no task" if failure is None else f"the task raised {in_words(failure)}"
-            raise EvaluatorError(said) from failure
+            reason = "Langfuse ran no task" if failure is None else f"the task raised {in_words(failure)}"
+            raise EvaluatorError(reason) from failure
         evaluations = [each for each in found.item_results[0].evaluations if not isinstance(each.value, str)]
         return {each.name: number(each.name, each.value) for each in evaluations}

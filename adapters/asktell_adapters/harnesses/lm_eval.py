@@ -1,4 +1,4 @@
-"""lm-evaluation-harness (lm-eval): a task with prompt variants, of which chosen documents are evaluated."""
+"""lm-evaluation-harness (lm-eval): evaluation of prompt variants on selected documents of a task."""
 
 import functools
 import math
@@ -22,35 +22,39 @@ SYSTEM, DESCRIPTION, DOC_TO_TEXT = INSERTS = ("system", "description", "doc_to_t
 
 
 class LMEvalTask:
-    """Evaluates trials as documents of an lm-eval task, for `asktell.run`.
+    """Evaluate trials as documents of an lm-eval task, for `asktell.run`.
 
-    The requests of a batch go to the model together. The task and the model are made once, and no prompt is evaluated
-    on more than the documents that were asked.
+    The task and the model are created once. The requests of a batch go to the model together, and only the requested
+    documents are evaluated.
 
-    Scores have lm-eval's names (`acc`, `exact_match`); of a task with several filters, `exact_match,strict-match`.
-    Metrics that are only defined over all documents (corpus F1, BLEU, perplexity) are left out. Besides them there is
-    `latency`, the batch's seconds over its size; and `output_tokens` with `count_tokens`.
+    Scores have lm-eval's names, such as `acc` or `exact_match`. If the task has several filters, the name of the
+    filter follows: `exact_match,strict-match`. Metrics that are only defined over all documents (corpus F1, BLEU,
+    perplexity) are left out. There are two more scores:
+
+    - `latency`: the seconds of the batch, divided by its number of documents.
+    - `output_tokens`: only with `count_tokens`.
 
     Args:
-        task: a task's name, the path of its YAML file, its configuration as a dict, or an lm-eval Task.
-        model: an lm-eval LM, or a name such as "hf" or "local-chat-completions" with its `model_args`.
-        model_args: as for lm-eval's simple_evaluate, a dict or text.
-        insert: how a prompt enters: "system", as system instruction (without a chat template, it is the beginning of
-            the text, and the task's `fewshot_delimiter` follows); "description" or "doc_to_text", as that field of the
-            task's configuration, a Jinja template with the document's fields. It is rendered in Jinja's sandbox, where
-            it reaches these fields and nothing else of Python.
-        metrics: those that the goal needs, checked now against the task's.
-        num_fewshot: examples before the document; by default the task's own number. A document's are the same for
-            every prompt.
-        apply_chat_template: as for simple_evaluate. Models with chats only need it.
-        fewshot_as_multiturn: as for simple_evaluate.
-        count_tokens: of a text; adds `output_tokens`, of the answers of generate_until tasks.
-        seed: of the draw of few-shot examples.
-        confirm_run_unsafe_code: as for simple_evaluate.
+        task: the name of a task, the path of its YAML file, its configuration as a dict, or an lm-eval Task.
+        model: an lm-eval LM, or a name such as "hf" or "local-chat-completions" together with `model_args`.
+        model_args: as for lm-eval's `simple_evaluate`, a dict or text.
+        insert: where a prompt is inserted. "system": as the system instruction. Without a chat template, the prompt
+            then starts the text and the task's `fewshot_delimiter` follows it. "description" or "doc_to_text": as that
+            field of the task's configuration. The prompt is then a Jinja template with the fields of the document. It
+            is rendered in Jinja's sandbox, which gives it no access to other Python objects.
+        metrics: the metrics that the goal needs. They are checked against the metrics of the task at once.
+        num_fewshot: number of few-shot examples before the document. By default, the number of the task. A document
+            gets the same examples for every prompt.
+        apply_chat_template: as for `simple_evaluate`. Models that only have a chat interface need it.
+        fewshot_as_multiturn: as for `simple_evaluate`.
+        count_tokens: returns the number of tokens of a text. It adds the score `output_tokens`, which counts the
+            responses of generate_until tasks.
+        seed: seed of the choice of few-shot examples.
+        confirm_run_unsafe_code: as for `simple_evaluate`.
 
     Raises:
-        InvalidArgumentError: an argument cannot be used; a metric is unknown, or not defined for a single document.
-        EvaluatorError: lm-eval cannot make the model.
+        InvalidArgumentError: an argument cannot be used, or a metric is unknown or not defined for a single document.
+        EvaluatorError: lm-eval cannot create the model.
     """
 
     def __init__(
@@ -72,14 +76,17 @@ class LMEvalTask:
             raise InvalidArgumentError(f"insert must be one of {list(INSERTS)}, got {insert!r}.")
         self.task = load_task(str(task) if isinstance(task, Path) else task)
         if getattr(self.task, "UNSAFE_CODE", False) and not confirm_run_unsafe_code:
-            raise InvalidArgumentError("The task runs code that the model writes; allow confirm_run_unsafe_code=True.")
+            raise InvalidArgumentError(
+                "The task runs code that the model writes. To allow that, pass confirm_run_unsafe_code=True."
+            )
         self.metrics = None if metrics is None else tuple(metrics)
         self._left_out = per_document_metrics(self.task, metrics, ["output_tokens"] if count_tokens else [])
         self.examples = self.task.eval_docs
         self.model = _model(model, model_args)
         if getattr(self.task, "MULTIMODAL", False) and not getattr(self.model, "MULTIMODAL", False):
+            kind = type(self.model).__name__
             raise InvalidArgumentError(
-                f"The task has images or audio, which {type(self.model).__name__} does not read."
+                f"The task has images or audio, but {kind} reads only text. Use a multimodal model."
             )
         self._insert = insert
         shots = self.task.config.num_fewshot if num_fewshot is None else num_fewshot
@@ -89,12 +96,13 @@ class LMEvalTask:
         self._multiturn = fewshot_as_multiturn
         self._count_tokens = count_tokens
         self._seed = seed
-        self._lock = threading.Lock()  # The task and the model are changed while a batch runs.
+        # A batch changes the task while it runs, so that batches of several threads must run one after the other.
+        self._lock = threading.Lock()
 
     def evaluate_batch(self, trials: Sequence[Trial]) -> list[Mapping[str, float] | Exception]:
-        """Scores in the order of the trials; a document that failed yields an exception in its place.
+        """Return the scores of each trial, in their order. A failed trial has an exception in its place.
 
-        A batch in which the model fails is asked again document by document, to find out whose failure it is.
+        If the model fails on a batch, the documents are evaluated again one by one to find those that make it fail.
         """
         with self._lock:
             start = time.perf_counter()
@@ -109,12 +117,14 @@ class LMEvalTask:
         return outcomes
 
     def _requests(self, trial: Trial, place: int) -> list[Any] | Exception:
+        """Build lm-eval's requests for a trial. `place` is its index in the batch."""
         config = self.task.config
         try:
             number = checked_example(trial.example, len(self.examples))
             doc = self.examples[number]
             with self._inserted(trial.prompt, doc) as system:
-                # Not one random state for all: a document's examples would depend on what was asked before.
+                # A seed per document. With one random state for all, a document's few-shot examples would depend on
+                # the documents evaluated before it.
                 self.task.set_fewshot_seed(self._seed + number)
                 context = self.task.fewshot_context(
                     doc,
@@ -133,42 +143,49 @@ class LMEvalTask:
 
     @contextmanager
     def _inserted(self, prompt: str, doc: Mapping[str, Any]) -> Iterator[str | None]:
-        """The task with the prompt in it, for one document; yields the system instruction."""
+        """Insert the prompt into the task for one document, and restore the task at the end.
+
+        Yields the system instruction, or None if the prompt is inserted elsewhere.
+        """
         config = self.task.config
         if self._insert == SYSTEM:
-            glue = self._chat["apply_chat_template"] or config.description or prompt[-1:].isspace()
-            yield prompt if glue else prompt + config.fewshot_delimiter
+            separated = self._chat["apply_chat_template"] or config.description or prompt[-1:].isspace()
+            yield prompt if separated else prompt + config.fewshot_delimiter
             return
         before = getattr(config, self._insert)
         if self._insert == DOC_TO_TEXT and ("{{" not in prompt and "{%" not in prompt):
             raise InvalidArgumentError(
-                "A doc_to_text names fields of the document, such as {{question}}; this prompt has none. Plain "
-                'instructions go with insert="system".'
+                "With insert='doc_to_text', a prompt must contain fields of the document, such as {{question}}, but "
+                "this prompt has none. Use insert='system' for plain instructions."
             )
-        # From 0.4.11 on, what few-shot examples look like is kept apart.
+        # From version 0.4.11 on, lm-eval has a second configuration for the format of few-shot examples. It follows
+        # the prompt unless the task gives few-shot examples a format of their own.
         fewshot: Any = getattr(self.task, "fewshot_cfg", None)
-        along = self._insert == DOC_TO_TEXT and fewshot is not None and fewshot.doc_to_text == before
-        # A function in the place of a template: lm-eval would render that itself, outside of the sandbox.
-        inserted = (
-            functools.partial(rendered, prompt) if self._insert == DOC_TO_TEXT else literal(rendered(prompt, doc))
-        )
+        same_format = self._insert == DOC_TO_TEXT and fewshot is not None and fewshot.doc_to_text == before
+        # lm-eval would render a template itself, outside of the sandbox. So it gets a function or a rendered text.
+        inserted: Any
+        if self._insert == DOC_TO_TEXT:
+            inserted = functools.partial(rendered, prompt)
+        else:
+            inserted = literal(rendered(prompt, doc))
         setattr(config, self._insert, inserted)
-        if along:
+        if same_format:
             fewshot.doc_to_text = inserted
         try:
             yield None
         finally:
             setattr(config, self._insert, before)
-            if along:
+            if same_format:
                 fewshot.doc_to_text = before
 
     def _answer(self, documents: list[list[Any]]) -> list[Exception | None]:
-        """Let the model answer; an exception for each document without an answer."""
+        """Send the requests to the model. Returns an exception for each document without a response, else None."""
         with failing("the model failed:"):
             self._ask([request for requests in documents for request in requests])
         return [_unanswered(requests) for requests in documents]
 
     def _ask(self, requests: list[Any]) -> None:
+        """Let the model respond to the requests, one call for each type of request, as lm-eval does."""
         kinds: dict[str, list[Any]] = defaultdict(list)
         for request in requests:
             request.resps = []
@@ -205,7 +222,7 @@ class LMEvalTask:
         except EvaluatorError:
             if self.metrics is not None and name in self.metrics:
                 raise
-            return math.nan  # No failure unless the goal has this metric; the selector says so then.
+            return math.nan  # The selector turns NaN into a failure only if the goal has this metric.
 
 
 def _model(model: Any, model_args: Mapping[str, Any] | str | None) -> Any:
@@ -214,7 +231,7 @@ def _model(model: Any, model_args: Mapping[str, Any] | str | None) -> Any:
             raise InvalidArgumentError(f"model must be an lm-eval LM or its name, got {type(model).__name__}.")
         return model
     import_extra("lm_eval.models", "lm-eval")
-    with failing(f"lm-eval cannot make the model {model!r}:"):
+    with failing(f"lm-eval cannot create the model {model!r}:"):
         kind = import_extra("lm_eval.api.registry", "lm-eval").get_model(model)
         if isinstance(model_args, Mapping):
             return kind.create_from_arg_obj(dict(model_args))
@@ -222,13 +239,18 @@ def _model(model: Any, model_args: Mapping[str, Any] | str | None) -> Any:
 
 
 def _unanswered(requests: list[Any]) -> Exception | None:
-    """What is no answer: None, or what lm-eval was told to put in its place; NaN as likelihood."""
+    """Return an error if a request has no response, else None.
+
+    A missing response is None, the placeholder that the environment sets for it, or NaN instead of a likelihood.
+    """
     nothing = (None, os.environ.get("LMEVAL_MODEL_NONE_ANSWER_PLACEHOLDER") or None)
     for request in requests:
-        for answer in request.resps:
-            value = answer[0] if isinstance(answer, tuple) else answer
+        for response in request.resps:
+            value = response[0] if isinstance(response, tuple) else response
             if value in nothing or (isinstance(value, float) and math.isnan(value)):
-                return EvaluatorError(f"the model gave no answer to a {request.request_type} request: {answer!r:.100}")
+                return EvaluatorError(
+                    f"the model returned no response to a {request.request_type} request: {response!r:.100}"
+                )
     return None
 
 
@@ -244,7 +266,11 @@ def _failure(trial: Trial, error: Exception) -> Exception:
 
 
 def load_task(task: Any) -> Any:
-    """An lm-eval Task, from its name, the path of its YAML file, its configuration, or itself."""
+    """Return an lm-eval Task, given its name, the path of its YAML file, its configuration, or the Task itself.
+
+    Raises:
+        InvalidArgumentError: lm-eval cannot create the task, or the name is that of a group of tasks.
+    """
     api = import_extra("lm_eval.api.task", "lm-eval")
     if isinstance(task, api.Task):
         return task
@@ -254,13 +280,13 @@ def load_task(task: Any) -> Any:
         found = _find(task)
     except Exception as error:
         raise InvalidArgumentError(
-            f"lm-eval cannot make the task {task!r:.100}: {type(error).__name__}: {error}"
+            f"lm-eval cannot create the task {task!r:.100}: {type(error).__name__}: {error}"
         ) from error
     made, *others = list(found.values()) or [None]
     if others or not isinstance(made, api.Task):
         names = sorted(map(str, made if isinstance(made, Mapping) else found))
         raise InvalidArgumentError(
-            f"{task!r} is a group of {len(names)} tasks; give one of them: {', '.join(names):.300}."
+            f"{task!r} is a group of {len(names)} tasks. Pass one of them: {', '.join(names):.300}."
         )
     return made
 
@@ -276,7 +302,7 @@ def _find(task: str) -> dict[Any, Any]:
         manager = _manager(str(path.parent.resolve()))
     else:
         manager = _manager()
-    if hasattr(manager, "load"):  # from 0.4.11 on
+    if hasattr(manager, "load"):  # From lm-eval 0.4.11 on.
         tasks: dict[Any, Any] = manager.load(name)["tasks"]
     else:
         tasks = manager.load_task_or_group(name)
@@ -285,16 +311,24 @@ def _find(task: str) -> dict[Any, Any]:
 
 @functools.cache
 def _manager(folder: str | None = None) -> Any:
-    """Once in a process: to read thousands of YAML files takes seconds."""
+    """Return lm-eval's TaskManager. It is cached because it reads thousands of YAML files, which takes seconds."""
     manager = import_extra("lm_eval.tasks", "lm-eval").TaskManager
     return manager() if folder is None else manager(include_path=folder, include_defaults=False)
 
 
 def per_document_metrics(task: Any, wanted: Collection[str] | None, more: Collection[str] = ()) -> set[str]:
-    """Check the metrics that are wanted; returns those of the task that a single document does not have.
+    """Check the wanted metrics, and return the task's metrics that are not defined for a single document.
 
-    A metric is a document's own if lm-eval takes its mean over documents. `wanted` are named as in LMEvalTask's scores,
-    None for all that there are; `more` are those that the evaluator adds, besides latency.
+    A metric is defined for a single document if lm-eval aggregates it over documents by the mean.
+
+    Args:
+        task: an lm-eval Task.
+        wanted: metrics, named as the scores of `LMEvalTask`. None: any.
+        more: names of the scores that the evaluator adds, besides latency.
+
+    Raises:
+        InvalidArgumentError: a wanted metric is unknown or not defined for a single document, or the task has no
+            metric that is.
     """
     metrics = import_extra("lm_eval.api.metrics", "lm-eval")
     numpy = import_extra("numpy", "lm-eval")
@@ -307,37 +341,45 @@ def per_document_metrics(task: Any, wanted: Collection[str] | None, more: Collec
         f"{name!r} (by {getattr(function, '__name__', function)})" for name, function in sorted(together.items())
     )
     if isinstance(wanted, str):
-        raise InvalidArgumentError(f"metrics must be names in a list, got {wanted!r}.")
+        raise InvalidArgumentError(f"metrics must be a list of names, got {wanted!r}.")
     for name in wanted or ():
         if name.split(",")[0] in together:
             raise InvalidArgumentError(
-                f"The metric {name!r} is only defined over all documents, not for one: {why}. Choose among {own}, or "
-                "give the task a metric whose aggregation is 'mean'."
+                f"The metric {name!r} is only defined over all documents, not for a single one: {why}. Use one of "
+                f"{own}, or add a metric with the aggregation 'mean' to the task."
             )
         if name not in own and name not in ("latency", *more):
-            raise InvalidArgumentError(f"The task has no metric {name!r}; it has {[*own, 'latency', *more]}.")
+            raise InvalidArgumentError(f"The task has no metric {name!r}. Its metrics: {[*own, 'latency', *more]}.")
     if not own:
         raise InvalidArgumentError(
-            f"The task has only metrics that are defined over all documents, not for one: {why}. Give it a metric "
-            "whose aggregation is 'mean'."
+            f"All metrics of the task are only defined over all documents, not for a single one: {why}. Add a metric "
+            "with the aggregation 'mean' to the task."
         )
     return set(together)
 
 
-# Prompts that are Jinja templates: rendered in a sandbox, since lm-eval renders with all of Python in reach
+# Prompts that are Jinja templates. They are rendered in a sandbox, because lm-eval's own environment gives a template
+# access to all of Python.
 
-# Objects of other types, such as images, have methods that reach files.
+# Modules of types whose attributes a template may use. Objects of other types, such as images, can read files.
 _HARMLESS = ("builtins", "datetime", "decimal", "jinja2.runtime", "jinja2.utils")
 
 
 def rendered(template: str, doc: Mapping[str, Any]) -> str:
-    """The template with the document's fields, as lm-eval renders it."""
+    """Render the template with the document's fields, with lm-eval's filters but in the sandbox.
+
+    Raises:
+        jinja2.TemplateError: the template is malformed, uses an unknown field, or an attribute that is not allowed.
+    """
     text: str = _sandbox().from_string(template).render(**doc)
     return text
 
 
 def literal(text: str) -> str:
-    """A template that renders as the text, and is no field's name."""
+    """Return a template that renders as the text.
+
+    lm-eval takes a text that equals a field's name for that field. The empty expression at the start prevents that.
+    """
     return "{{ '' }}" + re.sub(r"\{(?=[{%#])", "{{ '{' }}", text)
 
 

@@ -1,4 +1,4 @@
-"""Phoenix (Arize): chosen examples of a data set, as runs of one experiment for each prompt."""
+"""Phoenix (Arize): evaluation of selected dataset examples, with one experiment per prompt."""
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -17,21 +17,24 @@ _SHOWN = 60  # characters of a prompt in the name of its experiment
 
 @final
 class PhoenixExperiments:
-    """Evaluates prompts on examples of a Phoenix data set: for `asktell.run`, over threads if it is given an executor.
+    """Evaluate prompts on examples of a Phoenix dataset, for `asktell.run`.
 
-    Phoenix's own `run_experiment` runs every example in an experiment that is always new. Here each prompt has one
-    experiment, found again after a restart, in which the examples that were chosen are runs, with their evaluations.
+    Several threads may call it at once, so `asktell.run` may get an executor.
+
+    Each prompt has one experiment, which a restarted process finds again. The selected examples are runs of it, with
+    their evaluations. Phoenix's own `run_experiment` creates a new experiment each time and runs every example.
 
     Args:
         client: a `phoenix.client.Client`.
         dataset: `client.datasets.get_dataset(...)`.
-        task: `task(prompt, example)` -> the output, JSON data. The example is Phoenix's: `example["input"]`, ...
-        evaluators: as for `run_experiment`: functions of `output`, `expected`, `input`, `metadata`, by name or in a
-            list. Their scores are the metrics, under their names; labels alone are none.
-        name: of the selection; experiments are called "name: prompt".
+        task: `task(prompt, example)` returns the output as JSON data. The example is Phoenix's, with
+            `example["input"]` and the other fields.
+        evaluators: as for `run_experiment`: functions of `output`, `expected`, `input` or `metadata`, in a list or in
+            a mapping from names. Their scores are the metrics, by name. Labels without a score are ignored.
+        name: name of the selection. Experiments are called "name: prompt".
 
     Attributes:
-        examples: the data set's, for `Selector(examples=len(...))`.
+        examples: the examples of the dataset, for `Selector(examples=len(...))`.
     """
 
     def __init__(
@@ -55,7 +58,13 @@ class PhoenixExperiments:
                 self._ids[about["prompt"]] = experiment["id"]
 
     def __call__(self, prompt: str, example: int | None, repeat: int = 0) -> dict[str, float]:
-        """Run the task on the example, and score its output; if one raises, the run in Phoenix says so, too."""
+        """Run the task on the example and score its output.
+
+        If the task or an evaluator raises an exception, the run in Phoenix shows it, too. `repeat` counts from 0.
+
+        Raises:
+            EvaluatorError: the task or an evaluator failed, or a score is not a finite number.
+        """
         row = self.examples[checked_example(example, len(self.examples))]
         output, failure, start = None, None, datetime.now(UTC)
         try:
@@ -67,22 +76,21 @@ class PhoenixExperiments:
             raise EvaluatorError(f"the task raised {in_words(failure)}") from failure
         scores: dict[str, float] = {}
         for evaluator in self._evaluators:
-            for name, said in self._evaluate(evaluator, output, row, run):
-                if said.get("score") is not None:
-                    scores[name] = number(name, said["score"])
+            for name, evaluation in self._evaluate(evaluator, output, row, run):
+                if evaluation.get("score") is not None:
+                    scores[name] = number(name, evaluation["score"])
         return scores
 
     def _evaluate(self, evaluator: Any, output: Any, row: Any, run: str | None) -> list[tuple[str, Mapping[str, Any]]]:
-        """What an evaluator says, by name; logged, if the run is."""
+        """Return the evaluations of one evaluator, by name, and log them if there is a run to log them for."""
         about = {"input": row["input"], "expected": row["output"], "reference": row["output"]}
         start = datetime.now(UTC)
         about |= {"metadata": row["metadata"], "example": row}
         failure: Exception | None = None
         try:
-            said = evaluator.evaluate(output=output, **about)
-            found = [
-                (each.get("name") or evaluator.name, each) for each in (said if isinstance(said, list) else [said])
-            ]
+            returned = evaluator.evaluate(output=output, **about)
+            evaluations = returned if isinstance(returned, list) else [returned]
+            found = [(each.get("name") or evaluator.name, each) for each in evaluations]
         except Exception as error:
             failure, found = error, [(evaluator.name, {"error": in_words(error)})]
         for name, each in found if run is not None else ():
@@ -97,7 +105,10 @@ class PhoenixExperiments:
     def _log_run(
         self, prompt: str, example: str, repeat: int, output: Any, start: datetime, failure: Exception | None
     ) -> str | None:
-        """The id of the run; None if there is one already, of an evaluation that a crash has lost here."""
+        """Log the run and return its id.
+
+        None if Phoenix has the run already, which happens if a crash lost its scores on this side.
+        """
         try:
             run = self._experiments.log_run(
                 experiment_id=self._experiment(prompt),
@@ -109,12 +120,13 @@ class PhoenixExperiments:
                 error=None if failure is None else in_words(failure),
             )
         except Exception as error:
-            if getattr(getattr(error, "response", None), "status_code", None) == 409:
+            if getattr(getattr(error, "response", None), "status_code", None) == 409:  # Conflict: it exists.
                 return None
             raise
         return str(run["id"])
 
     def _experiment(self, prompt: str) -> str:
+        """Return the id of the prompt's experiment, which is created at its first evaluation."""
         with self._lock:
             if prompt not in self._ids:
                 made = self._experiments.create(
@@ -122,7 +134,7 @@ class PhoenixExperiments:
                     dataset_version_id=self._dataset.version_id,
                     experiment_name=f"{self._name}: {prompt[:_SHOWN]}",
                     experiment_metadata={"selection": self._name, "prompt": prompt},
-                    repetitions=2,  # a run repeats a few
+                    repetitions=2,  # asktell.run repeats a few evaluations once.
                 )
                 self._ids[prompt] = made["id"]
             return self._ids[prompt]

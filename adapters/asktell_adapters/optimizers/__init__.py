@@ -1,4 +1,4 @@
-"""Loops that write prompts: `improve`; and a sampler for Optuna."""
+"""Optimizers that use a selection: `improve`, which lets a writer write prompts, and adapters to other optimizers."""
 
 from asktell_adapters.optimizers.briefs import Brief, FailedExample, Writer
 from asktell_adapters.optimizers.improving import Generation, Improvement, improve

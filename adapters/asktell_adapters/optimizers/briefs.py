@@ -1,4 +1,4 @@
-"""The interface of prompt writers: a callable from a `Brief` to texts."""
+"""The interface of prompt writers. A writer is a callable from a `Brief` to texts."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,11 +10,14 @@ from asktell.extend import Goal
 
 @dataclass(frozen=True)
 class FailedExample:
-    """An example on which the best parent does badly.
+    """An example on which the best parent scores badly.
 
-    `position` is that in the data set, `id` its id there (None: it has none), `scores` what the parent got, in the
-    metrics' own units, `answer` what the model said, where the study keeps details. `example` is the example itself,
-    where `improve` was given the data set.
+    Attributes:
+        position: position of the example in the dataset, counting from 0.
+        id: id of the example in the dataset. None if the examples have no ids.
+        scores: scores of the best parent on the example, in the units of the metrics.
+        answer: response of the model. None unless the study keeps details of evaluations.
+        example: the example itself. None unless `improve` got the dataset as `examples`.
     """
 
     position: int
@@ -29,12 +32,12 @@ class Brief:
     """The task of a writer.
 
     Attributes:
-        generation: the number of the generation to write; 0 is the first.
-        n: number of texts wanted; extra texts are dropped, fewer are fine.
+        generation: number of the generation to write. Generation 0 has the prompts that the study was created with.
+        n: number of texts wanted. Further texts are dropped, and fewer texts are accepted.
         goal: the goal of the selection.
-        parents: the prompts to improve on, best first; none for the first generation.
+        parents: the prompts to improve on, best first.
         failures: the examples on which the best parent scores worst, worst first.
-        tried: every text so far, so that none is written again.
+        tried: all earlier texts, so that a writer can avoid them.
     """
 
     generation: int
@@ -46,4 +49,7 @@ class Brief:
 
 
 Writer: TypeAlias = Callable[[Brief], Sequence[str]]
-"""Writes prompts. The same for the same brief, if a loop that was killed is to end as one that was not."""
+"""A function that writes prompts.
+
+If it returns the same texts for the same brief, a loop that resumes after a crash ends as it would have without one.
+"""

@@ -1,4 +1,4 @@
-"""Loops that write prompts: select, write new ones from the winners and their failures, select again, in one study."""
+"""The loop of `improve`: select prompts, let a writer write new prompts from the best ones, and select again."""
 
 import re
 from collections.abc import Callable, Iterable, Sequence
@@ -28,27 +28,33 @@ from asktell_adapters.optimizers.briefs import Brief, FailedExample, Writer
 
 __all__ = ["Brief", "FailedExample", "Generation", "Improvement", "Writer", "check_method", "improve"]
 
-# The loop's generations, found again in the study's log
+# Generations are stored in the study's log. The key of the request that added their prompts identifies them.
 
 
 _KEY = re.compile(r"improve (\d{1,9}) of ((?:\d{1,9}(?:,\d{1,9})*)?); (better|no better): (.*)")
-_LONGEST = 200  # characters of a request's name
+_LONGEST = 200  # The number of characters that a request's key may have.
 MOST_PARENTS = 20
-"""So that a request's name has room for them."""
+"""Upper limit of parents per generation, so that their numbers fit into a request's key."""
 
 
 class Verdict(NamedTuple):
-    """Says if a generation was an improvement, and why."""
+    """Whether a generation was an improvement, and why."""
 
     better: bool
     why: str
 
 
 class Begun(NamedTuple):
-    """A generation that was begun.
+    """A generation whose prompts have been added.
 
-    `first` is its first arm, `parents` are the arms of its parents, best first, `before` the verdict on the generation
-    before it; `spent` and `cost` are those at its beginning; `paid` says whether its budget was added.
+    Attributes:
+        number: number of the generation. Generation 0 has the study's first prompts.
+        first: number of its first arm.
+        parents: arms of its parents, best first.
+        before: the verdict on the previous generation.
+        spent: evaluations spent before the generation.
+        cost: cost spent before the generation.
+        paid: whether the budget of the generation has been added to the study.
     """
 
     number: int
@@ -61,25 +67,27 @@ class Begun(NamedTuple):
 
 
 def key_of(number: int, parents: Sequence[int], before: Verdict) -> str:
-    """The name of the request that adds a generation's prompts."""
+    """Return the key of the request that adds a generation's prompts."""
     word = "better" if before.better else "no better"
     key = f"improve {number} of {','.join(map(str, parents))}; {word}: {before.why}"
-    return "".join(char if char.isprintable() else "?" for char in key)[:_LONGEST]  # ids may have anything
+    # The reason contains ids of prompts, which may have any characters.
+    return "".join(char if char.isprintable() else "?" for char in key)[:_LONGEST]
 
 
 def key_of_budget(number: int) -> str:
+    """Return the key of the request that adds a generation's budget."""
     return f"improve {number}: budget"
 
 
 def read(state: State) -> list[Begun]:
-    """The generations so far; prompts that joined otherwise count to the one in which they did."""
+    """Return the generations so far. Prompts added by other requests belong to the generation they were added in."""
     found, n_arms = [Begun(0, 0)], state.origin.n_arms
     for grown in state.growth:
         event = grown.event
         if isinstance(event, events.Added):
             match = _KEY.fullmatch(event.key or "")
             parents = tuple(int(arm) for arm in match[2].split(",") if arm) if match else ()
-            # Somebody else's request may have such a name; its parents were not there.
+            # Another caller's request may have a key of this form. Its parents may then not exist.
             if match and int(match[1]) == len(found) and all(arm < n_arms for arm in parents):
                 before = Verdict(match[3] == "better", match[4])
                 found.append(Begun(len(found), n_arms, parents, before, grown.spent, grown.cost, False))
@@ -90,9 +98,10 @@ def read(state: State) -> list[Begun]:
 
 
 def ranked(result: Result, entries: Iterable[PromptResult]) -> list[PromptResult]:
-    """Those that are in the race and of which something is known, best first.
+    """Return the prompts that are still candidates and have scores, best first.
 
-    The answer comes first, then feasible ones, those that may be the answer, and those with the better estimates.
+    Selected prompts come first, in their order. The others are ordered by feasibility, then by their violation of the
+    constraints, then by whether and with which probability they may be selected, and last by their estimates.
     """
     place = {entry.id: i for i, entry in enumerate(result.selected)}
     open_ = {entry.id for entry in result.unresolved}
@@ -101,10 +110,11 @@ def ranked(result: Result, entries: Iterable[PromptResult]) -> list[PromptResult
         means = np.array([[entry.estimate[name] for name in result.goal.columns]], dtype=float)
         values = result.goal.values(means, np.array(result.bounds))[0]
         n = len(result.goal.objectives)
-        misses = entry.feasible is False
-        level, violation = values[:n].mean(), -np.minimum(values[n:], 0).sum() if misses else 0.0
+        infeasible = entry.feasible is False
+        level = values[:n].mean()
+        violation = -np.minimum(values[n:], 0).sum() if infeasible else 0.0
         first = place.get(entry.id, len(place))
-        return (first, misses, violation, entry.id not in open_, -(entry.p_best or 0.0), -level)
+        return (first, infeasible, violation, entry.id not in open_, -(entry.p_best or 0.0), -level)
 
     known = [
         entry
@@ -115,30 +125,36 @@ def ranked(result: Result, entries: Iterable[PromptResult]) -> list[PromptResult
 
 
 def judge(result: Result, newest: Begun, certainty: float) -> Verdict:
-    """Decide if the newest generation, which has ended, was an improvement."""
+    """Decide whether the newest generation, which has ended, was an improvement.
+
+    With a `BestFeasible`, it was if the selected prompt is new and better than the best earlier prompt with at least
+    the probability `certainty`. With a `ParetoSet`, it was if one of its prompts is in the set.
+    """
     if not newest.number:
         return Verdict(True, "the first generation")
     if not result.selected:
-        return Verdict(False, "there is no answer")
+        return Verdict(False, "no prompt is selected")
     young = {entry.id for entry in result.prompts[newest.first :]}
     new = [entry for entry in result.selected if entry.id in young]
     if not isinstance(result.goal, asktell.BestFeasible):
+        if not new:
+            return Verdict(False, "none of its prompts is in the Pareto set")
         names = ", ".join(str(entry.id) for entry in new[:5]) + (", ..." if len(new) > 5 else "")
-        return Verdict(bool(new), f"new in the Pareto set: {names}" if new else "none of it is in the Pareto set")
-    answer = result.selected[0]
-    earlier = ranked(result, result.prompts[: newest.first])
-    if answer.id not in young:
+        return Verdict(True, f"new in the Pareto set: {names}")
+    selected = result.selected[0]
+    if selected.id not in young:
         rivals = ranked(result, result.prompts[newest.first :])
         if not rivals:
-            return Verdict(False, f"{answer.id} is still the answer, and nothing is known of its rivals")
-        return Verdict(False, f"{answer.id} is still the answer: {_sentence(result, rivals[0], answer)}")
+            return Verdict(False, f"{selected.id} is still selected, and no new prompt has scores")
+        return Verdict(False, f"{selected.id} is still selected: {_sentence(result, rivals[0], selected)}")
+    earlier = ranked(result, result.prompts[: newest.first])
     if not earlier:
-        return Verdict(True, f"{answer.id} is the first prompt of which anything is known")
+        return Verdict(True, f"{selected.id} is selected, and no earlier prompt has scores")
     rival = earlier[0]
-    if rival.feasible is False and answer.feasible is not False:
-        return Verdict(True, f"{answer.id} keeps every constraint, {rival.id} does not")
-    p_better = result.compare(answer, rival).differences[result.goal.objective.metric].p_better
-    return Verdict(p_better >= certainty, _sentence(result, answer, rival))
+    if rival.feasible is False and selected.feasible is not False:
+        return Verdict(True, f"{selected.id} satisfies every constraint, {rival.id} does not")
+    p_better = result.compare(selected, rival).differences[result.goal.objective.metric].p_better
+    return Verdict(p_better >= certainty, _sentence(result, selected, rival))
 
 
 def _sentence(result: Result, a: PromptResult, b: PromptResult) -> str:
@@ -149,48 +165,67 @@ def _sentence(result: Result, a: PromptResult, b: PromptResult) -> str:
 def failures_of(
     result: Result, best: PromptResult, evaluations: Iterable[Evaluation], examples: Sequence[Any] | None, most: int
 ) -> tuple[FailedExample, ...]:
-    """The examples on which a prompt scores worst, worst first; none on which it scores as well as it ever does."""
+    """Return the examples on which a prompt scores worst, worst first.
+
+    Examples with the prompt's best score are left out, unless all its scores are equal.
+
+    Args:
+        result: the result of the study.
+        best: the prompt.
+        evaluations: evaluations of all prompts. Of several on an example, the last counts.
+        examples: the dataset by position, or None.
+        most: upper limit of examples returned.
+    """
     goal, n = result.goal, len(result.goal.objectives)
-    known = {e.example: e for e in evaluations if e.prompt == best.id and e.scores and e.example is not None}
+    known: dict[int, Evaluation] = {}
+    for evaluation in evaluations:
+        if evaluation.prompt == best.id and evaluation.scores and evaluation.example is not None:
+            known[evaluation.example] = evaluation
     if not known:
         return ()
-    found = list(known.values())
-    scores = goal.complete(np.array([[(e.scores or {})[name] for name in goal.metrics] for e in found]))
-    values = goal.values(scores, goal.offsets)
+    scores = [[(each.scores or {})[name] for name in goal.metrics] for each in known.values()]
+    values = goal.values(goal.complete(np.array(scores)), goal.offsets)
+    # Columns of values: n objectives, then the constraints, negative if violated. Only an infeasible prompt needs
+    # examples on which it violates constraints.
     if best.feasible is not False:
         values = values[:, :n]
     values[:, n:] = np.minimum(values[:, n:], 0.0)
     width = np.ptp(values, axis=0)
+    # 0 at the best value of every column, -1 at the worst.
     level = ((values - values.max(axis=0)) / np.where(width > 0, width, 1.0)).mean(axis=1)
     worst = [int(i) for i in np.argsort(level, kind="stable") if level[i] < 0 or not width.any()]
-    return tuple(
-        FailedExample(
-            e.example or 0,
-            e.example_id,
-            {name: (e.scores or {})[name] for name in goal.metrics},
-            e.answer,
-            None if examples is None else examples[e.example or 0],
-        )
-        for e in (found[i] for i in worst[:most])
-    )
+    positions = list(known)
+    return tuple(_failed_example(known[positions[i]], positions[i], goal.metrics, examples) for i in worst[:most])
+
+
+def _failed_example(
+    evaluation: Evaluation, position: int, metrics: Sequence[str], examples: Sequence[Any] | None
+) -> FailedExample:
+    scores = {name: (evaluation.scores or {})[name] for name in metrics}
+    example = None if examples is None else examples[position]
+    return FailedExample(position, evaluation.example_id, scores, evaluation.answer, example)
 
 
 # The loop
 
 
 MOST_FAILURES = 8
-"""That a writer is shown."""
+"""Upper limit of failed examples in a brief."""
 
 AnyStudy: TypeAlias = Any
-"""A Selector, a Study, a RemoteStudy, or a worker of one."""
+"""A Selector, a Study, a RemoteStudy, or a worker of a study."""
 
 
 @dataclass(frozen=True)
 class Generation:
     """Prompts that were written together.
 
-    `parents` are the ids of the prompts they were written from, best first. `better` is true if one of them was the
-    answer, or in the Pareto set, when their share of the budget was spent; `why` explains it.
+    Attributes:
+        number: number of the generation. Generation 0 has the study's first prompts.
+        prompts: its prompts.
+        parents: ids of the prompts that the writer was shown, best first.
+        better: whether the generation was an improvement when its share of the budget was spent.
+        why: the reason for `better`.
     """
 
     number: int
@@ -202,17 +237,18 @@ class Generation:
 
 @dataclass(frozen=True)
 class Improvement:
-    """The outcome of a loop: the study's `result`, every generation, and why it `stopped`."""
+    """The outcome of a loop: the study's `result`, all generations, and the reason why the loop `stopped`."""
 
     result: Result
     generations: list[Generation]
     stopped: str
 
     def to_dict(self) -> dict[str, Any]:
-        """All of it as JSON-ready data, with the same names."""
+        """Return the outcome as JSON-ready data, under the same names."""
         return {**self.history(), "result": self.result.to_dict()}
 
     def history(self) -> dict[str, Any]:
+        """Return the generations and the reason of the stop as JSON-ready data. Prompts are given by id."""
         generations = [{**asdict(each), "prompts": [p.id for p in each.prompts]} for each in self.generations]
         return {"generations": generations, "stopped": self.stopped}
 
@@ -244,66 +280,61 @@ def improve(
     on_tell: OnTell | None = None,
     max_failures_in_a_row: MaxFailures = "first",
 ) -> Improvement:
-    """Select, let the writer write new prompts from the winners and their failures, and repeat.
+    """Select prompts, let the writer write new prompts from the best ones and their failures, and repeat.
 
-    The study's own budget is for the first generation. Each further one gets the same, or what is left of `budget`: its
-    prompts are added and the budget is extended. The loop ends when `budget` is spent, after `patience` generations in
-    a row without improvement, or when the writer has nothing new.
+    The study's own budget is for the first generation. For each further generation, the prompts are added and the
+    budget is extended by the same amount, or by the rest of `budget`. The loop ends when `budget` is spent, after
+    `patience` generations in a row without improvement, or when the writer returns no new text.
 
-    All decisions are stored in the study, so that a second call continues, also after a crash, and does not write a
-    generation again. Several processes may call it on the same study.
+    The study stores all decisions. A second call therefore resumes the loop, also after a crash, and no generation is
+    written twice. Several processes may call the function on the same study.
 
     Args:
-        study: a Selector, a Study, a RemoteStudy, or a worker of such a study, with prompts to begin with and the
-            method "auto", an `Adaptive` or a `Race`.
+        study: a Selector, a Study, a RemoteStudy, or a worker of a study, with the prompts of the first generation. Its
+            method is "auto", an `Adaptive` or a `Race`.
         evaluator: as for `asktell.run`.
-        writer: a callable from a `Brief` to texts; see `asktell_adapters.optimizers.writers`. Texts that are empty,
-            there already or name fields that the data have not are left out. What it costs is no part of the budget.
-        budget: of everything: evaluations, or an `asktell.Budget` with the limits that the study has.
-        candidates: new prompts in a generation.
-        parents: prompts that a writer is shown, 20 at most.
-        patience: None: until the budget ends.
-        certainty: of `BestFeasible`, a generation brought something better if the answer is one of it, and is better
-            than the best of those before with at least this probability (`Result.compare`; a chance that was chosen
-            for, so on the high side). Near 0.5, small steps count and the loop goes on; near 1, only large ones do. Of
-            a `ParetoSet`, one of it in the set is enough.
-        examples: the data set by position, for the failures in a `Brief`.
-        features: of new texts, as rows, where the prompts have features that were not made of the texts.
-        executor: as for `asktell.run`, like those that follow.
-        concurrency: evaluations at once.
-        batch_size: trials per call of a batch evaluator.
-        progress: show a progress bar on stderr, one for each generation.
-        on_tell: called after each trial.
-        max_failures_in_a_row: after which it stops.
+        writer: a callable from a `Brief` to texts, such as `asktell_adapters.optimizers.writers.LLMWriter`. Its texts
+            are dropped if they are empty, exist already, or use a field that the data lack. Its cost does not count
+            against the budget.
+        budget: budget of all generations: a number of evaluations, or an `asktell.Budget` with the same limits as the
+            study's.
+        candidates: upper limit of new prompts per generation.
+        parents: number of prompts that a writer is shown, at most 20.
+        patience: the loop ends after this many generations in a row without improvement. None: it ends with the
+            budget.
+        certainty: with a `BestFeasible`, a generation counts as an improvement if the selected prompt is new and better
+            than the best earlier prompt with at least this probability. Near 0.5, small steps count and the loop is
+            longer. Near 1, only large steps count. The probability is that of `Result.compare`. It is optimistic,
+            because the selected prompt was chosen for its scores. With a `ParetoSet`, a generation counts if one of its
+            prompts is in the set.
+        examples: the dataset by position, for the failures in a `Brief`.
+        features: returns one row of features per new text. Required if the study has features that are not derived
+            from the texts.
+        executor: as for `asktell.run`.
+        concurrency: number of simultaneous evaluations, as for `asktell.run`.
+        batch_size: trials per call of a batch evaluator, as for `asktell.run`.
+        progress: show a progress bar on stderr for each generation.
+        on_tell: called after each trial, as for `asktell.run`.
+        max_failures_in_a_row: stop with an error after this many failures, as for `asktell.run`.
 
     Raises:
-        InvalidArgumentError: an argument cannot be used; the study has more budget than `budget`, or other limits.
+        InvalidArgumentError: an argument cannot be used, or the study has more budget than `budget` or other limits.
         IncompatibleMethodError: the method plans rounds.
-        EvaluatorError: the writer failed, or nothing but failures came. Nothing is lost: the same call goes on.
+        EvaluatorError: the writer failed, or the evaluations did. Nothing is lost, and the same call resumes the loop.
         StorageError: the study's storage cannot be used.
     """
     worker, study = (study, study.study) if isinstance(study, Worker) else (study, study)
     candidates = whole("candidates", candidates, 1)
     parents = whole("parents", parents, 1, MOST_PARENTS)
     patience = None if patience is None else whole("patience", patience, 1)
-    if isinstance(certainty, bool) or not isinstance(certainty, int | float) or not 0 <= certainty <= 1:
-        raise InvalidArgumentError(f"certainty must be from 0 to 1, got {short(certainty)}.")
-    if not callable(writer):
-        raise InvalidArgumentError(f"writer must be callable, with a Brief; got {short(writer)}.")
+    _check(certainty, writer)
     selector = _selector(study)
     check_method(selector)
     total = _Total.of(budget, selector.state)
-    n = selector.state.problem.n_examples
-    if examples is not None and n is not None and len(examples) != n:
-        raise InvalidArgumentError(
-            f"examples are the study's data set, by position: it has {n} examples, but {len(examples)} were given."
-        )
+    _check_examples(examples, selector.state.problem.n_examples)
     while True:
         newest = read(selector.state)[-1]
-        if not newest.paid:
-            more = total.more(newest, selector.state)
-            if any(more):
-                study.extend(more[0] or None, more[1] or None, key=key_of_budget(newest.number))
+        _pay(study, newest, total.more(newest, selector.state))
         if not study.done:
             asktell.run(
                 worker,
@@ -317,7 +348,7 @@ def improve(
             )
         selector = _selector(study)
         if not selector.state.finished or read(selector.state)[-1].number != newest.number:
-            continue  # another process has begun a generation
+            continue  # Another process has begun a generation.
         result = study.result()
         begun = read(selector.state)
         verdicts = [*(each.before for each in begun[1:] if each.before is not None), judge(result, newest, certainty)]
@@ -326,67 +357,105 @@ def improve(
         texts: list[str] = []
         stopped = _ending(afford, verdicts, patience, chosen)
         if not stopped:
-            # With their details, where those can be read.
-            evaluations = study.evaluations() if isinstance(study, asktell.Study) else selector.evaluations()
+            failures = failures_of(result, chosen[0], _evaluations(study, selector), examples, MOST_FAILURES)
             brief = Brief(
                 newest.number + 1,
                 min(candidates, afford),
                 selector.goal,
                 tuple(chosen),
-                failures_of(result, chosen[0], evaluations, examples, MOST_FAILURES),
+                failures,
                 tuple(selector.prompts.texts),
             )
-            texts = [text for text in _written(writer, brief) if _is_taken(evaluator, text)]
+            texts = [text for text in _written(writer, brief) if _is_accepted(evaluator, text)]
             stopped = "" if texts else "the writer wrote nothing new"
         if stopped:
-            return Improvement(result, _told(begun, verdicts, result), stopped)
+            return Improvement(result, _generations(begun, verdicts, result), stopped)
         arms = [selector.prompts.arm(entry) for entry in chosen]
-        _join(study, texts, features, newest.number + 1, key_of(newest.number + 1, arms, verdicts[-1]))
+        _add(study, texts, features, newest.number + 1, key_of(newest.number + 1, arms, verdicts[-1]))
         selector = _selector(study)
 
 
+def _pay(study: AnyStudy, newest: Begun, more: tuple[float, float]) -> None:
+    """Add the newest generation's budget to the study, unless that has been done."""
+    if not newest.paid and any(more):
+        study.extend(more[0] or None, more[1] or None, key=key_of_budget(newest.number))
+
+
+def _evaluations(study: AnyStudy, selector: Selector) -> Iterable[Evaluation]:
+    """The evaluations so far. Only a Study has the responses of the model."""
+    return study.evaluations() if isinstance(study, asktell.Study) else selector.evaluations()
+
+
+def _check(certainty: object, writer: object) -> None:
+    if isinstance(certainty, bool) or not isinstance(certainty, int | float) or not 0 <= certainty <= 1:
+        raise InvalidArgumentError(f"certainty must be from 0 to 1, got {short(certainty)}.")
+    if not callable(writer):
+        raise InvalidArgumentError(f"writer must be a function of a Brief, got {short(writer)}.")
+
+
+def _check_examples(examples: Sequence[Any] | None, n: int | None) -> None:
+    if examples is not None and n is not None and len(examples) != n:
+        raise InvalidArgumentError(
+            f"examples must be the study's dataset by position, with {n} examples, but it has {len(examples)}."
+        )
+
+
 def check_method(selector: Selector) -> None:
-    """Check that prompts can join a selection: its method must not plan rounds."""
+    """Check that prompts can be added to a selection.
+
+    Raises:
+        IncompatibleMethodError: the method plans rounds.
+    """
     if not isinstance(selector.method, asktell.Adaptive | asktell.Race):
         raise asktell.IncompatibleMethodError(
-            f"Prompts cannot join a selection by {type(selector.method).__name__}, which plans its rounds; improve() "
-            'needs method="auto", or "race".'
+            f"Prompts cannot be added with the method {type(selector.method).__name__}, which plans its rounds at the "
+            'start. improve() needs method="auto" or "race".'
         )
 
 
 @dataclass(frozen=True)
 class _Total:
-    """The whole budget, and its parts: pairs of evaluations and cost, 0 where the study has no such limit."""
+    """The budget of all generations (`limits`) and of the first generation (`first`).
+
+    Both are pairs of evaluations and cost. A number is 0 if the study has no such limit.
+    """
 
     limits: tuple[float, float]
     first: tuple[float, float]
 
     @classmethod
     def of(cls, budget: object, state: State) -> "_Total":
+        """Read the argument `budget`, and check it against the study's budget."""
         if not isinstance(budget, Budget):
             budget = Budget(whole("budget", budget, 1))
-        limits, there = (budget.evaluations or 0, budget.cost or 0.0), _limits(state.problem)
-        if [limit > 0 for limit in limits] != [limit > 0 for limit in there]:
+        limits, current = (budget.evaluations or 0, budget.cost or 0.0), _limits(state.problem)
+        if [limit > 0 for limit in limits] != [limit > 0 for limit in current]:
             raise InvalidArgumentError(
-                f"budget limits {_names(limits)}, but the study's budget limits {_names(there)}: give the same."
+                f"budget limits {_names(limits)}, but the study's budget limits {_names(current)}. Limit the same in "
+                "both."
             )
-        if any(limit < other for limit, other in zip(limits, there, strict=True)):
+        if any(limit < other for limit, other in zip(limits, current, strict=True)):
             raise InvalidArgumentError(
-                f"budget is that of all generations, {_named(limits)}, but the study has {_named(there)} already: make "
-                "it with the budget of its first generation, or give a larger one here."
+                f"The budget of all generations is {_named(limits)}, but the study has {_named(current)} already. "
+                "Create the study with the budget of its first generation, or pass a larger budget."
             )
         return cls(limits, _limits(state.origin))
 
     def more(self, newest: Begun, state: State) -> tuple[int, float]:
+        """Return the evaluations and the cost by which the study's budget must grow for the newest generation."""
         found = []
         began = (newest.spent, newest.cost)
-        for limit, first, spent, there in zip(self.limits, self.first, began, _limits(state.problem), strict=True):
+        for limit, first, spent, current in zip(self.limits, self.first, began, _limits(state.problem), strict=True):
             left = limit - spent
-            # A rest that is no half generation goes to this one.
-            found.append(max(0.0, spent + (left if left < 1.5 * first else first) - there))
-        return int(found[0]), found[1] if found[1] > 1e-12 * self.limits[1] else 0.0
+            # If less than half a generation would remain, this generation gets the rest.
+            share = left if left < 1.5 * first else first
+            found.append(max(0.0, spent + share - current))
+        # Ignore a rounding error of the cost.
+        cost = found[1] if found[1] > 1e-12 * self.limits[1] else 0.0
+        return int(found[0]), cost
 
     def evaluations(self, state: State) -> int:
+        """Return how many evaluations the rest of the budget allows."""
         left = self.limits[1] - state.cost
         if self.limits[1]:
             most = state.problem.allowance.per_evaluation or state.costs.pool.highest
@@ -413,14 +482,14 @@ def _selector(study: AnyStudy) -> Selector:
         return study
     found = getattr(study, "selector", None)
     if not isinstance(found, Selector):
-        raise InvalidArgumentError(f"improve() needs a Selector or a Study, got {type(study).__name__}.")
+        raise InvalidArgumentError(f"study must be a Selector or a Study, got {type(study).__name__}.")
     return found
 
 
 def _ending(afford: int, verdicts: Sequence[Verdict], patience: int | None, chosen: Sequence[PromptResult]) -> str:
-    """Why no further generation is written; empty if one is."""
+    """Return why the loop ends, or an empty text if it continues."""
     if not chosen:
-        return "nothing is known of any prompt"
+        return "no prompt has scores"
     if afford < 1:
         return "the budget is spent"
     idle = 0
@@ -429,34 +498,45 @@ def _ending(afford: int, verdicts: Sequence[Verdict], patience: int | None, chos
             break
         idle += 1
     if patience is not None and idle >= patience:
-        return f"nothing better came of the last {idle} generations" if idle > 1 else "the last brought nothing better"
+        return f"no improvement in the last {idle} generations" if idle > 1 else "no improvement in the last generation"
     return ""
 
 
 def _written(writer: Writer, brief: Brief) -> list[str]:
+    """Call the writer, and return its usable new texts, at most `brief.n`.
+
+    Raises:
+        EvaluatorError: the writer raised an exception or returned something else than a list of texts.
+    """
     name = getattr(writer, "__name__", None) or type(writer).__name__
     try:
         returned = writer(brief)
         texts = [] if isinstance(returned, str) else list(returned)
         if isinstance(returned, str) or not all(isinstance(text, str) for text in texts):
-            raise EvaluatorError(f"it returned {short(returned)}, and should return a list of texts")
+            raise EvaluatorError(f"it returned {short(returned)} instead of a list of texts")
     except Exception as error:
         if isinstance(error, AsktellError) and not isinstance(error, EvaluatorError):
             raise
-        told = str(error) if isinstance(error, EvaluatorError) else in_words(error)
+        reason = str(error) if isinstance(error, EvaluatorError) else in_words(error)
         raise EvaluatorError(
-            f"The writer {name} failed to write generation {brief.generation}: {told}. Nothing is lost: the same call "
-            "goes on."
+            f"The writer {name} failed to write generation {brief.generation}: {reason}. Nothing is lost. Run the same "
+            "call again to continue."
         ) from error
     known = {text.strip() for text in brief.tried}
-    found = dict.fromkeys(stripped for text in texts if (stripped := text.strip()) not in known and _is_usable(text))
-    return list(found)[: brief.n]
+    found: list[str] = []
+    for text in texts:
+        stripped = text.strip()
+        if stripped not in known and _is_usable(text):
+            known.add(stripped)
+            found.append(stripped)
+    return found[: brief.n]
 
 
-def _is_taken(evaluator: Any, text: str) -> bool:
-    """True if the evaluator provides everything a prompt uses, such as the columns it names."""
+def _is_accepted(evaluator: Any, text: str) -> bool:
+    """True if the evaluator provides everything that the prompt uses, such as columns of the data."""
+    check = getattr(evaluator, "check_prompts", None)
     try:
-        if callable(check := getattr(evaluator, "check_prompts", None)):
+        if callable(check):
             check([text])
     except InvalidArgumentError:
         return False
@@ -471,15 +551,16 @@ def _is_usable(text: str) -> bool:
         return False
 
 
-def _join(
+def _add(
     study: AnyStudy, texts: list[str], features: Callable[[Sequence[str]], Any] | None, number: int, key: str
 ) -> None:
-    """Let a generation join, unless another process has been faster."""
-    there = _selector(study).prompts
+    """Add a generation's prompts, unless another process has added the generation already."""
+    existing = _selector(study).prompts
     prompts: Any = texts
-    if not isinstance(there.ids, range):
-        ids = (id_ for i in count(1) if there.with_id(id_ := f"g{number}-{i}") is None)
-        prompts = dict(zip(ids, texts, strict=False))
+    if not isinstance(existing.ids, range):
+        names = (f"g{number}-{i}" for i in count(1))
+        free = (name for name in names if existing.with_id(name) is None)
+        prompts = dict(zip(free, texts, strict=False))
     try:
         study.add(prompts, None if features is None else features(texts), key=key)
     except InvalidArgumentError:
@@ -487,11 +568,10 @@ def _join(
             raise
 
 
-def _told(begun: Sequence[Begun], verdicts: Sequence[Verdict], result: Result) -> list[Generation]:
+def _generations(begun: Sequence[Begun], verdicts: Sequence[Verdict], result: Result) -> list[Generation]:
     ends = [*(each.first for each in begun[1:]), len(result.prompts)]
-    return [
-        Generation(
-            each.number, result.prompts[each.first : end], [result.prompts[arm].id for arm in each.parents], *verdict
-        )
-        for each, end, verdict in zip(begun, ends, verdicts, strict=True)
-    ]
+    found = []
+    for each, end, verdict in zip(begun, ends, verdicts, strict=True):
+        parents = [result.prompts[arm].id for arm in each.parents]
+        found.append(Generation(each.number, result.prompts[each.first : end], parents, *verdict))
+    return found

@@ -1,4 +1,4 @@
-"""MLflow: an optimizer for `mlflow.genai.optimize_prompts` that chooses which rows each candidate is evaluated on."""
+"""MLflow: an optimizer for `mlflow.genai.optimize_prompts` that selects the rows to evaluate each candidate on."""
 
 import dataclasses
 import json
@@ -22,34 +22,39 @@ with needs_extra("mlflow"):
     from mlflow.genai.optimize.optimizers import BasePromptOptimizer
     from mlflow.genai.optimize.types import PromptOptimizerOutput
 
-_FAILED = "Failed to invoke the predict_fn with "  # MLflow's answer for a `predict_fn` that raised
+_FAILED = "Failed to invoke the predict_fn with "  # MLflow's output in place of that of a `predict_fn` that raised.
 _VARIABLE = re.compile(r"\{\{\s*(\w+)\s*\}\}")
-_GENERATIONS = 5  # that a writer's budget is for, the given candidates included
+_GENERATIONS = 5  # With a writer, the budget is split between this many generations. The first has the candidates.
 
 
 @final
 class PromptOptimizer(BasePromptOptimizer):  # type: ignore[misc]
-    """Finds the best of several candidates, or of those that a writer writes, within a budget of evaluated rows.
+    """Find the best candidate within a budget of evaluated rows. A writer can write more candidates.
 
     An evaluation is one candidate on one row of the training data. The prompts to optimize are a candidate, too, and
-    the baseline of every comparison. Metrics are `score`, MLflow's aggregate, and each numeric scorer's, by its name. A
-    `predict_fn` that raises, and a score that is none, are failed evaluations, and never a low score.
+    the baseline of every comparison. The metrics are `score`, which is MLflow's aggregate, and each numeric scorer, by
+    its name. If `predict_fn` raises an exception or a score is not a number, the evaluation is a failure.
 
     Args:
-        candidates: templates, if one prompt is optimized; else mappings from each prompt's name to its template. They
-            have the same variables as the prompts. Chats are templates in JSON.
-        writer: writes further candidates from the best ones and their failures: see
-            `asktell_adapters.optimizers.writers`. Of several prompts it is shown, and writes, JSON by name.
-        budget: evaluations allowed, of all candidates together.
-        goal: by default the best `score`.
+        candidates: templates if one prompt is optimized, else mappings from prompt names to templates. They must have
+            the same variables as the prompts. A chat is a template in JSON.
+        writer: writes further candidates from the best candidates and their failures, such as
+            `asktell_adapters.optimizers.writers.LLMWriter`. If several prompts are optimized, its texts are JSON by
+            name.
+        budget: number of evaluations of all candidates together.
+        goal: a `BestFeasible` or a `ParetoSet`. By default, `BestFeasible("score")`.
         method: as for `asktell.Selector`.
-        batch_size: evaluations asked for at once; MLflow runs those of one candidate in parallel.
-        study: a location and a name: every score is kept in that study, and the same call goes on after a crash.
+        batch_size: number of evaluations requested at once. MLflow runs those of one candidate in parallel.
+        study: the location of a storage and the name of a study in it. The study records every score, and the same
+            call resumes after a crash.
         display_progress_bar: as in MLflow's own optimizers.
-        seed: makes every choice repeatable.
+        seed: seed of every choice.
 
     Attributes:
         result: the `asktell.Result` of the last `optimize`, with errors, probabilities and the verdict.
+
+    Raises:
+        InvalidArgumentError: there are neither candidates nor a writer, or an argument cannot be used.
     """
 
     def __init__(
@@ -67,7 +72,8 @@ class PromptOptimizer(BasePromptOptimizer):  # type: ignore[misc]
     ) -> None:
         if isinstance(candidates, str | Mapping) or not (candidates or writer):
             raise InvalidArgumentError(
-                f"candidates must be a list of templates, and may only be empty with a writer; got {candidates!r:.100}."
+                f"candidates must be a list of templates, which may be empty only with a writer, got "
+                f"{candidates!r:.100}."
             )
         self.result: Result | None = None
         self._candidates, self._writer, self._budget = list(candidates), writer, whole("budget", budget, 1)
@@ -81,17 +87,18 @@ class PromptOptimizer(BasePromptOptimizer):  # type: ignore[misc]
         target_prompts: dict[str, str],
         enable_tracking: bool = True,
     ) -> PromptOptimizerOutput:
-        """Choose; `mlflow.genai.optimize_prompts` calls this.
+        """Select the best candidate. `mlflow.genai.optimize_prompts` calls this method.
 
         Returns:
-            The best candidate. The scores before and after are estimates for all rows, in which luck is allowed for.
+            The best candidate. The scores before and after are estimates of the means over all rows. They allow for
+            luck in the evaluated rows.
 
         Raises:
             InvalidArgumentError: there are no rows or scorers, or a candidate does not fit the prompts.
-            EvaluatorError: every evaluation failed, or the writer.
+            EvaluatorError: every evaluation failed, or the writer failed.
         """
         if eval_fn is None or not train_data:
-            raise InvalidArgumentError("asktell chooses by scores: optimize_prompts() needs train_data and scorers.")
+            raise InvalidArgumentError("A selection needs scores. Pass train_data and scorers to optimize_prompts().")
         rows = _Rows(eval_fn, train_data, target_prompts)
         texts = list(dict.fromkeys(map(rows.text, [target_prompts, *self._candidates])))
         budget = self._budget // _GENERATIONS if self._writer else self._budget
@@ -114,27 +121,39 @@ class PromptOptimizer(BasePromptOptimizer):  # type: ignore[misc]
         if best is None:
             reasons = "; ".join(group.reason for group in self.result.failures[:3])
             raise EvaluatorError(f"No evaluation of the {len(texts)} candidates succeeded: {reasons}.")
-        known = {field.name for field in dataclasses.fields(PromptOptimizerOutput)}  # by scorer: since 3.10
+        known = {field.name for field in dataclasses.fields(PromptOptimizerOutput)}  # Scores by scorer: since 3.10.
         scores = {**_scores("initial", original), **_scores("final", best)}
         return PromptOptimizerOutput(rows.candidate(best.prompt), **{k: v for k, v in scores.items() if k in known})
 
 
 @final
 class _Rows:
+    """An evaluator that lets MLflow evaluate candidates on rows of the training data."""
+
     def __init__(self, eval_fn: Callable[..., list[Any]], rows: list[dict[str, Any]], target: dict[str, str]) -> None:
         self._eval_fn, self._rows, self._target = eval_fn, rows, target
 
     def text(self, candidate: str | Mapping[str, str]) -> str:
+        """Return a candidate as text: its template, or JSON by name if several prompts are optimized."""
         if isinstance(candidate, str):
             return candidate
         if candidate.keys() != self._target.keys():
-            raise InvalidArgumentError(f"A candidate is of {[*candidate]}, but the prompts are {[*self._target]}.")
+            raise InvalidArgumentError(
+                f"A candidate has templates for {[*candidate]}, but the prompts are {[*self._target]}. Give one "
+                "template for each prompt."
+            )
         return next(iter(candidate.values())) if len(self._target) == 1 else json.dumps(dict(candidate))
 
     def candidate(self, text: str) -> dict[str, str]:
+        """Return the templates of a candidate by name, given its text."""
         return {next(iter(self._target)): text} if len(self._target) == 1 else json.loads(text)
 
     def check_prompts(self, prompts: Mapping[str | int, str] | Sequence[str]) -> None:
+        """Check that every candidate has a template with the same variables for each prompt.
+
+        Raises:
+            InvalidArgumentError: a candidate does not.
+        """
         wanted = {name: _variables(template) for name, template in self._target.items()}
         for text in prompts.values() if isinstance(prompts, Mapping) else prompts:
             try:
@@ -144,10 +163,11 @@ class _Rows:
             if not fits:
                 shown = {name: [f"{{{{{each}}}}}" for each in sorted(names)] for name, names in wanted.items()}
                 raise InvalidArgumentError(
-                    f"A candidate must be a template of each prompt, with its variables {shown}; got {text!r:.200}."
+                    f"A candidate must have a template for each prompt, with its variables {shown}, got {text!r:.200}."
                 )
 
     def completing(self, writer: Writer) -> Writer:
+        """Return a writer that appends missing variables to the texts of this writer."""
         if len(self._target) > 1:
             return writer
         (template,) = self._target.values()
@@ -159,6 +179,8 @@ class _Rows:
         return lambda brief: [completed(text) for text in writer(brief)]
 
     def evaluate_batch(self, trials: Sequence[Trial]) -> list[Mapping[str, float] | Exception]:
+        """Return the scores of each trial, in their order. A failed trial has an exception in its place."""
+
         def evaluate(alike: list[Trial]) -> list[Mapping[str, float] | Exception]:
             rows = [self._rows[checked_example(trial.example, len(self._rows))] for trial in alike]
             return list(map(_outcome, self._eval_fn(self.candidate(alike[0].prompt), rows)))
@@ -167,6 +189,7 @@ class _Rows:
 
 
 def _outcome(record: Any) -> Mapping[str, float] | Exception:
+    """Convert a record of MLflow's `eval_fn` to scores, with the output as a detail, or to an error."""
     if isinstance(record.outputs, str) and record.outputs.startswith(_FAILED):
         return EvaluatorError(record.outputs)
     try:
@@ -181,10 +204,12 @@ def _variables(template: str) -> set[str]:
 
 
 def _example(row: Mapping[str, Any]) -> Example:
+    """Convert a row to an example for the writer: its inputs as JSON, and the expected response."""
     wanted = (row.get("expectations") or {}).get("expected_response", row.get("outputs"))
     return Example(json.dumps(row["inputs"], default=str, ensure_ascii=False), None if wanted is None else str(wanted))
 
 
 def _scores(when: str, entry: PromptResult) -> dict[str, Any]:
+    """Return a candidate's estimates under MLflow's names. `when` is "initial" or "final"."""
     known = {name: mean for name, mean in entry.estimate.items() if mean is not None}
     return {f"{when}_eval_score": known.pop("score", None), f"{when}_eval_score_per_scorer": known}

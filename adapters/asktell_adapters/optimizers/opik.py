@@ -1,4 +1,4 @@
-"""Opik: an optimizer in Opik's own manner that chooses among candidate prompts with few evaluations."""
+"""Opik: an optimizer with Opik's interface that selects among candidate prompts with few evaluations."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -14,31 +14,32 @@ with needs_extra("opik"):
     from opik_optimizer import AlgorithmResult, BaseOptimizer, ChatPrompt, OptimizationRound, OptimizationTrial
 
 Candidate: TypeAlias = "str | ChatPrompt | Mapping[str, ChatPrompt]"
-"""The text of the system message, where there is one prompt; or a prompt; or several by name."""
+"""A candidate: a ChatPrompt, several of them by name, or the text of the system message if there is one prompt."""
 
 
 class AsktellOptimizer(BaseOptimizer):  # type: ignore[misc]
-    """Chooses among candidates for a prompt: `optimizer.optimize_prompt(prompt, dataset, metric)`.
+    """Select among candidates for a prompt: `optimizer.optimize_prompt(prompt, dataset, metric)`.
 
-    Items of the data set (of the validation data set, if there is one) are chosen for each candidate. Evaluations are
-    trials of the optimization in Opik, each of one candidate on the items chosen at a time; the score of the result is
-    an estimate, not a lucky trial. Opik evaluates the prompt itself first: `n_samples` limits that. `max_trials` does
-    not count.
+    The items to evaluate each candidate on are selected from the dataset, or from the validation dataset if there is
+    one. Opik shows each batch of one candidate as a trial of the optimization. The score of the result is an estimate
+    over all items, not the score of a lucky trial.
+
+    Opik first evaluates the prompt itself, on `n_samples` items. `max_trials` has no effect.
 
     Args:
-        candidates: besides the prompt itself; or a function from Opik's `OptimizationContext` to them, which may write
-            them with an LLM.
-        budget: evaluations allowed, of one candidate on one item each.
-        goal: of the metric, and of what a `MultiMetricObjective` consists of, by their names; by default the best
-            metric.
-        batch_size: evaluations at a time.
+        candidates: candidates in addition to the prompt itself, or a function that returns them for Opik's
+            `OptimizationContext`. The function may write them with an LLM.
+        budget: number of evaluations. Each is one candidate on one item.
+        goal: a goal of the metric, or of the metrics in a `MultiMetricObjective`, by name. By default, the best metric.
+        batch_size: number of evaluations at a time.
         method: as for `asktell.Selector`.
-        selector_options: more of the Selector's arguments.
-        model: a LiteLLM name, for Opik's own calls.
-        options: more of `opik_optimizer.BaseOptimizer`'s arguments.
+        selector_options: further arguments of `asktell.Selector`.
+        model: LiteLLM name of the model for Opik's own calls.
+        skip_perfect_score: as for `opik_optimizer.BaseOptimizer`.
+        options: further arguments of `opik_optimizer.BaseOptimizer`.
 
     Attributes:
-        result: of the last selection.
+        result: the result of the last selection, or None.
     """
 
     result: Result | None = None
@@ -61,10 +62,16 @@ class AsktellOptimizer(BaseOptimizer):  # type: ignore[misc]
         self.batch_size, self.selector_options = batch_size, dict(selector_options or {})
 
     def get_config(self, context: Any) -> dict[str, Any]:
+        """Return the settings that Opik stores."""
         return {"optimizer": "asktell", "budget": self.budget}
 
     def run_optimization(self, context: Any) -> AlgorithmResult:
-        """Evaluate, choose, and say so to Opik, which calls this."""
+        """Evaluate the candidates and return the best one. Opik calls this method.
+
+        Raises:
+            InvalidArgumentError: there are several prompts, and a candidate is not a mapping from their names.
+            EvaluatorError: every evaluation failed.
+        """
         given = self.candidates(context) if callable(self.candidates) else self.candidates
         prompts = dict(_prompts(context.prompts, candidate) for candidate in (context.prompts, *given))
         goal = BestFeasible(context.metric.__name__) if self.goal is None else self.goal
@@ -85,13 +92,15 @@ class AsktellOptimizer(BaseOptimizer):  # type: ignore[misc]
             if entry.evaluations
         ]
         best = self.result.selected[0]
-        context.finish_reason = "completed"  # by evaluations, and not by trials
+        context.finish_reason = "completed"  # Opik would report the number of trials as the reason.
         score = best.estimate[metric] or 0.0
         rounds = [OptimizationRound(0, trials, score, score, prompts[best.prompt])]
         return AlgorithmResult(prompts[best.prompt], score, rounds, {"asktell": str(self.result)})
 
 
 class _Evaluator:
+    """Let Opik evaluate candidates on items. `ids` are the items' ids, in the order of the examples."""
+
     def __init__(self, optimizer: AsktellOptimizer, context: Any, prompts: Mapping[str, Any]) -> None:
         self._optimizer, self._context, self._prompts = optimizer, context, prompts
         self.ids = [str(item["id"]) for item in context.evaluation_dataset.get_items()]
@@ -102,7 +111,8 @@ class _Evaluator:
     def _evaluate(self, trials: Sequence[Trial]) -> list[dict[str, float] | Exception]:
         context = self._context
         ids = [self.ids[trial.example or 0] for trial in trials]
-        with failing("Opik's evaluation raised"):  # one that raises ends the whole: look for it
+        # An exception on one item ends Opik's evaluation of the batch. `or_alone` then evaluates the items one by one.
+        with failing("Opik's evaluation raised"):
             found = self._optimizer.evaluate_prompt(
                 self._prompts[trials[0].prompt],
                 context.evaluation_dataset,
@@ -131,13 +141,13 @@ def _scores(results: Sequence[Any]) -> dict[str, float] | Exception:
 
 
 def _prompts(own: Mapping[str, ChatPrompt], candidate: Candidate) -> tuple[str, dict[str, ChatPrompt]]:
-    """A candidate's text for the selector, and its prompts by name; those that it does not name are the own."""
+    """Return a candidate's text for the selector, and its prompts by name. A name without a prompt keeps its own."""
     if isinstance(candidate, Mapping):
         prompts = {**own, **candidate}
         return json.dumps({name: each.get_messages() for name, each in prompts.items()}), prompts
     if len(own) > 1:
         raise InvalidArgumentError(
-            f"There are the prompts {', '.join(own)}: give each candidate as a mapping from name."
+            f"There are the prompts {', '.join(own)}, so each candidate must be a mapping from their names."
         )
     ((name, prompt),) = own.items()
     if isinstance(candidate, ChatPrompt):

@@ -1,8 +1,8 @@
-"""An Optuna sampler with which asktell chooses prompts and examples in an Optuna study.
+"""An Optuna sampler that selects the prompts and examples of an Optuna study's trials.
 
-The study's storage is all there is. Every process makes the selection's state anew of the trials that it finds there,
-and of nothing else: a trial that this sampler chose was asked, and told or failed once it is finished; any other
-finished trial was observed. The sampler marks its own with a system attribute.
+The study's storage holds all state. Every process rebuilds the state of the selection from the trials in the storage.
+A trial of this sampler counts as asked, and once it is finished, as told or failed. Any other finished trial counts as
+observed. The sampler marks its own trials with a system attribute.
 """
 
 import copy
@@ -29,7 +29,7 @@ with needs_extra("optuna"):
 
 
 class Outcome(NamedTuple):
-    """What became of a finished trial: scores in the goal's order, or the reason why there are none."""
+    """The outcome of a finished trial: scores in the goal's order, or None and the reason why there are none."""
 
     scores: tuple[float, ...] | None
     reason: str
@@ -37,9 +37,17 @@ class Outcome(NamedTuple):
 
 
 class Reader:
-    """Reads trials of a study whose directions and metric names go with the goal.
+    """Read the trials of a study whose directions and metric names match the goal.
 
-    `prompts` are in the selector's order; `prompt` and `example` are the names of the parameters that choose them.
+    Args:
+        study: the Optuna study.
+        prompts: texts by id, in the selector's order.
+        state: the state of the selection.
+        prompt: name of the parameter that chooses the prompt.
+        example: name of the parameter that chooses the example.
+
+    Raises:
+        IncompatibleMethodError: the study's values do not match the goal.
     """
 
     def __init__(self, study: Study, prompts: Mapping[str | int, str], state: State, prompt: str, example: str) -> None:
@@ -60,14 +68,16 @@ class Reader:
     # Parameters
 
     def arm(self, prompt: object) -> int:
+        """Return the arm of a prompt, given its id or text."""
         if prompt not in self._arms:
             raise InvalidArgumentError(
-                f"A trial's {self.prompt!r} is {short(prompt)}, which is neither id nor text of one of the selector's "
-                f"{len(self.ids)} prompts."
+                f"A trial has {self.prompt!r} = {short(prompt)}, which is neither the id nor the text of one of the "
+                f"selector's {len(self.ids)} prompts."
             )
         return self._arms[prompt]
 
     def cell(self, trial: FrozenTrial) -> tuple[int, int | None]:
+        """Return the arm and the example of a trial, from its parameters."""
         arm = self.arm(trial.params[self.prompt])
         if self.n_examples is None or self.example not in trial.params:
             return arm, None
@@ -75,7 +85,7 @@ class Reader:
         return arm, choices.index(trial.params[self.example])
 
     def choice(self, parameter: str, distribution: BaseDistribution, arm: int, example: int | None) -> Any:
-        """The value of a parameter that stands for the arm, or for the example."""
+        """Return the parameter's value for the arm or the example."""
         if parameter == self.example:
             assert example is not None
             return self._examples(distribution)[example]
@@ -85,8 +95,8 @@ class Reader:
         if None in value or missing:
             unknown = [choice for choice in choices if choice not in self._arms]
             raise InvalidArgumentError(
-                f"The parameter {parameter!r} must offer the ids (or the texts) of the selector's prompts, all of "
-                f"them; unknown are {short(unknown)}, missing are {short(missing)}."
+                f"The choices of the parameter {parameter!r} must be the ids (or the texts) of all the selector's "
+                f"prompts. Unknown choices: {short(unknown)}. Missing prompts: {short(missing)}."
             )
         return value[arm]
 
@@ -94,15 +104,15 @@ class Reader:
         choices = _choices(self.example, distribution)
         if len(choices) != self.n_examples:
             raise InvalidArgumentError(
-                f"The parameter {self.example!r} offers {len(choices)} examples, but the selector was made with "
-                f"examples={self.n_examples}."
+                f"The parameter {self.example!r} has {len(choices)} choices, but the selector was created with "
+                f"examples={self.n_examples}. Use the same number."
             )
         return choices
 
     # Scores
 
     def outcome(self, trial: FrozenTrial) -> Outcome:
-        """The scores of a finished trial, or why there are none. A pruned one counts by its last value."""
+        """Return the scores of a finished trial, or why there are none. A pruned trial counts with its last value."""
         try:
             cost = self._cost(trial)
             if trial.state == TrialState.FAIL:
@@ -117,22 +127,27 @@ class Reader:
         return Outcome(scores, "", cost)
 
     def check(self, trial: FrozenTrial) -> None:
-        """See, of a trial that was just evaluated, whether objective and selector go together.
+        """Check that the objective and the selector match, given a trial that was just evaluated.
 
-        One with neither prompt nor example is another sampler's.
+        A trial with neither a prompt nor an example belongs to the other sampler, and is not checked.
+
+        Raises:
+            InvalidArgumentError: they do not match.
         """
         if trial.values is None or not any(parameter in trial.params for parameter in self.parameters):
             return
         if any(parameter not in trial.params for parameter in self.parameters):
             raise InvalidArgumentError(
                 f"Trial {trial.number} has the parameters {sorted(trial.params)}, but the selector chooses "
-                f"{list(self.parameters)}. A selector made with examples=None leaves the examples to the objective."
+                f"{list(self.parameters)}. If the objective chooses the examples, create the selector with "
+                "examples=None."
             )
         self._known(trial)
 
     def _known(self, trial: FrozenTrial) -> dict[str, Any]:
+        """Return the scores of a trial by metric, from its values, constraints and user attributes."""
         known: dict[str, Any] = dict(zip(self.values, trial.values, strict=False))
-        constraints: dict[str, float] = getattr(trial, "constraints", {})  # Optuna 4 has none
+        constraints: dict[str, float] = getattr(trial, "constraints", {})  # Trials of Optuna 4 have none.
         for metric in self._besides:
             if metric in constraints and metric in self._slacks:
                 known[metric] = constraints[metric]
@@ -140,8 +155,9 @@ class Reader:
                 known[metric] = trial.user_attrs[metric]
             elif metric in constraints:
                 raise InvalidArgumentError(
-                    f"Trial {trial.number} has the constraint {metric!r}, which Optuna keeps at or below 0: bound it "
-                    f"by asktell.at_most(0), or set a user attribute {metric!r} in the goal's units."
+                    f"Trial {trial.number} has the constraint {metric!r}. Optuna's constraints are satisfied at or "
+                    f"below 0. Use the bound asktell.at_most(0) in the goal, or set a user attribute {metric!r} in the "
+                    "units of the goal."
                 )
         return {metric: known[metric] for metric in self.goal.metrics if metric in known}
 
@@ -157,35 +173,40 @@ class Reader:
 
 
 def value_names(study: Study, goal: Goal) -> tuple[str, ...]:
-    """The metrics that the study's values are: by its `metric_names`, else in the goal's order."""
+    """Return the metrics of the study's values: its `metric_names`, or else the goal's first metrics.
+
+    Raises:
+        IncompatibleMethodError: the values and their directions do not match the goal.
+    """
     names = tuple(study.metric_names or goal.metrics[: len(study.directions)])
     if len(names) != len(study.directions):
         raise IncompatibleMethodError(
-            f"The study has {len(study.directions)} values, but the goal only the metrics {list(goal.metrics)}. Name "
-            "the values: study.set_metric_names([...])."
+            f"The study has {len(study.directions)} values, but the goal has only the metrics {list(goal.metrics)}. "
+            "Name the values: study.set_metric_names([...])."
         )
     directions = dict(zip(names, study.directions, strict=True))
     for objective in goal.objectives:
         direction = directions.get(objective.metric)
         if direction is None:
             raise IncompatibleMethodError(
-                f"The goal's {objective.metric!r} is none of the study's values {list(names)}. A study can name them: "
+                f"The goal's metric {objective.metric!r} is none of the study's values {list(names)}. Name the values: "
                 "study.set_metric_names([...])."
             )
         if (direction == StudyDirection.MINIMIZE) != objective.minimize:
             raise IncompatibleMethodError(
-                f"The study says {direction.name.lower()} {objective.metric!r}, but the goal {str(objective)!r}. Make "
-                'the selector with goal_of(study), or the goal with asktell.minimize("...").'
+                f"The study has to {direction.name.lower()} {objective.metric!r}, but the goal is {str(objective)!r}. "
+                'Create the selector with goal_of(study), or the goal with asktell.minimize("...").'
             )
     return names
 
 
 def goal_of(study: Study, constraints: Sequence[str] = ()) -> Goal:
-    """Derive the goal of an Optuna study: BestFeasible for one value, ParetoSet for several.
+    """Return the goal of an Optuna study: a BestFeasible for one value, a ParetoSet for several.
 
     Args:
-        study: its values are called by its `metric_names`, else "value", or "value_0", "value_1", ...
-        constraints: keys of `trial.set_constraint`. As in Optuna, their values are to be at most 0: here, on average.
+        study: an Optuna study. The metrics are its `metric_names`, or else "value", or "value_0", "value_1", ...
+        constraints: keys of `trial.set_constraint`. As in Optuna, a value of at most 0 satisfies a constraint. Here
+            the mean over the examples must satisfy it.
     """
     minimized = [direction == StudyDirection.MINIMIZE for direction in study.directions]
     n = len(minimized)
@@ -208,23 +229,31 @@ def _choices(parameter: str, distribution: BaseDistribution) -> Sequence[Any]:
 
 
 MARK = "asktell"
-"""The system attribute of a trial that the sampler chose: prompt, example; if it counts as an evaluation, planner, the
-number of the trial whose plan it follows; if that is itself, the plan."""
+"""The system attribute that the sampler sets on its trials: a mapping with "prompt" and "example".
 
-_LONGEST_PLAN = 1000  # of those that are kept in an attribute
+If the trial counts as an evaluation, the mapping also has "planner", the number of the trial whose plan it follows. If
+that is the trial itself, the mapping has "plan", too.
+"""
 
-Cell = tuple[int, int | None]  # arm, example
+_LONGEST_PLAN = 1000  # The number of cells of a plan that an attribute may hold.
+
+Cell = tuple[int, int | None]
+"""An arm and an example. None: the objective chooses the example."""
 
 
 class Plan(NamedTuple):
-    """Cells to be evaluated next, in this order, and the number of the trial whose sampler decided so."""
+    """Cells to evaluate next, in this order. `by` is the number of the trial whose sampler made the plan."""
 
     by: int
     cells: list[Cell]
 
 
 class Choice(NamedTuple):
-    """What a trial is to evaluate; and, if that counts as an evaluation, by whose plan, and the plan if it is new."""
+    """The cell that a trial evaluates.
+
+    If it counts as an evaluation, `planner` is the number of the trial that made the plan. `plan` is the plan if this
+    trial made it.
+    """
 
     cell: Cell
     planner: int | None = None
@@ -232,17 +261,18 @@ class Choice(NamedTuple):
 
 
 class Ledger:
-    """The state by the trials that were folded; `state` is that before the first one."""
+    """The state of the selection after the trials that were folded in. At first, `state` is the selector's."""
 
     def __init__(self, state: State, method: Method, reader: Reader) -> None:
         self.state = state
         self.reader = reader
         self._method = method
         self._folded: set[int] = set()
-        self._plan = Plan(-1, [])  # the last one, whole
-        self._followers: dict[int, dict[int, Cell]] = {}  # of every plan: by trial, what it took
+        self._plan = Plan(-1, [])  # The last plan, with all its cells.
+        self._followers: dict[int, dict[int, Cell]] = {}  # By the planner: the cell of each trial that followed.
 
     def fold(self, trials: Iterable[FrozenTrial]) -> None:
+        """Update the state with the trials that are new or have finished since."""
         for trial in trials:
             if trial.number in self._folded:
                 continue
@@ -258,7 +288,7 @@ class Ledger:
                     self._plan = Plan(trial.number, [(arm, example) for arm, example in mark["plan"]])
 
     def after(self, state: State, trial: FrozenTrial) -> State:
-        """The state after a trial that is finished; one without a prompt changes nothing."""
+        """Return the state after a finished trial. A trial without a prompt changes nothing."""
         counts = _counts(trial)
         if not counts and self.reader.prompt not in trial.params:
             return state
@@ -270,13 +300,14 @@ class Ledger:
             state = asked(state, trial.number, (arm, example))
         try:
             self.reader.check(trial)
-        except InvalidArgumentError as error:  # who made the trial was told
+        except InvalidArgumentError as error:  # The process that ran the trial has raised this error.
             outcome = outcome._replace(scores=None, reason=str(error))
         if outcome.scores is None:
             return apply(state, events.Failed(trial.number, outcome.reason, outcome.cost))
         return apply(state, events.Told(trial.number, outcome.scores, outcome.cost))
 
     def choose(self, trial: FrozenTrial, trials: Sequence[FrozenTrial]) -> Choice:
+        """Choose the cell of a trial, given all trials of the study."""
         reader, given = self.reader, self._given(trial)
         if reader.prompt in given:
             arm = reader.arm(given[reader.prompt])
@@ -293,17 +324,18 @@ class Ledger:
         return Choice(plan.cells[0], plan.by, plan.cells[:_LONGEST_PLAN] if plan.by == trial.number else None)
 
     def is_over(self, state: State, trials: Sequence[FrozenTrial]) -> bool:
-        """True if nothing more can be asked, now or ever, besides what these trials will choose."""
+        """Return True if no further trial can be asked, apart from the choices that these trials will make."""
         state, rest = self._foreseen(state, self._rest_of_plan(), trials)
         plan = self._next(state, rest, number=len(trials))
         return plan is None or not state.fits(plan.cells[0][0])
 
     def decided(self) -> State:
+        """Return the state with the final decision, if the selection is finished."""
         decided = decide(self._method, self.state)
         return apply(self.state, decided) if decided is not None and decided.finished else self.state
 
     def _rest_of_plan(self) -> Plan:
-        """What no trial has taken yet."""
+        """The last plan without the cells that trials have taken."""
         taken = Counter(self._followers.get(self._plan.by, {}).values())
         rest = []
         for cell in self._plan.cells:
@@ -314,9 +346,10 @@ class Ledger:
         return Plan(self._plan.by, rest)
 
     def _foreseen(self, state: State, plan: Plan, trials: Iterable[FrozenTrial]) -> tuple[State, Plan]:
-        """State and plan after what trials that run, and have not chosen yet, are about to choose.
+        """Return the state and the plan after the expected choices of running trials that have not chosen yet.
 
-        They may do so in another process at this moment, and from the same facts would choose the same as this one.
+        Such a trial may be choosing in another process at this moment. From the same storage, it would choose the same
+        cell as this trial.
         """
         for trial in trials:
             if trial.state == TrialState.RUNNING and MARK not in trial.system_attrs and not self._given(trial):
@@ -326,9 +359,11 @@ class Ledger:
         return state, plan
 
     def _next(self, state: State, plan: Plan, number: int) -> Plan | None:
+        """Return the rest of the plan, or a new plan by trial `number`. None if nothing more is to be evaluated."""
         if state.spent + len(state.pending) >= state.problem.budget:
             return None
-        if cells := [cell for cell in plan.cells if cell[0] not in state.left]:
+        cells = [cell for cell in plan.cells if cell[0] not in state.left]
+        if cells:
             return Plan(plan.by, cells)
         decided = decide(self._method, state)
         if decided is None or not decided.plan:
@@ -336,23 +371,25 @@ class Ledger:
         return Plan(number, [(arm, None if example < 0 else example) for arm, example in decided.plan])
 
     def _cell(self, trial: FrozenTrial) -> Cell:
-        if _counts(trial):  # one that runs may not have its parameters yet
+        if _counts(trial):  # A running trial may not have its parameters yet.
             mark = trial.system_attrs[MARK]
             return self.reader.arm(mark["prompt"]), mark["example"]
         return self.reader.cell(trial)
 
     def _given(self, trial: FrozenTrial) -> dict[str, Any]:
+        """The prompt and the example that the user has fixed for a trial, by parameter."""
         given = {**trial.system_attrs.get("fixed_params", {}), **trial.params}
-        # Optuna itself fills in a parameter that has one value.
+        # Optuna itself sets a parameter that has only one value.
         only = [name for name, distribution in trial.distributions.items() if distribution.single()]
         return {name: given[name] for name in self.reader.parameters if name in given and name not in only}
 
     def _best(self, number: int) -> int:
+        """One of the selected arms. Trials with successive numbers take turns."""
         arms = self._method.answer(self.state) or self.state.active.tolist() or range(len(self.reader.ids))
         return int(arms[number % len(arms)])
 
     def _unseen(self, arm: int) -> int | None:
-        """The first example that an arm was not evaluated on; the first of all if there is none."""
+        """The first example that an arm was not evaluated on, or the first of all examples if there is none."""
         order = self.state.problem.order
         if not len(order):
             return None
@@ -366,12 +403,14 @@ class Ledger:
 
 
 def asked(state: State, number: int, cell: Cell) -> State:
+    """Return the state after the decision for a cell, and its trial."""
     arm, example = cell
     plan = ((arm, -1 if example is None else example),)
     return apply(apply(state, events.Decided(len(state.decisions), plan=plan)), events.Asked(number, arm, example))
 
 
 def _counts(trial: FrozenTrial) -> bool:
+    """Whether a trial counts as an evaluation of the budget."""
     return "planner" in trial.system_attrs.get(MARK, {})
 
 
@@ -382,25 +421,28 @@ _log = logging.getLogger("asktell")
 
 @final
 class AsktellSampler(BaseSampler):
-    """Chooses a study's prompts, and its examples if it has them; one trial is one evaluation.
+    """An Optuna sampler that selects the prompt of each trial, and its example if the selector has examples.
 
-    Trials that were there before, were added or enqueued are observed: they inform, and cost no budget. A failed trial
-    is a failed evaluation; a pruned one counts by its last intermediate value, or as failed if it has none. Metrics
-    of the goal that are not among the study's values are read from the trial's constraints (bounded by `at_most(0)`)
-    or user attributes; the user attribute "cost" is what the trial cost. A trial without the prompt's parameter is the
-    other sampler's alone.
+    - One trial is one evaluation. A failed trial is a failed evaluation. A pruned trial counts with its last
+      intermediate value, or as failed if it has none.
+    - Trials that existed before, or were added or enqueued, are observed: their scores are used, but do not count
+      against the budget.
+    - A metric of the goal that is not a value of the study is read from the trial's constraints (with the bound
+      `at_most(0)`) or from its user attributes. The user attribute "cost" is the cost of the trial.
+    - A trial without the prompt's parameter belongs to the other sampler alone.
 
     Args:
-        selector: a new one, of the method "auto" or another `Adaptive`; it is copied and never changed.
-        prompt: the name of the parameter, categorical or int, whose choices are the prompts' ids or texts.
-        example: the name of the one whose choices are the examples, in their order. A selector made without
-            `examples` leaves it to the objective what a trial evaluates the prompt on.
-        others: samples all other parameters; by default at random.
-        stop: whether `study.optimize` ends when the budget is spent. Otherwise, and for what is asked all the same,
-            further trials go to the best prompts and are observed.
+        selector: a new Selector with the method "auto" or another `Adaptive`. It is copied and never changed.
+        prompt: name of the parameter, categorical or int, whose choices are the ids or the texts of the prompts.
+        example: name of the parameter whose choices are the examples, in their order. If the selector was created
+            without `examples`, the objective chooses the examples itself.
+        others: the sampler of all other parameters. By default, they are drawn at random.
+        stop: end `study.optimize` when the budget is spent. Trials beyond the budget evaluate the best prompts and are
+            observed.
 
     Raises:
-        IncompatibleMethodError: the selector's method goes in rounds, which a study's trials cannot wait for.
+        InvalidArgumentError: `selector` is not a Selector, or has been asked for trials.
+        IncompatibleMethodError: the selector's method works in rounds, at whose end trials would have to wait.
     """
 
     def __init__(
@@ -416,13 +458,13 @@ class AsktellSampler(BaseSampler):
             raise InvalidArgumentError(f"AsktellSampler needs an asktell.Selector, got {type(selector).__name__}.")
         if not isinstance(selector.method, Adaptive):
             raise IncompatibleMethodError(
-                f"The method {type(selector.method).__name__} goes in rounds, at whose ends trials would have to wait "
-                'for each other. Optuna does not wait: use method="auto".'
+                f"The method {type(selector.method).__name__} works in rounds, so trials would have to wait for each "
+                'other. Optuna does not support that. Use method="auto".'
             )
         if selector.state.asked:
             raise InvalidArgumentError(
-                f"The selector has been asked {selector.state.asked} trials, which the study does not have. Pass a new "
-                "one; what is known already can be given by observe(), or by study.add_trial()."
+                f"The selector has been asked for {selector.state.asked} trials, which the study does not have. Pass a "
+                "new selector. Add existing scores to it with observe(), or to the study with study.add_trial()."
             )
         self._selector = copy.copy(selector)
         self._texts = {entry.id: entry.prompt for entry in selector.result().prompts}
@@ -436,19 +478,19 @@ class AsktellSampler(BaseSampler):
     def _forget(self) -> None:
         self._lock = RLock()
         self._ledger: Ledger | None = None
-        self._place: object = None  # the storage, and the study in it, that the ledger is of
+        self._place: object = None  # The storage and the id of the ledger's study.
 
     def result(self, study: Study) -> Result:
-        """The answer so far, by everything in the study's storage: what `Selector.result()` says."""
+        """Return the result of all trials in the study's storage. See `Selector.result`."""
         return self.selector(study).result()
 
     def selector(self, study: Study) -> Selector:
-        """A selector that knows everything in the study's storage by now: to export, report or compare.
+        """Return a selector with all trials in the study's storage, for an export, a report or a comparison.
 
-        The one that the sampler was made with stays as it was.
+        The selector that was passed to the sampler stays unchanged.
 
         Raises:
-            IncompatibleMethodError: the study and the selector's goal do not go together.
+            IncompatibleMethodError: the study's values do not match the selector's goal.
         """
         with self._lock:
             return at_state(self._selector, self._at(_whole(study)).decided())
@@ -456,19 +498,25 @@ class AsktellSampler(BaseSampler):
     # Optuna's interface
 
     def infer_relative_search_space(self, study: Study, trial: FrozenTrial) -> dict[str, BaseDistribution]:
+        """Return the search space of the other sampler, without the prompt and the example."""
         space = self._others.infer_relative_search_space(study, trial)
         return {name: distribution for name, distribution in space.items() if name not in self._ours}
 
     def sample_relative(
         self, study: Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
     ) -> dict[str, Any]:
+        """Let the other sampler sample its parameters."""
         values = self._others.sample_relative(study, trial, search_space)
-        return {name: value for name, value in values.items() if name in search_space}  # some take their own space
+        # Some samplers use a search space of their own, which may have the prompt and the example.
+        return {name: value for name, value in values.items() if name in search_space}
 
     def sample_independent(
         self, study: Study, trial: FrozenTrial, param_name: str, param_distribution: BaseDistribution
     ) -> Any:
-        """The prompt or the example, both chosen when the first of them is wanted; or another parameter."""
+        """Choose the prompt or the example, or let the other sampler choose another parameter.
+
+        Prompt and example are chosen together, when Optuna asks for the first of them.
+        """
         if param_name not in self._ours:
             return self._others.sample_independent(study, trial, param_name, param_distribution)
         with self._lock:
@@ -477,7 +525,8 @@ class AsktellSampler(BaseSampler):
             mark = trial.system_attrs.get(MARK)
             if mark is None:
                 choice = ledger.choose(trial, study.get_trials(deepcopy=False))
-                value = ledger.reader.choice(param_name, param_distribution, *choice.cell)  # refused before it is noted
+                # This may raise an error, so it comes before the trial is marked.
+                value = ledger.reader.choice(param_name, param_distribution, *choice.cell)
                 arm, example = choice.cell
                 mark = {"prompt": ledger.reader.ids[arm], "example": example}
                 mark |= {} if choice.planner is None else {"planner": choice.planner}
@@ -488,48 +537,52 @@ class AsktellSampler(BaseSampler):
             return ledger.reader.choice(param_name, param_distribution, arm, mark["example"])
 
     def before_trial(self, study: Study, trial: FrozenTrial) -> None:
+        """Call the other sampler's hook."""
         self._others.before_trial(study, trial)
 
     def after_trial(self, study: Study, trial: FrozenTrial, state: TrialState, values: Sequence[float] | None) -> None:
-        """Stop the study if nothing more is to be asked; say why a completed trial counts as failed.
+        """Stop the study if the selection needs no more trials. Warn if a completed trial counts as failed.
 
         Raises:
-            InvalidArgumentError: what the objective suggests or reports is not what the selector needs.
+            InvalidArgumentError: the objective's parameters or values do not match the selector.
         """
         self._others.after_trial(study, trial, state, values)
         with self._lock:
             study = _whole(study)
             ledger = self._at(study)
-            finished = copy.copy(study._storage.get_trial(trial._trial_id))  # with its constraints
+            finished = copy.copy(study._storage.get_trial(trial._trial_id))  # Only this copy has its constraints.
             finished.state, finished.values = state, None if values is None else list(values)
             ledger.reader.check(finished)
             after = ledger.after(ledger.state, finished)
             self._warn(finished)
-            told = len(after.history) > len(ledger.state.history)
-            if state == TrialState.COMPLETE and self._prompt in finished.params and not told:
+            recorded = len(after.history) > len(ledger.state.history)
+            if state == TrialState.COMPLETE and self._prompt in finished.params and not recorded:
                 _log.warning("trial %s counts as failed: %s", trial.number, ledger.reader.outcome(finished).reason)
             if self._stop and ledger.is_over(after, study.get_trials(deepcopy=False)):
-                with suppress(RuntimeError):  # nothing to stop outside of optimize()
+                with suppress(RuntimeError):  # Outside of optimize(), there is nothing to stop.
                     study.stop()
 
     def _warn(self, trial: FrozenTrial) -> None:
+        """Warn once about a trial without the prompt's parameter."""
         if self._prompt in trial.params or trial.state == TrialState.FAIL or self._has_warned:
             return
         self._has_warned = True
         _log.warning(
-            "Trial %d has no parameter %r: it is sampled by %s alone, and tells the selection nothing; so are others "
-            "like it.",
+            "Trial %d has no parameter %r, so %s sampled all its parameters, and the selection ignores it. The same "
+            "applies to later trials without it.",
             trial.number,
             self._prompt,
             type(self._others).__name__,
         )
 
     def reseed_rng(self) -> None:
+        """Reseed the other sampler. The selection has its own seed."""
         self._others.reseed_rng()
 
-    # What is in the storage
+    # The state in the storage
 
     def _at(self, study: Study) -> Ledger:
+        """Return the ledger of a study, after all its trials. It is kept while the study stays the same."""
         place = (study._storage, study._study_id)
         if self._ledger is None or self._place != place:
             state = self._selector.state
@@ -548,5 +601,5 @@ class AsktellSampler(BaseSampler):
 
 
 def _whole(study: Study) -> Study:
-    """The study itself: some pruners show a sampler only a part of its trials."""
+    """Return the study itself, because some pruners pass a view of it with only a part of its trials."""
     return getattr(study, "_study", study)

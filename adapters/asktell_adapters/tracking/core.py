@@ -1,4 +1,7 @@
-"""What is tracked and when; each tracker beside this file writes to one tool."""
+"""The base class of trackers, and the data that they write. Each other module of this folder has a tracker for a tool.
+
+Trackers read the selector's own history, so that every evaluation is tracked once, also after a restart.
+"""
 
 import hashlib
 import json
@@ -15,18 +18,19 @@ from asktell import EvaluatorError, InvalidArgumentError, Result, Selector
 from asktell.extend import State
 
 _log = logging.getLogger("asktell")
-_SHARE = 20  # a look that took so long is followed by so many times that without one: at most 5 % of a run
+# After an update, the tracker pauses for this many times the update's duration. So it takes at most 5% of a run.
+_SHARE = 20
 
 
 class Extent(NamedTuple):
-    """How far something has been tracked: evaluations (those of `observe` included) and decisions."""
+    """The number of evaluations (including those of `observe`) and of decisions that a selection or a run has."""
 
     evaluations: int = 0
     decisions: int = 0
 
 
 class Scored(NamedTuple):
-    """Scores of a prompt; `number` counts from 1, in the order in which scores came."""
+    """Scores of a prompt on an example. `number` counts from 1, in the order of recording."""
 
     number: int
     prompt: str | int
@@ -35,7 +39,15 @@ class Scored(NamedTuple):
 
 
 class Decision(NamedTuple):
-    """The end of a round in which prompts left: (prompt, status, reason). `number` counts all decisions, from 1."""
+    """A decision that eliminated prompts, at the end of a round.
+
+    Attributes:
+        number: number of the decision. All decisions count, from 1.
+        evaluations: evaluations before the decision.
+        round: number of the round.
+        departures: the eliminated prompts, each with its id, status and reason.
+        active: prompts that remain.
+    """
 
     number: int
     evaluations: int
@@ -44,19 +56,26 @@ class Decision(NamedTuple):
     active: int
 
     def numbers(self) -> dict[str, float]:
-        left = Counter(status for _, status, _ in self.departures)
+        """Return the decision as metrics by name."""
+        statuses = Counter(status for _, status, _ in self.departures)
         decided = {
             "round": self.round,
             "active": self.active,
-            "accepted": left["accepted"],
-            "rejected": left["rejected"],
+            "accepted": statuses["accepted"],
+            "rejected": statuses["rejected"],
         }
         return {f"decision/{name}": number for name, number in decided.items()}
 
 
 @dataclass(frozen=True)
 class Selection:
-    """What is selected, to find it again: a name (None: nothing by which to), a key of its settings, the settings."""
+    """The identity of a selection, to find its run again.
+
+    Attributes:
+        name: the name of the run. None: each process starts a new run.
+        key: a hash of the settings and the prompts.
+        settings: goal, method, budget and the like, by name.
+    """
 
     name: str | None
     key: str
@@ -72,9 +91,11 @@ class View:
 
     @property
     def extent(self) -> Extent:
+        """The number of evaluations and decisions so far."""
         return Extent(len(self.state.history), len(self.state.decisions))
 
     def evaluations(self, start: int = 0) -> Iterator[Scored]:
+        """Yield the evaluations after the first `start`, in the order of recording."""
         history, metrics, entries = self.state.history, self.result.goal.metrics, self.result.prompts
         rows = zip(history.arms(start), history.examples(start), history.scores(start).tolist(), strict=True)
         for number, (arm, example, scores) in enumerate(rows, start + 1):
@@ -82,6 +103,7 @@ class View:
             yield Scored(number, entries[arm].id, cell, dict(zip(metrics, scores, strict=False)))
 
     def decisions(self, start: int = 0) -> Iterator[Decision]:
+        """Yield the decisions after the first `start` that eliminated prompts."""
         active = len(self.result.prompts)
         for number, (evaluations, decided) in enumerate(self.state.decisions, 1):
             active -= len(decided.departures)
@@ -90,7 +112,7 @@ class View:
                 yield Decision(number, evaluations, decided.round, departures, active)
 
     def progress(self) -> dict[str, float]:
-        """What has been spent, what is left, and the estimates of the best so far, as numbers by name."""
+        """Return the progress as numbers by name: spending, active prompts, and estimates of the best prompt."""
         result = self.result
         numbers: dict[str, float] = {
             "progress/spent_cost": result.spent_cost,
@@ -103,11 +125,13 @@ class View:
         for entry in result.selected[:1]:
             for name, mean in entry.estimate.items():
                 error = entry.standard_error[name]
-                numbers |= {} if mean is None else {f"best/{name}": mean}
-                numbers |= {} if error is None else {f"best/{name}.standard_error": error}
+                if mean is not None:
+                    numbers[f"best/{name}"] = mean
+                if error is not None:
+                    numbers[f"best/{name}.standard_error"] = error
         verdict = result.verdict
-        said = {"p_best": verdict.p_best, "p_feasible": verdict.p_feasible, "loss": verdict.loss}
-        numbers |= {f"verdict/{name}": value for name, value in said.items() if value is not None}
+        judged = {"p_best": verdict.p_best, "p_feasible": verdict.p_feasible, "loss": verdict.loss}
+        numbers |= {f"verdict/{name}": value for name, value in judged.items() if value is not None}
         compared = None if result.baseline is None else result.comparison
         for name, difference in compared.differences.items() if compared else ():
             if difference.estimate is not None:
@@ -117,10 +141,11 @@ class View:
 
     @property
     def all_failed(self) -> bool:
+        """Whether there were evaluations and all of them failed."""
         return self.result.spent == 0 and any(entry.failures for entry in self.result.prompts)
 
     def prompts(self) -> tuple[list[str], list[list[Any]]]:
-        """Every prompt: names of columns, and rows; the selected prompts first."""
+        """Return a table of all prompts, the selected prompts first: the names of the columns, and the rows."""
         columns = self.result.to_columns()
         place = {entry.id: n for n, entry in enumerate(self.result.selected)}
         order = sorted(range(len(columns["id"])), key=lambda row: place.get(columns["id"][row], len(place)))
@@ -129,19 +154,22 @@ class View:
 
 
 class Tracker(ABC):
-    """A callback for `asktell.run(..., on_tell=tracker)`, or to be called with the selector in a loop of your own.
+    """A callback for `asktell.run(..., on_tell=tracker)`. In a loop of your own, call it with the selector.
 
-    Used in a `with` block, at the end of which the last evaluations and the tables are written. It reads what is new
-    from the selector's own history, so that nothing is missed between two looks, nor tracked twice. Of the workers of a
-    study, one tracks; or a process of its own calls `tracker(study)` now and then.
+    Use the tracker in a `with` block. At its end, the last evaluations and the tables are written. At each update, the
+    tracker reads the new evaluations from the selector's own history, so that none is missed and none is tracked twice.
+    If a study has several workers, let one of them track, or let another process call `tracker(study)` regularly.
 
-    An error of the tracker is a warning, once, and never ends the run: what it could not write is written at the next
-    look.
+    An error of the tracker never ends the run. It is shown as a warning, once, and the next update writes the missing
+    data.
 
     Args:
-        name: what to find the run again by, when a selection goes on after a crash; by default the study's name. A
-            selector without one gets a new run each time.
-        interval: seconds between two looks, at least; a look that takes long is followed by a longer time without.
+        name: name of the run, by which a selection finds it again after a crash. By default, the name of the study. A
+            selector without a name starts a new run each time.
+        interval: lower limit of seconds between two updates. After a slow update, the pause is longer.
+
+    Raises:
+        InvalidArgumentError: `interval` is negative.
     """
 
     def __init__(self, *, name: str | None = None, interval: float = 5.0) -> None:
@@ -150,20 +178,20 @@ class Tracker(ABC):
         self.name = name
         self.interval = interval
         self._subject: Any = None
-        self._tracked: Extent | None = None  # None: not opened
-        self._next = 0.0  # when to look
+        self._tracked: Extent | None = None  # None: the run is not opened yet.
+        self._next = 0.0  # The time of the next update, on the clock time.monotonic.
         self._failing = False
         self._all_failed = False
-        self._final: Extent | None = None  # what the tables are of
+        self._final: Extent | None = None  # The extent of the written tables.
 
     def __call__(self, selector: Any, trial: object = None) -> None:
-        """Look at a Selector, a Study, or a worker of one, if it is time to; `trial` is not needed."""
+        """Track a Selector, a Study or a worker of a study, if an update is due. `trial` is ignored."""
         self._subject = selector
         if time.monotonic() >= self._next or (isinstance(selector, Selector) and selector.state.finished):
             self._guarded(self._look)
 
     def finish(self) -> None:
-        """Write what is not written yet, and the tables. The end of the `with` block does it."""
+        """Write the remaining data and the tables. The end of the `with` block calls this."""
         if self._subject is not None:
             self._guarded(lambda: self._look(last=True))
 
@@ -181,32 +209,34 @@ class Tracker(ABC):
             self._tracked = None
 
     def _look(self, last: bool = False) -> None:
-        study = getattr(self._subject, "study", self._subject)  # a worker's
+        """Write everything that is new, and at the end of the selection or at the last update also the tables."""
+        study = getattr(self._subject, "study", self._subject)  # A worker has its study as an attribute.
         selector: Selector = study if isinstance(study, Selector) else study.selector
         view = View(selector.state, selector.result())
         if self._tracked is None:
             tracked = self._open(_selection(self.name or getattr(study, "name", None), selector, view))
             if any(done > now for done, now in zip(tracked, view.extent, strict=True)):
                 raise InvalidArgumentError(
-                    f"the run that is tracked under this name has {tracked.evaluations} evaluations already, and this "
-                    f"selection only {view.extent.evaluations}: it is another one. Give the tracker another name"
+                    f"the run of this name has {tracked.evaluations} evaluations already, but this selection has only "
+                    f"{view.extent.evaluations}, so they are different selections. Pass another name to the tracker"
                 )
             self._tracked = tracked
         self._all_failed = view.all_failed
         if view.extent != self._tracked:
             for tracked in self._write(view, self._tracked):
-                self._tracked = tracked  # so that what failed half-way goes on there
+                self._tracked = tracked  # After an error, the next update resumes here.
         if (last or view.result.done) and self._final != view.extent:
             self._finish(view)
             self._final = view.extent
 
     def _guarded(self, action: Callable[[], None]) -> None:
+        """Call the action, turn its error into a warning, and schedule the next update."""
         start = time.monotonic()
         try:
             action()
         except Exception as error:
             if not self._failing:
-                _log.warning("%s: %s. The run goes on; it will be tried again.", type(self).__name__, error)
+                _log.warning("%s: %s. The run continues, and the next update tries again.", type(self).__name__, error)
             self._failing = True
         else:
             self._failing = False
@@ -215,21 +245,22 @@ class Tracker(ABC):
 
     @abstractmethod
     def _open(self, selection: Selection) -> Extent:
-        """Start a run, or go on with that of an earlier process: how much of the selection is in it."""
+        """Start a run, or resume that of an earlier process. Returns the extent that the run has already."""
 
     @abstractmethod
     def _write(self, view: View, since: Extent) -> Iterable[Extent]:
-        """Add what is new beyond `since`, in pieces; how far it is after each."""
+        """Write everything beyond `since` in pieces. Yields the extent after each piece."""
 
     @abstractmethod
     def _finish(self, view: View) -> None:
-        """Write the tables and the answer, in the place of earlier ones."""
+        """Write the tables and the selected prompts, and replace earlier ones."""
 
     def _close(self, error: BaseException | None) -> None:  # noqa: B027, most have nothing to close
-        """Let go of the run; `error` ended it, if not None."""
+        """Close the run. `error` is the exception that ended it, or None."""
 
 
 def _selection(name: str | None, selector: Selector, view: View) -> Selection:
+    """Return the identity of a selection."""
     problem, result = view.state.problem, view.result
     settings: dict[str, str | int | float | None] = {
         "goal": str(result.goal),

@@ -13,26 +13,27 @@ from asktell_adapters.tracking.core import Extent, Selection, Tracker, View
 
 _NAME, _KEY, _REGISTERED = "asktell.name", "asktell.key", "asktell.registered"
 _T = TypeVar("_T")
-_BATCH = 1000  # metrics in a request; MLflow takes no more
-_OTHER = re.compile(r"[^\w\-. /]")  # than what a metric's name may have in every version
+_BATCH = 1000  # The number of metrics that MLflow allows in a request.
+_OTHER = re.compile(r"[^\w\-. /]")  # Characters that some version of MLflow does not allow in a metric's name.
 
 
 @final
 class MLflowTracker(Tracker):
-    """Tracks into an MLflow run: the active one if there is one, or one of its own.
+    """Track a selection in an MLflow run: the active run, or else a run that the tracker creates.
 
-    Metrics are `evaluation/METRIC` at each evaluation, `best/METRIC` and `progress/...` at each look, and
-    `decision/...` at each decision in which prompts left; all have the number of evaluations as step. Artifacts are
-    `prompts.csv`, `evaluations.csv`, `decisions.csv` and `result.json`. A run of its own in which every evaluation
-    failed ends as FAILED, and registers nothing.
+    - Metrics: `evaluation/METRIC` for each evaluation, `best/METRIC` and `progress/...` at each update, `decision/...`
+      at each decision that eliminated prompts. The step of all metrics is the number of evaluations.
+    - Artifacts: `prompts.csv`, `evaluations.csv`, `decisions.csv` and `result.json`.
+
+    If every evaluation failed, a run that the tracker created ends as FAILED, and no prompt is registered.
 
     Args:
-        experiment: name of the experiment of a run of its own.
-        run_id: a run to track into.
-        register: name in MLflow's prompt registry, under which the selected prompt is registered in the end; of a
-            Pareto set every prompt, the best last.
-        name: see `Tracker`.
-        interval: see `Tracker`.
+        experiment: name of the experiment in which the tracker creates a run.
+        run_id: id of an existing run to track in.
+        register: name in MLflow's prompt registry. At the end, the selected prompt is registered under it. With a
+            Pareto set, all its prompts are registered, the best last.
+        name: name of the run, by which a selection finds it again. By default, the name of the study.
+        interval: lower limit of seconds between two updates.
     """
 
     def __init__(
@@ -50,7 +51,7 @@ class MLflowTracker(Tracker):
         self.run_id = run_id
         self.register = register
         self._client: Any = None
-        self._owned = False  # whether the run is ended with the tracker
+        self._owned = False  # Whether the tracker created the run, and has to end it.
 
     def _open(self, selection: Selection) -> Extent:
         self._client = self._mlflow.MlflowClient()
@@ -69,6 +70,7 @@ class MLflowTracker(Tracker):
         return tracked
 
     def _own_run(self, selection: Selection) -> str:
+        """Return the id of the selection's earlier run, or else of a new run."""
         found = self._client.get_experiment_by_name(self.experiment)
         experiment_id = found.experiment_id if found else self._client.create_experiment(self.experiment)
         if selection.name is not None:
@@ -80,7 +82,10 @@ class MLflowTracker(Tracker):
         return str(made.info.run_id)
 
     def _write(self, view: View, since: Extent) -> Iterator[Extent]:
-        """In batches that end with how far they come: MLflow takes a batch whole, so a later process goes on there."""
+        """Write batches that end with their extent.
+
+        MLflow stores a batch as a whole or not at all, so a later process can resume at the extent of the last batch.
+        """
         metric, now = self._mlflow.entities.Metric, int(1000 * time.time())
 
         def log(numbers: Iterable[tuple[str, float, int]]) -> None:
@@ -88,15 +93,16 @@ class MLflowTracker(Tracker):
             self._client.log_batch(self.run_id, metrics=batch)
 
         tracked = since
-        for evaluations in _parts(view.evaluations(since.evaluations), _BATCH // (1 + len(view.result.goal.metrics))):
+        per_batch = _BATCH // (1 + len(view.result.goal.metrics))
+        for evaluations in _parts(view.evaluations(since.evaluations), per_batch):
             tracked = tracked._replace(evaluations=evaluations[-1].number)
             rows = [(f"evaluation/{name}", x, n) for n, _, _, scores in evaluations for name, x in scores.items()]
             log([*rows, ("progress/evaluations", tracked.evaluations, tracked.evaluations)])
             yield tracked
         for decisions in _parts(view.decisions(since.decisions), _BATCH // 5):
             tracked = tracked._replace(decisions=decisions[-1].number)
-            left = [(name, x, decision.evaluations) for decision in decisions for name, x in decision.numbers().items()]
-            log([*left, ("progress/decisions", tracked.decisions, decisions[-1].evaluations)])
+            rows = [(name, x, decision.evaluations) for decision in decisions for name, x in decision.numbers().items()]
+            log([*rows, ("progress/decisions", tracked.decisions, decisions[-1].evaluations)])
             yield tracked
         log((name, value, view.extent.evaluations) for name, value in view.progress().items())
         yield view.extent
@@ -107,16 +113,16 @@ class MLflowTracker(Tracker):
         scored = ((n, prompt, example, *scores.values()) for n, prompt, example, scores in view.evaluations())
         header = ["evaluation", "prompt", "example", *view.result.goal.metrics]
         self._client.log_text(self.run_id, _csv(header, scored), "evaluations.csv")
-        left = ((d.evaluations, d.round, *departure) for d in view.decisions() for departure in d.departures)
+        eliminated = ((d.evaluations, d.round, *departure) for d in view.decisions() for departure in d.departures)
         header = ["evaluations", "round", "prompt", "status", "reason"]
-        self._client.log_text(self.run_id, _csv(header, left), "decisions.csv")
+        self._client.log_text(self.run_id, _csv(header, eliminated), "decisions.csv")
         self._client.log_dict(self.run_id, view.result.to_dict(), "result.json")
         self._client.set_tag(self.run_id, "asktell.selected", ", ".join(str(e.id) for e in view.result.selected)[:5000])
         if self.register is not None and view.result.done and view.result.selected and not view.all_failed:
             self._register(self.register, view)
 
     def _register(self, name: str, view: View) -> None:
-        """The selected prompts as versions, once."""
+        """Register each selected prompt as a version, unless an earlier process has done so for this run."""
         if _REGISTERED in self._client.get_run(self.run_id).data.tags:
             return
         versions = []
@@ -130,11 +136,14 @@ class MLflowTracker(Tracker):
 
     def _close(self, error: BaseException | None) -> None:
         if self._owned:
-            status = "FINISHED" if error is None else "FAILED" if isinstance(error, Exception) else "KILLED"
+            status = "FINISHED"
+            if error is not None:
+                status = "FAILED" if isinstance(error, Exception) else "KILLED"
             self._client.set_terminated(self.run_id, status)
 
 
 def _parts(items: Iterator[_T], size: int) -> Iterator[list[_T]]:
+    """Yield the items in lists of `size`. The last list may be shorter."""
     while part := list(islice(items, max(1, size))):
         yield part
 

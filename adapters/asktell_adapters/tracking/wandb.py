@@ -12,22 +12,24 @@ from asktell_adapters.tracking.core import Extent, Selection, Tracker, View
 
 @final
 class WandbTracker(Tracker):
-    """Tracks into a W&B run: the active one if there is one, or one of its own.
+    """Track a selection in a W&B run: the active run, or else a run that the tracker creates.
 
-    Each evaluation is logged with `evaluation/METRIC`, `evaluation/prompt` and `evaluation/example`; `best/METRIC` and
-    `progress/...` now and then; `decision/...` when prompts leave. Their x-axis is `progress/evaluations`. In the end
-    come the tables `prompts` and `decisions`, and the answer in the summary and, whole, in `result.json`.
+    - Each evaluation: `evaluation/METRIC`, `evaluation/prompt` and `evaluation/example`.
+    - Each update: `best/METRIC` and `progress/...`.
+    - Each decision that eliminated prompts: `decision/...`.
+    - At the end: the tables `prompts` and `decisions`, the selected prompts in the summary, and the whole result in
+      `result.json`.
 
-    How far a run of its own has come is kept in a small file in W&B's folder, so that a later process goes on with it,
-    offline too.
+    The X axis of all charts is `progress/evaluations`. A small file in W&B's folder stores the extent of the run, so
+    that a later process resumes it, also offline.
 
     Args:
-        project: of a run of its own; by default W&B's.
-        run: a run to track into.
-        mode: "online", "offline" or "disabled"; by default W&B's.
+        project: project in which the tracker creates a run. By default, W&B's own.
+        run: an existing run to track in.
+        mode: "online", "offline" or "disabled". By default, W&B's own.
         settings: further arguments of `wandb.init`.
-        name: see `Tracker`.
-        interval: see `Tracker`.
+        name: name of the run, by which a selection finds it again. By default, the name of the study.
+        interval: lower limit of seconds between two updates.
     """
 
     def __init__(
@@ -47,7 +49,7 @@ class WandbTracker(Tracker):
         self.mode = mode
         self.settings = dict(settings or {})
         self._owned = False
-        self._progress: Path | None = None  # the file
+        self._progress: Path | None = None  # The file with the extent of the run.
 
     def _open(self, selection: Selection) -> Extent:
         if self.run is None:
@@ -59,13 +61,15 @@ class WandbTracker(Tracker):
             self.run.define_metric(f"{group}/*", step_metric="progress/evaluations")
         self.run.config.update({"asktell": selection.settings}, allow_val_change=True)
         if not self.run.disabled:
-            self._progress = Path(self.run.dir).parents[1] / f"asktell-{self.run.id}.json"  # beside the runs' folders
+            # Next to the folders of the runs, because a resumed run gets a new folder.
+            self._progress = Path(self.run.dir).parents[1] / f"asktell-{self.run.id}.json"
         known = [Extent(), Extent(*(int(self.run.summary.get(f"progress/{name}") or 0) for name in Extent._fields))]
         if self._progress is not None and self._progress.exists():
             known.append(Extent(*json.loads(self._progress.read_text())))
         return max(known)
 
     def _own_run(self, selection: Selection) -> Any:
+        """Resume the selection's earlier run, or else start a new run."""
         options = {"project": self.project, "mode": self.mode, "name": selection.name, **self.settings}
         if selection.name is not None:
             id_ = hashlib.sha256(f"{selection.name}\n{selection.key}".encode()).hexdigest()[:16]
@@ -86,18 +90,13 @@ class WandbTracker(Tracker):
 
     def _finish(self, view: View) -> None:
         columns, rows = view.prompts()
-        left = [[d.evaluations, d.round, *map(str, entry)] for d in view.decisions() for entry in d.departures]
-        self.run.log(
-            {
-                "prompts": self._wandb.Table(columns=columns, data=rows),
-                "decisions": self._wandb.Table(
-                    columns=["evaluations", "round", "prompt", "status", "reason"], data=left
-                ),
-                **view.progress(),
-            }
-        )
-        answer = [{"id": str(e.id), "prompt": e.prompt, **e.estimate} for e in view.result.selected]
-        self.run.summary.update({"selected": answer, "done": view.result.done})
+        eliminated = [[d.evaluations, d.round, *map(str, entry)] for d in view.decisions() for entry in d.departures]
+        header = ["evaluations", "round", "prompt", "status", "reason"]
+        prompts = self._wandb.Table(columns=columns, data=rows)
+        decisions = self._wandb.Table(columns=header, data=eliminated)
+        self.run.log({"prompts": prompts, "decisions": decisions, **view.progress()})
+        selected = [{"id": str(e.id), "prompt": e.prompt, **e.estimate} for e in view.result.selected]
+        self.run.summary.update({"selected": selected, "done": view.result.done})
         path = Path(self.run.dir) / "result.json"
         path.write_text(json.dumps(view.result.to_dict()))
         self.run.save(str(path), base_path=self.run.dir, policy="end")

@@ -161,7 +161,7 @@ def test_a_process_answers_again_and_again(worker: Callable[[], NodeWorker], tmp
 
 @pytest.mark.parametrize(
     ("what", "seconds", "message"),
-    [("die", 20.0, "ended with code 3: TypeError: no more"), ("hang", 0.5, "did not answer within 0.5 seconds")],
+    [("die", 20.0, "ended with code 3: TypeError: no more"), ("hang", 0.5, "did not respond within 0.5 seconds")],
 )
 def test_a_process_that_is_lost_is_replaced(
     what: str, seconds: float, message: str, worker: Callable[[], NodeWorker]

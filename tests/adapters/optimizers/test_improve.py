@@ -49,7 +49,7 @@ def test_a_better_prompt_of_a_later_generation_is_found() -> None:
     found = loop(study := selector(), writer)
     assert [entry.prompt for entry in found.result.selected] == ["xxxxxxxxxx"]
     assert [each.better for each in found.generations] == [True, False, True, False, False]
-    assert found.stopped == "the budget is spent" or found.stopped.startswith("nothing better")
+    assert found.stopped == "the budget is spent" or found.stopped.startswith("no improvement")
     assert [brief.generation for brief in briefs] == list(range(1, len(found.generations)))
     assert briefs[0].parents[0].prompt == "cxx"
     assert briefs[2].parents[0].prompt == "xxxxxxxxxx"
@@ -208,11 +208,11 @@ def test_patience_ends_it_and_the_rest_stays_unspent() -> None:
         return [f"y{brief.generation}{i}" for i in range(4)]
 
     found = loop(study := selector(), worse, budget=500, patience=3)
-    assert found.stopped == "nothing better came of the last 3 generations"
+    assert found.stopped == "no improvement in the last 3 generations"
     assert len(found.generations) == 4
     assert study.budget == 4 * 18
-    assert "still the answer" in found.generations[-1].why
-    assert loop(selector(), worse, budget=500, patience=1).stopped == "the last brought nothing better"
+    assert "still selected" in found.generations[-1].why
+    assert loop(selector(), worse, budget=500, patience=1).stopped == "no improvement in the last generation"
 
 
 def test_what_is_known_empty_or_written_twice_is_dropped() -> None:
@@ -301,7 +301,7 @@ def test_features_of_newcomers_are_asked_for() -> None:
         ({"patience": 0}, "patience"),
         ({"certainty": 1.5}, "certainty"),
         ({"writer": "no function"}, "writer"),
-        ({"examples": ["one"]}, "it has 20 examples, but 1 were given"),
+        ({"examples": ["one"]}, "with 20 examples, but it has 1"),
     ],
 )
 def test_bad_input_is_refused_before_anything_is_spent(settings: Any, message: str) -> None:
@@ -314,5 +314,5 @@ def test_bad_input_is_refused_before_anything_is_spent(settings: Any, message: s
 def test_a_method_that_plans_rounds_and_what_is_no_study_are_refused() -> None:
     with pytest.raises(IncompatibleMethodError, match="plans its rounds"):
         loop(selector(method="csr"))
-    with pytest.raises(InvalidArgumentError, match="needs a Selector or a Study"):
+    with pytest.raises(InvalidArgumentError, match="must be a Selector or a Study"):
         loop("study")

@@ -199,7 +199,7 @@ def test_trials_without_a_prompt_are_the_other_samplers(caplog: pytest.LogCaptur
     assert (result.spent, result.selected[0].id) == (20, "p5")
     assert len(study.trials) == 20 + 9 + 1
     (warning,) = caplog.messages
-    assert "Trial 2 has no parameter 'prompt': it is sampled by RandomSampler alone" in warning
+    assert "Trial 2 has no parameter 'prompt', so RandomSampler sampled all its parameters" in warning
 
 
 # Trials that fail, are pruned, run elsewhere
@@ -511,7 +511,7 @@ def test_the_goal_of_a_study() -> None:
         (asktell.BestFeasible("accuracy"), ["minimize"], None, "minimize 'accuracy'.*'maximize accuracy'"),
         (asktell.ParetoSet("a", asktell.minimize("b")), ["maximize", "maximize"], None, "maximize 'b'"),
         (asktell.ParetoSet("a", "b"), ["maximize"], None, "'b' is none of the study's values"),
-        (asktell.BestFeasible("a"), ["maximize", "maximize"], None, "2 values, but the goal only the metrics"),
+        (asktell.BestFeasible("a"), ["maximize", "maximize"], None, "2 values, but the goal has only the metrics"),
         (asktell.BestFeasible("a"), ["maximize"], ["rouge"], r"'a' is none of the study's values \['rouge'\]"),
     ],
 )
@@ -528,19 +528,19 @@ def test_parameters_that_are_not_the_selectors() -> None:
             study.optimize(lambda trial: suggest(trial) and 0.0, n_trials=1)
         assert study.sampler.result(study).spent == 0
 
-    wrong(lambda t: t.suggest_categorical("prompt", ["p0", "p1", "x"]), "unknown are .*x.*missing are .*p2")
+    wrong(lambda t: t.suggest_categorical("prompt", ["p0", "p1", "x"]), "Unknown choices: .*x.*Missing prompts: .*p2")
     wrong(lambda t: t.suggest_float("prompt", 0, 5), "must be categorical or an int, got FloatDistribution")
-    wrong(lambda t: t.suggest_int("example", 0, 99), "offers 100 examples, but .* examples=8")
+    wrong(lambda t: t.suggest_int("example", 0, 99), "has 100 choices, but .* examples=8")
     wrong(lambda t: t.suggest_categorical("prompt", list(PROMPTS)), r"Trial 0 has the parameters \['prompt'\], but")
     wrong(lambda t: t.suggest_int("example", 0, N - 1), r"Trial 0 has the parameters \['example'\], but")
 
 
 def test_selectors_that_do_not_fit() -> None:
-    with pytest.raises(IncompatibleMethodError, match="goes in rounds"):
+    with pytest.raises(IncompatibleMethodError, match="works in rounds"):
         AsktellSampler(new_selector(method="csr", budget=60))
     used = new_selector()
     used.ask()
-    with pytest.raises(InvalidArgumentError, match="asked 1 trials"):
+    with pytest.raises(InvalidArgumentError, match="asked for 1 trials"):
         AsktellSampler(used)
     with pytest.raises(InvalidArgumentError, match=r"needs an asktell\.Selector"):
         AsktellSampler(PROMPTS)  # type: ignore[arg-type]

@@ -105,7 +105,7 @@ def test_the_cache_hides_tokens_and_is_free(server: FaultyLLMServer) -> None:
         assert (first["tokens"], first["cost"]) == (110, 80)
         assert "tokens" not in again
         assert (again["score"], again["calls"], again["cost"]) == (1, 1, 0)
-        with pytest.raises(DSPyEvaluationError, match=r"not tokens; 1 of 1 LM calls .*cache=False") as caught:
+        with pytest.raises(DSPyEvaluationError, match=r"not tokens\. 1 of 1 LM calls .*cache=False") as caught:
             strict.evaluate("Answer, cached.", 0)
     assert caught.value.cost == 0
 

@@ -98,7 +98,7 @@ def test_an_impossible_constraint_gives_the_nearest_with_a_warning(caplog: pytes
     )
     assert instruction(compiled) == "Poor."
     assert compiled.asktell_result.feasible is False
-    assert "No candidate keeps every constraint" in caplog.text
+    assert "No candidate satisfies every constraint" in caplog.text
 
 
 def test_demo_sets_are_combined_with_instructions() -> None:
@@ -167,7 +167,7 @@ def test_demos_are_bootstrapped_as_for_miprov2() -> None:
     assert 2 <= len(compiled.asktell_result.prompts) <= 4
     assert compiled.asktell_result.selected[0].estimate["right"] == 1
     optimizer.goal = asktell.BestFeasible("wrong")
-    with pytest.raises(InvalidArgumentError, match="the metric gives right"):
+    with pytest.raises(InvalidArgumentError, match="the metric returned right"):
         optimizer._success(TRAINSET[0], dspy.Prediction(answer="0"))
 
 

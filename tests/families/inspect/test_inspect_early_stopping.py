@@ -53,7 +53,7 @@ def test_a_bound(scripted: Callable[..., Any], share: float, verdict: bool) -> N
     summary = log.results.early_stopping
     assert summary.manager == "asktell"
     assert n_run(log) + len(summary.early_stops) == N
-    expected = "the answer is certain: scripted/model" if verdict else "it is certain that none keeps every limit"
+    expected = "the selection is established: scripted/model" if verdict else "no prompt satisfies every constraint"
     assert summary.early_stops[0].reason == expected
     assert summary.metadata["verdict"] == stopping.result().verdict.sentence
     assert stopping.result().feasible is verdict
@@ -172,7 +172,7 @@ def test_epochs(scripted: Callable[..., Any]) -> None:
     assert stopping.result().repeats == 5
     stopping = EarlyStopping(FOUR_FIFTHS)
     (log,) = evaluate(stopping, scripted(right(0.4)), task=questions(stopping, 40, epochs=Epochs(2, "max")))
-    assert "The mean over epochs is compared" in log.error.message
+    assert "Early stopping compares the mean over epochs" in log.error.message
 
 
 class _OnceBroken(ModelAPI):
@@ -211,9 +211,9 @@ def test_an_eval_that_is_retried_goes_on() -> None:
 
 
 def test_what_cannot_be_compared_is_refused(scripted: Callable[..., Any], tmp_path: Path) -> None:
-    with pytest.raises(InvalidArgumentError, match="a bound in subject_to, a baseline, or others in among"):
+    with pytest.raises(InvalidArgumentError, match="a bound in subject_to, a baseline, or several names in among"):
         EarlyStopping(BEST)
-    with pytest.raises(InvalidArgumentError, match="as a list; got 'scripted/a'"):
+    with pytest.raises(InvalidArgumentError, match="a list of the names of all runs, got 'scripted/a'"):
         EarlyStopping(BEST, among="scripted/a")
     with pytest.raises(asktell.InvalidStateError, match="No task has begun"):
         EarlyStopping(FOUR_FIFTHS).result()
@@ -228,4 +228,4 @@ def test_what_cannot_be_compared_is_refused(scripted: Callable[..., Any], tmp_pa
     assert "'scripted/model' is not among 'x', 'y'" in error(EarlyStopping(BEST, among=["x", "y"]))
     stopping = EarlyStopping(FOUR_FIFTHS)
     evaluate(stopping, scripted(right(0.5)))
-    assert "shuffle them by the same seed" in error(stopping, sample_shuffle=2)
+    assert "shuffle them with the same seed" in error(stopping, sample_shuffle=2)

@@ -57,7 +57,7 @@ def test_our_own_logs_make_a_warm_start(model: Any, logs: Path, caplog: pytest.L
     with caplog.at_level(logging.WARNING, "asktell"):
         assert observe_logs(again, logs) == 2
     warning = caplog.messages[-1]
-    assert "4 samples of Inspect logs were left out: 3 x There is no prompt 'A'" in warning
+    assert "4 samples of Inspect logs were skipped: 3 x There is no prompt 'A'" in warning
     assert "scripted" in warning
     assert observed(again) == {(0, 0): (1.0, 3.0), (0, 1): (1.0, 3.0)}
     assert again.spent == 0
@@ -96,7 +96,7 @@ def test_every_way_to_name_logs(model: Any, logs: Path) -> None:
     for given in (str(logs), logs, str(file), [file], infos, infos[0], read_eval_log(str(file))):
         assert observe_logs(selector("A"), given) == 1
     (logs / "broken.eval").write_text("not a log")
-    with pytest.raises(InvalidArgumentError, match=r"broken.eval.* is no Inspect log"):
+    with pytest.raises(InvalidArgumentError, match=r"broken.eval.* is not an Inspect log"):
         observe_logs(selector("A"), logs)
     with pytest.raises(InvalidArgumentError, match="files, folders or EvalLogs"):
         observe_logs(selector("A"), 3)

@@ -292,7 +292,7 @@ async def test_what_an_operator_takes_out_of_the_queue_is_handed_back(
         for epoch in (1, 2):
             await source.sample_abandoned(sample, epoch)
     assert await source.next_samples() is None, "or it would go on for ever"
-    assert "runs none of the samples" in caplog.text
+    assert "ran none of the samples" in caplog.text
     assert not selector.pending
     assert selector.spent == 0
 
@@ -303,7 +303,7 @@ def test_another_model_is_another_selection(scripted: Scripted) -> None:
     from inspect_ai.model import get_model
 
     log = evaluate(source, get_model("mockllm/model"))
-    assert "A selection is of one model" in log.error.message
+    assert "A source supports one model" in log.error.message
 
 
 @pytest.mark.parametrize(
@@ -313,7 +313,7 @@ def test_another_model_is_another_selection(scripted: Scripted) -> None:
         (new_selector(examples=None), questions(), {}, "examples=None, but"),
         (new_selector(goal=asktell.BestFeasible("rouge")), questions(), {}, r"no metric \['rouge'\]"),
         ({"A": "B"}, questions(), {}, "a Selector or a Study, got dict"),
-        (new_selector(), "file.py", {}, "An Inspect Task or a function"),
+        (new_selector(), "file.py", {}, "an Inspect Task or a function"),
         (new_selector(), questions(epochs=Epochs(2, "mode")), {}, "the mean over epochs"),
         (new_selector(), questions(), {"concurrency": 0}, "concurrency must be"),
         (new_selector(), questions(), {"insert": "{prompt}"}, "a template with"),

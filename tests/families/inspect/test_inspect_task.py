@@ -245,11 +245,15 @@ ONE = Task([Sample("?")], scorer=[match(), match(), includes()])
 @pytest.mark.parametrize(
     ("arguments", "options", "words"),
     [
-        (("file.py",), {}, "An Inspect Task or a function"),
+        (("file.py",), {}, "an Inspect Task or a function"),
         ((Task([Sample("?")]), None), {"insert": "{prompt} only"}, "a template with"),
-        ((ONE,), {"metrics": ["match", "exact"]}, r"no metric \['exact'\]; it has .*'match', 'match1', 'includes'"),
+        (
+            (ONE,),
+            {"metrics": ["match", "exact"]},
+            r"no metric \['exact'\]\. Its metrics are .*'match', 'match1', 'includes'",
+        ),
         ((ONE,), {"metrics": "match"}, "no metric 'match'"),
-        ((ONE,), {"limit": 3}, r"leave out \['limit'\]"),
+        ((ONE,), {"limit": 3}, r"omit \['limit'\]"),
     ],
 )
 def test_what_cannot_be_used_is_refused_at_once(arguments: Any, options: Any, words: str) -> None:

@@ -253,14 +253,14 @@ def test_repeats() -> None:
 def test_no_answer_is_no_empty_answer(answer: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LMEVAL_MODEL_NONE_ANSWER_PLACEHOLDER", "<nothing>")
     (failure,) = LMEvalTask(GENERATE, Scripted(lambda _: answer)).evaluate_batch(trials(("P", 1)))
-    assert "gave no answer to a generate_until request" in str(failure)
+    assert "returned no response to a generate_until request" in str(failure)
 
 
 def test_a_likelihood_that_is_nan_is_no_wrong_answer() -> None:
     model = Scripted(likelihood=lambda context, text: math.nan if "bad" in context else -1.0)
     good, bad = LMEvalTask(CHOOSE, model).evaluate_batch(trials(("good", 0), ("bad", 0)))
     assert numbers(good) == {"acc": 1.0}
-    assert "no answer to a loglikelihood request" in str(bad)
+    assert "no response to a loglikelihood request" in str(bad)
 
 
 def test_a_metric_that_gives_no_number_fails_only_if_it_is_wanted() -> None:
@@ -281,14 +281,18 @@ ONLY_F1 = {**CHOOSE, "metric_list": CHOOSE["metric_list"][1:]}
 @pytest.mark.parametrize(
     ("task", "options", "words"),
     [
-        (CHOOSE, {"metrics": ["f1"]}, r"'f1' is only defined over all documents, not for one: 'f1' \(by f1_score\)"),
-        (CHOOSE, {"metrics": ["accuracy"]}, r"no metric 'accuracy'; it has \['acc', 'latency'\]"),
-        (CHOOSE, {"metrics": "acc"}, "names in a list"),
-        (ONLY_F1, {}, "only metrics that are defined over all documents"),
+        (
+            CHOOSE,
+            {"metrics": ["f1"]},
+            r"'f1' is only defined over all documents, not for a single one: 'f1' \(by f1_score\)",
+        ),
+        (CHOOSE, {"metrics": ["accuracy"]}, r"no metric 'accuracy'\. Its metrics: \['acc', 'latency'\]"),
+        (CHOOSE, {"metrics": "acc"}, "a list of names"),
+        (ONLY_F1, {}, "only defined over all documents"),
         (CHOOSE, {"insert": "prompt"}, "insert must be one of"),
         ({**CHOOSE, "unsafe_code": True}, {}, "confirm_run_unsafe_code=True"),
-        ({"task": "nothing"}, {}, "cannot make the task"),
-        ("no/such.yaml", {}, "cannot make the task 'no/such.yaml': FileNotFoundError"),
+        ({"task": "nothing"}, {}, "cannot create the task"),
+        ("no/such.yaml", {}, "cannot create the task 'no/such.yaml': FileNotFoundError"),
     ],
 )
 def test_what_cannot_be_used_is_refused_at_once(task: Any, options: Any, words: str) -> None:
@@ -299,7 +303,7 @@ def test_what_cannot_be_used_is_refused_at_once(task: Any, options: Any, words: 
 def test_models_that_cannot_be_used() -> None:
     with pytest.raises(InvalidArgumentError, match="an lm-eval LM or its name, got object"):
         LMEvalTask(CHOOSE, object())
-    with pytest.raises(EvaluatorError, match="cannot make the model 'nobody'"):
+    with pytest.raises(EvaluatorError, match="cannot create the model 'nobody'"):
         LMEvalTask(CHOOSE, "nobody")
     (outcome,) = LMEvalTask(CHOOSE, "dummy").evaluate_batch(trials(("P", 1)))
     assert set(numbers(outcome)) == {"acc"}
@@ -350,9 +354,9 @@ def test_a_group_of_tasks_is_refused(folder: Path, monkeypatch: pytest.MonkeyPat
 
     manager = TaskManager(include_path=str(folder), include_defaults=False)
     monkeypatch.setattr(lm_eval, "_manager", lambda: manager)
-    with pytest.raises(InvalidArgumentError, match=r"'both' is a group of 2 tasks; .*another, from_a_file"):
+    with pytest.raises(InvalidArgumentError, match=r"'both' is a group of 2 tasks\. .*another, from_a_file"):
         LMEvalTask("both", Scripted())
-    with pytest.raises(InvalidArgumentError, match="cannot make the task 'neither'"):
+    with pytest.raises(InvalidArgumentError, match="cannot create the task 'neither'"):
         LMEvalTask("neither", Scripted())
     assert len(LMEvalTask("another", Scripted()).examples) == 2
 

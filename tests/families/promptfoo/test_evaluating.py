@@ -64,7 +64,7 @@ def test_only_the_pair_that_never_answers_fails(scripted: Scripted, monkeypatch:
     monkeypatch.setattr(module, "_GRACE", 9.0)
     outcomes = evaluator.evaluate_batch(trials(("a", 0), ("b", 1)))
     assert outcomes[0]["quality"] == 0.25
-    assert "did not answer within 10 seconds" in str(outcomes[1])
+    assert "did not respond within 10 seconds" in str(outcomes[1])
 
 
 def test_what_is_printed_is_no_reply(scripted: Scripted) -> None:

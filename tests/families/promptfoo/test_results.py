@@ -156,7 +156,7 @@ def test_rows_that_cannot_be_kept_are_a_warning(
 ) -> None:
     evaluator = scripted({"a|0": 0.5}, rows=tmp_path)  # a folder
     assert evaluator("a", 0)["quality"] == 0.5
-    assert "could not be kept" in caplog.text
+    assert "could not be written to" in caplog.text
 
 
 def test_a_mapping_that_is_no_data(node_modules: Path, node: str) -> None:

@@ -1,4 +1,4 @@
-"""Inspect (inspect-ai): tasks, sources of samples, early stopping and logs. Nothing is imported before it is used."""
+"""Inspect (inspect-ai): tasks, sources of samples, early stopping and logs. Names are imported at their first use."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 __all__ = ["EarlyStopping", "InspectSource", "InspectTask", "observe_logs", "system_prompt"]
 
-_HOMES = ("early_stopping", "source", "task", "logs", "samples")  # in the order of the names
+_HOMES = ("early_stopping", "source", "task", "logs", "samples")  # The modules of the names above, in their order.
 
 
 def __getattr__(name: str) -> Any:

@@ -1,10 +1,11 @@
-"""Inspect's early stopping: samples that cannot change the verdict any more are not run.
+"""Early stopping for Inspect: samples are skipped once the verdict is established.
 
-Inspect runs samples in an order of its own, several at once, and asks before each whether it should. Slow samples may
-be hard ones, so that what is complete is no random part of the whole. Therefore only an unbroken beginning of the
-random order counts: what came sooner waits for what was begun before it.
+Inspect runs several samples at once, in an order of its own, and asks before each sample whether to run it. Slow
+samples may be harder, so the completed samples are not a random part of all samples. A sample therefore counts only
+when all earlier samples of the random order are complete.
 """
 
+import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
@@ -32,48 +33,62 @@ _BASELINE = "baseline"
 
 @dataclass(eq=False)
 class _Run:
+    """One task that Inspect runs, and its completed samples that do not count yet.
+
+    Attributes:
+        owner: the early stopping that the task was given.
+        arm: the name of the run in the selection.
+        turns: the place of each sample in the random order, by the sample's id.
+        complete: scores by turn, or None for a failed sample.
+        next: the first turn that is not complete.
+    """
+
     owner: "EarlyStopping"
     arm: str
-    turns: dict[str, int]  # by the sample's id: its place in the order
-    complete: dict[int, dict[str, float] | None] = field(default_factory=dict)  # by turn, epoch by epoch; None: failed
-    next: int = 0  # the first turn that is not complete
+    turns: dict[str, int]
+    complete: dict[int, dict[str, float] | None] = field(default_factory=dict)
+    next: int = 0
 
     def turn(self, id_: object, epoch: int) -> int:
-        """The place of an epoch of a sample: Inspect begins all samples' first epoch before a second one."""
+        """Return the place of an epoch of a sample. All first epochs are before all second epochs, as in Inspect."""
         return (epoch - 1) * len(self.turns) + self.turns[str(id_)]
 
 
-_current: ContextVar[_Run | None] = ContextVar("asktell_run", default=None)  # samples' tasks inherit it
-_runs: WeakValueDictionary[str, _Run] = WeakValueDictionary()  # by eval
+_current: ContextVar[_Run | None] = ContextVar("asktell_run", default=None)  # Inspect's tasks for samples inherit it.
+_runs: WeakValueDictionary[str, _Run] = WeakValueDictionary()  # By the id of the eval.
 
 
 @final
 class EarlyStopping:
-    """Ends evaluations whose outcome is certain: `Task(..., early_stopping=EarlyStopping(goal, ...))`.
+    """Stop evaluations whose verdict is established: `Task(..., early_stopping=EarlyStopping(goal, ...))`.
 
-    A task is held against a bound, against a log, or against the same task with other models; these may be combined:
+    A task is compared with a bound, with a log, or with the same task on other models. These may be combined:
 
-    - `EarlyStopping(BestFeasible("includes", {"includes": 0.8}))` ends when it is certain that the mean over all
-      samples is at least 0.8, or that it is not.
-    - `EarlyStopping(goal, baseline="logs/old.eval")` ends when it is certain whether the task is better.
-    - `EarlyStopping(goal, among=["openai/a", "openai/b"])`, with `eval(task, model=[...])`, ends models that are
-      certainly worse than another, and all of them when the best is certain.
+    - `EarlyStopping(BestFeasible("includes", {"includes": 0.8}))` stops when it is established whether the mean over
+      all samples is at least 0.8.
+    - `EarlyStopping(goal, baseline="logs/old.eval")` stops when it is established whether the task is better than the
+      logged one.
+    - `EarlyStopping(goal, among=["openai/a", "openai/b"])`, with `eval(task, model=[...])`, stops each model that is
+      established to be worse than another, and stops all models when the best one is established.
 
-    Samples must run in random order, the same for all: `eval(..., sample_shuffle=1)`. Metrics are the task's scorers,
-    named as by `InspectTask`; of several epochs the mean counts. Failed samples are missing values. Samples that run
-    when it becomes certain are completed.
+    Samples must run in random order, the same for all runs: `eval(..., sample_shuffle=1)`. The metrics are the task's
+    scorers, named as in `InspectTask`. With several epochs, the mean over them counts. Failed samples are missing
+    values. Samples that are running at the stop are completed.
 
     Args:
-        goal: a `BestFeasible` or a `ParetoSet`. With ranges of its metrics, as in `maximize("includes", range=(0, 1))`,
-            the confidence is guaranteed; see `asktell.Race`.
-        among: names of all that compete; by default there is one. A run is called after its model or its task.
-        name: what a run is called instead, from its `EvalSpec`, where `among` are other names.
-        baseline: log files, folders or EvalLogs of the same samples, to compare with; it is called "baseline".
-        confidence: how often the verdict is the one that all samples would give.
-        tolerance: a difference in the first metric that does not matter.
-        study: URL of a storage and name of a study in it, `("sqlite:///studies.db", "agents")`, for runs in several
-            processes, or one after the other; by default scores are kept in memory.
+        goal: a `BestFeasible` or a `ParetoSet`. The confidence is guaranteed only if every metric has a range, as in
+            `maximize("includes", range=(0, 1))`. See `asktell.Race`.
+        among: names of all runs to compare. By default, there is one run. A run has the name of its model or task.
+        name: returns the name of a run from its `EvalSpec`, if `among` has other names.
+        baseline: log files, folders or EvalLogs of the same samples to compare with. Their run is called "baseline".
+        confidence: probability that the early verdict matches the verdict from all samples.
+        tolerance: a difference in the first metric that does not matter, in units of that metric.
+        study: the URL of a storage and the name of a study in it, such as `("sqlite:///studies.db", "agents")`. Use it
+            for runs in several processes or one after the other. By default, scores are kept in memory.
         value_to_float: as for `InspectTask`.
+
+    Raises:
+        InvalidArgumentError: the goal has another type, or there is nothing to compare a single task with.
     """
 
     def __init__(
@@ -91,11 +106,11 @@ class EarlyStopping:
         if not isinstance(goal, BestFeasible | ParetoSet):
             raise InvalidArgumentError(f"goal must be a BestFeasible or a ParetoSet, got {goal!r:.100}.")
         if isinstance(among, str):
-            raise InvalidArgumentError(f"among are the names of all that compete, as a list; got {among!r}.")
+            raise InvalidArgumentError(f"among must be a list of the names of all runs, got {among!r}.")
         if len(among) < 2 and baseline is None and not goal.is_constrained:
             raise InvalidArgumentError(
-                "A single task needs something to be held against: a bound in subject_to, a baseline, or others in "
-                "among."
+                "There is nothing to compare a single task with. Give a bound in subject_to, a baseline, or several "
+                "names in among."
             )
         self._goal, self._among, self._baseline = goal, tuple(among), baseline
         self._name = name or self._default_name
@@ -103,20 +118,25 @@ class EarlyStopping:
         self._study, self._to_float = study, value_to_float
         self._selection: Selector | Study | None = None
         self._order: tuple[str, ...] = ()
-        self._stopped: dict[str, str] = {}  # arm to reason
-        self._only: _Run | None = None  # the last one
+        self._stopped: dict[str, str] = {}  # The reason of each stopped run, by its name.
+        self._only: _Run | None = None  # The last run that began.
         self._lock = anyio.Lock()
 
     def result(self) -> Result:
-        """The answer so far, once a task has begun: see `Selector.result`.
+        """Return the result so far, once a task has begun. See `Selector.result`.
 
-        `spent` are the epochs of samples that ran, in the order of the samples up to the first that has not ended, and
-        `budget` those of whole runs; a baseline's are in neither.
+        `spent` counts the epochs of samples that ran, up to the first sample of the random order that is not complete.
+        `budget` counts the epochs of all samples in all runs. Neither includes the baseline.
+
+        Raises:
+            InvalidStateError: no task has begun.
         """
         if self._selection is None:
-            raise asktell.InvalidStateError("No task has begun: give this to a Task as early_stopping, and run that.")
+            raise asktell.InvalidStateError(
+                "No task has begun. Pass this object to a Task as early_stopping, and run the task."
+            )
         result, state = self._selection.result(), self._state.state
-        # Inspect hands out the samples, so that to the selection all scores come from elsewhere.
+        # Inspect chooses the samples, so the selection itself has spent nothing: count the observed scores instead.
         names = self._state.prompts.ids
         competing = [arm for arm, name in enumerate(names) if self._baseline is None or name != _BASELINE]
         epochs_of_samples = state.problem.repeats * len(self._order)
@@ -125,14 +145,22 @@ class EarlyStopping:
     # Inspect's interface
 
     async def start_task(self, task: EvalSpec, samples: list[Any], epochs: int) -> str:
-        """Begin a run, or take it up again."""
+        """Begin a run, or resume it.
+
+        Raises:
+            InvalidArgumentError: the task lacks a metric, does not shuffle its samples, reduces epochs by something
+                else than the mean, has other samples than the first run, or its name is not in `among`.
+        """
         check_scorers(self._goal.metrics, [scorer.name.split("/")[-1] for scorer in task.scorers or ()])
         reducers = task.config.epochs_reducer or ["mean"]
         if epochs > 1 and reducers != ["mean"]:
-            raise InvalidArgumentError(f"The mean over epochs is compared, but the task reduces them by {reducers}.")
+            raise InvalidArgumentError(
+                f"Early stopping compares the mean over epochs, but the task reduces epochs by {reducers}. Use the "
+                "reducer 'mean'."
+            )
         if not (task.dataset.shuffled or task.config.sample_shuffle):
             raise InvalidArgumentError(
-                "Samples must run in random order, or the first ones say nothing of the others: "
+                "The samples must run in random order, because the first samples must represent all. Use "
                 "eval(..., sample_shuffle=1), inspect eval --sample-shuffle 1, or dataset.shuffle(seed=1)."
             )
         _hear_of_failures()
@@ -144,41 +172,52 @@ class EarlyStopping:
                 self._order = order
             if order != self._order:
                 raise InvalidArgumentError(
-                    "The samples are others than in the first run, or in another order; shuffle them by the same seed."
+                    "The samples or their order differ from the first run. Use the same samples and shuffle them with "
+                    "the same seed."
                 )
             names = self._state.prompts.ids
             if arm not in names:
-                raise InvalidArgumentError(f"{arm!r} is not among {some(list(names))}: name it there, or by name=.")
+                raise InvalidArgumentError(
+                    f"The run {arm!r} is not among {some(list(names))}. Add it to among, or map it to a name there "
+                    "with name=."
+                )
             run = self._only = _runs[task.eval_id] = _Run(self, arm, {id_: i for i, id_ in enumerate(order)})
             _current.set(run)
             await anyio.to_thread.run_sync(self._look)
         return "asktell"
 
     async def schedule_sample(self, id: str | int, epoch: int) -> EarlyStop | None:  # noqa: A002 - Inspect's name
-        async with self._lock:  # what is complete is looked at first
+        """Tell Inspect to skip the sample if the run is stopped."""
+        async with self._lock:  # Wait for scores that are being recorded.
             reason = self._stopped.get(self._run.arm)
         return None if reason is None else EarlyStop(id=id, epoch=epoch, reason=reason)
 
     async def complete_sample(self, id: str | int, epoch: int, scores: dict[str, SampleScore]) -> None:  # noqa: A002
+        """Record the scores of a sample. Without a score for every metric of the goal, the sample failed."""
         found = numbers({name: each.score for name, each in scores.items()}, self._to_float)
-        known = {name: found[name] for name in self._goal.metrics if name in found and found[name] == found[name]}
+        known = {name: found[name] for name in self._goal.metrics if not math.isnan(found.get(name, math.nan))}
         await self.take(self._run, id, epoch, known if len(known) == len(self._goal.metrics) else None)
 
     async def complete_task(self) -> dict[str, Any]:
+        """Return the entry for Inspect's log: the name of the run, the verdict, and the reason if it was stopped."""
         verdict = (await anyio.to_thread.run_sync(self.result)).verdict
         return {"name": self._run.arm, "verdict": verdict.sentence, "stopped": self._stopped.get(self._run.arm)}
 
     async def take(self, run: _Run, id_: object, epoch: int, scores: dict[str, float] | None) -> None:
-        """Take an epoch of a sample; `scores` are None if it failed. The first time counts."""
+        """Record an epoch of a sample. `scores` is None if it failed.
+
+        The first scores count. They replace a failure unless that counts already.
+        """
         async with self._lock:
             turn = run.turn(id_, epoch)
             if turn >= run.next and run.complete.get(turn) is None:
                 run.complete[turn] = scores
                 await anyio.to_thread.run_sync(lambda: self._advance(run))
 
-    # In threads: a storage, or a decision, may take a while
+    # These methods run in threads, because a storage or a decision may take a while.
 
     def _begin(self, arm: str, order: Sequence[str], samples: Sequence[Any], epochs: int) -> Selector | Study:
+        """Create the selection, or open the study, and record the scores of the baseline."""
         arms = self._among or (arm,)
         if self._baseline is not None:
             arms = (*arms, _BASELINE)
@@ -191,7 +230,7 @@ class EarlyStopping:
             baseline=None if self._baseline is None else _BASELINE,
             repeats=epochs,
         )
-        # An example has the place in the engine's order that its sample has in Inspect's.
+        # Arrange the examples so that the engine's random order of examples is Inspect's order of samples.
         places = made(examples=len(order)).state.problem.order
         ids, in_place = [""] * len(order), list(samples)
         for sample, place in zip(samples, places.tolist(), strict=True):
@@ -203,26 +242,28 @@ class EarlyStopping:
         return selection
 
     def _advance(self, run: _Run) -> None:
-        """Observe what is complete up to the first turn that is not, and see what is certain by now."""
+        """Record the completed samples up to the first incomplete one. Then stop the runs that can be stopped."""
         assert self._selection is not None
         known, before = self._known(self._selection, run.arm), run.next
         while run.next in run.complete:
             scores = run.complete.pop(run.next)
             epoch, place = divmod(run.next, len(self._order))
-            if scores is not None and known[self._order[place]] <= epoch:  # else of a run that was taken up again
+            # A study may have the scores of this epoch already, from an interrupted run.
+            if scores is not None and known[self._order[place]] <= epoch:
                 self._selection.observe(run.arm, scores, self._order[place])
             run.next += 1
         if run.next > before:
             self._look()
 
     def _look(self) -> None:
+        """Stop every run if the verdict is established, else the eliminated runs."""
         selector = self._state
         decided = decide(self._race, selector.state)
         if decided is None:
             return
         names = selector.prompts.ids
         if decided.settled:
-            sentence = "the answer is certain: " + ", ".join(str(names[arm]) for arm in decided.answer)
+            sentence = "the selection is established: " + ", ".join(str(names[arm]) for arm in decided.answer)
             if self._goal.is_constrained and not selector.result().feasible:
                 sentence = "no prompt satisfies every constraint"
             self._stopped |= {str(name): sentence for name in names if name not in self._stopped}
@@ -230,6 +271,7 @@ class EarlyStopping:
             self._stopped |= {str(names[each.arm]): each.reason for each in decided.departures}
 
     def _known(self, selection: Selector | Study, arm: str) -> Counter[str]:
+        """Count the recorded scores of a run, by the sample's id."""
         selector = selection.selector if isinstance(selection, Study) else selection
         history, ids = selector.state.history, selector.example_ids or ()
         mine = history.examples()[history.arms() == selector.prompts.arm(arm)]
@@ -242,7 +284,7 @@ class EarlyStopping:
 
     @property
     def _run(self) -> _Run:
-        """That of the sample that calls; outside of all, the last one."""
+        """The run of the sample that Inspect is calling for. Outside of samples, the last run that began."""
         run = _current.get()
         found = run if run is not None and run.owner is self else self._only
         assert found is not None
@@ -254,18 +296,22 @@ class EarlyStopping:
 
 @cache
 def _hear_of_failures() -> None:
-    """From now on; Inspect would announce a hook that was there from the beginning."""
-    hooks(name="asktell_early_stopping", description="Tells early stopping which samples failed.")(FailedSamples)
+    """Register the hook when the first task starts, because Inspect announces hooks that exist at its start."""
+    hooks(name="asktell_early_stopping", description="Reports failed samples to early stopping.")(FailedSamples)
 
 
 class FailedSamples(Hooks):  # type: ignore[misc]
-    """Inspect reports samples with scores alone to early stopping; others would be waited for."""
+    """Report samples without scores to early stopping.
+
+    Inspect reports only samples with scores. Early stopping would wait forever for the others.
+    """
 
     def enabled(self) -> bool:
+        """Return whether any run has early stopping."""
         return bool(_runs)
 
     async def on_sample_end(self, data: SampleEnd) -> None:
-        """Take a sample that has no scores."""
+        """Record a sample that has no scores as failed."""
         run = _runs.get(data.eval_id)
         if run is not None and not data.sample.scores:
             await run.owner.take(run, data.sample.id, data.sample.epoch, None)

@@ -1,4 +1,4 @@
-"""Inspect's log files, read without Inspect: `.json`, and `.eval`, which is a zip of JSON."""
+"""Inspect's log files, read without Inspect. There are two formats: `.json`, and `.eval`, a zip archive of JSON."""
 
 import json
 import struct
@@ -12,25 +12,27 @@ from typing import Any, NamedTuple, final
 from asktell import InvalidArgumentError
 from asktell_adapters.rows import from_json, read_text
 
-_ZSTANDARD = 93  # the method by which Inspect compresses since 0.3.200; Python's own zipfile knows it from 3.14 on
-_LOCAL_HEADER = struct.Struct("<26x2H")  # of a file in a zip: what stands before the lengths of its name and its extras
-_HEADERS = ("header.json", "_journal/start.json")  # an eval that was interrupted has the second one only
-_CONVERT = "`inspect log convert --to json --output-dir json LOG` writes one that is read everywhere"
+# The number of Zstandard in the zip format. Inspect uses it since 0.3.200, and Python's zipfile supports it from 3.14.
+_ZSTANDARD = 93
+# The local header of a file in a zip: 26 other bytes, then the lengths of the file's name and of its extra field.
+_LOCAL_HEADER = struct.Struct("<26x2H")
+_HEADERS = ("header.json", "_journal/start.json")  # The log of an interrupted eval has only the second one.
+_CONVERT = "`inspect log convert --to json --output-dir json LOG` writes it"
 
 
 @final
 class LogFile(NamedTuple):
-    """A log: the eval's own data, and its samples with the attributes of Inspect's that scores are read from."""
+    """A log: the data of the eval, and its samples with the attributes that `samples.Scoring` reads."""
 
     eval: Mapping[str, Any]
     samples: list[Any]
 
 
 def read_log(path: Path) -> LogFile:
-    """The log in a file of either format.
+    """Read a log file of either format.
 
     Raises:
-        InvalidArgumentError: it is none, is damaged, or holds no samples.
+        InvalidArgumentError: the file is not a log, is damaged, or has no samples.
     """
     if path.suffix.lower() == ".eval":
         header, samples = _zipped(path)
@@ -39,26 +41,27 @@ def read_log(path: Path) -> LogFile:
         samples = iter(header.get("samples") or ()) if isinstance(header, dict) else iter(())
     about = header.get("eval") if isinstance(header, dict) else None
     if not isinstance(about, dict):
-        raise InvalidArgumentError(f"{path}: not an Inspect log: it says nothing of an eval. Give the log itself.")
+        raise InvalidArgumentError(f"{path}: not an Inspect log, because it has no 'eval'. Pass the log file itself.")
     try:
         found = [_sample(each) for each in samples]
     except (KeyError, TypeError, AttributeError, ValueError) as error:
-        raise InvalidArgumentError(f"{path}: not an Inspect log that can be read ({error}). Copy it again.") from error
+        raise InvalidArgumentError(f"{path}: not a readable Inspect log ({error}). Copy it again.") from error
     if not found:
         raise InvalidArgumentError(
-            f"{path}: the log has no samples. Scores are read from samples: run the eval with log_samples on."
+            f"{path}: the log has no samples, so it has no scores. Run the eval with log_samples=True."
         )
     return LogFile(about, found)
 
 
 def _zipped(path: Path) -> tuple[Any, Iterator[Any]]:
+    """Read the header and the samples of an `.eval` file."""
     try:
         with zipfile.ZipFile(path) as archive:
             names = archive.namelist()
             header = next((name for name in _HEADERS if name in names), None)
             if header is None:
                 raise InvalidArgumentError(
-                    f"{path}: a zip, but no Inspect log: it has no {_HEADERS[0]}. Copy it again."
+                    f"{path}: not an Inspect log, because the archive has no {_HEADERS[0]}. Copy it again."
                 )
             samples = [name for name in names if name.startswith("samples/") and name.endswith(".json")]
             head, *rest = (json.loads(_content(archive, name, path)) for name in (header, *samples))
@@ -67,17 +70,19 @@ def _zipped(path: Path) -> tuple[Any, Iterator[Any]]:
         if isinstance(error, InvalidArgumentError):
             raise
         raise InvalidArgumentError(
-            f"{path}: not an Inspect log, or a damaged one: {error}. Copy it again, or give the .json log."
+            f"{path}: not an Inspect log, or damaged: {error}. Copy it again, or pass the .json log."
         ) from error
 
 
 def _content(archive: zipfile.ZipFile, name: str, path: Path) -> bytes:
+    """Read a file of the archive, also if zipfile does not support its compression."""
     about = archive.getinfo(name)
     try:
         return archive.read(about)
     except NotImplementedError:
         if about.compress_type != _ZSTANDARD or archive.fp is None:
-            raise ValueError(f"its compression, number {about.compress_type}, is unknown") from None
+            raise ValueError(f"compression method {about.compress_type} is not supported") from None
+    # The compressed data follows the local header.
     archive.fp.seek(about.header_offset)
     n_name, n_extra = _LOCAL_HEADER.unpack(archive.fp.read(_LOCAL_HEADER.size))
     archive.fp.seek(n_name + n_extra, 1)
@@ -85,34 +90,36 @@ def _content(archive: zipfile.ZipFile, name: str, path: Path) -> bytes:
 
 
 def _decompressed(data: bytes, size: int, path: Path) -> bytes:
-    """Zstandard's, by whichever package is there."""
+    """Decompress Zstandard data of this decompressed size, with whichever package is installed."""
     try:
         return bytes(import_module("zstandard").ZstdDecompressor().decompress(data, max_output_size=size))
     except ModuleNotFoundError:
         pass
-    except Exception as error:  # its ZstdError, which cannot be named where it is not installed
+    except Exception as error:  # zstandard.ZstdError, which needs an import to be caught by name.
         raise ValueError(str(error)) from error
     try:
         return bytes(import_module("pyarrow").Codec("zstd").decompress(data, size, asbytes=True))
     except ModuleNotFoundError:
         raise InvalidArgumentError(
-            f"{path}: Inspect compressed this log by Zstandard. Run: pip install zstandard (inspect-ai brings it). Or "
-            f"give a log in JSON: {_CONVERT}."
+            f"{path}: this log is compressed with Zstandard. Run: pip install zstandard (inspect-ai includes it). Or "
+            f"pass the log as JSON: {_CONVERT}."
         ) from None
 
 
 def _sample(data: Mapping[str, Any]) -> Any:
-    """The sample as attributes, as far as `samples.Scoring` reads them."""
+    """Convert a sample to an object with the attributes that `samples.Scoring` reads."""
     scores = {name: SimpleNamespace(value=score["value"]) for name, score in (data.get("scores") or {}).items()}
     error, limit = data.get("error"), data.get("limit")
+    if error:
+        error = SimpleNamespace(message=error.get("message", ""), traceback=error.get("traceback", ""))
+    if limit:
+        limit = SimpleNamespace(type=limit.get("type"), limit=limit.get("limit") or 0)
     return SimpleNamespace(
         id=data["id"],
         metadata=data.get("metadata") or {},
         scores=scores,
-        error=SimpleNamespace(message=error.get("message", ""), traceback=error.get("traceback", ""))
-        if error
-        else None,
-        limit=SimpleNamespace(type=limit.get("type"), limit=limit.get("limit") or 0) if limit else None,
+        error=error or None,
+        limit=limit or None,
         model_usage={model: _usage(used) for model, used in (data.get("model_usage") or {}).items()},
         total_time=data.get("total_time"),
     )

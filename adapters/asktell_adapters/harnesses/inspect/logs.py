@@ -1,8 +1,8 @@
-"""Past Inspect logs as a warm start: what they hold is observed, and not evaluated again."""
+"""Past Inspect logs as a warm start: their scores are recorded, and the samples are not evaluated again."""
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -11,7 +11,7 @@ from asktell.extend import AbstractStudy, import_extra
 from asktell_adapters.harnesses.inspect.samples import KEY, Scoring, ValueToFloat
 
 Logs: TypeAlias = Any
-"""A log file, a folder of them, an EvalLog, or several of these."""
+"""A log file, a folder of log files, an EvalLog, or an iterable of these."""
 
 _log = logging.getLogger("asktell")
 
@@ -25,30 +25,30 @@ def observe_logs(
     score_limited: bool = False,
     value_to_float: ValueToFloat | None = None,
 ) -> int:
-    """Tell a selector or a study the scores of past evals; they inform it and cost no budget.
+    """Record the scores of past evals in a selector or a study. They do not count against the budget.
 
-    Logs that `InspectTask` wrote say themselves which prompt and which example a sample belongs to. Of others, say the
-    prompt, and give the dataset, in which samples are found again by their input and target.
+    The samples in logs of `InspectTask` have their prompt and example in their metadata. For other logs, pass the
+    prompt, and pass the dataset, in which samples are found by their input and target.
 
     Args:
-        selector: a Selector or a Study with the same prompts (other prompts are left out) and examples.
-        logs: log files, folders of them, or EvalLogs. Interrupted ones too: samples that were ready count.
-        dataset: the task's dataset, if the examples are to be found by what they are and not by their index.
-        prompt: id or text of the prompt that the logs were made with; or a function from an EvalLog to that, or to
-            None if it is to be left out.
-        score_limited: as for InspectTask.
-        value_to_float: as for InspectTask.
+        selector: a Selector or a Study with the same examples. Samples of prompts that it does not have are skipped.
+        logs: log files, folders of log files, or EvalLogs. The completed samples of interrupted evals count, too.
+        dataset: the task's dataset, to find examples by their content instead of their index.
+        prompt: id or text of the prompt that the logs were made with, or a function that returns it for an EvalLog.
+            If the function returns None, the log is skipped.
+        score_limited: as for `InspectTask`.
+        value_to_float: as for `InspectTask`.
 
     Returns:
-        How many samples were observed. Those that were not (an error, an unknown prompt, no score for a metric of the
-        goal) are counted, with reasons, in a warning of the logger "asktell".
+        The number of recorded samples. A warning of the logger "asktell" counts the skipped samples by reason: an
+        error, an unknown prompt, or no score for a metric of the goal.
 
     Raises:
         InvalidArgumentError: a log cannot be read.
     """
     scoring = Scoring(value_to_float, score_limited, tuple(selector.metrics))
     places = None if dataset is None else _places(dataset)
-    holder: Any = getattr(selector, "selector", selector)  # of a study
+    holder: Any = getattr(selector, "selector", selector)  # A study has its selector as an attribute.
     known = holder.prompts
     skipped: Counter[str] = Counter()
     observed = 0
@@ -57,17 +57,10 @@ def observe_logs(
         for sample in log.samples or ():
             ours = sample.metadata.get(KEY, {})
             try:
-                text = ours.get("prompt")
-                which = of_log if prompt is not None else known.texted(text)
-                if which is None and prompt is None and text is not None:
-                    raise InvalidArgumentError(known.unknown(text))
+                which = _prompt_of(ours, known) if prompt is None else of_log
                 if which is None:
                     raise InvalidArgumentError("not written by InspectTask, and no prompt=... given")
-                example = ours.get("example") if places is None else places.get(_content(sample))
-                if example is None:
-                    raise InvalidArgumentError(
-                        "not in the dataset" if dataset else "no dataset=... given to find it in"
-                    )
+                example = _example_of(sample, ours, places)
                 scores = scoring.of_epochs([sample], log.eval.model)
                 selector.observe(which, {name: scores[name] for name in selector.metrics}, example)
             except AsktellError as error:
@@ -76,11 +69,33 @@ def observe_logs(
                 observed += 1
     if skipped:
         reasons = "; ".join(f"{count} x {why:.200}" for why, count in skipped.most_common(5))
-        _log.warning("%d samples of Inspect logs were left out: %s", skipped.total(), reasons)
+        _log.warning("%d samples of Inspect logs were skipped: %s", skipped.total(), reasons)
     return observed
 
 
+def _prompt_of(ours: Mapping[str, Any], known: Any) -> Any:
+    """Return the id of the prompt in a sample's metadata, or None if the metadata has none.
+
+    Raises:
+        InvalidArgumentError: the selection does not have the prompt.
+    """
+    text = ours.get("prompt")
+    which = known.texted(text)
+    if which is None and text is not None:
+        raise InvalidArgumentError(known.unknown(text))
+    return which
+
+
+def _example_of(sample: Any, ours: Mapping[str, Any], places: Mapping[object, int] | None) -> Any:
+    """Return the index of a sample: by its content if there is a dataset, else from its metadata."""
+    example = ours.get("example") if places is None else places.get(_content(sample))
+    if example is None:
+        raise InvalidArgumentError("not in the dataset" if places else "no dataset=... given to find it in")
+    return example
+
+
 def _logs(logs: Logs) -> Iterator[Any]:
+    """Yield every log as an EvalLog."""
     inspect_log = import_extra("inspect_ai.log", "inspect")
     if isinstance(logs, inspect_log.EvalLog):
         yield logs
@@ -90,15 +105,16 @@ def _logs(logs: Logs) -> Iterator[Any]:
         try:
             yield inspect_log.read_eval_log(str(logs) if isinstance(logs, Path) else logs, resolve_attachments=True)
         except Exception as error:
-            raise InvalidArgumentError(f"{logs} is no Inspect log: {type(error).__name__}: {error}") from error
+            raise InvalidArgumentError(f"{logs} is not an Inspect log: {type(error).__name__}: {error}") from error
     elif isinstance(logs, Iterable):
         for log in logs:
             yield from _logs(log)
     else:
-        raise InvalidArgumentError(f"logs are files, folders or EvalLogs, got {logs!r:.100}.")
+        raise InvalidArgumentError(f"logs must be files, folders or EvalLogs, got {logs!r:.100}.")
 
 
 def _places(dataset: Sequence[Any]) -> dict[object, int]:
+    """Index of each sample by its content. The first of several equal samples counts."""
     places: dict[object, int] = {}
     for index, sample in enumerate(dataset):
         places.setdefault(_content(sample), index)
@@ -106,6 +122,6 @@ def _places(dataset: Sequence[Any]) -> dict[object, int]:
 
 
 def _content(sample: Any) -> object:
-    """What tells samples apart: messages have random ids."""
+    """Input and target of a sample. Messages are reduced to role and text, because their ids are random."""
     turns = sample.input if isinstance(sample.input, str) else tuple((turn.role, turn.text) for turn in sample.input)
     return turns, sample.target if isinstance(sample.target, str) else tuple(sample.target)

@@ -1,4 +1,4 @@
-"""A trial as a sample of an Inspect task: what it is called, and how its prompt enters."""
+"""Trials as samples of an Inspect task: their ids, the insertion of their prompts, and their scores."""
 
 import math
 import re
@@ -15,39 +15,61 @@ from asktell_adapters.prompts import render
 SYSTEM = "system"
 
 Insert: TypeAlias = str | Callable[[str], Any]
-"""How a prompt enters: see `InspectTask`."""
+"""How a prompt is inserted into a task. See `InspectTask`."""
 
 
 def checked_task(task: Any) -> Any:
-    """A Task whose samples can be chosen, from that or from a function that makes it."""
+    """Return an Inspect Task whose samples can be chosen, given the Task or a function that creates it.
+
+    Raises:
+        InvalidArgumentError: there is no Task, its dataset is empty or no list of samples, or it does not reduce
+            epochs by the mean.
+    """
     made = task() if callable(task) else task
     if not isinstance(made, import_extra("inspect_ai", "inspect").Task):
-        raise InvalidArgumentError(f"An Inspect Task or a function that makes one is needed, got {made!r:.100}.")
+        raise InvalidArgumentError(f"task must be an Inspect Task or a function that returns one, got {made!r:.100}.")
     if getattr(made, "sample_source", None) is not None or not len(made.dataset):
-        raise InvalidArgumentError("The task's dataset must be a list of samples, and at least one.")
+        raise InvalidArgumentError("The task's dataset must be a list with at least one sample.")
     names = [_registered(reducer) for reducer in made.epochs_reducer or ()]
     if any(name != "mean" for name in names):
-        raise InvalidArgumentError(f"A trial's score is the mean over epochs, but the task reduces them by {names}.")
+        raise InvalidArgumentError(
+            f"A score is the mean over epochs, but the task reduces epochs by {names}. Use the reducer 'mean'."
+        )
     return made
 
 
 def check_metrics(metrics: Collection[str], task: Any) -> None:
-    """See whether a task has the metrics."""
+    """Check that a task has the metrics.
+
+    Raises:
+        InvalidArgumentError: it lacks one.
+    """
     check_scorers(metrics, [_registered(scorer) for scorer in task.scorer or ()], USAGE)
 
 
 def check_scorers(metrics: Collection[str], scorers: Sequence[str], besides: Sequence[str] = ()) -> None:
-    """See whether scorers of these names, or what there is besides, give the metrics; errors of `check_metrics`."""
-    known = [*besides, *(f"{name}{scorers[:index].count(name) or ''}" for index, name in enumerate(scorers))]
-    if isinstance(metrics, str) or (wrong := [name for name in metrics if name.split("/")[0] not in known]):
+    """Check that the metrics are names of these scorers or of the scores `besides`.
+
+    Raises:
+        InvalidArgumentError: a metric is neither.
+    """
+    known = list(besides)
+    for index, name in enumerate(scorers):
+        # Inspect numbers later scorers of the same name from 1.
+        known.append(f"{name}{scorers[:index].count(name) or ''}")
+    wrong = metrics if isinstance(metrics, str) else [name for name in metrics if name.split("/")[0] not in known]
+    if wrong or isinstance(metrics, str):
         raise InvalidArgumentError(
-            f"The task has no metric {metrics if isinstance(metrics, str) else wrong!r}; it has {known}, and "
-            "'scorer/key' of a scorer that returns a dict."
+            f"The task has no metric {wrong!r}. Its metrics are {known}, and 'scorer/key' of a scorer that returns a "
+            "dict."
         )
 
 
 def sample_of(trial: Trial, examples: Sequence[Any], taken: Collection[str]) -> Any:
-    """A copy of the trial's sample, called "prompt id|sample id" and, if that is taken, numbered from 2."""
+    """Return a copy of the trial's sample with its own id, and with the prompt and the example in its metadata.
+
+    The id is "prompt id|sample id". If that is taken, "|2" or the next free number follows.
+    """
     number = checked_example(trial.example, len(examples))
     sample = examples[number]
     # Inspect numbers samples without an id from 1.
@@ -61,7 +83,11 @@ def sample_of(trial: Trial, examples: Sequence[Any], taken: Collection[str]) -> 
 
 
 def changes(task: Any, insert: Insert) -> dict[str, Any]:
-    """What is to be changed in a task, so that each sample's own prompt enters."""
+    """Return the arguments of `task_with` that insert the prompt of each sample.
+
+    Raises:
+        InvalidArgumentError: `insert` is none of the three kinds.
+    """
     solvers = import_extra("inspect_ai.solver", "inspect")
 
     async def as_system_message(state: Any, generate: Any) -> Any:
@@ -84,14 +110,16 @@ def changes(task: Any, insert: Insert) -> dict[str, Any]:
             f'insert must be "system", a template with {{prompt}} and {{input}}, or a function, got {insert!r}.'
         )
     step = solvers.solver(name="asktell_prompt")(lambda: as_system_message if insert == SYSTEM else by_template)()
-    setup = task.setup if isinstance(task.setup, Sequence) else [task.setup] if task.setup else []
-    return {"setup": [*setup, step]}
+    if isinstance(task.setup, Sequence):
+        return {"setup": [*task.setup, step]}
+    return {"setup": [task.setup, step] if task.setup else [step]}
 
 
 def system_prompt(prompt: str) -> Any:
-    """A solver that adds the prompt, as it is, as a system message after those that are there.
+    """Return a solver that adds the prompt as a system message, after the existing system messages.
 
-    Inspect's own `system_message` reads a text that is a path or an address, and looks up what stands in braces.
+    The text is inserted unchanged. Inspect's own `system_message` would read a file or URL if the text is its name,
+    and would fill in fields in braces.
     """
     solvers = import_extra("inspect_ai.solver", "inspect")
     messages = import_extra("inspect_ai.model", "inspect")
@@ -113,20 +141,25 @@ def _registered(thing: Any) -> str:
 
 
 KEY = "asktell"
-"""Under which a sample's metadata has its prompt and example."""
+"""The key of a sample's metadata for its prompt and example."""
 
 GROUP = "asktell_prompt"
-"""Under which it has the prompt's id alone, to group metrics by."""
+"""The key of a sample's metadata for the id of its prompt alone. Metrics are grouped by it."""
 
 USAGE = ("input_tokens", "output_tokens", "total_tokens", "latency", "cost")
+"""The scores of every sample besides those of its scorers."""
 
 ValueToFloat: TypeAlias = Callable[[Any], float]
+"""A function from a score's value to a number, or to NaN if the value has none."""
 
 _WORDS = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0, "yes": 1.0, "true": 1.0, "no": 0.0, "false": 0.0}
 
 
 def value_to_float(value: Any) -> float:
-    """The same as Inspect's function of this name, but NaN for what that turns into 0 with a warning."""
+    """Convert a score's value to a number as Inspect's function of this name does.
+
+    For a value without a number, Inspect's function warns and returns 0. This function returns NaN.
+    """
     if isinstance(value, str):
         value = _WORDS.get(value, _WORDS.get(value.lower(), value))
     try:
@@ -136,7 +169,10 @@ def value_to_float(value: Any) -> float:
 
 
 def numbers(scores: Mapping[str, Any], to_float: ValueToFloat | None = None) -> dict[str, float]:
-    """Scorers' Scores as numbers by name; `scorer/key` of those that are mappings or lists."""
+    """Convert Inspect's Scores, by scorer, to numbers by name.
+
+    A value that is a mapping or a list becomes one number per entry, with the name `scorer/key`.
+    """
     to_float, found = to_float or value_to_float, {}
     for scorer, score in scores.items():
         value = score.value
@@ -151,14 +187,30 @@ def numbers(scores: Mapping[str, Any], to_float: ValueToFloat | None = None) -> 
 
 @dataclass(frozen=True)
 class Scoring:
-    """How samples are read."""
+    """How scores are read from samples.
 
-    value_to_float: ValueToFloat | None = None  # of a score's value; None for the function above
-    score_limited: bool = False  # whether a sample that ran into a limit has scores; otherwise it failed
-    metrics: tuple[str, ...] | None = None  # without one of these, a sample failed
+    Attributes:
+        value_to_float: converts a score's value to a number. None: the function `value_to_float`.
+        score_limited: whether a sample that reached a limit has scores. Otherwise it failed.
+        metrics: a sample failed if it lacks one of these metrics.
+    """
+
+    value_to_float: ValueToFloat | None = None
+    score_limited: bool = False
+    metrics: tuple[str, ...] | None = None
 
     def of_epochs(self, samples: Sequence[Any], model: str) -> dict[str, float]:
-        """Means over the epochs of one sample, NaN where a scorer gave no number; and what all epochs cost."""
+        """Return the mean of every score over the epochs of one sample, and the cost of all epochs.
+
+        A mean is NaN if a scorer returned no number.
+
+        Args:
+            samples: all epochs of one sample.
+            model: the evaluated model, whose tokens are counted.
+
+        Raises:
+            CompletionError: an epoch failed, or a metric has no finite mean. The error has the cost of all epochs.
+        """
         cost = _cost(samples)
         paid = cost or 0.0
         rows = []
@@ -171,7 +223,7 @@ class Scoring:
         names = [name for name in rows[0] if all(name in row for row in rows)]
         means = {name: math.fsum(row[name] for row in rows) / len(rows) for name in names}
         if cost is not None:
-            means.setdefault("cost", cost)  # unless a scorer has that name
+            means.setdefault("cost", cost)  # A scorer of this name takes precedence.
         for name in self.metrics or ():
             if not math.isfinite(means.get(name, math.nan)):
                 raise CompletionError(f"sample {samples[0].id!r} of Inspect has no score {name!r}", cost=paid)
@@ -189,19 +241,23 @@ _DIRECT_CAUSE = "\nThe above exception was the direct cause of the following exc
 
 
 def _why(error: Any) -> str:
-    """An error's message; of tenacity's RetryError, which says nothing, the line in the traceback for its cause."""
+    """Return an error's message.
+
+    The message of tenacity's RetryError does not contain the cause, so that the cause is taken from the traceback.
+    """
     message = str(error.message)
     if not message.startswith("RetryError"):
         return message
     *_, cause, _ = "", *str(error.traceback).split(_DIRECT_CAUSE)
     lines = cause.rstrip().split("\n")
     after = 1 + max((at for at, line in enumerate(lines) if line.startswith(" ")), default=-1)
-    said = "\n".join(lines[after:])
-    return re.sub(r"^[\w.]+\.(?=\w+(:|$))", "", said) or message
+    last = "\n".join(lines[after:])
+    # Without the module of the exception's type: "httpx.ConnectError: ..." becomes "ConnectError: ...".
+    return re.sub(r"^[\w.]+\.(?=\w+(:|$))", "", last) or message
 
 
 def _usage(sample: Any, model: str) -> dict[str, float]:
-    """Tokens of the evaluated model (of its graders none), and wall seconds, as far as the log has them."""
+    """Tokens of the evaluated model (without those of graders) and wall-clock seconds, if the log has them."""
     usage: dict[str, float] = {}
     own = sample.model_usage.get(model)
     if own is not None:
@@ -212,7 +268,7 @@ def _usage(sample: Any, model: str) -> dict[str, float]:
 
 
 def _cost(samples: Sequence[Any]) -> float | None:
-    """The cost of all models, in dollars; None unless Inspect knows every price."""
+    """The cost of all models in dollars. None unless Inspect has every price."""
     costs = [getattr(used, "total_cost", None) for sample in samples for used in sample.model_usage.values()]
     known = [float(cost) for cost in costs if cost is not None]
     return math.fsum(known) if known and len(known) == len(costs) else None

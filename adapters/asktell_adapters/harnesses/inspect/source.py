@@ -1,4 +1,4 @@
-"""Inspect (inspect-ai): a selection feeds samples to a running eval as scores arrive: one eval, one log."""
+"""Inspect (inspect-ai): a selection that adds samples to a running eval as scores arrive, with a single log."""
 
 import copy
 import logging
@@ -46,15 +46,15 @@ with needs_extra("inspect"):
     from inspect_ai.util import registry_info
 
 _log = logging.getLogger("asktell")
-_WAIT = 1.0  # seconds between two looks at what other workers have out
+_WAIT = 1.0  # Seconds between two checks of the trials that other workers hold.
+# Inspect prints the names of metrics with Rich, which reads square brackets as markup. Wide brackets look similar.
 _NO_MARKUP = str.maketrans("[]", "［］")
-"""Inspect shows metrics' names through Rich, which takes what stands in square brackets for markup."""
-_in_eval: ContextVar[object] = ContextVar("asktell_in_eval", default=None)
+_in_eval: ContextVar[object] = ContextVar("asktell_in_eval", default=None)  # The source whose eval has begun.
 
 
 @dataclass
 class _Flight:
-    """A trial that Inspect runs, and what became of its epochs so far."""
+    """A trial that Inspect runs, its completed epochs, and the number of epochs that an operator cancelled."""
 
     trial: Trial
     completed: list[EvalSample] = field(default_factory=list)
@@ -65,29 +65,35 @@ class _Flight:
 class InspectSource(SampleSource):  # type: ignore[misc]
     """A selector or a study as the source of an Inspect task's samples.
 
-    `source.task` is the task, to be given to Inspect: `eval(source.task, model=...)`, or returned by a function with
-    `@task` for `inspect eval`. As soon as a sample is scored, its scores are told and the next one is asked: nothing
-    waits for the slowest of a batch. One that fails is a failed evaluation; one that an operator takes out of the queue
-    is released. With several epochs, the evaluation is the mean over them (as many as the task has: give them to
-    the task, and not to `eval`).
+    Pass `source.task` to Inspect: `eval(source.task, model=...)`, or return it from a function with `@task` for
+    `inspect eval`. As soon as a sample is scored, its scores are recorded and the next sample starts, so that nothing
+    waits for the slowest sample of a batch. A failed sample is a failed evaluation. A sample that an operator cancels
+    in the queue is released. With several epochs, an evaluation is the mean over them. Set the number of epochs in the
+    task, not in `eval`.
 
-    A sample is called "prompt id|sample id", its metadata has prompt and example under "asktell", and scores are named
-    as by `InspectTask`, tokens, latency and cost included. The log's metrics are computed for each prompt.
+    The id of a sample in the log is "prompt id|sample id". Its metadata has prompt and example under "asktell". Scores
+    have the names that `InspectTask` gives them, including tokens, latency and cost.
+
+    Close the source with a `with` block or `close()`. After an interrupted eval, that releases the pending trials. The
+    same source can then be evaluated again with the same model, and resumes.
 
     Args:
-        selector: a Selector, a Study, a RemoteStudy or a worker of one, with as many examples as the task has samples.
-        task: an Inspect Task, or a function without arguments that makes one; it is not changed.
-        insert: how a prompt enters: as for `InspectTask`.
-        concurrency: evaluations at once; Inspect's own limits (`max_connections`, `max_samples`) hold besides.
-        by_prompt: whether the log has each of the scorers' metrics for each prompt, as "metric(prompt id)", instead of
-            once over all prompts.
+        selector: a Selector, a Study, a RemoteStudy or a worker of a study, with as many examples as the task has
+            samples.
+        task: an Inspect Task, or a function without arguments that creates one. It is not changed.
+        insert: how a prompt is inserted, as for `InspectTask`.
+        concurrency: number of simultaneous evaluations. Inspect's limits (`max_connections`, `max_samples`) apply, too.
+        by_prompt: compute the scorers' metrics in the log for each prompt, under the name "metric(prompt id)". False:
+            compute them once over all prompts.
         score_limited: as for `InspectTask`.
         value_to_float: as for `InspectTask`.
-        on_tell: as for `asktell.run`; it is called in a thread beside Inspect's.
-        max_failures_in_a_row: as for `asktell.run`; such an end is the eval's error. So is one without any success.
+        on_tell: as for `asktell.run`. It is called in another thread than Inspect's.
+        max_failures_in_a_row: as for `asktell.run`. Its error ends the eval. An eval without any success is an error,
+            too.
 
-    A `with` block, or `close()`, hands back what an eval that was interrupted has left out. The same source may then be
-    evaluated again, by the same model, and goes on.
+    Raises:
+        InvalidArgumentError: an argument cannot be used, or the task lacks a metric or has fewer samples than the
+            selector has examples.
     """
 
     def __init__(
@@ -114,11 +120,11 @@ class InspectSource(SampleSource):  # type: ignore[misc]
         self._model: str | None = None
         self._board: Board | None = None
         self._close: Callable[[], object] = lambda: None
-        self._flights: dict[str, _Flight] = {}  # by the sample's id
-        self._names: set[str] = set()  # of samples in this eval
-        self._failed: list[BaseException] = []  # in this eval
+        self._flights: dict[str, _Flight] = {}  # By the sample's id.
+        self._names: set[str] = set()  # The ids of all samples in this eval.
+        self._failed: list[BaseException] = []  # The failures in this eval.
         self._succeeded = False
-        self._rounds = 0  # in which samples were given, since the last one that was complete
+        self._rounds = 0  # Number of calls that returned samples since the last completed sample.
         self._lock = anyio.Lock()
         self._epochs = theirs.epochs or 1
         self.task: Task = task_with(copy.copy(theirs), dataset=self, fail_on_error=False, **changes(theirs, insert))
@@ -128,10 +134,11 @@ class InspectSource(SampleSource):  # type: ignore[misc]
             self.task.metrics = None if theirs.metrics is None else _grouped(theirs.metrics)
 
     def result(self) -> Result:
+        """Return the result so far. See `Selector.result`."""
         return self._selector.result()
 
     def close(self) -> None:
-        """Release pending trials; after an eval that was not interrupted there are none."""
+        """Release the pending trials of an interrupted eval. A completed eval has none."""
         self._flights.clear()
         self._board = None
         self._close()
@@ -145,14 +152,19 @@ class InspectSource(SampleSource):  # type: ignore[misc]
     # Inspect's interface
 
     def initial_samples(self) -> list[Sample]:
-        """None: they are wanted when a task is made, which may never be run."""
+        """Return no samples, because Inspect calls this when a task is created, and the task may never run."""
         return []
 
     async def next_samples(self) -> list[Sample] | None:
-        """The next samples, when none is running; None if the selection is done, here and at other workers."""
+        """Return the next samples when none is running. None if the selection is done, for other workers too.
+
+        Raises:
+            InvalidArgumentError: the eval's model differs from that of an earlier eval.
+            EvaluatorError: every evaluation of the eval failed.
+        """
         async with self._lock:
             self._check_model()
-            if _in_eval.get() is not self:  # this is the eval's first call
+            if _in_eval.get() is not self:  # This is the first call of the eval.
                 _in_eval.set(self)
                 await self._begin()
             elif not await self._settle_all():
@@ -162,16 +174,16 @@ class InspectSource(SampleSource):  # type: ignore[misc]
                 if await anyio.to_thread.run_sync(lambda: isinstance(self._selector, Selector) or self._selector.done):
                     await self._end()
                     return None
-                await anyio.sleep(_WAIT)  # for what other workers have out
+                await anyio.sleep(_WAIT)  # Other workers hold the remaining trials.
             self._rounds += 1
             return samples
 
     async def sample_complete(self, sample: EvalSample) -> list[Sample] | None:
-        """Tell a sample's scores, once all its epochs are there, and ask for as many as are free."""
+        """Record a sample's scores once all its epochs are complete. Return new samples for the free places."""
         async with self._lock:
             flight = self._flights.get(str(sample.id))
             if flight is None:
-                _log.warning("Inspect ran sample %r more often than was asked: give epochs to the task.", sample.id)
+                _log.warning("Inspect ran the sample %r too often. Set epochs in the task, not in eval().", sample.id)
                 return None
             flight.completed.append(sample)
             self._rounds = 0
@@ -179,7 +191,7 @@ class InspectSource(SampleSource):  # type: ignore[misc]
             return await self._ask()
 
     async def sample_abandoned(self, sample: Sample, epoch: int) -> list[Sample] | None:
-        """Hand back what an operator took out of the queue; it is asked again when the next sample is complete."""
+        """Release a sample that an operator cancelled in the queue. The selection may choose it again later."""
         async with self._lock:
             flight = self._flights.get(str(sample.id))
             if flight is not None:
@@ -187,9 +199,10 @@ class InspectSource(SampleSource):  # type: ignore[misc]
                 await self._land(str(sample.id), flight)
         return None
 
-    # Asking and telling, in threads: a storage, or a decision, may take a while
+    # Asking and telling run in threads, because a storage or a decision may take a while.
 
     async def _begin(self) -> None:
+        """Start an eval: forget the previous one and open a board, which `close` closes."""
         self.close()
         self._names.clear()
         self._failed, self._succeeded = [], False
@@ -201,14 +214,16 @@ class InspectSource(SampleSource):  # type: ignore[misc]
         )
 
     async def _end(self) -> None:
+        """Close the source, and raise an error if every evaluation failed."""
         await anyio.to_thread.run_sync(self.close)
         if self._failed and not self._succeeded:
             last = self._failed[-1]
             raise EvaluatorError(
-                f"All {len(self._failed)} evaluations of this eval failed, the last one with {in_words(last)}"
+                f"All {len(self._failed)} evaluations of this eval failed. The last error: {in_words(last)}"
             ) from last
 
     async def _ask(self) -> list[Sample]:
+        """Ask for as many trials as there are free places, and return them as samples."""
         board, free = self._opened(), self._concurrency - len(self._flights)
         samples = []
         for trial in await anyio.to_thread.run_sync(lambda: board.ask(free)) if free > 0 else ():
@@ -220,11 +235,12 @@ class InspectSource(SampleSource):  # type: ignore[misc]
         return samples
 
     async def _land(self, name: str, flight: _Flight) -> None:
+        """Settle a trial whose epochs are all completed or cancelled."""
         if len(flight.completed) + flight.abandoned >= self._epochs:
             await self._settle(name, flight)
 
     async def _settle(self, name: str, flight: _Flight) -> None:
-        """Tell a trial, or hand it back if it was not run, or an epoch of it abandoned."""
+        """Record the outcome of a trial. Release it instead if no epoch ran or one was cancelled."""
         board, trial = self._opened(), flight.trial
         del self._flights[name]
         if flight.abandoned or not flight.completed:
@@ -238,15 +254,15 @@ class InspectSource(SampleSource):  # type: ignore[misc]
             await anyio.to_thread.run_sync(lambda: board.take(trial, outcome))
 
     async def _settle_all(self) -> bool:
-        """Settle what is out although nothing runs. False if samples were given twice, and not one was run.
+        """Settle all trials, although some epochs did not run. False if Inspect ran no sample of two rounds.
 
-        The eval runs fewer epochs than the task has, or leaves samples out: by `limit`, by `sample_id`, or since an
-        operator ends it.
+        This happens if the eval runs fewer epochs than the task has, or skips samples because of `limit`, `sample_id`
+        or an operator who ends it.
         """
         for name, flight in list(self._flights.items()):
             await self._settle(name, flight)
         if self._rounds > 1:
-            _log.warning("Inspect runs none of the samples that it is given: the source ends.")
+            _log.warning("Inspect ran none of the samples that the source returned, so the source ends the eval.")
         return self._rounds < 2
 
     def _opened(self) -> Board:
@@ -254,23 +270,26 @@ class InspectSource(SampleSource):  # type: ignore[misc]
         return self._board
 
     def _check_model(self) -> None:
+        """Check that every eval of this source has the same model."""
         model = str(get_model())
         if self._model not in (None, model):
             raise InvalidArgumentError(
-                f"A selection is of one model: this one's is {self._model!r}, and the eval is of {model!r} too. Make a "
-                "selector and a source for each."
+                f"A source supports one model. Its model is {self._model!r}, but this eval runs {model!r}. Create a "
+                "selector and a source for each model."
             )
         self._model = model
 
 
 class _Patient(Worker):
-    """A worker that does not sleep while others have trials out: the source does, in Inspect's event loop."""
+    """A worker that does not wait while other workers hold trials. The source waits in Inspect's event loop instead."""
 
     def wait(self) -> bool:
+        """Return at once."""
         return False
 
 
 def _patient(selector: Any) -> Selector | _Patient:
+    """Return the selector, or a worker of the study."""
     if isinstance(selector, Selector):
         return selector
     worker = selector if isinstance(selector, Worker) or not hasattr(selector, "worker") else selector.worker()
@@ -284,18 +303,18 @@ def _check_examples(selector: Selector | _Patient, n_samples: int) -> None:
     n_examples = known.state.problem.n_examples
     if n_examples is None or n_examples > n_samples:
         raise InvalidArgumentError(
-            f"The selector was made with examples={n_examples}, but the task has {n_samples} samples; make it with "
-            f"examples={n_samples}."
+            f"The selector was created with examples={n_examples}, but the task has {n_samples} samples. Create it "
+            f"with examples={n_samples}."
         )
 
 
 def _by_prompt(scorer: Scorer) -> Scorer:
-    """A scorer whose metrics are computed for each prompt; those that are grouped already stay."""
+    """Return a scorer whose metrics are computed for each prompt. Metrics that are already grouped stay unchanged."""
 
     async def score(state: Any, target: Any) -> Any:
         return await scorer(state, target)
 
-    update_wrapper(score, scorer)  # what Inspect's registry knows of it, too
+    update_wrapper(score, scorer)  # This copies the attributes of Inspect's registry, too.
     info = registry_info(scorer)
     metrics = _grouped(info.metadata["metrics"])
     changed = info.model_copy(update={"metadata": {**info.metadata, "metrics": metrics}})

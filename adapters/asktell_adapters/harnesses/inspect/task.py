@@ -1,4 +1,4 @@
-"""Inspect (inspect-ai): a task whose prompts and samples asktell chooses, one `eval()` and one log per batch."""
+"""Inspect (inspect-ai): evaluation of selected prompts and samples of a task, with one `eval()` and log per batch."""
 
 import copy
 import threading
@@ -23,35 +23,41 @@ from asktell_adapters.harnesses.inspect.samples import (
 _OURS = {
     "tasks", "model", "limit", "sample_id", "fail_on_error", "log_header_only", "log_samples", "run_samples", "score",
 }  # fmt: skip
-_one_eval_at_a_time = threading.Lock()  # Inspect refuses a second one in the same process.
+_one_eval_at_a_time = threading.Lock()  # Inspect refuses a second eval in the same process.
 
 
 class InspectTask:
-    """Evaluates trials as samples of an Inspect task, for `asktell.run`.
+    """Evaluate trials as samples of an Inspect task, for `asktell.run`.
 
-    A batch is one `inspect_ai.eval()` over the pairs that were asked, and one file in `log_dir`, in which a sample's id
-    is "prompt id|sample id" and its metadata has both, the prompt's text and the example's index under "asktell".
+    Each batch is one `inspect_ai.eval()` over the requested pairs of prompt and sample, and one log file. The id of a
+    sample in the log is "prompt id|sample id". Its metadata has the prompt's id and text and the index of the example
+    under "asktell".
 
-    Scores are named after their scorer; of a scorer that returns a dict, `scorer/key`. Besides them there are
-    `input_tokens`, `output_tokens`, `total_tokens` (of the evaluated model), `latency` (the sample's wall seconds) and,
-    where Inspect knows prices, `cost` (of all its models, in dollars). Over epochs, the mean.
+    A score has the name of its scorer. If a scorer returns a dict, the names are `scorer/key`. With several epochs, a
+    score is the mean over them. There are these further scores:
+
+    - `input_tokens`, `output_tokens`, `total_tokens`: of the evaluated model only.
+    - `latency`: the wall-clock seconds of the sample.
+    - `cost`: the cost of all models in dollars, if Inspect has a price for each.
 
     Args:
-        task: an Inspect Task, or a function without arguments that makes one (such as an `@task`).
-        model: a name such as "openai/gpt-4o-mini", or an Inspect Model; by default the task's own, or that of
+        task: an Inspect Task, or a function without arguments that creates one, such as an `@task`.
+        model: a name such as "openai/gpt-4o-mini", or an Inspect Model. By default, the model of the task or of
             INSPECT_EVAL_MODEL.
-        insert: how a prompt enters: "system", as a system message before the task's solver; a template of the user's
-            turn with `{prompt}` and `{input}` (and columns of the sample's metadata); or a function from the prompt to
-            a solver, an agent or a list of solvers, which then replaces the task's solver.
-        metrics: those that the goal needs, checked now against the task's scorers.
-        log_dir: where the logs go; by default where Inspect puts them.
-        score_limited: take the scores of samples that ran into a limit (time, tokens, messages), as Inspect does; by
-            default these are failures.
-        value_to_float: what a score's value is worth; by default numbers, "C" 1, "P" .5, "I" and "N" 0, yes and no.
-        options: more arguments of `inspect_ai.eval`: max_connections, time_limit, retry_on_error, temperature, ...
+        insert: how a prompt is inserted. "system": as a system message before the task's solver. A template with
+            `{prompt}` and `{input}`, and with fields of the sample's metadata: as the user message. A function from
+            the prompt to a solver, an agent or a list of solvers: these replace the task's solver.
+        metrics: the metrics that the goal needs. They are checked against the task's scorers at once.
+        log_dir: folder of the logs. By default, Inspect's own.
+        score_limited: use the scores of samples that reached a limit (time, tokens, messages), as Inspect does. By
+            default, such samples are failures.
+        value_to_float: converts a score's value to a number. By default, numbers stay, "C", yes and true are 1, "P"
+            is 0.5, and "I", "N", no and false are 0.
+        options: further arguments of `inspect_ai.eval`, such as max_connections, time_limit or temperature.
 
     Raises:
-        EvaluatorError: Inspect cannot make the model.
+        InvalidArgumentError: an argument cannot be used, or the task lacks a metric.
+        EvaluatorError: Inspect cannot create the model.
     """
 
     def __init__(
@@ -69,8 +75,9 @@ class InspectTask:
         self._inspect = import_extra("inspect_ai", "inspect")
         self.task = checked_task(task)
         self.examples = tuple(self.task.dataset)
-        if wrong := sorted(_OURS & set(options)):
-            raise InvalidArgumentError(f"InspectTask chooses samples and reads logs itself: leave out {wrong}.")
+        wrong = sorted(_OURS & set(options))
+        if wrong:
+            raise InvalidArgumentError(f"InspectTask sets these arguments of inspect_ai.eval itself: omit {wrong}.")
         if metrics is not None:
             check_metrics(metrics, self.task)
         self._scoring = Scoring(value_to_float, score_limited, None if metrics is None else tuple(metrics))
@@ -81,11 +88,11 @@ class InspectTask:
             self._options["log_dir"] = str(log_dir)
 
     def evaluate_batch(self, trials: Sequence[Trial]) -> list[Mapping[str, float] | Exception]:
-        """Scores in the order of the trials; a sample that failed yields an exception in its place.
+        """Return the scores of each trial, in their order. A failed trial has an exception in its place.
 
         Raises:
             EvaluatorError: Inspect refused the evaluation as a whole.
-            KeyboardInterrupt: it was interrupted; samples that were ready are in its log.
+            KeyboardInterrupt: the evaluation was interrupted. The log has the completed samples.
         """
         samples: dict[str, Any] = {}
 
@@ -103,12 +110,12 @@ class InspectTask:
     def _eval(self, samples: list[Any]) -> Any:
         whole = self.task.dataset
         dataset = import_extra("inspect_ai.dataset", "inspect").MemoryDataset(samples, whole.name, whole.location)
-        # A copy, since task_with() changes what it is given.
+        # task_with() changes its argument, so that it gets a copy.
         task = self._inspect.task_with(copy.copy(self.task), dataset=dataset, **self._changes)
         options = self._options if self._model is None else {**self._options, "model": self._model}
         with _one_eval_at_a_time, failing("Inspect refused the evaluation:"):
             logs = outside_of_loops(lambda: self._inspect.eval(task, fail_on_error=False, **options))
-        if not logs or logs[0].status == "cancelled":  # Inspect swallows Ctrl-C.
+        if not logs or logs[0].status == "cancelled":  # Inspect catches Ctrl-C.
             raise KeyboardInterrupt
         return logs[0]
 
@@ -127,4 +134,4 @@ def _model(model: Any) -> Any:
     try:
         return import_extra("inspect_ai.model", "inspect").get_model(model)
     except Exception as error:
-        raise EvaluatorError(f"Inspect cannot make the model {model!r}: {error}") from error
+        raise EvaluatorError(f"Inspect cannot create the model {model!r}: {error}") from error

@@ -1,4 +1,4 @@
-"""promptfoo: the prompts, tests and assertions of its config, chosen by asktell and evaluated by promptfoo itself."""
+"""promptfoo: asktell selects prompts and tests of a promptfoo config, and promptfoo evaluates them."""
 
 from asktell_adapters.harnesses.promptfoo.evaluator import PromptfooEvaluator
 

@@ -1,4 +1,4 @@
-"""An evaluator whose harness is promptfoo: chosen pairs of its config's prompts and tests, its assertions' scores."""
+"""An evaluator that lets promptfoo run selected pairs of a config's prompts and tests, and returns its scores."""
 
 import hashlib
 import json
@@ -29,40 +29,47 @@ _log = logging.getLogger("asktell")
 Row = dict[str, Any]
 """An EvaluateResult of promptfoo."""
 
-_GRACE = 60.0  # seconds beyond the evaluations' own, for loading and reading
-_ERROR = 2  # promptfoo's ResultFailureReason: none 0, an assertion 1, an error 2
-# How promptfoo, which scores them 0, says that an assertion could not be tried.
+_GRACE = 60.0  # Seconds for loading promptfoo and the config, in addition to those of the evaluations.
+_ERROR = 2  # promptfoo's ResultFailureReason: 0 none, 1 an assertion, 2 an error.
+# promptfoo scores an assertion that could not run as 0. These are the beginnings of its reasons in that case.
 _BROKEN = ("Custom function threw error", "Python code execution failed", "Ruby code execution failed")
 
 
 @final
 class PromptfooEvaluator(AbstractContextManager["PromptfooEvaluator"]):
-    """Evaluates prompts on the tests of a promptfoo config, by one Node process that stays.
+    """Evaluate prompts on the tests of a promptfoo config, in one Node process.
 
-    A trial's example is the index of a test (`tests`), its prompt one of `prompts` or any other text. A prompt is data:
-    its variables (`{{name}}`, `{{name.key}}`) are filled in, and whatever else stands in it or in their values stays
-    text. Scores are `score` (unless an assertion's value leaves [0, 1], which would decide that mean alone) and
-    `success` (0 or 1), the assertions' named metrics, and where
-    promptfoo knows them `latency` (seconds), `cost`, `tokens`, `input_tokens` and `output_tokens`, of the provider
-    alone. A metric of that name in the config comes before them.
+    The example of a trial is the index of a test in `tests`. The prompt of a trial is one of `prompts` or any other
+    text. Prompts are data: only their variables (`{{name}}`, `{{name.key}}`) are filled in. All other text in the
+    prompt and in the values of variables is left as it is.
+
+    An evaluation has these scores. A metric of the same name in the config takes precedence.
+
+    - `score`: the mean over all assertions. It is left out if an assertion returned a value outside [0, 1], because
+      that value alone could determine the mean.
+    - `success`: 1 if the test passed, else 0.
+    - the named metrics of the assertions.
+    - `latency` (seconds), `cost`, `tokens`, `input_tokens`, `output_tokens`: of the provider alone, if promptfoo
+      reports them.
+
+    The pairs of a batch run at once, up to `evaluateOptions.maxConcurrency`. If the process dies during a batch, its
+    pairs are evaluated again one by one, so that only the pair that ends the process fails.
 
     Args:
-        config: path of a promptfooconfig (YAML, JSON, JavaScript), or the same as a mapping.
-        provider: label or id of the one to evaluate, if the config has several.
-        timeout: seconds for one evaluation, its assertions included.
-        prompts_are_code: let promptfoo evaluate prompts, and the variables' values, in its whole template language. A
-            template of it is code, which can run any command on this machine and read its environment: only for
-            prompts and tests that nobody else writes, neither an LLM, nor a data set, nor somebody over HTTP.
-        rows: a file to append promptfoo's results to, one JSON line each; `write_results` needs it.
-        node_modules: the folder in which promptfoo is; by default it is looked for from the config's folder upwards,
-            then by the command `promptfoo`.
-        node: the command, or path, of Node.
-
-    Pairs of a batch are evaluated at once, as many as `evaluateOptions.maxConcurrency` lets. If the process dies with a
-    batch, its pairs are evaluated again, one by one, so that only the one that kills it fails.
+        config: path of a promptfooconfig (YAML, JSON or JavaScript), or its content as a mapping.
+        provider: label or id of the provider to evaluate. Required if the config has several.
+        timeout: seconds for one evaluation, including its assertions.
+        prompts_are_code: let promptfoo render prompts and the values of variables in its full template language. Such
+            a template is code: it can run any command on this machine and read its environment. Use this only for
+            prompts and tests that you wrote yourself, and never for those from an LLM, a dataset or an HTTP request.
+        rows: file to which promptfoo's results are appended, one JSON line each. `write_results` needs it.
+        node_modules: folder that contains promptfoo. By default, promptfoo is searched for from the config's folder
+            upwards, then through the command `promptfoo`.
+        node: the command or the path of Node.
 
     Raises:
-        InvalidArgumentError: promptfoo cannot read the config, or asktell cannot choose from it.
+        InvalidArgumentError: promptfoo cannot read the config, or the config has nothing that asktell can select from.
+        MissingExtraError: Node or promptfoo is not installed.
     """
 
     def __init__(
@@ -80,14 +87,14 @@ class PromptfooEvaluator(AbstractContextManager["PromptfooEvaluator"]):
         if not isinstance(config, Mapping):
             path = Path(config).expanduser().absolute()
             if not path.is_file():
-                raise InvalidArgumentError(f"There is no promptfoo config {str(path)!r}.")
+                raise InvalidArgumentError(f"There is no promptfoo config {str(path)!r}. Pass the path of one.")
             folder, config = path.parent, str(path)
         else:
             try:
                 json.dumps(config)
             except (TypeError, ValueError) as error:
                 raise InvalidArgumentError(
-                    f"A promptfoo config given as a mapping must be plain data: {error}."
+                    f"A promptfoo config that is a mapping must be plain data: {error}."
                 ) from None
         self._open = {"open": {"config": config, "provider": provider, "code": prompts_are_code}}
         self._worker = NodeWorker(find_node(node), find_promptfoo(node_modules, folder), folder)
@@ -99,38 +106,49 @@ class PromptfooEvaluator(AbstractContextManager["PromptfooEvaluator"]):
         except (RefusedError, InvalidArgumentError) as error:
             self._worker.close()
             raise InvalidArgumentError(f"The promptfoo config cannot be used: {error}") from error
-        if unsupported := self._suite["unsupported"]:
+        unsupported = self._suite["unsupported"]
+        if unsupported:
             _log.warning(
-                "%s; promptfoo's own commands refuse it. Install another Node, or give node=PATH.", unsupported
+                "%s. promptfoo's own commands refuse this version. Install another Node, or pass node=PATH.",
+                unsupported,
             )
         self._index = {text: index for index, text in enumerate(self.prompts.values())}
         self._rows = None if rows is None else Path(rows)
-        self._places: dict[Key, int] = {}  # of the prompts in the file of rows
-        self._warned = False  # that there is no `score`
+        self._places: dict[Key, int] = {}  # Indices of the prompts in the file of rows.
+        self._warned = False  # Whether the warning about a missing `score` has been shown.
 
     @property
     def tests(self) -> list[dict[str, Any]]:
-        """The tests, in the order of their indices: `description`, `vars`, `metadata`, and the `metrics` they name."""
+        """The tests, by index. Each has a `description`, `vars`, `metadata`, and the `metrics` of its assertions."""
         return list(self._suite["tests"])
 
     @property
     def metrics(self) -> list[str]:
-        """The metrics that every test's assertions name, apart from those that promptfoo adds."""
+        """The named metrics that every test has, without those that promptfoo adds."""
         named = [test["metrics"] for test in self._suite["tests"]]
-        return [name for name in (named[0] if named else []) if all(name in metrics for metrics in named)]
+        first = named[0] if named else []
+        return [name for name in first if all(name in metrics for metrics in named)]
 
     @property
     def unbounded(self) -> list[str]:
-        """Assertions that may give any number, by their metric or else their type: they run code."""
+        """Assertions that run code and can therefore return any number, by their metric or else their type."""
         return sorted({name for test in self._suite["tests"] for name in test["unbounded"]})
 
     def __call__(self, prompt: str, example: int | None) -> dict[str, float]:
+        """Return the scores of a prompt on the test with this index.
+
+        Raises:
+            EvaluatorError: the evaluation failed.
+        """
         return or_raise(self._outcomes([(prompt, "prompt", example)])[0])
 
     def evaluate_batch(self, trials: Sequence[Trial]) -> list[dict[str, float] | Exception]:
+        """Return the scores of each trial, in their order. A failed trial has an exception in its place."""
         return self._outcomes([(t.prompt, str(t.prompt_id), t.example) for t in trials])
 
     def _outcomes(self, wanted: list[tuple[str, str, int | None]]) -> list[dict[str, float] | Exception]:
+        """Evaluate the wanted (prompt, label, test) triples."""
+
         def pair(each: tuple[str, str, int | None]) -> dict[str, Any]:
             text, name, example = each
             test = checked_example(example, len(self._suite["tests"]))
@@ -148,31 +166,33 @@ class PromptfooEvaluator(AbstractContextManager["PromptfooEvaluator"]):
             return result
         if self._rows is not None:
             self._keep(self._rows, {**result, "testIdx": example})
-        if (found := _beyond(result)) and not self._warned:
+        found = _beyond(result)
+        if found is not None and not self._warned:
             self._warned = True
             name, value = found
             _log.warning(
-                "The assertion %r gave %g, which is not in [0, 1]. promptfoo's `score` is the mean over all "
-                "assertions, which it would decide alone, so there is no `score`: choose by the `metric` of an "
-                "assertion.",
-                name, value,
-            )  # fmt: skip
+                "The assertion %r returned %g, which is outside [0, 1]. promptfoo's `score` is the mean over all "
+                "assertions, and this value alone could determine it, so `score` is left out. Use the `metric` of an "
+                "assertion in the goal.",
+                name,
+                value,
+            )
         return scores_of(result)
 
     def _keep(self, path: Path, row: Row) -> None:
-        """Add a result to the file of rows, with the prompt's own index in the place of that in its batch."""
+        """Append a result to the file of rows. Its index of the prompt in the batch is replaced by that in the file."""
         try:
             if not self._places:
                 self._places = places(self._suite, [])
-                with suppress(InvalidStateError):  # write_results() will say so
+                with suppress(InvalidStateError):  # write_results() will report it.
                     self._places = places(self._suite, read_rows(path))
             row["promptIdx"] = self._places.setdefault(key_of(row), len(self._places))
             append_row(path, row)
-        except OSError as error:  # the scores are good all the same
-            _log.warning("A result of promptfoo could not be kept in %s: %s", path, error)
+        except OSError as error:  # The scores are valid anyway.
+            _log.warning("A result of promptfoo could not be written to %s: %s", path, error)
 
     def _evaluate(self, pairs: list[dict[str, Any]]) -> list[Row | Exception]:
-        """A row or a failure for each pair; those that a batch was left without are tried alone."""
+        """Return a row or an error for each pair. Pairs without a row in a batch are evaluated again one by one."""
         try:
             rows = self._ask(pairs)
         except (RefusedError, WorkerLostError) as error:
@@ -184,27 +204,36 @@ class PromptfooEvaluator(AbstractContextManager["PromptfooEvaluator"]):
         return [row or self._evaluate([pair])[0] for row, pair in zip(rows, pairs, strict=True)]
 
     def _ask(self, pairs: list[dict[str, Any]]) -> list[Row | None]:
+        """Let the Node process evaluate the pairs, and start the process first if it is not running."""
         if not self._worker.running:
             suite = self._worker.ask(self._open, _GRACE)
             if (suite["prompts"], suite["tests"]) != (self._suite["prompts"], self._suite["tests"]):
-                raise RefusedError("the promptfoo config, or a file that it names, has changed since it was read")
+                raise RefusedError("the promptfoo config, or a file that it refers to, has changed since it was read")
         limit = self._suite["concurrency"] or len(pairs)
         serial = any(self._suite["tests"][pair["test"]]["serial"] for pair in pairs)
-        turns = len(pairs) if serial else math.ceil(len(pairs) / limit)
+        turns = len(pairs) if serial else math.ceil(len(pairs) / limit)  # Evaluations that run one after the other.
         request = {"evaluate": {"pairs": pairs, "timeout": self.timeout}}
         rows: list[Row | None] = self._worker.ask(request, turns * self.timeout + _GRACE)
         return rows
 
     def write_results(self, path: str | Path) -> Path:
-        """Write what was evaluated as `promptfoo eval --output` does, for `promptfoo import` and `promptfoo view`.
+        """Write all results in the format of `promptfoo eval --output`, for `promptfoo import` and `promptfoo view`.
 
-        Every row of the file `rows` is in it, those of earlier runs too; of several of one prompt and test, the last.
+        The file has every row of the file `rows`, including those of earlier runs. If a prompt ran on a test several
+        times, the last row counts.
+
+        Raises:
+            InvalidArgumentError: the evaluator has no file `rows`.
+            InvalidStateError: a line of the file is not a result.
         """
         if self._rows is None:
-            raise InvalidArgumentError("write_results() needs the rows: PromptfooEvaluator(..., rows='rows.jsonl').")
+            raise InvalidArgumentError(
+                "write_results() needs a file of results: pass PromptfooEvaluator(..., rows='rows.jsonl')."
+            )
         return write_results(Path(path), read_rows(self._rows), self._suite)
 
     def close(self) -> None:
+        """End the Node process. The next evaluation would start another one."""
         with self._lock:
             self._worker.close()
 
@@ -213,55 +242,81 @@ class PromptfooEvaluator(AbstractContextManager["PromptfooEvaluator"]):
 
 
 def _named(prompts: Sequence[Mapping[str, str]]) -> dict[str, str]:
-    """Texts by their labels; by their place where promptfoo made the label out of the text."""
+    """Return the prompts' texts by label.
+
+    If a prompt has no label, promptfoo makes one from the text. The prompt is then named after its place.
+
+    Raises:
+        InvalidArgumentError: two prompts have the same text or label.
+    """
     named: dict[str, str] = {}
     texts: dict[str, str] = {}
     for place, prompt in enumerate(prompts, 1):
         text, label = prompt["raw"], prompt["label"]
         name = f"prompt-{place}" if text in label else label
-        if text in texts or name in named:
-            twice = f"one text as {texts[text]!r} and {name!r}" if text in texts else f"two prompts labelled {name!r}"
-            raise InvalidArgumentError(f"it has {twice}. Keep one of them, or tell them apart.")
+        if text in texts:
+            raise InvalidArgumentError(
+                f"it has one text as {texts[text]!r} and {name!r}. Remove one, or change its text."
+            )
+        if name in named:
+            raise InvalidArgumentError(f"it has two prompts labelled {name!r}. Remove one, or change its label.")
         named[name], texts[text] = text, name
     return named
 
 
 def scores_of(row: Row) -> dict[str, float] | Exception:
-    """The scores of a result of promptfoo by metric, or the error by which its evaluation failed."""
+    """Return the scores of a promptfoo result by metric, or an error if its evaluation failed.
+
+    A score that is not a number is NaN.
+    """
     response = row.get("response") or {}
-    cost = response.get("cost")  # the row's own is 0 where it is unknown
-    spent = float(cost) if isinstance(cost, int | float) else 0.0
-    grading = row.get("gradingResult") or {}
-    if row.get("failureReason") == _ERROR:
-        return CompletionError(f"promptfoo: {_first_line(row.get('error'))}", cost=spent)
-    for part in [*(grading.get("componentResults") or []), grading]:
-        reason = str(part.get("reason") or "")
-        if reason.startswith((*_BROKEN, "Scoring function error")) or (part.get("metadata") or {}).get("graderError"):
-            assertion = part.get("assertion") or {}
-            name = assertion.get("metric") or assertion.get("type") or "of the test"
-            return CompletionError(f"promptfoo: the assertion {name!r} failed: {_first_line(reason)}", cost=spent)
+    cost = response.get("cost")  # The cost of the row itself is 0 if it is unknown.
+    failure = _failure(row)
+    if failure is not None:
+        spent = float(cost) if isinstance(cost, int | float) else 0.0
+        return CompletionError(f"promptfoo: {failure}", cost=spent)
     tokens = row.get("tokenUsage") or response.get("tokenUsage") or {}
     found = {"latency": (row.get("latencyMs") or 0) / 1000, "cost": cost}
     if tokens.get("total"):
         found |= {"input_tokens": tokens.get("prompt"), "output_tokens": tokens.get("completion")}
         found["tokens"] = tokens["total"]
-    if grading.get("componentResults"):  # without assertions promptfoo gives 1, which is no score
+    if (row.get("gradingResult") or {}).get("componentResults"):
+        # Without assertions, promptfoo reports the score 1, which means nothing.
         found["success"] = float(bool(row.get("success")))
         if _beyond(row) is None:
             found["score"] = row.get("score")
     scores = {name: value for name, value in found.items() if value is not None}
     scores |= row.get("namedScores") or {}
-    # JSON has no NaN, and promptfoo writes null: tell() is to refuse it by its name.
+    # JSON has no NaN, so promptfoo writes null. As NaN, tell() can name the metric in its error.
     return {name: float(value) if isinstance(value, int | float) else math.nan for name, value in scores.items()}
 
 
-def _beyond(row: Row) -> tuple[str, float] | None:
-    """An assertion whose value is not in [0, 1], by its metric or type, and that value; None if there is none."""
-    for part in (row.get("gradingResult") or {}).get("componentResults") or []:
-        value, assertion = part.get("score"), part.get("assertion") or {}
-        if isinstance(value, int | float) and not 0 <= value <= 1:
-            return str(assertion.get("metric") or assertion.get("type") or "of the test"), float(value)
+def _failure(row: Row) -> str | None:
+    """Return why an evaluation failed: by an error, or because an assertion could not run. None if it did not."""
+    if row.get("failureReason") == _ERROR:
+        return _first_line(row.get("error"))
+    grading = row.get("gradingResult") or {}
+    for part in [*(grading.get("componentResults") or []), grading]:
+        reason = str(part.get("reason") or "")
+        broken = reason.startswith((*_BROKEN, "Scoring function error"))
+        if broken or (part.get("metadata") or {}).get("graderError"):
+            return f"the assertion {_assertion(part)!r} failed: {_first_line(reason)}"
     return None
+
+
+def _beyond(row: Row) -> tuple[str, float] | None:
+    """Return the name and the value of the first assertion with a value outside [0, 1], or None."""
+    for part in (row.get("gradingResult") or {}).get("componentResults") or []:
+        value = part.get("score")
+        if isinstance(value, int | float) and not 0 <= value <= 1:
+            return str(_assertion(part)), float(value)
+    return None
+
+
+def _assertion(part: Mapping[str, Any]) -> Any:
+    """The name of an assertion: its metric, or else its type."""
+    assertion = part.get("assertion") or {}
+    return assertion.get("metric") or assertion.get("type") or "of the test"
 
 
 def _first_line(text: object) -> str:
@@ -269,28 +324,33 @@ def _first_line(text: object) -> str:
     return lines[0][:500] if lines else "no reason given"
 
 
-# promptfoo's results: rows kept as they come, and the file of version 3 that `promptfoo import` and `view` take
+# promptfoo's results: rows that are appended as they come, and the file (version 3) for `promptfoo import` and `view`
 
 
 Key: TypeAlias = tuple[str, str]
 """A prompt's label and template."""
 
-_OUTCOMES = ("testPassCount", "testFailCount", "testErrorCount")  # by failureReason: none, an assertion, an error
+_OUTCOMES = ("testPassCount", "testFailCount", "testErrorCount")  # By failureReason: none, an assertion, an error.
 _TOKENS = ("prompt", "completion", "cached", "total", "numRequests")
 
 
 def append_row(path: Path, row: Mapping[str, Any]) -> None:
-    """Add a result to the file, in the JSON lines that `promptfoo eval --output results.jsonl` writes."""
+    """Append a result to the file, in the JSON Lines format of `promptfoo eval --output results.jsonl`."""
     with open(path, "a", encoding="utf-8", opener=_for_its_owner) as file:
         file.write(json.dumps(row) + "\n")
 
 
 def _for_its_owner(path: str, flags: int) -> int:
+    """Open a file that only its owner can read, because rows contain prompts and outputs."""
     return os.open(path, flags, 0o600)
 
 
 def read_rows(path: Path) -> list[dict[str, Any]]:
-    """The results of a file, oldest first; of a last line that a crash has cut off, nothing."""
+    """Return the results in a file, oldest first. A last line that a crash has cut off is skipped.
+
+    Raises:
+        InvalidStateError: another line is not a result.
+    """
     lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
     rows = []
     for number, line in enumerate(lines, 1):
@@ -301,38 +361,42 @@ def read_rows(path: Path) -> list[dict[str, Any]]:
         except (ValueError, KeyError, TypeError, RecursionError) as error:
             if number == len(lines):
                 break
-            raise InvalidStateError(f"{path}, line {number} is not a result that was kept here: {error!r}") from error
+            raise InvalidStateError(
+                f"{path}, line {number} is not a result of promptfoo ({error!r}). Remove the line, or use another file."
+            ) from error
     return rows
 
 
 def key_of(row: Mapping[str, Any]) -> Key:
-    """Which prompt a result is of."""
+    """Return the label and the template of a result's prompt."""
     return row["prompt"]["label"], row["prompt"]["template"]
 
 
 def places(suite: Mapping[str, Any], rows: Iterable[Mapping[str, Any]]) -> dict[Key, int]:
-    """Every prompt's index: that of the config; of prompts from elsewhere the next ones, in the order of the rows."""
+    """Return the index of every prompt: first the prompts of the config, then others in the order of the rows."""
     keys = [*((prompt["label"], prompt["raw"]) for prompt in suite["prompts"]), *map(key_of, rows)]
     return {key: place for place, key in enumerate(dict.fromkeys(keys))}
 
 
 def write_results(path: Path, rows: Iterable[Mapping[str, Any]], suite: Mapping[str, Any]) -> Path:
-    """Write rows as one evaluation; `suite` is what the worker said of the config."""
+    """Write rows as one evaluation of promptfoo. `suite` is the worker's description of the config."""
     rows = list(rows)
     latest = {(key_of(row), row["testIdx"]): dict(row) for row in rows}
     columns: dict[Key, list[Row]] = {key: [] for key in places(suite, rows)}
     for (key, _), row in latest.items():
         columns[key].append(row)
-    # promptfoo's list of evaluations takes the number of tests of the first column for that of all.
+    # promptfoo's list of evaluations shows the number of tests of the first column, so the longest column is first.
     order = sorted(columns, key=lambda key: -len(columns[key]))
-    place, ids = {key: i for i, key in enumerate(order)}, {key: _sha256(key[0]) for key in order}
+    place = {key: i for i, key in enumerate(order)}
+    ids = {key: _sha256(key[0]) for key in order}
     results = [
         {**row, "promptIdx": place[key], "testIdx": test, "promptId": ids[key]} for (key, test), row in latest.items()
     ]
     results.sort(key=lambda row: (row["testIdx"], row["promptIdx"]))
     now = datetime.now(UTC)
     moment = now.isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    total, tests = _metrics([*latest.values()]), len({test for _, test in latest})
+    total = _metrics([*latest.values()])
+    tests = len({test for _, test in latest})
     provider = suite["provider"]
     document = {
         "evalId": f"eval-ask-{now:%Y-%m-%dT%H:%M:%S}",
@@ -351,13 +415,15 @@ def write_results(path: Path, rows: Iterable[Mapping[str, Any]], suite: Mapping[
             ],
             "results": results,
             "stats": {
-                **{name: total[of] for name, of in zip(("successes", "failures", "errors"), _OUTCOMES, strict=True)},
+                "successes": total["testPassCount"],
+                "failures": total["testFailCount"],
+                "errors": total["testErrorCount"],
                 "tokenUsage": total["tokenUsage"],
             },
         },
         "config": {
             "description": (
-                f"Chosen by asktell: {total[_OUTCOMES[0]]} of {len(latest)} evaluations passed, {tests} tests"
+                f"Chosen by asktell: {total['testPassCount']} of {len(latest)} evaluations passed, {tests} tests"
             ),
             "prompts": [{"raw": template, "label": label} for label, template in order],
             "providers": [provider["id"]],
@@ -375,28 +441,36 @@ def _sha256(text: str) -> str:
 
 
 def _metrics(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Of results, what promptfoo counts and adds up for a prompt."""
+    """Return the counts and sums over results that promptfoo has for each prompt."""
     gradings = [row.get("gradingResult") or {} for row in rows]
     passed = [bool(part.get("pass")) for each in gradings for part in each.get("componentResults") or []]
     reasons = Counter(row.get("failureReason") or 0 for row in rows)
     used = [row.get("tokenUsage") or {} for row in rows]
-    named, weights, counts = defaultdict[str, float](float), defaultdict[str, float](float), Counter[str]()
-    for row, grading in zip(rows, gradings, strict=True):
-        for name, value in (row.get("namedScores") or {}).items():
-            weight = (grading.get("namedScoreWeights") or {}).get(name, 1)
-            named[name] += (value or 0) * weight
-            weights[name] += weight
-            counts[name] += 1
     return {
         **{name: reasons[reason] for reason, name in enumerate(_OUTCOMES)},
         "assertPassCount": sum(passed),
         "assertFailCount": len(passed) - sum(passed),
-        "tokenUsage": {name: sum(each.get(name) or 0 for each in used) for name in _TOKENS},
-        "namedScores": named,
-        "namedScoresCount": counts,
-        "namedScoreWeights": weights,
-        **{
-            name: sum(row.get(of) or 0 for row in rows)
-            for name, of in (("score", "score"), ("totalLatencyMs", "latencyMs"), ("cost", "cost"))
-        },
+        "tokenUsage": {name: _sum(used, name) for name in _TOKENS},
+        **_named_scores(rows),
+        "score": _sum(rows, "score"),
+        "totalLatencyMs": _sum(rows, "latencyMs"),
+        "cost": _sum(rows, "cost"),
     }
+
+
+def _named_scores(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the weighted sum, the count and the sum of weights of each named metric, under promptfoo's names."""
+    sums, weights, counts = defaultdict[str, float](float), defaultdict[str, float](float), Counter[str]()
+    for row in rows:
+        weights_of_row = (row.get("gradingResult") or {}).get("namedScoreWeights") or {}
+        for name, value in (row.get("namedScores") or {}).items():
+            weight = weights_of_row.get(name, 1)
+            sums[name] += (value or 0) * weight
+            weights[name] += weight
+            counts[name] += 1
+    return {"namedScores": sums, "namedScoresCount": counts, "namedScoreWeights": weights}
+
+
+def _sum(rows: Iterable[Mapping[str, Any]], name: str) -> Any:
+    """The sum of a column. A missing value counts as 0."""
+    return sum(row.get(name) or 0 for row in rows)

@@ -1,4 +1,4 @@
-"""A Node process that stays, and answers one request after another: promptfoo takes a second or two to load."""
+"""A Node process that serves one request after another. It stays alive because promptfoo takes seconds to load."""
 
 import contextlib
 import json
@@ -23,25 +23,36 @@ _log = logging.getLogger("asktell")
 
 
 class WorkerLostError(EvaluatorError):
-    """The process died, or was ended because it did not answer."""
+    """The process died, or was ended because it did not respond in time."""
 
 
 class RefusedError(EvaluatorError):
-    """promptfoo could not do what was asked of it; the process is as before."""
+    """promptfoo could not fulfill a request. The process is still usable."""
 
 
 def find_node(node: str | Path) -> str:
-    """The path of Node."""
+    """Return the path of Node.
+
+    Raises:
+        MissingExtraError: there is no such command.
+    """
     found = shutil.which(node)
     if found is None:
         raise MissingExtraError(
-            f"promptfoo needs Node.js 22.22 or newer, but there is no {str(node)!r}. Install it, or give node=PATH."
+            f"promptfoo needs Node.js 22.22 or newer, but there is no {str(node)!r}. Install it, or pass node=PATH."
         )
     return found
 
 
 def find_promptfoo(node_modules: str | Path | None, folder: Path) -> Path:
-    """The folder of the npm package: in `node_modules`, where Node looks from `folder`, or behind the command."""
+    """Return the folder of the npm package promptfoo.
+
+    It is searched for in `node_modules` if that is given. Otherwise it is searched for as Node does, from `folder`
+    upwards, and then through the command `promptfoo`.
+
+    Raises:
+        MissingExtraError: promptfoo is not there.
+    """
     if node_modules is not None:
         places = [Path(node_modules).absolute()]
     else:
@@ -54,16 +65,19 @@ def find_promptfoo(node_modules: str | Path | None, folder: Path) -> Path:
             return place / "promptfoo"
     where = f"{places[0]}" if node_modules is not None else f"{folder} or above it, nor a command promptfoo"
     raise MissingExtraError(
-        f"There is no promptfoo in {where}. Run: npm install promptfoo (with Node 22.22 or newer: to an older one npm "
-        "gives an old promptfoo), or give node_modules=FOLDER."
+        f"There is no promptfoo in {where}. Run: npm install promptfoo (with Node 22.22 or newer, because npm installs "
+        "an old promptfoo for an older Node). Or pass node_modules=FOLDER."
     )
 
 
 @final
 class NodeWorker:
-    """The process: started by the first request, and again by the next one after it was lost.
+    """The Node process. The first request starts it, and the first request after a loss starts it again.
 
-    It runs in `folder`, where the files are that a config names; `promptfoo` is the folder of the npm package.
+    Args:
+        node: path of Node.
+        promptfoo: folder of the npm package.
+        folder: working folder of the process. The config refers to its files relative to this folder.
     """
 
     def __init__(self, node: str, promptfoo: Path, folder: Path) -> None:
@@ -77,37 +91,45 @@ class NodeWorker:
 
     @property
     def running(self) -> bool:
+        """Whether the process is alive."""
         return self._process is not None and self._process.poll() is None
 
     def ask(self, request: Mapping[str, Any], timeout: float) -> Any:
+        """Send a request and return the reply to it.
+
+        Raises:
+            RefusedError: promptfoo could not fulfill the request.
+            WorkerLostError: the process died, or did not respond within `timeout` seconds.
+        """
         try:
             self._asked += 1
             return self._answer({"id": self._asked, **request}, time.monotonic() + timeout, timeout)
         except RefusedError:
             raise
-        except BaseException:  # a KeyboardInterrupt too: the next answer would not be the next request's
+        except BaseException:  # Also KeyboardInterrupt: the next request would read the reply to this one.
             self.close()
             raise
 
     def _answer(self, request: Mapping[str, Any], deadline: float, timeout: float) -> Any:
+        """Write the request, and wait for the line with its reply."""
         process = self._process if self.running and self._process is not None else self._start()
         assert process.stdin is not None
-        with contextlib.suppress(BrokenPipeError):  # it has died, as its stdout will say
+        with contextlib.suppress(BrokenPipeError):  # The process has died. The end of its stdout will show that.
             process.stdin.write(json.dumps(request) + "\n")
             process.stdin.flush()
         while True:
             try:
                 line = self._replies.get(timeout=max(0.0, deadline - time.monotonic()))
             except queue.Empty:
-                raise WorkerLostError(f"promptfoo did not answer within {timeout:g} seconds, and was ended") from None
+                raise WorkerLostError(f"promptfoo did not respond within {timeout:g} seconds, and was ended") from None
             if line is None:
                 process.wait()
-                self._listener.join(1.0)  # a child of it may keep the pipe open
+                self._listener.join(1.0)  # Not forever, because a child process may keep the pipe open.
                 raise WorkerLostError(f"promptfoo's process ended with code {process.returncode}{self._last_words()}")
             try:
                 reply = json.loads(line)
             except (ValueError, RecursionError):
-                continue  # something else has printed it
+                continue  # Other code has printed the line.
             if not isinstance(reply, dict) or reply.get("id") != request["id"]:
                 continue
             if "ok" not in reply:
@@ -117,7 +139,7 @@ class NodeWorker:
     def _start(self) -> subprocess.Popen[str]:
         self.close()
         quiet = {"PROMPTFOO_DISABLE_TELEMETRY": "1", "PROMPTFOO_DISABLE_UPDATE": "1", "LOG_LEVEL": "warn"}
-        quiet["PROMPTFOO_PYTHON"] = sys.executable  # for Python providers and assertions
+        quiet["PROMPTFOO_PYTHON"] = sys.executable  # For Python providers and assertions.
         process = subprocess.Popen(
             self._command,
             cwd=self._folder,
@@ -127,11 +149,12 @@ class NodeWorker:
             stderr=subprocess.PIPE,
             encoding="utf-8",
             errors="replace",
-            start_new_session=True,  # what it starts ends with it, and Ctrl-C is ours
+            # A process group of its own, so that close() ends its children too, and Ctrl-C reaches only this process.
+            start_new_session=True,
         )
         assert process.stdout is not None
         assert process.stderr is not None
-        # New ones for each process, so that nothing of the last one is read.
+        # New queues for each process, so that no output of the last process is read.
         self._process, self._replies, self._said = process, queue.Queue(), deque(maxlen=20)
         threading.Thread(target=_read, args=(process.stdout, self._replies.put), daemon=True).start()
         self._listener = threading.Thread(target=_read, args=(process.stderr, self._said.append), daemon=True)
@@ -139,19 +162,20 @@ class NodeWorker:
         return process
 
     def _last_words(self) -> str:
+        """The first line of the recent stderr that has an error, else its last line."""
         said = [line.strip() for line in list(self._said) if line and line.strip()]
         error = next((line for line in said if "Error" in line), said[-1] if said else "")
         return f": {error:.500}" if error else ""
 
     def close(self) -> None:
-        """End the process and all that it has started. A later request starts another."""
+        """End the process and its children. A later request starts another process."""
         process, self._process = self._process, None
         if process is None:
             return
         if hasattr(os, "killpg"):
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(process.pid, signal.SIGKILL)
-        else:  # Windows has no groups, but a command that follows who started whom
+        else:  # Windows has no process groups. taskkill /T ends a process and its children.
             with contextlib.suppress(OSError):
                 subprocess.run(["taskkill", "/F", "/T", "/PID", str(process.pid)], capture_output=True)
         process.kill()
@@ -163,7 +187,8 @@ class NodeWorker:
 
 
 def _read(stream: IO[str], take: Callable[[str | None], None]) -> None:
-    with contextlib.suppress(ValueError, OSError):  # closed meanwhile
+    """Pass every line of the stream to `take`, and None at its end."""
+    with contextlib.suppress(ValueError, OSError):  # The stream was closed while it was read.
         for line in stream:
             take(line)
     take(None)

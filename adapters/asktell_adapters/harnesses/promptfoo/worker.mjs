@@ -1,8 +1,8 @@
-// Evaluates (prompt, test) pairs with promptfoo: a JSON request on each line of stdin, its reply on a line of stdout.
+// Evaluates (prompt, test) pairs with promptfoo. Each line of stdin is a JSON request, each line of stdout a reply.
 //   node worker.mjs PATH_OF_THE_PACKAGE_PROMPTFOO
 // {id, open: {config: path or object, provider, code}} -> {id, ok: {version, provider, concurrency, prompts, tests}}
 // {id, evaluate: {pairs: [{prompt: index or {raw, label}, test: index}], timeout}} -> {id, ok: [row or null, ...]}
-// and {id, error} for either. The files that a config names are found from the working folder.
+// The reply to a request that fails is {id, error}. Paths in a config are relative to the working folder.
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { extname, resolve } from 'node:path';
@@ -10,7 +10,7 @@ import { createInterface } from 'node:readline';
 import { pathToFileURL } from 'node:url';
 
 const reply = process.stdout.write.bind(process.stdout);
-process.stdout.write = process.stderr.write.bind(process.stderr); // the user's code may print
+process.stdout.write = process.stderr.write.bind(process.stderr); // The user's code may print.
 
 const root = process.argv[2];
 const require = createRequire(resolve(root, 'package.json'));
@@ -49,17 +49,17 @@ async function open(request) {
 
 const version = () => require('./package.json').version;
 
-// Pairs of one evaluation are kept apart by the `prompts` of a test, which old versions do not know.
+// evaluate() combines each test with one prompt through the `prompts` of a test. Old versions ignore that field.
 async function checkVersion() {
   let calls = 0;
   const listener = async () => ({ error: `${++calls}` });
   const tests = ['a', 'b'].map((one) => ({ vars: { one }, prompts: [one] }));
   const prompts = ['a', 'b'].map((one) => ({ raw: one, label: one }));
   await promptfoo.evaluate({ prompts, tests, providers: [listener] }, { cache: false });
-  if (calls !== 2) throw new Error(`promptfoo ${version()} is too old; asktell needs 0.121.15 or newer: npm install promptfoo@latest`);
+  if (calls !== 2) throw new Error(`promptfoo ${version()} is too old, because asktell needs 0.121.15 or newer. Run: npm install promptfoo@latest`);
 }
 
-// What is wrong with this version of Node; null if promptfoo supports it.
+// A message if promptfoo does not support this version of Node, else null.
 function unsupported() {
   const range = require('./package.json').engines?.node ?? '';
   const mine = process.versions.node.split('.').map(Number);
@@ -69,7 +69,7 @@ function unsupported() {
     const at = mine.findIndex((number, index) => number !== Number(numbers[index]));
     return (at < 0 || mine[at] > Number(numbers[at])) && (sign === '>=' || at !== 0);
   };
-  return range.split('||').some(fits) ? null : `promptfoo ${version()} needs Node ${range}, and this is ${process.versions.node}`;
+  return range.split('||').some(fits) ? null : `promptfoo ${version()} needs Node ${range}, but this is Node ${process.versions.node}`;
 }
 
 async function read(path) {
@@ -79,8 +79,8 @@ async function read(path) {
     return module.default ?? module;
   }
   const found = require('js-yaml').load(readFileSync(path, 'utf8'));
-  if (!found || typeof found !== 'object') throw new Error(`${path} holds no promptfoo config`);
-  if (found.config && found.results) return found.config; // what `promptfoo export` wrote
+  if (!found || typeof found !== 'object') throw new Error(`${path} is not a promptfoo config`);
+  if (found.config && found.results) return found.config; // A file of `promptfoo export`.
   if (!JSON.stringify(found).includes('"$ref"')) return found;
   const parser = await import(pathToFileURL(require.resolve('@apidevtools/json-schema-ref-parser')).href);
   return parser.dereference(found);
@@ -91,7 +91,7 @@ async function findProvider(entries, wanted) {
   for (const entry of entries) {
     const loaded = async () => (await suite({ providers: [entry], env: config.env })).providers;
     (await loaded()).forEach((one, nth, all) => {
-      // Afresh for each batch, since promptfoo shuts down what it has used.
+      // Each batch loads the provider again, because promptfoo shuts it down at the end of an evaluation.
       const load = async () => (all.length === 1 ? unfiltered(entry) : (await loaded())[nth]);
       found.push({ id: one.id(), label: one.label || one.id(), prompts: entry.prompts, load });
     });
@@ -100,7 +100,7 @@ async function findProvider(entries, wanted) {
   if (fitting.length !== 1) {
     const names = found.map(({ label }) => JSON.stringify(label)).join(', ') || 'none';
     throw new Error(wanted == null || fitting.length > 1
-      ? `asktell evaluates one provider at a time; name one by its label, provider=... (asktell init --model): the config has ${names}`
+      ? `asktell evaluates one provider at a time, but the config has ${names}. Pass the label of one as provider=... (asktell init --model)`
       : `the config has no provider ${JSON.stringify(wanted)}, but ${names}`);
   }
   return fitting[0];
@@ -108,13 +108,13 @@ async function findProvider(entries, wanted) {
 
 const unfiltered = (entry) => (typeof entry === 'object' ? { ...entry, prompts: undefined } : entry);
 
-// As promptfoo: by label, or by the part of it before a colon.
+// As in promptfoo, a reference is the whole label or its part before a colon.
 function allowed(references, label) {
   return references === undefined || references.some((reference) =>
     label === reference || label.startsWith(`${reference.replace(/:?\*$/, '')}:`));
 }
 
-// The suite as promptfoo reads it: files, globs, spreadsheets and functions become prompts and tests.
+// Lets promptfoo read a suite: it turns files, globs, spreadsheets and functions into prompts and tests.
 async function suite(part) {
   const kept = Symbol.for('asktell.suite');
   globalThis[kept] = undefined;
@@ -134,7 +134,7 @@ async function readPrompts(listed) {
   const found = [];
   for (const entry of entries) {
     const path = typeof entry === 'object' ? entry.raw ?? entry.id : undefined;
-    if (path?.startsWith('file://')) { // promptfoo's library, unlike its command, does not read these
+    if (path?.startsWith('file://')) { // Only promptfoo's command reads these, not its library.
       const parts = (await suite({ prompts: [path] })).prompts;
       const label = (part) => (parts.length === 1 ? entry.label : `${entry.label}: ${part.label}`);
       found.push(...parts.map((part) => ({ ...part, config: entry.config, label: entry.label ? label(part) : part.label })));
@@ -145,7 +145,7 @@ async function readPrompts(listed) {
   return found;
 }
 
-// Every test with the defaults in it, one for each combination of its variables: what promptfoo hands a provider.
+// Every test as a provider gets it: with the defaults, and one test for each combination of variables.
 async function readTests() {
   const { nunjucksFilters: _, ...part } = given();
   const read = await suite(part);
@@ -154,7 +154,7 @@ async function readTests() {
   const found = [];
   const listener = async (_, { test }) => {
     found.push(test);
-    return { error: 'asktell has read the test' }; // so that no assertion is run
+    return { error: 'asktell has read the test' }; // After an error, promptfoo runs no assertion.
   };
   const record = await promptfoo.evaluate({ ...part, prompts: ['x'], providers: [listener] }, { cache: false, maxConcurrency: 1 });
   const rows = (await record.toEvaluateSummary()).results;
@@ -170,25 +170,25 @@ async function readTests() {
 
 function given() {
   const { tests = [], scenarios, defaultTest, nunjucksFilters } = config;
-  const env = code ? config.env : { ...config.env, PROMPTFOO_DISABLE_JSON_AUTOESCAPE: 'true' }; // goes before the process's
+  const env = code ? config.env : { ...config.env, PROMPTFOO_DISABLE_JSON_AUTOESCAPE: 'true' }; // Takes precedence over the process's environment.
   return { tests, scenarios, defaultTest, env, nunjucksFilters };
 }
 
 function check(test) {
   const name = `the test ${JSON.stringify(test.description ?? test.vars ?? 'defaultTest')}`;
   for (const key of ['prompts', 'provider', 'providers', 'providerOutput']) {
-    if (test[key] !== undefined) throw new Error(`${name} has \`${key}\`: asktell chooses what is evaluated with what`);
+    if (test[key] !== undefined) throw new Error(`${name} has \`${key}\`, but asktell selects the prompt and the provider of each evaluation. Remove it`);
   }
-  if (test.options?.storeOutputAs) throw new Error(`${name} has \`storeOutputAs\`: asktell evaluates tests in any order`);
+  if (test.options?.storeOutputAs) throw new Error(`${name} has \`storeOutputAs\`, but asktell evaluates tests in any order. Remove it`);
   const program = code ? undefined : Object.values(Object(test.vars)).flat().find(isProgram);
   if (program) throw new Error(`${name} has the variable ${JSON.stringify(program)}, a program that promptfoo would run. ${CURE}`);
   const other = leaves(test).find(({ type }) => type === 'select-best' || type === 'max-score');
-  if (other) throw new Error(`${name} asserts ${other.type}, which compares several prompts: asktell scores them one by one`);
+  if (other) throw new Error(`${name} asserts ${other.type}, which compares several prompts, but asktell evaluates prompts one by one. Remove it`);
 }
 
-const CURE = 'If nobody but you writes prompts and tests, allow it: prompts_are_code=True (in a configuration: prompts_are_code = true in [evaluator])';
+const CURE = 'If only you write prompts and tests, allow it: prompts_are_code=True (in a configuration: prompts_are_code = true in [evaluator])';
 
-// promptfoo runs these for a value; a pattern may match such a file.
+// Whether promptfoo would run the value to get a variable. A glob pattern counts, because it may match a program.
 function isProgram(value) {
   if (typeof value !== 'string' || !/^(file:\/\/|package:)/.test(value)) return false;
   const extension = /\.(\w+)$/.exec(value)?.[1];
@@ -200,18 +200,18 @@ function checkTemplates() {
   for (const { options: { prefix, suffix } } of tests) given.push(['a prefix', prefix ?? ''], ['a suffix', suffix ?? '']);
   for (const [name, text] of given) {
     const more = text.replace(VARIABLE, '').match(/^(portkey|langfuse|helicone):\/\/|\{\{[^]*?\}\}|\{%[^]*?%\}|\{#[^]*?#\}/);
-    if (more) throw new Error(`${name} has ${JSON.stringify(more[0])}: besides variables, as in {{name}}, a prompt is text. ${CURE}`);
+    if (more) throw new Error(`${name} has ${JSON.stringify(more[0])}, but a prompt may only have variables, such as {{name}}. ${CURE}`);
   }
 }
 
-// Prompts as data: their variables are filled in here, and nunjucks finds nothing to evaluate in what promptfoo gets.
+// Prompts as data: the worker fills in their variables and escapes the rest, so that nunjucks evaluates nothing.
 
-const VARIABLE = /\{\{\s*((?!env\b)[A-Za-z_]\w*(?:\.\w+)*)\s*\}\}/g; // `env` has the keys of APIs
+const VARIABLE = /\{\{\s*((?!env\b)[A-Za-z_]\w*(?:\.\w+)*)\s*\}\}/g; // `env` has API keys.
 
 function asData({ raw, config, function: make }, { options: { prefix = '', suffix = '' } }) {
   const rendered = (text, vars) => literal(withVariables(text, resolved(vars)));
   return {
-    raw: 'asktell', // promptfoo would fetch langfuse:// and the like
+    raw: 'asktell', // promptfoo would fetch a text such as langfuse://...
     config,
     async function(context) {
       if (!make) return rendered(prefix + raw + suffix, context.vars);
@@ -222,7 +222,7 @@ function asData({ raw, config, function: make }, { options: { prefix = '', suffi
   };
 }
 
-// As promptfoo: in the strings of what is JSON, or else in the text.
+// Fills in variables as promptfoo does: in the strings of a text that is JSON, or else in the whole text.
 function withVariables(text, vars) {
   const fill = (part) => part.replace(VARIABLE, (_, path) => {
     const value = path.split('.').reduce((whole, key) => (Object.hasOwn(Object(whole), key) ? whole[key] : undefined), vars);
@@ -243,7 +243,7 @@ function withVariables(text, vars) {
   return JSON.stringify(each(parsed), null, 2);
 }
 
-// As promptfoo: variables within variables, some levels deep.
+// Fills in variables within variables as promptfoo does, up to five levels deep.
 function resolved(given) {
   const vars = Object.fromEntries(Object.entries(given).map(
     ([name, value]) => [name, typeof value === 'string' ? value.replace(/\n$/, '') : value]));
@@ -260,19 +260,19 @@ function resolved(given) {
   return vars;
 }
 
-// A template that renders as the text.
+// Returns a template that renders as the text.
 const literal = (text) => text.replace(/\{(?=[{%#])|(?<=#)\}/g, (brace) => `{{ '${brace}' }}`);
 
 function leaves(test) {
   return (test.assert ?? []).flatMap((one) => (one.type === 'assert-set' ? [one, ...one.assert] : [one]));
 }
 
-// Whether an assertion's score may be any number: it runs code, and what that gives is not seen to be true or false.
+// Whether an assertion's score may be any number. It may if the assertion runs code, unless the code returns a boolean.
 function isUnbounded({ type, value }, test) {
   if (!/^(not-)?(javascript|python|ruby|webhook)$/.test(type ?? '')) return false;
   if (!type.endsWith('javascript') || typeof value !== 'string' || value.startsWith('file://')) return true;
   try {
-    const body = value.includes('\n') ? value : `return ${value}`; // as promptfoo reads it
+    const body = value.includes('\n') ? value : `return ${value}`; // As promptfoo does.
     return typeof new Function('output', 'context', body)('an answer', { vars: test.vars ?? {}, prompt: '' }) !== 'boolean';
   } catch {
     return true;
@@ -280,7 +280,7 @@ function isUnbounded({ type, value }, test) {
 }
 
 async function evaluate({ pairs, timeout }) {
-  // One evaluation for all pairs, each with a prompt of its own: promptfoo cannot run two evaluations at once.
+  // promptfoo cannot run two evaluations at once. So one evaluation has all pairs, with a prompt of its own for each.
   const mark = (position) => `asktell-${position}`;
   const known = pairs.map(({ prompt }) => (typeof prompt === 'number' ? prompts[prompt] : prompt));
   const { env, nunjucksFilters } = given();
@@ -316,11 +316,11 @@ async function evaluate({ pairs, timeout }) {
 
 const named = ({ raw, label }) => ({ label, template: raw });
 
-// Providers hold circular things; promptfoo names them by their id.
+// Providers have circular references. As in promptfoo, their id replaces them.
 const plain = (_, value) => (typeof value?.callApi === 'function' ? value.id() : value);
 
 const requests = createInterface({ input: process.stdin });
-requests.on('close', () => process.exit()); // whoever asked is gone
+requests.on('close', () => process.exit()); // The parent process has ended.
 for await (const line of requests) {
   const { id, ...request } = JSON.parse(line);
   let outcome;
@@ -329,5 +329,5 @@ for await (const line of requests) {
   } catch (error) {
     outcome = JSON.stringify({ id, error: String(error?.message ?? error) });
   }
-  reply(`\n${outcome}\n`); // a line of its own, whatever a child process has written to the same pipe
+  reply(`\n${outcome}\n`); // Starts a new line, because a child process may have written to the same pipe.
 }
