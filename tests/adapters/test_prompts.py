@@ -273,7 +273,7 @@ def test_files_hold_chats(tmp_path: Path, name: str, text: str) -> None:
         ("p.json", '["a", {"b": 1}]', "p.json: prompt 1: a prompt is a text, a list of messages"),
         ("p.json", '{"x": [{"role": "robot", "content": ""}]}', "prompt 'x': message 1 of a chat must have one of"),
         ("p.jsonl", '"a"\n7', "p.jsonl, line 2: a prompt is a text"),
-        ("p.jsonl", '{"id": "x", "prompt": "a"}\n{"id": "x", "prompt": "b"}', "line 2: ids are distinct texts"),
+        ("p.jsonl", '{"id": "x", "prompt": "a"}\n{"id": "x", "prompt": "b"}', "line 2: the id 'x' occurs twice"),
         ("p.jsonl", '{"id": "x", "prompt": "a"}\n"b"', "1 of 2 prompts have an 'id'"),
         ("p.toml", "x = 7", "prompt 'x': a prompt is a text"),
         ("p.toml", "x = ", "not TOML"),
