@@ -796,7 +796,7 @@ def test_the_commands_on_batches_run(batches: BatchServer) -> None:
     assert "Nothing to submit" in cli(*submit).out
     assert "batch-0: in_progress, 0 of 15\nsummarize: 0 of 15 evaluations, 15 pending" in cli(*collect).out
     batches.end()
-    assert cli(*collect).out.startswith("15 told, 0 failed, 0 released, cost 0.1125\n")
+    assert cli(*collect).out.startswith("15 recorded, 0 failed, 0 released, cost 0.1125\n")
     with asktell.Study.open("sqlite:///summarize.db", "summarize") as study:
         assert study.done
 

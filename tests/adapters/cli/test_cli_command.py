@@ -194,7 +194,7 @@ def test_a_gate_compares_two_versions(home: Path) -> None:
     ("changes", "words"),
     [
         ({"command": "command = 'python agent.py'"}, "'command' in [evaluator] must be a list of texts"),
-        ({"command": "command = []"}, "[evaluator]: A command is a list of words"),
+        ({"command": "command = []"}, "[evaluator]: Got the command (). Pass a list of words"),
         ({"command": "command = ['no-such-program']"}, "There is no program 'no-such-program' on the PATH"),
         ({"command": "command = ['./agent']"}, "There is no program './agent' in"),
         ({"timeout": "timeout = 0"}, "'timeout' in [evaluator] must be"),
