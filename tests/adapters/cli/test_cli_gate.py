@@ -435,13 +435,13 @@ def test_doubtful_scores_pass_nothing_and_fail_nothing(lead: float) -> None:
 
 def test_a_gate_on_doubtful_labels_is_undecided_and_says_why(project: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     def remarks(self: Any) -> dict[str, tuple[str, bool]]:
-        return {"exact_match": ("People disagree with it on new: nothing is established.", True)}
+        return {"exact_match": ("People disagree with it on new: nothing is certain.", True)}
 
     monkeypatch.setattr("asktell_adapters.evaluators.LLMEvaluator.remarks", remarks, raising=False)
     said = cli("gate gate.toml --baseline mine --margin 0.05 --summary s.md --junit j.xml", code=3).out
     for text in (said, Path("s.md").read_text(), Path("j.xml").read_text()):
         assert "Doubtful scores pass nothing and fail nothing." in text
-    assert "Undecided: the scores are doubtful, so nothing is established of new and mine" in said
+    assert "Undecided: the scores are doubtful, so nothing is certain of new and mine" in said
     assert "People disagree with it on new" in said
 
 
