@@ -9,7 +9,7 @@ from asktell import EvaluatorError, InvalidArgumentError
 from asktell.extend import in_words, outside_of_loops
 
 Message = Mapping[str, Any]
-"""One turn of a chat, with `role` (system, user, assistant or tool) and `content`. See `asktell_adapters.prompts.chat`."""
+"""One turn of a chat: `role` (system, user, assistant or tool) and `content`. See `asktell_adapters.prompts.chat`."""
 
 Asked: TypeAlias = str | Mapping[str, Any]
 """The text of a prompt, or a candidate (factor -> value)."""
@@ -66,8 +66,8 @@ class Request:
         repeat: number of the repeat, from 0, if several responses to the same request are wanted. None otherwise.
         schema: JSON schema that the response must follow. OpenAI-compatible servers and llama.cpp enforce it. Other
             LLMs ignore it, so the messages should ask for the format as well.
-        tools: functions that the LLM may call, `{"type": "function", "function": {...}}`. LLMs without tool calls ignore
-            them.
+        tools: functions that the LLM may call, `{"type": "function", "function": {...}}`. LLMs without tool calls
+            ignore them.
         options: further settings, such as `top_p`. The LLM's attribute `request_options` has their names.
         client: parameters that choose one of several LLMs, such as `{"model": ...}`. See `Models`.
 
@@ -95,7 +95,7 @@ class Request:
 
     @classmethod
     def chat(cls, user: str, system: str | None = None, **settings: Any) -> "Request":
-        """A request with one user turn, after a system turn unless `system` is None. `settings` are other attributes."""
+        """A request with one user turn, after a system turn if there is one. `settings` are other attributes."""
         turns = [] if system is None else [{"role": "system", "content": system}]
         return cls((*turns, {"role": "user", "content": user}), **settings)
 

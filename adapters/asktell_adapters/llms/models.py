@@ -68,16 +68,12 @@ class Models:
         if isinstance(self._llms, Mapping):
             if client.get("model") not in self._llms:
                 got = short(client["model"]) if "model" in client else "no such factor"
-                raise InvalidArgumentError(
-                    f"The factor 'model' must be one of {some(list(self._llms))}, got {got}."
-                )
+                raise InvalidArgumentError(f"The factor 'model' must be one of {some(list(self._llms))}, got {got}.")
             return self._llms[client["model"]]
         try:
             return self._llms(**client)
         except TypeError as error:
-            raise InvalidArgumentError(
-                f"Could not make an LLM with the factors {dict(client)}: {error}."
-            ) from error
+            raise InvalidArgumentError(f"Could not make an LLM with the factors {dict(client)}: {error}.") from error
 
     def __repr__(self) -> str:
         return f"Models({self._llms!r})"

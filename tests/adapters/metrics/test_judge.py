@@ -349,7 +349,10 @@ def test_a_server_that_has_no_schemas_is_asked_again_without_and_read_as_strictl
         ({"llm": object()}, "needs complete"),
         ({"shots": [Shot("a", "b", {"faithful": 9, "short": 1})]}, "The grades of a shot"),
         ({"shots": [Shot("a", "b", {"faithful": 5, "short": 1}, other="c")]}, "cannot have other="),
-        ({"shots": [Shot("a", "b", {"faithful": "tie", "short": "tie"})], "against": "old"}, "needs the other response"),
+        (
+            {"shots": [Shot("a", "b", {"faithful": "tie", "short": "tie"})], "against": "old"},
+            "needs the other response",
+        ),
     ],
 )
 def test_what_makes_no_judge_is_said_before_anything_is_spent(settings: dict[str, Any], words: str) -> None:

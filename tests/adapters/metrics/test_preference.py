@@ -193,10 +193,12 @@ def test_what_is_missing_is_a_clear_failure() -> None:
     evaluator = LLMEvaluator(answering(), EXAMPLES, [Preference(comparing(by_number))])
     with pytest.raises(EvaluatorError, match=r"the baseline is unknown.*evaluator\.begin"):
         evaluator(PROMPTS["good"], 0)
-    with pytest.raises(InvalidArgumentError, match="Pass baseline=\.\.\. to the selection"):
+    with pytest.raises(InvalidArgumentError, match="Pass baseline="):
         asktell.run(asktell.Selector(PROMPTS, GOAL, 9, examples=12), evaluator)
     evaluator = LLMEvaluator(answering(), EXAMPLES, [Preference(comparing(by_number), {"e1": "2"})])
-    with pytest.raises(EvaluatorError, match="no answer to example 'e0' to compare with: against= has none"):
+    with pytest.raises(
+        EvaluatorError, match="example 'e0' has no response to compare with: against= has no response to it"
+    ):
         evaluator(PROMPTS["good"], 0)
 
 
