@@ -776,7 +776,7 @@ def test_use_the_batch_api(page: Page, batches: BatchServer, capsys: Output) -> 
         batches.end()
         page.execute(collect)
         out = capsys.readouterr().out
-        assert ("20 told" if night < 3 else "0 told") in out
+        assert ("20 recorded" if night < 3 else "0 recorded") in out
     assert "(final, 60 of 60 evaluations spent" in out
     assert len(batches.batches) == 3
 
