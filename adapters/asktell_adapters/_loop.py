@@ -1,4 +1,4 @@
-"""An event loop in a thread of its own, and a lock: what holds them can be pickled, and a copy gets its own."""
+"""An event loop in its own thread, and a lock. Both can be pickled, and each copy gets its own."""
 
 import asyncio
 import threading
@@ -13,7 +13,7 @@ Closer = Callable[[], Awaitable[object]]
 
 @final
 class Lock:
-    """A `threading.Lock` for a `with` block."""
+    """A `threading.Lock` for a `with` block, which can be pickled. The copy is a new lock, not held."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -30,9 +30,9 @@ class Lock:
 
 @final
 class LoopThread:
-    """Runs coroutines in a daemon thread that starts with the first one and ends with this object.
+    """Runs coroutines in a daemon thread, which starts with the first coroutine and ends with this object.
 
-    So one client serves sync callers and any number of event loops.
+    One client in that thread can serve synchronous callers and any number of event loops.
     """
 
     def __init__(self) -> None:
@@ -42,7 +42,7 @@ class LoopThread:
         self._lock = threading.Lock()
 
     def submit(self, coroutine: Coroutine[Any, Any, T]) -> Future[T]:
-        """Start a coroutine; cancelling the future cancels it."""
+        """Start a coroutine. Canceling the returned future cancels the coroutine."""
         with self._lock:
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()
@@ -58,7 +58,7 @@ class LoopThread:
         self._closers.append(closer)
 
     def close(self) -> None:
-        """Stop the thread, cancelling what still runs; a later submit() starts another."""
+        """Cancel the running coroutines and stop the thread. A later submit() starts a new thread."""
         with self._lock:
             if self._loop is not None and self._thread is not None:
                 self._finalizer()
@@ -80,6 +80,7 @@ def _serve(loop: asyncio.AbstractEventLoop, closers: list[Closer]) -> None:
 
 
 async def _wind_up(closers: list[Closer]) -> None:
+    """Cancel the running tasks, then await the closers, the latest first."""
     tasks = asyncio.all_tasks() - {asyncio.current_task()}
     for task in tasks:
         task.cancel()

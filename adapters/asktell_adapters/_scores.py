@@ -1,4 +1,4 @@
-"""What adapters have in common: many at once, in groups or one by one; scores as numbers; checks of numbers."""
+"""Helpers of the adapters: evaluate many items at once or in groups, convert scores to numbers, check numbers."""
 
 import math
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
@@ -15,7 +15,7 @@ _Found = TypeVar("_Found")
 
 
 def grouped(items: Iterable[_Item], key: Callable[[_Item], Hashable]) -> list[list[_Item]]:
-    """The items of each key, in the order in which keys and items come first."""
+    """The items grouped by key. Groups are in the order of their first items, and items keep their order."""
     groups: dict[Hashable, list[_Item]] = {}
     for item in items:
         groups.setdefault(key(item), []).append(item)
@@ -25,7 +25,7 @@ def grouped(items: Iterable[_Item], key: Callable[[_Item], Hashable]) -> list[li
 def in_groups(
     items: Sequence[_Item], key: Callable[[_Item], Hashable], evaluate: Callable[[list[_Item]], Sequence[_Found]]
 ) -> list[_Found]:
-    """What `evaluate(items of one key)` finds for each of them, in the order of all items."""
+    """Evaluate the items of one key at a time. The results are in the order of `items`."""
     found: dict[int, _Found] = {}
     for places in grouped(range(len(items)), lambda place: key(items[place])):
         found.update(zip(places, evaluate([items[place] for place in places]), strict=True))
@@ -35,7 +35,11 @@ def in_groups(
 def if_ready(
     items: Sequence[_Item], prepare: Callable[[_Item], _Ready], evaluate: Callable[[list[_Ready]], Sequence[_Found]]
 ) -> list[_Found | Exception]:
-    """What `evaluate(what was prepared)` finds for each item; where `prepare(item)` raised, the exception."""
+    """Prepare each item, and evaluate all prepared items at once.
+
+    Returns:
+        One result per item, in order. If `prepare(item)` raised an exception, the exception is the item's result.
+    """
     ready: dict[int, _Ready] = {}
     found: dict[int, _Found | Exception] = {}
     for place, item in enumerate(items):
@@ -51,16 +55,25 @@ def if_ready(
 def or_alone(
     evaluate: Callable[[list[_Item]], Sequence[_Found | Exception]], items: list[_Item]
 ) -> Sequence[_Found | Exception]:
-    """What `evaluate(items)` finds; where that raises, what it finds for each item alone, or the exception."""
+    """Evaluate all items at once. If that raises an exception, evaluate each item alone.
+
+    Returns:
+        One result per item. If an item raises an exception even alone, the exception is its result.
+    """
     try:
         return evaluate(items)
     except Exception as error:
-        return [error] if len(items) == 1 else [found for item in items for found in or_alone(evaluate, [item])]
+        if len(items) == 1:
+            return [error]
+    found: list[_Found | Exception] = []
+    for item in items:
+        found.extend(or_alone(evaluate, [item]))
+    return found
 
 
 @contextmanager
 def failing(words: str) -> Iterator[None]:
-    """Whatever is raised is an evaluation's failure: these words, then what it was."""
+    """Turn any exception inside the `with` block into an EvaluatorError: these words, then the exception."""
     try:
         yield
     except Exception as error:
@@ -68,7 +81,7 @@ def failing(words: str) -> Iterator[None]:
 
 
 def or_raise(found: _Found | Exception) -> _Found:
-    """What was found; an exception is raised."""
+    """Return a result, or raise it if it is an exception."""
     if isinstance(found, Exception):
         raise found
     return found
@@ -76,7 +89,11 @@ def or_raise(found: _Found | Exception) -> _Found:
 
 @final
 class Scores(dict[str, float]):
-    """Scores with the `details` that a study keeps, and the money `paid`, if "cost" is not all."""
+    """Scores by metric, with the `details` that a study stores, and the money `paid`.
+
+    `paid` is None if the score "cost" is the money paid. It differs from "cost" if judges were paid, too, or if the
+    response came from the cache.
+    """
 
     def __init__(self, scores: Mapping[str, float], details: dict[str, Any], paid: float | None = None) -> None:
         super().__init__(scores)
@@ -85,35 +102,40 @@ class Scores(dict[str, float]):
 
 
 def positive(name: str, number: float, unit: str = "") -> float:
-    """The number, which must be finite and above 0."""
+    """Return the number if it is finite and above 0, else raise an InvalidArgumentError."""
     if not 0 < number < math.inf:
         raise InvalidArgumentError(f"{name} must be a positive number{unit}, got {number!r}.")
     return number
 
 
 def checked_example(example: int | None, n: int) -> int:
-    """A trial's example, as an index of the n that there are."""
+    """Return a trial's example if it is an index of the evaluator's n examples, else raise an InvalidArgumentError."""
     if example is None or not 0 <= example < n:
         raise InvalidArgumentError(
-            f"The trial's example is {example!r}, but there are {n}: make the selector with examples={n}."
+            f"Got a trial with example {example!r}, but the evaluator has {n} examples. Make the selector with "
+            f"examples={n}."
         )
     return example
 
 
 def plain(value: object) -> object:
-    """Scalars of numpy and torch as Python's; anything else as it is."""
+    """Convert scalars of numpy and torch to Python numbers. Return any other value as it is."""
     item = getattr(value, "item", None)
     return item() if callable(item) and getattr(value, "size", 1) in (1, ()) else value
 
 
 def number(metric: str, value: object) -> float:
-    """A finite score: numbers (numpy's too), True and False as 1 and 0."""
+    """The score of a metric as a float. Numbers of numpy are accepted, and True and False are 1 and 0.
+
+    Raises:
+        EvaluatorError: the value is not a finite number.
+    """
     if value is None:
-        raise EvaluatorError(f"the metric {metric!r} gave no score")
+        raise EvaluatorError(f"the metric {metric!r} returned no score")
     value = plain(value)
     if not isinstance(value, Real):
-        raise EvaluatorError(f"the metric {metric!r} gave {value!r:.100}, which is no number")
+        raise EvaluatorError(f"the metric {metric!r} returned {value!r:.100}, which is not a number")
     score = float(value)
     if not math.isfinite(score):
-        raise EvaluatorError(f"the metric {metric!r} gave {score}")
+        raise EvaluatorError(f"the metric {metric!r} returned {score}")
     return score

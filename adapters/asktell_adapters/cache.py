@@ -1,8 +1,8 @@
-"""A cache of LLM answers on disk, shared by processes, so that no request is paid twice.
+"""A cache of LLM responses on disk, shared by processes, so that no request is paid twice.
 
-Answers are stored as JSON in a SQLite file. Keys are digests (see `answer_key`), so the file reveals answers but no
-requests or addresses. Every operation opens and closes the file: nothing stays open across a fork, and a killed process
-leaves nothing half written.
+Responses are stored as JSON in a SQLite file. Keys are digests (see `answer_key`), so the file contains responses but
+no requests or addresses. Every operation opens and closes the file. Therefore nothing stays open across a fork, and a
+killed process leaves nothing half written.
 """
 
 import asyncio
@@ -41,9 +41,9 @@ _TABLES = (
     f"PRAGMA application_id = {_APPLICATION}",
     f"PRAGMA user_version = {_SCHEMA}",
 )  # one by one: `executescript` would commit what came before
-_ROW_BYTES = 220  # beside the answer: key, times, checksum, index
-_KEPT_WHEN_FULL = 0.9
-_STALE = 60.0  # seconds; a use is noted at most so often
+_ROW_BYTES = 220  # in addition to the response: key, times, checksum, index
+_KEPT_WHEN_FULL = 0.9  # share of `max_bytes`, so that responses are not evicted at every write
+_STALE = 60.0  # seconds between two updates of the time of use, so that reading rarely writes
 
 _log = logging.getLogger("asktell")
 _lock = threading.Lock()  # no fork while a file is open
@@ -52,9 +52,14 @@ if hasattr(os, "register_at_fork"):
 
 
 def answer_key(identity: Mapping[str, Any], request: Request) -> str:
-    """A digest of what determines an answer: the LLM, the messages in full, the settings and the number of the repeat.
+    """The key of a response: a SHA-256 digest of everything that determines it.
 
-    The LLM is what its `identity()` says; the seed counts only where the answer is sampled.
+    These are the LLM's identity, the messages in full, the settings, and the number of the repeat. The seed is included
+    only above temperature 0, where it has an effect.
+
+    Args:
+        identity: JSON data from the LLM's `identity()`.
+        request: the request.
     """
     asked = {
         "llm": dict(identity),
@@ -73,9 +78,14 @@ def answer_key(identity: Mapping[str, Any], request: Request) -> str:
 @final
 @dataclass(frozen=True)
 class CacheInfo:
-    """How many answers a cache file has, about how many bytes they take and may take, and the oldest one's time.
+    """The contents of a cache file.
 
-    That is in seconds since 1970; None if there is no answer.
+    Attributes:
+        path: the file.
+        answers: number of responses.
+        bytes: approximate size of all responses.
+        max_bytes: the largest size that they may take.
+        oldest: time of the oldest response, in seconds since 1970, or None if there are no responses.
     """
 
     path: Path
@@ -87,18 +97,21 @@ class CacheInfo:
 
 @final
 class AnswerCache:
-    """LLMs' answers in one file, for any number of threads and processes of one machine.
+    """A file of LLM responses, for any number of threads and processes of one machine.
 
-    It can be pickled. The file is its owner's alone to read, since it holds the answers. Every method raises a
-    StorageError if the file cannot be used, or is no cache.
+    It can be pickled. Only the owner of the file can read it, since it contains the responses.
 
     Args:
-        path: of the file; by default `answers.db` in the cache folder of the user (ASKTELL_CACHE overrides). Not on a
-            network file system.
-        max_bytes: once answers take more, those that were not used for longest go.
-        max_age: seconds after which an answer is not used any more; None for ever.
+        path: the file, which must not be on a network file system (default: `answers.db` in the user's cache folder,
+            or in the folder that the environment variable ASKTELL_CACHE names).
+        max_bytes: once the responses take more, the least recently used are evicted.
+        max_age: seconds after which a response is no longer used, or None to use it forever.
         patience: seconds to wait for other processes.
-        clock: gives seconds since 1970.
+        clock: returns the time in seconds since 1970.
+
+    Raises:
+        InvalidArgumentError: a number is out of range.
+        StorageError: raised by every method if the file cannot be used or is not a cache.
     """
 
     def __init__(
@@ -121,14 +134,14 @@ class AnswerCache:
         self._warned = False
 
     def get(self, keys: Sequence[str]) -> list[Completion | None]:
-        """The answers of these keys, None where there is none, or none that is young enough, or undamaged."""
+        """The response of each key, or None if it is missing, too old or damaged."""
         if not self.path.exists():
             return [None] * len(keys)
         now = self._clock()
         found: list[Completion | None] = []
         with self._open() as connection:
             for key in keys:
-                # As they are on disk: a damaged one need not be a number, or UTF-8.
+                # Read as bytes, because a damaged response may not be valid UTF-8.
                 row = connection.execute(
                     "SELECT made, used, CAST(answer AS BLOB), CAST(checksum AS BLOB) FROM answers WHERE key = ?", (key,)
                 ).fetchone()
@@ -140,13 +153,13 @@ class AnswerCache:
     def _undamaged(self, key: str, now: float, made: Any, used: Any, answer: Any, checksum: Any) -> Completion | None:
         if not isinstance(used, float) or checksum != _checksum(key, made, answer).encode():
             if not self._warned:
-                _log.warning("The answer cache %s holds damaged answers; they are asked for again.", self.path)
+                _log.warning("The answer cache %s has damaged answers, which will be requested again.", self.path)
             self._warned = True
             return None
         return None if self.max_age is not None and made < now - self.max_age else _completion(answer)
 
     def put(self, answers: Iterable[tuple[str, Completion]]) -> None:
-        """Keep answers by their keys; the last one of a key counts."""
+        """Store responses by their keys. A later response replaces an earlier one of the same key."""
         now = self._clock()
         texts = [(key, json.dumps(_as_kept(completion))) for key, completion in answers]
         with self._open(create=True) as connection:
@@ -160,7 +173,7 @@ class AnswerCache:
             self._shrink(connection)
 
     def info(self) -> CacheInfo:
-        """What it holds."""
+        """The number, size and age of the responses."""
         size, count, oldest = 0, 0, None
         if self.path.exists():
             with self._open() as connection:
@@ -169,7 +182,7 @@ class AnswerCache:
         return CacheInfo(self.path, count, size, self.max_bytes, oldest)
 
     def clear(self) -> int:
-        """Remove all answers, and say how many there were. A file that is damaged is removed whole."""
+        """Remove all responses and return their number. A damaged file is deleted, and the number is 0."""
         if not self.path.exists():
             return 0
         try:
@@ -188,7 +201,7 @@ class AnswerCache:
         (size,) = connection.execute("SELECT bytes FROM total").fetchone()
         if size <= self.max_bytes:
             return
-        # The longest used last: what goes is behind those that may stay.
+        # Add up sizes from the most recently used response on, and evict the responses beyond the limit.
         connection.execute(
             "DELETE FROM answers WHERE key IN (SELECT key FROM (SELECT key, SUM(bytes) OVER (ORDER BY used DESC, "
             "key DESC) AS so_far FROM answers) WHERE so_far > ?)",
@@ -197,7 +210,7 @@ class AnswerCache:
 
     @contextlib.contextmanager
     def _open(self, *, create: bool = False) -> Iterator[sqlite3.Connection]:
-        """A connection; if it is to write, in one transaction, which is committed at the end."""
+        """Open a connection. With `create`, everything is one transaction, which is committed at the end."""
         with _lock:
             try:
                 if create and not self.path.exists():
@@ -217,19 +230,23 @@ class AnswerCache:
                 raise StorageError(f"The answer cache {str(self.path)!r} cannot be used: {error.strerror}.") from error
 
     def _check(self, connection: sqlite3.Connection) -> None:
-        """Check that it is a cache; make one of an empty file."""
+        """Check that the file is a cache of this version. Turn an empty file into a cache.
+
+        Raises:
+            StorageError: the file is another SQLite file, or a cache of another version.
+        """
         if connection.execute("PRAGMA application_id").fetchone()[0] != _APPLICATION:
             with connection:
-                connection.execute("BEGIN EXCLUSIVE")  # of several processes one makes it
+                connection.execute("BEGIN EXCLUSIVE")  # only one of several processes creates the tables
                 empty = connection.execute("SELECT COUNT(*) FROM sqlite_master").fetchone() == (0,)
                 if empty:
                     for statement in _TABLES:
                         connection.execute(statement)
                 elif connection.execute("PRAGMA application_id").fetchone()[0] != _APPLICATION:
                     raise StorageError(
-                        f"{str(self.path)!r} is a SQLite file, but no answer cache. Give the cache another path."
+                        f"{str(self.path)!r} is a SQLite file, but not an answer cache. Give the cache another path."
                     )
-            with contextlib.suppress(sqlite3.OperationalError):  # another process has it open, and does it
+            with contextlib.suppress(sqlite3.OperationalError):  # another process has the file open and sets the mode
                 connection.execute("PRAGMA journal_mode = WAL")
         version = connection.execute("PRAGMA user_version").fetchone()[0]
         if version != _SCHEMA:
@@ -243,9 +260,10 @@ class AnswerCache:
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
         if isinstance(error, sqlite3.DatabaseError) and code not in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT):
             return StorageError(f"The answer cache {str(self.path)!r} cannot be used: {error}.")
-        return _DamagedError(  # of names and numbers of SQLite's own, the error is one of Python
-            f"The answer cache {str(self.path)!r} is damaged ({error}). `asktell cache clear` removes it; nothing "
-            "but answers, which can be asked for again, is lost."
+        # A damaged name or number inside SQLite's own tables raises an error of Python, not of SQLite.
+        return _DamagedError(
+            f"The answer cache {str(self.path)!r} is damaged ({error}). `asktell cache clear` removes it. Only "
+            "answers are lost, and they can be requested again."
         )
 
     def __repr__(self) -> str:
@@ -253,24 +271,27 @@ class AnswerCache:
 
 
 class _DamagedError(StorageError):
-    """What is in the file cannot be read."""
+    """The contents of the file cannot be read."""
 
 
 @final
 class CachedLLM:
     """An LLM that looks into a cache first.
 
-    Requests that are sampled are neither looked up nor kept, unless their `repeat` says which of several answers they
-    are. Failures are not kept. A cache that cannot be used is a warning in the log, and the LLM is asked.
+    A sampled response (above temperature 0) is cached only if the request has a `repeat`, which tells several samples
+    apart. Failures are not cached. If the cache cannot be used, a warning is logged once and the LLM is called.
 
     Args:
-        llm: synchronous, async or both, with a method `identity()`: JSON data that says all that determines its answers
-            beside the request.
+        llm: a synchronous or async LLM, or both. Its method `identity()` returns JSON data: everything except the
+            request that determines its responses, such as model and version.
         cache: the cache.
 
     Attributes:
-        hits: answers that came from the cache.
-        misses: answers that the LLM was asked for.
+        hits: number of responses from the cache.
+        misses: number of responses from the LLM.
+
+    Raises:
+        InvalidArgumentError: the LLM has no `identity()`.
     """
 
     def __init__(self, llm: Any, cache: AnswerCache) -> None:
@@ -302,7 +323,7 @@ class CachedLLM:
         return answer
 
     def key(self, request: Request) -> str | None:
-        """The key of its answer; None if that is not to be kept."""
+        """The key of the response to a request, or None if the response must not be cached."""
         llm = llm_of(self.llm, request)
         sampled = getattr(llm, "sampled", lambda request: request.temperature > 0)
         if request.repeat is None and sampled(request):
@@ -313,7 +334,7 @@ class CachedLLM:
         return answer_key(self._identities[id(llm)], request)
 
     def look_up(self, keys: Sequence[str | None]) -> list[Completion | None]:
-        """What the cache has, and None for the others."""
+        """The cached response of each key, or None."""
         wanted = [key for key in keys if key is not None]
         known: dict[str | None, Completion | None] = {}
         if wanted:
@@ -325,19 +346,23 @@ class CachedLLM:
         return answers
 
     def keep(self, keys: Sequence[str | None], answers: Sequence[Completion | Exception]) -> None:
-        """Put what is an answer into the cache."""
-        pairs = zip(keys, answers, strict=True)
-        if kept := [(key, answer) for key, answer in pairs if key is not None and isinstance(answer, Completion)]:
+        """Put the responses into the cache, but no failures and no responses without a key."""
+        kept = []
+        for key, answer in zip(keys, answers, strict=True):
+            if key is not None and isinstance(answer, Completion):
+                kept.append((key, answer))
+        if kept:
             with self._spared():
                 self.cache.put(kept)
 
     @contextlib.contextmanager
     def _spared(self) -> Iterator[None]:
+        """Log a failure of the cache instead of raising it, since the LLM can be called without a cache."""
         try:
             yield
         except StorageError as error:
             if not self._warned:
-                _log.warning("going on without the cache: %s", error)
+                _log.warning("continuing without the cache: %s", error)
             self._warned = True
 
     def __repr__(self) -> str:
@@ -347,8 +372,8 @@ class CachedLLM:
 def _check_identity(llm: Any) -> None:
     if not callable(getattr(llm, "identity", None)):
         raise InvalidArgumentError(
-            f"cache= needs to know which LLM answers, but {type(llm).__name__} has no identity(). Give it a method "
-            "identity() that returns JSON data: the model, its version, and every setting that changes answers."
+            f"cache= requires an LLM with a method identity(), but {type(llm).__name__} has none. Give it one that "
+            "returns JSON data: the model, its version, and every setting that changes its answers."
         )
 
 
@@ -363,7 +388,7 @@ def _checksum(key: str, made: object, answer: bytes) -> str:
 
 
 def _completion(text: bytes) -> Completion | None:
-    """An answer that was kept; None if it is none that this version understands."""
+    """A stored response, or None if it was stored by an incompatible version."""
     try:
         completion = Completion(**json.loads(text))
     except (ValueError, TypeError, RecursionError):
@@ -371,25 +396,26 @@ def _completion(text: bytes) -> Completion | None:
     return replace(completion, from_cache=True) if isinstance(completion.text, str) else None
 
 
-# Answers that are remembered in memory
+# Responses in memory
 
 
 class _Claim(NamedTuple):
     key: str
     answer: "Future[Completion]"
-    is_mine: bool  # to ask for
+    is_mine: bool  # the caller must send the request. Otherwise another caller already did.
 
 
 @final
 class AnsweredOnce:
-    """Remembers the answers to the requests with these keys; who asks while one is under way waits for it.
+    """Keeps the responses to the requests with these keys in memory. Other requests pass through.
 
-    An answer that is given again is `from_cache`: it was paid for. A failure is that of all who wait for it; who comes
-    later asks again. Other requests pass through.
+    While a request is in progress, further callers with the same request wait for its response. Every response after
+    the first has `from_cache` set, because it was paid for before. If the request fails, all waiting callers get the
+    failure, and a later caller sends the request again.
 
     Args:
-        llm: synchronous, async or both.
-        keys: of `answer_key`, with the request's `client` as identity.
+        llm: a synchronous or async LLM, or both.
+        keys: from `answer_key`, with the request's `client` as identity.
     """
 
     def __init__(self, llm: Any, keys: Collection[str]) -> None:
@@ -425,6 +451,7 @@ class AnsweredOnce:
         return answer
 
     def _claim(self, request: Request) -> _Claim:
+        """Find the response in progress, or register this caller as the sender of the request."""
         key = answer_key(request.client, request)
         with self._lock:
             if key in self._found:
@@ -435,13 +462,15 @@ class AnsweredOnce:
         return _Claim(key, future, True)
 
     def _settle(self, claim: _Claim, answer: Completion | BaseException) -> None:
+        """Give the response, or the failure, to all callers that wait for it."""
         if isinstance(answer, Completion):
             claim.answer.set_result(answer)
             return
         with self._lock:
             self._found.pop(claim.key, None)
         is_failure = isinstance(answer, Exception)
-        claim.answer.set_exception(answer if is_failure else EvaluatorError(f"the answer was given up: {answer!r}"))
+        # Ctrl-C or a cancellation stops the sender only, so its waiting callers get an ordinary failure.
+        claim.answer.set_exception(answer if is_failure else EvaluatorError(f"the request was canceled: {answer!r}"))
 
     def __getstate__(self) -> dict[str, Any]:
         done = {key: each.result() for key, each in self._found.items() if each.done() and not each.exception()}

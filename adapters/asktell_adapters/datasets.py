@@ -1,4 +1,4 @@
-"""Data sets and prompts from files, and the packaged ACLSum."""
+"""Read datasets and prompts from files, and the packaged dataset ACLSum."""
 
 import random
 import re
@@ -32,26 +32,28 @@ def load_examples(
     sheet: str | None = None,
     split: str | None = None,
 ) -> list[Example]:
-    """Examples of a table, in its order: .csv, .tsv, .json, .jsonl, .parquet, .xlsx, or a folder of `datasets`.
+    """Read the examples of a table (.csv, .tsv, .json, .jsonl, .parquet, .xlsx), or of a folder of `datasets`.
+
+    The examples are in the order of the table. Columns other than the input, reference and id become the example's
+    `fields`. Empty rows are left out.
 
     Args:
-        path: the file, or a folder that `Dataset.save_to_disk` wrote.
+        path: the file, or a folder written by `Dataset.save_to_disk`.
         input: the column (key) of the input text.
-        reference: the column of the reference: a text, or where the file can hold one a list of texts; None for a data
-            set without. Numbers, as labels are, become texts.
-        id: the column of the row's name; by default the line's number.
-        sample: take at most so many rows, drawn at random; by default all.
-        seed: of that draw: the same rows each time.
-        delimiter: of a CSV or TSV file; by default a tab in TSV, else the first of , ; tab | by which the header has
-            the columns.
-        encoding: of a file of text; by default UTF-8, or what its byte order mark says.
-        sheet: of an Excel file; by default the first.
-        split: of a folder that holds several.
-
-    The other columns become the example's `fields`. Rows without anything in them are left out.
+        reference: the column of the reference, or None if the dataset has no references. A reference is a text, or a
+            list of texts where the file format allows lists. Numbers, such as labels, become texts.
+        id: the column of the example's name (default: the number of the line or row).
+        sample: draw at most so many rows at random (default: all rows).
+        seed: seed of the draw. The same seed draws the same rows.
+        delimiter: delimiter of a CSV or TSV file (default: a tab in TSV. In CSV the one of comma, semicolon, tab and
+            bar that gives the header most of the columns).
+        encoding: encoding of a text file (default: the encoding of its byte order mark, else UTF-8).
+        sheet: sheet of an Excel file (default: the first sheet).
+        split: split of a folder with several splits.
 
     Raises:
-        InvalidArgumentError: no such file, another kind of file, or a row that does not fit; file and line are named.
+        InvalidArgumentError: the file does not exist, is of an unknown kind, or has an invalid row. The message has
+            the file and the line.
     """
     columns = input, reference, id
     table = Table(
@@ -67,10 +69,16 @@ def load_examples(
 
 
 def example_of(row: Mapping[str, Any], columns: tuple[str, str | None, str | None], where: str, number: int) -> Example:
-    """The example that a row holds in the columns of its input, its reference and its name, which may be its number.
+    """Make an example of a row.
+
+    Args:
+        row: column -> value.
+        columns: the columns of the input, of the reference, and of the name. The last two may be None.
+        where: the place of the row, which begins each error message.
+        number: the name of the example if it has no column for a name.
 
     Raises:
-        InvalidArgumentError: it does not fit; the message begins with `where` it is.
+        InvalidArgumentError: a value is missing or is not a text.
     """
     for column in columns:
         if column is not None:
@@ -84,41 +92,47 @@ def example_of(row: Mapping[str, Any], columns: tuple[str, str | None, str | Non
 
 
 def draw(examples: list[Example], sample: int, seed: int = 0) -> list[Example]:
-    """At most so many examples, drawn at random without replacement, in their order."""
+    """Draw at most `sample` examples at random without replacement. They stay in their order."""
     whole("sample", sample, 1)
     rows = random.Random(seed).sample(range(len(examples)), min(sample, len(examples)))
     return [examples[row] for row in sorted(rows)]
 
 
 def load_prompts(path: str | Path, *, encoding: str | None = None) -> list[str] | dict[str, str]:
-    """Prompts of a file, as `asktell.Selector` takes them: a list, or id -> prompt where the file has ids.
+    """Read prompts from a file, as a list or, if the file has ids, as a dictionary id -> prompt.
 
-    - `.txt`: one prompt a line; if blank lines separate blocks, one prompt a block (and every block may span lines).
-    - `.json`: a list of prompts, or an object id -> prompt. A prompt is a text, or a chat: a list of messages (`role`,
-      `content`), or an object with `messages` and `tools`.
-    - `.jsonl`: a prompt a line, as such, or in an object as `prompt` or `messages`, perhaps with an `id` or a `name`.
-    - `.toml`: id = prompt; a chat is a list of tables, `[[id]]`.
-    - `.csv`, `.tsv`, `.parquet`, `.xlsx`: a column `prompt` and, if there are ids, a column `id` or `name`.
+    `asktell.Selector` accepts both. A prompt is a text or a chat. A chat becomes the text that
+    `asktell_adapters.prompts.chat` makes of it.
 
-    A chat becomes the text that `asktell_adapters.prompts.chat` makes of it.
+    - `.txt`: one prompt per line. If the file has blank lines, they separate the prompts, which may then have several
+      lines.
+    - `.json`: a list of prompts, or an object id -> prompt. A chat is a list of messages (`role`, `content`), or an
+      object with `messages` and `tools`.
+    - `.jsonl`: one prompt per line, either the prompt itself or an object with `prompt` or `messages`. The object may
+      have an `id` or a `name`.
+    - `.toml`: id = prompt. A chat is a list of tables, `[[id]]`.
+    - `.csv`, `.tsv`, `.parquet`, `.xlsx`: a column `prompt` and, for ids, a column `id` or `name`.
 
     Args:
         path: the file.
-        encoding: of a file of text; by default UTF-8, or what its byte order mark says.
+        encoding: encoding of a text file (default: the encoding of its byte order mark, else UTF-8).
 
     Raises:
-        InvalidArgumentError: no such file, another kind of file, or not prompts; file and line are named.
+        InvalidArgumentError: the file does not exist, is of an unknown kind, or has an invalid prompt. The message has
+            the file and the line.
     """
     path = Path(path).expanduser()
     if not path.is_file():
-        instead = " That is a folder: name a file in it." if path.is_dir() else ""
+        instead = " It is a folder. Pass a file in it." if path.is_dir() else ""
         raise InvalidArgumentError(f"There is no file {str(path)!r}.{instead}")
     kind = path.suffix.lower()
     prompts: list[str] | dict[str, str]
     if kind == ".txt":
         text = read_text(path, encoding).strip()
-        parts = re.split(r"\n[ \t\r]*\n", text)
-        prompts = [part.strip() for part in (parts if len(parts) > 1 else text.split("\n")) if part.strip()]
+        parts = re.split(r"\n[ \t\r]*\n", text)  # at blank lines
+        if len(parts) == 1:
+            parts = text.split("\n")
+        prompts = [part.strip() for part in parts if part.strip()]
     elif kind == ".json":
         found = from_json(read_text(path, encoding), path, 1)
         if not isinstance(found, list | dict):
@@ -147,15 +161,18 @@ def load_aclsum(
     max_words: int | None = None,
     detokenize: bool = True,
 ) -> list[Example]:
-    """ACLSum (Takeshita et al. 2024): papers of computational linguistics with expert summaries of three aspects.
+    """Load ACLSum (Takeshita et al. 2024): papers of computational linguistics with expert summaries of three aspects.
 
     Args:
         split: train (100 papers), validation (50), test (100) or all.
-        aspect: challenge, approach or outcome, or several; by default all three. The reference is their sentences, one
-            a line.
-        section: what is to be summarized: abstract, introduction or conclusion.
-        max_words: keep only so many words of it, in whole sentences, though at least one sentence.
-        detokenize: undo the blanks that the data set has before punctuation and inside brackets.
+        aspect: challenge, approach or outcome, or several of them (default: all). The reference is the expert's
+            sentences on these aspects, one per line.
+        section: the input, which is to be summarized: abstract, introduction or conclusion.
+        max_words: keep only so many words of the section, in whole sentences and at least one sentence.
+        detokenize: remove the spaces that the dataset has before punctuation and inside brackets.
+
+    Raises:
+        InvalidArgumentError: an argument is not one of these, or the dataset is not installed.
     """
     aspects = ASPECTS if aspect is None else (aspect,) if isinstance(aspect, str) else tuple(aspect)
     sections = ("abstract", "introduction", "conclusion")
@@ -163,7 +180,7 @@ def load_aclsum(
     if wanted == [None]:
         raise InvalidArgumentError(f"split must be one of {[*_SPLITS, 'all']}, got {split!r}.")
     if not aspects or not set(aspects) <= set(ASPECTS):
-        raise InvalidArgumentError(f"aspect must be of {list(ASPECTS)}, got {aspect!r}.")
+        raise InvalidArgumentError(f"aspect must be one or several of {list(ASPECTS)}, got {aspect!r}.")
     if section not in sections:
         raise InvalidArgumentError(f"section must be one of {list(sections)}, got {section!r}.")
     examples = []
@@ -177,6 +194,7 @@ def load_aclsum(
 
 
 def _whole(sentences: list[str], max_words: int | None) -> list[str]:
+    """The first sentences that have at most so many words together, and at least one sentence."""
     kept: list[str] = []
     words = 0
     for sentence in sentences:
@@ -188,16 +206,17 @@ def _whole(sentences: list[str], max_words: int | None) -> list[str]:
 
 
 def _detokenized(text: str) -> str:
+    """Remove the spaces before punctuation, after opening brackets and inside quotes."""
     text = re.sub(r" ([,.;:!?)\]%]|'s\b|n't\b)", r"\1", text)
     text = re.sub(r"([(\[]) ", r"\1", text)
     return re.sub(r'" ([^"]*?) "', r'"\1"', text)
 
 
 def prompts_of(found: list[Any] | dict[str, Any], where: str = "") -> list[str] | dict[str, str]:
-    """Prompts as a file has them, texts and chats, as texts.
+    """Convert the prompts of a file, which are texts and chats, to texts.
 
     Raises:
-        InvalidArgumentError: one is neither; the message begins with `where`.
+        InvalidArgumentError: a prompt is neither a text nor a chat. The message begins with `where`.
     """
     if isinstance(found, list):
         return [_prompt_of(prompt, f"{where}prompt {number}") for number, prompt in enumerate(found)]
@@ -230,16 +249,23 @@ def _jsonl_prompts(path: Path, encoding: str | None) -> list[str] | dict[str, st
         if not text.strip():
             continue
         where, row = f"{path}, line {line}", from_json(text, path, line)
-        given = [row.pop(key, None) for key in ("id", "name")] if isinstance(row, dict) else []
-        id_ = next((id_ for id_ in given if id_ is not None), None)
-        # As in a table, other columns are nobody's business.
-        texts.append(_prompt_of(row["prompt"] if isinstance(row, dict) and "prompt" in row else row, where))
+        id_ = None
+        if isinstance(row, dict):
+            id_, name = row.pop("id", None), row.pop("name", None)
+            id_ = name if id_ is None else id_
+            # Without "prompt" the row is a chat. With it, other columns are ignored, as in a table.
+            row = row.get("prompt", row)
+        texts.append(_prompt_of(row, where))
         if id_ is not None:
-            if not isinstance(id_, str | int) or str(id_) in named:
-                raise InvalidArgumentError(f"{where}: ids are distinct texts, got {id_!r}, perhaps again.")
+            if not isinstance(id_, str | int):
+                raise InvalidArgumentError(f"{where}: the id must be a text, got {id_!r}.")
+            if str(id_) in named:
+                raise InvalidArgumentError(f"{where}: the id {id_!r} occurs twice. Give each prompt its own id.")
             named[str(id_)] = texts[-1]
     if named and len(named) < len(texts):
-        raise InvalidArgumentError(f"{path}: {len(named)} of {len(texts)} prompts have an 'id'; give all of them one.")
+        raise InvalidArgumentError(
+            f"{path}: only {len(named)} of {len(texts)} prompts have an 'id'. Give all of them an id, or none."
+        )
     return named or texts
 
 
@@ -254,6 +280,8 @@ def _table_prompts(path: Path, encoding: str | None) -> list[str] | dict[str, st
         if column in row.values:
             name = str(as_text(row.values[column]))
             if name in named:
-                raise InvalidArgumentError(f"{table.where(row)}: the {column} {name!r} occurs twice.")
+                raise InvalidArgumentError(
+                    f"{table.where(row)}: the {column} {name!r} occurs twice. Give each prompt its own {column}."
+                )
             named[name] = str(as_text(row.values["prompt"]))
     return named or [str(as_text(row.values["prompt"])) for row in table.rows]

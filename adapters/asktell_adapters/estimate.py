@@ -1,4 +1,4 @@
-"""Estimates of what a selection will take: calls, tokens, money and time, from a few real calls or none."""
+"""Estimate how many calls, tokens, how much money and time a selection will take, from a few real calls or none."""
 
 import math
 import random
@@ -21,23 +21,27 @@ from asktell_adapters.llms.models import Models, llm_of
 from asktell_adapters.metrics.judge import Judge, Spent
 from asktell_adapters.metrics.preference import Preference, beside
 
-_CHARACTERS_PER_TOKEN = 4  # about, in English
-_TOKENS_PER_TURN = 4  # of a chat template, about
+# Used where the model's own tokenizer is not available. Both are rules of thumb for English text.
+_CHARACTERS_PER_TOKEN = 4
+_TOKENS_PER_TURN = 4  # added to each message by a chat template
+
+_NOTHING_LEFT = "0: nothing is left to evaluate within the budget"
 
 
 class Sample(NamedTuple):
-    """One evaluation of those that may come, and its answer if that is known."""
+    """An evaluation that may be part of the rest of the selection, and its response if it exists already."""
 
     answer: Completion | None
-    is_real: bool  # it was just asked for
+    is_real: bool  # the response was asked for to make this estimate
     example: Example
     repeat: int
 
 
 class Use(NamedTuple):
-    """What calls of an LLM take: how many, tokens read, and tokens written and money, expected and at most.
+    """Number of LLM calls, and the tokens and money that they take.
 
-    None stands for what is not known.
+    `read` and `written` are expected numbers of tokens, and `longest` is the largest possible number written. `cost`
+    is the expected and `most_cost` the largest possible amount of money. None stands for an unknown number.
     """
 
     calls: float
@@ -57,20 +61,35 @@ class Use(NamedTuple):
         most_read: float | None = None,
         highest: Price | None = None,
     ) -> "Use":
-        """One call; `most_read` and `highest`, of the dearest of several LLMs, where they differ from the means."""
+        """A single call.
+
+        Args:
+            read: tokens read.
+            written: tokens written, or None if that is unknown.
+            longest: the largest possible number of tokens written.
+            price: the mean price of the LLMs in use.
+            most_read: the largest possible number of tokens read (default: `read`).
+            highest: the highest price of the LLMs in use (default: `price`).
+        """
+        most_read = read if most_read is None else most_read
         highest = highest or price
-        cost = None if price is None or written is None else price.of(round(read), 0) + price.of(0, 1) * written
-        most = None if highest is None else highest.of(round(read if most_read is None else most_read), longest)
+        cost = None
+        if price is not None and written is not None:
+            cost = price.of(round(read), 0) + price.of(0, 1) * written
+        most = None if highest is None else highest.of(round(most_read), longest)
         return cls(1, read, written, longest, cost, most)
 
     @classmethod
     def total(cls, uses: Iterable["Use"]) -> "Use":
+        """The sum, field by field. A field that is None in any of the uses is None in the sum."""
         return cls(*(None if None in each else sum(each) for each in zip(*uses, strict=True)))  # type: ignore[arg-type]
 
     def times(self, n: float) -> "Use":
+        """The use of n times as many calls."""
         return Use(*(None if each is None else n * each for each in self))  # type: ignore[arg-type]
 
     def rounded(self) -> tuple[int, int, int | None, int, float | None, float | None]:
+        """The fields, with whole numbers of calls and tokens."""
         written = None if self.written is None else round(self.written)
         return round(self.calls), round(self.read), written, round(self.longest), self.cost, self.most_cost
 
@@ -78,10 +97,11 @@ class Use(NamedTuple):
 @final
 @dataclass(frozen=True)
 class JudgeEstimate:
-    """What a judge, by its metric's name, will take over all its LLMs, opinions and orders: see `Estimate`.
+    """The calls, tokens and money of one judge, summed over its LLMs, opinions and orders. See `Estimate`.
 
-    Where it is not known how long answers are, `prompt_tokens` are as if every answer were as long as it may be.
-    Without the price of each of its LLMs, it has no cost.
+    `name` is the name of the judge's metric. While the length of responses is unknown, `prompt_tokens` assumes that
+    each response is as long as possible. `cost` and `most_cost` are None unless the price of each of the judge's LLMs
+    is known.
     """
 
     name: str
@@ -96,7 +116,10 @@ class JudgeEstimate:
 
 
 class Opinion(NamedTuple):
-    """What a judge takes for one evaluation on average, the seconds where they were measured, and the real calls."""
+    """The mean calls, tokens and money that a judge takes per evaluation.
+
+    `seconds` per evaluation is None unless it was measured. `real_calls` and their `real_cost` were made to learn this.
+    """
 
     name: str
     use: Use
@@ -113,88 +136,118 @@ def opinion(
     longest: int,
     prices: dict[int, Price],
 ) -> Opinion:
-    """What a judge takes for an evaluation, by the samples; it is asked about those that are real.
+    """Estimate the calls, tokens and money that a judge takes per evaluation. The judge scores the real samples.
 
-    `mean_answer` and `longest` are tokens of the answers, None where that is not known; `prices` are those of LLMs, by
-    their `id()`, that are told rather than known.
+    Args:
+        name: the name of the metric.
+        metric: the judge, or the preference that uses it.
+        samples: evaluations that stand for all others, at least one.
+        mean_answer: mean tokens of a response, or None if that is unknown.
+        longest: the largest possible number of tokens of a response.
+        prices: `id()` of an LLM -> its price, for LLMs whose price the user has given.
+
+    Raises:
+        EvaluatorError: the judge failed on all real samples, or a sample cannot be judged.
     """
     judge = metric if isinstance(metric, Judge) else metric.judge
     answer_tokens = longest if mean_answer is None else mean_answer
-    if isinstance(metric, Preference):  # the other answer is as long, and as well known
-        unknown = "x" * round(_CHARACTERS_PER_TOKEN * answer_tokens)
-        samples = [
-            each._replace(example=beside(each.example, each.answer.text if each.answer else unknown))
-            for each in samples
-        ]
+    if isinstance(metric, Preference):
+        samples = [_with_other_response(sample, answer_tokens) for sample in samples]
     orders = 2 if judge.rubric.pairwise else 1
-    asked = ((each.answer or Completion(""), each.example, each.repeat) for each in samples)
-    requests = [or_raise(judge.requests(*each))[:orders] for each in asked]
-    flat = [request for each in requests for request in each]
-    known = [_share_known(asked, requests, samples) for asked in judge.answers]
+    requests = []
+    for sample in samples:
+        of_sample = or_raise(judge.requests(sample.answer or Completion(""), sample.example, sample.repeat))
+        requests.append(of_sample[:orders])
+    flat = [request for of_sample in requests for request in of_sample]
+    # Looked up before the judge scores the real samples, since their opinions go into the cache.
+    known = [_share_known(llm, requests, samples) for llm in judge.answers]
     took, seconds = _ask_judge(name, judge, samples)
-    per_call = took.completion_tokens / fresh if (fresh := took.requests - took.from_cache) else None
-    unseen = sum(sample.answer is None for sample in samples) / len(samples)  # their answers are not in the tokens
+    fresh = took.requests - took.from_cache
+    written = took.completion_tokens / fresh if fresh else None
+    # Requests with an unknown response were counted without it.
+    unseen = sum(sample.answer is None for sample in samples) / len(samples)
     uses = []
     for llm, share in zip(judge.llms, known, strict=True):
         tokens = sum(count(llm, flat)[0]) / len(flat)
         price: Price | None = prices.get(id(llm)) or getattr(getattr(llm, "api", None), "price", None)
-        most_read = tokens + unseen * longest
-        call = Use.of_call(tokens + unseen * answer_tokens, per_call, judge.max_new_tokens, price, most_read)
+        read, most_read = tokens + unseen * answer_tokens, tokens + unseen * longest
+        call = Use.of_call(read, written, judge.max_new_tokens, price, most_read)
         uses.append(call.times(judge.n * orders * (1 - share)))
     return Opinion(name, Use.total(uses), seconds, fresh, took.cost)
 
 
+def _with_other_response(sample: Sample, tokens: float) -> Sample:
+    """The sample with a response to compare with, which is taken to be the same text, or a text of as many tokens."""
+    other = sample.answer.text if sample.answer else "x" * round(_CHARACTERS_PER_TOKEN * tokens)
+    return sample._replace(example=beside(sample.example, other))
+
+
 def _ask_judge(name: str, judge: Judge, samples: Sequence[Sample]) -> tuple[Spent, float | None]:
+    """Score the real samples. Return what the judge spent on them, and the seconds per sample if there are any."""
     real = [
         (each.answer, each.example, each.repeat, None) for each in samples if each.is_real and each.answer is not None
     ]
     if not real:
         return Spent(), None
     for llm in judge.llms:
-        if callable(load := getattr(llm, "load", None)):
-            load()  # which is not part of an opinion's time
+        _load(llm)
     before, start = judge.spent, time.perf_counter()
     found = judge.score_all(real)
     seconds = time.perf_counter() - start
     if all(isinstance(each, Exception) for each in found):
-        raise EvaluatorError(f"the judge {name!r} judged none of {len(real)} real answers, the first: {found[0]}")
+        raise EvaluatorError(f"the judge {name!r} judged none of {len(real)} real responses, the first: {found[0]}")
     took = Spent(*(getattr(judge.spent, key) - getattr(before, key) for key in Spent.__match_args__))
     return took, seconds / len(real)
 
 
-def _share_known(asked: Any, requests: Sequence[Sequence[Request]], samples: Sequence[Sample]) -> float:
-    """The part of the opinions that the cache has: what is not answered yet is not judged either."""
-    flat = [
-        request for each, sample in zip(requests, samples, strict=True) if sample.answer is not None for request in each
-    ]
+def _load(llm: Any) -> None:
+    """Load the model, if the LLM has one to load, so that its time is not taken for that of a call."""
+    if callable(load := getattr(llm, "load", None)):
+        load()
+
+
+def _share_known(llm: Any, requests: Sequence[Sequence[Request]], samples: Sequence[Sample]) -> float:
+    """The share (0 to 1) of the judge's opinions that the cache has. An unknown response has no opinion yet."""
+    answerable: list[Request] = []
+    for of_sample, sample in zip(requests, samples, strict=True):
+        if sample.answer is not None:
+            answerable.extend(of_sample)
     n = sum(map(len, requests))
-    return sum(answer is not None for answer in in_cache(asked, flat)) / n if n else 0.0
+    return sum(opinion is not None for opinion in in_cache(llm, answerable)) / n if n else 0.0
 
 
 def count(llm: Any, requests: Sequence[Request]) -> tuple[list[int], bool]:
-    """Tokens of each, and whether the model's tokenizer said so."""
+    """Count the prompt tokens of each request.
+
+    Returns:
+        The tokens of each request, and True if the model's own tokenizer counted all of them. Otherwise they were
+        estimated from the number of characters.
+    """
     if isinstance(llm, Models):
         each = [count(llm.of(request.client), [request]) for request in requests]
         return [n for tokens, _ in each for n in tokens], all(exact for _, exact in each)
     if callable(counter := getattr(llm, "count_tokens", None)):
         try:
             return list(counter(requests)), True
-        except EvaluatorError:  # one that does not fit; the run says so of that one
+        except EvaluatorError:  # a request is too long for the model, and the run will report it
             pass
-    texts = [[said(turn) for turn in request.messages] for request in requests]
-    return [sum(len(text) // _CHARACTERS_PER_TOKEN + _TOKENS_PER_TURN for text in each) for each in texts], False
+    tokens = []
+    for request in requests:
+        texts = [said(turn) for turn in request.messages]
+        tokens.append(sum(len(text) // _CHARACTERS_PER_TOKEN + _TOKENS_PER_TURN for text in texts))
+    return tokens, False
 
 
 def in_cache(answers: Any, requests: Sequence[Request]) -> list[Completion | None]:
-    """The answers that the cache has, None for the others; `answers` is an LLM, or a cached one."""
+    """The cached response to each request, or None. `answers` is an LLM or a `CachedLLM`."""
     if not isinstance(answers, CachedLLM):
         return [None] * len(requests)
-    fresh = CachedLLM(answers.llm, answers.cache)  # which counts for itself
+    fresh = CachedLLM(answers.llm, answers.cache)  # another object, so that the user's counters stay as they are
     return fresh.look_up([fresh.key(request) for request in requests])
 
 
 MOST_COUNTED = 200
-"""Requests whose tokens are counted; those of the others are taken to be as many on average."""
+"""At most so many requests are counted. Their mean stands for the tokens of all others."""
 
 
 Selection: TypeAlias = Selector | AbstractStudy
@@ -203,28 +256,31 @@ Selection: TypeAlias = Selector | AbstractStudy
 @final
 @dataclass(frozen=True)
 class Estimate:
-    """What the rest of a selection will take. `str()` gives a table.
+    """The calls, tokens, money and time that the rest of a selection will take. `str()` gives a table.
 
     Attributes:
-        evaluations: the maximum by the budget; for a cost budget, as many as it is expected to pay for.
-        repeats: further ones, to see whether scores differ when an evaluation is repeated; see `asktell.run`.
-        calls: those of them that the LLM is asked for; the others' answers are in the cache. What judges are asked is
-            in `judges`.
-        prompt_tokens: to be read, all calls together, on average of the requests counted.
-        completion_tokens: to be written, as the real calls were answered; without any, None.
-        most_completion_tokens: if every answer is as long as it may be.
-        cost: expected, judges included, in the currency of the price; of a selection that was started, by what its
-            evaluations have cost so far; otherwise None without a price or without real calls.
-        most_cost: with the longest answers, judges included, and never above the budget; None without a price. A judge
-            whose own price is not known is not in it, and in `cost` only as far as it was paid.
-        seconds: None where nothing says how fast the LLM is.
-        counted: requests whose tokens were counted.
-        exact_tokens: whether the model's own tokenizer counted them; otherwise a token for four characters was taken.
-        real_calls: answers that were asked for to learn this, and were not in the cache.
-        real_cost: what they cost.
-        judges: what each of them will take.
-        currency: of all amounts; empty if unknown.
-        paid_evaluations: how many of the selection's own `cost` rests on; 0 if on price and tokens.
+        evaluations: the largest number that the budget allows. For a budget in money, the number that it is expected
+            to pay for.
+        calls: evaluations and repeats whose responses are not in the cache, so that the LLM is asked. The calls of
+            judges are in `judges`.
+        prompt_tokens: tokens that all calls read, from the mean of the counted requests.
+        completion_tokens: tokens that all calls write, from the mean of the real calls. None without real calls.
+        most_completion_tokens: tokens that all calls write if each response is as long as possible.
+        cost: expected money, judges included, in the currency of the price. For a selection that was started, it is
+            based on the cost of its evaluations so far. Otherwise it is None without a price or without real calls.
+        most_cost: money if each response is as long as possible, judges included, and never above the budget. None
+            without a price. A judge of unknown price is left out of `most_cost`. It is in `cost` only as part of the
+            cost of evaluations so far.
+        seconds: expected time. None if the speed of the LLM is unknown.
+        counted: number of requests whose tokens were counted.
+        exact_tokens: True if the model's own tokenizer counted them. Otherwise 4 characters count as a token.
+        real_calls: calls that were made to learn this. Responses from the cache do not count.
+        real_cost: money that the real calls cost.
+        judges: an estimate for each judge.
+        repeats: further evaluations, which check whether a repeated evaluation gives other scores. See `asktell.run`.
+        currency: the currency of all amounts, or an empty string if it is unknown.
+        paid_evaluations: number of the selection's own evaluations that `cost` is based on. 0 if `cost` is based on
+            price and tokens.
     """
 
     evaluations: int
@@ -252,22 +308,21 @@ class Estimate:
         return "\n".join(f"{name:15}{words}" for name, words in self._lines())
 
     def _lines(self) -> Iterator[tuple[str, str]]:
-        cached = self.evaluations + self.repeats - self.calls
-        if not self.evaluations:
-            yield "evaluations", "0: nothing is left to be done within the budget"
-        else:
-            again = f" and {self.repeats:,} repeated, to see whether scores differ" if self.repeats else ""
+        if self.evaluations:
+            cached = self.evaluations + self.repeats - self.calls
             of_them = f", about {cached:,} of them in the cache" if cached else ""
-            yield "evaluations", f"{self.evaluations:,}{again}{of_them}"
+            yield "evaluations", f"{_evaluations(self.evaluations, self.repeats)}{of_them}"
             yield from self._needs()
-        if self.real_calls or any(judge.real_calls for judge in self.judges):
-            opinions = sum(judge.real_calls for judge in self.judges)
+        else:
+            yield "evaluations", _NOTHING_LEFT
+        opinions = sum(judge.real_calls for judge in self.judges)
+        if self.real_calls or opinions:
             more = f" and {opinions} of judges" if opinions else ""
             cost = self.real_cost + sum(judge.real_cost for judge in self.judges)
             yield "real calls", f"{self.real_calls}{more}, for {amount(cost, self.currency)}"
 
     def _needs(self) -> Iterator[tuple[str, str]]:
-        how = "the model's tokenizer" if self.exact_tokens else "a token for 4 characters, a guess"
+        how = "the model's tokenizer" if self.exact_tokens else "a guess: one token per 4 characters"
         yield "tokens read", f"about {self.prompt_tokens:,} ({how}, {self.counted:,} requests counted)"
         longest = f"at most {self.most_completion_tokens:,}"
         written = self.completion_tokens
@@ -275,15 +330,14 @@ class Estimate:
         for judge in self.judges:
             yield f"judge {judge.name}"[:14], ", ".join(_of_judge(judge, written is not None))
         yield "money", ", ".join(self._money()) + ("" if self.most_cost is None else _shares(self.judges))
-        yield "time", "unknown until something is asked" if self.seconds is None else f"about {in_time(self.seconds)}"
+        yield "time", "unknown without real calls" if self.seconds is None else f"about {in_time(self.seconds)}"
 
     def _money(self) -> Iterator[str]:
         if self.cost is None and self.most_cost is None:
             yield "no price is known"
         if self.cost is not None:
-            by = f" by the {self.paid_evaluations:,} evaluations paid so far" if self.paid_evaluations else ""
             shown = f"{self.cost:.4g}" if self.most_cost is not None else amount(self.cost, self.currency)
-            yield f"about {shown}{by}"
+            yield f"about {shown}{_based_on(self.paid_evaluations)}"
         if self.most_cost is not None:
             yield f"at most {amount(self.most_cost, self.currency)}"
 
@@ -293,24 +347,35 @@ def amount(cost: float, currency: str) -> str:
     return f"{cost:.4g} {currency}".rstrip()
 
 
-def _of_judge(judge: JudgeEstimate, knows_answers: bool) -> Iterator[str]:
+def _evaluations(evaluations: int, repeats: int) -> str:
+    again = f", and {repeats:,} repeated to check whether scores vary" if repeats else ""
+    return f"{evaluations:,}{again}"
+
+
+def _based_on(paid_evaluations: int) -> str:
+    return f" based on the {paid_evaluations:,} evaluations paid so far" if paid_evaluations else ""
+
+
+def _of_judge(judge: JudgeEstimate, length_is_known: bool) -> Iterator[str]:
     yield f"{judge.calls:,} calls"
-    yield f"{'about' if knows_answers else 'at most about'} {judge.prompt_tokens:,} tokens read"
+    yield f"{'about' if length_is_known else 'at most about'} {judge.prompt_tokens:,} tokens read"
     longest = f"at most {judge.most_completion_tokens:,} written"
     yield longest if judge.completion_tokens is None else f"about {judge.completion_tokens:,}, {longest}"
 
 
 def _shares(judges: Sequence[JudgeEstimate]) -> str:
-    known = [judge for judge in judges if judge.most_cost is not None]
-    unknown = [repr(judge.name) for judge in judges if judge.most_cost is None]
-    said = []
-    if known:
-        most = sum(judge.most_cost or 0.0 for judge in known)
-        about = "" if any(judge.cost is None for judge in known) else f"{sum(j.cost or 0.0 for j in known):.4g}, "
-        said.append(f"judges: {about}at most {most:.4g}")
-    if unknown:
-        said.append(f"without the judge {', '.join(unknown)}, who has no price")
-    return f" ({'; '.join(said)})" if said else ""
+    """The judges' part of the money, and the judges that are not in it, in parentheses."""
+    priced = [judge for judge in judges if judge.most_cost is not None]
+    unpriced = [repr(judge.name) for judge in judges if judge.most_cost is None]
+    parts = []
+    if priced:
+        costs = [judge.cost for judge in priced if judge.cost is not None]
+        most = sum(judge.most_cost or 0.0 for judge in priced)
+        about = f"{sum(costs):.4g}, " if len(costs) == len(priced) else ""
+        parts.append(f"judges: {about}at most {most:.4g}")
+    if unpriced:
+        parts.append(f"without the judge {', '.join(unpriced)}, which has no price")
+    return f" ({', '.join(parts)})" if parts else ""
 
 
 def estimate(
@@ -323,125 +388,286 @@ def estimate(
     concurrency: int = 1,
     seed: int = 0,
 ) -> Estimate:
-    """Estimate what the rest of a selection will take.
+    """Estimate the calls, tokens, money and time that the rest of a selection will take.
 
-    Prompts and examples are drawn at random: tokens are counted for some, and some are really asked for. Real answers
-    go into the evaluator's cache, where it has one, and then are not paid twice. Of a selection that was started only
-    what is left counts, at the price of what was paid so far.
+    Random pairs of a prompt and an example stand for all others. Tokens are counted for at most 200 of them, and
+    `real_calls` of them are sent to the LLM. Real responses go into the evaluator's cache, if it has one, so they are
+    not paid twice. For a selection that was started, only the rest is estimated, at the cost of its evaluations so far.
 
     Args:
-        evaluator: of the selection.
-        selection: a Selector or a Study, new or in the middle.
-        real_calls: how many answers to ask for, to learn their length and the LLM's speed.
-        price: per million tokens; by default the LLM's own.
-        seconds_per_call: between two answers, where it is known; by default as measured in the real calls.
-        concurrency: calls at once, of an async LLM.
-        seed: of the draw.
+        evaluator: the evaluator of the selection.
+        selection: a Selector or a Study, new or started.
+        real_calls: number of responses to ask for, to learn their length and the speed of the LLM.
+        price: per million tokens (default: the LLM's own price).
+        seconds_per_call: seconds between two responses, if you know them (default: as measured in the real calls).
+        concurrency: number of simultaneous calls of an async LLM.
+        seed: seed of the random draw.
 
     Raises:
-        InvalidArgumentError: a number is out of range, or the budget is a cost, and there is no price and nothing paid.
-        EvaluatorError: none of the real calls was answered.
+        InvalidArgumentError: a number is out of range, or the budget is in money while the LLM has no price and no
+            evaluation was paid.
+        EvaluatorError: all real calls failed, or a judge failed on all real responses.
     """
     whole("real_calls", real_calls, 0)
     whole("concurrency", concurrency, 1)
     if seconds_per_call is not None and not 0 <= seconds_per_call <= 1e9:
         raise InvalidArgumentError(f"seconds_per_call must be a number of seconds, got {seconds_per_call!r}.")
-    llm = evaluator.llm
-    result = selection.result()
+    result, history = selection.result(), _History.of(selection)
+    calls = _calls(evaluator, selection, result, history, max(MOST_COUNTED, real_calls), seed)
+    tokens = _tokens(evaluator, calls, price, real_calls, concurrency)
+    money = _money(evaluator, result, history, calls, tokens)
+    judges = [
+        JudgeEstimate(each.name, *use.rounded(), each.real_calls, each.real_cost)
+        for each, use in zip(tokens.opinions, money.judged, strict=True)
+    ]
+    return Estimate(
+        money.evaluations,
+        *money.took.rounded(),
+        _time(evaluator, tokens, money, seconds_per_call),
+        counted=tokens.counted,
+        exact_tokens=tokens.exact,
+        real_calls=tokens.asked.n_fresh,
+        real_cost=tokens.asked.cost,
+        judges=tuple(judges),
+        repeats=money.repeats,
+        currency=tokens.currency,
+        paid_evaluations=money.n_paid,
+    )
+
+
+class _Calls(NamedTuple):
+    """The evaluations that are left, and random requests that stand for them."""
+
+    evaluations: int  # that the number of evaluations in the budget allows, before the money in it
+    n_cells: int  # prompts x examples x repeats
+    active: Mapping[Any, Asked]  # prompt id -> prompt or candidate. Empty if no evaluations are left.
+    cells: list[tuple[Asked, int, int]]  # (prompt, example, repeat) of each request
+    requests: list[Request]
+
+
+def _calls(
+    evaluator: LLMEvaluator | AsyncLLMEvaluator,
+    selection: Selection,
+    result: Result,
+    history: "_History",
+    n_drawn: int,
+    seed: int,
+) -> _Calls:
+    """Step 1: count the evaluations that are left, and draw requests at random from them."""
     n_cells = len(result.prompts) * len(evaluator.examples) * result.repeats
     evaluations = max(0, min(selection.budget, n_cells) - selection.spent)
-    active: dict[Any, Asked] = {
-        entry.id: entry.candidate or entry.prompt
-        for entry in result.prompts
-        if entry.status == "active" and evaluations
-    }
-    told = _Told.of(selection)
-    cells = _drawn(evaluator, active, told.cells, result.repeats, max(MOST_COUNTED, real_calls), random.Random(seed))
-    requests = [evaluator.request(*cell) for cell in cells]
-    tokens, exact = count(llm, requests[:MOST_COUNTED])
-    found = in_cache(evaluator.answers, requests[:MOST_COUNTED])
-    known = sum(answer is not None for answer in found) / len(found) if found else 0.0
+    active: dict[Any, Asked] = {}
+    for entry in _active(result, evaluations):
+        active[entry.id] = entry.candidate or entry.prompt
+    cells = _drawn(evaluator, active, history.cells, result.repeats, n_drawn, random.Random(seed))
+    return _Calls(evaluations, n_cells, active, cells, [evaluator.request(*cell) for cell in cells])
+
+
+def _active(result: Result, evaluations: int) -> list[PromptResult]:
+    """The prompts that may still be evaluated: the active prompts, or none if no evaluations are left."""
+    return [entry for entry in result.prompts if entry.status == "active"] if evaluations else []
+
+
+def _drawn(
+    evaluator: LLMEvaluator | AsyncLLMEvaluator,
+    prompts: Mapping[Any, Asked],
+    done: Counter[tuple[Any, int | None]],
+    repeats: int,
+    n: int,
+    rng: random.Random,
+) -> list[tuple[Asked, int, int]]:
+    """Draw at most n cells (prompt, example, repeat) that were not evaluated yet.
+
+    If all drawn cells were evaluated, they are returned all the same.
+    """
+    # At temperature 0 a repeat is the same request again.
+    repeats = repeats if evaluator.temperature else 1
+    n_examples, ids = len(evaluator.examples), list(prompts)
+
+    def cell(number: int) -> tuple[Any, int, int]:
+        row, example = divmod(number, n_examples)
+        return ids[row % len(ids)], example, row // len(ids)
+
+    n_cells = len(ids) * n_examples * repeats
+    # So many that n of them are left even if each evaluated cell is among them.
+    drawn = [cell(number) for number in rng.sample(range(n_cells), min(n + done.total(), n_cells))]
+    left = [(id_, example, repeat) for id_, example, repeat in drawn if repeat >= done[id_, example]]
+    return [(prompts[id_], example, repeat) for id_, example, repeat in (left or drawn)[:n]]
+
+
+class _Tokens(NamedTuple):
+    """Tokens and price of a mean call, and of a mean evaluation by each judge."""
+
+    counted: int  # requests
+    exact: bool
+    cached: float  # share of the counted requests whose responses are in the cache, 0 to 1
+    asked: "_Asked"
+    call: Use
+    opinions: list[Opinion]
+    currency: str
+
+
+def _tokens(
+    evaluator: LLMEvaluator | AsyncLLMEvaluator,
+    calls: _Calls,
+    price: Price | None,
+    real_calls: int,
+    concurrency: int,
+) -> _Tokens:
+    """Step 2: count the tokens of the drawn requests, make the real calls, and let the judges score them."""
+    llm, requests = evaluator.llm, calls.requests
+    counted = requests[:MOST_COUNTED]
+    tokens, exact = count(llm, counted)
+    # Looked up before the real calls, whose responses go into the cache.
+    found = in_cache(evaluator.answers, counted)
     asked = _ask(evaluator, requests[:real_calls], concurrency) if real_calls and requests else _Asked()
     llms = [llm_of(llm, request) for request in requests] or [llm]
     prices = [price or getattr(each, "price", None) for each in llms]
     mean_price = _combined(prices, statistics.fmean)
-    read = sum(tokens) / len(tokens) if tokens else 0.0
+    read = statistics.fmean(tokens) if tokens else 0.0
     longest = max((request.max_new_tokens for request in requests), default=evaluator.max_new_tokens)
     call = Use.of_call(read, asked.mean_tokens, longest, mean_price, highest=_combined(prices, max))
-    samples = [
-        Sample(asked.answers.get(i, answer), i in asked.answers, evaluator.example(cells[i][1]), cells[i][2])
-        for i, answer in enumerate(found)
-    ]
-    opinions = [
-        opinion(name, metric, samples, call.written, longest, {} if mean_price is None else {id(llm): mean_price})
-        for name, metric in evaluator.metrics.items()
-        if isinstance(metric, Judge | Preference) and samples
-    ]
-    # What was really paid knows the answers' lengths, unless more answers were just asked for.
-    mean_paid, n_paid = told.paid(active)
-    n_paid = n_paid if n_paid >= len(asked.answers) else 0
-    each_paid = mean_paid * (1 - known) if n_paid else None
-    money = math.inf
-    if result.max_cost is not None:
-        money = max(0.0, result.max_cost - result.spent_cost)
-        if each_paid is None and call.most_cost is None:
-            raise InvalidArgumentError("A budget in cost can only be estimated with a price: give price=Price(...).")
-        # A share of the evaluations is asked for, and all of them are judged.
-        uses = [call.times(1 - known), *(each.use for each in opinions)]
-        expected = sum((use.most_cost if use.cost is None else use.cost) or 0.0 for use in uses)
-        expected = expected if each_paid is None else each_paid
-        evaluations = min(evaluations, int(money / expected)) if expected else evaluations
-    repeats = 0 if evaluator.repeatable else _repeated(result, selection.spent, evaluations)
-    if result.repeats > 1:  # only late ones, and where no second round of the examples takes their place
-        repeats = repeats // 2 if selection.spent + evaluations < 2 * n_cells // result.repeats else 0
-    took = call.times(round(evaluations * (1 - known)) + repeats)
-    judged = [each.use.times(evaluations + repeats) for each in opinions]
-    # A judge of unknown price is left out; a part whose length is unknown makes the expected cost so.
-    total = Use.total([use for use in (took, *judged) if use.most_cost is not None] or [took])
-    cost = total.cost if each_paid is None else each_paid * (evaluations + repeats)
-    most_cost = total.most_cost if total.most_cost is None or cost is None else max(total.most_cost, cost)
-    took = took._replace(
-        cost=None if cost is None else min(cost, money),
-        most_cost=None if most_cost is None else min(most_cost, money),
-    )
-    pace = seconds_per_call if seconds_per_call is not None else asked.seconds_per_call
-    seconds = None if pace is None else took.calls * max(pace, _slowest(llm, read + longest))
-    if seconds is not None:
-        seconds += (evaluations + repeats) * sum(each.seconds or 0.0 for each in opinions)
-    return Estimate(
-        evaluations,
-        *took.rounded(),
-        seconds,
+    samples = []
+    for i, response in enumerate(found):
+        _, example, repeat = calls.cells[i]
+        response = asked.answers.get(i, response)
+        samples.append(Sample(response, i in asked.answers, evaluator.example(example), repeat))
+    own_price = {} if mean_price is None else {id(llm): mean_price}  # a judge may be the same LLM
+    opinions = []
+    for name, metric in evaluator.metrics.items():
+        if isinstance(metric, Judge | Preference) and samples:
+            opinions.append(opinion(name, metric, samples, call.written, longest, own_price))
+    return _Tokens(
         counted=len(tokens),
-        exact_tokens=exact,
-        real_calls=asked.n_fresh,
-        real_cost=asked.cost,
-        judges=tuple(
-            JudgeEstimate(each.name, *use.rounded(), each.real_calls, each.real_cost)
-            for each, use in zip(opinions, judged, strict=True)
-        ),
-        repeats=repeats,
+        exact=exact,
+        cached=sum(response is not None for response in found) / len(found) if found else 0.0,
+        asked=asked,
+        call=call,
+        opinions=opinions,
         currency="" if mean_price is None else mean_price.currency,
-        paid_evaluations=n_paid,
     )
+
+
+class _Money(NamedTuple):
+    """The evaluations that the budget pays for, and their calls, tokens and money."""
+
+    evaluations: int
+    repeats: int
+    took: Use  # calls and tokens of the LLM, and the money of the LLM and the judges together
+    judged: list[Use]  # of each judge
+    n_paid: int  # evaluations of the selection that the expected money is based on
+
+
+def _money(
+    evaluator: LLMEvaluator | AsyncLLMEvaluator, result: Result, history: "_History", calls: _Calls, tokens: _Tokens
+) -> _Money:
+    """Step 3: find out how many evaluations the budget pays for, and what they cost.
+
+    Raises:
+        InvalidArgumentError: the budget is in money while the LLM has no price and no evaluation was paid.
+    """
+    call, opinions = tokens.call, tokens.opinions
+    left = _money_left(result)
+    # Past costs include the true length of responses, so they are preferred, unless the real calls are more.
+    mean_paid, n_paid = history.paid(calls.active)
+    if n_paid < len(tokens.asked.answers):
+        n_paid = 0
+    each_paid = mean_paid * (1 - tokens.cached) if n_paid else None
+    evaluations = calls.evaluations
+    if left is not None:
+        if each_paid is None and call.most_cost is None:
+            raise InvalidArgumentError(
+                "Got a budget in money, but neither a price nor an evaluation that was paid. Pass price=Price(...)."
+            )
+        each = _cost_of_evaluation(call, opinions, tokens.cached) if each_paid is None else each_paid
+        evaluations = _affordable(evaluations, left, each)
+    repeats = _n_repeated(evaluator, result, history.spent, evaluations, calls.n_cells)
+    n = evaluations + repeats
+    # A repeat is always a new call, never from the cache.
+    took = call.times(round(evaluations * (1 - tokens.cached)) + repeats)
+    judged = [each.use.times(n) for each in opinions]
+    # A judge of unknown price is left out. A priced part of unknown length makes the expected cost unknown.
+    total = Use.total([use for use in (took, *judged) if use.most_cost is not None] or [took])
+    cost = total.cost if each_paid is None else each_paid * n
+    most_cost = total.most_cost
+    if most_cost is not None and cost is not None:
+        most_cost = max(most_cost, cost)
+    took = took._replace(cost=_at_most(cost, left), most_cost=_at_most(most_cost, left))
+    return _Money(evaluations, repeats, took, judged, n_paid)
+
+
+def _money_left(result: Result) -> float | None:
+    """The rest of a budget in money, or None if the budget is not in money."""
+    return None if result.max_cost is None else max(0.0, result.max_cost - result.spent_cost)
+
+
+def _at_most(cost: float | None, left: float | None) -> float | None:
+    return cost if cost is None or left is None else min(cost, left)
+
+
+def _cost_of_evaluation(call: Use, opinions: Sequence[Opinion], cached: float) -> float:
+    """The expected money of an evaluation, or the largest possible money where the length of responses is unknown.
+
+    The cache saves calls of the LLM. The judges' uses are already without the opinions that the cache has.
+    """
+    total = 0.0
+    for use in (call.times(1 - cached), *(each.use for each in opinions)):
+        cost = use.most_cost if use.cost is None else use.cost
+        total += cost or 0.0
+    return total
+
+
+def _affordable(evaluations: int, left: float, each_cost: float) -> int:
+    """As many of the evaluations as the money that is left pays for."""
+    return min(evaluations, int(left / each_cost)) if each_cost else evaluations
+
+
+def _n_repeated(
+    evaluator: LLMEvaluator | AsyncLLMEvaluator, result: Result, spent: int, evaluations: int, n_cells: int
+) -> int:
+    """The number of evaluations that `asktell.run` repeats to check whether scores vary (`asktell.state.repeats`)."""
+    if evaluator.repeatable:
+        return 0
+    repeats = _repeated(result, spent, evaluations)
+    if result.repeats == 1:
+        return repeats
+    # Half of the repeats are early. With several rounds of the examples, only late repeats are made, and none once a
+    # second round is complete, because it repeats every evaluation.
+    two_rounds = 2 * n_cells // result.repeats
+    return repeats // 2 if spent + evaluations < two_rounds else 0
+
+
+def _time(
+    evaluator: LLMEvaluator | AsyncLLMEvaluator, tokens: _Tokens, money: _Money, seconds_per_call: float | None
+) -> float | None:
+    """Step 4: the expected seconds of all calls and all opinions, or None if the seconds of a call are unknown."""
+    pace = tokens.asked.seconds_per_call if seconds_per_call is None else seconds_per_call
+    if pace is None:
+        return None
+    slowest = _slowest(evaluator.llm, tokens.call.read + tokens.call.longest)
+    judging = sum(each.seconds or 0.0 for each in tokens.opinions)
+    return money.took.calls * max(pace, slowest) + (money.evaluations + money.repeats) * judging
 
 
 @final
 @dataclass(frozen=True)
 class HarnessEstimate:
-    """What the rest of a selection will take whose evaluator alone knows its requests. `str()` gives a table.
+    """The evaluations, money and time that the rest of a selection will take with a harness. `str()` gives a table.
+
+    A harness makes its own requests, so their tokens cannot be counted.
 
     Attributes:
-        evaluations: the maximum by the budget; for a cost budget, as many as it is expected to pay for.
-        repeats: further ones, to see whether scores differ when an evaluation is repeated; see `asktell.run`.
-        cost: expected, by what the selection's evaluations have cost so far, by those tried, or as it was given; None
-            where nothing says what an evaluation costs.
-        most_cost: the budget that is left; None without one.
-        seconds: expected, by the evaluations tried; None where none was.
-        tried: evaluations that were made to learn this. They are not told to the selection.
-        failed: how many of them failed.
-        tried_cost: what they cost.
-        paid_evaluations: how many of the selection's own `cost` rests on; 0 if on others.
+        evaluations: the largest number that the budget allows. For a budget in money, the number that it is expected
+            to pay for.
+        repeats: further evaluations, which check whether a repeated evaluation gives other scores. See `asktell.run`.
+        cost: expected money, based on the selection's evaluations so far, else on the tried evaluations, else on the
+            `cost` that was given. None without any of them.
+        most_cost: the rest of a budget in money. None without such a budget.
+        seconds: expected time, based on the tried evaluations. None without any.
+        tried: number of evaluations that were made to learn this. The selection does not record their scores.
+        failed: number of tried evaluations that failed.
+        tried_cost: money that the tried evaluations cost.
+        paid_evaluations: number of the selection's own evaluations that `cost` is based on. 0 if it has another base.
     """
 
     evaluations: int
@@ -459,19 +685,21 @@ class HarnessEstimate:
         return asdict(self)
 
     def __str__(self) -> str:
-        again = f" and {self.repeats:,} repeated, to see whether scores differ" if self.repeats else ""
-        left = "0: nothing is left to be done within the budget"
-        rows = [("evaluations", f"{self.evaluations:,}{again}" if self.evaluations else left)]
+        return "\n".join(f"{name:15}{words}" for name, words in self._lines())
+
+    def _lines(self) -> Iterator[tuple[str, str]]:
         if self.evaluations:
-            most = "" if self.most_cost is None else f", at most {self.most_cost:.4g}"
-            by = f" by the {self.paid_evaluations:,} evaluations paid so far" if self.paid_evaluations else ""
             unknown = "unknown until an evaluation is tried: --estimate 3"
-            rows.append(("money", (unknown if self.cost is None else f"about {self.cost:.4g}{by}") + most))
-            rows.append(("time", unknown if self.seconds is None else f"about {in_time(self.seconds)}"))
+            cost = unknown if self.cost is None else f"about {self.cost:.4g}{_based_on(self.paid_evaluations)}"
+            most = "" if self.most_cost is None else f", at most {self.most_cost:.4g}"
+            yield "evaluations", _evaluations(self.evaluations, self.repeats)
+            yield "money", cost + most
+            yield "time", unknown if self.seconds is None else f"about {in_time(self.seconds)}"
+        else:
+            yield "evaluations", _NOTHING_LEFT
         if self.tried:
             failed = f", {self.failed} of them failed" if self.failed else ""
-            rows.append(("tried", f"{self.tried} evaluations{failed}, for {self.tried_cost:.4g}"))
-        return "\n".join(f"{name:15}{words}" for name, words in rows)
+            yield "tried", f"{self.tried} evaluations{failed}, for {self.tried_cost:.4g}"
 
 
 def estimate_harness(
@@ -485,56 +713,55 @@ def estimate_harness(
     repeatable: bool = False,
     seed: int = 0,
 ) -> HarnessEstimate:
-    """Estimate what the rest of a selection will take whose evaluator alone knows its requests.
+    """Estimate the evaluations, money and time that the rest of a selection will take with a harness.
 
     Args:
-        evaluate: as `evaluate_batch(trials)` of its evaluator.
-        selection: a Selector or a Study, new or in the middle.
-        n_examples: that there are.
-        cost: about what an evaluation costs, where neither evaluations of the selection nor those tried tell it.
-        real: how many evaluations of prompts and examples drawn at random to make.
-        concurrency: evaluations at once.
-        repeatable: whether the evaluator gives the same scores when an evaluation is repeated.
-        seed: of the draw.
+        evaluate: as `evaluate_batch(trials)` of the harness's evaluator.
+        selection: a Selector or a Study, new or started.
+        n_examples: number of examples.
+        cost: approximate cost of an evaluation, used if neither the selection's nor the tried evaluations have a cost.
+        real: number of evaluations to try, of prompts and examples drawn at random.
+        concurrency: number of simultaneous evaluations.
+        repeatable: True if a repeated evaluation always gives the same scores.
+        seed: seed of the random draw.
 
     Raises:
         InvalidArgumentError: a number is out of range.
-        EvaluatorError: all evaluations that were tried failed.
+        EvaluatorError: all tried evaluations failed.
     """
     whole("real_calls", real, 0)
     whole("concurrency", concurrency, 1)
-    result = selection.result()
+    result, history = selection.result(), _History.of(selection)
     n_cells = len(result.prompts) * n_examples * result.repeats
     evaluations = max(0, min(selection.budget, n_cells) - selection.spent)
-    active = [entry for entry in result.prompts if entry.status == "active"] if evaluations else []
+    active = _active(result, evaluations)
     cells = random.Random(seed).sample(range(len(active) * n_examples), min(real, len(active) * n_examples))
     trials = [_trial(number, active[cell // n_examples], cell % n_examples) for number, cell in enumerate(cells)]
-    start = time.perf_counter()
-    groups = [trials[first : first + concurrency] for first in range(0, len(trials), concurrency)]
-    found = [outcome for group in groups for outcome in evaluate(group)]
-    seconds = (time.perf_counter() - start) / len(trials) if trials else None
-    failures = [outcome for outcome in found if isinstance(outcome, BaseException)]
-    if found and len(failures) == len(found):
-        raise EvaluatorError(f"none of {len(found)} evaluations succeeded, the first: {in_words(failures[0])}")
-    costs = [each for outcome in found if (each := _cost_of(outcome)) is not None]
-    mean_paid, n_paid = _Told.of(selection).paid([entry.id for entry in active])
-    n_paid = n_paid if n_paid >= len(costs) else 0
-    each_cost = mean_paid if n_paid else statistics.fmean(costs) if costs else cost
-    left = None if result.max_cost is None else max(0.0, result.max_cost - result.spent_cost)
+    tried = _try(evaluate, trials, concurrency)
+
+    mean_paid, n_paid = history.paid([entry.id for entry in active])
+    if n_paid < len(tried.costs):
+        n_paid = 0
+    if n_paid:
+        each_cost: float | None = mean_paid
+    elif tried.costs:
+        each_cost = statistics.fmean(tried.costs)
+    else:
+        each_cost = cost
+    left = _money_left(result)
     if left is not None and each_cost:
-        evaluations = min(evaluations, int(left / each_cost))
+        evaluations = _affordable(evaluations, left, each_cost)
     repeats = 0 if repeatable else _repeated(result, selection.spent, evaluations)
     n = evaluations + repeats
-    expected = None if each_cost is None else n * each_cost
     return HarnessEstimate(
         evaluations,
         repeats,
-        expected if left is None or expected is None else min(expected, left),
-        left,
-        None if seconds is None else n * seconds,
-        tried=len(found),
-        failed=len(failures),
-        tried_cost=math.fsum(costs),
+        cost=_at_most(None if each_cost is None else n * each_cost, left),
+        most_cost=left,
+        seconds=None if tried.seconds is None else n * tried.seconds,
+        tried=len(trials),
+        failed=tried.n_failed,
+        tried_cost=math.fsum(tried.costs),
         paid_evaluations=n_paid,
     )
 
@@ -543,24 +770,48 @@ def _trial(number: int, entry: PromptResult, example: int) -> Trial:
     return Trial(number, entry.id, entry.prompt, example, None if entry.candidate is None else dict(entry.candidate))
 
 
+class _Tried(NamedTuple):
+    seconds: float | None  # per evaluation. None without any.
+    n_failed: int
+    costs: list[float]  # of the evaluations whose cost is known
+
+
+def _try(evaluate: Callable[[Sequence[Trial]], Sequence[Any]], trials: list[Trial], concurrency: int) -> _Tried:
+    """Evaluate the trials, `concurrency` of them at once.
+
+    Raises:
+        EvaluatorError: all of them failed.
+    """
+    start = time.perf_counter()
+    found: list[Any] = []
+    for first in range(0, len(trials), concurrency):
+        found.extend(evaluate(trials[first : first + concurrency]))
+    seconds = (time.perf_counter() - start) / len(trials) if trials else None
+    failures = [outcome for outcome in found if isinstance(outcome, BaseException)]
+    if found and len(failures) == len(found):
+        raise EvaluatorError(f"none of {len(found)} evaluations succeeded, the first: {in_words(failures[0])}")
+    costs = [cost for cost in map(_cost_of, found) if cost is not None]
+    return _Tried(seconds, len(failures), costs)
+
+
 def _cost_of(outcome: Any) -> float | None:
-    """What an evaluation has cost, as far as it is known: a failed one, too."""
+    """The money that an evaluation cost, even if it failed, or None if that is unknown."""
     paid = getattr(outcome, "paid", None)
     if paid is None:
         paid = getattr(outcome, "cost", None) if isinstance(outcome, BaseException) else outcome.get("cost")
     return float(paid) if isinstance(paid, Real) and 0 <= float(paid) < math.inf else None
 
 
-class _Told(NamedTuple):
-    """How often each prompt was evaluated on each example, and what evaluations cost that were not in the cache."""
+class _History(NamedTuple):
+    """The evaluations of a selection so far."""
 
-    cells: Counter[tuple[Any, int | None]]
-    costs: Sequence[tuple[Any, float]]
+    cells: Counter[tuple[Any, int | None]]  # (prompt id, example) -> number of evaluations
+    costs: Sequence[tuple[Any, float]]  # (prompt id, cost) of each evaluation that was paid
     spent_cost: float
     spent: int
 
     @classmethod
-    def of(cls, selection: Selection) -> "_Told":
+    def of(cls, selection: Selection) -> "_History":
         cells: Counter[tuple[Any, int | None]] = Counter()
         costs = []
         for evaluation in selection.evaluations():
@@ -570,9 +821,10 @@ class _Told(NamedTuple):
         return cls(cells, costs, selection.spent_cost, selection.spent)
 
     def paid(self, active: Collection[Any]) -> tuple[float, int]:
-        """The mean cost of an evaluation, and of how many: of the active prompts, or of all if none of those was paid.
+        """The mean cost of an evaluation, and the number of evaluations that it is the mean of.
 
-        A selector, unlike a study, keeps only their sum.
+        The evaluations of active prompts are used, or all evaluations if no active prompt was paid for. A selector,
+        unlike a study, keeps only the sum of costs, so its mean is over all evaluations.
         """
         costs = [cost for prompt, cost in self.costs if prompt in active] or [cost for _, cost in self.costs]
         if costs:
@@ -581,48 +833,33 @@ class _Told(NamedTuple):
 
 
 def _combined(prices: Sequence[Price | None], how: Callable[[list[float]], float]) -> Price | None:
-    """The price of several LLMs, where all are known; that of one as it is."""
+    """One price for several LLMs, such as their mean or maximum, or None if the price of any LLM is unknown."""
     known = [price for price in prices if price is not None]
     if not known or len(known) < len(prices):
         return None
+    if known == known[:1] * len(known):
+        return known[0]  # as it is, with the fields that cannot be combined
     read, written = how([price.input for price in known]), how([price.output for price in known])
-    return known[0] if known == known[:1] * len(known) else Price(read, written, currency=known[0].currency)
+    return Price(read, written, currency=known[0].currency)
 
 
 class _Asked(NamedTuple):
-    answers: Mapping[int, Completion] = {}  # by the requests' positions
-    mean_tokens: float | None = None
-    n_fresh: int = 0
+    """The real calls."""
+
+    answers: Mapping[int, Completion] = {}  # position of the request -> response, without failures
+    mean_tokens: float | None = None  # written per response
+    n_fresh: int = 0  # responses that were not in the cache
     cost: float = 0.0
-    seconds_per_call: float | None = None
-
-
-def _drawn(
-    evaluator: LLMEvaluator | AsyncLLMEvaluator,
-    prompts: Mapping[Any, Asked],
-    done: Counter[tuple[Any, int | None]],
-    repeats: int,
-    n: int,
-    rng: random.Random,
-) -> list[tuple[Asked, int, int]]:
-    """Random cells (prompt, example, repeat) of those that were not evaluated yet; of all if there are no others."""
-    # At temperature 0 a repeat is asked the same again.
-    repeats = repeats if evaluator.temperature else 1
-    n_examples, ids = len(evaluator.examples), list(prompts)
-
-    def cell(number: int) -> tuple[Any, int, int]:
-        row, example = divmod(number, n_examples)
-        return ids[row % len(ids)], example, row // len(ids)
-
-    n_cells = len(ids) * n_examples * repeats
-    drawn = [cell(number) for number in rng.sample(range(n_cells), min(n + done.total(), n_cells))]
-    left = [(id_, example, repeat) for id_, example, repeat in drawn if repeat >= done[id_, example]]
-    return [(prompts[id_], example, repeat) for id_, example, repeat in (left or drawn)[:n]]
+    seconds_per_call: float | None = None  # None if all responses were in the cache
 
 
 def _ask(evaluator: LLMEvaluator | AsyncLLMEvaluator, requests: list[Request], concurrency: int) -> _Asked:
-    if callable(load := getattr(evaluator.llm, "load", None)):
-        load()  # which is not part of a call's time
+    """Make the real calls.
+
+    Raises:
+        EvaluatorError: all of them failed.
+    """
+    _load(evaluator.llm)
     start = time.perf_counter()
     is_async = isinstance(evaluator, AsyncLLMEvaluator)
     found: Sequence[Completion | Exception]
@@ -632,7 +869,8 @@ def _ask(evaluator: LLMEvaluator | AsyncLLMEvaluator, requests: list[Request], c
     if not answers:
         raise EvaluatorError(f"none of {len(requests)} real calls was answered, the first with: {found[0]!r}")
     fresh = [answer for answer in answers.values() if not answer.from_cache]
-    if is_async:  # what takes long waits elsewhere
+    if is_async:
+        # Latencies rather than the clock: a few calls rarely fill all `concurrency` places, and the run will.
         seconds = sum(answer.latency for answer in fresh) / concurrency
     costs = [answer.cost for answer in fresh]
     costs += [float(getattr(answer, "cost", 0.0)) for answer in found if isinstance(answer, Exception)]
@@ -641,7 +879,7 @@ def _ask(evaluator: LLMEvaluator | AsyncLLMEvaluator, requests: list[Request], c
 
 
 def _slowest(llm: Any, tokens: float) -> float:
-    """The seconds between calls that the LLM's own limits leave, with so many tokens a call."""
+    """The least seconds between calls within the LLM's own rate limits, if each call has so many tokens."""
     limits = [(1.0, getattr(llm, "requests_per_minute", None)), (tokens, getattr(llm, "tokens_per_minute", None))]
     return max(60 * units / per_minute if per_minute else 0.0 for units, per_minute in limits)
 

@@ -1,9 +1,11 @@
 """Prompts as texts, templates with named fields, or chats, and how they become the messages of a request.
 
-A prompt is a text everywhere, in a selector as in a file. A **chat** is one that is JSON: a list of messages, or an
-object with `messages` and `tools` (see `chat`). A **field** is a name in braces, as `{question}`, for which the value
-of the example's column stands. In chats there are fields; in other texts, whose braces mostly are just braces, there
-are if you say so. `{{question}}` is the text `{question}`, and any other brace is itself, as in `{"answer": 1}`.
+A prompt is always a text, in a selector as well as in a file. A **chat** is a prompt in JSON: a list of messages, or an
+object with `messages` and `tools` (see `chat`).
+
+A **field** is a name in braces, such as `{question}`. It is replaced by the value of this column of the example. Chats
+always have fields. Other texts have them only with `fields=True`, because their braces are usually just braces.
+`{{question}}` stands for the text `{question}`. Any other brace stands for itself, as in `{"answer": 1}`.
 """
 
 import json
@@ -33,31 +35,41 @@ _KEYS = ("role", "content", "name", "tool_calls", "tool_call_id")
 @final
 @dataclass(frozen=True)
 class Chat:
-    """The messages of a prompt, and the tools that the LLM is offered with them."""
+    """The messages of a prompt, and the tools that the LLM may call."""
 
     messages: tuple[Message, ...]
     tools: tuple[Tool, ...] = ()
 
 
 def chat(messages: Sequence[Message], tools: Sequence[Tool] = ()) -> str:
-    """A prompt that is a chat, as the text that a selector takes.
+    """Convert a chat to the text that a selector takes as a prompt.
 
     Args:
-        messages: each with `role` (system, user, assistant or tool) and `content`, in which there may be fields; that
-            of an assistant may have `tool_calls` instead, and that of a tool needs a `tool_call_id`.
-        tools: functions that the LLM is offered, as in OpenAI's API, `{"type": "function", "function": {...}}`. Braces
+        messages: each with `role` (system, user, assistant or tool) and `content`, which may have fields. An
+            assistant's message may have `tool_calls` instead of `content`. A tool's message needs a `tool_call_id`.
+        tools: functions that the LLM may call, as in OpenAI's API, `{"type": "function", "function": {...}}`. Braces
             in them are just braces.
+
+    Raises:
+        InvalidArgumentError: a message or tool is invalid, or is not JSON data.
     """
     turns, offered = [dict(message) for message in _objects("messages", messages)], list(_objects("tools", tools))
     _checked(turns, offered)
     try:
         return json.dumps({"messages": turns, "tools": offered} if offered else turns, ensure_ascii=False)
     except (TypeError, ValueError) as error:
-        raise InvalidArgumentError(f"A chat must be JSON data, but {error}.") from error
+        raise InvalidArgumentError(f"A chat must be JSON data: {error}.") from error
 
 
 def text_of(prompt: object) -> str:
-    """A prompt as files have it: a text, a list of messages, or an object with `messages` and perhaps `tools`."""
+    """Convert a prompt of a file to a text.
+
+    Args:
+        prompt: a text, a list of messages, or an object with `messages` and possibly `tools`.
+
+    Raises:
+        InvalidArgumentError: the prompt is none of these, or is an invalid chat.
+    """
     if isinstance(prompt, str):
         return prompt
     if isinstance(prompt, list):
@@ -65,28 +77,28 @@ def text_of(prompt: object) -> str:
     if isinstance(prompt, Mapping) and "messages" in prompt and set(prompt) <= {"messages", "tools"}:
         return chat(prompt["messages"], prompt.get("tools", ()))
     raise InvalidArgumentError(
-        "a prompt is a text, a list of messages ({'role': ..., 'content': ...}), or an object with 'messages' and "
-        f"perhaps 'tools'; got {short(prompt)}"
+        f"got {short(prompt)}, expected a text, a list of messages ({{'role': ..., 'content': ...}}), or an "
+        "object with 'messages' and possibly 'tools'"
     )
 
 
 @lru_cache(maxsize=4096)
 def chat_of(prompt: str) -> Chat | None:
-    """Parse a prompt that is a chat; None for a text.
+    """Parse a prompt that is a chat. Return None for any other text.
 
     Raises:
-        InvalidArgumentError: it is meant as one, JSON of messages with roles, and is wrong.
+        InvalidArgumentError: the prompt is JSON of messages with roles, but an invalid chat.
     """
     parts = parts_of(prompt)
     return None if parts is None else _checked(*parts)
 
 
 def fields_of(prompt: str, fields: bool | None = None) -> tuple[str, ...]:
-    """The names of the columns that a prompt asks for, each once.
+    """The columns whose values a prompt needs, each once.
 
     Args:
-        prompt: a text, or a chat.
-        fields: whether names in braces are fields: True, False, or None for in chats only.
+        prompt: a text or a chat.
+        fields: True if names in braces are fields, False if not, None if they are fields in chats only.
     """
     made = chat_of(prompt)
     if fields is False or (made is None and not fields):
@@ -101,13 +113,13 @@ def check_fields(
     """Check that every field of every prompt is a column of every example.
 
     Args:
-        prompts: as a selector takes them.
-        examples: the data set.
-        fields: whether names in braces are fields: True, False, or None for in chats only.
+        prompts: texts, or id -> text, as a selector takes them.
+        examples: the dataset.
+        fields: True if names in braces are fields, False if not, None if they are fields in chats only.
 
     Raises:
-        InvalidArgumentError: one is not; the message has the prompt, the field and the columns that there are. Or a
-            prompt is meant as a chat and is wrong.
+        InvalidArgumentError: a field is not a column, or a prompt is an invalid chat. The message has the prompt, the
+            field and the columns.
     """
     common: set[str] | None = None
     for name, text in prompts.items() if isinstance(prompts, Mapping) else enumerate(prompts):
@@ -125,36 +137,48 @@ def check_fields(
 
 
 def unread_fields(prompts: Sequence[str], examples: Sequence[Example]) -> dict[int, tuple[str, ...]]:
-    """The texts with columns of the data in braces, by position, and which: sent as they are unless `fields` is True.
+    """Find texts that have columns of the data in braces. Unless `fields` is True, they are sent as they are.
+
+    Returns:
+        Position of the prompt -> its columns in braces, without prompts that have none. Chats are left out.
 
     Raises:
-        InvalidArgumentError: a prompt is meant as a chat and is wrong.
+        InvalidArgumentError: a prompt is an invalid chat.
     """
     columns = _common(examples[:1])
-    texts = {at: text for at, text in enumerate(prompts) if chat_of(text) is None}
-    found = {at: tuple(field for field in fields_of(text, True) if field in columns) for at, text in texts.items()}
-    return {at: fields for at, fields in found.items() if fields}
+    found = {}
+    for position, prompt in enumerate(prompts):
+        if chat_of(prompt) is None:
+            unread = tuple(field for field in fields_of(prompt, True) if field in columns)
+            if unread:
+                found[position] = unread
+    return found
 
 
 def values_of(example: Example) -> dict[str, Any]:
-    """The values of fields: the example's columns, except the reference, which the LLM must not see."""
+    """The values of fields: the example's columns, without the reference, which the LLM must not see."""
     return {**example.fields, example.input_column: example.input, "input": example.input}
 
 
 def filled(text: str, values: Mapping[str, Any]) -> str:
-    """The text with its fields' values: texts as they are, lists and objects as JSON, others as Python prints them.
+    """Replace the fields of a text by their values.
 
-    A value is put in once, and whatever it holds is kept: a field's name in it is no field.
+    Texts are inserted as they are, lists and objects as JSON, and other values as Python prints them. An inserted value
+    is not searched for fields.
+
+    Raises:
+        InvalidArgumentError: a field has no value.
     """
 
     def fill(match: re.Match[str]) -> str:
         left, name, right = match.groups()
+        # Two braces stand for one. An odd number of them leaves a field inside.
         n = min(len(left), len(right))
         inner = name
         if n % 2:
             if values.get(name) is None:
                 offered = some(sorted(known for known, value in values.items() if value is not None))
-                raise InvalidArgumentError(f"The prompt names {{{name}}}, but this example offers {offered}.")
+                raise InvalidArgumentError(f"The prompt has the field {{{name}}}, but this example has only {offered}.")
             inner = _shown(values[name])
         return left[n:] + "{" * (n // 2) + inner + "}" * (n // 2) + right[n:]
 
@@ -164,19 +188,19 @@ def filled(text: str, values: Mapping[str, Any]) -> str:
 @final
 @dataclass(frozen=True)
 class Framing:
-    """How a prompt and an example become a chat.
+    """Turns a prompt and an example into a chat.
 
-    - A chat's messages are sent with their fields filled in. If it names none, the input comes after them: in the last
-      turn, if that is the user's, else in one of its own. A system turn of its own takes the place of `system`.
+    - A chat is sent with its fields filled in. If it has no fields, the input is added: to the last turn if that is a
+      user turn, else as a new user turn. If the chat has a system turn, it replaces `system`.
     - A text with fields is the user turn.
-    - Any other text is put into `template` by its place `{prompt}`, and that is the user turn.
-    - If `system` has `{prompt}`, a text is put there instead, and the user turn is by default the input alone.
+    - Any other text is inserted into `template` at `{prompt}`, and the result is the user turn.
+    - If `system` has `{prompt}`, a text is inserted there instead, and the user turn is by default the input alone.
 
     Attributes:
-        system: the system turn; None for none.
-        template: the user turn of a plain text: one with `{prompt}`, `{input}` and columns in braces, or a function of
-            (prompt, example).
-        fields: whether names in braces are fields: True, False, or None for in chats only.
+        system: the system turn, or None for no system turn.
+        template: the user turn of a text without fields. It is a text with `{prompt}`, `{input}` and columns in braces,
+            or a function of (prompt, example).
+        fields: True if names in braces are fields, False if not, None if they are fields in chats only.
     """
 
     system: str | None = None
@@ -184,7 +208,11 @@ class Framing:
     fields: bool | None = None
 
     def chat(self, prompt: str, example: Example) -> Chat:
-        """The messages to send."""
+        """The messages to send, and the tools.
+
+        Raises:
+            InvalidArgumentError: the prompt is an invalid chat, or a field has no value.
+        """
         made = chat_of(prompt)
         return self._of_text(prompt, example) if made is None else self._of_chat(made, example)
 
@@ -215,9 +243,12 @@ class Framing:
 
 
 def render(template: Template, prompt: str, example: Example) -> str:
-    """The user turn: `{prompt}`, `{input}` and `{column}` (of `example.fields`) of the template, filled in.
+    """Fill in `{prompt}`, `{input}` and `{column}` (of `example.fields`) in a template. The result is the user turn.
 
-    Braces inside the prompt or the example are kept as they are.
+    Braces inside the prompt or the example stay as they are.
+
+    Raises:
+        InvalidArgumentError: the template has another name in braces.
     """
     if callable(template):
         return template(prompt, example)
@@ -226,7 +257,7 @@ def render(template: Template, prompt: str, example: Example) -> str:
     def fill(match: re.Match[str]) -> str:
         name = match.group(1)
         if name not in values:
-            raise InvalidArgumentError(f"The template names {{{name}}}, but an example offers {sorted(values)}.")
+            raise InvalidArgumentError(f"The template has {{{name}}}, but an example has only {sorted(values)}.")
         return values[name]
 
     return re.sub(r"\{(\w+)\}", fill, template)
@@ -237,6 +268,7 @@ def _system(text: str | None) -> tuple[Message, ...]:
 
 
 def _names(text: str, escaped: bool = False) -> list[str]:
+    """The names of fields in a text or, if `escaped`, the names in double braces, which are no fields."""
     return [name for left, name, right in _FIELD.findall(text) if min(len(left), len(right)) % 2 != escaped]
 
 
@@ -247,7 +279,7 @@ def _shown(value: object) -> str:
 
 
 def _common(examples: Iterable[Example]) -> set[str]:
-    """The columns that every example has a value in."""
+    """The columns in which every example has a value."""
     found: set[str] | None = None
     for example in examples:
         here = {name for name, value in values_of(example).items() if value is not None}
@@ -260,27 +292,28 @@ def _missing(field: str, examples: Sequence[Example], is_text: bool) -> str:
     columns = _common(examples)
     if any(values_of(e).get(field) is not None for e in examples):
         where = f"row {examples.index(without) + 1}" + (f" ({without.id!r})" if without.id else "")
-        return f"names the field {{{field}}}, but {where} of the data has nothing in that column; write '' for nothing."
-    cure = f"for the text {{{field}}} itself write {{{{{field}}}}}"
-    cure += ", or say fields = false if braces are just braces in all prompts" if is_text else ""
+        return f"has the field {{{field}}}, but {where} of the data has no value in that column. Write '' for no text."
+    cure = f"For the text {{{field}}} itself, write {{{{{field}}}}}"
+    cure += ", or set fields = false if braces are just braces in all prompts" if is_text else ""
     return (
-        f"names the field {{{field}}}, but the data has no such column{nearest(field, columns)}; it has "
-        f"{some(sorted(columns))}. The reference is not among them; {cure}."
+        f"has the field {{{field}}}, but the data has no such column{nearest(field, columns)}. Its columns are "
+        f"{some(sorted(columns))}. A prompt cannot use the reference. {cure}."
     )
 
 
 def _check_escaped(text: str, examples: Sequence[Example], fields: bool | None) -> None:
-    """Refuse `{{column}}` where nothing is a field: other languages of templates write their fields so."""
+    """Refuse `{{column}}` in a prompt without fields, because other template languages write their fields like this."""
     made = chat_of(text)
     if made is None and not fields:
         return
     texts = [text] if made is None else [said(message) for message in made.messages]
-    for name in (name for each in texts for name in _names(each, escaped=True)):
-        if name in values_of(examples[0]):
-            raise InvalidArgumentError(
-                f"it has no field, but {{{{{name}}}}}, which stands for the text {{{name}}}. For the column's value "
-                f"write {{{name}}}."
-            )
+    for each in texts:
+        for name in _names(each, escaped=True):
+            if name in values_of(examples[0]):
+                raise InvalidArgumentError(
+                    f"it has no field, but {{{{{name}}}}}, which stands for the text {{{name}}}. For the column's "
+                    f"value write {{{name}}}."
+                )
 
 
 def _objects(what: str, items: object) -> Iterator[Mapping[str, Any]]:
@@ -288,7 +321,7 @@ def _objects(what: str, items: object) -> Iterator[Mapping[str, Any]]:
         raise InvalidArgumentError(f"{what} must be a list of objects, got {short(items)}.")
     for item in items:
         if not isinstance(item, Mapping):
-            raise InvalidArgumentError(f"{what} must be a list of objects, and one of them is {short(item)}.")
+            raise InvalidArgumentError(f"{what} must be a list of objects, but it contains {short(item)}.")
         yield item
 
 
@@ -309,15 +342,16 @@ def _checked(messages: Sequence[Message], tools: Sequence[Tool]) -> Chat:
 
 
 def _problem(message: Message) -> str:
+    """What is wrong with a message, in words that continue "message 1 of a chat", or an empty text."""
     role, content, calls = message.get("role"), message.get("content"), message.get("tool_calls")
     if role not in ROLES:
         return f"must have one of the roles {', '.join(map(repr, ROLES))}, got {short(role)}."
     if others := [key for key in message if key not in _KEYS]:
-        return f"has {short(others[0])}; known are {', '.join(map(repr, _KEYS))}."
+        return f"has the unknown key {short(others[0])}. The keys are {', '.join(map(repr, _KEYS))}."
     if calls is not None and (role != "assistant" or not isinstance(calls, list) or not calls):
-        return "has 'tool_calls', which only an assistant's may have, as a list that is not empty."
+        return "has 'tool_calls'. Only an assistant's message may have them, as a list that is not empty."
     if not isinstance(content, str) and not (content is None and calls):
-        return f"must have a text as 'content', got {short(content)}; parts that are no text are not supported."
+        return f"must have a text as 'content', got {short(content)}. Images and other parts are not supported."
     if role == "tool" and not isinstance(message.get("tool_call_id"), str):
-        return "is a tool's, and needs the 'tool_call_id' that it answers."
+        return "has the role 'tool', so it needs the 'tool_call_id' of the call that it answers."
     return ""

@@ -1,4 +1,4 @@
-"""Recorded scores of every prompt on every example, for `asktell.simulate`: from a file, or from a study."""
+"""Recorded scores of every prompt on every example, from a file or a study, for `asktell.simulate`."""
 
 import math
 import zipfile
@@ -14,21 +14,21 @@ from asktell import InvalidArgumentError, Study
 from asktell.extend import Goal, nearest, some
 from asktell_adapters.rows import Table, check_column
 
-_ROLES = "A table of scores has the columns prompt and example, and one per metric; a row per evaluation."
-_Cell: TypeAlias = tuple[str, str, list[float] | None]
+_ROLES = "A table of scores has one row per evaluation, and the columns prompt, example and one per metric."
+_Cell: TypeAlias = tuple[str, str, list[float] | None]  # prompt, example, scores (None: the evaluation failed)
 
 
 @final
 @dataclass(frozen=True, eq=False)
 class RecordedScores:
-    """Every score there is.
+    """The scores of K prompts on N examples in m metrics, without gaps.
 
     Attributes:
-        scores: (K, N, m), in the goal's order of metrics; NaN where an evaluation failed. Or (K, N, m, R), where a
-            file has R evaluations of every prompt on every example.
-        prompts: (K,) names of the prompts.
-        segments: (N,) the label of each example's segment, or None.
-        features: (K, d) of the prompts, or None.
+        scores: shape (K, N, m), with metrics in the goal's order. NaN marks an evaluation that failed. If a file has R
+            evaluations of every prompt on every example, the shape is (K, N, m, R).
+        prompts: names of the K prompts.
+        segments: label of each example's segment, shape (N,), or None.
+        features: features of the prompts, shape (K, d), or None.
     """
 
     scores: npt.NDArray[np.float64]
@@ -38,19 +38,29 @@ class RecordedScores:
 
     @classmethod
     def read(cls, path: str | Path, goal: Goal) -> Self:
-        """The scores of a file.
+        """Read the scores from a file.
 
-        A `.npz` has the arrays `scores` (K, N, m) or (K, N, m, R) and `metrics` (m,), and may have `prompts` (K,),
-        `segments` (N,) and `embeddings` (K, d). Other tables (.csv, .tsv, .jsonl, .parquet, .xlsx ...) have a row per
-        evaluation, as `study.evaluations().to_dataframe()` makes them: the columns prompt, example and one per metric,
-        and perhaps segment. A row without scores is an evaluation that failed. Repeated evaluations are averaged.
+        A `.npz` file has the arrays `scores` (K, N, m) or (K, N, m, R) and `metrics` (m,). It may also have `prompts` (K,), `segments`
+        (N,) and `embeddings` (K, d), which become the features.
+
+        Any other table (.csv, .tsv, .jsonl, .parquet, .xlsx, ...) has one row per evaluation, as in
+        `study.evaluations().to_dataframe()`. It has the columns prompt, example and one per metric, and may have the
+        column segment. A row without scores is an evaluation that failed. Repeated evaluations are averaged.
+
+        Args:
+            path: the file.
+            goal: its metrics are read.
+
+        Raises:
+            InvalidArgumentError: the file cannot be read, a column or array is missing, a score is not a number, or
+                scores are missing for some pairs of prompt and example.
         """
         path = Path(path).expanduser()
         if path.suffix == ".npz":
             return cls._of_arrays(path, goal)
         table = Table(path, ("prompt", "example", *goal.metrics))
         columns = table.rows[0].values
-        names = [f"metric {m}" if f"metric {m}" in columns else m for m in goal.metrics]  # as a data frame names them
+        names = [f"metric {m}" if f"metric {m}" in columns else m for m in goal.metrics]  # columns of to_dataframe()
         _check_metrics(names, list(columns), str(path))
         cells, segments = list[_Cell](), dict[str, str]()
         for row in table.rows:
@@ -58,7 +68,8 @@ class RecordedScores:
             for column in ("prompt", "example"):
                 check_column(values, column, where, _ROLES)
             prompt, example = str(values["prompt"]), str(values["example"])
-            found = [number for name in names if (number := _number(values.get(name), name, where)) is not None]
+            numbers = [_number(values.get(name), name, where) for name in names]
+            found = [number for number in numbers if number is not None]
             cells.append((prompt, example, found if len(found) == len(names) else None))
             if values.get("segment") not in (None, ""):
                 segments[example] = str(values["segment"])
@@ -66,7 +77,11 @@ class RecordedScores:
 
     @classmethod
     def of(cls, study: Study) -> Self:
-        """The scores of a study that has evaluated every prompt on every example."""
+        """Take the scores from a study that has evaluated every prompt on every example.
+
+        Raises:
+            InvalidArgumentError: an evaluation is missing.
+        """
         labels = study.selector.state.problem.labels
         evaluations = [e for e in study.evaluations() if e.example is not None]
         cells: list[_Cell] = [
@@ -78,6 +93,7 @@ class RecordedScores:
 
     @classmethod
     def _of_cells(cls, where: str, goal: Goal, cells: list[_Cell], segments: Mapping[str, str]) -> Self:
+        """Average the repeated evaluations of each cell. `segments` maps an example to its label."""
         rows = {name: i for i, name in enumerate(dict.fromkeys(prompt for prompt, _, _ in cells))}
         columns = {name: i for i, name in enumerate(dict.fromkeys(example for _, example, _ in cells))}
         sums, counts = np.zeros((len(rows), len(columns), len(goal.metrics))), np.zeros((len(rows), len(columns), 1))
@@ -95,8 +111,8 @@ class RecordedScores:
                 "examples have all prompts."
             )
         if segments and (unknown := [name for name in columns if name not in segments]):
-            raise InvalidArgumentError(f"{where}: examples without a segment: {some(unknown)}.")
-        with np.errstate(invalid="ignore"):
+            raise InvalidArgumentError(f"{where}: examples without a segment: {some(unknown)}. Give each example one.")
+        with np.errstate(invalid="ignore"):  # 0 / 0 gives NaN where all evaluations failed
             means = sums / counts
         return cls(means, tuple(rows), tuple(segments[name] for name in columns) if segments else None)
 
@@ -110,12 +126,12 @@ class RecordedScores:
         except (ValueError, AttributeError, zipfile.BadZipFile) as error:
             raise InvalidArgumentError(f"{path}: not a .npz of plain arrays: {error}") from error
         if missing := [name for name in ("scores", "metrics") if name not in arrays]:
-            raise InvalidArgumentError(f"{path}: no array {missing[0]!r}; the arrays are {sorted(arrays)}.")
+            raise InvalidArgumentError(f"{path}: no array {missing[0]!r}. The file has {sorted(arrays)}.")
         scores, metrics = arrays["scores"], list(map(str, np.atleast_1d(arrays["metrics"])))
         if scores.ndim not in (3, 4) or scores.shape[2] != len(metrics) or scores.dtype.kind not in "fiub":
             raise InvalidArgumentError(
-                f"{path}: scores must be numbers of shape (K, N, {len(metrics)}) or (K, N, {len(metrics)}, R), for the "
-                f"metrics {metrics}; got {scores.dtype} of shape {scores.shape}."
+                f"{path}: got scores of type {scores.dtype} and shape {scores.shape}, expected numbers of shape "
+                f"(K, N, {len(metrics)}) or (K, N, {len(metrics)}, R) for the metrics {metrics}."
             )
         _check_metrics(goal.metrics, metrics, str(path))
         prompts, segments, features = (arrays.get(name) for name in ("prompts", "segments", "embeddings"))
@@ -130,7 +146,7 @@ class RecordedScores:
 def _check_metrics(wanted: Iterable[str], known: list[str], where: str) -> None:
     for name in wanted:
         if name not in known:
-            raise InvalidArgumentError(f"{where}: there is no {name!r}{nearest(name, known)}; there are {known}.")
+            raise InvalidArgumentError(f"{where}: no metric {name!r}{nearest(name, known)}. It has {known}.")
 
 
 def _number(value: Any, column: str, where: str) -> float | None:
@@ -139,6 +155,7 @@ def _number(value: Any, column: str, where: str) -> float | None:
     try:
         number = float(value)
     except (TypeError, ValueError):
-        what = f"{column!r} must be a number, or empty where the evaluation failed; got {value!r}"
-        raise InvalidArgumentError(f"{where}: {what}.") from None
+        raise InvalidArgumentError(
+            f"{where}: got {value!r} in the column {column!r}. Write a number, or nothing if the evaluation failed."
+        ) from None
     return None if math.isnan(number) else number

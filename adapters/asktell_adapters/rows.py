@@ -1,6 +1,7 @@
-"""Tables as people have them, row by row: CSV, TSV, JSON, JSONL, Parquet, Excel, and a folder of `datasets`."""
+"""Read the rows of a table: CSV, TSV, JSON, JSONL, Parquet, Excel, or a folder of Hugging Face datasets."""
 
 import codecs
+import contextlib
 import csv
 import datetime
 import decimal
@@ -10,7 +11,6 @@ import math
 import numbers
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, final
 
@@ -19,11 +19,14 @@ from asktell.extend import nearest, needs_extra, short, some
 
 _BOMS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
 _DELIMITERS = (",", ";", "\t", "|")
-_SHOWN = 20  # columns in a message
+_SHOWN = 20  # columns in an error message
 
 
 class Row(NamedTuple):
-    """A row: its number (of the line, in files of lines and in Excel; else from 1), and its values by column."""
+    """A row of a table, with its values by column.
+
+    `number` is the number of the line in text files, and of the row in Excel. In other files, rows count from 1.
+    """
 
     number: int
     values: Mapping[str, Any]
@@ -31,10 +34,14 @@ class Row(NamedTuple):
 
 @final
 class Table:
-    """The rows of a file or folder, in its order; empty ones are left out. See `load_examples` for the options.
+    """The rows of a file or folder, in order. Empty rows are left out.
 
-    The kind of table follows from the path's name. `wanted` are the columns that matter, by which a CSV file's
-    delimiter is known.
+    The ending of the path determines the kind of table. See `load_examples` for the options. The delimiter of a CSV
+    file is detected from the `wanted` columns.
+
+    Raises:
+        InvalidArgumentError: the file does not exist, cannot be read, is of an unknown kind or has no rows, or an
+            option does not apply to its kind.
     """
 
     def __init__(
@@ -55,14 +62,14 @@ class Table:
         if kind is None:
             known = ", ".join(sorted(filter(None, _KINDS)))
             raise InvalidArgumentError(
-                f"{path}: rows come from {known}, or from a folder of `datasets`, not from {suffix!r} files."
+                f"{path}: cannot read rows from a {suffix!r} file. Use {known}, or a folder of `datasets`."
                 + (" Save it as .xlsx." if suffix == ".xls" else "")
             )
         options = {"delimiter": delimiter, "encoding": encoding, "sheet": sheet, "split": split}
         for name, value in options.items():
             if value is not None and name not in kind.options:
-                goes = ", ".join(end or "folders" for end, other in _KINDS.items() if name in other.options)
-                raise InvalidArgumentError(f"{path}: {name} goes with {goes}; got {name}={value!r}.")
+                others = ", ".join(end or "folders" for end, other in _KINDS.items() if name in other.options)
+                raise InvalidArgumentError(f"{path}: got {name}={value!r}, but {name} only applies to {others}.")
         given: dict[str, Any] = {name: options[name] for name in kind.options}
         if "delimiter" in kind.options:
             given["delimiter"] = delimiter or ("\t" if suffix == ".tsv" else None)
@@ -78,11 +85,22 @@ class Table:
             raise InvalidArgumentError(f"{path}: the file has no rows.")
 
     def where(self, row: Row) -> str:
+        """The place of a row, for messages."""
         return f"{self.path}, {self.place} {row.number}"
 
 
 def check_column(row: Mapping[str, Any], column: str, where: str, roles: str = "") -> None:
-    """Check that a row has a value in a column."""
+    """Check that a row has a value in a column.
+
+    Args:
+        row: column -> value.
+        column: the column.
+        where: the place of the row, which begins the message.
+        roles: the end of the message, such as how columns are named.
+
+    Raises:
+        InvalidArgumentError: the row does not have the column, or its value is None.
+    """
     if row.get(column) is not None:
         return
     names = list(map(str, row))
@@ -90,20 +108,20 @@ def check_column(row: Mapping[str, Any], column: str, where: str, roles: str = "
         raise InvalidArgumentError(f"{where}: {column!r} is empty.")
     shown = ", ".join(map(repr, names[:_SHOWN])) + (", ..." if len(names) > _SHOWN else "")
     raise InvalidArgumentError(
-        f"{where}: there is no column {column!r}{nearest(column, names)}; there are {shown}."
+        f"{where}: no column {column!r}{nearest(column, names)}. The columns are {shown}."
         + (f" {roles}" if roles else "")
     )
 
 
 def as_text(value: Any) -> Any:
-    """A text as it is, and a number as it is written; a list of these as a list; what else there is as it is."""
+    """Convert numbers, also inside lists, to text. Return any other value as it is."""
     if isinstance(value, numbers.Real) and not isinstance(value, bool):
         return str(int(value)) if isinstance(value, numbers.Integral) else repr(float(value))
     return [as_text(each) for each in value] if isinstance(value, list | tuple) else value
 
 
 def _plain_value(value: Any) -> Any:
-    """What JSON can hold: dates and decimals as texts, what is not a number as nothing."""
+    """Convert a value to JSON data: dates and decimals to text, NaN to None."""
     if isinstance(value, float) and math.isnan(value):
         return None
     if isinstance(value, datetime.datetime) and value.time() == datetime.time() and value.tzinfo is None:
@@ -117,24 +135,44 @@ def _plain_value(value: Any) -> Any:
 
 
 def read_text(path: Path, encoding: str | None = None) -> str:
-    """The text of a file; line ends inside it stay as they are."""
+    """Read a text file. Line ends stay as they are.
+
+    Args:
+        path: the file.
+        encoding: its encoding (default: the encoding of its byte order mark, else UTF-8).
+
+    Raises:
+        InvalidArgumentError: the encoding is unknown, or is not the encoding of the file.
+    """
     data = path.read_bytes()
     found = encoding or next((name for bom, name in _BOMS if data.startswith(bom)), "utf-8")
     try:
         return data.decode(found).removeprefix("\ufeff")
     except LookupError:
-        raise InvalidArgumentError(f"{path}: there is no encoding {encoding!r}; utf-8, cp1252 are some.") from None
+        raise InvalidArgumentError(
+            f"{path}: unknown encoding {encoding!r}. Examples of encodings are 'utf-8' and 'cp1252'."
+        ) from None
     except UnicodeDecodeError as error:
         line = data[: error.start].count(b"\n") + 1
+        # Show the words around the first bad byte as the likeliest other encoding reads them.
         near = data[max(0, error.start - 15) : error.start + 15].decode("cp1252", "replace").split("\n")
         seen = next((part for part in near if not part.isascii()), near[0]).strip()
-        cure = f"Name its encoding: in cp1252, which Excel on Windows writes, it reads {seen!r} there."
+        cure = f"Pass its encoding. In cp1252, which Excel on Windows writes, this place reads {seen!r}."
         what = "UTF-8" if encoding is None else encoding
         raise InvalidArgumentError(f"{path}, line {line}: not {what} ({error.reason}). {cure}") from error
 
 
 def from_json(text: str, path: Path, line: int) -> Any:
-    """The data of a JSON text, in which no key occurs twice in an object."""
+    """Parse a JSON text.
+
+    Args:
+        text: the text.
+        path: the file that it is from, for messages.
+        line: the line of the file that it starts on, for messages.
+
+    Raises:
+        InvalidArgumentError: the text is not JSON, or a key occurs twice in an object.
+    """
 
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         result = dict(pairs)
@@ -151,12 +189,12 @@ def from_json(text: str, path: Path, line: int) -> Any:
     except (ValueError, RecursionError) as error:  # a number with too many digits, or too many brackets
         if isinstance(error, InvalidArgumentError):
             raise
-        raise InvalidArgumentError(f"{path}, line {line}: not JSON that can be read: {error}.") from error
+        raise InvalidArgumentError(f"{path}, line {line}: cannot read this JSON: {error}.") from error
 
 
 def jsonl(path: Path, encoding: str | None = None) -> Iterator[tuple[int, Mapping[str, Any]]]:
-    """An object a line."""
-    # Not splitlines(): JSON may hold line separators of Unicode as they are.
+    """Read a JSONL file, which has one object per line. Yields the number and the object of each line."""
+    # Not splitlines(), because a JSON text may contain Unicode line separators.
     for line, text in enumerate(read_text(path, encoding).split("\n"), start=1):
         if text.strip():
             row = from_json(text, path, line)
@@ -166,11 +204,12 @@ def jsonl(path: Path, encoding: str | None = None) -> Iterator[tuple[int, Mappin
 
 
 def _json(path: Path, encoding: str | None) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    """Read a list of objects, or the only list in an object."""
     found = from_json(read_text(path, encoding), path, 1)
     lists = [value for value in found.values() if isinstance(value, list)] if isinstance(found, dict) else [found]
     if len(lists) != 1 or not isinstance(lists[0], list):
-        what = f"{len(lists)} lists in it" if isinstance(found, dict) else type(found).__name__
-        raise InvalidArgumentError(f"{path}: needs a list of objects, or an object with one such list; got {what}.")
+        what = f"an object with {len(lists)} lists" if isinstance(found, dict) else type(found).__name__
+        raise InvalidArgumentError(f"{path}: got {what}, expected a list of objects, or an object with one such list.")
     for number, row in enumerate(lists[0], start=1):
         if not isinstance(row, dict):
             raise InvalidArgumentError(f"{path}, row {number}: a row must be an object, got {short(row)}.")
@@ -194,7 +233,7 @@ def _csv(
         return
     (head, header), *rows = lines
     width = len(header)
-    while width and not header[width - 1].strip():  # as spreadsheets leave them
+    while width and not header[width - 1].strip():  # spreadsheets write empty columns at the end
         width -= 1
     header = header[:width]
     if len(set(header)) < width:
@@ -202,14 +241,14 @@ def _csv(
     for line, cells in rows:
         if len(cells) < width or any(map(str.strip, cells[width:])):
             raise InvalidArgumentError(
-                f"{path}, line {line}: not {width} columns, as the header has, but {len(cells)} (by {delimiter!r})."
-                + (" A cell with that sign in it stands in double quotes." if len(cells) > width else "")
+                f"{path}, line {line}: got {len(cells)} columns separated by {delimiter!r}, but the header has {width}."
+                + (f" Put a cell that contains {delimiter!r} in double quotes." if len(cells) > width else "")
             )
         yield line, dict(zip(header, cells, strict=False))
 
 
 def _delimiter(text: str, wanted: Sequence[str]) -> str:
-    """The one by which the header has most of the columns wanted, or else most columns."""
+    """The delimiter that gives the header most of the wanted columns, and among several most columns in total."""
 
     def fits(delimiter: str) -> tuple[int, int]:
         try:
@@ -222,12 +261,12 @@ def _delimiter(text: str, wanted: Sequence[str]) -> str:
         return max(_DELIMITERS, key=fits)
 
 
-_one_limit_at_a_time = threading.Lock()
+_one_limit_at_a_time = threading.Lock()  # the csv module has one limit for the whole process
 
 
-@contextmanager
+@contextlib.contextmanager
 def _fields_of(characters: int) -> Iterator[None]:
-    """Let CSV fields be so long; by default 131,072 characters, for everybody in the process."""
+    """Allow CSV fields of this length inside the `with` block. The csv module's default is 131,072 characters."""
     with _one_limit_at_a_time:
         before = csv.field_size_limit()
         csv.field_size_limit(max(before, characters))
@@ -252,73 +291,95 @@ def _parquet(path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
 
 
 def _excel(path: Path, sheet: str | None) -> Iterator[tuple[int, Mapping[str, Any]]]:
-    """A sheet whose first row that is not empty holds the columns' names; cells without a value are empty texts."""
+    """Read a sheet. Its first row that is not empty has the column names. An empty cell becomes an empty text."""
     with needs_extra("tables"):
         import openpyxl
     try:
         book = openpyxl.load_workbook(path, read_only=True, data_only=True)
-    except Exception as error:  # of a zip file, of XML, of openpyxl
+    except Exception as error:  # from zipfile, an XML parser or openpyxl
         raise InvalidArgumentError(f"{path}: not an Excel file: {error}") from error
-    try:
+    with contextlib.closing(book):
         names = [each.title for each in book.worksheets]
         if sheet is not None and sheet not in names:
-            raise InvalidArgumentError(
-                f"{path}: there is no sheet {sheet!r}{nearest(sheet, names)}; there are {names}."
-            )
+            raise InvalidArgumentError(f"{path}: no sheet {sheet!r}{nearest(sheet, names)}. The sheets are {names}.")
         sheet = sheet or names[0]
-        rows, no_values = [], set()
-        for n, cells in enumerate(book[sheet].iter_rows(), start=1):
-            row = [cell.value for cell in cells]
-            if any(str(value or "").strip() or value == 0 for value in row):
-                rows.append((n, row))
-            # A formula's value that is an empty text has the type "str".
-            no_values |= {c.coordinate for c in cells if c.value is None and c.data_type == "n" and hasattr(c, "row")}
-        if no_values:
-            book.close()
-            book = openpyxl.load_workbook(path, read_only=True)
-            formulas = [c.coordinate for row in book[sheet].iter_rows() for c in row if c.data_type == "f"]
-            if lost := [place for place in formulas if place in no_values]:
-                raise InvalidArgumentError(
-                    f"{path}, sheet {sheet!r}: the file has formulas without their values, in {some(lost)}. Open it "
-                    "in Excel or LibreOffice and save it, or replace the formulas by values."
-                )
-    finally:
-        book.close()
+        rows, without_value = _cells(book[sheet])
+    if without_value:
+        _check_formulas(path, sheet, without_value)
     if not rows:
         return
     (head, titles), *rest = rows
     columns = [(i, str(title).strip()) for i, title in enumerate(titles) if str(title or "").strip()]
     header = [name for _, name in columns]
     if len(set(header)) < len(header):
-        raise InvalidArgumentError(f"{path}, row {head}: a column occurs twice in {header}.")
+        raise InvalidArgumentError(f"{path}, row {head}: a column occurs twice in {header}. Rename one of them.")
     for number, row in rest:
-        yield number, {name: "" if i >= len(row) or row[i] is None else row[i] for i, name in columns}
+        values = {}
+        for i, name in columns:
+            value = row[i] if i < len(row) else None
+            values[name] = "" if value is None else value
+        yield number, values
+
+
+def _cells(sheet: Any) -> tuple[list[tuple[int, list[Any]]], set[str]]:
+    """The number and values of each row that is not empty, and the coordinates of numeric cells without a value."""
+    rows, without_value = [], set()
+    for number, cells in enumerate(sheet.iter_rows(), start=1):
+        values = [cell.value for cell in cells]
+        if any(str(value or "").strip() or value == 0 for value in values):
+            rows.append((number, values))
+        for cell in cells:
+            # A formula whose value is an empty text has the type "str". Placeholders of openpyxl have no row.
+            if cell.value is None and cell.data_type == "n" and hasattr(cell, "row"):
+                without_value.add(cell.coordinate)
+    return rows, without_value
+
+
+def _check_formulas(path: Path, sheet: str, without_value: set[str]) -> None:
+    """Check that no cell without a value has a formula. Excel saves values, but programs may write formulas alone."""
+    import openpyxl
+
+    with contextlib.closing(openpyxl.load_workbook(path, read_only=True)) as book:
+        lost: list[str] = []
+        for row in book[sheet].iter_rows():
+            lost.extend(cell.coordinate for cell in row if cell.data_type == "f" and cell.coordinate in without_value)
+    if lost:
+        raise InvalidArgumentError(
+            f"{path}, sheet {sheet!r}: the file has formulas without their values, in {some(lost)}. Open it in Excel "
+            "or LibreOffice and save it, or replace the formulas by values."
+        )
 
 
 def _saved(path: Path, split: str | None) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    """Read a folder that `Dataset.save_to_disk` or `DatasetDict.save_to_disk` wrote."""
     with needs_extra("tables"):
         import datasets
     try:
         found: Any = datasets.load_from_disk(str(path))
     except (FileNotFoundError, ValueError, OSError) as error:
         raise InvalidArgumentError(
-            f"{path} is a folder, but not one that Dataset.save_to_disk wrote: {error}. Name a file in it."
+            f"{path} is a folder that Dataset.save_to_disk did not write: {error}. Pass a file in it."
         ) from error
     if isinstance(found, Mapping):
         names = list(found)
         if split is None and len(names) == 1:
             split = names[0]
         if split not in names:
-            what = "needs a split" if split is None else f"there is no split {split!r}{nearest(split, names)}"
-            raise InvalidArgumentError(f"{path}: {what}; there are {names}. Name one, as split = {names[0]!r}.")
+            what = "needs a split" if split is None else f"no split {split!r}{nearest(split, names)}"
+            raise InvalidArgumentError(
+                f"{path}: {what}. The splits are {names}. Choose one, for example split = {names[0]!r}."
+            )
         found = found[split]
     elif split is not None:
-        raise InvalidArgumentError(f"{path}: it holds one data set and no splits; got split={split!r}.")
+        raise InvalidArgumentError(f"{path}: got split={split!r}, but the folder has one dataset without splits.")
     labels = {name: feature for name, feature in found.features.items() if isinstance(feature, datasets.ClassLabel)}
     for number, row in enumerate(found, start=1):
-        # A class is its name, not its number: what people, and LLMs, write.
-        named = {name: feature.int2str(row[name]) for name, feature in labels.items() if (row[name] or 0) >= 0}
-        yield number, {**row, **{name: text for name, text in named.items() if row[name] is not None}}
+        # Replace the number of a class by its name, because people and LLMs write names. -1 stands for no label.
+        named = {}
+        for name, feature in labels.items():
+            if row[name] is not None and row[name] >= 0:
+                named[name] = feature.int2str(row[name])
+        yield number, {**row, **named}
 
 
 class _Kind(NamedTuple):
@@ -338,4 +399,4 @@ _KINDS = {
     "": _Kind(_saved, "row", ("split",)),
 }
 KINDS = tuple(filter(None, _KINDS))
-"""The ends of the names of files with rows."""
+"""Endings of files that have rows."""

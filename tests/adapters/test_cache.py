@@ -156,7 +156,7 @@ def test_a_cache_that_cannot_be_used_is_a_warning(tmp_path: Path, caplog: pytest
         for _ in range(2):
             assert isinstance(llm.complete(chats("a"))[0], Completion)
     assert len(asked.requests) == 2
-    assert [record.getMessage() for record in caplog.records if "going on without the cache" in record.getMessage()]
+    assert [record.getMessage() for record in caplog.records if "continuing without the cache" in record.getMessage()]
     assert len(caplog.records) == 1
     with pytest.raises(StorageError, match=r"damaged .*`asktell cache clear` removes it"):
         llm.cache.info()
@@ -168,7 +168,7 @@ def test_another_database_is_refused_and_left_alone(tmp_path: Path) -> None:
     with sqlite3.connect(tmp_path / "answers.db") as connection:
         connection.execute("CREATE TABLE precious (x)")
     connection.close()
-    with pytest.raises(StorageError, match="no answer cache"):
+    with pytest.raises(StorageError, match="not an answer cache"):
         AnswerCache(tmp_path / "answers.db").clear()
     newer = AnswerCache(tmp_path / "newer.db")
     newer.put([("k", Completion("x"))])
@@ -226,7 +226,7 @@ def test_a_damaged_answer_is_asked_for_again_and_that_is_said_once(
             found = cache.get(["k", "l", "m"])
             assert [each and each.text for each in found] == [None, "y", None]
     assert [record.getMessage() for record in caplog.records] == [
-        f"The answer cache {cache.path} holds damaged answers; they are asked for again."
+        f"The answer cache {cache.path} has damaged answers, which will be requested again."
     ]
     cache.put([("k", Completion("again"))])
     assert [each and each.text for each in cache.get(["k"])] == ["again"]
@@ -262,7 +262,7 @@ def test_arguments_are_checked(tmp_path: Path) -> None:
         def complete(self, requests: Sequence[Request]) -> list[Completion | Exception]:
             return []
 
-    with pytest.raises(InvalidArgumentError, match=r"Nameless has no identity\(\)"):
+    with pytest.raises(InvalidArgumentError, match=r"method identity\(\), but Nameless has none"):
         LLMEvaluator(Nameless(), [Example("x")], [output_tokens], cache=AnswerCache(tmp_path / "x"))
 
 

@@ -65,7 +65,7 @@ def test_without_a_real_call_nothing_is_asked_and_the_longest_answer_is_the_boun
     assert found.most_cost == pytest.approx(5 * (8 * 0.01 + 20 * 0.1))
     assert (found.seconds, found.real_calls) == (None, 0)
     assert "at most 100" in str(found)
-    assert "unknown until something is asked" in str(found)
+    assert "unknown without real calls" in str(found)
     assert json.loads(json.dumps(found.to_dict()))["calls"] == 5
 
 
@@ -94,7 +94,7 @@ def test_a_budget_in_cost_bounds_the_calls_and_the_money() -> None:
     assert found.evaluations == int(1.5 / 0.68)
     assert found.most_cost == 1.5
     assert found.cost == pytest.approx(2 * 0.68)
-    with pytest.raises(InvalidArgumentError, match="only be estimated with a price"):
+    with pytest.raises(InvalidArgumentError, match="Pass price=Price"):
         estimate(evaluator(Counting()), selector(budget))
 
 
@@ -118,7 +118,7 @@ def test_what_was_paid_so_far_says_what_the_rest_costs(kept: bool, budget: Any) 
     found = estimate(evaluator(Counting()), chosen)  # without a price, and without a call
     assert (found.evaluations, found.paid_evaluations, found.cost) == (4, 2, pytest.approx(4.0))
     assert found.most_cost is None
-    assert "about 4 by the 2 evaluations paid so far" in str(found)
+    assert "about 4 based on the 2 evaluations paid so far" in str(found)
     priced = estimate(evaluator(Counting()), chosen, price=PRICE)
     assert (priced.cost, priced.most_cost) == (pytest.approx(4.0), pytest.approx(4 * (8 * 0.01 + 20 * 0.1)))
     better_known = estimate(evaluator(Counting()), chosen, price=PRICE, real_calls=3)
@@ -150,7 +150,7 @@ def test_where_nothing_is_left_nothing_is_asked() -> None:
     for real_calls in (0, 2):
         found = estimate(evaluator(llm), done, real_calls=real_calls)
         assert (found.evaluations, found.calls, found.real_calls, llm.scripted.requests) == (0, 0, 0, [])
-        assert str(found) == "evaluations    0: nothing is left to be done within the budget"
+        assert str(found) == "evaluations    0: nothing is left to evaluate within the budget"
 
 
 def test_what_the_cache_has_costs_nothing(tmp_path: Path) -> None:
@@ -289,9 +289,9 @@ def test_a_preference_reads_two_answers_in_both_orders() -> None:
 
 def test_a_judge_that_judges_nothing_says_why() -> None:
     judge = Judge(ScriptedLLM(lambda request: Completion("hm")), {"good": "It is good."})
-    with pytest.raises(EvaluatorError, match=r"'quality' judged none of 2 real answers.*no judgement"):
+    with pytest.raises(EvaluatorError, match=r"'quality' judged none of 2 real responses.*cannot be read"):
         estimate(judged(judge), selector(), real_calls=2)
-    with pytest.raises(EvaluatorError, match="no answer to compare with"):
+    with pytest.raises(EvaluatorError, match="no response to compare with"):
         estimate(judged(Judge(ScriptedLLM(grades), {"good": "It is."}, against="nobody")), selector())
 
 
@@ -311,7 +311,7 @@ def test_what_is_repeated_to_see_whether_scores_differ_is_part_of_it() -> None:
     assert (surely.evaluations, surely.repeats, surely.calls) == (40, 0, 40)
     for perhaps in (found({"good": output_tokens}, 0.7), found({"good": judge}, 0.0), found({"good": latency}, 0.0)):
         assert (perhaps.evaluations, perhaps.repeats, perhaps.calls) == (40, 4, 44)
-        assert "40 and 4 repeated, to see whether scores differ" in str(perhaps)
+        assert "40, and 4 repeated to check whether scores vary" in str(perhaps)
         assert perhaps.most_cost > surely.most_cost
     assert found({"good": judge}, 0.0).judges[0].calls == 44
     assert found({"good": output_tokens}, 0.7, 30, 2).repeats == 2  # late ones

@@ -107,8 +107,14 @@ def test_numbers(value: object, expected: float) -> None:
 
 @pytest.mark.parametrize(
     ("value", "words"),
-    [(None, "no score"), ("C", "'C', which is no number"), (math.nan, "nan"), (math.inf, "inf"), ([1, 2], "no number")],
+    [
+        (None, "no score"),
+        ("C", "'C', which is not a number"),
+        (math.nan, "nan"),
+        (math.inf, "inf"),
+        ([1, 2], "not a number"),
+    ],
 )
 def test_what_is_no_number(value: object, words: str) -> None:
-    with pytest.raises(EvaluatorError, match=f"'f1' gave .*{words}"):
+    with pytest.raises(EvaluatorError, match=f"'f1' returned .*{words}"):
         number("f1", value)

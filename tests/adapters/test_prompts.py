@@ -150,13 +150,13 @@ def test_an_evaluator_asks_with_the_chat_and_its_tools() -> None:
     ("messages", "said"),
     [
         ("hello", "must be a list of objects"),
-        (["hello"], "one of them is 'hello'"),
+        (["hello"], "but it contains 'hello'"),
         ([], "at least one message"),
         ([{"role": "robot", "content": "x"}], "message 1 of a chat must have one of the roles 'system', 'user'"),
         ([user("x"), {"role": "user"}], "message 2 of a chat must have a text as 'content', got None"),
-        ([{"role": "user", "content": [{"type": "image_url"}]}], "parts that are no text"),
-        ([{**user("x"), "contents": "y"}], "has 'contents'; known are"),
-        ([{"role": "user", "tool_calls": [{}]}], "only an assistant's"),
+        ([{"role": "user", "content": [{"type": "image_url"}]}], "Images and other parts are not supported"),
+        ([{**user("x"), "contents": "y"}], "has the unknown key 'contents'. The keys are"),
+        ([{"role": "user", "tool_calls": [{}]}], "Only an assistant's message may have them"),
         ([{"role": "tool", "content": "x"}], "'tool_call_id'"),
     ],
 )
@@ -199,9 +199,9 @@ def test_a_field_that_is_no_column_is_named_with_the_columns_there_are() -> None
     with pytest.raises(InvalidArgumentError) as caught:
         check_fields(prompts, rows({"context": "c"}), True)
     said = str(caught.value)
-    assert "Prompt 'bad' names the field {contxt}" in said
+    assert "Prompt 'bad' has the field {contxt}" in said
     assert "did you mean 'context'?" in said
-    assert "it has 'context', 'input', 'question'" in said
+    assert "Its columns are 'context', 'input', 'question'" in said
     assert "write {{contxt}}" in said
     assert "fields = false" in said
     check_fields(prompts, rows({"context": "c"}))
@@ -209,15 +209,15 @@ def test_a_field_that_is_no_column_is_named_with_the_columns_there_are() -> None
 
 
 def test_the_reference_is_no_field() -> None:
-    with pytest.raises(InvalidArgumentError, match="The reference is not among them"):
+    with pytest.raises(InvalidArgumentError, match="A prompt cannot use the reference"):
         check_fields([chat([user("{reference}")])], rows({}))
 
 
 @pytest.mark.parametrize("second", [{}, {"context": None}])
 def test_a_column_that_a_row_lacks_is_named_with_the_row(second: dict[str, Any]) -> None:
-    with pytest.raises(InvalidArgumentError, match=r"Prompt 0 names the field \{context\}, but row 2 \('r1'\)"):
+    with pytest.raises(InvalidArgumentError, match=r"Prompt 0 has the field \{context\}, but row 2 \('r1'\)"):
         check_fields(["{context}"], rows({"context": "c"}, second), True)
-    with pytest.raises(InvalidArgumentError, match="but this example offers 'input', 'question'"):
+    with pytest.raises(InvalidArgumentError, match="but this example has only 'input', 'question'"):
         turns("{context}", rows({}, second)[1], fields=True)
 
 
@@ -233,7 +233,7 @@ def test_nothing_is_asked_when_a_prompt_does_not_fit() -> None:
     llm = ScriptedLLM(lambda request: Completion("x"))
     evaluator = LLMEvaluator(llm, rows({"context": "c"}), {"x": lambda c, e: 1.0}, fields=True)
     selector = asktell.Selector(["{question}", "{nothing}"], asktell.BestFeasible("x"), 2, examples=1)
-    with pytest.raises(InvalidArgumentError, match=r"Prompt '1' names the field \{nothing\}"):
+    with pytest.raises(InvalidArgumentError, match=r"Prompt '1' has the field \{nothing\}"):
         asktell.run(selector, evaluator)
     assert not llm.requests
     assert not selector.spent
@@ -270,12 +270,12 @@ def test_files_hold_chats(tmp_path: Path, name: str, text: str) -> None:
 @pytest.mark.parametrize(
     ("name", "text", "said"),
     [
-        ("p.json", '["a", {"b": 1}]', "p.json: prompt 1: a prompt is a text, a list of messages"),
+        ("p.json", '["a", {"b": 1}]', "p.json: prompt 1: got {'b': 1}, expected a text, a list of messages"),
         ("p.json", '{"x": [{"role": "robot", "content": ""}]}', "prompt 'x': message 1 of a chat must have one of"),
-        ("p.jsonl", '"a"\n7', "p.jsonl, line 2: a prompt is a text"),
-        ("p.jsonl", '{"id": "x", "prompt": "a"}\n{"id": "x", "prompt": "b"}', "line 2: ids are distinct texts"),
+        ("p.jsonl", '"a"\n7', "p.jsonl, line 2: got 7, expected a text"),
+        ("p.jsonl", '{"id": "x", "prompt": "a"}\n{"id": "x", "prompt": "b"}', "line 2: the id 'x' occurs twice"),
         ("p.jsonl", '{"id": "x", "prompt": "a"}\n"b"', "1 of 2 prompts have an 'id'"),
-        ("p.toml", "x = 7", "prompt 'x': a prompt is a text"),
+        ("p.toml", "x = 7", "prompt 'x': got 7, expected a text"),
         ("p.toml", "x = ", "not TOML"),
     ],
 )

@@ -66,9 +66,9 @@ def test_rows_with_segments_and_repeats(tmp_path: Path) -> None:
     ("text", "message"),
     [
         ("prompt,example,accuracy,cost\na,1,1,1\na,2,1,1\nb,1,1,1\n", "1 of 4 evaluations are missing.*; 1 of"),
-        ("prompt,example,accuracy\na,1,1\n", "there is no 'cost'"),
-        ("prompt,accuracy,cost\na,1,1\n", "there is no column 'example'"),
-        ("prompt,example,accuracy,cost\na,1,good,1\n", "line 2: 'accuracy' must be a number"),
+        ("prompt,example,accuracy\na,1,1\n", "no metric 'cost'"),
+        ("prompt,accuracy,cost\na,1,1\n", "no column 'example'"),
+        ("prompt,example,accuracy,cost\na,1,good,1\n", "line 2: got 'good' in the column 'accuracy'"),
         ("prompt,example,accuracy,cost,segment\na,1,1,1,\na,2,1,1,x\n", "without a segment: '1'"),
     ],
 )
@@ -84,7 +84,7 @@ def test_tables_that_do_not_fit(tmp_path: Path, text: str, message: str) -> None
     [
         ({"scores": SCORES}, "no array 'metrics'"),
         ({"scores": SCORES, "metrics": ["accuracy"]}, r"shape \(K, N, 1\)"),
-        ({"scores": SCORES, "metrics": ["accuracy", "costs"]}, "there is no 'cost' .did you mean"),
+        ({"scores": SCORES, "metrics": ["accuracy", "costs"]}, "no metric 'cost' .did you mean"),
         ({"scores": np.array([[[{}]]]), "metrics": ["accuracy"]}, "not a .npz of plain arrays"),
     ],
 )

@@ -116,12 +116,12 @@ def test_a_class_is_its_name(tmp_path: Path) -> None:
 def test_a_split_and_a_sheet_are_named(tmp_path: Path) -> None:
     folder = saved(tmp_path / "d", {"train": ROWS[:2], "test": ROWS[2:]})
     assert load_examples(folder, **COLUMNS, split="test") == EXPECTED[2:]
-    for split, said in ((None, r"needs a split; there are \['train', 'test'\]"), ("tets", "did you mean 'test'")):
+    for split, said in ((None, r"needs a split. The splits are \['train', 'test'\]"), ("tets", "did you mean 'test'")):
         with pytest.raises(InvalidArgumentError, match=said):
             load_examples(folder, split=split)
-    with pytest.raises(InvalidArgumentError, match="holds one data set and no splits"):
+    with pytest.raises(InvalidArgumentError, match="folder has one dataset without splits"):
         load_examples(saved(tmp_path / "one", ROWS), split="test")
-    with pytest.raises(InvalidArgumentError, match=r"save_to_disk.*Name a file in it"):
+    with pytest.raises(InvalidArgumentError, match=r"save_to_disk did not write.*Pass a file in it"):
         load_examples(tmp_path)
 
 
@@ -158,7 +158,7 @@ def test_an_encoding_and_a_delimiter_are_named(tmp_path: Path) -> None:
     cp1252 = text("d.csv", as_csv("^").replace("ünï", "x"), "cp1252")(tmp_path)
     found = load_examples(cp1252, **COLUMNS, encoding="cp1252", delimiter="^")
     assert [(e.input, e.reference) for e in found] == [(e.input, e.reference) for e in EXPECTED]
-    with pytest.raises(InvalidArgumentError, match="there is no encoding 'martian'"):
+    with pytest.raises(InvalidArgumentError, match="unknown encoding 'martian'"):
         Table(cp1252, encoding="martian")
     with pytest.raises(InvalidArgumentError, match="delimiter must be one character"):
         Table(cp1252, encoding="cp1252", delimiter="::")

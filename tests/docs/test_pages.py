@@ -791,7 +791,7 @@ def test_use_the_batch_api(page: Page, batches: BatchServer, capsys: Output) -> 
         batches.end()
         page.execute(collect)
         out = capsys.readouterr().out
-        assert ("20 told" if night < 3 else "0 told") in out
+        assert ("20 recorded" if night < 3 else "0 recorded") in out
     assert "(final, 60 of 60 evaluations spent" in out
     assert len(batches.batches) == 3
 
@@ -811,7 +811,7 @@ def test_the_commands_on_batches_run(batches: BatchServer) -> None:
     assert "Nothing to submit" in cli(*submit).out
     assert "batch-0: in_progress, 0 of 15\nsummarize: 0 of 15 evaluations, 15 pending" in cli(*collect).out
     batches.end()
-    assert cli(*collect).out.startswith("15 told, 0 failed, 0 released, cost 0.1125\n")
+    assert cli(*collect).out.startswith("15 recorded, 0 failed, 0 released, cost 0.1125\n")
     with asktell.Study.open("sqlite:///summarize.db", "summarize") as study:
         assert study.done
 

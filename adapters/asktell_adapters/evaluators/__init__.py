@@ -1,4 +1,4 @@
-"""LLMs, hosted and on this machine, the evaluators that score prompts with them, and programs as evaluators."""
+"""Evaluators that score prompts with an LLM or a program, and the LLMs themselves, hosted or on this machine."""
 
 from asktell_adapters.evaluators.command import CommandEvaluator
 from asktell_adapters.evaluators.llm import AsyncLLMEvaluator, LLMEvaluator

@@ -1,4 +1,4 @@
-"""Any program as an evaluator: JSON on its standard input, metrics on the last line of its standard output."""
+"""A program as an evaluator. It reads JSON from standard input, and prints metrics on the last line of its output."""
 
 import asyncio
 import contextlib
@@ -20,42 +20,43 @@ from asktell.extend import one_line, short
 from asktell_adapters._scores import Scores, checked_example, positive
 from asktell_adapters.llms.base import Example
 
-_OUTPUT = 2**20  # bytes of the end of standard output that are kept: the longest last line
-_ERRORS = 2**14  # the same of standard error
-_REASON = 500  # characters of the end of standard error that a failure shows
-_SHOWN = 100  # characters of a line that is no JSON object
-_FIRST_LOOK, _LAST_LOOK = 0.002, 0.05  # seconds between two looks whether the program has ended: few, then more
-_LINGER = 1.0  # seconds for what the program has written to arrive after its end, while its children hold the pipe
+_OUTPUT = 2**20  # bytes kept from the end of standard output, so the longest possible last line
+_ERRORS = 2**14  # bytes kept from the end of standard error
+_REASON = 500  # characters from the end of standard error in the message of a failure
+_SHOWN = 100  # characters of a malformed last line in the message
+_FIRST_LOOK, _LAST_LOOK = 0.002, 0.05  # seconds between checks whether the program has ended, increasing
+_LINGER = 1.0  # seconds to wait for output after the program's end, while its children hold the pipe
 _E = TypeVar("_E", bound=BaseException)
 _CONTROL = re.compile(r"\x1b\[[0-9;]*[A-Za-z]|[\x00-\x08\x0b-\x1f\x7f]")
 
 
 @final
 class CommandEvaluator:
-    """Starts a program for every evaluation and reads its metrics: an agent, a script in any language.
+    """Starts a program for every evaluation and reads its metrics. The program may be an agent or a script.
 
-    The program gets one JSON object on its standard input, which then ends:
+    **Input.** The program gets one JSON object on its standard input, which then ends:
 
-    - `prompt`, `prompt_id`: the prompt's text and id;
-    - `candidate`: factor -> value; of a selection among prompts, `{"prompt": ...}`;
-    - `example`: the row, column -> value; of an `Example`, its input, `reference` and other columns;
-    - `trial`: the number of the evaluation; of one that is repeated to see whether scores differ, a negative number.
+    - `prompt`, `prompt_id`: the prompt's text and id.
+    - `candidate`: factor -> value. In a selection among prompts, `{"prompt": ...}`.
+    - `example`: column -> value. For an `Example`, its input, `reference` and other columns.
+    - `trial`: the number of the evaluation. It is negative if the evaluation is repeated to check whether scores vary.
 
-    It prints its metrics as a JSON object on the last line of its standard output: numbers, and true and false as 1 and
-    0. It may print such lines earlier, too, and whatever else; the last line counts. `cost` is also what the evaluation
-    has cost, and where `seconds` is missing, it is measured. The text `output` is kept as the answer. All other values
-    are ignored.
+    **Output.** The program prints its metrics as a JSON object on the last line of its standard output. Numbers are
+    metrics, and so are true (1) and false (0). `cost` is also the money that the evaluation cost. `seconds` is measured
+    if the program does not print it. The text `output` is stored as the response. Other values are ignored. Earlier
+    lines may contain anything.
 
-    An exit code other than 0, a timeout, or a last line that is no JSON object is the failure of that evaluation. Its
-    reason is the end of standard error, and the last `cost` printed so far counts as spent: a program that takes long
-    prints a line now and then.
+    **Failures.** The evaluation fails if the exit code is not 0, at a timeout, or if the last line is not a JSON
+    object. Its reason is the end of standard error. The last `cost` that was printed counts as spent, so a program that
+    runs for long should print a line with its cost now and then.
 
-    The program is started without a shell, with this process's environment, in a session of its own: Ctrl-C does not
-    reach it. After a timeout, if its prompt was eliminated meanwhile, if the run is interrupted, and for children that
-    are left when it ends, its process group gets SIGTERM, and SIGKILL after `grace` seconds. A child that starts a
-    session of its own has left that group. Linux and macOS only.
+    **Stopping.** The program is started without a shell, with this process's environment, in its own session. Ctrl-C
+    does not reach it. It is stopped after a timeout, if its prompt is eliminated, or if the run is interrupted. Its
+    process group then gets SIGTERM, and SIGKILL after `grace` seconds. Children that are left when the program ends are
+    stopped in the same way, unless they have started their own session. A stopped program has no scores, whatever it
+    has printed, but its cost counts. If it ended just before, it has scores.
 
-    A program that is stopped has no scores, whatever it has printed, but for its cost. One that had ended by then has.
+    Linux and macOS only.
     """
 
     def __init__(
@@ -68,33 +69,33 @@ class CommandEvaluator:
         grace: float = 5.0,
         repeatable: bool = False,
     ) -> None:
-        """An evaluator of the rows of `examples`.
+        """Create the evaluator and check that the program exists.
 
         Args:
             command: the program and its arguments.
-            examples: the rows; a trial's example is an index of them.
+            examples: the rows. A trial's example is an index into them.
             timeout: seconds that an evaluation may take.
-            folder: where the program is started, by default the working directory. Relative paths in `command` are
-                looked up there.
+            folder: folder in which the program is started (default: the working directory). Relative paths in
+                `command` are looked up there.
             grace: seconds between SIGTERM and SIGKILL.
-            repeatable: whether the program gives the same metrics when an evaluation is repeated, so that none is
-                repeated to find that out.
+            repeatable: True if the program always prints the same metrics when an evaluation is repeated. Then no
+                evaluation is repeated to check this.
 
         Raises:
-            InvalidArgumentError: an argument cannot be used, there is no such program, or this is not Linux or macOS.
+            InvalidArgumentError: an argument is invalid, the program does not exist, or this is not Linux or macOS.
         """
         if not hasattr(os, "killpg"):
             raise InvalidArgumentError(
-                "A command is evaluated on Linux and macOS only, as programs and their children are ended by process "
-                "group. On Windows use WSL, or an evaluator in Python."
+                "CommandEvaluator works on Linux and macOS only, because it stops programs by their process group. On "
+                "Windows use WSL, or an evaluator in Python."
             )
         if isinstance(command, str) or not command or not all(isinstance(word, str) and word for word in command):
             raise InvalidArgumentError(
-                f'A command is a list of words, as ["python", "agent.py"], since it is not run by a shell; got '
-                f"{short(command)}."
+                f'Got the command {short(command)}. Pass a list of words, for example ["python", "agent.py"], because '
+                "no shell splits the command."
             )
         if any("\0" in word for word in command):
-            raise InvalidArgumentError(f"A command cannot hold the character NUL, got {short(list(command))}.")
+            raise InvalidArgumentError(f"A command cannot contain the character NUL, got {short(list(command))}.")
         if not examples:
             raise InvalidArgumentError("An evaluator needs at least one example, got none.")
         self.command: Final = tuple(command)
@@ -112,14 +113,14 @@ class CommandEvaluator:
         place = str(self.folder / name) if os.path.dirname(name) else name
         if shutil.which(place) is None:
             where = f"in {str(self.folder)!r}" if os.path.dirname(name) else "on the PATH"
-            raise InvalidArgumentError(f"There is no program {name!r} {where}, or it may not be executed.")
+            raise InvalidArgumentError(f"There is no program {name!r} {where}, or you may not execute it.")
 
     async def __call__(self, trial: Trial) -> Scores:
         """The metrics of one evaluation.
 
         Raises:
-            EvaluatorError: it failed; where the program had printed a cost, the error has it as `cost`.
-            asyncio.CancelledError: it was cancelled before the program had ended; with the same `cost`.
+            EvaluatorError: the evaluation failed. If the program had printed a cost, the error has it as `cost`.
+            asyncio.CancelledError: the evaluation was canceled before the program ended. It has the same `cost`.
         """
         try:
             ended = await self._run(self.request(trial))
@@ -130,7 +131,7 @@ class CommandEvaluator:
         if ended.cancelled is not None and ended.code is None:
             raise _with_cost(ended.cancelled, lines)
         if ended.code is None:
-            problem = f"the program was ended after {self.timeout:g} seconds, its timeout"
+            problem = f"the program was stopped at its timeout of {self.timeout:g} seconds"
         elif ended.code != 0:
             problem = f"the program ended with {_ending(ended.code)}"
         elif found is None:
@@ -141,7 +142,11 @@ class CommandEvaluator:
         raise _with_cost(EvaluatorError(f"{problem}{ended.reason()}"), lines)
 
     def request(self, trial: Trial) -> str:
-        """What the program reads: a line of JSON."""
+        """The input of the program for a trial: a line of JSON.
+
+        Raises:
+            InvalidArgumentError: the trial's example is out of range.
+        """
         row = self.examples[checked_example(trial.example, len(self.examples))]
         data = {
             "prompt": trial.prompt,
@@ -150,11 +155,17 @@ class CommandEvaluator:
             "example": _row_of(row) if isinstance(row, Example) else dict(row),
             "trial": trial.id,
         }
-        return json.dumps(data, default=_as_json) + "\n"  # plain ASCII: half a surrogate pair is no UTF-8
+        # json writes plain ASCII. In UTF-8, half a surrogate pair could not be written.
+        return json.dumps(data, default=_as_json) + "\n"
 
     async def _run(self, request: str) -> "_Ended":
+        """Run the program until it ends, its time is over, or this task is canceled.
+
+        Raises:
+            OSError: the program could not be started.
+        """
         output, errors = _Tail(_OUTPUT), _Tail(_ERRORS)
-        with tempfile.TemporaryFile() as given:  # a pipe would fill up where a program does not read
+        with tempfile.TemporaryFile() as given:  # not a pipe, which would fill up if the program does not read it
             given.write(request.encode())
             given.seek(0)
             process = subprocess.Popen(
@@ -175,37 +186,37 @@ class CommandEvaluator:
                     async with asyncio.timeout(self.timeout):
                         code = await _exit_code(process)
                     seconds = time.perf_counter() - start
-                    await _closed(output, errors)  # which children of the program may still write to
+                    await _closed(output, errors)  # children of the program may still write to the pipes
             except asyncio.CancelledError as error:
                 cancelled = error
-                code = process.poll()  # it may have ended at this very moment, and what it printed was paid for
+                code = process.poll()  # if it has just ended, its metrics count, because they were paid for
                 seconds = time.perf_counter() - start
             finally:
                 try:
                     await self._end(process)
                     await _closed(output, errors)
-                except asyncio.CancelledError as error:  # by then every process was killed
+                except asyncio.CancelledError as error:  # every process has been killed by now
                     cancelled = error
         return _Ended(code, seconds, output, errors, cancelled)
 
     async def _end(self, process: "subprocess.Popen[bytes]") -> None:
-        """End what is left of the process group: with SIGTERM, and with SIGKILL after a while or if cancelled."""
+        """Stop the processes that are left in the group with SIGTERM, and after a while or if canceled with SIGKILL."""
         is_left = _signal(process, signal.SIGTERM)
         until = time.monotonic() + self.grace
         try:
             while is_left and time.monotonic() < until:
-                process.poll()  # its parent, this process, has to take note of its end
+                process.poll()  # a process that has ended stays in the group until its parent, this process, asks
                 is_left = _signal(process, 0)
                 await asyncio.sleep(_LAST_LOOK if is_left else 0)
         finally:
             if is_left:
                 _signal(process, signal.SIGKILL)
-            with contextlib.suppress(subprocess.TimeoutExpired):  # it hangs in the system
+            with contextlib.suppress(subprocess.TimeoutExpired):  # it hangs in a system call
                 process.wait(1.0)
 
 
 class _Tail(asyncio.Protocol):
-    """The end of what may be endless."""
+    """Keeps the end of an output that may be endless."""
 
     def __init__(self, size: int) -> None:
         self._size = size
@@ -236,7 +247,10 @@ class _Tail(asyncio.Protocol):
 
 
 class _Ended(NamedTuple):
-    """A program that has ended, with its exit code, or None where it was ended; by `cancelled` if it was cancelled."""
+    """A program that has ended.
+
+    `code` is its exit code, or None if it was stopped. `cancelled` is the cancellation that stopped it, if any.
+    """
 
     code: int | None
     seconds: float
@@ -245,16 +259,18 @@ class _Ended(NamedTuple):
     cancelled: asyncio.CancelledError | None
 
     def lines(self) -> list[bytes]:
-        """The last lines of its output that are not empty; the first of those that were kept may be half of one."""
+        """The lines of the kept output that are not empty."""
         end = self.output.end()
         lines = end.split(b"\n")
-        return [line for line in lines[1 if self.output.is_cut else 0 :] if line.strip()]
+        if self.output.is_cut:  # the first line may be incomplete
+            lines = lines[1:]
+        return [line for line in lines if line.strip()]
 
     def reason(self) -> str:
-        """The end of standard error, after a colon; empty where there is nothing."""
+        """The end of standard error, in words that continue a message."""
         text = _CONTROL.sub("", self.errors.end().decode("utf-8", "replace")).strip()
         if not text:
-            return "; it wrote nothing to standard error"
+            return ", with nothing on standard error"
         return f": {text if len(text) <= _REASON else '...' + text[-_REASON:]}"
 
 
@@ -264,6 +280,7 @@ async def _read(reading: contextlib.AsyncExitStack, pipe: Any, tail: _Tail) -> N
 
 
 async def _exit_code(process: "subprocess.Popen[bytes]") -> int:
+    """Wait for the program to end. Polling works in every thread and event loop, unlike the signal of a child."""
     delay = _FIRST_LOOK
     while (code := process.poll()) is None:
         await asyncio.sleep(delay)
@@ -272,7 +289,7 @@ async def _exit_code(process: "subprocess.Popen[bytes]") -> int:
 
 
 async def _closed(*tails: _Tail) -> None:
-    """Wait until all that was written has been read, or for a moment where another process holds a pipe."""
+    """Wait until all output has been read, but not for long, since another process may hold the pipe."""
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(_LINGER):
             for tail in tails:
@@ -280,34 +297,35 @@ async def _closed(*tails: _Tail) -> None:
 
 
 def _signal(process: "subprocess.Popen[bytes]", number: int) -> bool:
-    """Send a signal to the program's process group; False if nobody is left in it."""
+    """Send a signal to the program's process group. Return False if no process is left in the group."""
     try:
         os.killpg(process.pid, number)
-    except (ProcessLookupError, PermissionError):  # the latter on macOS, where only zombies are left
+    except (ProcessLookupError, PermissionError):  # macOS raises PermissionError if only zombies are left
         return False
     return True
 
 
 def _metrics(line: bytes) -> tuple[dict[str, float], dict[str, Any]] | None:
-    """The numbers in a JSON object, and what is kept beside them; None if the line is none."""
+    """The metrics and the details in a line, or None if the line is not a JSON object."""
     try:
         data = json.loads(line.decode())
     except (ValueError, RecursionError):
         return None
     if not isinstance(data, dict):
         return None
-    scores = {name: number for name, value in data.items() if (number := _number(value)) is not None}
+    numbers = {name: _number(value) for name, value in data.items()}
+    scores = {name: number for name, number in numbers.items() if number is not None}
     output = data.get("output")
     return scores, {"output": output} if isinstance(output, str) else {}
 
 
 def _with_cost(error: _E, lines: Sequence[bytes]) -> _E:
-    """The error, with the last cost in the program's lines as its `cost`, if there is one."""
-    found = (_metrics(line) for line in reversed(lines))
-    costs = (each[0]["cost"] for each in found if each is not None and "cost" in each[0])
-    cost = next(costs, None)
-    if cost is not None:
-        error.cost = cost  # type: ignore[attr-defined]
+    """Set the error's `cost` to the last cost in the program's lines, if there is one. Return the error."""
+    for line in reversed(lines):
+        found = _metrics(line)
+        if found is not None and "cost" in found[0]:
+            error.cost = found[0]["cost"]  # type: ignore[attr-defined]
+            break
     return error
 
 
@@ -342,6 +360,6 @@ def _row_of(example: Example) -> dict[str, Any]:
 
 
 def _as_json(value: object) -> object:
-    """What JSON has no form for, such as a date or a number of numpy."""
+    """Convert a value that JSON does not support: a number of numpy to a number, any other value to text."""
     item = getattr(value, "item", None)
     return item() if callable(item) and getattr(value, "size", 1) == 1 else str(value)

@@ -1,4 +1,4 @@
-"""Evaluators for `asktell.run`: a prompt and an example's index in, an LLM's scores by metric name out."""
+"""Evaluators for `asktell.run`: they send a prompt with an example to an LLM, and score its response by each metric."""
 
 import asyncio
 import logging
@@ -20,7 +20,7 @@ from asktell_adapters.metrics.judge import Answered, Judgement
 from asktell_adapters.prompts import TEMPLATE, Framing, Template, check_fields, fields_of, values_of
 
 Judged = dict[str, Any]
-"""By name, what metrics that are asked for many answers at once gave for one: a number, or why there is none."""
+"""Metric name -> score of one response, or the exception, for metrics that score many responses at once."""
 
 _LLM = TypeVar("_LLM")
 _SETTINGS: dict[str, tuple[Any, str]] = {
@@ -30,7 +30,7 @@ _SETTINGS: dict[str, tuple[Any, str]] = {
     "temperature": (int | float, "a number"),
     "max_new_tokens": (int, "a whole number"),
 }
-"""The factors that every evaluator knows: what they may be."""
+"""Factors that have a meaning to every evaluator, with their types and the words for them in messages."""
 _log = logging.getLogger("asktell")
 
 
@@ -40,13 +40,17 @@ def asked_of(trial: Trial) -> Asked:
 
 
 def _plain(asked: Asked | None) -> Any:
-    """The same in one form: a candidate that is a prompt alone is its text."""
+    """The text of a candidate whose only factor is its prompt. Any other candidate or prompt as it is."""
     return asked["prompt"] if isinstance(asked, Mapping) and set(asked) == {"prompt"} else asked
 
 
 @dataclass(frozen=True)
 class _Sorted:
-    """A candidate, its factors sorted by what they determine."""
+    """A candidate, with its factors sorted by what they determine.
+
+    `client` are parameters of the LLM's client, `options` are options of a request, and `fields` are values for names
+    in braces.
+    """
 
     prompt: str
     framing: Framing
@@ -58,7 +62,7 @@ class _Sorted:
 
 
 class _Scoring(Generic[_LLM]):
-    """Shared by the evaluators: examples, metrics, and the conversion of trials to requests."""
+    """The base of the evaluators. It has the examples and metrics, makes requests and computes scores."""
 
     def __init__(
         self,
@@ -94,38 +98,47 @@ class _Scoring(Generic[_LLM]):
         self._is_sampled = temperature > 0
         self._repeats_alike = True
         self.baseline: Asked | None = None
-        self.request(" ", 0)  # A template that names a missing column fails here rather than in every trial.
+        self.request(" ", 0)  # Fails now, rather than in every trial, if the template has an unknown column.
 
     @property
     def repeatable(self) -> bool:
         """True if repeated evaluations should give the same scores.
 
-        That holds at temperature 0, of every candidate too, unless a metric declares `repeatable = False`, as judges
-        and latency do.
+        That is so if the evaluator and every candidate have temperature 0, and no metric declares `repeatable = False`.
+        Judges and latency declare it.
         """
         return not self._is_sampled and all(getattr(metric, "repeatable", True) for metric in self.metrics.values())
 
     def example(self, example: int | Example | None) -> Example:
-        """The example that an index stands for; an Example stands for itself."""
+        """The example at an index. An Example is returned as it is.
+
+        Raises:
+            InvalidArgumentError: the index is out of range.
+        """
         if isinstance(example, Example):
             return example
         return self.examples[checked_example(example, len(self.examples))]
 
     def request(self, asked: Asked, example: int | Example | None, repeat: int = 0) -> Request:
-        """The request for a prompt, or a candidate, and an example.
+        """The request for a prompt or candidate and an example.
 
-        Above temperature 0 the sampling seed follows from the evaluator's, the example and the number of the repeat: an
-        evaluation is repeatable, and no two of the same prompt and example are of one seed.
+        Above temperature 0, the sampling seed is derived from the evaluator's seed, the example and the number of the
+        repeat. So every evaluation can be reproduced, and repeats of one evaluation have different seeds.
+
+        Raises:
+            InvalidArgumentError: a factor is invalid, a field has no value, or the index is out of range.
         """
         of = self._sort(asked)
         if repeat and self._repeats_alike and not self._is_sampled:
             self._repeats_alike = False
             _log.warning(
-                "The same prompt is asked on the same example again, at temperature 0: it will answer the same. Give "
-                "the evaluator a temperature, or leave out repeats, unless a metric (a judge) is what differs."
+                "The same request is repeated at temperature 0, so the response will be the same. Give the evaluator a "
+                "temperature, or leave out repeats, unless a metric such as a judge varies."
             )
         given = self.example(example)
-        chat = of.framing.chat(of.prompt, replace(given, fields={**given.fields, **of.fields}) if of.fields else given)
+        if of.fields:
+            given = replace(given, fields={**given.fields, **of.fields})
+        chat = of.framing.chat(of.prompt, given)
         settings: dict[str, Any] = {"repeat": repeat, "tools": chat.tools, "options": of.options, "client": of.client}
         request = Request(chat.messages, of.max_new_tokens, of.temperature, **settings)
         if not of.temperature:
@@ -134,28 +147,52 @@ class _Scoring(Generic[_LLM]):
         return replace(request, seed=random.Random(f"answer {self.seed} {row} {repeat}").getrandbits(31))
 
     def check_prompts(self, prompts: Sequence[Asked] | Mapping[str, Asked]) -> None:
-        """Check all prompts or candidates, and make the LLMs that they need; `asktell.run` calls this first."""
+        """Check all prompts or candidates, and make the LLMs that they need. `asktell.run` calls this first.
+
+        Raises:
+            InvalidArgumentError: a factor is invalid or has no use, a field of a prompt is not a column of the data,
+                or the cost is a score while the price of a model is unknown.
+        """
         named = dict(prompts) if isinstance(prompts, Mapping) else {str(i): text for i, text in enumerate(prompts)}
         found = {id_: self._sort(asked) for id_, asked in named.items()}
-        added = {name for each in found.values() for name in each.fields}
-        if unused := added - {name for each in found.values() for name in self._used(each)}:
-            raise InvalidArgumentError(self._unknown(sorted(unused)[0], next(iter(found.values())).client))
-        if columns := sorted(added & set(values_of(self.examples[0]))):
-            raise InvalidArgumentError(f"{columns[0]!r} is a factor and a column of the data; give one another name.")
-        filled = [replace(e, fields={**e.fields, **dict.fromkeys(added, "")}) for e in self.examples if added]
-        check_fields({id_: each.prompt for id_, each in found.items()}, filled or self.examples, self.framing.fields)
+        examples = self._with_factors(list(found.values()))
+        check_fields({id_: each.prompt for id_, each in found.items()}, examples, self.framing.fields)
         self._is_sampled = any(each.temperature > 0 for each in found.values())
         if isinstance(self.llm, Models):
-            prices = {str(each.client.get("model")): self.llm.of(each.client) for each in found.values()}
-            without = [name for name, llm in prices.items() if getattr(llm, "price", 0) is None]
+            llms = {str(each.client.get("model")): self.llm.of(each.client) for each in found.values()}
+            without = [name for name, llm in llms.items() if getattr(llm, "price", 0) is None]
             if without and self.with_cost:
                 raise InvalidArgumentError(
-                    f"The cost is a score, but the price of these models is not known: {some(without)}. Give each a "
-                    "price, as OpenAIChat(..., price=Price(0.15, 0.6))."
+                    f"The cost is a score, but the price of these models is unknown: {some(without)}. Give each a "
+                    "price, for example OpenAIChat(..., price=Price(0.15, 0.6))."
                 )
 
+    def _with_factors(self, candidates: Sequence[_Sorted]) -> Sequence[Example]:
+        """The examples, with the factors that are fields as further columns, which are empty.
+
+        Raises:
+            InvalidArgumentError: such a factor is in no prompt or template, or is a column of the data.
+        """
+        added: set[str] = set()
+        used: set[str] = set()
+        for candidate in candidates:
+            added.update(candidate.fields)
+            used.update(self._used(candidate))
+        if not added:
+            return self.examples
+        if unused := sorted(added - used):
+            raise InvalidArgumentError(self._unknown(unused[0], candidates[0].client))
+        if columns := sorted(added & set(values_of(self.examples[0]))):
+            raise InvalidArgumentError(f"{columns[0]!r} is a factor and a column of the data. Rename one of them.")
+        empty = dict.fromkeys(added, "")
+        return [replace(example, fields={**example.fields, **empty}) for example in self.examples]
+
     def _sort(self, asked: Asked) -> _Sorted:
-        """What a candidate's factors determine; a factor that is None leaves its setting as it is."""
+        """Sort a candidate's factors by what they determine. A factor that is None leaves its setting as it is.
+
+        Raises:
+            InvalidArgumentError: a factor has the wrong type, or a prompt is needed and missing.
+        """
         given = {"prompt": asked} if isinstance(asked, str) else asked
         factors: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
         for name, (kind, words) in _SETTINGS.items():
@@ -175,7 +212,9 @@ class _Scoring(Generic[_LLM]):
             if framing.template == TEMPLATE:
                 framing = replace(framing, template="{input}")
             if "{prompt}" in f"{framing.system} {framing.template}":
-                raise InvalidArgumentError("There is the place {prompt}, but the candidates have no factor 'prompt'.")
+                raise InvalidArgumentError(
+                    "The system turn or the template has {prompt}, but the candidates have no factor 'prompt'."
+                )
         return _Sorted(
             factors.get("prompt", ""),
             framing,
@@ -187,31 +226,37 @@ class _Scoring(Generic[_LLM]):
         )
 
     def _options(self, client: Mapping[str, Any]) -> frozenset[str]:
+        """The names of the request options that the LLM takes."""
         llm = self.llm.of(client) if isinstance(self.llm, Models) else self.llm
         return getattr(llm, "request_options", frozenset())
 
     def _used(self, candidate: _Sorted) -> set[str]:
-        """The names in braces in a candidate's prompt and template; all of its fields where a function is asked."""
+        """The names in braces in a candidate's prompt and template. A function as template may use all fields."""
         template = candidate.framing.template
         if callable(template):
             return set(candidate.fields)
         return {*fields_of(candidate.prompt, candidate.framing.fields), *re.findall(r"\{(\w+)\}", template)}
 
     def _unknown(self, name: str, client: Mapping[str, Any]) -> str:
+        """The message about a factor that has no use."""
         takes = self.llm.takes if isinstance(self.llm, Models) else ()
         known = sorted({*_SETTINGS, *self._options(client), *takes})
-        cure = f"no setting of the LLM{nearest(name, known)}, and no prompt or template has the place {{{name}}}"
         if name == "model" and not takes:
-            cure = "of no use, since this evaluator has one LLM: give it a function that makes the LLM of a model, such"
-            cure += " as OpenAIChat, or a mapping from model to LLM"
-        elif self.framing.fields is not True:
-            cure += " (in prompts that are no chats, places need fields=True)"
-        return f"The factor {name!r} is {cure}. Settings are {some(known)}."
+            problem = (
+                "has no use, because this evaluator has only one LLM. Pass a function that makes the LLM of a model, "
+                "such as OpenAIChat, or a mapping from model to LLM."
+            )
+        else:
+            problem = f"is not a setting of the LLM{nearest(name, known)}, and no prompt or template has {{{name}}}."
+            if self.framing.fields is not True:
+                problem += " Prompts that are not chats need fields=True."
+        return f"The factor {name!r} {problem} The settings are {some(known)}."
 
     def begin(self, result: Callable[[], Result]) -> None:
-        """Let the metrics that need it (`Preference`) prepare for a selection; `asktell.run` calls this first.
+        """Prepare the metrics that need it (`Preference`) for a selection. `asktell.run` calls this first.
 
-        `result` gives the selection's result so far: its prompts, and which is the baseline.
+        Args:
+            result: returns the selection's result so far, with its prompts and its baseline.
         """
         metrics = [metric for metric in self.metrics.values() if hasattr(metric, "begin")]
         if not metrics:
@@ -229,7 +274,7 @@ class _Scoring(Generic[_LLM]):
             metric.begin(self, prompts)
 
     def remarks(self) -> dict[str, tuple[str, bool]]:
-        """What metrics have to say of a result, by name; and whether that leaves no certainty."""
+        """Notes of the metrics about a result: metric name -> (note, True if nothing in the result is established)."""
         found = {name: getattr(metric, "remarks", None) for name, metric in self.metrics.items()}
         return {name: remarks() for name, remarks in found.items() if callable(remarks)}
 
@@ -242,23 +287,26 @@ class _Scoring(Generic[_LLM]):
         *,
         prompt: Asked | None = None,
     ) -> dict[str, float]:
-        """Every metric's value, by name.
+        """The scores of a response: metric name -> score.
 
-        Judges number their opinions by `repeat`, and are asked now unless `judged` has what they said. `prompt` is what
-        was answered, for metrics that compare with the baseline.
+        Args:
+            completion: the response.
+            example: the example that it responds to, or its index.
+            repeat: number of the repeat, from 0. Judges number their opinions by it.
+            judged: the scores by judges, if they are known. Otherwise the judges are called now.
+            prompt: the prompt or candidate of the response, for metrics that compare with the baseline.
+
+        Raises:
+            EvaluatorError: a metric failed. The money spent so far is in its attribute `cost`.
         """
         row = self.example(example)
         if judged is None:
             (judged,) = self.judged([(completion, row, repeat, _plain(prompt))])
+        details = self._details(completion, judged)
         opinions = math.fsum(getattr(value, "cost", 0.0) for value in judged.values())
-        answer = 0.0 if completion.from_cache else completion.cost
-        said = {name: dict(value.details) for name, value in judged.items() if isinstance(value, Judgement)}
-        details = {
-            **({"output": completion.text} if self.keep_answers else {}),
-            **({"cached": True} if completion.from_cache else {}),
-            **({"judged": said} if said else {}),
-        }
-        paid = answer + opinions if opinions else 0.0 if completion.from_cache else None
+        spent = opinions + (0.0 if completion.from_cache else completion.cost)
+        # None: the score "cost", if there is one, is the money paid.
+        paid = spent if opinions or completion.from_cache else None
         scores: dict[str, float] = Scores({}, details, paid) if details or judged else {}
         for name, metric in self.metrics.items():
             try:
@@ -271,15 +319,26 @@ class _Scoring(Generic[_LLM]):
                 if not isinstance(error, EvaluatorError):
                     failure = EvaluatorError(f"metric {name!r} failed: {in_words(error)}")
                     failure.__cause__ = error
-                if answer + opinions:
-                    failure.cost = answer + opinions  # type: ignore[attr-defined]
+                if spent:
+                    failure.cost = spent  # type: ignore[attr-defined]
                 raise failure  # noqa: B904 - its cause is set
         if self.with_cost:
             scores["cost"] = completion.cost
         return scores
 
+    def _details(self, completion: Completion, judged: Judged) -> dict[str, Any]:
+        """The details that a study stores next to the scores of a response."""
+        details: dict[str, Any] = {}
+        if self.keep_answers:
+            details["output"] = completion.text
+        if completion.from_cache:
+            details["cached"] = True
+        if said := {name: dict(value.details) for name, value in judged.items() if isinstance(value, Judgement)}:
+            details["judged"] = said
+        return details
+
     def judged(self, answered: Sequence[Answered]) -> list[Judged]:
-        """The values of the metrics that take many answers at once (`score_all`), for each answer by name."""
+        """The scores of each response by the metrics that score many at once, which have a method `score_all`."""
         found: list[Judged] = [{} for _ in answered]
         for name, metric in self.metrics.items():
             if answered and callable(score_all := getattr(metric, "score_all", None)):
@@ -289,42 +348,53 @@ class _Scoring(Generic[_LLM]):
 
 
 class LLMEvaluator(_Scoring[LLM]):
-    """Scores prompts with a synchronous LLM: one at a time by calling it, many by `evaluate_batch`.
+    """Scores prompts with a synchronous LLM. Call it for one evaluation, or `evaluate_batch` for many.
+
+    A candidate's factors are used as follows:
+
+    - "prompt", "system", "template", "temperature" and "max_new_tokens" replace the arguments below.
+    - Parameters of the LLM's client, such as "model", choose the LLM.
+    - Options of requests (the LLM's `request_options`, such as "top_p") are sent with the request.
+    - Any other factor replaces its name in braces in the prompt or template, and is an error if neither has it.
 
     Args:
-        llm: the LLM. For candidates with a factor "model": a mapping from model to LLM, or a function that makes the
-            LLM of a model, such as the class `OpenAIChat`; factors that are its parameters are passed to it. Every LLM
-            is made once, and its price is that of its trials.
-        examples: the data set; a trial's example is an index into it.
-        metrics: name -> metric, or a sequence of metrics named by their `name` or `__name__`.
-        system: the system turn; None for none.
-        template: the user turn of a plain prompt: a text with `{prompt}`, `{input}` and columns in braces, or a
-            function of (prompt, example). `system` may have the place `{prompt}` instead.
-        max_new_tokens: answers are cut after so many tokens.
-        with_cost: add the completion's cost to the scores, as "cost".
-        temperature: of the LLM's answers; 0 is greedy decoding. Above 0 scores are noisy: see `Selector`'s `repeats`.
-        seed: of answers above temperature 0, where the LLM allows for one.
-        cache: answers on disk, which are not asked for again. Their scores are the same, cost and latency too, which
-            are those of the first time; but a budget in cost is not charged.
-        fields: whether names in braces in a prompt stand for columns: True, False, or None for in chats only. See
+        llm: the LLM. For candidates with a factor "model", it is a mapping from model to LLM, or a function that makes
+            the LLM of a model, such as the class `OpenAIChat`. Factors that are parameters of the function are passed
+            to it. Every LLM is made once, and its own price applies.
+        examples: the dataset. A trial's example is an index into it.
+        metrics: name -> metric, or a sequence of metrics, whose names are their `name` or `__name__`.
+        system: the system turn, or None for no system turn.
+        template: the user turn of a plain prompt. It is a text with `{prompt}`, `{input}` and columns in braces, or a
+            function of (prompt, example). `{prompt}` may be in `system` instead.
+        max_new_tokens: responses are cut after so many tokens.
+        with_cost: add the cost of the response to the scores, as "cost".
+        temperature: temperature of the LLM. 0 is greedy decoding. Above 0, scores are noisy, and the `repeats` of
+            `Selector` are of use.
+        seed: seed of sampling above temperature 0, if the LLM supports seeds.
+        cache: responses on disk, which are not requested again. Their scores are the same as the first time, cost and
+            latency included, but a budget in money is not charged.
+        fields: True if names in braces in a prompt stand for columns, False if not, None if they do in chats only. See
             `asktell_adapters.prompts`.
-        keep_answers: keep the LLM's answers in a study, beside the scores: `details["output"]`.
+        keep_answers: store the LLM's responses in a study, next to the scores, as `details["output"]`.
 
-    The factors "prompt", "system", "template", "temperature" and "max_new_tokens" of a candidate take the place of the
-    arguments; options of the LLM's requests (its `request_options`, such as "top_p") are sent along; any other factor
-    is put where a prompt or the template has its name in braces, and refused if none has.
+    Raises:
+        InvalidArgumentError: the examples or metrics are empty or invalid, or the template has an unknown column.
     """
 
     def __call__(self, candidate: Asked, example: int | Example | None, repeat: int = 0) -> dict[str, float]:
-        """Scores of one prompt or candidate on one example; raises what the LLM or a metric raised."""
+        """The scores of one prompt or candidate on one example.
+
+        Raises:
+            EvaluatorError: the LLM or a metric failed.
+        """
         (answer,) = self.answers.complete([self.request(candidate, example, repeat)])
         return self.scores(or_raise(answer), example, repeat, prompt=candidate)
 
     def evaluate_batch(
         self, trials: Sequence[Trial], repeats: Sequence[int] = ()
     ) -> list[dict[str, float] | Exception]:
-        """Scores in the order of the trials; a trial that fails yields its exception in its place."""
-        # Equal prompts go side by side: what a prefix cache wants.
+        """The scores of many trials, in their order. A trial that fails has its exception in its place."""
+        # Requests with the same prompt follow each other, so that a prefix cache can reuse it.
         places = [*chain(*grouped(range(len(trials)), lambda place: trials[place].prompt))]
 
         def asked(place: int) -> tuple[Trial, Request]:
@@ -349,9 +419,9 @@ class LLMEvaluator(_Scoring[LLM]):
 
 
 class AsyncLLMEvaluator(_Scoring[AsyncLLM]):
-    """Scores prompts with an LLM that many tasks call at once; the arguments are those of LLMEvaluator."""
+    """Scores prompts with an LLM that many tasks call at once. It takes the arguments of LLMEvaluator."""
 
-    cancel: Final = None  # a request that was sent is paid for, so that its answer is waited for
+    cancel: Final = None  # nothing to cancel: a request that was sent is paid for, so its response is awaited
 
     async def __call__(self, candidate: Asked, example: int | Example | None, repeat: int = 0) -> dict[str, float]:
         answer = await self.answers.acomplete(self.request(candidate, example, repeat))
@@ -360,7 +430,7 @@ class AsyncLLMEvaluator(_Scoring[AsyncLLM]):
     async def ascores(
         self, completion: Completion, example: int | Example | None, repeat: int = 0, *, prompt: Asked | None = None
     ) -> dict[str, float]:
-        """The same as `scores`; judges are asked without blocking."""
+        """The scores of a response, as by `scores`. Judges are called without blocking."""
         judges = {name: metric for name, metric in self.metrics.items() if hasattr(metric, "ascore")}
         opinions = (
             judge.ascore(completion, self.example(example), repeat, _plain(prompt)) for judge in judges.values()

@@ -1,16 +1,16 @@
 """OpenAI's batch API: many evaluations of a study at half the price, submitted now and collected hours later.
 
-No files are kept. The study knows which trials are pending, under a worker's name for each batch. The server knows the
-batches, each with the study's and the worker's name in its metadata. An answer's `custom_id` says which trial it is for
-and what exactly was asked. Everything else follows from these, on any machine and after any crash:
+No files are kept on this machine. The study has the pending trials, under one worker's name per batch. The server has
+the batches, each with the names of the study and the worker in its metadata. A response's `custom_id` has the trial and
+a digest of the request. Everything else follows from these, on any machine and after any crash:
 
-| a crash                                  | what the next `collect` or `submit` finds and does                        |
-|------------------------------------------|---------------------------------------------------------------------------|
-| before the trials were asked             | nothing                                                                   |
-| after that, before the batch was created | pending trials without a batch: released, once no batch can come any more |
-| while it was being created               | the batch, or not: one of the others                                      |
-| afterwards                               | the batch and its trials                                                  |
-| while scores were told                   | the trials that are still out                                             |
+| Time of the crash                         | What the next `collect` or `submit` does                              |
+|-------------------------------------------|-----------------------------------------------------------------------|
+| before the study gave out trials          | nothing                                                               |
+| between that and the creation of a batch  | releases the trials, as soon as no batch for them can appear any more |
+| during the creation of the batch          | as in the line above or below, if the batch exists                    |
+| after the creation of the batch           | collects the batch                                                    |
+| while scores were recorded                | records the scores of the trials that are still pending               |
 """
 
 import hashlib
@@ -42,17 +42,17 @@ class Collected:
     """The outcome of one call of `collect`.
 
     Attributes:
-        told: evaluations whose scores were told.
-        failed: evaluations that failed, each with its reason in the study.
-        released: trials released, to be asked again.
-        cost: of what was told or failed.
-        running: batches that have not ended, with their progress.
-        ended: batches whose answers were taken now, with how they ended.
-        problems: of whole batches, in words.
-        unsettled: trials of a submission that is under way, or was broken off a short while ago.
-        passed_over: answers to what was not, or is no longer, to be answered.
-        duplicates: further answers to the same request; the first one counts.
-        malformed: lines that could not be read.
+        told: number of evaluations whose scores were recorded.
+        failed: number of evaluations that failed. The study has the reason of each.
+        released: number of trials released, so that another worker can evaluate them.
+        cost: money that the recorded and failed evaluations cost.
+        running: id of a batch that has not ended -> its status and progress.
+        ended: id of a batch that was collected now -> its final status.
+        problems: messages about whole batches.
+        unsettled: number of trials of a submission that is in progress, or was interrupted a short while ago.
+        passed_over: number of responses whose trial is not pending, or whose request is another.
+        duplicates: number of further responses to the same request. The first response counts.
+        malformed: number of lines that could not be read.
     """
 
     told: int = 0
@@ -68,27 +68,27 @@ class Collected:
     malformed: int = 0
 
     def __str__(self) -> str:
-        lines = [f"{self.told} told, {self.failed} failed, {self.released} released, cost {self.cost:g}"]
+        lines = [f"{self.told} recorded, {self.failed} failed, {self.released} released, cost {self.cost:g}"]
         lines += [f"{id_}: {how}" for id_, how in (*self.ended.items(), *self.running.items())]
         lines += self.problems
         counts = {
-            "trials of a submission that is under way or was broken off": self.unsettled,
-            "answers that nothing waits for": self.passed_over,
-            "answers that came twice": self.duplicates,
-            "lines that cannot be read": self.malformed,
+            "trials of a submission that is in progress or was interrupted": self.unsettled,
+            "responses that no trial waits for": self.passed_over,
+            "duplicate responses": self.duplicates,
+            "malformed lines": self.malformed,
         }
         return "\n".join(lines + [f"{count} {what}" for what, count in counts.items() if count])
 
 
 def read_answers(files: Iterable[bytes], collected: Collected) -> dict[str, dict[str, Any]]:
-    """The lines of a batch's files, by `custom_id`."""
+    """Parse the lines of a batch's files: `custom_id` -> line. Duplicates and malformed lines are counted."""
     found: dict[str, dict[str, Any]] = {}
     for text in (line for data in files for line in data.splitlines() if line.strip()):
         try:
             line = json.loads(text)
             id_ = line["custom_id"]
             if not isinstance(id_, str):
-                raise TypeError("custom_id is no text")
+                raise TypeError("custom_id is not a text")
         except (ValueError, KeyError, TypeError, RecursionError):
             collected.malformed += 1
             continue
@@ -100,7 +100,7 @@ def read_answers(files: Iterable[bytes], collected: Collected) -> dict[str, dict
 @final
 @dataclass(frozen=True)
 class Taker:
-    """Brings a batch's trials to their ends, as `asktell.run` would."""
+    """Records the scores or the failure of a batch's trials, as `asktell.run` would."""
 
     study: AbstractStudy
     worker: str
@@ -113,7 +113,7 @@ class Taker:
         return self.evaluator.request(asked_of(trial), trial.example, self.study.repeat_of(trial))
 
     def take(self, trial: Trial, line: dict[str, Any], batch: str) -> None:
-        """Tell the scores of an answer, or count its failure."""
+        """Record the scores of a response, or its failure. Release the trial if its request was not processed."""
         try:
             body = _body(line, f"{self.llm.name}, in {batch},")
             if body is None:
@@ -128,7 +128,7 @@ class Taker:
         self.tell(trial, completion)
 
     def tell(self, trial: Trial, completion: Completion) -> None:
-        """Tell the scores of a completion; a metric that fails is the trial's failure."""
+        """Record the scores of a response. If a metric fails, record the failure of the trial."""
         cost = completion.cost if self.llm.api.price and not completion.from_cache else None
         repeat = self.study.repeat_of(trial)
         try:
@@ -145,14 +145,14 @@ class Taker:
         except StorageError:
             raise
         except (ConflictingTellError, UnknownTrialError):
-            self.collected.passed_over += 1  # another process collects, too
+            self.collected.passed_over += 1  # another process has collected it
         except Exception as error:
-            self._fail(trial, error, getattr(error, "cost", cost))  # with that of judges
+            self._fail(trial, error, getattr(error, "cost", cost))  # the error's cost includes judges
 
     def leave(self, trial: Trial, batch: str, status: str) -> None:
-        """End a trial of which the batch's files say nothing."""
+        """Fail or release a trial that is not in the batch's files."""
         if status == "completed":
-            self._fail(trial, EvaluatorError(f"{batch} was completed without an answer to it"), None)
+            self._fail(trial, EvaluatorError(f"{batch} was completed without a response to it"), None)
         else:
             self._release(trial)
 
@@ -170,7 +170,11 @@ class Taker:
 
 
 def _body(line: dict[str, Any], source: str) -> dict[str, Any] | None:
-    """The completion's JSON; None if the request was not reached."""
+    """The JSON of a chat completion in a line of a batch's file, or None if the request was not processed.
+
+    Raises:
+        CompletionError: the request failed, or the line is malformed.
+    """
     error = line.get("error")
     if isinstance(error, dict):
         if error.get("code") in _NOT_REACHED:
@@ -188,30 +192,35 @@ def _body(line: dict[str, Any], source: str) -> dict[str, Any] | None:
 
 
 PREFIX = "openai-batch-"
-MOST_REQUESTS, MOST_BYTES = 50_000, 200_000_000  # of one batch, by the API
-MOST_ANSWERS = 1_000_000_000  # bytes of a file of answers, for which the API states no limit
-_DAYS_KEPT = 35  # the API deletes the answers after 30
-_SLACK = 3600.0  # seconds between the server's clock and the study's
-_OPEN = ("validating", "in_progress", "finalizing", "cancelling")  # statuses in which answers may still come
+MOST_REQUESTS, MOST_BYTES = 50_000, 200_000_000  # the API's limits for one batch
+MOST_ANSWERS = 1_000_000_000  # bytes of a file of responses. The API states no limit.
+_DAYS_KEPT = 35  # the API deletes the responses after 30 days
+_SLACK = 3600.0  # seconds that the server's clock and the study's may differ
+_OPEN = ("validating", "in_progress", "finalizing", "cancelling")  # statuses of batches that may still get responses
 _TIME = "%Y%m%dT%H%M%SZ"
 
 
 @final
 class OpenAIBatch:
-    """Evaluates a study's trials in batches: `submit` asks and sends, `collect` reads and tells.
+    """Evaluates a study's trials in batches. `submit` sends trials, and `collect` records their scores.
 
-    Both may be called from any process, at any time, any number of times.
+    Both may be called from any process, at any time and any number of times.
 
     Args:
-        evaluator: makes a trial's request and scores its answer; its LLM is an `OpenAIChat`.
-        lease: seconds for which a batch's trials are kept from other workers, from when it was last looked at.
-        paid: times the LLM's price table; a batch costs half.
-        settle_after: seconds after which a submission that left no batch is taken for broken off. One that takes
-            more than half of that gives up itself.
+        evaluator: makes a trial's request and scores its response. Its LLM is an `OpenAIChat`.
+        lease: seconds for which other workers do not get a batch's trials, counted from the last call.
+        paid: share of the LLM's price that a batch costs.
+        settle_after: seconds after which a submission without a batch counts as interrupted. A submission gives up
+            after half of this time.
         timeout: seconds for one call, such as the upload of a file.
-        most_requests: of one batch; further ones go into another.
-        most_bytes: likewise.
-        most_answer_bytes: of a file of answers; a longer one is a problem of its batch, and not read.
+        most_requests: largest number of requests in one batch. Further requests go into another batch.
+        most_bytes: largest size of one batch, likewise.
+        most_answer_bytes: largest size of a file of responses. A larger file is not read, and is reported as a problem
+            of its batch.
+        clock: returns the time in seconds since 1970.
+
+    Raises:
+        InvalidArgumentError: the evaluator's LLM is not an `OpenAIChat`, or a number is out of range.
     """
 
     def __init__(
@@ -229,7 +238,9 @@ class OpenAIBatch:
     ) -> None:
         llm = getattr(evaluator, "llm", None)
         if not isinstance(llm, OpenAIChat):
-            raise InvalidArgumentError(f"OpenAIBatch needs an evaluator of an OpenAIChat, got one of {llm!r:.60}.")
+            raise InvalidArgumentError(
+                f"OpenAIBatch needs an evaluator whose LLM is an OpenAIChat, got an evaluator with {llm!r:.60}."
+            )
         check_extra("openai", "openai")
         self.evaluator = evaluator
         self.lease = positive("lease", lease)
@@ -243,13 +254,14 @@ class OpenAIBatch:
         self._clock = clock
 
     def submit(self, study: AbstractStudy, n: int) -> list[str]:
-        """Ask for up to n trials and send them; the ids of the new batches.
+        """Send up to n trials of a study, and return the ids of the new batches.
 
-        What the evaluator's cache knows is told at once. There are fewer trials, or none, when the study's budget is
-        given out, or when it waits for scores before it can go on. What the API refuses for good is released.
+        Responses in the evaluator's cache are recorded at once. The study gives out fewer trials, or none, if the rest
+        of its budget is pending, or if it needs scores before it can choose further trials. Trials of a batch that the
+        API refuses are released.
 
         Raises:
-            EvaluatorError: the API is out of reach, or refused. Batches that were created before stay.
+            EvaluatorError: the API cannot be reached, or refused a batch. Batches that were created before stay.
             StorageError: the study's storage cannot be used.
         """
         left = whole("n", n, 1)
@@ -270,14 +282,14 @@ class OpenAIBatch:
         return created
 
     def collect(self, study: AbstractStudy) -> Collected:
-        """Tell what has come, and say how things stand.
+        """Record the scores of all responses that exist, and return the outcome and the state of all batches.
 
-        An answer is told or fails as in `asktell.run`. A request that was not reached, since its batch expired, was
-        cancelled or refused, is released: it cost nothing.
+        A response is scored, or fails, as in `asktell.run`. If a request was not processed because its batch expired,
+        was canceled or was refused, its trial is released. Such a request costs nothing.
 
         Raises:
-            EvaluatorError: the API is out of reach, or refused.
-            StorageError: the study's storage cannot be used; call again.
+            EvaluatorError: the API cannot be reached, or refused the call.
+            StorageError: the study's storage cannot be used. Call again.
         """
         collected = Collected()
         with self._client() as client:
@@ -293,7 +305,10 @@ class OpenAIBatch:
     def _lines(
         self, study: AbstractStudy, worker: str, trials: Sequence[Trial]
     ) -> tuple[list[Trial], list[bytes], list[Trial]]:
-        """Trials that fit into one batch, their lines of its input, and trials that do not fit."""
+        """The trials that fit into one batch, their lines of its input file, and the trials that do not fit.
+
+        A trial whose request cannot be made, or is too large for any batch, fails.
+        """
         sent: list[Trial] = []
         lines: list[bytes] = []
         size = 0
@@ -319,6 +334,7 @@ class OpenAIBatch:
         return self._llm.api.body(self.evaluator.request(asked_of(trial), trial.example, repeat))
 
     def _tell_known(self, study: AbstractStudy, worker: str, trials: Sequence[Trial]) -> list[Trial]:
+        """Record the scores of trials whose responses are in the cache. Return the other trials."""
         answers = self.evaluator.answers
         if not isinstance(answers, CachedLLM):
             return [*trials]
@@ -328,7 +344,7 @@ class OpenAIBatch:
             try:
                 (known,) = answers.look_up([answers.key(taker.request(trial))])
             except Exception:
-                known = None  # a request that cannot be made fails where it is sent
+                known = None  # the request cannot be made, and fails in _lines
             if known is None:
                 others.append(trial)
             else:
@@ -336,21 +352,28 @@ class OpenAIBatch:
         return others
 
     def _create(self, client: Any, study: AbstractStudy, worker: str, trials: Sequence[Trial], data: bytes) -> str:
+        """Upload the input file and create the batch. Return its id.
+
+        Raises:
+            EvaluatorError: the upload failed or took too long, or the API refused the batch. The trials were released.
+                Or it is unknown whether the batch was created. The trials stay pending, and `collect` finds out.
+        """
+
         def hand_back() -> None:
             for trial in trials:
                 study.release(trial, worker=worker)
 
         try:
             file = client.files.create(file=(f"{worker}.jsonl", io.BytesIO(data)), purpose="batch").id
-        except BaseException as error:  # Ctrl-C, too: without its file there is no batch
+        except BaseException as error:  # also Ctrl-C, because without the file no batch can exist
             hand_back()
             raise self._explained("could not upload a batch, whose trials were released", error) from None
         if self._age(worker) > self.settle_after / 2:
             hand_back()
-            raise EvaluatorError(f"The upload took more than {self.settle_after / 2:g} s; its trials were released.")
+            raise EvaluatorError(f"The upload took more than {self.settle_after / 2:g} s. Its trials were released.")
         metadata = {"asktell_study": study.name, "asktell_worker": worker, "asktell_lease": str(int(self.lease))}
         try:
-            # Not tried again: the first try may have had its effect.
+            # No retries, because the first attempt may have created the batch although its response was lost.
             made = client.with_options(max_retries=0).batches.create(
                 input_file_id=file, endpoint="/v1/chat/completions", completion_window="24h", metadata=metadata
             )
@@ -365,19 +388,20 @@ class OpenAIBatch:
             except EvaluatorError:
                 found = []
             if not found:
-                what = f"may or may not have a batch of {len(trials)} trials; collect() finds out"
+                what = f"may or may not have created a batch of {len(trials)} trials. Call collect() to find out"
                 raise self._explained(what, error) from None
             return str(found[0])
 
     # Collecting
 
     def _batches(self, client: Any, study: AbstractStudy) -> list[Any]:
+        """The study's batches whose responses the server may still have."""
         kept_since, found, seen = self._clock() - _DAYS_KEPT * 86400, [], set[str]()
         try:
             for batch in client.batches.list(limit=100):
                 if batch.created_at < kept_since:
                     break
-                if batch.id in seen:  # a server without pages sends the first one for ever
+                if batch.id in seen:  # a server that ignores pages sends the first page forever
                     raise ValueError(f"the list has the batch {batch.id!r} twice")
                 seen.add(batch.id)
                 if (batch.metadata or {}).get("asktell_study") == study.name and _worker(batch).startswith(PREFIX):
@@ -387,7 +411,7 @@ class OpenAIBatch:
         return found
 
     def _look_after(self, study: AbstractStudy, batches: Sequence[Any], collected: Collected) -> None:
-        """Extend the leases of batches that run, and hand back what never became a batch."""
+        """Extend the leases of running batches, and release the trials of submissions that left no batch."""
         known = set(map(_worker, batches))
         for batch in batches:
             if batch.status in _OPEN:
@@ -404,6 +428,7 @@ class OpenAIBatch:
                     collected.released += study.release(holding.trial, worker=worker)
 
     def _age(self, worker: str) -> float:
+        """Seconds since the submission under this worker's name began."""
         try:
             begun = datetime.strptime(worker.removeprefix(PREFIX).partition("-")[0], _TIME).replace(tzinfo=UTC)
         except ValueError:
@@ -411,21 +436,20 @@ class OpenAIBatch:
         return self._clock() - begun.timestamp()
 
     def _take(self, study: AbstractStudy, batch: Any, collected: Collected) -> None:
+        """Record the scores of a batch that has ended, and release its trials without a response."""
         held = study.heartbeat(_worker(batch), lease=self.lease)
         first_lease = float(batch.metadata.get("asktell_lease", 0))
         if not held and self._clock() < batch.created_at + first_lease - _SLACK:
-            return  # collected before: no lease can have run out since
+            return  # no trial is held, and no lease can have expired yet, so the batch was collected before
         try:
             files = [self._content(file) for file in (batch.output_file_id, batch.error_file_id) if file]
         except Exception as error:
-            collected.problems.append(f"{batch.id}: {self._explained('could not send its answers', error)}")
+            collected.problems.append(f"{batch.id}: {self._explained('could not send its responses', error)}")
             return
         if None in files:
-            collected.problems.append(f"{batch.id}: its answers are gone; they are kept for 30 days")
+            collected.problems.append(f"{batch.id}: the server has deleted its responses, which it keeps for 30 days")
         if batch.status == "failed":
-            errors = (batch.errors and batch.errors.data) or []
-            reasons = "; ".join(f"{each.code or '?'}: {each.message or '?'}" for each in errors) or "no reason given"
-            collected.problems.append(f"{batch.id}: refused ({self._llm.redact(reasons)[:MOST_SAID]})")
+            collected.problems.append(f"{batch.id}: refused ({self._reasons(batch)})")
         taker = Taker(study, _worker(batch), self.evaluator, self._llm, self._paid, collected)
         out = _unanswered(study)
         for id_, line in read_answers(filter(None, files), collected).items():
@@ -440,8 +464,18 @@ class OpenAIBatch:
                 taker.leave(trial, batch.id, batch.status)
         collected.ended[batch.id] = batch.status
 
+    def _reasons(self, batch: Any) -> str:
+        """The server's reasons for refusing a batch."""
+        errors = (batch.errors and batch.errors.data) or []
+        reasons = "; ".join(f"{each.code or '?'}: {each.message or '?'}" for each in errors) or "no reason given"
+        return self._llm.redact(reasons)[:MOST_SAID]
+
     def _content(self, file: str) -> bytes | None:
-        """A file of answers; None if it was deleted."""
+        """A file of responses, or None if the server has deleted it.
+
+        Raises:
+            ValueError: the file is too large.
+        """
         data = bytearray()
         try:
             with self._client() as client, client.files.with_streaming_response.content(file) as raw:
@@ -465,8 +499,8 @@ class OpenAIBatch:
 
 
 def _unanswered(study: AbstractStudy) -> dict[int, Trial]:
-    """The trials that take scores, by id: pending ones, and those released since their leases ran out."""
-    selector = study.selector  # a copy, which hands out first what was released
+    """The trials that accept scores, by id. They are the pending trials and the trials with expired leases."""
+    selector = study.selector  # a copy. It gives out released trials first.
     returned = selector.ask(len(selector.state.returned))
     return {trial.id: trial for trial in (*selector.pending, *returned)}
 
@@ -476,6 +510,7 @@ def _worker(batch: Any) -> str:
 
 
 def _number(id_: str) -> int:
+    """The trial's number in a `custom_id`, or -1 if it has none."""
     try:
         return int(id_.partition("-")[0])
     except ValueError:
@@ -483,6 +518,9 @@ def _number(id_: str) -> int:
 
 
 def custom_id(trial: Trial, body: dict[str, Any]) -> str:
-    """Names a trial and what exactly was asked: an answer to another question is never taken for its answer."""
+    """The id of a request in a batch: the trial's number and a digest of the request.
+
+    Because of the digest, a response to another request is never taken for a response to this trial.
+    """
     digest = hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
     return f"{trial.id}-{digest[:32]}"

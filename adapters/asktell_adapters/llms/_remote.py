@@ -1,4 +1,4 @@
-"""Chat models behind an API, whatever the client: many at once, paced, retried, tokens and cost counted."""
+"""The base of clients of chat APIs: many requests at once, rate limits, retries, and counts of tokens and cost."""
 
 import asyncio
 import email.utils
@@ -18,11 +18,14 @@ from asktell_adapters.llms.chat_api import ChatAPI, Price
 
 _CHARACTERS_PER_TOKEN = 4  # about, in English
 MOST_SAID = 1000
-"""Characters of a server's words in a message: the reasons of failures are kept."""
+"""Characters of a server's message in ours. Messages are stored with failures, so they must stay short."""
 
 
 class RemoteChat(ABC):
-    """Base class of chat API clients; see `OpenAIChat` for the arguments. Errors are those of OpenAI's SDK."""
+    """Base class of clients of chat APIs. See `OpenAIChat` for the arguments.
+
+    A client raises the exceptions of OpenAI's SDK.
+    """
 
     name: str
     """Model and server, for messages."""
@@ -56,9 +59,9 @@ class RemoteChat(ABC):
         self._loop = LoopThread()
         self._client: Any = None
         self._slots: asyncio.Semaphore | None = None
-        self._answered = False  # whether there is a server
-        self._lengths = (0, 0)  # answers so far, and the tokens that they have
-        self._schemas = True  # whether it takes schemas, as far as is known
+        self._answered = False  # the server has responded at least once
+        self._lengths = (0, 0)  # number of responses so far, and of tokens in them
+        self._schemas = True  # the server has not refused a schema so far
 
     @property
     def price(self) -> Price | None:
@@ -70,14 +73,14 @@ class RemoteChat(ABC):
 
     @abstractmethod
     def _connect(self) -> Any:
-        """A client, made in the loop that uses it."""
+        """Make a client, in the loop that uses it."""
 
     @abstractmethod
     async def _send(self, body: Mapping[str, Any]) -> tuple[object, float | None]:
-        """The reply's JSON, and what it cost where something else than the price table says so."""
+        """Send a request. Return the reply's JSON, and its cost if that is known from elsewhere than the price."""
 
     def _misplaced(self, error: BaseException) -> str:
-        """What is wrong with the address, if that is what an error says."""
+        """A message about a wrong address if the error was caused by one, or an empty text."""
         return ""
 
     async def acomplete(self, request: Request, /) -> Completion:
@@ -88,10 +91,10 @@ class RemoteChat(ABC):
         try:
             return future.result()
         finally:
-            future.cancel()  # Ctrl-C also ends the requests under way.
+            future.cancel()  # after Ctrl-C, also ends the requests in progress
 
     def sampled(self, request: Request) -> bool:
-        """True if the server samples, so that a repeated request may be answered differently."""
+        """True if the server samples, so that a repeated request may get another response."""
         temperature = self.api.extra_body.get("temperature", request.temperature)
         return not self.api.send_sampling or temperature != 0
 
@@ -116,6 +119,11 @@ class RemoteChat(ABC):
         return await all_of(map(self._complete, requests))
 
     async def _complete(self, request: Request) -> Completion:
+        """Send one request, with retries, within the limits of concurrency and rate.
+
+        Raises:
+            CompletionError: no attempt gave a usable response.
+        """
         if request.schema is not None and not self._schemas:
             request = replace(request, schema=None)
         tenacity = import_extra("tenacity", "openai")
@@ -142,7 +150,7 @@ class RemoteChat(ABC):
             async for attempt in retrying:
                 with attempt:
                     attempts += 1
-                    async with slots:  # Given back while waiting, so that others may go on.
+                    async with slots:  # free during the waits between attempts
                         await asyncio.sleep(max(self._requests.reserve(), self._tokens.reserve(guess)))
                         start = time.perf_counter()
                         async with asyncio.timeout(self.timeout):
@@ -153,11 +161,11 @@ class RemoteChat(ABC):
             if request.schema is not None and _is_about_schemas(error):
                 self._schemas = False
                 return await self._complete(request)
-            # "from None": the SDK's exception holds the server's words, which may repeat the key.
+            # "from None", because the SDK's exception has the server's message, which may contain the key.
             lost = timeouts * self._likely_cost(request, characters) if timeouts else 0.0
             raise CompletionError(self._explain(error, attempts), cost=lost, attempts=attempts) from None
         try:
-            # An attempt that timed out here was most likely served, and billed, there.
+            # The server has most likely processed and charged the attempts that timed out here.
             answer = self.api.completion(
                 reply, self.name, seconds=seconds, attempts=attempts, paid=1 + timeouts, cost=cost
             )
@@ -169,25 +177,31 @@ class RemoteChat(ABC):
         return answer
 
     def _likely_cost(self, request: Request, characters: int) -> float:
-        """What an attempt costs whose answer did not come: as long as answers were on average, or as it may be."""
+        """The likely cost of an attempt without a response.
+
+        The response is assumed to be as long as the mean of all responses so far, or as long as possible if there are
+        none.
+        """
         answers, written = self._lengths
         length = written / answers if answers else request.max_new_tokens
         return self.price.of(characters // _CHARACTERS_PER_TOKEN, round(length), 0) if self.price else 0.0
 
     def _wait(self, state: Any) -> float:
+        """Seconds to wait before the next attempt."""
         asked = _retry_after(state.outcome.exception())
         if asked is not None:
             return min(asked, self.max_wait)
-        # The jitter keeps requests that failed together from coming back together.
+        # Jitter, so that requests that failed together are not sent again together.
         backoff: float = self.backoff * 2.0 ** min(state.attempt_number - 1, 30) * (1 + random.random())
         return min(backoff, self.max_wait)
 
     def _explain(self, error: Exception, attempts: int) -> str:
+        """The message about a failed request, without keys and of limited length."""
         tries = "1 attempt" if attempts == 1 else f"{attempts} attempts"
         if isinstance(error, _timeouts()):
             return f"{self.name} did not answer within {self.timeout:g} s ({tries})"
         if isinstance(error, ValueError) and not hasattr(error, "status_code"):
-            return self.redact(f"{self.name} sent a malformed answer, not JSON: {error}")[:MOST_SAID]
+            return self.redact(f"{self.name} sent a malformed answer, which is not JSON: {error}")[:MOST_SAID]
         if _is_unconnected(error) and not self._answered:
             why = self.redact(str(_root(error)))[:MOST_SAID]
             return f"{self.name} cannot be reached: {why} ({tries}); check the address, and that the server runs"
@@ -204,10 +218,15 @@ class RemoteChat(ABC):
 
 @final
 class Pace:
-    """Says how long to wait so that no more than `per_minute` units begin in any minute, evenly spread.
+    """A rate limit: the time to wait so that at most `per_minute` units begin in any minute, evenly spread.
 
-    Evenly, since servers count a limit per minute in shorter slices too, and refuse bursts. Not thread-safe; of one
-    process: several that share a server's limit get a part of it each. Without `per_minute` there is no limit.
+    The units are spread because servers also count a limit per minute in shorter slices, and refuse bursts. A pace
+    belongs to one process and is not thread-safe. If several processes share a server's limit, give each a part of it.
+
+    Args:
+        name: name of the argument, for messages.
+        per_minute: units per minute, or None for no limit.
+        clock: returns seconds.
     """
 
     def __init__(self, name: str, per_minute: float | None, clock: Callable[[], float] = time.monotonic) -> None:
@@ -218,14 +237,14 @@ class Pace:
         self._free = float("-inf")
 
     def reserve(self, units: float = 1.0) -> float:
-        """Take the next place in the row for so many units; the seconds until it."""
+        """Reserve the next free time for so many units. Return the seconds until then."""
         now = self._clock()
         start = max(now, self._free)
         self._free = start + units * self._seconds_per_unit
         return start - now
 
     def correct(self, units: float) -> None:
-        """Take so many units more (or less, if negative) than were reserved: the estimate was wrong."""
+        """Add so many units (or remove them, if negative) to the reserved units, after a wrong estimate."""
         self._free += units * self._seconds_per_unit
 
     def __getstate__(self) -> dict[str, Any]:
@@ -233,7 +252,7 @@ class Pace:
 
 
 def without_secrets(url: str) -> str:
-    """The address without a user's name, a password and a query."""
+    """The address without user name, password and query."""
     parts = urlsplit(url)
     return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path.rstrip("/"), "", ""))
 
@@ -245,7 +264,7 @@ def _timeouts() -> tuple[type[Exception], ...]:
 def _is_transient(error: BaseException) -> bool:
     openai = import_extra("openai", "openai")
     if isinstance(error, openai.APIStatusError):
-        # "insufficient_quota" is a 429 that no waiting cures.
+        # "insufficient_quota" has the status 429, but waiting does not help.
         transient: bool = error.status_code in (408, 409, 429) or error.status_code >= 500
         return transient and bool(error.code != "insufficient_quota")
     return isinstance(error, (openai.APIConnectionError, *_timeouts()))
@@ -258,7 +277,10 @@ def _is_about_schemas(error: Exception) -> bool:
 
 
 def _is_unconnected(error: BaseException | None) -> bool:
-    """True if the connection failed: refused, or unknown host. The class is httpx's or httpx2's."""
+    """True if no connection was made, because it was refused or the host is unknown.
+
+    The class of the cause is compared by name, because it may be httpx's or httpx2's.
+    """
     connection = import_extra("openai", "openai").APIConnectionError
     return isinstance(error, connection) and type(error.__cause__).__name__ == "ConnectError"
 

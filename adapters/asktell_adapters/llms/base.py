@@ -1,4 +1,4 @@
-"""The interface of LLM adapters: requests in, a completion or an exception for each out."""
+"""The interface of LLM adapters, which take requests and return a completion or an exception for each."""
 
 import asyncio
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
@@ -9,22 +9,22 @@ from asktell import EvaluatorError, InvalidArgumentError
 from asktell.extend import in_words, outside_of_loops
 
 Message = Mapping[str, Any]
-"""One turn of a chat: `role` (system, user, assistant or tool) and `content`; see `asktell_adapters.prompts.chat`."""
+"""One turn of a chat: `role` (system, user, assistant or tool) and `content`. See `asktell_adapters.prompts.chat`."""
 
 Asked: TypeAlias = str | Mapping[str, Any]
-"""What is evaluated: a prompt's text, or a candidate, factor -> value."""
+"""The text of a prompt, or a candidate (factor -> value)."""
 
 SAMPLING = frozenset({"top_p", "top_k", "min_p", "frequency_penalty", "presence_penalty"})
-"""Options of requests that most LLMs take."""
+"""Options of requests that most LLMs accept."""
 
 
 def said(message: Message) -> str:
-    """The text of a message; empty where there are only calls of tools."""
+    """The text of a message. It is empty if the message has only tool calls."""
     return message.get("content") or ""
 
 
 def without_system(messages: Sequence[Message]) -> list[dict[str, Any]]:
-    """The same chat with the system turn at the head of the first user turn: for templates that know no system role."""
+    """Move the system turn to the beginning of the first user turn, for templates without a system role."""
     if len(messages) < 2 or messages[0]["role"] != "system":
         return [dict(message) for message in messages]
     system, first, *rest = messages
@@ -32,11 +32,11 @@ def without_system(messages: Sequence[Message]) -> list[dict[str, Any]]:
 
 
 class CompletionError(EvaluatorError):
-    """An LLM gave no usable answer to one request.
+    """An LLM gave no usable response to one request.
 
     Attributes:
-        cost: what the failed request is known to have cost, in the price table's currency.
-        attempts: requests sent, retries included.
+        cost: known cost of the failed request, in the currency of the price.
+        attempts: number of requests sent, retries included.
     """
 
     def __init__(self, message: str, *, cost: float = 0.0, attempts: int = 1) -> None:
@@ -46,7 +46,7 @@ class CompletionError(EvaluatorError):
 
 
 def failure_of(library: str, error: Exception) -> CompletionError:
-    """What a library raised, as the failure of one request."""
+    """Convert an exception of a library to the failure of one request."""
     if isinstance(error, CompletionError):
         return error
     failure = CompletionError(f"{library} failed: {in_words(error)}")
@@ -59,16 +59,20 @@ class Request:
     """One chat to complete.
 
     Attributes:
-        messages: the turns so far; the LLM's own chat template is applied to them.
-        max_new_tokens: the answer is cut after so many tokens.
-        temperature: 0 is greedy decoding.
-        seed: makes sampling (temperature > 0) repeatable where the LLM allows it.
-        repeat: which of several answers to the same request it asks for, from 0; None where they are not numbered.
-        schema: a JSON schema that the answer is to follow. OpenAI-compatible servers and llama.cpp hold the LLM to it;
-            others take no notice, so that the messages should ask for it too.
-        tools: functions that the LLM is offered, `{"type": "function", "function": {...}}`, where it knows of such.
-        options: further settings, of those that the LLM names in its attribute `request_options`, as `top_p`.
-        client: which of several LLMs is asked: the factors that it is made with, as `{"model": ...}`; see `Models`.
+        messages: the turns so far. The LLM's own chat template is applied to them.
+        max_new_tokens: the response is cut after so many tokens. At least 1.
+        temperature: 0 is greedy decoding. At least 0.
+        seed: makes sampling (temperature > 0) repeatable if the LLM supports seeds.
+        repeat: number of the repeat, from 0, if several responses to the same request are wanted. None otherwise.
+        schema: JSON schema that the response must follow. OpenAI-compatible servers and llama.cpp enforce it. Other
+            LLMs ignore it, so the messages should ask for the format as well.
+        tools: functions that the LLM may call, `{"type": "function", "function": {...}}`. LLMs without tool calls
+            ignore them.
+        options: further settings, such as `top_p`. The LLM's attribute `request_options` has their names.
+        client: parameters that choose one of several LLMs, such as `{"model": ...}`. See `Models`.
+
+    Raises:
+        InvalidArgumentError: there are no messages, or a number is out of range.
     """
 
     messages: tuple[Message, ...]
@@ -91,27 +95,27 @@ class Request:
 
     @classmethod
     def chat(cls, user: str, system: str | None = None, **settings: Any) -> "Request":
-        """One user turn, after a system turn unless `system` is None; `settings` are the other attributes."""
+        """A request with one user turn, after a system turn if there is one. `settings` are other attributes."""
         turns = [] if system is None else [{"role": "system", "content": system}]
         return cls((*turns, {"role": "user", "content": user}), **settings)
 
 
 @dataclass(frozen=True)
 class Completion:
-    """An LLM's answer and what it took.
+    """A response of an LLM, with its tokens, time and cost.
 
     Attributes:
-        text: the answer, without special tokens.
+        text: the response, without special tokens.
         prompt_tokens: tokens read, template included.
         completion_tokens: tokens written, without the end-of-turn token.
-        cached_tokens: those of `prompt_tokens` that a prefix cache spared.
-        latency: wall seconds of the call that answered; in a local batch, the batch's seconds over its size.
-        cost: in the currency of the price table, over all attempts; 0 without a price table.
-        finish_reason: "stop", or "length" when `max_new_tokens` cut the answer, or the server's own word.
-        attempts: requests sent, retries included.
-        from_cache: it was answered before, and what it took was paid then.
-        tool_calls: the tools that the LLM calls, each with `name` and `arguments`. Where it says nothing else, `text`
-            is them as JSON.
+        cached_tokens: the part of `prompt_tokens` that came from a prefix cache.
+        latency: seconds of wall time of the successful call. In a local batch, the batch's seconds divided by its size.
+        cost: cost of all attempts, in the currency of the price. 0 without a price.
+        finish_reason: "stop", "length" if `max_new_tokens` cut the response, or another reason of the server.
+        attempts: number of requests sent, retries included.
+        from_cache: True if the response was paid for before.
+        tool_calls: the LLM's tool calls, each with `name` and `arguments`. If the response has no other text, `text` is
+            these calls as JSON.
     """
 
     text: str
@@ -130,7 +134,7 @@ class Completion:
 
 
 async def all_of(answers: Iterable[Awaitable[Completion]]) -> list[Completion | Exception]:
-    """Each answer or failure; what is to stop the program (a cancellation) is raised."""
+    """Await all responses. Return each response or its failure, but raise a cancellation or Ctrl-C."""
     return [_ordinary(answer) for answer in await asyncio.gather(*answers, return_exceptions=True)]
 
 
@@ -142,14 +146,17 @@ def _ordinary(answer: Completion | BaseException) -> Completion | Exception:
 
 @dataclass(frozen=True)
 class Example:
-    """One row of a data set.
+    """One row of a dataset.
 
     Attributes:
         input: the text that the prompt is applied to.
-        reference: the wanted output, or several of which the best match counts; None where no metric needs one.
-        id: the row's name in its data set.
-        fields: the row's other columns, for templates (`{column}`) and metrics.
-        input_column: what the data set calls the input; templates may, too.
+        reference: the wanted output, or several of them, of which the best match counts. None if no metric needs one.
+        id: the name of the row in its dataset.
+        fields: the other columns of the row, for templates (`{column}`) and metrics.
+        input_column: the name of the input's column, which templates may use, too.
+
+    Raises:
+        InvalidArgumentError: the input or a reference is not a text.
     """
 
     input: str
@@ -173,17 +180,21 @@ class Example:
 
     @property
     def references(self) -> tuple[str, ...]:
-        """The references as a tuple; a metric that wants one of an example that has none fails."""
+        """The references as a tuple.
+
+        Raises:
+            EvaluatorError: the example has no reference.
+        """
         if self.reference is None:
             raise EvaluatorError(f"example {self.id or self.input[:40]!r} has no reference, but a metric needs one")
         return (self.reference,) if isinstance(self.reference, str) else tuple(self.reference)
 
 
 class Metric(Protocol):
-    """Scores one completion on one example."""
+    """Scores one response to one example."""
 
     def __call__(self, completion: Completion, example: Example, /) -> float:
-        """The score. Whether larger is better is the goal's to say."""
+        """The score. The goal defines whether larger is better."""
         ...
 
 
@@ -191,14 +202,18 @@ class Metric(Protocol):
 class LLM(Protocol):
     """A synchronous, batched LLM.
 
-    It may also have `load()`, which loads the model now and not at the first request; `count_tokens(requests)`, the
-    tokens that each of them has to read; and `identity()`, all that determines its answers beside the request, as JSON
-    data without keys: a cache needs that. Each of these, and `complete`, raises an EvaluatorError if the model cannot
-    be loaded.
+    It may also have these methods:
+
+    - `load()` loads the model now, not at the first request.
+    - `count_tokens(requests)` returns the number of prompt tokens of each request.
+    - `identity()` returns JSON data without keys: everything except the request that determines a response. A cache
+      needs it.
+
+    These methods and `complete` raise an EvaluatorError if the model cannot be loaded.
     """
 
     def complete(self, requests: Sequence[Request], /) -> list[Completion | Exception]:
-        """Answers in the order of the requests. A request that fails yields its exception in its place."""
+        """The responses in the order of the requests. A request that fails has its exception in its place."""
         ...
 
 
@@ -207,12 +222,20 @@ class AsyncLLM(Protocol):
     """An LLM that many tasks call at once."""
 
     async def acomplete(self, request: Request, /) -> Completion:
-        """The answer; raises CompletionError when there is none."""
+        """The response to a request.
+
+        Raises:
+            CompletionError: the request failed.
+        """
         ...
 
 
 def gathered(llm: AsyncLLM, requests: Sequence[Request], concurrency: int) -> list[Completion | Exception]:
-    """What an async LLM answers, so many at once, or why not: for callers that are not async."""
+    """Call an async LLM from synchronous code, with at most `concurrency` requests at once.
+
+    Returns:
+        One response or exception per request, in order.
+    """
 
     async def ask() -> list[Completion | Exception]:
         slots = asyncio.Semaphore(concurrency)

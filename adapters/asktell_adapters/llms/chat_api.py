@@ -1,4 +1,4 @@
-"""The chat completions of OpenAI's API as data: a request's body, an answer's text, tokens and cost."""
+"""OpenAI's chat completions as data: the body of a request, and the text, tokens and cost of a reply."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -18,8 +18,11 @@ class Price:
     Attributes:
         input: tokens read.
         output: tokens written.
-        cached_input: tokens read that the server found in its prefix cache; by default the price of `input`.
-        currency: shown beside amounts; empty if unknown.
+        cached_input: tokens read that the server found in its prefix cache (default: the price of `input`).
+        currency: shown after amounts. Empty if unknown.
+
+    Raises:
+        InvalidArgumentError: a price is negative or not finite.
     """
 
     input: float
@@ -34,21 +37,21 @@ class Price:
             raise InvalidArgumentError(f"prices must be finite and not negative, got {self}.")
 
     def of(self, prompt_tokens: int, completion_tokens: int, cached_tokens: int = 0) -> float:
-        """The cost of one answer; `cached_tokens` are a part of `prompt_tokens`."""
+        """The cost of one response. `prompt_tokens` include `cached_tokens`."""
         cached = self.input if self.cached_input is None else self.cached_input
         fresh = max(0, prompt_tokens - cached_tokens)
         return (fresh * self.input + cached_tokens * cached + completion_tokens * self.output) / 1e6
 
 
 def response_format(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """The field of a request that asks for JSON of a schema."""
+    """The value of the field `response_format`, which asks for JSON that follows a schema."""
     return {"type": "json_schema", "json_schema": {"name": "answer", "strict": True, "schema": dict(schema)}}
 
 
 @final
 @dataclass(frozen=True)
 class ChatAPI:
-    """Converts requests to one model and reads its answers. See `OpenAIChat` for the attributes."""
+    """Converts requests to one model, and reads its replies. See `OpenAIChat` for the attributes."""
 
     model: str
     limit_field: str
@@ -83,10 +86,18 @@ class ChatAPI:
         paid: float = 1.0,
         cost: float | None = None,
     ) -> Completion:
-        """The completion in a reply, of which nothing is taken on trust.
+        """The completion in a reply. Every part of the reply is checked.
 
-        `source` is whose reply it is, for messages. The answer costs `paid` times its price, or `paid` times `cost` if
-        given: half of it in a batch, more than all where lost answers were charged too.
+        Args:
+            reply: JSON data.
+            source: the model and server, for messages.
+            seconds: latency of the reply.
+            attempts: number of requests sent.
+            paid: factor of the cost. It is 0.5 in a batch, and above 1 if lost responses were charged, too.
+            cost: cost of the reply (default: from the price and the tokens).
+
+        Raises:
+            CompletionError: the reply is malformed or empty.
         """
         try:
             text, calls, finish_reason = _choice(reply)
@@ -103,19 +114,23 @@ class ChatAPI:
         if not text and not self.allow_empty:
             raise CompletionError(
                 f"{source} sent an empty completion (finish_reason {finish_reason!r}, "
-                f"{usage[1]} tokens); allow_empty=True accepts it as an answer",
+                f"{usage[1]} tokens). Pass allow_empty=True to accept empty completions",
                 cost=cost,
                 attempts=attempts,
             )
         return Completion(text, *usage, seconds, cost, finish_reason, attempts, tool_calls=calls)
 
 
-_MOST_TOKENS = 10**9  # of one request: what is more is no count, and would be a cost
-_MOST_LEVELS = 100  # what was read must be writable wherever it is written, also far down a stack
+_MOST_TOKENS = 10**9  # in one request. A larger number is a server's mistake, and would become a cost.
+_MOST_LEVELS = 100  # of nested arguments, so that they can be written as JSON even deep inside a call stack
 
 
 def _get(thing: object, key: str, kind: type | tuple[type, ...], *, needed: bool = False) -> Any:
-    """What an object of JSON has under a key; None if it has nothing there."""
+    """The value of a key in a JSON object, or None if there is no value and none is needed.
+
+    Raises:
+        ValueError: the value is of another type, or is needed and missing.
+    """
     value = thing.get(key) if isinstance(thing, dict) else None
     if value is None and not needed:
         return None
@@ -125,16 +140,20 @@ def _get(thing: object, key: str, kind: type | tuple[type, ...], *, needed: bool
 
 
 Calls = tuple[dict[str, Any], ...]
-"""Of tools, each with `name` and `arguments`."""
+"""Tool calls, each with `name` and `arguments`."""
 
 
 def calls_text(calls: Iterable[Mapping[str, Any]]) -> str:
-    """Calls of tools as JSON: the same calls are the same text, in whatever order an object's keys came."""
+    """Tool calls as JSON. Keys are sorted, so that equal calls give the same text."""
     return json.dumps(list(calls), sort_keys=True, ensure_ascii=False)
 
 
 def calls_of(message: object) -> Calls:
-    """The calls of tools in an answer's message."""
+    """The tool calls in the message of a reply.
+
+    Raises:
+        ValueError: a call is malformed.
+    """
     return tuple(_call(call) for call in _get(message, "tool_calls", list) or ())
 
 
@@ -148,11 +167,12 @@ def _call(call: object) -> dict[str, Any]:
     except (ValueError, RecursionError):
         if not isinstance(given, str):
             raise
-        arguments = given  # what an LLM writes need be no JSON: a call, if a bad one
+        arguments = given  # an LLM may write invalid JSON, which is still a call, if a bad one
     return {"name": _get(function, "name", str, needed=True), "arguments": arguments}
 
 
 def _levels(value: object) -> int:
+    """The depth of nested lists and objects."""
     deep, here = 0, [value]
     while here := [item for item in here if isinstance(item, dict | list)]:
         deep += 1
@@ -161,7 +181,7 @@ def _levels(value: object) -> int:
 
 
 def _choice(reply: object) -> tuple[str, Calls, str | None]:
-    """The text, empty if there is none, the calls of tools, and why it ended."""
+    """The text (empty if there is none), the tool calls, and the finish reason of a reply."""
     choices = _get(reply, "choices", list, needed=True)
     if not choices:
         raise ValueError("'choices' is empty")
@@ -169,18 +189,18 @@ def _choice(reply: object) -> tuple[str, Calls, str | None]:
     text, calls = _get(message, "content", str) or "", calls_of(message)
     reason = _get(choices[0], "finish_reason", str)
     for part in (text, reason or "", calls_text(calls)):
-        part.encode()  # half a character cannot be written to any file
+        part.encode()  # raises an error for half a surrogate pair, which cannot be written to a file
     return text.strip(), calls, reason
 
 
 def _usage(usage: object) -> tuple[int, int, int]:
-    """Tokens read, written, and read from a cache; 0 without an account of them."""
+    """Tokens read, tokens written, and tokens read from a cache. All are 0 if the reply has no usage."""
     if usage is None:
         return 0, 0, 0
     read = _tokens(usage, "prompt_tokens", needed=True)
     cached = _tokens(_get(usage, "prompt_tokens_details", dict), "cached_tokens")
     if cached > read:
-        raise ValueError(f"'cached_tokens' is {cached}, of {read} 'prompt_tokens'")
+        raise ValueError(f"'cached_tokens' is {cached}, more than the {read} 'prompt_tokens'")
     return read, _tokens(usage, "completion_tokens"), cached
 
 

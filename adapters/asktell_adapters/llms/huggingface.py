@@ -1,4 +1,4 @@
-"""Hugging Face transformers in process, on GPU or CPU: batches of similar length, left padded, greedy."""
+"""Hugging Face transformers in this process, on GPU or CPU, in left-padded batches of similar length."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -18,25 +18,29 @@ _Row = tuple[int, list[int], Request]  # position among the requests, prompt's t
 
 @final
 class HuggingFace:
-    """A causal LLM with its chat template; the model is loaded at the first request.
+    """A causal LLM with its chat template. The model is loaded at the first request.
 
-    Greedy requests are sorted by length and answered in batches, sampled ones one by one, so that each follows its own
-    seed. A batch that runs out of memory is halved, and the smaller size is kept; a request that fails, fails alone. In
-    half precision an answer can differ by what else is in its batch; `batch_size=1` excludes that.
+    Greedy requests are sorted by length and processed in batches. Sampled requests are processed one by one, so that
+    each follows its own seed. If a batch runs out of memory, the batch size is halved from then on. A request that
+    fails does not affect the others. In half precision, a response can depend on the other requests in its batch.
+    `batch_size=1` prevents that.
 
-    A prompt is read anew with each of its examples: where prompts are long, llama.cpp and vLLM are faster.
+    A prompt is read anew with each example. If prompts are long, llama.cpp and vLLM are faster.
 
     Args:
-        model: a hub id, a local folder, the path of a GGUF file, or a loaded model (then give its tokenizer too).
-        tokenizer: a loaded tokenizer; by default the model's.
-        device: "cuda", "cpu", "cuda:1", ...; by default a GPU if there is one.
-        device_map: instead of a device, how accelerate spreads a model that is too large for one GPU: "auto",
-            "balanced", ... (see transformers).
-        dtype: "bfloat16", "float16", "float32", or "auto" for the checkpoint's own; by default float32 on a CPU, and
-            on a GPU bfloat16, or float16 where the GPU does not compute in bfloat16.
-        attn_implementation: "sdpa", "flash_attention_2", "eager", ...; by default what transformers thinks best.
-        batch_size: the most requests in one batch.
+        model: a hub id, a local folder, the path of a GGUF file, or a loaded model (which also needs `tokenizer`).
+        tokenizer: a loaded tokenizer (default: the model's).
+        device: "cuda", "cpu", "cuda:1", ... (default: a GPU if there is one).
+        device_map: how accelerate spreads a model that is too large for one GPU: "auto", "balanced", ... See
+            transformers. Use it instead of `device`.
+        dtype: "bfloat16", "float16", "float32", or "auto" for the type of the checkpoint (default: float32 on a CPU,
+            bfloat16 on a GPU that supports it, and float16 on any other GPU).
+        attn_implementation: "sdpa", "flash_attention_2", "eager", ... (default: the choice of transformers).
+        batch_size: largest number of requests in a batch.
         template_options: variables for the chat template, such as {"enable_thinking": False}.
+
+    Raises:
+        InvalidArgumentError: arguments contradict each other, or a loaded model comes without its tokenizer.
     """
 
     request_options = frozenset({"top_p", "top_k", "min_p", "repetition_penalty"})
@@ -54,10 +58,10 @@ class HuggingFace:
         template_options: Mapping[str, object] | None = None,
     ) -> None:
         if not isinstance(model, str | Path) and tokenizer is None:
-            raise InvalidArgumentError("A loaded model needs its tokenizer too: HuggingFace(model, tokenizer=...).")
+            raise InvalidArgumentError("A loaded model also needs its tokenizer: HuggingFace(model, tokenizer=...).")
         if not isinstance(model, str | Path) and (device_map or dtype or attn_implementation):
             raise InvalidArgumentError(
-                "device_map, dtype and attn_implementation are for a model that is to be loaded."
+                "device_map, dtype and attn_implementation require the name of a model, but this model is loaded."
             )
         if device is not None and device_map is not None:
             raise InvalidArgumentError(f"Give either a device or a device_map, got {device!r} and {device_map!r}.")
@@ -85,7 +89,7 @@ class HuggingFace:
                     rows.append((position, self._token_ids(request), request))
                 except Exception as error:
                     answers[position] = failure_of("transformers", error)
-            # Longest first: a batch size that fits the longest fits all, so memory runs out early or never.
+            # Longest first. A batch size that fits the longest requests fits all, so memory runs out early or never.
             rows.sort(key=lambda row: -len(row[1]))
             for batch in grouped(rows, _settings):
                 answers.update(self._answer_all(batch))
@@ -93,7 +97,7 @@ class HuggingFace:
 
     def identity(self) -> dict[str, Any]:
         if not isinstance(self._source, str | Path):
-            raise InvalidArgumentError("A HuggingFace made from a loaded model has no identity; give an id or a path.")
+            raise InvalidArgumentError("A HuggingFace made from a loaded model has no identity. Pass an id or a path.")
         self.load()
         return {
             "llm": "transformers",
@@ -161,7 +165,7 @@ class HuggingFace:
         messages = [dict(message) for message in request.messages]
         try:
             text = self._render(messages, request.tools)
-        except Exception as error:  # Gemma's template, for one, refuses a system turn.
+        except Exception as error:  # some templates, such as Gemma's, refuse a system turn
             if "system" not in str(error).lower():
                 raise
             text = self._render(without_system(messages), request.tools)
@@ -196,7 +200,7 @@ class HuggingFace:
                 elif _out_of_memory(error):
                     self.batch_size = size = len(batch) // 2
                     todo = batch + todo
-                else:  # Some row breaks the batch: one by one, so that it fails alone.
+                else:  # a row breaks the batch, so send the rows one by one
                     for row in batch:
                         answers.update(self._answer_all([row]))
             if torch.cuda.is_available():
@@ -210,14 +214,14 @@ class HuggingFace:
         width = max(len(ids) for _, ids, _ in rows)
         inputs = torch.tensor([[pad] * (width - len(ids)) + ids for _, ids, _ in rows], device=self._model.device)
         mask = torch.tensor([[0] * (width - len(ids)) + [1] * len(ids) for _, ids, _ in rows], device=inputs.device)
-        # None overrides what the model's own generation_config would sample with.
+        # None overrides the sampling settings of the model's own generation_config.
         sampling: dict[str, Any] = {"do_sample": False, "temperature": None, "top_p": None, "top_k": None}
         if request.temperature > 0:
             sampling = {"do_sample": True, "temperature": request.temperature}
         sampling |= request.options
         start = time.perf_counter()
         gpus = [inputs.device] if inputs.device.type == "cuda" else []
-        with torch.inference_mode(), torch.random.fork_rng(devices=gpus):  # The caller's random state stays as it was.
+        with torch.inference_mode(), torch.random.fork_rng(devices=gpus):  # keeps the caller's random state
             torch.manual_seed(request.seed)
             output = self._model.generate(
                 input_ids=inputs,
@@ -248,7 +252,7 @@ class HuggingFace:
 
     def __getstate__(self) -> dict[str, Any]:
         if not isinstance(self._source, str | Path):
-            raise TypeError("a HuggingFace made from a loaded model cannot be pickled; make it from an id or a path")
+            raise TypeError("a HuggingFace made from a loaded model cannot be pickled. Make it from an id or a path")
         return {**self.__dict__, "_model": None}
 
     def __repr__(self) -> str:
@@ -258,12 +262,12 @@ class HuggingFace:
 
 
 def _settings(row: _Row) -> tuple[int, int, str]:
-    """What requests that share a call of generate() have in common; a sampled one has a call of its own."""
+    """The key of requests that can share a call of generate(). A sampled request has a key of its own."""
     position, _, request = row
     return request.max_new_tokens, position if request.temperature > 0 else -1, str(request.options)
 
 
 def _out_of_memory(error: Exception) -> bool:
-    # On a CPU, and from some CUDA libraries, it is a plain RuntimeError.
+    # On a CPU, and from some CUDA libraries, the error is a plain RuntimeError.
     text = str(error).lower()
     return isinstance(error, MemoryError) or "out of memory" in text or "can't allocate memory" in text

@@ -1,4 +1,4 @@
-"""LiteLLM: every provider by its name, and a router over several deployments of a model; prices from its own data."""
+"""LiteLLM: chat models of every provider, or a router over several deployments, with prices from LiteLLM's data."""
 
 import copy
 import os
@@ -13,32 +13,35 @@ from asktell_adapters.llms.chat_api import ChatAPI, Price
 
 _FROM_ENVIRONMENT = "os.environ/"
 _KEY = re.compile(r"key|token|secret|password|credential", re.IGNORECASE)
-_SHORTEST_KEY = 8  # characters; what is shorter is no key, and would be redacted all over
+_SHORTEST_KEY = 8  # characters. A shorter value is not a key, and redacting it would spoil messages.
 
 
 @final
 class LiteLLM(RemoteChat):
     """A chat model by LiteLLM: `anthropic/NAME`, `gemini/NAME`, `bedrock/NAME`, `azure/NAME`, `ollama_chat/NAME`, ...
 
-    Keys come from the environment, by the names that LiteLLM's page of each provider has (ANTHROPIC_API_KEY,
-    GEMINI_API_KEY, ...). What fails is tried again as by `OpenAIChat`, and not by LiteLLM too, so that every attempt is
-    counted; a router sends the next attempt elsewhere. Parameters that a provider does not know, such as a seed, are
-    left out.
+    Keys come from environment variables. LiteLLM's page of each provider has their names (ANTHROPIC_API_KEY,
+    GEMINI_API_KEY, ...). Failed requests are retried as by `OpenAIChat`, and not by LiteLLM, so that every attempt is
+    counted. A router sends the next attempt to another deployment. Parameters that a provider does not support, such as
+    a seed, are left out.
 
-    What an answer costs is what LiteLLM's price data say, as they come with the installed package: nothing is fetched,
-    unless LITELLM_LOCAL_MODEL_COST_MAP is set to False. An answer of a model that is not in them costs 0.
+    Costs come from the price data of the installed LiteLLM package. Newer data are fetched only if you set
+    LITELLM_LOCAL_MODEL_COST_MAP to False. A response of a model without a price costs 0.
+
+    The arguments that are not listed here are those of `OpenAIChat`.
 
     Args:
-        model: the model's name, after its provider's; with a router, the name of a group (`model_name`).
-        router: a `litellm.Router`, or its `model_list`: deployments, each with `model_name` and `litellm_params`. A key
-            in it is the place of one, "os.environ/NAME". Routers that are ready are used with their own retries.
-        router_options: further arguments of the `litellm.Router` that is made of a list, such as
+        model: the name of the provider and of the model. With a router, the name of a group (`model_name`).
+        router: a `litellm.Router`, or a `model_list` to make one: deployments with `model_name` and `litellm_params`.
+            Write a key as the place of the key, "os.environ/NAME". A ready router keeps its own retries.
+        router_options: further arguments of the `litellm.Router` that is made from a list, such as
             {"routing_strategy": "least-busy"}.
-        base_url: the API's root, for providers that have several, such as `openai/NAME` and `ollama_chat/NAME`.
-        price: cost per million tokens, in the place of LiteLLM's data.
+        base_url: the API's root, for providers such as `openai/NAME` and `ollama_chat/NAME`.
+        price: price per million tokens (default: from LiteLLM's data).
         extra_body: further arguments of `litellm.acompletion`, such as {"reasoning_effort": "low"}.
 
-    The other arguments are those of `OpenAIChat`.
+    Raises:
+        InvalidArgumentError: the router has no such model, or an argument is invalid.
     """
 
     where_keys_are = "the environment variables that LiteLLM reads for this provider"
@@ -74,11 +77,11 @@ class LiteLLM(RemoteChat):
         if self.deployments is not None and model not in (names := [each["model_name"] for each in self.deployments]):
             raise InvalidArgumentError(f"The router has no model {model!r}, only {sorted(set(names))}.")
         if self._router_options and (self.deployments is None or self._router is not None):
-            raise InvalidArgumentError("router_options are for a router that is to be made of a list of deployments.")
+            raise InvalidArgumentError("router_options require router=[...], a list of deployments.")
 
     @property
     def price(self) -> Price | None:
-        """Per million tokens: as given, or else as LiteLLM's data have it of the first deployment; None if unknown."""
+        """The price that was passed, else the price of the first deployment in LiteLLM's data, or None if unknown."""
         return self.api.price or known_price(self._models()[0])
 
     @property
@@ -96,7 +99,7 @@ class LiteLLM(RemoteChat):
         }
 
     def redact(self, text: str) -> str:
-        """The text without the values of keys: the environment's, and those that a router was given."""
+        """The text without the values of keys, from the environment and from the arguments."""
         for name, value in (*os.environ.items(), *_texts_in(self.deployments), *_texts_in(self.api.extra_body)):
             if len(value) >= _SHORTEST_KEY and _is_key(name, value):
                 text = text.replace(value, "***")
@@ -126,7 +129,7 @@ class LiteLLM(RemoteChat):
     def __getstate__(self) -> dict[str, Any]:
         if self._router is not None:
             raise TypeError(
-                "a LiteLLM made from a ready router cannot be pickled; make it from the list of deployments"
+                "a LiteLLM made from a ready router cannot be pickled. Make it from the list of deployments"
             )
         return super().__getstate__()
 
@@ -136,11 +139,11 @@ class LiteLLM(RemoteChat):
 
 
 def known_price(model: str) -> Price | None:
-    """The price of a model as LiteLLM's data have it; None if they do not."""
+    """The price of a model in LiteLLM's data, or None if the model is not in them."""
     litellm = _litellm()
     try:
         known = litellm.get_model_info(model)
-    except Exception:  # of any kind, for names that it does not know
+    except Exception:  # LiteLLM raises exceptions of several kinds for unknown names
         return None
     read, written = known.get("input_cost_per_token"), known.get("output_cost_per_token")
     cached = known.get("cache_read_input_token_cost")
@@ -150,7 +153,7 @@ def known_price(model: str) -> Price | None:
 
 
 def _litellm() -> Any:
-    """The module, which is to print no advice and, when it is imported, to fetch nothing."""
+    """Import LiteLLM, without its printed advice and without fetching prices at its import."""
     os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
     litellm = import_extra("litellm", "litellm")
     litellm.suppress_debug_info = True
@@ -158,10 +161,10 @@ def _litellm() -> Any:
 
 
 def _cost(reply: Any) -> float | None:
-    """What LiteLLM says that an answer cost; None if it does not know."""
+    """The cost of a reply according to LiteLLM, or None if it is unknown."""
     try:
         cost = float(_litellm().completion_cost(completion_response=reply))
-    except Exception:  # of any kind, for models that it does not know
+    except Exception:  # LiteLLM raises exceptions of several kinds for unknown models
         return None
     return cost if 0 <= cost < float("inf") else None
 
@@ -181,7 +184,7 @@ def _deployments(router: Any) -> list[dict[str, Any]]:
 
 
 def _without_keys(data: Any) -> Any:
-    """The data without the values of keys, but with the places where they are, and with addresses without passwords."""
+    """The data without the values of keys, and with addresses without passwords. The names of variables stay."""
     if isinstance(data, str) and "://" in data:
         return without_secrets(data)
     if isinstance(data, Mapping):

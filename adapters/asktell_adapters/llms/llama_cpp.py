@@ -1,4 +1,4 @@
-"""llama.cpp in a process of its own: a GGUF file, several requests at once in slots that keep the prefix they read."""
+"""llama.cpp in its own process. It serves a GGUF file, several requests at once, and reuses common prefixes."""
 
 import http.client
 import json
@@ -34,27 +34,30 @@ _PROCESS = Path(__file__).with_name("_llama_process.py")
 class LlamaCpp:
     """An LLM in a GGUF file, by xllamacpp, with the file's own chat template. It comes compiled.
 
-    The model is loaded at the first request. The requests of a call, or of several threads, are answered `n_slots` at a
-    time in common batches, which costs much less than one after another. A slot keeps what it has read, and a request
-    goes to the slot that has read most of its beginning: a prompt is read once per slot for all its examples. An object
-    can be pickled, or forked: the copy loads the model anew.
+    The model is loaded at the first request. Requests of one call or of several threads are processed `n_slots` at a
+    time in common batches, which is much faster than one after another. A slot keeps the text that it has read, and a
+    request goes to the slot that has read most of its beginning. So each slot reads a prompt once for all examples. An
+    object can be pickled or forked, and the copy loads the model anew.
 
-    While it is loaded, llama.cpp runs in a process of its own, which is killed on `close` and ends when this process
-    does. It listens on a port of this machine's loopback interface; nobody is served there without a key that is
-    random, new each time and never shown.
+    llama.cpp runs in its own process, which is killed on `close` and ends with this process. It listens on a port of
+    this machine's loopback interface, and requires a random key that is new each time and never shown.
 
     Args:
         model: path of a GGUF file.
-        n_ctx: tokens of context for each request, answer included; 0 for what the model was trained with, which the
-            slots then share. It takes memory for each slot.
-        n_slots: requests answered at once. A token's sums round differently with other requests beside it, so a greedy
-            answer can, rarely, depend on them. With one slot and `reuse_prefix=False` it depends on the request alone.
-        n_threads: by default the physical cores that this process may use. With several such processes at once, or on
-            a busy machine, give each 1: threads that wait for each other gain nothing there.
-        n_gpu_layers: layers put on a GPU, where xllamacpp was built for one; -1 for all.
-        reuse_prefix: False reads each request from its beginning.
+        n_ctx: tokens of context per request, response included. Each slot takes memory for them. With 0, the slots
+            share the context length that the model was trained with.
+        n_slots: number of simultaneous requests. Rounding depends on the other requests in a batch, so a greedy
+            response can, rarely, depend on them. With one slot and `reuse_prefix=False`, it depends on the request
+            alone.
+        n_threads: number of threads (default: the physical cores that this process may use). Pass 1 if several such
+            processes run at once or the machine is busy, because threads that wait for each other gain nothing there.
+        n_gpu_layers: number of layers on a GPU, if xllamacpp was built for one. -1 stands for all layers.
+        reuse_prefix: False to read each request from its beginning.
         timeout: seconds that loading, or a request, may take.
-        verbose: let llama.cpp write its log to stderr.
+        verbose: True to let llama.cpp write its log to stderr.
+
+    Raises:
+        InvalidArgumentError: there is no such file, or a number is out of range.
     """
 
     _server: "_Server | None"
@@ -100,7 +103,7 @@ class LlamaCpp:
             return [answer.result() for answer in answers]
         finally:
             for answer in answers:
-                answer.cancel()  # Ctrl-C also ends those that wait.
+                answer.cancel()  # after Ctrl-C, no further requests are sent
             self._pending.difference_update(answers)
 
     def count_tokens(self, requests: Sequence[Request], /) -> list[int]:
@@ -129,9 +132,9 @@ class LlamaCpp:
             self._load()
 
     def close(self) -> None:
-        """Free the model's memory; the next request loads it again.
+        """Free the model's memory. The next request loads the model again.
 
-        Requests of other threads have 10 seconds to be answered. Those that are not fail.
+        Requests of other threads have 10 seconds to finish, and fail after that.
         """
         with self._lock:
             server, pool, pending = self._server, self._pool, set(self._pending)
@@ -153,7 +156,7 @@ class LlamaCpp:
         fresh_after_fork(self, LlamaCpp._forget)
 
     def _forget(self) -> None:
-        """In a forked process: leave the server to the process that started it."""
+        """Drop the server in a forked process, without ending it, since it belongs to the parent process."""
         if self._server is not None:
             self._server.forget()
         self._reset()
@@ -170,7 +173,7 @@ class LlamaCpp:
         return self._server
 
     def _parameters(self) -> dict[str, Any]:
-        """The names are those of xllamacpp.CommonParams."""
+        """Parameters of the server, by their names in xllamacpp.CommonParams."""
         return {
             "model.path": str(self._path),
             "n_ctx": self.n_ctx * self.n_slots,
@@ -179,8 +182,8 @@ class LlamaCpp:
             "cpuparams.n_threads": self.n_threads,
             "cpuparams_batch.n_threads": self.n_threads,
             "n_gpu_layers": _ALL_LAYERS if self.n_gpu_layers < 0 else self.n_gpu_layers,
-            "fit_params": False,  # what was asked for, or an error
-            "cache_ram_mib": 0,  # otherwise up to 8 GiB of prefixes that no slot holds any more
+            "fit_params": False,  # raise an error instead of changing the parameters to fit the memory
+            "cache_ram_mib": 0,  # the default keeps up to 8 GiB of prefixes that no slot uses
             "warmup": False,
             "ui": False,
             "endpoint_slots": False,
@@ -191,17 +194,17 @@ class LlamaCpp:
         with self._path.open("rb") as file:
             begins = file.read(4)
         if begins != b"GGUF":
-            return f"it is no GGUF file, since it begins with {begins!r}"
+            return f"it is not a GGUF file, because it begins with {begins!r}"
         return (
-            f"{error} Most often the file is damaged or not whole, its kind of model is newer than this xllamacpp, or "
-            "memory is short (a smaller n_ctx or n_slots needs less). LlamaCpp(..., verbose=True) shows its log"
+            f"{error} Most often the file is damaged or incomplete, its kind of model is newer than this xllamacpp, or "
+            "memory is short (a smaller n_ctx or n_slots needs less). LlamaCpp(..., verbose=True) shows the log"
         )
 
     def _answer(self, server: "_Server", request: Request) -> Completion | Exception:
         start = time.perf_counter()
         try:
             reply = self._chat(server, [dict(message) for message in request.messages], request)
-            if "system" in _refusal(reply).lower():  # Gemma's template, for one, refuses a system turn.
+            if "system" in _refusal(reply).lower():  # some templates, such as Gemma's, refuse a system turn
                 reply = self._chat(server, without_system(request.messages), request)
         except EvaluatorError as error:
             failure = CompletionError(str(error))
@@ -212,7 +215,7 @@ class LlamaCpp:
         choice, usage = reply["choices"][0], reply["usage"]
         calls = calls_of(choice["message"])
         text = (choice["message"]["content"] or "").strip()
-        # What ends by itself ends with a token that says so.
+        # A response that was not cut ends with an end token, which is not counted.
         stopped = choice["finish_reason"] == "stop"
         return Completion(
             text=calls_text(calls) if calls and not text else text,
@@ -257,30 +260,33 @@ def _tools(request: Request) -> dict[str, Any]:
 
 
 def _refusal(reply: Any) -> str:
-    """Why llama.cpp answered nothing; empty if it did."""
+    """The error in a reply of llama.cpp, or an empty text if there is none."""
     if "error" not in reply:
         return ""
     error = reply["error"]
-    advice = ": give a larger n_ctx" if error.get("type") == "exceed_context_size_error" else ""
+    advice = ": pass a larger n_ctx" if error.get("type") == "exceed_context_size_error" else ""
     return f"{error.get('message', error)}{advice}"
 
 
 class _Server:
-    """llama.cpp's HTTP server on the loopback interface, in a process of its own.
+    """llama.cpp's HTTP server on the loopback interface, in its own process.
 
-    xllamacpp offers nothing but this server, and `~Server` can wait for ever, so it must be possible to kill it. The
-    process ends at `end`, with this object, or with the process that started it. Without `key` requests are refused.
+    xllamacpp offers only this server, and `~Server` can wait forever, so it must be possible to kill it. The process
+    ends at `end`, with this object, or with the process that started it. Requests without `key` are refused.
+
+    Raises:
+        EvaluatorError: the process did not start, or could not load the model in time.
     """
 
     def __init__(self, parameters: Mapping[str, Any], timeout: float, key: str = "") -> None:
         self._timeout = timeout
         self._key = key
-        # At each barrier of a token, of which there are many, OpenMP's threads spin by default. With one more busy
-        # process than cores, that made two threads 5 to 20 times slower than one; asleep they share the machine fairly.
+        # Each token has many barriers, at which OpenMP's threads spin by default. With one more busy process than
+        # cores, spinning made two threads 5 to 20 times slower than one. Sleeping threads share the machine fairly.
         environment = {"OMP_WAIT_POLICY": "PASSIVE", **os.environ}
-        # -P: the modules beside the script are named like packages.
+        # -P keeps the script's folder off the search path, because modules in it have the names of packages.
         command = [sys.executable, "-P", str(_PROCESS)]
-        # Without buffers, a forked process can let go of the pipes without a lock.
+        # Without buffers, a forked process can close the pipes without waiting for a lock.
         self._process = subprocess.Popen(
             command, bufsize=0, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment
         )
@@ -302,24 +308,29 @@ class _Server:
         try:
             return json.loads(self._request("POST", path, self._timeout, json.dumps(body).encode(), headers))
         except TimeoutError:
-            why = f"gave no answer within {self._timeout:g} s. A larger timeout allows more"
+            why = f"did not respond within {self._timeout:g} s. Pass a larger timeout if it needs longer"
         except (OSError, http.client.HTTPException, ValueError) as error:
             with suppress(subprocess.TimeoutExpired):
-                self._process.wait(1.0)  # A process that dies closes its connections first.
+                self._process.wait(1.0)  # a dying process closes its connections before it ends
             why = f"failed: {type(error).__name__}: {error}" if self.alive else self._how_it_ended()
         raise EvaluatorError(f"llama.cpp {why}.")
 
     def end(self) -> None:
-        """Kill the process. Waits 5 seconds at most."""
+        """Kill the process. Wait at most 5 seconds for its end."""
         self._finalizer()
 
     def forget(self) -> None:
-        """In a forked process, which is not the parent of the server's process: let go of it without ending it."""
+        """Drop the server without ending it, in a forked process, which is not the parent of the server's process."""
         self._finalizer.detach()
         _close_pipes(self._process)
-        self._process.returncode = 0  # Otherwise Popen would wait for a process that is not its child.
+        self._process.returncode = 0  # otherwise Popen would wait for a process that is not its child
 
     def _start(self, order: bytes) -> str:
+        """Send the parameters to the process, wait until the model is loaded, and return the server's address.
+
+        Raises:
+            EvaluatorError: the process ended, could not load the model, or took too long.
+        """
         pipes = self._process.stdin, self._process.stdout
         assert pipes[0] is not None
         assert pipes[1] is not None
@@ -336,19 +347,19 @@ class _Server:
         if not line:
             with suppress(subprocess.TimeoutExpired):
                 self._process.wait(5.0)
-            late = f"was not loaded within {self._timeout:g} s; a larger timeout allows more"
+            late = f"was not loaded within {self._timeout:g} s. Pass a larger timeout if it needs longer"
             raise EvaluatorError(f"It {late if time.monotonic() >= deadline else self._how_it_ended()}.")
         reply = json.loads(line)
         if "error" in reply:
             raise EvaluatorError(reply["error"])
         self.address = str(reply["address"])
-        while True:  # Its thread begins to listen some time after the address is known.
+        while True:  # the server begins to listen some time after its address is known
             try:
                 self._request("GET", "/health", 1.0)
                 return self.address
             except (OSError, http.client.HTTPException) as error:
                 if time.monotonic() >= deadline or not self.alive:
-                    raise EvaluatorError(f"It does not serve: {error}.") from error
+                    raise EvaluatorError(f"Its server does not respond: {error}.") from error
                 time.sleep(0.01)
 
     def _request(

@@ -1,4 +1,4 @@
-"""Several LLMs as one, which sends each request to its own."""
+"""Several LLMs as one, which sends each request to the right LLM."""
 
 import inspect
 import json
@@ -13,18 +13,23 @@ from asktell_adapters.llms.base import Completion, Request
 
 @final
 class Models:
-    """LLMs for candidates with a factor "model", or other factors that a client is made with. Each is made once.
+    """LLMs for candidates with a factor "model", or with other factors that are parameters of a client.
+
+    Each LLM is made once.
 
     Args:
-        llms: model -> LLM; or a function that makes one, such as the class of a client: a candidate's factors that are
-            parameters of it are passed to it, as `OpenAIChat(model="gpt-4o-mini")`.
-        takes: the names of these parameters, where the function's signature does not say them.
+        llms: model -> LLM, or a function that makes an LLM, such as the class of a client. A candidate's factors that
+            are parameters of the function are passed to it, as in `OpenAIChat(model="gpt-4o-mini")`.
+        takes: names of these parameters (default: from the function's signature).
+
+    Raises:
+        InvalidArgumentError: `llms` is neither a function nor a mapping with LLMs.
     """
 
     def __init__(self, llms: Mapping[str, Any] | Callable[..., Any], takes: Iterable[str] | None = None) -> None:
         if not callable(llms) and not (isinstance(llms, Mapping) and llms):
             raise InvalidArgumentError(
-                "An evaluator needs an LLM, a mapping from model to LLM, or a function that makes the LLM of a model; "
+                "An evaluator needs an LLM, a mapping from model to LLM, or a function that makes the LLM of a model, "
                 f"got {short(llms)}."
             )
         self._llms = llms
@@ -34,6 +39,11 @@ class Models:
         self.made: dict[str, Any] = {}
 
     def of(self, client: Mapping[str, Any]) -> Any:
+        """The LLM with these parameters, which is made if it does not exist yet.
+
+        Raises:
+            InvalidArgumentError: there is no such model, or the LLM cannot be made.
+        """
         key = json.dumps(client, sort_keys=True)
         if key not in self.made:
             self.made[key] = self._make(client)
@@ -57,17 +67,13 @@ class Models:
     def _make(self, client: Mapping[str, Any]) -> Any:
         if isinstance(self._llms, Mapping):
             if client.get("model") not in self._llms:
-                got = f"it is {short(client['model'])}" if "model" in client else "there is none"
-                raise InvalidArgumentError(
-                    f"The factor 'model' must say which LLM answers, one of {some(list(self._llms))}; {got}."
-                )
+                got = short(client["model"]) if "model" in client else "no such factor"
+                raise InvalidArgumentError(f"The factor 'model' must be one of {some(list(self._llms))}, got {got}.")
             return self._llms[client["model"]]
         try:
             return self._llms(**client)
         except TypeError as error:
-            raise InvalidArgumentError(
-                f"An LLM is made with the factors {dict(client)}, and that failed: {error}."
-            ) from error
+            raise InvalidArgumentError(f"Could not make an LLM with the factors {dict(client)}: {error}.") from error
 
     def __repr__(self) -> str:
         return f"Models({self._llms!r})"

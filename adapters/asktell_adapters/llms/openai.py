@@ -1,4 +1,4 @@
-"""OpenAI-compatible APIs: async, many at once, retries with backoff, tokens and cost counted over all attempts."""
+"""OpenAI-compatible APIs, with many requests at once, retries, and tokens and cost counted over all attempts."""
 
 import json
 import os
@@ -11,42 +11,48 @@ from asktell_adapters.llms._remote import RemoteChat, without_secrets
 from asktell_adapters.llms.chat_api import ChatAPI, Price
 
 MOST_BYTES = 16 * 2**20
-"""The longest answer that is read: JSON takes several times its size in memory."""
+"""Bytes of the longest reply that is read. In memory, parsed JSON takes several times its size."""
 
 
 @final
 class OpenAIChat(RemoteChat):
-    """A chat model behind an OpenAI-compatible API: the hosted ones, vLLM, SGLang, llama.cpp's server, proxies.
+    """A chat model behind an OpenAI-compatible API, such as a hosted API, vLLM, SGLang, llama.cpp's server or a proxy.
 
-    429, 408, 409, 5xx, lost connections and timeouts are tried again, after an exponential backoff with jitter or
-    after what Retry-After says; an address at which nothing has answered yet is tried again once. Other refusals, empty
-    completions and malformed answers (token counts that cannot be, more than 16 MiB) fail the request at once. All
-    calls, sync or async and from any thread or event loop, share one pool of connections and one concurrency limit.
-    A server that refuses a request's schema is asked without one from then on.
+    **Retries.** A request is retried after the statuses 429, 408, 409 and 5xx, lost connections and timeouts. The wait
+    is an exponential backoff with jitter, or the server's Retry-After. If the server has never responded, there is only
+    one retry. Other refusals, empty completions and malformed replies (impossible token counts, more than 16 MiB) fail
+    the request at once.
+
+    **Concurrency.** All calls share one pool of connections and one concurrency limit, from any thread or event loop,
+    synchronous or async.
+
+    **Schemas.** If a server refuses the schema of a request, requests are sent without schemas from then on.
 
     Args:
         model: the model's name at the server.
-        base_url: the API's root, ending in /v1; by default OPENAI_BASE_URL, else OpenAI's own.
-        api_key_env: the environment variable that holds the key. The key comes from nowhere else, is read when it is
-            needed, and appears in no message, repr or pickle. A server with a `base_url` may have no key.
-        price: cost per million tokens, or a table of them by model; None leaves every cost at 0.
-        concurrency: the most requests under way at once.
+        base_url: the API's root, ending in /v1 (default: OPENAI_BASE_URL, else OpenAI's own API).
+        api_key_env: the environment variable with the key. The key is read from there when it is needed, and never
+            appears in a message, repr or pickle. A server with a `base_url` may need no key.
+        price: price per million tokens, or model -> price. With None, every cost is 0.
+        concurrency: largest number of simultaneous requests.
         timeout: seconds for one attempt, from sending to the last byte.
-        max_retries: attempts after the first.
-        backoff: seconds before the first retry; doubled before each further one, plus up to as much again of jitter.
-        max_wait: seconds; no wait after a failure is longer, whatever Retry-After says.
-        requests_per_minute: the most requests to send, retries included, evenly spread; None for no limit.
-        tokens_per_minute: the most tokens to send and ask for, likewise. Before the answer they are guessed: a token
-            for four characters, and the whole `max_new_tokens`; afterwards the guess is corrected. Both limits are
-            this object's own: other processes with the same key are not known here, and 429 is retried all the same.
-        allow_empty: accept an empty completion as an answer.
-        limit_field: the request's name for the answer's limit. By default `max_tokens` where there is a base_url, else
-            `max_completion_tokens`, which OpenAI's newer models insist on.
+        max_retries: number of attempts after the first.
+        backoff: seconds before the first retry. They double before each further retry, and up to as much again is added
+            as jitter.
+        max_wait: largest number of seconds to wait after a failure, even if Retry-After is longer.
+        requests_per_minute: largest number of requests per minute, retries included, evenly spread. None for no limit.
+        tokens_per_minute: largest number of tokens per minute, read and written, likewise. Before a request they are
+            estimated as one token per four characters plus `max_new_tokens`, and corrected after the response. Both
+            limits apply to this object only. Other processes may use the same key, so 429 is still retried.
+        allow_empty: accept an empty completion as a response.
+        limit_field: the request's field for the limit of tokens (default: `max_tokens` with a base_url, else
+            `max_completion_tokens`, which OpenAI's newer models require).
         send_sampling: False leaves out temperature and seed, which some models refuse.
         extra_body: further fields of the request's body.
 
     Raises:
         EvaluatorError: there is neither an API key nor a base_url.
+        InvalidArgumentError: a number is out of range, or the model is not in the table of prices.
     """
 
     def __init__(
@@ -108,9 +114,9 @@ class OpenAIChat(RemoteChat):
                     data += part
                     if len(data) > MOST_BYTES:
                         break
-            except Exception as error:  # the connection broke: httpx's exception, which the SDK does not see here
+            except Exception as error:  # the connection broke, and httpx's exception does not pass through the SDK
                 raise import_extra("openai", "openai").APIConnectionError(request=raw.http_request) from error
-        # Not by the SDK, which makes whatever comes look like a completion.
+        # Not parsed by the SDK, which turns any JSON into something like a completion.
         if len(data) > MOST_BYTES:
             raise ValueError(f"more than {MOST_BYTES} bytes")
         try:
@@ -120,7 +126,7 @@ class OpenAIChat(RemoteChat):
 
     def _connect(self) -> Any:
         openai = import_extra("openai", "openai")
-        # Retries are ours, so that each one is counted.
+        # No retries by the SDK, so that every attempt is counted.
         client = openai.AsyncOpenAI(
             api_key=self.key(),
             base_url=self.base_url,
@@ -134,14 +140,18 @@ class OpenAIChat(RemoteChat):
         status = getattr(error, "status_code", None)
         if status not in (404, 405) or isinstance(getattr(error, "body", None), dict):
             return ""
-        return f"{self.name} answered {status}, and not as an API does; base_url must be its root, ending in /v1"
+        return f"{self.name} responded {status}, but not in JSON. base_url must be the API's root, ending in /v1"
 
     def key(self) -> str:
-        """The API key, from the environment; only with a base_url there may be none."""
+        """The API key, from the environment. With a base_url there may be none.
+
+        Raises:
+            EvaluatorError: there is no key and no base_url.
+        """
         key = os.environ.get(self.api_key_env)
         if not key and self.base_url is None:
             raise EvaluatorError(f"no API key: set the environment variable {self.api_key_env}")
-        return key or "none"  # The SDK insists on a key; a local server ignores it.
+        return key or "none"  # the SDK requires a key, and a local server ignores it
 
     def redact(self, text: str) -> str:
         key = os.environ.get(self.api_key_env)

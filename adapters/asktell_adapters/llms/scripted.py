@@ -1,4 +1,4 @@
-"""An LLM that answers with a function: for tests, dry runs and examples in docs."""
+"""An LLM whose responses come from a function, for tests, dry runs and examples in docs."""
 
 from collections.abc import Callable, Sequence
 from typing import final
@@ -9,9 +9,11 @@ from asktell_adapters.llms.base import Completion, Request
 
 @final
 class ScriptedLLM:
-    """Answers each request with `answer(request)`; what that raises is the request's failure.
+    """Responds to each request with `answer(request)`. An exception of the function is the failure of the request.
 
-    `name` stands for the function in the keys of a cache; `requests` is what was asked, in order.
+    Attributes:
+        name: stands for the function in the keys of a cache.
+        requests: the requests so far, in order.
     """
 
     def __init__(self, answer: Callable[[Request], Completion], name: str = "scripted") -> None:

@@ -1,4 +1,4 @@
-"""vLLM's offline engine in process: whole batches at once, ordered so that its prefix cache is hit."""
+"""vLLM's offline engine. It gets whole batches, ordered so that its prefix cache can reuse prompts."""
 
 import json
 import multiprocessing
@@ -18,27 +18,32 @@ from asktell_adapters.llms._machine import which_model
 from asktell_adapters.llms.base import SAMPLING, Completion, CompletionError, Request, failure_of, said, without_system
 
 _Row = tuple[int, Request]  # position among the requests, request
-_SECONDS_BETWEEN_LOOKS = 0.5  # at the engine's process
+_SECONDS_BETWEEN_LOOKS = 0.5  # whether the engine's processes are alive
 
 
 @final
 class VLLM:
-    """An LLM by `vllm.LLM`, with the model's own chat template; the engine starts at the first request.
+    """An LLM by `vllm.LLM`, with the model's own chat template. The engine starts at the first request.
 
-    A call hands all its requests to the engine, those with the same beginning side by side, so that the prefix cache
-    (on by default) reads a prompt once for all its examples. A request that the engine refuses, such as one longer
-    than the context, fails alone. Nothing of the model's `generation_config` is used beside its end tokens: the limit,
-    the temperature and, for sampling, the seed are each request's own. An answer that reaches the end of the context
-    is cut, with the finish reason "length".
+    A call sends all its requests to the engine, sorted by their beginnings, so that the prefix cache (on by default)
+    reads a prompt once for all examples. A request that the engine refuses, for example because it is longer than the
+    context, does not affect the others. A response that reaches the end of the context is cut, with the finish reason
+    "length".
+
+    Limit, temperature and seed are taken from each request. Of the model's `generation_config`, only the end tokens are
+    used.
+
+    The engine lives in its own processes. A script that creates one needs `if __name__ == "__main__":`. An object made
+    from a model's name can be pickled, and the copy starts a new engine.
 
     Args:
         model: a hub id, a local folder, or a ready `vllm.LLM`.
         engine_options: arguments of `vllm.LLM`, such as {"tensor_parallel_size": 2, "max_model_len": 4096}.
-        chat_template: a template (Jinja) in the place of the model's own.
+        chat_template: a Jinja template that replaces the model's own.
         template_options: variables for the chat template, such as {"enable_thinking": False}.
 
-    The engine lives in processes of its own. A script that makes one needs `if __name__ == "__main__":`, and an object
-    made from a name can be pickled: the copy starts an engine anew.
+    Raises:
+        InvalidArgumentError: engine_options were passed with a ready `vllm.LLM`.
     """
 
     request_options = SAMPLING | {"repetition_penalty"}
@@ -61,7 +66,7 @@ class VLLM:
             self._engine = model
             self._processes = _processes()
             if engine_options:
-                raise InvalidArgumentError("engine_options are for an engine to be made, and this vllm.LLM is ready.")
+                raise InvalidArgumentError("engine_options require the name of a model, but this vllm.LLM is ready.")
         self.engine_options = {"enable_prefix_caching": True, **(engine_options or {})}
         self.chat_template = chat_template
         self.template_options = dict(template_options or {})
@@ -69,14 +74,14 @@ class VLLM:
         self._lock = Lock()
 
     def complete(self, requests: Sequence[Request], /) -> list[Completion | Exception]:
-        # Sorted by their texts, the system turn first: what begins alike stands together.
+        # Sorted by their texts from the first turn on, so that requests with the same beginning follow each other.
         rows = sorted(enumerate(requests), key=lambda row: [said(turn) for turn in row[1].messages])
         with self._lock:
             if rows:
                 self._start()
             try:
                 answers = {}
-                for alike in grouped(rows, lambda row: json.dumps(row[1].tools)):  # a call offers all the same
+                for alike in grouped(rows, lambda row: json.dumps(row[1].tools)):  # a call has one list of tools
                     answers.update(self._answer(alike))
             except Exception as error:
                 if not _died(error):
@@ -84,15 +89,15 @@ class VLLM:
                 if isinstance(self._name, str):
                     self._engine = None
                 raise EvaluatorError(
-                    f"vLLM's engine died while it answered {len(rows)} requests ({error}); the first error in its own "
-                    "log says why. Often memory ran out: try a lower gpu_memory_utilization, max_model_len or "
-                    "max_num_seqs in engine_options"
+                    f"vLLM's engine died during {len(rows)} requests ({error}). See the first error in its own log. "
+                    "Often memory ran out. Then try a lower gpu_memory_utilization, max_model_len or max_num_seqs in "
+                    "engine_options"
                 ) from error
         return [answers[position] for position in range(len(requests))]
 
     def identity(self) -> dict[str, Any]:
         if not isinstance(self._name, str):
-            raise InvalidArgumentError("A VLLM made from a ready engine has no identity; give the model's name.")
+            raise InvalidArgumentError("A VLLM made from a ready engine has no identity. Pass the model's name.")
         return {
             "llm": "vllm",
             "version": str(import_extra("vllm", "vllm").__version__),
@@ -107,7 +112,7 @@ class VLLM:
             self._start()
 
     def close(self) -> None:
-        """Let go of the engine, if this object made it: its processes end and free the GPU's memory."""
+        """End the engine if this object started it. Its processes end and free the GPU's memory."""
         with self._lock:
             if isinstance(self._name, str):
                 self._engine = None
@@ -120,7 +125,7 @@ class VLLM:
             try:
                 self._engine = vllm.LLM(self._name, **self.engine_options)
                 self._processes = [process for process in _processes() if process.pid not in others]
-            except Exception as error:  # of any kind: the engine's processes end with what they met
+            except Exception as error:  # the engine's processes may raise anything
                 raise EvaluatorError(f"vLLM could not start with {self._name!r}: {error}") from error
 
     def _answer(self, rows: list[_Row]) -> dict[int, Completion | Exception]:
@@ -134,14 +139,14 @@ class VLLM:
                 if _died(error):
                     raise
                 failure = failure or error
-                if "system" not in str(error).lower():  # Gemma's template, for one, refuses one
+                if "system" not in str(error).lower():  # some templates, such as Gemma's, refuse a system turn
                     break
             else:
                 self._system_turn = system_turn
                 return answers
         if len(rows) == 1 and failure is not None:
             return {rows[0][0]: failure_of("vLLM", failure)}
-        # A request that is refused takes its whole batch with it, before anything was computed: look for it.
+        # One refused request makes the whole batch fail before anything is computed. Find it by halving the batch.
         middle = len(rows) // 2
         return {**self._answer(rows[:middle]), **self._answer(rows[middle:])}
 
@@ -150,9 +155,9 @@ class VLLM:
         chats = [list(map(dict, request.messages)) for _, request in rows]
         params = [
             sampling_params(
-                max_tokens=request.max_new_tokens,  # 16 otherwise
+                max_tokens=request.max_new_tokens,  # vLLM's default is 16
                 temperature=request.temperature,
-                seed=request.seed if request.temperature > 0 else None,  # greedy ones are batched better without
+                seed=request.seed if request.temperature > 0 else None,  # greedy requests are faster without a seed
                 **request.options,
             )
             for _, request in rows
@@ -169,17 +174,20 @@ class VLLM:
         engine, start = self._engine, time.perf_counter()
         outputs = self._watched(lambda: engine.chat(chats, params, **options))
         seconds = (time.perf_counter() - start) / len(rows)
-        # The engine's order is that of its request numbers. After a call that was broken off, some versions still
-        # answer what was left of it: those come first.
+        # The engine sorts outputs by the numbers of its requests. After an interrupted call, some versions still
+        # return the rest of its responses, which come first.
         outputs = outputs[-len(rows) :]
         if len(outputs) < len(rows):
-            raise CompletionError(f"vLLM was sent {len(rows)} requests and returned {len(outputs)} answers")
+            raise CompletionError(f"vLLM was sent {len(rows)} requests and returned {len(outputs)} responses")
         return {position: _completion(output, seconds) for (position, _), output in zip(rows, outputs, strict=True)}
 
     def _watched(self, call: Callable[[], Any]) -> Any:
-        """What the call returns, as long as the engine's processes live.
+        """Return the result of the call, and watch the engine's processes while it runs.
 
-        One that was killed, as by a system short of memory, says no farewell, and vLLM waits for its answer forever.
+        If a process is killed, for example by a system short of memory, vLLM waits for it forever.
+
+        Raises:
+            EngineDeadError: a process ended.
         """
         if not self._processes:
             return call()
@@ -187,7 +195,7 @@ class VLLM:
 
         def work() -> None:
             if before is not None:
-                wait([before])  # a call that Ctrl-C broke off goes on
+                wait([before])  # a call that Ctrl-C interrupted still runs
             try:
                 outcome.set_result(call())
             except BaseException as error:
@@ -198,13 +206,14 @@ class VLLM:
         alive = True
         while not wait([outcome], timeout=_SECONDS_BETWEEN_LOOKS).done:
             if not alive:
-                raise EngineDeadError("its process ended without a word")
-            alive = all(process.is_alive() for process in self._processes)  # dead: vLLM has one more look's time
+                raise EngineDeadError("its process ended without a message")
+            # If a process is dead, vLLM has until the next check to raise its own error.
+            alive = all(process.is_alive() for process in self._processes)
         return outcome.result()
 
     def __getstate__(self) -> dict[str, Any]:
         if not isinstance(self._name, str):
-            raise TypeError("a VLLM made from a vllm.LLM cannot be pickled; make it from the model's name")
+            raise TypeError("a VLLM made from a vllm.LLM cannot be pickled. Make it from the model's name")
         return {**self.__dict__, "_engine": None, "_processes": [], "_running": None}
 
     def __repr__(self) -> str:
@@ -212,7 +221,7 @@ class VLLM:
 
 
 class EngineDeadError(Exception):
-    """What vLLM would have raised, had it noticed."""
+    """The error that vLLM raises itself if it notices that a process ended."""
 
 
 def _processes() -> list[BaseProcess]:
@@ -220,7 +229,7 @@ def _processes() -> list[BaseProcess]:
 
 
 def _died(error: Exception) -> bool:
-    # By name: its module has moved before, and vLLM need not be importable to ask.
+    # By the name of the class, because its module has moved before, and because vLLM may not be importable here.
     return any(kind.__name__ == "EngineDeadError" for kind in type(error).__mro__)
 
 
@@ -228,11 +237,11 @@ def _completion(output: Any, seconds: float) -> Completion | Exception:
     try:
         (answer,) = output.outputs
         if answer.finish_reason not in ("stop", "length"):
-            raise CompletionError(f"vLLM ended the answer with {answer.finish_reason!r}")
+            raise CompletionError(f"vLLM ended the response with {answer.finish_reason!r}")
         return Completion(
             text=answer.text.strip(),
             prompt_tokens=len(output.prompt_token_ids or ()),
-            # No stop texts are given, so that "stop" means an end token, which is the last one.
+            # Requests have no stop texts, so "stop" means an end token, which is the last token.
             completion_tokens=max(0, len(answer.token_ids) - (answer.finish_reason == "stop")),
             cached_tokens=output.num_cached_tokens or 0,
             latency=seconds,

@@ -1,11 +1,11 @@
-"""The mean grade humans would give, from many grades of a judge and a few of humans.
+"""The mean grade that humans would give, estimated from many grades of a judge and a few grades of humans.
 
-Source: Angelopoulos, Bates, Fannjiang, Jordan & Zrnic 2023, "Prediction-powered inference", algorithm 1; the weight is
-the slope of the regression of labels on the judge's scores, as of Angelopoulos, Duchi & Zrnic 2023, "PPI++".
+Source: Angelopoulos, Bates, Fannjiang, Jordan & Zrnic 2023, "Prediction-powered inference", algorithm 1. The weight is
+the slope of the regression of labels on the judge's scores, as in Angelopoulos, Duchi & Zrnic 2023, "PPI++".
 
-Differences: the slope is learnt from the labelled answers alone and shrunk towards 1, and the variance has a part for
-what the labels did not show. PPI++ divides by the variance of all of the judge's scores. Where bad grades are rare and
-none was labelled, that makes a perfect judge look useless: the weight is 0, and the bad grades are overlooked.
+Differences: the slope is learned from the labeled responses alone and shrunk towards 1, and the variance has a term for
+kinds of responses without labels. PPI++ divides by the variance of all scores of the judge. If bad grades are rare and
+none of them has a label, this makes a perfect judge look useless: the weight is 0, and the bad grades are overlooked.
 """
 
 from collections.abc import Sequence
@@ -17,25 +17,27 @@ import numpy as np
 from asktell import InvalidArgumentError
 
 _FEWEST = 5  # labels
-_TRUST = 2.0  # labels; by simulation (`benchmarks.selection.judge_correction`)
-_NO_SPREAD = 1e-12  # in squares of the scores; numerical
-_UNSEEN = 2.0  # 1.96 roots of it reach 2.8 / n, about the rule of three: what n labels did not show may be 3 / n of all
+_TRUST = 2.0  # labels, chosen by simulation (`benchmarks.selection.judge_correction`)
+_NO_SPREAD = 1e-12  # in squared units of the scores, for rounding errors
+# With variance _UNSEEN / n², 1.96 standard errors reach 2.8 / n. That is about the rule of three: a kind of response
+# that does not occur among n labels may be 3 / n of all responses.
+_UNSEEN = 2.0
 
 
 @final
 @dataclass(frozen=True)
 class CorrectedMean:
-    """The mean of what humans would say of all answers.
+    """The estimated mean of the labels that humans would give to all responses, in units of the scores.
 
     Attributes:
-        mean: in units of the scores.
-        standard_error: of it.
-        interval: holds the mean with the confidence asked for, approximately (Student's t). For labels of 0 and 1 it
-            allows for what the labels did not show, so that it is never a point.
-        judge_alone: the mean of the judge's scores, of all answers.
+        mean: the estimate.
+        standard_error: its standard error.
+        interval: interval that contains the mean with approximately the requested confidence (Student's t). It is never
+            a single point for labels of 0 and 1, because it allows for kinds of responses without labels.
+        judge_alone: the mean of the judge's scores, over all responses.
         humans_alone: the mean of the labels.
-        bias: of the judge, by which it scores higher than the humans, on the labelled answers.
-        weight: how far the judge was listened to: 0 is not at all.
+        bias: mean of the judge's score minus the label, over the labeled responses.
+        weight: weight of the judge's scores, from 0 (ignored) to 1.
     """
 
     mean: float
@@ -55,31 +57,35 @@ def corrected_mean(
     confidence: float = 0.95,
     weight: float | None = None,
 ) -> CorrectedMean:
-    """Estimate the mean that humans would give, however wrong the judge is.
+    """Estimate the mean label that humans would give, however wrong the judge is.
 
-    The labelled answers must be drawn at random from all: then the estimate is right on average, and the judge's bias
-    only makes it less sure. For two prompts, give the differences of their scores on the same examples.
+    The labeled responses must be drawn at random from all responses. Then the estimate is right on average, and a
+    worse judge only widens the interval. To compare two prompts, pass the differences of their scores on the same
+    examples.
 
     Args:
-        labels: what humans said of the labelled answers. At least 5.
-        judged: what the judge said of the same answers, in the same order.
-        others: what the judge said of the answers that have no label. At least 2.
-        confidence: of the interval.
-        weight: how far to listen to the judge: 1 is the paper's estimate, 0 leaves it out; by default as far as it
-            makes the estimate surer, learnt from the labels.
+        labels: labels by humans, shape (n,) with n at least 5.
+        judged: the judge's scores of the same responses in the same order, shape (n,).
+        others: the judge's scores of the responses without labels, shape (M,) with M at least 2.
+        confidence: confidence of the interval, between 0 and 1.
+        weight: weight of the judge's scores. 1 is the estimate of the first paper, and 0 ignores the judge (default:
+            the weight that makes the estimate most precise, learned from the labels).
+
+    Raises:
+        InvalidArgumentError: a shape or number is invalid, or there are too few scores.
     """
     human, near, far = (np.asarray(given, dtype=float) for given in (labels, judged, others))
     if human.ndim != 1 or human.shape != near.shape or far.ndim != 1:
         raise InvalidArgumentError(
-            f"labels and judged must be flat and of one length, and others flat, got shapes {human.shape}, "
-            f"{near.shape} and {far.shape}."
+            f"labels and judged must be flat and have the same length, and others must be flat, got shapes "
+            f"{human.shape}, {near.shape} and {far.shape}."
         )
     if len(human) < _FEWEST or len(far) < 2:
         raise InvalidArgumentError(
-            f"There must be at least {_FEWEST} labels and 2 other scores, got {len(human)} and {len(far)}."
+            f"Got {len(human)} labels and {len(far)} other scores, needed at least {_FEWEST} and 2."
         )
     if not all(np.isfinite(given).all() for given in (human, near, far)):
-        raise InvalidArgumentError("labels, judged and others must be finite; leave out answers that were not judged.")
+        raise InvalidArgumentError("labels, judged and others must be finite. Leave out responses without a judgement.")
     if not 0 < confidence < 1:
         raise InvalidArgumentError(f"confidence must be between 0 and 1, got {confidence!r}.")
     if weight is not None and not np.isfinite(weight):
@@ -90,11 +96,11 @@ def corrected_mean(
     of_labels, of_judge = float(rest.var(ddof=1)) / len(rest), used**2 * float(far.var(ddof=1)) / len(far)
     of_labels += _variance_of_unseen(human, near, far, used)
     variance = of_labels + of_judge
-    # Welch and Satterthwaite: two variances, each known from so many.
+    # Degrees of freedom of a sum of two estimated variances (Welch 1947, Satterthwaite 1946).
     parts = of_labels**2 / (len(rest) - 1) + of_judge**2 / (len(far) - 1)
     freedom = variance**2 / parts if parts > 0 else np.inf
     error = float(np.sqrt(variance))
-    from scipy import stats  # late: it takes half a second, and every start of the command line would
+    from scipy import stats  # imported here, because it takes half a second, also at every start of the command line
 
     reach = float(stats.t.ppf((1 + confidence) / 2, freedom)) * error
     return CorrectedMean(
@@ -109,30 +115,30 @@ def corrected_mean(
 
 
 def _slope(human: np.ndarray, near: np.ndarray, far: np.ndarray) -> float:
-    """Of labels on the judge's scores, from 0 to 1, as if `_TRUST` more labels had agreed with the judge."""
+    """The slope of labels on the judge's scores, from 0 to 1, as if `_TRUST` more labels had agreed with the judge."""
     off = near - near.mean()
     agreed = _TRUST * float(np.concatenate([near, far]).var(ddof=1))
     squares = float(off @ off) + agreed
     if squares <= _NO_SPREAD * max(1.0, float(np.abs(near).max()) ** 2):
-        return 0.0  # the judge always says the same
+        return 0.0  # the judge gives every response the same score
     return float(np.clip((float(off @ (human - human.mean())) + agreed) / squares, 0.0, 1.0))
 
 
 def _variance_of_unseen(human: np.ndarray, near: np.ndarray, far: np.ndarray, weight: float) -> float:
-    """How much the mean may be off, squared, because of answers of a kind that no label was of.
+    """The variance of the mean due to kinds of responses that have no label.
 
-    Labels of 0 and 1 (and their differences) show next to nothing of their spread as long as they agree. Grades show
-    too little of it where they are skewed, so that there are few labels, or none, on the side where scores go farther.
+    As long as labels of 0 and 1 (or their differences) all agree, they reveal almost nothing about their spread. Grades
+    reveal too little of it if they are skewed, because few labels are on the side with the longer tail.
     """
     few = _UNSEEN / (len(human) * (len(human) + 1))
     if np.isin(human, (-1.0, 0.0, 1.0)).all():
         return few
     everything = np.concatenate([human, near, far])
-    # The judge is not listened to: answers to which people would give such grades may be anywhere.
+    # As far as the judge is ignored, unlabeled kinds of responses may have any grade.
     farther = abs(float(everything.max() + everything.min() - 2 * human.mean()))
     of_labels = few * ((1 - weight) * farther) ** 2
-    # The judge is listened to: it is known how often it gives such scores, and not whether people agree.
+    # As far as the judge is used, it is known how often it gives unlabeled scores, but not whether people agree.
     of_judge = (weight * float(np.abs(far - np.clip(far, near.min(), near.max())).mean())) ** 2
-    # The judge was right without exception, in so few cases.
+    # The judge was right in all labeled cases, but these are few.
     of_errors = few * float(everything.var()) if np.ptp(human - weight * near) == 0 else 0.0
     return of_labels + of_judge + of_errors

@@ -1,4 +1,4 @@
-"""Any metric of Hugging Face `evaluate` as a metric here: a loaded module, a local folder, or a hub name."""
+"""Metrics of Hugging Face `evaluate`, from a loaded module, a local folder, or a name on the hub."""
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -11,18 +11,23 @@ from asktell_adapters._scores import number
 from asktell_adapters.llms.base import Completion, Example
 
 Read = Callable[[Completion, Example], object]
-"""What a module is to be given, of a completion and its example."""
+"""Function of a response and its example that returns an input of a module."""
 
 
 def load_module(source: object) -> Any:
-    """A loaded module as it is, or the one of a folder or of a hub name."""
+    """Load a module from a folder, or by its name on the hub. A loaded module is returned as it is.
+
+    Raises:
+        MissingExtraError: the module needs a package that is not installed.
+        EvaluatorError: the module cannot be loaded.
+    """
     if not isinstance(source, str | Path):
         return source
     evaluate = import_extra("evaluate", "metrics")
     try:
         return evaluate.load(str(source))
     except ImportError as error:
-        # A metric's own packages are in no extra; evaluate says which ones, and how to install them.
+        # The packages of a single metric are in no extra. The message of evaluate has their names.
         install = f" Run: pip install {error.name}" if error.name else ""
         message = f"The metric {str(source)!r} needs a package that is not installed: {error}.{install}"
         raise MissingExtraError(message, name=error.name, path=error.path) from error
@@ -35,16 +40,17 @@ def load_module(source: object) -> Any:
 
 @final
 class HuggingFaceMetric:
-    """One value of `module.compute(predictions=[text], references=[reference])`. Takes 3 to 20 ms a call.
+    """One value of `module.compute(predictions=[text], references=[reference])`. A call takes 3 to 20 ms.
 
-    A measurement is given `data=[text]` and needs no reference. What `evaluate.combine` returns is a module too.
+    A measurement gets `data=[text]` instead, without references.
 
     Args:
-        module: an `evaluate.EvaluationModule`, the folder of one, or its name on the hub (loaded at the first call).
-        key: which of the results counts.
-        name: the metric's name in a sequence of metrics; by default the key.
-        prediction: what is scored, such as a label's number for `accuracy`; by default the text.
-        reference: what it is held against; by default the example's reference, or the list of its references.
+        module: an `evaluate.EvaluationModule`, its folder, or its name on the hub. It is loaded at the first call. The
+            return value of `evaluate.combine` is a module, too.
+        key: the key of the value in the module's results.
+        name: the metric's name in a sequence of metrics (default: the key).
+        prediction: returns the prediction, such as the number of a label for `accuracy` (default: the response's text).
+        reference: returns the reference (default: the example's reference, or the list of its references).
         settings: further arguments of `compute`.
     """
 
@@ -66,12 +72,15 @@ class HuggingFaceMetric:
     def several(
         cls, module: object, keys: Sequence[str] | Mapping[str, str], **settings: Any
     ) -> "dict[str, HuggingFaceMetric]":
-        """Several values of one module, computed once for all: name -> metric.
+        """Metrics for several values of one module, which is computed once per response.
 
         Args:
-            module: as above; `evaluate.combine([...])` makes one of several.
-            keys: of the results, or name -> key.
+            module: as above.
+            keys: keys of the results, or name -> key.
             settings: the other arguments of a HuggingFaceMetric.
+
+        Returns:
+            Name -> metric.
         """
         named = keys if isinstance(keys, Mapping) else {key: key for key in keys}
         metrics = {name: cls(module, key, name=name, **settings) for name, key in named.items()}
@@ -91,7 +100,7 @@ class HuggingFaceMetric:
 
 
 class _Computed:
-    """A module's results for a completion; those of the last one are kept, for the metrics that share them."""
+    """A module's results for a response. The results for the last response are kept for the metrics that share them."""
 
     def __init__(self, source: object, prediction: Read, reference: Read, settings: dict[str, object]) -> None:
         self._source = source
@@ -105,7 +114,7 @@ class _Computed:
             self._load()
 
     def __call__(self, completion: Completion, example: Example) -> Mapping[str, Any]:
-        with self._lock:  # modules collect what they are given in their own state
+        with self._lock:  # modules collect their inputs in their own state
             if self._last is None or self._last[0] is not completion or self._last[1] is not example:
                 self._load()
                 inputs: dict[str, list[object]] = {"predictions": [self._prediction(completion, example)]}

@@ -1,4 +1,4 @@
-"""An LLM as a judge of answers, by a rubric: alone, or against a fixed answer in both orders."""
+"""An LLM as a judge of responses by a rubric. It grades one response, or compares two of them in both orders."""
 
 import asyncio
 import copy
@@ -20,23 +20,23 @@ from asktell_adapters.llms.models import llm_of
 from asktell_adapters.metrics.rubric import Criterion, Rubric, Shot
 
 Against = str | Callable[[Example], str]
-"""The fixed answer to an example: a column of its `fields`, or a function of it."""
+"""The response to compare with: a column of the example's `fields`, or a function of the example."""
 
 Answered = tuple[Completion, Example, int, Asked | None]
-"""An answer, the example that it answers, which repeat of the evaluation it belongs to, and whose it is; None where
-nobody says."""
+"""A response, its example, the number of the repeat, and its prompt or candidate, which is None if it is unknown."""
 
-_MOST_SHOWN = 500  # characters of a reply in a message
+_MOST_SHOWN = 500  # characters of a judge's reply in an error message
 
 
 class Judgement(float):
-    """A score, with what led to it.
+    """A score by judges, with its reasons.
 
     Attributes:
-        details: JSON data: `opinions` (the score by each judge, `n` of each), their `spread` (the standard deviation;
-            None of one), mean grades by criterion, `reasons`, tokens read and written, `cost`. Of
-            pairs also each opinion `by_order`, and how many were `swayed_by_order`.
-        cost: money paid for it now, in the currency of the judges' prices; what a cache had is free.
+        details: JSON data. `opinions` are the scores of each judge, `n` of each. `spread` is their standard deviation,
+            or None if there is only one. `grades` are mean grades by criterion. Further keys are `reasons`,
+            `prompt_tokens`, `completion_tokens` and `cost`. Comparisons also have `by_order`, the two scores of each
+            opinion, and `swayed_by_order`, the number of opinions that changed with the order.
+        cost: money paid now, in the currency of the judges' prices. Replies from a cache cost 0.
     """
 
     details: Mapping[str, Any]
@@ -52,11 +52,11 @@ class Judgement(float):
 
 
 class JudgementError(EvaluatorError):
-    """A judge gave no judgement that could be read.
+    """A judge's reply is missing or cannot be read.
 
     Attributes:
-        cost: what the asking cost all the same.
-        details: JSON data: what the judge said, as `reply`.
+        cost: money that the calls cost.
+        details: JSON data with the judge's `reply`, if it replied.
     """
 
     def __init__(self, message: str, *, reply: str | None = None, cost: float = 0.0) -> None:
@@ -68,9 +68,10 @@ class JudgementError(EvaluatorError):
 @final
 @dataclass(frozen=True)
 class Spent:
-    """What a judge has used so far, without the answers it judged: requests, tokens, and money in its own currency.
+    """Requests, tokens and money that a judge has used so far, without the responses that it judged.
 
-    Of requests `from_cache`, tokens and money are not counted.
+    The money is in the currency of the judge's price. Requests `from_cache` count only as requests, without tokens and
+    money.
     """
 
     requests: int = 0
@@ -82,32 +83,38 @@ class Spent:
 
 @final
 class Judge:
-    """Scores answers with an LLM. Larger is better.
+    """A metric that scores responses with an LLM. Larger is better.
 
-    Alone, an answer's score is the mean of its grades by the criteria's weights, on the scale. Against a fixed answer
-    it is in [0, 1]: 1 where it wins by every criterion in both orders, 0.5 where the two are even.
+    By default, the score of a response is the weighted mean of its grades, on the scale. With `against`, it is in
+    [0, 1]. It is 1 if the response wins by every criterion in both orders, and 0.5 if the two responses are even.
 
-    It judges the input and the answer, not the prompt. It is a metric; LLMEvaluator asks it in batches, and
+    The judge reads the input and the response, but not the prompt. LLMEvaluator calls it in batches, and
     AsyncLLMEvaluator without blocking.
 
     Args:
-        llm: whoever judges: any LLM with `complete` or `acomplete`, or a sequence of several.
-        criteria: name -> what makes a good grade (a text, or a Criterion with a weight).
+        llm: an LLM with `complete` or `acomplete`, or a sequence of several LLMs.
+        criteria: name -> description of a good response (a text, or a Criterion with a weight).
         scale: the worst and the best grade, whole numbers.
-        reference: whether the judge is shown the example's references: True, False, or None for where there is one.
-        against: compare with this answer rather than grade: a column of the example's `fields`, or a function of it.
-        shots: answers that were judged already, as examples.
-        n: opinions of each LLM on each answer; above 1 needs a temperature.
-        temperature: of the judges; 0 gives the same opinion each time.
-        seed: of the opinions, above temperature 0.
-        max_new_tokens: a reply is cut after so many tokens, which is a failure.
-        cache: replies on disk, which are not asked for again.
-        instructions: the system turn, instead of POINTWISE or PAIRWISE; their fields in braces are filled in.
+        reference: True to show the judge the example's references, False to hide them, None to show them if there are
+            any.
+        against: compare with this response instead of grading. It is a column of the example's `fields`, or a function
+            of the example.
+        shots: judged responses, which the judge sees as examples.
+        n: number of opinions of each LLM on each response. More than 1 needs a temperature.
+        temperature: temperature of the judges. At 0, an LLM should give the same opinion each time.
+        seed: seed of the opinions, above temperature 0.
+        max_new_tokens: a reply is cut after so many tokens. A reply that was cut is a failure.
+        cache: replies on disk, which are not requested again.
+        instructions: the system turn (default: POINTWISE, or PAIRWISE with `against`). The same names in braces are
+            filled in.
         name: the metric's name in a sequence of metrics.
+
+    Raises:
+        InvalidArgumentError: an argument is invalid.
     """
 
     repeatable = False
-    """A judge may think otherwise when it is asked again, at temperature 0 too."""
+    """A judge may give another opinion when it is asked again, even at temperature 0."""
 
     def __init__(
         self,
@@ -130,7 +137,7 @@ class Judge:
             raise InvalidArgumentError(f"n must be at least 1, got {n!r}.")
         if n > 1 and temperature == 0:
             raise InvalidArgumentError(
-                f"n={n} at temperature 0 would be the same opinion {n} times. Give the judge a temperature, as 0.7."
+                f"n={n} at temperature 0 gives the same opinion {n} times. Pass a temperature, for example 0.7."
             )
         named = {key: text if isinstance(text, Criterion) else Criterion(text) for key, text in criteria.items()}
         self.rubric = Rubric(named, tuple(scale), against is not None, tuple(shots), instructions)  # type: ignore[arg-type]
@@ -149,7 +156,11 @@ class Judge:
         self.ask(llm, cache)
 
     def ask(self, llm: Any, cache: AnswerCache | None = None) -> None:
-        """Let this LLM, or these, judge from here on."""
+        """Use this LLM, or these LLMs, from now on.
+
+        Raises:
+            InvalidArgumentError: an LLM has neither `complete` nor an async `acomplete`, or there is no LLM.
+        """
         self.llms = tuple(llm) if isinstance(llm, list | tuple) else (llm,)
         if not self.llms:
             raise InvalidArgumentError("A judge needs at least one LLM, got none.")
@@ -161,7 +172,7 @@ class Judge:
         self.answers = self.llms if cache is None else tuple(CachedLLM(each, cache) for each in self.llms)
 
     def of_pairs(self, column: str) -> "Judge":
-        """The same judge by the same criteria, but of pairs: it compares with the answer in a column."""
+        """A copy of the judge that compares, by the same criteria, with the response in a column."""
         judge = copy.copy(self)
         judge.rubric, judge.against = replace(self.rubric, pairwise=True), column
         judge._request = replace(self._request, schema=judge.rubric.schema())
@@ -175,9 +186,16 @@ class Judge:
         return or_raise(self.score_all([(completion, example, 0, None)])[0])
 
     def score_all(self, answered: Sequence[Answered], /) -> list[Judgement | Exception]:
-        """Scores in the order of the answers, all asked for at once; what fails yields its exception in its place."""
+        """Score many responses at once. A judgement that fails has its exception in its place.
+
+        Returns:
+            One score or exception per response, in order.
+        """
         asked = [self.requests(*each[:3]) for each in answered]
-        flat = [request for requests in asked if not isinstance(requests, Exception) for request in requests]
+        flat: list[Request] = []
+        for requests in asked:
+            if not isinstance(requests, Exception):
+                flat.extend(requests)
         replies = [iter(self.complete(llm, flat) if flat else []) for llm in self.answers]
         return [self._judgement(requests, replies) for requests in asked]
 
@@ -189,13 +207,13 @@ class Judge:
         return or_raise(self._judgement(requests, [iter(each) for each in replies]))
 
     def requests(self, completion: Completion, example: Example, repeat: int) -> list[Request] | Exception:
-        """The requests to each LLM about an answer: `n` opinions, each in both orders for a pair.
+        """The requests to each LLM about a response: `n` opinions, and for a comparison each in both orders.
 
-        An EvaluatorError is returned where the example lacks the reference, or the answer to compare with.
+        An EvaluatorError is returned, not raised, if the example has no reference or no response to compare with.
         """
         try:
             orders = [self._answers(completion.text, example)]
-            # By itself an example has a reference or not; asked for one, it must have it.
+            # With reference=None an example may have a reference or not. With True it must have one.
             shown = example.reference is not None if self.reference is None else self.reference
             references = example.references if shown else ()
         except EvaluatorError as error:
@@ -210,24 +228,31 @@ class Judge:
         return found
 
     def _answers(self, text: str, example: Example) -> tuple[str, ...]:
+        """The responses to judge: one, or for a comparison this response and the other.
+
+        Raises:
+            EvaluatorError: the example has no response to compare with.
+        """
         if self.against is None:
             return (text,)
         other = self.against(example) if callable(self.against) else example.fields.get(self.against)
         if not isinstance(other, str):
             where = "against=" if callable(self.against) else f"the column {self.against!r}"
             name = example.id or example.input[:40]
-            raise EvaluatorError(f"example {name!r} has no answer to compare with: {where} gave {short(other)}")
+            raise EvaluatorError(f"example {name!r} has no response to compare with: {where} gave {short(other)}")
         return text, other
 
     def complete(self, llm: Any, requests: Sequence[Request]) -> Sequence[Completion | Exception]:
+        """Call an LLM, which may be async, and wait for its responses."""
         if callable(getattr(_inner(llm, requests), "complete", None)):
             answers: Sequence[Completion | Exception] = llm.complete(requests)
             if len(answers) != len(requests):
-                raise EvaluatorError(f"a judge was sent {len(requests)} requests and returned {len(answers)} answers")
+                raise EvaluatorError(f"a judge was sent {len(requests)} requests and returned {len(answers)} responses")
             return answers
         return self._loop.submit(self.acomplete(llm, requests)).result()
 
     async def acomplete(self, llm: Any, requests: Sequence[Request]) -> Sequence[Completion | Exception]:
+        """Call an LLM, which may be synchronous, without blocking."""
         if not _is_async(_inner(llm, requests)):
             return await asyncio.to_thread(self.complete, llm, requests)
         return await all_of(map(llm.acomplete, requests))
@@ -235,23 +260,36 @@ class Judge:
     def _judgement(
         self, requests: Sequence[Request] | Exception, replies: Sequence[Iterator[Completion | Exception]]
     ) -> Judgement | Exception:
+        """The judgement in the next replies of each LLM, as many as there are requests."""
         if isinstance(requests, Exception):
             return requests
-        given = [[next(each) for _ in requests] for each in replies]
-        flat = [reply for each in given for reply in each]
+        flat: list[Completion | Exception] = []
+        for of_llm in replies:
+            flat.extend(next(of_llm) for _ in requests)
         spent = self._count(flat)
         try:
             read = [self._read(reply) for reply in flat]
         except JudgementError as error:
             error.cost = spent.cost
             return error
+        opinions, details = self._opinions([grades for grades, _ in read])
+        details |= {
+            "reasons": [reason for _, reason in read],
+            "prompt_tokens": spent.prompt_tokens,
+            "completion_tokens": spent.completion_tokens,
+            "cost": spent.cost,
+        }
+        return Judgement(statistics.fmean(opinions), details, spent.cost)
+
+    def _opinions(self, read: Sequence[dict[str, float]]) -> tuple[list[float], dict[str, Any]]:
+        """The score of each opinion, and details about them. `read` are the grades of each reply, by criterion."""
         orders = 2 if self.rubric.pairwise else 1
         opinions, grades, by_order = [], [], []
         swayed = 0
         for first in range(0, len(read), orders):
-            both = [read[first][0]]
-            if orders == 2:  # where the other answer came first, the verdict is about that one
-                both.append({name: 1.0 - grade for name, grade in read[first + 1][0].items()})
+            both = [read[first]]
+            if orders == 2:  # the second reply is about the other response, which came first there
+                both.append({name: 1.0 - grade for name, grade in read[first + 1].items()})
                 swayed += both[0] != both[1]
             grades += both
             by_order.append([self.rubric.total(each) for each in both])
@@ -260,28 +298,31 @@ class Judge:
             "opinions": opinions,
             "spread": statistics.stdev(opinions) if len(opinions) > 1 else None,
             "grades": {name: statistics.fmean(each[name] for each in grades) for name in self.rubric.criteria},
-            "reasons": [reason for _, reason in read],
-            "prompt_tokens": spent.prompt_tokens,
-            "completion_tokens": spent.completion_tokens,
-            "cost": spent.cost,
-            **({"by_order": by_order, "swayed_by_order": swayed} if orders == 2 else {}),
         }
-        return Judgement(statistics.fmean(opinions), details, spent.cost)
+        if orders == 2:
+            details |= {"by_order": by_order, "swayed_by_order": swayed}
+        return opinions, details
 
     def _read(self, reply: Completion | Exception) -> tuple[dict[str, float], str]:
+        """The grades and the reason in a reply.
+
+        Raises:
+            JudgementError: the LLM failed, or its reply cannot be read.
+        """
         if isinstance(reply, Exception):
-            raise JudgementError(f"the judge {self.name!r} gave no answer: {reply}") from reply
+            raise JudgementError(f"the judge {self.name!r} gave no response: {reply}") from reply
         try:
             if reply.finish_reason == "length":
-                raise ValueError(f"it was cut after {self._request.max_new_tokens} tokens; raise max_new_tokens")
+                raise ValueError(f"it was cut after {self._request.max_new_tokens} tokens (raise max_new_tokens)")
             return self.rubric.read(reply.text)
         except ValueError as error:
             shown = reply.text if len(reply.text) <= _MOST_SHOWN else f"{reply.text[:_MOST_SHOWN]}..."
             raise JudgementError(
-                f"what the judge {self.name!r} said is no judgement, since {error}: {shown!r}", reply=reply.text
+                f"the reply of the judge {self.name!r} cannot be read, because {error}: {shown!r}", reply=reply.text
             ) from None
 
     def _count(self, replies: Sequence[Completion | Exception]) -> Spent:
+        """Count the requests, tokens and money of replies, and add them to `spent`."""
         fresh = [reply for reply in replies if isinstance(reply, Completion) and not reply.from_cache]
         failed = [float(getattr(reply, "cost", 0.0)) for reply in replies if isinstance(reply, Exception)]
         took = Spent(
@@ -300,7 +341,7 @@ class Judge:
 
 
 def _inner(llm: Any, requests: Sequence[Request]) -> Any:
-    """Who answers in the end, the first request at least."""
+    """The LLM behind caches, which responds to the first request at least."""
     while isinstance(llm, CachedLLM | AnsweredOnce):
         llm = llm.llm
     return llm_of(llm, requests[0]) if requests else llm

@@ -1,4 +1,4 @@
-"""Which of two answers is better: an LLM as a judge of pairs, and how far people agree with it."""
+"""A metric that compares two responses with an LLM as a judge, and checks the judge against labels by people."""
 
 import json
 import math
@@ -19,31 +19,38 @@ Id = TypeVar("Id", bound=str | int)
 
 BASELINE = "baseline"
 BETTER = "The answer that does better what the task asks for, as whoever set the task would see it."
-_OTHER = "the other answer"  # the column in which the judge finds it
+_OTHER = "the other answer"  # column in which the judge finds the response to compare with
 _VERDICTS = (0.0, 0.5, 1.0)
-_SIGNIFICANT = 0.05
+_SIGNIFICANT = 0.05  # probability, over all prompts with labels, of correcting a judge that agrees with people
 
 
 @final
 class Preference:
-    """Scores an answer against another one to the same example: 1 if it is better, 0 if it is worse, 0.5 for a tie.
+    """Compares a response with another response to the same example: 1 if better, 0 if worse, 0.5 for a tie.
 
-    A judge compares the two in both orders; where the orders disagree, that is a tie. Of several judges or opinions the
-    majority counts. Equal answers are a tie without a call, and so is the baseline against itself. The baseline answers
-    each example once: the answer comes from the evaluator's cache or goes there, and is kept in memory.
+    A judge compares the two responses in both orders. If the orders disagree, it is a tie. With several judges or
+    opinions, the majority counts. Equal responses are a tie without a call, and so is the baseline against itself.
+
+    The baseline responds to each example once. Its response is read from the evaluator's cache or stored there, and is
+    kept in memory.
+
+    **Labels.** Before a run begins, the judge compares the pairs that people have labeled. If it differs from the
+    labels of a prompt by more than chance, the scores of this prompt are corrected: each verdict of the judge becomes
+    the mean label that people gave where the judge gave this verdict. The result then claims nothing as established.
+    If the judge and people agree on average, any prompt is corrected in at most 5% of the runs (sign tests with Holm's
+    correction).
 
     Args:
-        judge: an LLM, a sequence of several, or a `Judge` with criteria and settings of its own.
-        against: "baseline", the selection's; or the answers to compare with: a mapping from example id to answer, a
-            sequence in the order of the evaluator's examples, a column of the examples' `fields`, or a function of an
-            example.
-        criteria: name -> what makes an answer better, where `judge` is not a `Judge`.
-        labels: what people say, (prompt's id or text, example's id or position) -> 1, 0.5 or 0 as in the scores. The
-            judge is asked about these pairs before a run begins. If it differs from the labels of a prompt by more
-            than chance, this prompt's scores become what people said where the judge said the same, and the result
-            claims no certainty. By chance alone that happens to any of the prompts in 5 % of the runs at most (sign
-            tests with Holm's correction).
+        judge: an LLM, a sequence of LLMs, or a `Judge` with its own criteria and settings.
+        against: the response to compare with. "baseline" is the response of the selection's baseline. Otherwise pass a
+            mapping from example id to response, a sequence in the order of the evaluator's examples, a column of the
+            examples' `fields`, or a function of an example.
+        criteria: name -> description of a better response, if `judge` is not a `Judge`.
+        labels: (prompt's id or text, example's id or position) -> label by people: 1, 0.5 or 0, as in the scores.
         name: the metric's name in a sequence of metrics.
+
+    Raises:
+        InvalidArgumentError: a label is not between 0 and 1, or an argument of the judge is invalid.
     """
 
     repeatable = False
@@ -77,16 +84,20 @@ class Preference:
         return self.judge.spent
 
     def begin(self, evaluator: Any, prompts: Mapping[str | int, Asked]) -> None:
-        """Prepare for a run: compare with its baseline, and ask the judge about the pairs that have labels.
+        """Prepare for a run. Set the baseline to compare with, and let the judge compare the pairs that have labels.
+
+        Args:
+            evaluator: the evaluator of the run.
+            prompts: id -> prompt or candidate.
 
         Raises:
-            InvalidArgumentError: there is no baseline, or a label is of no prompt or example.
-            EvaluatorError: the judge judged none of the pairs that have labels.
+            InvalidArgumentError: there is no baseline, or a label has an unknown prompt or example.
+            EvaluatorError: the judge failed on all labeled pairs of a prompt.
         """
         if self.against == BASELINE and evaluator.baseline is None:
             raise InvalidArgumentError(
-                f"The metric {self.name!r} compares with the selection's baseline, but there is none: give the "
-                "selection one (baseline=...), or the metric the answers to compare with (against=...)."
+                f"The metric {self.name!r} compares with the selection's baseline, but there is none. Pass "
+                "baseline=... to the selection, or against=... to the metric."
             )
         self._evaluator, self._corrections, self._said_by_labels = evaluator, {}, []
         by_prompt: dict[str | int, dict[int, float]] = {}
@@ -95,16 +106,23 @@ class Preference:
             row = next((i for i, each in enumerate(evaluator.examples) if example in (i, each.id)), None)
             if id_ is None or row is None:
                 what, known = ("prompt", prompt) if id_ is None else ("example", example)
-                raise InvalidArgumentError(
-                    f"A label of {self.name!r} is of the {what} {short(known)}, which is unknown."
-                )
+                raise InvalidArgumentError(f"A label of {self.name!r} has the unknown {what} {short(known)}.")
             by_prompt.setdefault(id_, {})[row] = float(label)
         pairs = {id_: self._labelled(str(id_), prompts[id_], labels) for id_, labels in by_prompt.items()}
         for id_ in contradicted(pairs):
             self._correct(str(id_), prompts[id_], pairs[id_])
 
     def _labelled(self, id_: str, candidate: Asked, labels: Mapping[int, float]) -> list[tuple[float, float]]:
-        """What people say of a prompt's answers, and what the judge does."""
+        """Pairs (label by people, score by the judge) of a prompt's responses.
+
+        Args:
+            id_: id of the prompt, for messages.
+            candidate: the prompt or candidate.
+            labels: position of the example -> label.
+
+        Raises:
+            EvaluatorError: the judge failed on all of them.
+        """
         evaluator = self._evaluator
         answers = self.judge.complete(evaluator.answers, [evaluator.request(candidate, row) for row in labels])
         rows = zip(labels, answers, strict=True)
@@ -117,15 +135,15 @@ class Preference:
         ]
         if not pairs:
             failed = [each for each in (*answers, *judged) if isinstance(each, Exception)]
-            raise EvaluatorError(f"none of the answers of {id_!r} that have labels could be judged: {failed[0]}")
+            raise EvaluatorError(f"none of the labeled responses of {id_!r} could be judged: {failed[0]}")
         return pairs
 
     def _correct(self, id_: str, candidate: Asked, pairs: Sequence[tuple[float, float]]) -> None:
-        """From now on, a prompt's scores are what people said where the judge said the same."""
+        """From now on, replace each verdict about a prompt by the mean label that people gave for the same verdict."""
         people, by_judge = (math.fsum(column) / len(pairs) for column in zip(*pairs, strict=True))
         self._said_by_labels.append(f"{id_} ({by_judge:.2f} by the judge, {people:.2f} by {len(pairs)} labels)")
         alike = {verdict: [label for label, score in pairs if score == verdict] for verdict in _VERDICTS}
-        # Post-stratified by what the judge says; it counts as one label itself.
+        # Post-stratification by the judge's verdict. The verdict itself counts as one label, so no mean is of nothing.
         self._corrections[_key(candidate)] = {
             verdict: (math.fsum(given) + verdict) / (len(given) + 1) for verdict, given in alike.items()
         }
@@ -157,38 +175,42 @@ class Preference:
         return or_raise(self._scored(pair, judged, paid))
 
     def remarks(self) -> tuple[str, bool]:
-        """What a result by this metric has to say, and whether that leaves no certainty."""
+        """A note about results of this metric, and True if nothing in them is established."""
         llms = " and ".join(_name(llm) for llm in self.judge.llms)
         against = " against the baseline" if self.against == BASELINE else ""
-        said = [f"{self.name} is what a judge ({llms}) prefers{against}, not what people do."]
+        said = [f"{self.name} is the preference of a judge ({llms}){against}, not of people."]
         counts = self._counts
         if n := counts["opinions"]:
             said.append(f"{counts['swayed'] / n:.0%} of {n:,} comparisons changed with the order of the answers.")
             if len(self.judge.llms) > 1:
                 said.append(f"The {len(self.judge.llms)} judges agree on {counts['agreed'] / counts['pairs']:.0%}.")
         if self._said_by_labels:
-            said.append(f"People disagree with it on {', '.join(self._said_by_labels)}: nothing is certain.")
+            said.append(f"People disagree with it on {', '.join(self._said_by_labels)}, so nothing is established.")
         elif self.labels:
-            said.append(f"{len(self.labels)} labels of people do not contradict it.")
+            said.append(f"{len(self.labels)} labels by people do not contradict it.")
         return " ".join(said), bool(self._said_by_labels)
 
     def _is_own(self, each: Answered) -> bool:
-        return (
-            self.against == BASELINE and each[3] is not None and each[3] == getattr(self._evaluator, "baseline", None)
-        )
+        """True if the response is the baseline's own, so that there is nothing to compare."""
+        candidate = each[3]
+        if self.against != BASELINE or candidate is None:
+            return False
+        return bool(candidate == getattr(self._evaluator, "baseline", None))
 
     def _row(self, example: Example) -> int | Example:
+        """The position of the example in the evaluator, or the example itself if it is not one of the evaluator's."""
         rows = enumerate(() if self._evaluator is None else self._evaluator.examples)
         return next((i for i, each in rows if each is example), example)
 
     def _others(self, examples: Sequence[Example]) -> Sequence[Completion | Exception]:
+        """The response to compare with, for each example."""
         if self.against != BASELINE:
             return [self._given(example) for example in examples]
         if self._evaluator is None:
             return [
                 EvaluatorError(
-                    "the baseline is not known: asktell.run says which it is; in a loop of your own, "
-                    "evaluator.begin(selector.result) does"
+                    "the baseline is unknown. asktell.run sets it. In your own loop, call "
+                    "evaluator.begin(selector.result) first"
                 )
             ] * len(examples)
         asked = [self._evaluator.request(self._evaluator.baseline, self._row(example)) for example in examples]
@@ -204,14 +226,17 @@ class Preference:
             found = self.against.get(example.id or "")
         elif isinstance(row := self._row(example), int) and row < len(self.against):
             found = self.against[row]
-        return Completion(found) if isinstance(found, str) else EvaluatorError("against= has none")
+        return Completion(found) if isinstance(found, str) else EvaluatorError("against= has no response to it")
 
     def _pair(self, each: Answered, other: Completion | Exception) -> tuple[Answered | Exception | None, float]:
-        """What to judge, None for a tie; and what the other answer cost now."""
+        """The comparison to judge, and the money that the other response cost now.
+
+        The comparison is None for a tie, or an exception if there is no other response.
+        """
         answer, example, repeat, candidate = each
         if isinstance(other, Exception):
             name = example.id or example.input[:40]
-            failure = EvaluatorError(f"there is no answer to example {name!r} to compare with: {other}")
+            failure = EvaluatorError(f"example {name!r} has no response to compare with: {other}")
             return failure, float(getattr(other, "cost", 0.0))
         paid = 0.0 if other.from_cache else other.cost
         if answer.text == other.text:
@@ -221,6 +246,7 @@ class Preference:
     def _scored(
         self, pair: Answered | Exception | None, judged: Judgement | Exception | None, paid: float
     ) -> Judgement | Exception:
+        """The score of a comparison, from the judgement or its exception. `paid` is the cost of the other response."""
         if judged is None:
             return Judgement(0.5, {"same": True}, paid)
         if not isinstance(pair, tuple) or isinstance(judged, Exception):
@@ -242,26 +268,33 @@ class Preference:
 
 
 def beside(example: Example, answer: str) -> Example:
-    """The example as the judge of pairs needs it, with the answer to compare with."""
+    """The example with the response to compare with, in the column that the judge reads."""
     return replace(example, fields={**example.fields, _OTHER: answer})
 
 
 def _verdict(score: float) -> float:
-    """1 above a half, 0 below."""
-    return 0.5 if math.isclose(score, 0.5) else 1.0 if score > 0.5 else 0.0
+    """Round a score to a verdict: 1 above 0.5, 0 below, 0.5 for a tie."""
+    if math.isclose(score, 0.5):
+        return 0.5
+    return 1.0 if score > 0.5 else 0.0
 
 
 def contradicted(pairs: Mapping[Id, Sequence[tuple[float, float]]]) -> list[Id]:
-    """The prompts of whose labels a judge differs by more than chance; `pairs` are labels and the judge's scores.
+    """The prompts on which a judge is kinder or harsher than people by more than chance.
 
-    A judge who differs from people to both sides alike is taken for another in 5 % of the cases at most, however many
-    prompts have labels. Source: Holm 1979, "A simple sequentially rejective multiple test procedure".
+    If a judge errs equally often to both sides on every prompt, the list is empty in at least 95% of the cases, however
+    many prompts have labels. Source: Holm 1979, "A simple sequentially rejective multiple test procedure".
+
+    Args:
+        pairs: prompt id -> (label by people, score by the judge) of each labeled response.
     """
     p_values = {}
     for id_, of_prompt in pairs.items():
-        kinder, harsher = (sum(sign * (score - label) > 0 for label, score in of_prompt) for sign in (1, -1))
+        kinder = sum(score > label for label, score in of_prompt)
+        harsher = sum(score < label for label, score in of_prompt)
         p_values[id_] = _sign_test(kinder, harsher)
     found: list[Id] = []
+    # Holm: compare the smallest p value with 0.05 / K, the next with 0.05 / (K - 1), and so on, up to the first above.
     for id_ in sorted(p_values, key=lambda id_: p_values[id_]):
         if p_values[id_] > _SIGNIFICANT / (len(p_values) - len(found)):
             break
@@ -270,7 +303,7 @@ def contradicted(pairs: Mapping[Id, Sequence[tuple[float, float]]]) -> list[Id]:
 
 
 def _sign_test(more: int, less: int) -> float:
-    """The two-sided p value of as uneven signs by chance."""
+    """The two-sided p value of the sign test: the probability that fair coins fall at least as unevenly."""
     n, most = more + less, max(more, less)
     tail: int = sum(math.comb(n, k) for k in range(most, n + 1))
     return min(1.0, 2 * tail / (1 << n))

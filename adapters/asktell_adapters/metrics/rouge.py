@@ -1,4 +1,4 @@
-"""ROUGE F1 per completion, with the numbers of Hugging Face's `rouge`, offline."""
+"""ROUGE F1 of a response, computed offline, with the same values as Hugging Face's `rouge`."""
 
 import re
 from functools import cached_property
@@ -12,17 +12,20 @@ from asktell_adapters.metrics.text import split_sentences
 
 @final
 class Rouge:
-    """ROUGE F1 of a completion in [0, 1]; of several references, the best. Larger is better.
+    """ROUGE F1 of a response in [0, 1], for the best reference. Larger is better.
 
-    It calls `rouge_score` directly, since a round trip through `evaluate` costs 20 times the computation; the numbers
-    are those of the hub's `rouge`, with `use_aggregator=False`.
+    It calls `rouge_score` directly, because a call through `evaluate` takes 20 times as long. The values are the same
+    as those of the hub's `rouge` with `use_aggregator=False`.
 
     Args:
         rouge_type: rouge1 to rouge9, rougeL, or rougeLsum (the longest common subsequence line by line).
         use_stemmer: strip English suffixes before comparing.
-        split: put completion and reference one sentence a line first. The hub's metric leaves that to its caller; it
-            matters for rougeLsum alone, and texts that have their line breaks already need it not.
+        split: put each sentence of response and reference on its own line first. This changes rougeLsum only, and texts
+            that have line breaks already do not need it. The hub's metric leaves it to the caller.
         name: the metric's name in a sequence of metrics.
+
+    Raises:
+        InvalidArgumentError: the type is unknown.
     """
 
     range: ClassVar[tuple[float, float]] = (0.0, 1.0)

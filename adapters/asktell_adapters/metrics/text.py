@@ -1,4 +1,4 @@
-"""Metrics that need no package: brevity, exact match, token F1, output tokens, latency, cost and calls of tools."""
+"""Metrics that need no package: brevity, exact match, token F1, output tokens, latency, cost and tool calls."""
 
 import json
 import math
@@ -20,12 +20,17 @@ _SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[\"'(\[]?[A-Z0-9])")
 @final
 @dataclass(frozen=True)
 class Brevity:
-    """1 up to `tau_low` tokens, 0 from `tau_high`, linear between (the paper's appendix). Larger is better.
+    """Brevity of a response: 1 up to `tau_low` tokens, 0 from `tau_high` tokens, linear between. Larger is better.
+
+    Source: the appendix of the paper that the README cites.
 
     Attributes:
-        tau_low: tokens; the answer is as short as anybody wants.
-        tau_high: tokens; the answer is too long to be of use. Larger than `tau_low`.
-        count_tokens: tokens of a text; by default the completion's own count, in the LLM's tokens.
+        tau_low: tokens up to which a response is short enough.
+        tau_high: tokens from which a response is too long to be of use. Larger than `tau_low`.
+        count_tokens: function that counts the tokens of a text (default: the LLM's own count).
+
+    Raises:
+        InvalidArgumentError: the numbers are not in the order 0 <= tau_low < tau_high.
     """
 
     tau_low: float
@@ -46,17 +51,17 @@ class Brevity:
 
 
 def normalize(text: str) -> str:
-    """Lower case without punctuation, English articles and extra white space (as SQuAD's script compares)."""
+    """The text in lower case, without punctuation, English articles and extra white space, as in SQuAD's script."""
     return " ".join(_ARTICLES.sub(" ", text.lower().translate(_PUNCTUATION)).split())
 
 
 @final
 @dataclass(frozen=True)
 class ExactMatch:
-    """1 if the text equals a reference, else 0.
+    """Exact match: 1 if the response equals a reference, else 0. Larger is better.
 
     Attributes:
-        normalized: compare `normalize(text)`; otherwise only surrounding white space is ignored.
+        normalized: True to compare the results of `normalize`, False to ignore only surrounding white space.
     """
 
     normalized: bool = True
@@ -69,7 +74,7 @@ class ExactMatch:
 
 
 def token_f1(completion: Completion, example: Example, /) -> float:
-    """F1 of the bags of normalized words; of several references, the best. Two empty texts are equal: 1."""
+    """F1 of the bags of normalized words, for the best reference. Larger is better. Two empty texts have F1 1."""
     return max(_bag_f1(normalize(completion.text), normalize(reference)) for reference in example.references)
 
 
@@ -82,7 +87,7 @@ def output_tokens(completion: Completion, example: Example, /) -> float:
 
 
 def latency(completion: Completion, example: Example, /) -> float:
-    """Wall seconds. Smaller is better."""
+    """Seconds of wall time. Smaller is better."""
     return completion.latency
 
 
@@ -95,7 +100,7 @@ def cost(completion: Completion, example: Example, /) -> float:
 
 
 def split_sentences(text: str) -> str:
-    """One sentence a line, by punctuation and capitals: what ROUGE-Lsum expects of running text."""
+    """Put each sentence on its own line, as ROUGE-Lsum expects. Sentences end at punctuation before a capital."""
     return _SENTENCE_END.sub("\n", text)
 
 
@@ -106,15 +111,19 @@ def _bag_f1(text: str, reference: str) -> float:
     return 2 * (ours & theirs).total() / (ours.total() + theirs.total())
 
 
-# Calls of tools
+# Tool calls
 
 
 def tool_call(completion: Completion, example: Example, /) -> float:
-    """1 if the LLM calls what a reference says, and nothing else, else 0. Larger is better.
+    """1 if the LLM makes exactly the tool calls of a reference, else 0. Larger is better.
 
-    A reference is the name of a tool, whose arguments do not count then; or JSON: a call,
-    `{"name": ..., "arguments": {...}}`, or a list of calls in any order, `[]` for none. Arguments are compared as JSON
-    data; a call without any in the reference may have any.
+    A reference is one of these:
+
+    - the name of a tool, which may be called with any arguments,
+    - a call in JSON, `{"name": ..., "arguments": {...}}`,
+    - a list of calls in JSON, in any order. `[]` stands for no call.
+
+    Arguments are compared as JSON data. Without "arguments" in the reference, a call may have any arguments.
     """
     return float(any(_are(completion.tool_calls, _wanted(reference)) for reference in example.references))
 
@@ -136,7 +145,8 @@ def _wanted(reference: str) -> list[Mapping[str, Any]]:
 def _are(calls: tuple[Mapping[str, Any], ...], wanted: list[Mapping[str, Any]]) -> bool:
     if len(calls) != len(wanted):
         return False
-    left = sorted(wanted, key=lambda call: "arguments" not in call)  # what is particular finds its call first
+    # Calls with arguments are matched first, because a call without arguments matches more.
+    left = sorted(wanted, key=lambda call: "arguments" not in call)
     rest = list(calls)
     for call in left:
         same = next((i for i, made in enumerate(rest) if _is(made, call)), None)
@@ -153,9 +163,9 @@ def _is(made: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
 
 
 def range_of(metric: object) -> tuple[float, float] | None:
-    """A metric's attribute `range`, its lowest and highest score; None if it declares none.
+    """The lowest and highest possible score of a metric, from its attribute `range`, or None if it has no such range.
 
-    Ours in [0, 1] do; one of your own may: `my_metric.range = (0, 1)`.
+    The metrics here with scores in [0, 1] have a range. To give your own metric one, set `my_metric.range = (0, 1)`.
     """
     span = getattr(metric, "range", None)
     if not isinstance(span, tuple | list) or len(span) != 2:

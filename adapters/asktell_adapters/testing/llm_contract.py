@@ -1,11 +1,11 @@
-"""The contract of LLMs for `LLMEvaluator`, as tests: derive a class and give it the LLM.
+"""The contract of LLMs for `LLMEvaluator`, as tests. Derive a test class and define the fixture `llm` in it.
 
     class TestMyLLM(LLMContract):
         @pytest.fixture
         def llm(self):
             return MyLLM()
 
-It needs asktell_adapters, whose requests it sends, and pytest to run.
+The tests need pytest and asktell_adapters.
 """
 
 from collections.abc import Callable
@@ -18,12 +18,13 @@ from asktell_adapters.llms.base import LLM, AsyncLLM, Completion, Request
 
 
 class LLMContract:
-    """Tests of a synchronous LLM; of an async one too, if it has `acomplete`.
+    """Tests of a synchronous LLM, and of its async method `acomplete` if it has one.
 
     Attributes:
-        texts: short requests that it answers.
-        refused: a request that it cannot answer, such as one longer than its context; None if it takes everything.
-        limit: tokens of the answers.
+        texts: short requests that the LLM can respond to. At least two.
+        refused: a request that the LLM must refuse, such as a text longer than its context, or None if it accepts
+            every request.
+        limit: largest number of tokens of a response.
     """
 
     texts: ClassVar[tuple[str, ...]] = ("w1", "w2 w3", "w4 w5 w6 w7", "w8")
@@ -32,11 +33,11 @@ class LLMContract:
 
     @pytest.fixture
     def llm(self) -> LLM:
-        """To be overridden."""
+        """The LLM to test. Override this."""
         raise NotImplementedError
 
     def chats(self) -> list[Request]:
-        """A request of each text."""
+        """One request per text."""
         return [Request.chat(text, max_new_tokens=self.limit) for text in self.texts]
 
     def test_nothing_asked_nothing_answered(self, llm: LLM) -> None:
@@ -65,7 +66,7 @@ class LLMContract:
         first, second, *_ = self.chats()
         before, failed, after = llm.complete([first, Request.chat(self.refused, max_new_tokens=self.limit), second])
         assert isinstance(failed, Exception)
-        assert str(failed), "the failure says why"
+        assert str(failed), "a failure needs a message"
         assert len(completions([before, after])) == 2
 
     def test_threads_may_share_it(self, llm: LLM) -> None:
@@ -86,6 +87,6 @@ class LLMContract:
 
 
 def completions(answers: list[Completion | Exception]) -> list[Completion]:
-    """The answers, none of which is a failure."""
+    """Check that there is no failure among the responses, and return them."""
     assert all(isinstance(answer, Completion) for answer in answers), answers
     return [answer for answer in answers if isinstance(answer, Completion)]

@@ -1,4 +1,4 @@
-"""An OpenAI-compatible server that fails as told: for tests of whatever calls an LLM over HTTP."""
+"""An OpenAI-compatible server with scripted replies and failures, for tests of clients that call an LLM over HTTP."""
 
 import json
 import threading
@@ -10,18 +10,18 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Reply:
-    """A scripted response to one request.
+    """A scripted reply to one request.
 
     Attributes:
-        text: the completion's content; None sends a null content.
-        status: HTTP status; from 400 on, the body is an OpenAI error object.
-        headers: further response headers.
-        delay: seconds before the answer.
-        drop: close the connection without an answer.
-        body: these bytes, sent as they are, instead of a well-formed answer.
-        endless: send the body again and again, for as long as it is read.
+        text: the content of the completion. None sends a null content.
+        status: HTTP status. From 400 on, the body is an OpenAI error object.
+        headers: further HTTP headers.
+        delay: seconds before the reply.
+        drop: close the connection without a reply.
+        body: bytes to send instead of a well-formed completion.
+        endless: send the body again and again, until the client stops reading.
         code: the error object's `code`.
-        usage: prompt, completion and cached tokens; None leaves usage out.
+        usage: prompt, completion and cached tokens. None leaves the usage out.
     """
 
     text: str | None = "ok"
@@ -45,25 +45,25 @@ class Reply:
 
     @classmethod
     def malformed(cls, body: bytes = b'{"choices": [{"mess') -> "Reply":
-        """200 with a body that is not a chat completion."""
+        """Status 200 with a body that is not a chat completion."""
         return cls(body=body)
 
 
 class FaultyLLMServer:
-    """Serves `/v1/chat/completions` on a free local port: the scripted replies in turn, good ones afterwards.
+    """Serves `/v1/chat/completions` on a free local port: first the scripted replies in order, then good replies.
 
-    Use it as a context manager. It is threaded, so it also serves concurrent clients; the script is consumed in the
-    order of arrival.
+    Use it as a context manager. It serves concurrent clients. Requests get the scripted replies in the order of their
+    arrival.
 
     Args:
-        script: a reply for each request to come; when it is used up, `Reply()`.
-        api_key: if given, requests with another bearer token get 401, with the token they sent in the message (as
-            careless servers do).
-        echo: after the script, answer with the last message's content instead of "ok".
+        script: a reply for each of the first requests. Later requests get `Reply()`.
+        api_key: if given, requests with another bearer token get status 401. The message then contains the token, as
+            that of a careless server does.
+        echo: after the script, reply with the content of the last message instead of "ok".
 
     Attributes:
         requests: the JSON bodies received, in order of arrival.
-        in_flight_peak: the most requests that were under way at once.
+        in_flight_peak: the largest number of simultaneous requests.
     """
 
     def __init__(self, script: Iterable[Reply] = (), *, api_key: str | None = None, echo: bool = False) -> None:
@@ -144,13 +144,13 @@ def _handler(owner: FaultyLLMServer) -> type[BaseHTTPRequestHandler]:
                 self.wfile.write(data)
 
         def log_message(self, *args: object) -> None:
-            """Say nothing."""
+            """Write no log."""
 
     return Handler
 
 
 def content(reply: Reply, model: str) -> dict[str, Any]:
-    """The JSON of a reply: a chat completion, or an error object."""
+    """The JSON of a reply, which is a chat completion or an error object."""
     if reply.status >= 400:
         return {"error": {"message": reply.text or "scripted fault", "type": "scripted", "code": reply.code}}
     answer: dict[str, Any] = {

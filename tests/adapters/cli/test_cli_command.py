@@ -178,7 +178,7 @@ def test_an_estimate_of_a_run_that_has_begun_goes_by_what_it_paid(home: Path) ->
     assert "0: nothing is left" in cli("run a.toml --estimate").out
     cli("extend a.toml --evaluations 6")
     said = cli("run a.toml --estimate").out
-    assert "evaluations    6\nmoney          about 3 by the 6 evaluations paid so far\n" in said
+    assert "evaluations    6\nmoney          about 3 based on the 6 evaluations paid so far\n" in said
 
 
 def test_prompts_of_a_file_go_with_a_program(home: Path) -> None:
@@ -203,7 +203,7 @@ def test_a_gate_compares_two_versions(home: Path) -> None:
     ("changes", "words"),
     [
         ({"command": "command = 'python agent.py'"}, "'command' in [evaluator] must be a list of texts"),
-        ({"command": "command = []"}, "[evaluator]: A command is a list of words"),
+        ({"command": "command = []"}, "[evaluator]: Got the command (). Pass a list of words"),
         ({"command": "command = ['no-such-program']"}, "There is no program 'no-such-program' on the PATH"),
         ({"command": "command = ['./agent']"}, "There is no program './agent' in"),
         ({"timeout": "timeout = 0"}, "'timeout' in [evaluator] must be"),

@@ -252,7 +252,7 @@ def test_how_files_are_to_be_read_is_written(home: Path) -> None:
     rows = datasets.Dataset.from_list([{"question": "a", "answer": "b"}])
     datasets.DatasetDict({"train": rows, "test": rows}).save_to_disk(str(home / "d"))
     (home / "p.txt").write_bytes("Höflich.\nKürzer.\n".encode("cp1252"))
-    assert "Name one, as split = 'train'" in cli("init --kind openai --data d --prompts p.txt", code=2).err
+    assert "Choose one, for example split = 'train'" in cli("init --kind openai --data d --prompts p.txt", code=2).err
     cli("init --kind openai --data d --prompts p.txt --split test")
     assert load_config(home / "selection.toml").selector.prompts.texts == ["Höflich.", "Kürzer."]
 

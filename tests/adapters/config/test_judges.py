@@ -99,7 +99,7 @@ def test_a_judge_uses_the_cache(config) -> None:
     ("judge", "words"),
     [
         ("[metrics]\njudge = true", "'criteria' is missing in [metrics.judge]"),
-        (JUDGE + "scale = [5, 1]\n", "[metrics.quality]: A scale is two whole numbers"),
+        (JUDGE + "scale = [5, 1]\n", "[metrics.quality]: scale must be two whole numbers"),
         (JUDGE + "n = 2\n", "same opinion 2 times"),
         (JUDGE + 'against = "older"\n', "'against' in [metrics.quality] must be a column"),
         (JUDGE + 'model = { type = "opnai", model = "x" }\n', "'type' in [metrics.quality.model] must be one of"),

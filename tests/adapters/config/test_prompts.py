@@ -80,7 +80,7 @@ def test_prompts_may_be_in_another_encoding(write: Any, tmp_path: Path, name: st
     (tmp_path / name).write_bytes(content.encode("cp1252"))
     path = write(f"[prompts]\nfile = '{name}'\nencoding = 'cp1252'")
     assert list(load_config(path).selector.prompts.texts) == ["Höflich.", "Kürzer."]
-    with pytest.raises(ConfigError, match=r"not UTF-8 .*Name its encoding"):
+    with pytest.raises(ConfigError, match=r"not UTF-8 .*Pass its encoding"):
         load_config(write(f"[prompts]\nfile = '{name}'"))
 
 
@@ -109,14 +109,14 @@ def test_texts_have_fields_if_the_file_says_so(write: Any) -> None:
     [
         (
             "[prompts]\nfields = true\n[prompts.texts]\nbad = '{contxt}'",
-            "a.toml: [prompts]: Prompt 'bad' names the field {contxt}, but the data has no such column (did you mean "
-            "'context'?); it has 'context', 'input', 'question'.",
+            "a.toml: [prompts]: Prompt 'bad' has the field {contxt}, but the data has no such column (did you mean "
+            "'context'?). Its columns are 'context', 'input', 'question'.",
         ),
-        (CHAT.replace("{context}", "{answer}"), "Prompt 'terse' names the field {answer}, but the data has no such"),
+        (CHAT.replace("{context}", "{answer}"), "Prompt 'terse' has the field {answer}, but the data has no such"),
         (CHAT.replace('"user"', '"robot"'), "[prompts]: prompt 'terse': message 2 of a chat must have one"),
         ("[prompts]\nfields = 1\ntexts = ['a']", "'fields' in [prompts] must be true or false, got 1."),
         ("[prompts]\nencoding = 'cp1252'\ntexts = ['a']", "'encoding' in [prompts] goes with file, not with texts"),
-        ("[prompts]\ntexts = ['a', { b = 1 }]", "prompt 1: a prompt is a text, a list of messages"),
+        ("[prompts]\ntexts = ['a', { b = 1 }]", "prompt 1: got {'b': 1}, expected a text, a list of messages"),
     ],
 )
 def test_mistakes_are_named_before_anything_is_asked(write: Any, prompts: str, said: str) -> None:

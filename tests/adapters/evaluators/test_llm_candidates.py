@@ -108,13 +108,13 @@ def test_factors_of_no_use_and_wrong_values_are_refused_before_anything_is_asked
 
 
 def test_one_llm_refuses_models_and_a_missing_price_is_named() -> None:
-    with pytest.raises(InvalidArgumentError, match="this evaluator has one LLM"):
+    with pytest.raises(InvalidArgumentError, match="this evaluator has only one LLM"):
         checked(GRID, ScriptedLLM(lambda _: Completion("x")))
     with pytest.raises(InvalidArgumentError, match="a function that makes the LLM of a model; got 5"):
         evaluator(5)
     priced, free = Maker()("a"), Maker()("b")
     priced.price, free.price = Price(1, 2), None  # type: ignore[attr-defined]
-    with pytest.raises(InvalidArgumentError, match="price of these models is not known: 'b'"):
+    with pytest.raises(InvalidArgumentError, match="price of these models is unknown: 'b'"):
         checked(GRID, {"a": priced, "b": free}, with_cost=True)
     with pytest.raises(InvalidArgumentError, match="the model 'b'"):
         checked(GRID, lambda model: OpenAIChat(model, base_url="http://x/v1", price={"a": Price(1, 2)}))

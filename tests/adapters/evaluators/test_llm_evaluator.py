@@ -74,7 +74,7 @@ def test_one_trials_failure_is_its_own() -> None:
     results = evaluator.evaluate_batch([trial(prompt, example) for prompt, example in cases])
     kinds = [type(result) for result in results]
     assert kinds == [dict, CompletionError, InvalidArgumentError, InvalidArgumentError, InvalidArgumentError, dict]
-    assert "there are 4" in str(results[2])
+    assert "has 4 examples" in str(results[2])
     assert "examples=4" in str(results[3])
     assert evaluator.evaluate_batch([]) == []
     with pytest.raises(CompletionError, match="scripted"):
@@ -114,7 +114,7 @@ def test_an_llm_that_loses_an_answer_is_reported() -> None:
         ({"metrics": {}}, "at least one metric"),
         ({"metrics": [output_tokens, output_tokens]}, "distinct names"),
         ({"metrics": {"x": 3}}, "Metric 'x' must be callable"),
-        ({"template": "{prompt} {nothing}"}, r"names \{nothing\}"),
+        ({"template": "{prompt} {nothing}"}, r"has \{nothing\}"),
         ({"max_new_tokens": 0}, "max_new_tokens"),
         ({"metrics": {"cost": output_tokens}, "with_cost": True}, "has that name already"),
     ],

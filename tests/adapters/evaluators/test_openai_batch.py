@@ -108,7 +108,7 @@ def test_a_night_from_ask_to_answer(night: Night) -> None:
     assert collected.cost == 8 * (10 * 1 + 5 * 2) / 2
     assert collected.ended == {"batch-1": "completed"}
     night.server.end("batch-0")
-    assert "10 told" in str(night.collect())
+    assert "10 recorded" in str(night.collect())
     assert night.study.done
     assert right(night.study)
     assert len(told(night.study)) == 18
@@ -124,7 +124,7 @@ def test_answers_come_in_any_order_twice_and_from_strangers(night: Night) -> Non
     collected = night.collect()
     assert (collected.told, collected.failed) == (6, 0)
     assert (collected.duplicates, collected.passed_over, collected.malformed) == (2, 3, 1)
-    assert "3 answers that nothing waits for" in str(collected)
+    assert "3 responses that no trial waits for" in str(collected)
     assert right(night.study)
 
 
@@ -153,7 +153,7 @@ def test_an_answer_that_is_missing_is_a_failure(night: Night) -> None:
     night.server.end(missing={1})
     collected = night.collect()
     assert (collected.told, collected.failed) == (3, 1)
-    assert night.failures == ["EvaluatorError: batch-0 was completed without an answer to it"]
+    assert night.failures == ["EvaluatorError: batch-0 was completed without a response to it"]
 
 
 @pytest.mark.parametrize("status", ["expired", "cancelled"])
@@ -317,7 +317,7 @@ def test_a_lost_answer_to_a_creation_is_looked_up(reply: Reply, night: Night) ->
     night.server.faults["POST /v1/batches"] = [Fault(reply, with_effect=True)]
     assert night.submit(6) == ["batch-0"]
     night.server.faults["POST /v1/batches"] = [Fault(reply)]
-    with pytest.raises(EvaluatorError, match=r"may or may not have a batch of 6 trials"):
+    with pytest.raises(EvaluatorError, match=r"may or may not have created a batch of 6 trials"):
         night.submit(6)
     assert len(night.study.pending) == 12
     assert night.collect().unsettled == 6
@@ -328,7 +328,7 @@ def test_answers_that_were_deleted_are_asked_again(night: Night) -> None:
     night.server.end(status="expired")
     night.server.faults["GET content"] = [Fault(Reply(status=404))]
     collected = night.collect()
-    assert "its answers are gone" in str(collected)
+    assert "the server has deleted its responses" in str(collected)
     assert collected.released == 6
 
 
@@ -496,7 +496,7 @@ def test_a_study_in_a_service(tmp_path: Path, night: Night) -> None:
 def test_bad_arguments_are_refused(night: Night) -> None:
     scripted: Callable[[Any], Completion] = lambda request: Completion("a")  # noqa: E731
     evaluator = LLMEvaluator(ScriptedLLM(scripted), [Example("x")], {"words": n_words})
-    with pytest.raises(InvalidArgumentError, match="an evaluator of an OpenAIChat, got one of <"):
+    with pytest.raises(InvalidArgumentError, match="whose LLM is an OpenAIChat, got an evaluator with <"):
         OpenAIBatch(evaluator)
     with pytest.raises(InvalidArgumentError, match="lease must be a positive number"):
         night.make(lease=0)

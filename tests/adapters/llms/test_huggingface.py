@@ -167,7 +167,7 @@ def test_placing_and_attention_are_passed_on(tiny_model: Path, llm: HuggingFace)
     assert "device_map='cpu'" in repr(spread)
     with pytest.raises(InvalidArgumentError, match="either a device or a device_map"):
         HuggingFace(tiny_model, device="cpu", device_map="auto")
-    with pytest.raises(InvalidArgumentError, match="that is to be loaded"):
+    with pytest.raises(InvalidArgumentError, match="require the name of a model"):
         HuggingFace(llm._model, tokenizer=llm._tokenizer, dtype="float16")
     with pytest.raises(EvaluatorError, match="could not load"):
         HuggingFace(tiny_model, device="cpu", attn_implementation="flash_attention_9").load()

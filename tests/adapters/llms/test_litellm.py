@@ -137,7 +137,7 @@ def test_a_router_that_is_ready_is_used(litellm: ModuleType) -> None:
         ({"router": []}, "a litellm.Router or a list of deployments"),
         ({"router": [{"model": "x"}]}, "A deployment is .*, got one with"),
         ({"router": 7}, "got 7"),
-        ({"router_options": {"num_retries": 1}}, "router_options are for a router"),
+        ({"router_options": {"num_retries": 1}}, "router_options require router="),
         ({"concurrency": 0}, "concurrency"),
     ],
 )

@@ -152,7 +152,7 @@ def test_a_model_that_hangs_fails_its_requests_in_time_and_is_ended(smollm2_file
     os.kill(server._process.pid, signal.SIGSTOP)
     (failed,) = llm.complete([chat("Say yes.", 1)])
     assert isinstance(failed, CompletionError)
-    assert str(failed) == "llama.cpp gave no answer within 0.5 s. A larger timeout allows more."
+    assert str(failed) == "llama.cpp did not respond within 0.5 s. Pass a larger timeout if it needs longer."
     llm.close()
     assert not is_running(server._process.pid)
 
@@ -190,7 +190,7 @@ def test_a_model_that_is_killed_says_so_and_is_loaded_again(smollm2_file: Path) 
 
 @needs_signals
 def test_a_model_that_does_not_load_in_time_is_ended(smollm2_file: Path) -> None:
-    with pytest.raises(EvaluatorError, match=r"was not loaded within 0\.01 s; a larger timeout allows more"):
+    with pytest.raises(EvaluatorError, match=r"was not loaded within 0\.01 s\. Pass a larger timeout"):
         LlamaCpp(smollm2_file, timeout=0.01).load()
 
 
@@ -267,7 +267,7 @@ def test_what_cannot_be_loaded_says_why(tmp_path: Path, smollm2_file: Path) -> N
         LlamaCpp(broken).load()
     with smollm2_file.open("rb") as file:
         broken.write_bytes(file.read(3_000_000))
-    with pytest.raises(EvaluatorError, match=r"could not load .*broken\.gguf.*damaged or not whole"):
+    with pytest.raises(EvaluatorError, match=r"could not load .*broken\.gguf.*damaged or incomplete"):
         LlamaCpp(broken).complete([chat("Say yes.")])
 
 

@@ -79,7 +79,7 @@ def test_transient_faults_are_outlasted(faults: list[Reply], attempts: int) -> N
         (Reply.rate_limited(), "failed after 4 attempts: RateLimitError", 4),
         (Reply(status=429, code="insufficient_quota"), "failed after 1 attempt: RateLimitError", 1),
         (Reply(status=400, code="context_length_exceeded"), "failed after 1 attempt: BadRequestError", 1),
-        (Reply.malformed(), "malformed answer, not JSON", 1),
+        (Reply.malformed(), "malformed answer, which is not JSON", 1),
         (Reply.malformed(b"\xff\xfe"), "malformed answer", 1),
         (Reply.malformed(b'{"choices": []}'), "malformed answer, not a chat completion", 1),
         (Reply(body=b"<html>", headers={"Content-Type": "text/html"}), "malformed answer", 1),
@@ -395,4 +395,4 @@ def test_a_server_that_has_answered_may_be_away_for_longer() -> None:
 def test_a_page_in_place_of_an_api_is_said() -> None:
     with FaultyLLMServer([Reply(status=404, body=b"<html>Not found</html>")]) as server, client(server.base_url) as llm:
         (failed,) = llm.complete([HELLO])
-    assert "answered 404, and not as an API does; base_url must be its root, ending in /v1" in str(failed)
+    assert "responded 404, but not in JSON. base_url must be the API's root, ending in /v1" in str(failed)

@@ -108,7 +108,7 @@ def test_a_dead_engine_is_a_clear_error_and_the_next_call_starts_another(vllm: M
     llm = VLLM("org/model")
     good(llm.complete([ask("a")]))
     vllm.engines[0].dead = True
-    with pytest.raises(EvaluatorError, match=r"engine died while it answered 2 requests .*gpu_memory_utilization"):
+    with pytest.raises(EvaluatorError, match=r"engine died during 2 requests .*gpu_memory_utilization"):
         llm.complete([ask("a"), ask("b")])
     assert good(llm.complete([ask("a")]))[0].text == "a"
     assert len(vllm.engines) == 2
@@ -153,7 +153,7 @@ def test_a_killed_engine_that_vllm_would_wait_for_is_noticed(vllm: ModuleType, m
         answered.wait()
 
     vllm.engines[0].chat = killed
-    with pytest.raises(EvaluatorError, match=r"engine died .*its process ended without a word"):
+    with pytest.raises(EvaluatorError, match=r"engine died .*its process ended without a message"):
         llm.complete([ask("a")])
     answered.set()
     processes[0].alive = False  # somebody else's

@@ -123,9 +123,9 @@ def test_several_keys_of_a_folder() -> None:
 
 
 def test_a_nan_or_no_number_is_an_error(modules: SimpleNamespace) -> None:
-    with pytest.raises(EvaluatorError, match="'score' gave nan"):
+    with pytest.raises(EvaluatorError, match="'score' returned nan"):
         HuggingFaceMetric(modules.Says(), "score")(Completion("nan"), Example("", "b"))
-    with pytest.raises(EvaluatorError, match="'note' gave 'not a number'"):
+    with pytest.raises(EvaluatorError, match="'note' returned 'not a number'"):
         HuggingFaceMetric(modules.Words(), "note")(Completion("a"), Example("", "b"))
     with pytest.raises(EvaluatorError, match="lacks 'bleu'"):
         HuggingFaceMetric(modules.Says(), "bleu")(Completion("1"), Example("", "b"))

@@ -79,7 +79,7 @@ def test_what_is_a_judgement(text: str) -> None:
         ('{"reason": "", "grades": {"faithful": 5}}', "it grades ['faithful']"),
         (GOOD.replace("5", '5, "kind": 5'), "it grades"),
         (GOOD.replace("5", '5, "faithful": 1'), "twice"),
-        (GOOD.replace('"Fine."', "7"), "reason is no text"),
+        (GOOD.replace('"Fine."', "7"), "reason is not a text"),
         (verdict(10, 3), "faithful' is 10, not a whole number from 1 to 5"),
         (verdict(4.5, 3), "not a whole number"),
         (verdict("5", 3), "not a whole number"),
@@ -347,9 +347,12 @@ def test_a_server_that_has_no_schemas_is_asked_again_without_and_read_as_strictl
         ({"n": 0}, "n must be at least 1"),
         ({"n": 3}, "same opinion 3 times"),
         ({"llm": object()}, "needs complete"),
-        ({"shots": [Shot("a", "b", {"faithful": 9, "short": 1})]}, "A shot's grades"),
-        ({"shots": [Shot("a", "b", {"faithful": 5, "short": 1}, other="c")]}, "no other answer"),
-        ({"shots": [Shot("a", "b", {"faithful": "tie", "short": "tie"})], "against": "old"}, "need the other answer"),
+        ({"shots": [Shot("a", "b", {"faithful": 9, "short": 1})]}, "The grades of a shot"),
+        ({"shots": [Shot("a", "b", {"faithful": 5, "short": 1}, other="c")]}, "cannot have other="),
+        (
+            {"shots": [Shot("a", "b", {"faithful": "tie", "short": "tie"})], "against": "old"},
+            "needs the other response",
+        ),
     ],
 )
 def test_what_makes_no_judge_is_said_before_anything_is_spent(settings: dict[str, Any], words: str) -> None:

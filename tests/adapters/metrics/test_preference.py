@@ -71,7 +71,7 @@ def test_answers_are_compared_with_the_baselines_and_the_baseline_is_half_withou
     n_compared = sum("Plain" not in str(request.messages) for request in llm.requests)
     assert len(judge.requests) == metric.spent.requests == 2 * n_compared
     assert (
-        "preference is what a judge (judge) prefers against the baseline, not what people do. 0% of" in result.notes[0]
+        "preference is the preference of a judge (judge) against the baseline, not of people. 0% of" in result.notes[0]
     )
 
 
@@ -114,7 +114,7 @@ def test_a_study_that_goes_on_elsewhere_has_the_baselines_answers_from_the_cache
     of_baseline = [str(request.messages) for request in llm.requests if "Plain" in str(request.messages)]
     assert len(of_baseline) == len(set(of_baseline))
     assert result.selected[0].id == "good"
-    assert "what a judge (judge) prefers" in result.notes[0]
+    assert "the preference of a judge (judge)" in result.notes[0]
 
 
 def test_what_the_baselines_answer_costs_is_charged_once() -> None:
@@ -191,12 +191,14 @@ def test_answers_from_elsewhere_take_the_baselines_place(against: Any) -> None:
 
 def test_what_is_missing_is_a_clear_failure() -> None:
     evaluator = LLMEvaluator(answering(), EXAMPLES, [Preference(comparing(by_number))])
-    with pytest.raises(EvaluatorError, match=r"the baseline is not known.*evaluator\.begin"):
+    with pytest.raises(EvaluatorError, match=r"the baseline is unknown.*evaluator\.begin"):
         evaluator(PROMPTS["good"], 0)
-    with pytest.raises(InvalidArgumentError, match="give the selection one"):
+    with pytest.raises(InvalidArgumentError, match="Pass baseline="):
         asktell.run(asktell.Selector(PROMPTS, GOAL, 9, examples=12), evaluator)
     evaluator = LLMEvaluator(answering(), EXAMPLES, [Preference(comparing(by_number), {"e1": "2"})])
-    with pytest.raises(EvaluatorError, match="no answer to example 'e0' to compare with: against= has none"):
+    with pytest.raises(
+        EvaluatorError, match="example 'e0' has no response to compare with: against= has no response to it"
+    ):
         evaluator(PROMPTS["good"], 0)
 
 
@@ -286,14 +288,14 @@ def test_labels_that_agree_change_nothing() -> None:
     with_labels, without = (race(0, with_labels, favoured="nobody") for with_labels in (True, False))
     assert with_labels.best == without.best
     assert claims(with_labels) == claims(without) != []
-    assert "40 labels of people do not contradict it." in with_labels.notes[0]
+    assert "40 labels by people do not contradict it." in with_labels.notes[0]
 
 
 @pytest.mark.parametrize(
     ("labels", "why"),
     [
-        ({("good", "e99"): 1}, "is of the example 'e99', which is unknown"),
-        ({("x", "e1"): 1}, "of the prompt 'x', which is unknown"),
+        ({("good", "e99"): 1}, "has the unknown example 'e99'"),
+        ({("x", "e1"): 1}, "has the unknown prompt 'x'"),
     ],
 )
 def test_labels_of_nothing_are_refused(labels: Any, why: str) -> None:

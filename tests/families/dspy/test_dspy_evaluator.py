@@ -182,7 +182,7 @@ def test_bad_set_ups_are_refused_early() -> None:
     with pytest.raises(InvalidArgumentError, match="must be a str"):
         DSPyEvaluator(program, [3], exact, DATASET)
     evaluator = DSPyEvaluator(Scripted(good), PROMPTS, as_number, DATASET)
-    with pytest.raises(InvalidArgumentError, match="example is 4, but there are 4"):
+    with pytest.raises(InvalidArgumentError, match="example 4, but the evaluator has 4 examples"):
         evaluator.evaluate(PROMPTS[0], 4)
     with pytest.raises(InvalidArgumentError, match="No candidate"):
         evaluator.evaluate("unknown", 0)

@@ -312,7 +312,7 @@ def test_models_that_cannot_be_used() -> None:
 def test_a_missing_example_fails_alone() -> None:
     good, bad = LMEvalTask(CHOOSE, Scripted()).evaluate_batch(trials(("P", 0), ("P", 6)))
     assert isinstance(good, dict)
-    assert "make the selector with examples=" in str(bad)
+    assert "Make the selector with examples=" in str(bad)
 
 
 YAML = """
