@@ -236,13 +236,13 @@ def test_bounds_that_differ_in_the_last_digit_stay_two() -> None:
         Constraint("latency", 100000.5, False, quantile=0.05),
     ]
     assert list(map(str, (slow, slower, *others))) == [
-        "latency <= 2 on 95 % of the examples",
-        "latency <= 2.0000000000000004 on 95 % of the examples",
-        "latency <= 2 on 95.0000001 % of the examples",
+        "latency <= 2 on 95% of the examples",
+        "latency <= 2.0000000000000004 on 95% of the examples",
+        "latency <= 2 on 95.0000001% of the examples",
         "latency <= 2",
         "latency <= 2.0000000000000004",
         "latency <= 1e-07",
-        "latency >= 100000.5 on 95 % of the examples",
+        "latency >= 100000.5 on 95% of the examples",
     ]
     selector = Selector(["x", "y"], goal, 4, "uniform", 2)
     for _ in range(4):

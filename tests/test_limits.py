@@ -47,7 +47,7 @@ def test_a_quantile_is_a_share_of_the_examples() -> None:
         [0.5, pytest.approx(0.02), pytest.approx(-0.05)]
     ]
     assert str(goal) == (
-        "maximize right subject to latency <= 2 on 90 % of the examples, length >= 5 on 75 % of the examples"
+        "maximize right subject to latency <= 2 on 90% of the examples, length >= 5 on 75 % of the examples"
     )
 
 
@@ -185,7 +185,7 @@ def test_a_goal_in_words_has_quantiles_and_segments() -> None:
         worst_segment=["right"],
     )
     assert str(goal) == (
-        "maximize right in its worst segment subject to brevity >= 0.5 in every segment, latency <= 2 on 90 % of the "
+        "maximize right in its worst segment subject to brevity >= 0.5 in every segment, latency <= 2 on 90% of the "
         "examples, failure_rate <= 0.02"
     )
     with pytest.raises(asktell.InvalidArgumentError, match=r"has the keys .*; got 'quantil'"):

@@ -250,7 +250,7 @@ class Constraint:
         if self.quantile is not None:
             share = Decimal(repr(float(self.quantile)))  # in which 1 - 0.95 is 0.05
             percent = 100 * (share if self.at_most else 1 - share)
-            part = f" on {percent.normalize():f} % of the examples"
+            part = f" on {percent.normalize():f}% of the examples"
         where = " in every segment" if self.in_every_segment else ""
         return f"{self._bounded}{part}{where}"
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from asktell._util.terminal import safe
+from asktell._util.terminal import in_percent, safe, with_doubt
 from asktell.errors import InvalidArgumentError
 from asktell.methods.certainty import (
     BETTER,
@@ -26,6 +26,8 @@ from asktell.posterior.flips import Flips, at_rate, flips
 from asktell.posterior.statement import Statement
 from asktell.problem.candidates import AnyPrompt, Prompts
 from asktell.problem.checks import LARGEST, check_number, check_part, short, some
+from asktell.results import notebook
+from asktell.results.entries import quoted
 from asktell.state import Failures, History, Problem, Pull
 from asktell.state.history import in_turns
 
@@ -66,15 +68,15 @@ class Noise:
         return None if self.share is None else self.share * self.examples
 
     def __str__(self) -> str:
-        said = f"{self.differ:,} of {self.examples:,} example{'s' * (self.examples != 1)} differ"
+        have = "has" if self.examples == 1 else "have"
+        plural = "" if self.examples == 1 else "s"
+        found = f"{self.differ:,} of {self.examples:,} example{plural} {have} different scores."
         if self.expected is None:
-            return f"{said}; how often two runs of the same candidate would is not known"
+            return f"{found} It is not known how often two runs of the same candidate would differ."
         if self.share == 0.0:
-            return f"{said}; repeated evaluations do not"
-        return (
-            f"{said}; with the measured noise of {100 * (self.share or 0.0):.2g}% two runs of the same candidate would "
-            f"differ on about {self.expected:,.0f}"
-        )
+            return f"{found} Repeated evaluations do not differ."
+        noise = f"With the measured noise of {100 * (self.share or 0.0):.2g}%"
+        return f"{found} {noise}, two runs of the same candidate would differ on about {self.expected:,.0f}."
 
 
 _Changes: TypeAlias = Callable[[str], Flips | None]
@@ -191,37 +193,64 @@ class Comparison:
         return "\n".join(f"{safe(name)}: {self.sentence(name)}" for name in self.differences)
 
     def _repr_html_(self) -> str:
-        from asktell.results.notebook import comparison_as_html
+        a, b = quoted(self.a), quoted(self.b)
+        verdicts = ", ".join(f"{each.verdict} in {metric}" for metric, each in self.differences.items())
+        rows = []
+        for metric, each in self.differences.items():
+            interval = "-" if each.low is None or each.high is None else f"{each.low:+.3g} to {each.high:+.3g}"
+            estimate = "-" if each.estimate is None else f"{each.estimate:+.3g}"
+            rows.append([metric, estimate, interval, with_doubt(each.p_better), str(each.pairs), each.verdict])
+        head = ["metric", f"{a} minus {b}", f"{self._percent} interval", "P(better)", "common examples", "verdict"]
+        return notebook.block(notebook.heading(f"{a} against {b}: {verdicts}."), notebook.table(head, rows))
 
-        return comparison_as_html(self)
+    @property
+    def _percent(self) -> str:
+        """The confidence, such as "95%"."""
+        return f"{100 * self.confidence:g}%"
 
     def sentence(self, metric: str) -> str:
-        """A sentence about one metric."""
+        """A sentence about one metric: which prompt is better, whether that is established, and by how much."""
         difference = self.differences[metric]
-        a, b = safe(str(self.a)), safe(str(self.b))
         if difference.estimate is None:
-            return f"{a} and {b} have no example in common yet"
-        of = "" if self.examples is None else f" of {self.examples}"
-        where = f"on {difference.pairs}{of} common example{'' if (self.examples or difference.pairs) == 1 else 's'}"
-        amount = f"{difference.estimate:+.3g}"
-        if difference.low is None or difference.high is None or not difference.pairs:
-            amount += f", {where} too few to bound it" if difference.pairs else ", without a common example"
-        elif difference.low < difference.high:
-            amount += f" [{difference.low:+.3g}, {difference.high:+.3g}] {where}"
-        else:
-            amount += f" {where}"
+            return f"{quoted(self.a)} and {quoted(self.b)} have no common example yet."
+        return f"{self._claim(difference)}: {self._amount(difference)}."
+
+    def _claim(self, difference: Difference) -> str:
+        """Which prompt is better, without the numbers."""
+        a, b = quoted(self.a), quoted(self.b)
         if difference.verdict == EQUAL:
             within = f" within {self.tolerance:g}" if self.tolerance else ""
-            return f"{a} and {b} are equal{within}: {amount}"
+            return f"{a} and {b} are equal{within}"
         if difference.verdict in (BETTER, WORSE):
-            return f"{a} is {difference.verdict} than {b}: {amount}"
-        if difference.p_better == 0.5 or difference.estimate == 0:  # a probability is drawn, and seldom exactly 0.5
-            how = "are level" if difference.estimate == 0 else "cannot be ranked"
-            return f"{a} and {b} {how} so far: {amount}"
-        word = BETTER if difference.p_better > 0.5 else WORSE
-        probability = max(difference.p_better, 1 - difference.p_better)
-        stated = f"{probability:.2f}" if probability < 0.995 else "over 0.99"
-        return f"{a} is {word} than {b} with probability {stated}, undecided: {amount}"
+            return f"{a} is {difference.verdict} than {b}"
+        if difference.estimate == 0:
+            return f"{a} and {b} are level so far"
+        if difference.p_better == 0.5:  # a probability is a share of draws, and seldom exactly one half
+            return f"{a} and {b} cannot be ranked yet"
+        word, probability = BETTER, difference.p_better
+        if probability < 0.5:
+            word, probability = WORSE, 1.0 - probability
+        return f"{a} is probably {word} than {b} ({in_percent(probability)}), but this is not established"
+
+    def _amount(self, difference: Difference) -> str:
+        """The difference, its interval and the number of common examples."""
+        parts = [f"difference {_signed(difference.estimate)}"]
+        has_interval = difference.low is not None and difference.high is not None
+        if difference.pairs and has_interval and difference.low != difference.high:
+            parts.append(f"{self._percent} interval {_signed(difference.low)} to {_signed(difference.high)}")
+        if not difference.pairs:
+            return ", ".join([*parts, "no common examples"])
+        of = "" if self.examples is None else f" of {self.examples}"
+        plural = "" if (self.examples or difference.pairs) == 1 else "s"
+        parts.append(f"on {difference.pairs}{of} common example{plural}")
+        if not has_interval:
+            parts.append("too few for an interval")
+        return ", ".join(parts)
+
+
+def _signed(number: float | None) -> str:
+    """A difference with its sign, in three digits; 0 has no sign."""
+    return f"{number:+.3g}" if number else "0"
 
 
 Place: TypeAlias = tuple[int, str | int]

@@ -3,11 +3,11 @@
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
-from asktell._util.terminal import with_error
+from asktell._util.terminal import one_line, with_error
 from asktell.numerics.arrays import Vector
 from asktell.problem.budget import money_per
 from asktell.problem.candidates import Value
@@ -63,6 +63,51 @@ class PromptResult:
             for name, metrics in data.get("segments", {}).items()
         }
         return cls(**{**data, "segments": segments})
+
+
+class Summary(Protocol):
+    """The parts of a result that its table and its plots show.
+
+    `selected`: the selected prompts, best first. `unresolved`: the other contenders. `dominated` maps the id of a
+    selected prompt to the id of the selected prompt that dominates it. `bounds`: the bound of each constraint, in the
+    units of its metric.
+    """
+
+    @property
+    def goal(self) -> Goal:
+        """The goal."""
+
+    @property
+    def prompts(self) -> Sequence[PromptResult]:
+        """Every prompt."""
+
+    @property
+    def selected(self) -> Sequence[PromptResult]:
+        """The selected prompts, best first."""
+
+    @property
+    def unresolved(self) -> Sequence[PromptResult]:
+        """The other contenders."""
+
+    @property
+    def dominated(self) -> Mapping[str | int, str | int]:
+        """Selected prompts that a selected prompt dominates."""
+
+    @property
+    def bounds(self) -> Sequence[float]:
+        """One bound per constraint."""
+
+    @property
+    def baseline(self) -> str | int | None:
+        """The id of the prompt in use."""
+
+
+_LONGEST_ID = 60  # characters of an id in a sentence
+
+
+def quoted(id_: str | int) -> str:
+    """A prompt's id in a sentence: in quotes, or `prompt 3` if ids are positions."""
+    return f'"{one_line(id_, _LONGEST_ID)}"' if isinstance(id_, str) else f"prompt {id_}"
 
 
 def bounds_of(goal: Goal, prompts: Sequence[PromptResult], baseline: str | int | None) -> Vector:
@@ -127,7 +172,7 @@ def in_words(groups: list[FailureGroup], most: int = 3) -> Iterator[str]:
     """A line for each of the most common reasons."""
     total = sum(group.count for group in groups)
     for group in groups[:most]:
-        ids = ", ".join(map(str, group.prompts[:5])) + (", ..." if len(group.prompts) > 5 else "")
+        ids = ", ".join(map(quoted, group.prompts[:5])) + (", ..." if len(group.prompts) > 5 else "")
         yield f"{group.count} of {total} failures ({ids}): {group.reason}"
     if len(groups) > most:
         yield f"... and {len(groups) - most} other reasons"

@@ -16,9 +16,10 @@ from asktell.numerics.pareto import dominators
 from asktell.problem.budget import describe_spending
 from asktell.problem.candidates import AnyPrompt, ById, Prompts
 from asktell.problem.goals import BestFeasible, Goal, ParetoSet
+from asktell.results import notebook
 from asktell.results.checks import Check
 from asktell.results.comparison import Comparer, Comparison, compare_two
-from asktell.results.entries import FailureGroup, PromptResult, bounds_of, in_words
+from asktell.results.entries import FailureGroup, PromptResult, bounds_of, in_words, quoted
 from asktell.results.examples import ExampleResult
 from asktell.results.table import as_frame, shown_columns, values_of
 from asktell.results.verdict import Verdict
@@ -219,8 +220,9 @@ class Result:
         if not self.selected:
             return None
         if self.comparison is None:
-            only = [entry.id for entry in self.selected] == [self.baseline]
-            return f"{safe(str(self.baseline))}, the baseline, is itself the answer." if only else None
+            ids = [entry.id for entry in self.selected]
+            only = self.baseline if ids == [self.baseline] else None
+            return f"The baseline {quoted(only)} is the selected prompt." if only is not None else None
         if isinstance(self.goal, BestFeasible):
             return self.comparison.sentence(self.goal.objective.metric)
         return str(self.comparison)
@@ -241,11 +243,11 @@ class Result:
     def early(self) -> str:
         """Why budget was left over, in words; empty if none was."""
         if self.stopped_early:
-            return "stopped early: the method is as sure as was asked of it"
+            return "stopped early: the requested confidence was reached"
         if not self.finished_early:
             return ""
-        often = " as often as it may be repeated" if self.repeats > 1 else ""
-        return f"finished early: the prompts left have seen every example{often}"
+        times = f" {self.repeats} times" if self.repeats > 1 else ""
+        return f"finished early: the remaining prompts were evaluated on every example{times}"
 
     def to_dict(self) -> dict[str, Any]:
         """The result as JSON-ready data, with the same names."""
@@ -276,16 +278,17 @@ class Result:
             InvalidArgumentError: a metric is unknown.
             MissingExtraError: matplotlib is missing.
         """
-        from asktell.results.plot import draw
+        from asktell.results.plot import draw  # needs matplotlib
 
         for name in (x, y):
             if name is not None:
                 self._known_metric(name, "plot()")
-        return draw(self, x, y, ax)
+        title = f"{self.goal}\n{describe_spending(self)}, {len(self.prompts)} prompts"
+        return draw(self, title, x, y, ax)
 
     def _known_metric(self, name: str, who: str) -> str:
         if name not in self.goal.columns:
-            raise InvalidArgumentError(f"{who} knows the metrics {list(self.goal.columns)}, got {name!r}.")
+            raise InvalidArgumentError(f"{who} got the metric {name!r}, but the goal has {list(self.goal.columns)}.")
         return name
 
     def to_columns(self) -> dict[str, list[Any]]:
@@ -304,9 +307,31 @@ class Result:
         return as_frame(self)
 
     def _repr_html_(self) -> str:
-        from asktell.results.notebook import as_html
+        found = [*self.selected, *self.unresolved]
+        shown = found[:_ROWS_SHOWN]
+        columns = [["id", *(str(entry.id) for entry in shown)], *shown_columns(self, shown)]
+        columns.append(["prompt", *(one_line(entry.prompt, 60) for entry in shown)])
+        head, *rows = ([*cells] for cells in zip(*columns, strict=True))
+        below = [f"... and {len(found) - len(shown)} more."] if len(found) > len(shown) else []
+        below += [self._legend] if self.unresolved else []
+        below += [*self.notes, *(self.sentence or "").splitlines()]
+        marks = {True: "✓", False: "✗", None: "?"}
+        # Notes repeat the checks that do not hold.
+        checks = [check for check in self.checks if check.sentence not in self.notes]
+        return notebook.block(
+            notebook.heading(self.verdict.sentence),
+            notebook.paragraphs(heading(self)),
+            notebook.table(head, rows),
+            notebook.paragraphs(below),
+            notebook.folded("What could go wrong", [f"{marks[check.ok]} {check.sentence}" for check in checks]),
+        )
 
-        return as_html(self, heading(self))
+    @property
+    def _legend(self) -> str:
+        """The meaning of the marks in the table."""
+        if isinstance(self.goal, BestFeasible):
+            return "* selected, ? may be better"
+        return "* selected, ? may belong to the Pareto set"
 
     def hypervolume(self, reference: Mapping[str, float] | None = None) -> float:
         """Exact volume, in the product of the objectives' units, that the selected prompts' estimates dominate.
@@ -341,7 +366,7 @@ class Result:
     def _signs(self) -> npt.NDArray[np.float64]:
         if not isinstance(self.goal, ParetoSet):
             raise IncompatibleMethodError(
-                f"Hypervolume and layers are those of a ParetoSet, but the goal is a {type(self.goal).__name__}."
+                f"Hypervolume and layers need the goal ParetoSet. This goal is a {type(self.goal).__name__}."
             )
         return np.array([objective.sign for objective in self.goal.objectives])
 
@@ -380,7 +405,8 @@ class Result:
         for entry in self.prompts:
             if entry.status == "retired":
                 why = f": {one_line(entry.reason, 2 * width)}" if entry.reason else "."
-                lines.append(f'Prompt "{safe(str(entry.id))}" was retired{why}')
+                name = quoted(entry.id)
+                lines.append(f"{name[0].upper()}{name[1:]} was retired{why}")
         return "\n".join([*lines, *self._conclusion(width, self._cost)])
 
     def _heading(self, width: int) -> Iterator[str]:
@@ -392,9 +418,7 @@ class Result:
         marks, *columns = shown_columns(self, entries, status)
         keys = [["id", *(str(entry.id) for entry in entries)]]
         # Marks need no room where every prompt shown is selected.
-        legend = "*: selected"
-        if "?" in marks:
-            legend += "; ?: may be better" if isinstance(self.goal, BestFeasible) else "; ?: may belong to the set"
+        legend = self._legend if "?" in marks else "* selected"
         if set(marks[1:]) != {"*"}:
             keys.insert(0, marks)
         lines = list(in_blocks(keys, columns, ["prompt", *(entry.prompt for entry in entries)], width))

@@ -15,11 +15,12 @@ from typing import Any, NamedTuple, Self, final
 
 import numpy as np
 
-from asktell._util.terminal import in_percent, one_line, safe
+from asktell._util.terminal import in_percent, safe
 from asktell.numerics.arrays import Draws, Indices, Mask, Masks, Matrix, Vector
 from asktell.posterior import membership
 from asktell.posterior.statement import Statement
 from asktell.problem.goals import BestFeasible, Goal, ParetoSet
+from asktell.results.entries import quoted
 from asktell.state import State
 
 TAKE, EITHER, GO_ON, NONE = "take", "either", "go on", "none"
@@ -38,7 +39,7 @@ _STAGES = 3  # of further evaluations in the outlook: `auto` narrows its contend
 _SET_DRAWS, _SET_ARMS = 64, 300  # for a set's hypervolume: to .01, within a tenth of a second
 _MOST_NUMBERS = 1 << 17  # draws times prompts that losses are computed for: a tenth of a second for a thousand prompts
 _NOTABLE = 0.03  # of a probability: the least gain that is mentioned
-_NAMED, _LONGEST = 3, 60  # prompts by name in a sentence, and characters of a name
+_NAMED = 3  # prompts by name in a sentence
 
 
 @dataclass(frozen=True)
@@ -327,8 +328,7 @@ class _Judge(ABC):
 
     def name(self, arm: int) -> str:
         """The prompt's id, quoted."""
-        id_ = self.ids[arm]
-        return f'"{one_line(id_, _LONGEST)}"' if isinstance(id_, str) else f"prompt {id_}"
+        return quoted(self.ids[arm])
 
     @property
     def satisfies(self) -> str:
