@@ -159,14 +159,14 @@ BAD_GOALS = [
     (lambda: ParetoSet("a", subject_to={"": 1}), "non-empty str, got ''"),
     (
         lambda: ParetoSet(maximize("a", range=(0, 1)), subject_to={minimize("a", range=(0, 2)): 1}),
-        "'a' is given two ranges, (0.0, 1.0) and (0.0, 2.0); give one",
+        "'a' has two ranges, (0.0, 1.0) and (0.0, 2.0). Give one",
     ),
     (
         lambda: ParetoSet("a", subject_to={maximize("b", range=(0, 1)): 0, minimize("b", range=(0, 2)): 1}),
-        "'b' is given two ranges",
+        "'b' has two ranges",
     ),
     (lambda: maximize(3), "non-empty str, got 3"),  # type: ignore[arg-type]
-    (lambda: maximize("a", range=(1, 1)), "low < high; got (1, 1)"),
+    (lambda: maximize("a", range=(1, 1)), "low < high. Got (1, 1)"),
     (lambda: maximize("a", range=(2, 1)), "low < high"),
     (lambda: maximize("a", range=(0, INF)), "finite"),
     (lambda: minimize("a", range=(NAN, 1)), "finite"),

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from asktell.service.schemas import GoalModel
+from asktell_adapters.server.schemas import GoalModel
 
 import asktell
 from asktell import Adaptive, BestFeasible, InvalidArgumentError, ParetoSet, Race, Selector, maximize, minimize, within
@@ -86,7 +86,7 @@ def test_a_margin_is_a_finite_number_of_at_least_0(margin: Any) -> None:
         (lambda: within(0.1, of="first"), '"best" or "baseline"'),
         (lambda: BestFeasible("a", {"latency": within(0.1)}), r"asktell.minimize\('latency'\)"),
         (lambda: BestFeasible("a", {"failure_rate": within(0.1)}), r"asktell.at_most\(0.02\)"),
-        (lambda: BestFeasible(minimize("b"), {maximize("b"): within(0.1)}), "another direction than the objective"),
+        (lambda: BestFeasible(minimize("b"), {maximize("b"): within(0.1)}), "have opposite directions"),
         (lambda: Constraint("a", 0.1, quantile=0.5, of="best"), "neither a quantile nor in_every_segment"),
         (lambda: Constraint("a", -0.1, of="best"), "the margin"),
         (lambda: Selector(["x", "y"], cheapest(of="baseline"), 10), "give baseline=ID"),

@@ -512,7 +512,7 @@ def test_sure_where_it_cannot_be_used() -> None:
     for sure in (0, 1, 1.5, True, "very"):
         with pytest.raises(InvalidArgumentError, match="sure must be a number above 0"):
             BestFeasible("a", {"b": 0.5}, sure=sure)  # type: ignore[arg-type]
-    with pytest.raises(InvalidArgumentError, match="sure goes with constraints"):
+    with pytest.raises(InvalidArgumentError, match="sure=... requires constraints"):
         BestFeasible("a", sure=0.95)
     for method in ("csr", "uniform", "race"):
         with pytest.raises(IncompatibleMethodError, match="take the method 'auto'"):

@@ -371,7 +371,7 @@ MISTAKES = [
     ({"goal": "maximize = 'brevity'\nranges = { brevity = [0] }"}, "[goal]: The range of 'brevity' must be two"),
     (
         {"goal": "maximize = 'brevity'\nat_least = { exact_match = 1 }\nat_most = { exact_match = 1 }"},
-        "[goal]: at_least and at_most both bound 'exact_match'; give one of them",
+        "[goal]: at_least and at_most both bound 'exact_match'. Give one of them",
     ),
     ({"goal": "type = 'pareto'\nmaximize = 'brevity'"}, "(did you mean 'pareto-set'?)"),
     (
