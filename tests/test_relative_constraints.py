@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from asktell_adapters.server.schemas import GoalModel
+from asktell_adapters.server.requests import GoalModel
 
 import asktell
 from asktell import Adaptive, BestFeasible, InvalidArgumentError, ParetoSet, Race, Selector, maximize, minimize, within

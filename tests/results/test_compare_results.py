@@ -162,7 +162,7 @@ def test_prompts_that_draw_their_own_examples_are_compared_draw_by_draw() -> Non
     [
         (("nobody",), "There is no prompt 'nobody'. Name one by its text, or its id: 'mine', 'b', 'c'."),
         ((True,), "There is no prompt True"),
-        (("b", "b"), "compare() needs two different prompts, got 'b' twice."),
+        (("b", "b"), "compare() needs two different prompts. Got 'b' twice."),
         (("mine",), "got 'mine' twice (by default b is the baseline"),
         (("b", "c", 1.0), "The confidence must be a number above 0 and below 1, as 0.95 is; got 1.0."),
         (("b", "c", 0.9, -1), "The tolerance must be a number from 0 to 1e+100"),

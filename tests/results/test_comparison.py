@@ -286,9 +286,9 @@ def test_what_has_no_scores_by_example_lists_nothing_or_says_why() -> None:
     for fdr in (0, 1.5, "x"):
         with pytest.raises(InvalidArgumentError, match="fdr must be a number above 0 and at most 1"):
             found.regressions(fdr)  # type: ignore[arg-type]
-    with pytest.raises(InvalidArgumentError, match="There is no metric 'rouge'; there are 'accuracy'"):
+    with pytest.raises(InvalidArgumentError, match="There is no metric 'rouge'. The metrics are 'accuracy'"):
         found.improvements(metric="rouge")
-    with pytest.raises(InvalidArgumentError, match="holds no scores by example"):
+    with pytest.raises(InvalidArgumentError, match="has no scores by example"):
         Comparison.from_dict(json.loads(json.dumps(found.to_dict()))).regressions()
     selector = asktell.Selector(["a", "b"], BestFeasible("accuracy"), 8, "uniform")  # draws its own examples
     drawn = asktell.run(selector, lambda prompt, example: float(prompt == "a"), progress=False).compare(0, 1)
