@@ -209,8 +209,8 @@ class Result:
             >>> scores = [[1, 1, 1, 0] * 10, [1, 0, 1, 0] * 10, [0, 0, 1, 0] * 10]
             >>> goal = asktell.BestFeasible(asktell.maximize("accuracy", range=(0, 1)))
             >>> result = asktell.analyze(scores, goal, prompts=["a", "b", "c"])
-            >>> print(result.compare("a", "c"))
-            accuracy: "a" is better than "c": difference +0.464, 95% interval +0.259 to +0.732, on 40 of 40 common examples.
+            >>> print(result.compare("a", "c").sentence("accuracy"))
+            "a" is better than "c": difference +0.464, 95% interval +0.259 to +0.732, on 40 of 40 common examples.
 
         Args:
             a: id or text of a prompt, or its entry of `prompts`.

@@ -274,9 +274,7 @@ def test_the_baseline_stays_and_takes_every_example() -> None:
         == result.selected[0].evaluations
         == max(entry.evaluations for entry in result.prompts)
     )
-    assert str(result).splitlines()[-1].startswith(
-        "prompt 4 is better than prompt 0: difference +0."
-    )
+    assert str(result).splitlines()[-1].startswith("prompt 4 is better than prompt 0: difference +0.")
 
 
 def test_a_baseline_that_always_fails_holds_nobody_up() -> None:

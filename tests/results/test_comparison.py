@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from itertools import product
 from typing import Any
 
@@ -12,6 +13,13 @@ import asktell
 from asktell import BestFeasible, InvalidArgumentError, maximize, minimize
 from asktell.methods.certainty import Difference, compare
 from asktell.results.comparison import Comparison, lead
+
+# Words and spellings that docs/contributing/style.md replaces.
+REPLACED = re.compile(
+    r"\d %|\b(answers?|pulls?|front|told|knows|proofs?|proven|certain|undecided|limits?|thresholds?|keeps|misses)\b"
+    r"|\b(joined|who|nobody|go on)\b",
+    re.IGNORECASE,
+)
 
 
 def exact(a: Any, b: Any, **options: Any) -> Difference:
@@ -286,7 +294,7 @@ def test_what_has_no_scores_by_example_lists_nothing_or_says_why() -> None:
     for fdr in (0, 1.5, "x"):
         with pytest.raises(InvalidArgumentError, match="fdr must be a number above 0 and at most 1"):
             found.regressions(fdr)  # type: ignore[arg-type]
-    with pytest.raises(InvalidArgumentError, match="There is no metric 'rouge'. The metrics are 'accuracy'"):
+    with pytest.raises(InvalidArgumentError, match=r"There is no metric 'rouge'\. The metrics are 'accuracy'"):
         found.improvements(metric="rouge")
     with pytest.raises(InvalidArgumentError, match="has no scores by example"):
         Comparison.from_dict(json.loads(json.dumps(found.to_dict()))).regressions()
@@ -294,3 +302,70 @@ def test_what_has_no_scores_by_example_lists_nothing_or_says_why() -> None:
     drawn = asktell.run(selector, lambda prompt, example: float(prompt == "a"), progress=False).compare(0, 1)
     assert (drawn.regressions(), drawn.noise()) == ((), None)
     assert repr(found) == repr(Comparison.from_dict(found.to_dict()))
+
+
+# Every kind of sentence about two prompts.
+
+
+def difference(
+    estimate: float | None, low: float | None, high: float | None, p_better: float, pairs: int, verdict: str
+) -> Difference:
+    return Difference(estimate, low, high, p_better, pairs, verdict, True)
+
+
+SENTENCES = {
+    "better": (
+        difference(0.05, 0.01, 0.09, 0.99, 60, "better"),
+        '"b" is better than "mine": difference +0.05, 95% interval +0.01 to +0.09, on 60 of 100 common examples.',
+    ),
+    "worse": (
+        difference(-0.05, -0.09, -0.01, 0.01, 60, "worse"),
+        '"b" is worse than "mine": difference -0.05, 95% interval -0.09 to -0.01, on 60 of 100 common examples.',
+    ),
+    "exact": (
+        difference(0.05, 0.05, 0.05, 1.0, 100, "better"),
+        '"b" is better than "mine": difference +0.05, on 100 of 100 common examples.',
+    ),
+    "equal": (
+        difference(0.0, 0.0, 0.0, 0.5, 100, "equal"),
+        '"b" and "mine" are equal within 0.1: difference 0, on 100 of 100 common examples.',
+    ),
+    "probably better": (
+        difference(0.02, -0.03, 0.07, 0.92, 14, "undecided"),
+        '"b" is probably better than "mine" (92%), but this is not established: difference +0.02, '
+        "95% interval -0.03 to +0.07, on 14 of 100 common examples.",
+    ),
+    "probably worse": (
+        difference(0.02, -0.03, 0.07, 0.001, 14, "undecided"),
+        '"b" is probably worse than "mine" (over 99%), but this is not established: difference +0.02, '
+        "95% interval -0.03 to +0.07, on 14 of 100 common examples.",
+    ),
+    "level": (
+        difference(0.0, -0.03, 0.03, 0.5, 14, "undecided"),
+        '"b" and "mine" are level so far: difference 0, 95% interval -0.03 to +0.03, on 14 of 100 common examples.',
+    ),
+    "not ranked": (
+        difference(0.02, -0.3, 0.3, 0.5, 1, "undecided"),
+        '"b" and "mine" cannot be ranked yet: difference +0.02, 95% interval -0.3 to +0.3, '
+        "on 1 of 100 common examples.",
+    ),
+    "too few": (
+        difference(0.3, None, None, 0.99, 2, "undecided"),
+        '"b" is probably better than "mine" (99%), but this is not established: difference +0.3, '
+        "on 2 of 100 common examples, too few for an interval.",
+    ),
+    "nothing in common": (
+        difference(0.3, -1.0, 1.0, 0.99, 0, "undecided"),
+        '"b" is probably better than "mine" (99%), but this is not established: difference +0.3, no common examples.',
+    ),
+    "unknown": (difference(None, None, None, 0.5, 0, "undecided"), '"b" and "mine" have no common example yet.'),
+}
+
+
+@pytest.mark.parametrize("kind", SENTENCES)
+def test_every_sentence_of_a_comparison(kind: str) -> None:
+    found, sentence = SENTENCES[kind]
+    comparison = Comparison("b", "mine", 0.95, {"accuracy": found}, 100, tolerance=0.1 if kind == "equal" else 0.0)
+    print(comparison)  # pytest -rP shows all sentences, to be read aloud
+    assert str(comparison) == f"accuracy: {sentence}"
+    assert not REPLACED.search(str(comparison))

@@ -97,8 +97,9 @@ def test_the_text_shows_the_answer_on_single_lines_without_control_characters() 
 def test_the_text_says_when_there_was_nothing_left_to_evaluate() -> None:
     result = played(budget=30).result()
     assert (result.done, result.spent, result.finished_early) == (True, 12, True)
-    assert "12 of 30 evaluations spent; finished early: the remaining prompts were evaluated on every example)" in " ".join(
-        str(result).split()
+    assert (
+        "12 of 30 evaluations spent; finished early: the remaining prompts were evaluated on every example)"
+        in " ".join(str(result).split())
     )
     assert not played(budget=12).result().finished_early  # all is seen, and all is spent
 

@@ -534,7 +534,10 @@ def test_compare_studies(tmp_path: Path) -> None:
         selector = Selector(prompts, goal, 8, "uniform", examples=4, **options)
         with Study.create(url, name, selector) as study:
             asktell.run(study, lambda prompt, example: {"a": len(prompt) + example}, progress=False)
-    assert 'a: "x" and "y" are equal: difference 0, on 4 of 4 common examples.' in cli("compare", url, "first", "x", "y").out
+    assert (
+        'a: "x" and "y" are equal: difference 0, on 4 of 4 common examples.'
+        in cli("compare", url, "first", "x", "y").out
+    )
     # New inputs may show a difference.
     assert 'a: "x" and "y" are level so far: difference 0, on 4 of 4 common' in cli("compare", url, "new", "x", "y").out
     assert json.loads(cli("compare", url, "first", "x", "y", "--json").out)["guaranteed"]
