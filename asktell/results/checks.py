@@ -191,7 +191,7 @@ _CHANGED = "The model seems to have changed during the run."
 def _drift_of_residuals(state: State) -> Check:
     found = drift(state)
     if not found.steps:
-        return Check("drift", None, "There is not enough data to detect a change of the model during the run.")
+        return Check("drift", None, "It was not possible to check whether the model changed during the run.")
     if not found.is_found:
         sentence = f"The scores of {found.n} evaluations show no sign of a change during the run."
         return Check("drift", True, sentence)

@@ -519,5 +519,5 @@ def test_sure_where_it_cannot_be_used() -> None:
     with pytest.raises(InvalidArgumentError, match=r"sure=\.\.\. requires constraints"):
         BestFeasible("a", sure=0.95)
     for method in ("csr", "uniform", "race"):
-        with pytest.raises(IncompatibleMethodError, match="take the method 'auto'"):
+        with pytest.raises(IncompatibleMethodError, match="Use method='auto'"):
             Selector(["x", "y"], BestFeasible("a", {"b": 0.5}, sure=0.95), 10, method, examples=9)
