@@ -4,7 +4,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from asktell_adapters.server.requests import GoalModel
 
 import asktell
 from asktell import Adaptive, BestFeasible, InvalidArgumentError, ParetoSet, Race, Selector, maximize, minimize, within
@@ -12,6 +11,7 @@ from asktell.methods.certainty import unproven
 from asktell.problem.goals import Constraint, parse_goal
 from asktell.simulation.simulate import run_once
 from asktell.simulation.truth import Truth, means_of
+from asktell_adapters.server.requests import GoalModel
 from benchmarks.selection.cheapest import GOAL, right, table
 
 NAN, INF = float("nan"), float("inf")
