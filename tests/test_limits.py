@@ -188,7 +188,7 @@ def test_a_goal_in_words_has_quantiles_and_segments() -> None:
         "maximize right in its worst segment subject to brevity >= 0.5 in every segment, latency <= 2 on 90% of the "
         "examples, failure_rate <= 0.02"
     )
-    with pytest.raises(asktell.InvalidArgumentError, match=r"has the keys .*; got 'quantil'"):
+    with pytest.raises(asktell.InvalidArgumentError, match=r"have the keys .*: got 'quantil'"):
         parse_goal("best-feasible", "right", at_most={"latency": {"bound": 2.0, "quantil": 0.9}})
     with pytest.raises(asktell.InvalidArgumentError, match="'latency', which is neither"):
         parse_goal("best-feasible", "right", worst_segment="latency")
