@@ -1,12 +1,16 @@
-"""Selector: ask what to evaluate, tell the scores, read the result. The one mutable object of the engine.
+"""Selector: ask for trials, tell their scores, read the result. The only mutable object of the engine.
 
-How a prompt is chosen: all that is known is an immutable `State` (`asktell.state`). `ask` hands out the next pull of
-its plan, a prompt and an example; pulls that were handed back come first. When the plan is used up, the method ("auto":
-`asktell.methods.adaptive`) reads the state and decides what to pull next, or that the selection ends, and who leaves
-and who is accepted ("auto": at the end). It does so in the `tell`, `fail` or `retire` after which nothing is pending,
-otherwise in the next `ask`; a study always in `ask`. That decision is an event, as are what was asked and told, and
-`apply` folds each event into the next state. So a saved selector, or another process that reads the events, stands
-exactly where this one stands, and decides nothing twice.
+A selector holds an immutable `State` (`asktell.state`) with everything that was recorded.
+
+1. `ask` returns the next evaluation of the state's plan, a prompt and an example. Released trials come first.
+2. When the plan is used up, the method reads the state. It plans more evaluations or ends the selection, and it
+   eliminates or accepts prompts. "auto" is `asktell.methods.adaptive`.
+3. A decision is made in the `tell`, `fail` or `retire` after which no trial is pending, and otherwise in the next
+   `ask`. A study always decides in `ask`.
+
+Decisions are events, like asked trials and recorded scores. `apply` folds each event into the next state. A saved
+selector, or another process that reads the same events, is therefore in exactly the same state, and no decision is made
+twice.
 """
 
 import json
@@ -40,22 +44,28 @@ from asktell.state.lookup import check_same, find_example, not_out, trial_id
 from asktell.state.problem import AnyProfile, checked_problem
 
 NewPrompts: TypeAlias = Sequence[str] | Mapping[str, str] | Candidates
-"""Texts, which are named by their positions; a mapping from id to text; or candidates, as of `asktell.grid`."""
+"""Texts, whose ids are their positions, a mapping from id to text, or candidates such as `asktell.grid(...)`."""
 
 Features: TypeAlias = npt.ArrayLike | Literal["text"] | None
-"""(K, d) numbers that describe the prompts; "text" computes them from the texts."""
+"""(K, d) numbers that describe the prompts. "text" computes them from the texts."""
 
 Decide: TypeAlias = Callable[[Method, State], Decided | None]
 
 
 class Selection(ABC):
-    """What a `Selector`, a `Study` and a `RemoteStudy` have in common: asking, telling, going on and reading.
+    """The methods that `Selector`, `Study` and `RemoteStudy` share.
 
-    `tell`, `observe`, `fail` and `release` return True if this call recorded something. They return False if there was
-    nothing left to record: `tell` if the same scores were told before, `fail` and `release` if the trial is no longer
-    pending, and all of them if, in a study, another worker has had the trial since. Anything else is an error, after
-    which nothing has changed: an InvalidArgumentError if an argument cannot be used, such as a prompt that is unknown,
-    or whose name is the id of one and the text of another.
+    `tell`, `observe`, `fail` and `release` return True if the call recorded something, and False if it changed nothing:
+
+    - `tell`, if the same scores were recorded before.
+    - `fail` and `release`, if the trial is no longer pending.
+    - All of them, if another worker of a study has the trial now.
+
+    In every other case they raise an error and change nothing.
+
+    Raises:
+        InvalidArgumentError: an argument is invalid. For example, the prompt is unknown, or a string is the id of one
+            prompt and the text of another.
     """
 
     # Asking and telling
@@ -67,10 +77,10 @@ class Selection(ABC):
     def ask(self, n: int) -> list[Trial]: ...
 
     def ask(self, n: int | None = None) -> Trial | list[Trial] | None:
-        """What to evaluate now: a trial, or with `n` a list of up to n, grouped by prompt.
+        """The next trial, or with `n` a list of up to n trials, grouped by prompt.
 
-        None, or an empty list, means that the selection is `done`, or waits for the scores of `pending` trials. Never
-        waits for scores.
+        Returns None, or an empty list, if the selection is `done` or waits for the scores of `pending` trials. Never
+        blocks.
         """
         if n is not None:
             return self._ask(whole("n", n, 0))
@@ -83,58 +93,78 @@ class Selection(ABC):
 
     @abstractmethod
     def tell(self, trial: AnyTrial, scores: Scores, cost: float | None = None) -> bool:
-        """Record the scores of a trial, in any order; False if the same scores were told before.
+        """Record the scores of a trial. Trials can be told in any order.
 
         Args:
-            trial: the trial (or the list or mapping that JSON makes of it), its id, or the prompt (text or id given as
-                str): its oldest pending trial.
-            scores: mapping from metric to number, or numbers in the goal's order (`metrics`); a bare number if there is
-                one metric. Other keys of a mapping are ignored.
-            cost: what it cost, in a unit of your choice; summed up in `spent_cost`. Required if the budget is a cost.
+            trial: the trial, its JSON form (a list or a mapping) or its id. A prompt's text or id as str stands for the
+                prompt's oldest pending trial.
+            scores: a mapping from metric to number, or numbers in the order of `metrics`. With one metric, a number.
+                Other keys of a mapping are ignored.
+            cost: the cost of the evaluation, in a unit of your choice. It is added to `spent_cost`. Required if the
+                budget is a cost.
+
+        Returns:
+            True if the scores were recorded, False if the same scores were recorded before.
 
         After an error the trial is still pending.
 
         Raises:
-            InvalidScoresError: a metric is missing, NaN, infinite or not a number; or the length is wrong.
-            UnknownTrialError: the trial was never asked, or has failed.
-            ConflictingTellError: the trial was told before, with other scores.
+            InvalidScoresError: a metric is missing, NaN, infinite or not a number, or the number of scores is wrong.
+            UnknownTrialError: the trial was never asked, or it has failed.
+            ConflictingTellError: other scores were recorded for this trial before.
         """
 
     @abstractmethod
     def tell_many(self, tells: Iterable[Tell | tuple[Any, ...]]) -> list[bool]:
-        """Record several scores, `(trial, scores)` or `(trial, scores, cost)` each: what `tell` returns, in order.
+        """Record the scores of several trials.
 
-        An error in one of them affects none of the others.
+        An error in one of them does not affect the others.
+
+        Args:
+            tells: tuples `(trial, scores)` or `(trial, scores, cost)`.
+
+        Returns:
+            The return value of `tell` for each, in order.
 
         Raises:
-            TellManyError: some were refused; all others are recorded. Its `outcomes` say which, and why.
+            TellManyError: some were refused. All others are recorded. `outcomes` of the error has the result of each.
         """
 
     @abstractmethod
     def observe(
         self, prompt: AnyPrompt, scores: Scores | None, example: int | str | None = None, cost: float | None = None
     ) -> bool:
-        """Record scores from elsewhere (a warm start): they inform the estimates and are not part of the budget.
+        """Record scores that were not asked for (a warm start).
+
+        They inform the estimates and do not count against the number of evaluations in the budget.
 
         Args:
             prompt: the prompt's id or text, or a trial of it.
-            scores: as for `tell`; None if only a cost is to be booked.
-            example: the example they belong to, its position or its id; that is one evaluation less to ask of this
-                prompt. Of several scores of a prompt on the same example the mean counts, once; where they differ, they
-                tell how noisy scores are.
-            cost: what was paid; 0 by default. It counts against a budget of cost, which it may exceed.
+            scores: as for `tell`. None records only a cost.
+            example: the example of the scores, its position or its id. The prompt is not evaluated on it again. If a
+                prompt has several scores on an example, their mean counts once, and their differences show how noisy
+                scores are.
+            cost: the cost of the evaluation, 0 by default. It counts against a budget of cost, even beyond the budget.
 
         Raises:
-            InvalidScoresError: as for `tell`; or there are neither scores nor a cost.
+            InvalidScoresError: as for `tell`, or there are neither scores nor a cost.
         """
 
     @abstractmethod
     def fail(self, trial: AnyTrial, reason: str | BaseException, cost: float | None = None) -> bool:
-        """Record a failed evaluation; the prompt goes on with its next example, or leaves the race.
+        """Record a failed evaluation.
 
-        See `on_failure` and `max_failure_rate` of the `Selector`. Unless it counts as scores, a failed trial is not an
-        evaluation of the budget. Its cost, 0 by default, counts against a budget of cost. False if the trial is no
-        longer pending.
+        The prompt is evaluated on its next example, or eliminated if too many of its evaluations fail. See `on_failure`
+        and `max_failure_rate` of the `Selector`. A failed evaluation does not count against the number of evaluations
+        in the budget unless `on_failure` gives it scores.
+
+        Args:
+            trial: as for `tell`.
+            reason: text or an exception.
+            cost: the cost of the evaluation, 0 by default. It counts against a budget of cost.
+
+        Returns:
+            False if the trial is no longer pending.
 
         Raises:
             UnknownTrialError: the trial was never asked.
@@ -142,47 +172,54 @@ class Selection(ABC):
 
     @abstractmethod
     def release(self, trial: AnyTrial) -> bool:
-        """Hand a trial back unevaluated; it will be asked again, under the same id.
+        """Return a trial without evaluating it. It will be asked again under the same id.
 
-        False if the trial is no longer pending.
+        Returns:
+            False if the trial is no longer pending.
 
         Raises:
             UnknownTrialError: the trial was never asked.
         """
 
-    # Going on
+    # Growing
 
     @abstractmethod
     def add(self, prompts: NewPrompts, features: Features = None, *, key: str | None = None) -> list[str | int]:
-        """Let prompts join; returns their ids, in the order given. A selection that was `done` goes on with them.
+        """Add prompts. A selection that was `done` continues with them.
 
-        Scores told so far stay. The new prompts first take examples that the others have seen, so that they compare.
-        The budget stays what it is: see `extend`.
+        Recorded scores stay. The new prompts are first evaluated on examples that the other prompts have seen, so that
+        they can be compared. The budget does not change (see `extend`).
 
         Args:
-            prompts: texts where prompts are named by their positions, else a mapping from id to text; candidates with
-                the same factors, which may have other levels, where there are candidates. One that is there already,
-                with this id and text, is ignored.
-            features: rows of numbers, as for the selector, where the prompts have features. Those made from texts are
-                made of these too, in the basis of the first texts.
-            key: idempotency key: sent again under the same key, the request does nothing and returns the same ids.
-                Another request under that key is refused.
+            prompts: texts if the ids of the existing prompts are positions, and otherwise a mapping from id to text.
+                Candidates must have the same factors as the existing candidates, but can have new levels. A prompt that
+                exists with the same id and text is ignored.
+            features: rows of numbers, as for the selector, if the existing prompts have features. Features made from
+                texts are computed for the new prompts, too, on the basis of the first texts.
+            key: idempotency key. A second request with the same key changes nothing and returns the same ids. A
+                different request with that key is refused.
+
+        Returns:
+            The ids of the prompts, in the order given.
 
         Raises:
-            IncompatibleMethodError: the method has planned its rounds; "auto" and `Race` take new prompts.
+            IncompatibleMethodError: the method has planned its rounds. "auto" and `Race` accept new prompts.
         """
 
     @abstractmethod
     def retire(self, prompt: AnyPrompt, reason: str | BaseException, *, key: str | None = None) -> None:
-        """Take a prompt out: it is asked no more, and is no answer. Its pending trials may still be told.
+        """Retire a prompt: it is not evaluated again and cannot be selected.
 
-        Its scores keep informing the estimates of the others. If it was in the final answer, the selection goes on
-        without it. If no prompt is left, the selection is done, with no answer but one of those rejected earlier.
+        Its pending trials can still be told, and its scores keep informing the estimates of other prompts. If the final
+        selection contains it, the selection continues without it. If no prompt is left, the selection is done.
 
         Args:
-            prompt: its id or text, or its entry of a result; not the baseline, nor one that was retired already.
-            reason: for the result.
+            prompt: its id or text, or its entry of a result. The baseline cannot be retired.
+            reason: text or an exception, shown in the result.
             key: as for `add`.
+
+        Raises:
+            InvalidArgumentError: the prompt is unknown, retired already, or the baseline.
         """
 
     @abstractmethod
@@ -194,27 +231,29 @@ class Selection(ABC):
         *,
         key: str | None = None,
     ) -> None:
-        """Add to the budget or the examples; a selection that was `done` goes on.
+        """Add to the budget or the examples. A selection that was `done` continues.
 
         Args:
-            evaluations: how many more.
-            cost: how much more, where the budget is a cost.
-            examples: how many more, or their ids; they follow those there were, and are looked at last. The truth
-                becomes the mean over all of them; what is known of a prompt on the others stays.
+            evaluations: the number of additional evaluations.
+            cost: the additional cost, if the budget is a cost.
+            examples: the number of additional examples, or their ids. They follow the existing examples and are
+                evaluated last. Estimates are then about all examples. Recorded scores stay.
             key: as for `add`.
 
         Raises:
-            IncompatibleMethodError: the method has planned its rounds; "auto" and `Race` go on.
+            IncompatibleMethodError: the method has planned its rounds. "auto" and `Race` can continue.
         """
 
     @abstractmethod
     def remark(self, text: str, *, topic: str = "scores", doubtful: bool = False) -> None:
-        """Have results say something of the scores, such as that a judge gave them. Evaluators do so by `asktell.run`.
+        """Attach a note about the scores to the result, for example that they come from an LLM judge.
+
+        `asktell.run` does this for evaluators that define `remarks()`.
 
         Args:
-            text: sentences for the result's notes; line breaks become spaces.
-            topic: a later remark on the same one takes this one's place.
-            doubtful: the scores are not to be trusted so far that anything is certain: results state no probability.
+            text: sentences for `result.notes`. Line breaks become spaces.
+            topic: a later remark on the same topic replaces this remark.
+            doubtful: the scores are not reliable, so results state no probability.
         """
 
     # Reading
@@ -222,25 +261,25 @@ class Selection(ABC):
     @property
     @abstractmethod
     def pending(self) -> list[Trial]:
-        """Trials that were asked and not told, failed or released, oldest first."""
+        """Trials that were asked and not yet told, failed or released, oldest first."""
 
     @abstractmethod
     def repeat_of(self, trial: Trial) -> int:
-        """Number of times its prompt was asked on its example before: 0 for the first evaluation, and so on.
+        """Number of earlier trials of the same prompt on the same example: 0 for the first, 1 for the second, ...
 
-        Prompt, example and this number identify an evaluation, in any run: use all three as the key of a cache of
-        answers where `repeats` is above 1, and to derive a sampling seed. Always 0 where `repeats` is 1.
+        Prompt, example and this number identify an evaluation in any run. If `repeats` is above 1, use all three as the
+        key of a cache of responses and to derive a sampling seed. If `repeats` is 1, the number is always 0.
         """
 
     @property
     @abstractmethod
     def done(self) -> bool:
-        """True once the last decision is made: nothing is asked again, unless prompts or budget are added."""
+        """True after the last decision. `ask` returns nothing more unless prompts, budget or examples are added."""
 
     @property
     @abstractmethod
     def spent(self) -> int:
-        """Evaluations told so far, those of `observe` not counted."""
+        """Number of recorded evaluations, without scores from `observe`."""
 
     @property
     @abstractmethod
@@ -250,17 +289,17 @@ class Selection(ABC):
     @property
     @abstractmethod
     def spent_cost(self) -> float:
-        """Sum of the costs told so far, those of failures and of `observe` included."""
+        """Sum of all recorded costs, including failures and `observe`."""
 
     @property
     @abstractmethod
     def max_cost(self) -> float | None:
-        """Maximum cost; None if only evaluations are counted."""
+        """Maximum cost. None if only evaluations are counted."""
 
     @property
     @abstractmethod
     def example_ids(self) -> tuple[str, ...] | None:
-        """The examples' ids by position (`trial.example`); None if they have none."""
+        """The ids of the examples by position (`trial.example`). None if the examples have no ids."""
 
     @property
     @abstractmethod
@@ -275,91 +314,106 @@ class Selection(ABC):
     @property
     @abstractmethod
     def method(self) -> Method:
-        """The method that decides."""
+        """The method that chooses evaluations and decides."""
 
     @property
     @abstractmethod
     def n_active(self) -> int:
-        """Number of prompts still in the race."""
+        """Number of prompts that are neither eliminated, accepted nor retired."""
 
     @abstractmethod
     def result(self) -> Result:
-        """The answer so far: final if `done`, otherwise the best that can be said now."""
+        """The selected prompts and the estimates of all prompts. Final if `done`, else based on the scores so far."""
 
     @abstractmethod
     def compare(
         self, a: AnyPrompt, b: AnyPrompt | None = None, confidence: float = 0.95, tolerance: float = 0.0
     ) -> Comparison:
-        """How far prompt a is ahead of prompt b, and how sure that is; see `Result.compare`."""
+        """Compare two prompts in every metric. See `Result.compare`."""
 
     @abstractmethod
     def evaluations(self, after: int = 0) -> Evaluations:
-        """Every evaluation that was told or failed; `.to_dataframe()` makes a table.
+        """Every recorded or failed evaluation. `.to_dataframe()` makes a table.
 
-        A selector lists those that were told in that order, then those that failed. A study lists all in the order in
-        which they came, with their details.
+        A selector lists recorded evaluations in the order of recording, then failures. A study lists all in the order
+        of recording, with their details.
 
         Args:
-            after: leave out the first so many.
+            after: the number of evaluations to skip at the beginning.
         """
 
     @abstractmethod
     def report(self, path: str | Path, about: Mapping[str, Any] | None = None) -> None:
-        """Write a self-contained HTML page about the selection, which needs no network and no other file.
+        """Write a self-contained HTML page about the selection. It needs no network and no other file.
 
         Args:
-            path: of the file; one that is there is replaced.
-            about: what else to show about how it was made, by name: the model, the data, a commit.
+            path: path of the page. An existing file is replaced.
+            about: more facts to show, by name, such as the model, the dataset or a commit.
         """
 
 
 def part_at(place: str, like: object) -> Any:
-    """A property that an object has at a place, as attributes of attributes, with the words of another property."""
+    """A property that reads nested attributes, such as "_state.spent", with the docstring of another property."""
     return property(operator.attrgetter(place), doc=like.__doc__)
 
 
 class Selector(Selection):
-    """Chooses which prompt to evaluate next, so that few evaluations find the best feasible prompt or the Pareto set.
+    """Finds the best feasible prompt or the Pareto set with few evaluations.
+
+    Ask for a trial, evaluate its prompt on its example, tell the scores, and read the result.
+
+        >>> import asktell
+        >>> prompts = {"short": "Answer briefly.", "long": "Think step by step, then answer."}
+        >>> selector = asktell.Selector(prompts, asktell.BestFeasible("accuracy"), budget=40, examples=20)
+        >>> while trial := selector.ask():
+        ...     right = trial.prompt_id == "long" or trial.example % 2
+        ...     recorded = selector.tell(trial, {"accuracy": float(right)})
+        >>> result = selector.result()
+        >>> result.best.id, result.best.prompt
+        ('long', 'Think step by step, then answer.')
 
     Args:
-        prompts: the K candidates, as a sequence of texts (then ids are positions), a mapping from id to text, or, of
-            more than a text, `asktell.grid(model=[...], prompt={...}, ...)` or `asktell.Candidates([{...}, ...])`.
+        prompts: the K candidates: a sequence of texts, whose ids are their positions, or a mapping from id to text. For
+            candidates with several factors, such as models and settings, `asktell.grid(model=[...], prompt={...})` or
+            `asktell.Candidates([{...}, ...])`.
         goal: `BestFeasible(...)` or `ParetoSet(...)`.
-        budget: maximum number of evaluations; never exceeded, pending trials included. Or `asktell.Budget(cost=...)`.
-        method: "auto", another preset's name, an `Adaptive`, a `Race`, or a composed `Elimination`.
-        examples: N, the number of examples in the data set, or a list of their ids: distinct texts, which are kept,
-            so that whoever goes on with other examples is refused. None if the evaluator draws its own.
-        features: (K, d) numbers that describe the prompts, such as `asktell.features.pca` of their embeddings; "text"
-            makes them from the prompts' texts. The methods "lcsh", "gege", "mlp-csr" and "mlp-ege" need them. Others
-            choose as they do without, and a note in the result says so.
-        seed: makes every choice repeatable; 0 <= seed < 2**64.
-        sampling: "shared" (default) shows every prompt the same examples in the same order, without replacement ("auto"
-            chooses each prompt's examples); "iid" draws an example for every pull, as the paper does.
-        on_failure: "skip" (default): a failed evaluation is a missing value, and the prompt goes on with another
-            example ("auto" decides again). Or the scores that it counts as, one for each metric: `{"accuracy": 0.0}`.
-            Then it is an evaluation of the budget like any other, and no prompt leaves for its failures.
-        max_failure_rate: a prompt leaves as soon as more than this part of its evaluations fail, with a probability of
-            99 % (uniform prior): by default after six failures out of the first six. 1: never. The baseline stays.
-        baseline: id or text of the prompt in use today. It is never eliminated, and the answer is compared with it.
-        inputs: "new" (default): estimates, errors and probabilities are about the expected score on a new input that is
-            evaluated once, and the examples are a sample of such inputs. "given": they are about the mean over exactly
-            these examples, for a fixed suite that is itself the target, such as a regression suite or a leaderboard.
-        repeats: how often the same prompt may be asked on the same example (default: once). A prompt that has seen
-            every example is then evaluated on them again. Repeated evaluations of an example count as one observation,
-            their mean. With inputs="given", an explicit 1 says that repeated evaluations would give the same scores, so
-            that a prompt's mean is known exactly once it has seen every example.
-        profile: what earlier studies know of these examples, as of `asktell.ExampleProfile.of(study, ...)`, or the data
-            of its JSON; "auto" then evaluates on those that tell most, and other methods take no notice. Needs ids of
-            the examples.
-        segments: of each example, the label of its segment, such as a language or a kind of customer. The result has
-            estimates for each, and the goal may speak of them (`at_least(0.8, in_every_segment=True)`,
-            `maximize("accuracy", worst_segment=True)`); "auto" then evaluates where a segment is in doubt.
+        budget: the maximum number of evaluations, including pending trials, or `asktell.Budget(cost=...)`.
+        method: "auto", the name of another preset, an `Adaptive`, a `Race` or an `Elimination`.
+        examples: N, the number of examples in the dataset, or a list of their distinct ids (texts). With ids,
+            continuing with other examples is an error. None if the evaluator draws its own examples.
+        features: (K, d) numbers that describe the prompts, such as `asktell.features.pca` of their embeddings. "text"
+            computes them from the texts. Only the methods "lcsh", "gege", "mlp-csr" and "mlp-ege" use features, and
+            need them.
+        seed: makes every choice repeatable, 0 <= seed < 2**64.
+        sampling: "shared" (default) evaluates every prompt on the same examples in the same order, without replacement.
+            "auto" chooses the examples of each prompt itself. "iid" draws an example for every evaluation.
+        on_failure: "skip" (default) treats a failed evaluation as a missing value, and the prompt is evaluated on
+            another example. A mapping such as `{"accuracy": 0.0}` gives failed evaluations these scores. They then
+            count against the budget, and no prompt is eliminated for failures.
+        max_failure_rate: eliminate a prompt as soon as more than this share of its evaluations fail, with a probability
+            of 99% (uniform prior). With the default of 0.5, this is after six failures in the first six evaluations.
+            1 never eliminates a prompt for failures. The baseline is never eliminated.
+        baseline: the id or text of the prompt in use today. It is never eliminated, and the result compares the
+            selected prompt with it.
+        repeats: how often a prompt may be evaluated on the same example, by default once. A prompt that has seen every
+            example is then evaluated on the examples again. The mean of repeated evaluations counts as one observation.
+            With inputs="given", an explicit 1 declares that repeated evaluations would give the same scores, so a
+            prompt's mean is known exactly once it was evaluated on every example.
+        profile: the difficulty and discrimination of these examples in earlier studies, from
+            `asktell.ExampleProfile.of(study, ...)` or its JSON data. "auto" then prefers discriminating examples. Other
+            methods ignore it. Needs ids of the examples.
+        segments: a label for each example, such as its language. The result has estimates for each segment, and the
+            goal can use them (`at_least(0.8, in_every_segment=True)`, `maximize("accuracy", worst_segment=True)`).
+            "auto" then evaluates more in segments that matter for the selection.
+        inputs: the subject of estimates, errors and probabilities. "new" (default): the expected score on a new input,
+            evaluated once. The examples are a sample of such inputs. "given": the mean over exactly these examples, for
+            a fixed suite such as a regression suite or a leaderboard.
 
-    A selector may be used from several threads. It saves to JSON text and continues from it exactly.
+    A selector can be used from several threads. `to_json` saves it, and `from_json` continues exactly.
 
     Raises:
-        BudgetTooSmallError: the method cannot work with so few evaluations.
-        IncompatibleMethodError: the method does not fit the goal, or lacks features.
+        BudgetTooSmallError: the method needs a larger budget.
+        IncompatibleMethodError: the method does not fit the goal, or it needs features.
     """
 
     def __init__(
@@ -391,7 +445,7 @@ class Selector(Selection):
         self._set(named, method, initial(problem))
 
     def _set(self, prompts: Prompts, method: Method, state: State) -> None:
-        self._first = prompts  # those before the first pull
+        self._first = prompts  # without prompts that were added later
         self._known: tuple[tuple[Grown, ...], Prompts] = state.growth[:0], prompts
         self._method = method
         self._state = state
@@ -428,8 +482,8 @@ class Selector(Selection):
         return asked
 
     def _next_pull(self) -> events.Pull | None:
-        """The next pull of the plan, unless the selection is finished or the pull may cost more than is left."""
-        # One of the baseline, which never leaves, may have been handed back after the end.
+        """The next pull of the plan, unless the selection is finished or the pull may exceed the remaining cost."""
+        # A trial of the baseline, which is never eliminated, may have been released after the end.
         pull = None if self._state.finished else self._state.next_pull()
         return pull if pull is not None and self._state.fits(pull.arm) else None
 
@@ -442,15 +496,16 @@ class Selector(Selection):
             return self._decide(self._method, self._state)
 
     def _take(self, event: events.AnyEvent) -> None:
-        """Fold an event: the one way in which the state changes."""
+        """Fold an event into the state. The state changes in no other way."""
         self._state = apply(self._state, event)
         if self._sink is not None:
             self._sink(event)
 
     def _decide_when_nothing_is_pending(self) -> None:
-        """Decide once nothing is pending; otherwise `ask` decides, by every score that has come by then.
+        """Decide if nothing is pending. Otherwise the next `ask` decides, using all scores recorded by then.
 
-        With a log, `ask` always does: a paid score must not wait for a decision, or be lost by one.
+        A study, which has a log, always decides in `ask`. Recording a paid score must not wait for a decision or fail
+        because of one.
         """
         if self._sink is None and not self._state.pending:
             self._make_due_decisions()
@@ -476,9 +531,11 @@ class Selector(Selection):
                 try:
                     tell = Tell.of(item)
                     if tell.details is not None:
-                        raise InvalidArgumentError("A Selector keeps no details of its trials; a Study does.")
+                        raise InvalidArgumentError(
+                            "A Selector does not store details of its trials. Use a Study, or leave the details out."
+                        )
                     outcomes.append(self.tell(tell.trial, tell.scores, tell.cost))
-                except Exception as error:  # whatever it is: the next one's scores were paid for, too
+                except Exception as error:  # of any kind: the scores of the next trial were paid for, too
                     outcomes.append(error)
         return all_taken(outcomes)
 
@@ -510,12 +567,12 @@ class Selector(Selection):
             return True
 
     def _was_asked(self, trial: int) -> Literal[False]:
-        """False: there is nothing to record of a trial that is no longer pending; one never asked is an error."""
+        """False for a trial that is no longer pending. Raises an UnknownTrialError for a trial that was never asked."""
         if not 0 <= trial < self._state.asked:
             raise not_out(self._state, trial)
         return False
 
-    # Going on
+    # Growing
 
     def add(self, prompts: NewPrompts, features: Features = None, *, key: str | None = None) -> list[str | int]:
         with self._lock:
@@ -551,8 +608,8 @@ class Selector(Selection):
 
     def remark(self, text: str, *, topic: str = "scores", doubtful: bool = False) -> None:
         if not isinstance(text, str) or not text.strip():
-            raise InvalidArgumentError(f"remark() needs a text, got {short(text)}.")
-        line = " ".join(text.split())  # a line of its own could be a command to whatever reads a log
+            raise InvalidArgumentError(f'remark() needs text, such as "Scored by a judge.". Got {short(text)}.')
+        line = " ".join(text.split())  # a separate line could be a command to a log reader
         event = events.Remarked(check_name("The topic of a remark", topic), line, bool(doubtful))
         with self._lock:
             if self._state.remarks.get(event.topic) != event:
@@ -562,10 +619,10 @@ class Selector(Selection):
 
     @property
     def state(self) -> State:
-        """The immutable state, to look at; with the decisions that are due if nothing is pending.
+        """The immutable state, including decisions that are due because nothing is pending. For inspection.
 
-        All that is read is of this state. Due decisions are only looked ahead at: reading changes nothing.
-        Before the first trial none is due.
+        Reading does not change the selector: due decisions are computed, but not recorded. Before the first trial, no
+        decision is due.
         """
         with self._lock:
             first = self._state
@@ -585,7 +642,7 @@ class Selector(Selection):
 
     @property
     def _prompts(self) -> Prompts:
-        """Those of the state, whichever process let them join; kept until more of them do."""
+        """The prompts of the state, including prompts added by other processes. Cached until more are added."""
         grown = self._state.growth
         known, prompts = self._known
         if known is not grown:
@@ -644,7 +701,7 @@ class Selector(Selection):
         return Evaluations(found, self.metrics)
 
     def report(self, path: str | Path, about: Mapping[str, Any] | None = None) -> None:
-        from asktell import reports  # late: whoever selects need not report
+        from asktell import reports  # imported late: a selection does not need it
 
         reports.write(path, reports.document(self.state, self._method, self._prompts, about=about))
 
@@ -655,7 +712,7 @@ class Selector(Selection):
     # Copying, saving and loading
 
     def _at(self, state: State) -> "Selector":
-        """A selector of the same prompts and method in another state; it shares the scores, so only look at it."""
+        """A selector of the same prompts and method in another state. It shares the scores: do not change it."""
         selector = Selector.__new__(Selector)
         selector._set(self._first, self._method, state)
         selector._known = self._known
@@ -669,15 +726,15 @@ class Selector(Selection):
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:
         raise NotPicklableError(
-            "A selector is not pickled, since loading a pickle runs code. Save selector.to_json(), and load it with "
-            "asktell.Selector.from_json(text)."
+            "A selector cannot be pickled, because loading a pickle runs code. Save selector.to_json() and load it "
+            "with asktell.Selector.from_json(text)."
         )
 
     def to_json(self) -> str:
-        """The whole selector as JSON text; `Selector.from_json` continues it exactly.
+        """Save the selector as JSON text. `Selector.from_json` continues it exactly.
 
         Raises:
-            InvalidStateError: a part of a method of your own has a parameter that is no plain value.
+            InvalidStateError: a custom part of the method has a parameter that is not a plain value.
         """
         with self._lock:
             state = self._state
@@ -691,18 +748,23 @@ class Selector(Selection):
         method: Method | None = None,
         examples: int | Sequence[str] | None = None,
     ) -> "Selector":
-        """The selector that `to_json` saved; it goes on as if never interrupted.
+        """Load a selector that `to_json` saved. It continues as if it had never been interrupted.
+
+            >>> import asktell
+            >>> saved = asktell.Selector(["a", "b"], asktell.BestFeasible("accuracy"), 10, examples=5).to_json()
+            >>> asktell.Selector.from_json(saved)
+            <Selector: 2 prompts, maximize accuracy; 0 of 10 evaluations, 0 pending>
 
         Args:
-            text: the saved JSON, or what `json.loads` makes of it.
-            method: the selector's method, where the whole method or a part of it is code of your own: a file holds its
-                class name and its parameters, which must be the same.
-            examples: their number or their ids, to be sure that they are the same as then.
+            text: the saved JSON, or the result of `json.loads`.
+            method: the selector's method, required if the method or a part of it is your own code. The file contains
+                only class names and parameters, which must match.
+            examples: the number of examples or their ids, to check that they have not changed.
 
         Raises:
-            InvalidStateError: the text is malformed, truncated, foreign, or of an unknown version; or the method is
-                another one, or is needed and was not given.
-            InvalidArgumentError: the examples are others; the message says which.
+            InvalidStateError: the text is malformed, truncated, not from asktell, or of an unknown version. Or the
+                method differs, or is required and missing.
+            InvalidArgumentError: the examples differ. The message lists the differences.
         """
         data = text if isinstance(text, Mapping) else serialization.parse(text, "The saved selector")
         selector = cls.__new__(cls)
@@ -713,13 +775,13 @@ class Selector(Selection):
 
 
 def at_state(selector: Selector, state: State) -> Selector:
-    """A selector of the same prompts and method that goes on from another state, independently of the first."""
+    """A selector of the same prompts and method that continues from another state, independently of the first."""
     with selector._lock:
         return selector._at(state._replace(history=state.history.copy()))
 
 
 class SelectionWorker(Selection, AbstractContextManager[Any]):
-    """A worker of a selection that several processes share, as `study.worker(name)` gives it, for a `with` block."""
+    """A worker of a study that several processes share, for a `with` block. Made by `study.worker(name)`."""
 
     paused: bool
     selector: Selector
@@ -727,8 +789,8 @@ class SelectionWorker(Selection, AbstractContextManager[Any]):
     @property
     @abstractmethod
     def unwanted(self) -> list[Trial]:
-        """Its pending trials whose prompt was eliminated or retired since, as of the last heartbeat: stop them."""
+        """Pending trials to stop: their prompts were eliminated or retired before the last heartbeat."""
 
     @abstractmethod
     def wait(self) -> bool:
-        """Wait a little for what other workers hold, or for the end of a pause; False if the study is done."""
+        """Wait briefly for trials of other workers, or for the end of a pause. Returns False if the study is done."""

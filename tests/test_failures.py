@@ -136,7 +136,7 @@ def test_a_baseline_that_always_fails_stays_and_the_others_are_judged(
     assert result.prompts[1].failures >= 6
     assert [entry.id for entry in result.selected] == [3]
     assert result.spent >= 18
-    assert "have no example in common yet" in str(result)
+    assert "have no common example yet" in str(result)
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -187,9 +187,9 @@ def test_a_failure_can_count_as_scores(method: str) -> None:
     if method != "auto":
         assert entry.estimate == pytest.approx({"a": 0.25})
     assert [entry.id for entry in result.selected] == [1]
-    of_answer = f"0 of {result.prompts[1].evaluations} of the answer"
+    of_answer = f"including 0 of {result.prompts[1].evaluations} for the selected prompt"
     assert (
-        f"{entry.failures} of {result.spent} evaluations failed, {of_answer}; failures are counted as a 0.25."
+        f"{entry.failures} of {result.spent} evaluations failed, {of_answer}. Failures are counted as a 0.25."
         in result.notes
     )
     evaluations = [each for each in selector.evaluations() if each.error is not None]

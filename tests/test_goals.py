@@ -118,10 +118,10 @@ BAD_SCORES = [
     ({}, "missing: ['a', 'b']"),
     ({"a": 1}, "missing: ['b']"),
     ({"a": 1, "c": 1}, "missing: ['b']; got ['c']"),
-    ([1, NAN], "'b' must be finite; got nan"),
-    ({"a": INF, "b": 1}, "'a' must be finite; got inf"),
-    ([1, -INF], "got -inf"),
-    ([1, 1e101], "at most 1e+100 in size; got 1e+101"),
+    ([1, NAN], "'b' must be finite. Got nan"),
+    ({"a": INF, "b": 1}, "'a' must be finite. Got inf"),
+    ([1, -INF], "Got -inf"),
+    ([1, 1e101], "between -1e+100 and 1e+100. Got 1e+101"),
     ([1, "2"], "'b' must be a number, got '2'"),
     ([None, 2], "'a' must be a number, got None"),
     ([1, 2j], "must be a number"),
@@ -159,14 +159,14 @@ BAD_GOALS = [
     (lambda: ParetoSet("a", subject_to={"": 1}), "non-empty str, got ''"),
     (
         lambda: ParetoSet(maximize("a", range=(0, 1)), subject_to={minimize("a", range=(0, 2)): 1}),
-        "'a' is given two ranges, (0.0, 1.0) and (0.0, 2.0); give one",
+        "'a' has two ranges, (0.0, 1.0) and (0.0, 2.0). Give one",
     ),
     (
         lambda: ParetoSet("a", subject_to={maximize("b", range=(0, 1)): 0, minimize("b", range=(0, 2)): 1}),
-        "'b' is given two ranges",
+        "'b' has two ranges",
     ),
     (lambda: maximize(3), "non-empty str, got 3"),  # type: ignore[arg-type]
-    (lambda: maximize("a", range=(1, 1)), "low < high; got (1, 1)"),
+    (lambda: maximize("a", range=(1, 1)), "low < high. Got (1, 1)"),
     (lambda: maximize("a", range=(2, 1)), "low < high"),
     (lambda: maximize("a", range=(0, INF)), "finite"),
     (lambda: minimize("a", range=(NAN, 1)), "finite"),
@@ -236,13 +236,13 @@ def test_bounds_that_differ_in_the_last_digit_stay_two() -> None:
         Constraint("latency", 100000.5, False, quantile=0.05),
     ]
     assert list(map(str, (slow, slower, *others))) == [
-        "latency <= 2 on 95 % of the examples",
-        "latency <= 2.0000000000000004 on 95 % of the examples",
-        "latency <= 2 on 95.0000001 % of the examples",
+        "latency <= 2 on 95% of the examples",
+        "latency <= 2.0000000000000004 on 95% of the examples",
+        "latency <= 2 on 95.0000001% of the examples",
         "latency <= 2",
         "latency <= 2.0000000000000004",
         "latency <= 1e-07",
-        "latency >= 100000.5 on 95 % of the examples",
+        "latency >= 100000.5 on 95% of the examples",
     ]
     selector = Selector(["x", "y"], goal, 4, "uniform", 2)
     for _ in range(4):

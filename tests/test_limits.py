@@ -47,7 +47,7 @@ def test_a_quantile_is_a_share_of_the_examples() -> None:
         [0.5, pytest.approx(0.02), pytest.approx(-0.05)]
     ]
     assert str(goal) == (
-        "maximize right subject to latency <= 2 on 90 % of the examples, length >= 5 on 75 % of the examples"
+        "maximize right subject to latency <= 2 on 90% of the examples, length >= 5 on 75% of the examples"
     )
 
 
@@ -185,10 +185,10 @@ def test_a_goal_in_words_has_quantiles_and_segments() -> None:
         worst_segment=["right"],
     )
     assert str(goal) == (
-        "maximize right in its worst segment subject to brevity >= 0.5 in every segment, latency <= 2 on 90 % of the "
+        "maximize right in its worst segment subject to brevity >= 0.5 in every segment, latency <= 2 on 90% of the "
         "examples, failure_rate <= 0.02"
     )
-    with pytest.raises(asktell.InvalidArgumentError, match=r"has the keys .*; got 'quantil'"):
+    with pytest.raises(asktell.InvalidArgumentError, match=r"have the keys .*: got 'quantil'"):
         parse_goal("best-feasible", "right", at_most={"latency": {"bound": 2.0, "quantil": 0.9}})
     with pytest.raises(asktell.InvalidArgumentError, match="'latency', which is neither"):
         parse_goal("best-feasible", "right", worst_segment="latency")
@@ -200,9 +200,9 @@ def test_a_goal_in_words_has_quantiles_and_segments() -> None:
         (lambda: at_most(2.0, quantile=95), "above 0 and below 1, as 0.95 is; got 95"),
         (lambda: at_most(2.0, quantile=True), "above 0 and below 1"),
         (lambda: at_least(2.0, in_every_segment="yes"), "in_every_segment must be True or False"),
-        (lambda: BestFeasible("right", {"failure_rate": at_least(0.5)}), "is bounded from above"),
-        (lambda: BestFeasible("right", {"failure_rate": 0.02}), "may be meant either way"),
-        (lambda: ParetoSet("right", asktell.minimize("failure_rate")), "is no objective"),
+        (lambda: BestFeasible("right", {"failure_rate": at_least(0.5)}), "Constrain it from above"),
+        (lambda: BestFeasible("right", {"failure_rate": 0.02}), "is ambiguous"),
+        (lambda: ParetoSet("right", asktell.minimize("failure_rate")), "cannot be an objective"),
     ],
 )
 def test_a_bound_that_makes_no_sense_is_an_error(make: object, message: str) -> None:

@@ -4,7 +4,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from asktell_adapters.server.requests import GoalModel
 
 import asktell
 from asktell import Adaptive, BestFeasible, InvalidArgumentError, ParetoSet, Race, Selector, maximize, minimize, within
@@ -12,6 +11,7 @@ from asktell.methods.certainty import unproven
 from asktell.problem.goals import Constraint, parse_goal
 from asktell.simulation.simulate import run_once
 from asktell.simulation.truth import Truth, means_of
+from asktell_adapters.server.requests import GoalModel
 from benchmarks.selection.cheapest import GOAL, right, table
 
 NAN, INF = float("nan"), float("inf")
@@ -86,11 +86,11 @@ def test_a_margin_is_a_finite_number_of_at_least_0(margin: Any) -> None:
         (lambda: within(0.1, of="first"), '"best" or "baseline"'),
         (lambda: BestFeasible("a", {"latency": within(0.1)}), r"asktell.minimize\('latency'\)"),
         (lambda: BestFeasible("a", {"failure_rate": within(0.1)}), r"asktell.at_most\(0.02\)"),
-        (lambda: BestFeasible(minimize("b"), {maximize("b"): within(0.1)}), "another direction than the objective"),
-        (lambda: Constraint("a", 0.1, quantile=0.5, of="best"), "neither a quantile nor in_every_segment"),
+        (lambda: BestFeasible(minimize("b"), {maximize("b"): within(0.1)}), "have opposite directions"),
+        (lambda: Constraint("a", 0.1, quantile=0.5, of="best"), "For a quantile or in_every_segment"),
         (lambda: Constraint("a", -0.1, of="best"), "the margin"),
-        (lambda: Selector(["x", "y"], cheapest(of="baseline"), 10), "give baseline=ID"),
-        (lambda: asktell.simulate(np.zeros((2, 5, 2)), cheapest(of="baseline"), ["uniform"]), "give baseline=ID"),
+        (lambda: Selector(["x", "y"], cheapest(of="baseline"), 10), "Give baseline=ID"),
+        (lambda: asktell.simulate(np.zeros((2, 5, 2)), cheapest(of="baseline"), ["uniform"]), "Give baseline=ID"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_meant_is_refused_with_the_cure(make: Any, said: str) -> None:

@@ -40,8 +40,8 @@ class RecordedScores:
     def read(cls, path: str | Path, goal: Goal) -> Self:
         """Read the scores from a file.
 
-        A `.npz` file has the arrays `scores` (K, N, m) or (K, N, m, R) and `metrics` (m,). It may also have `prompts` (K,), `segments`
-        (N,) and `embeddings` (K, d), which become the features.
+        A `.npz` file has the arrays `scores` (K, N, m) or (K, N, m, R) and `metrics` (m,). It may also have `prompts`
+        (K,), `segments` (N,) and `embeddings` (K, d), which become the features.
 
         Any other table (.csv, .tsv, .jsonl, .parquet, .xlsx, ...) has one row per evaluation, as in
         `study.evaluations().to_dataframe()`. It has the columns prompt, example and one per metric, and may have the

@@ -1,7 +1,7 @@
-"""Goals: the best feasible prompt, or the Pareto set. Directions, thresholds and scales live here only.
+"""Goals: the best feasible prompt, or the Pareto set.
 
-Scores, estimates and saved files keep each metric in its own units and direction; a goal turns means into `values`,
-where larger is better, for the elimination rules.
+Scores, estimates and saved files keep each metric in its own units and direction. Directions, bounds and scales are
+used only here: a goal turns means into `values`, where larger is better.
 """
 
 import contextlib
@@ -39,11 +39,11 @@ LESS_IS_BETTER = frozenset(
         *["toxicity", "harm", "bias", "risk", "hallucination", "hallucinations", "violations", "penalty"],
         *["failure", "failures"],
     ]
-)  # words; a metric of whose name they are a part (`cost`, `latency_ms`, `outputTokens`) is one of these
+)  # words in the names of metrics where less is usually better, such as `cost`, `latency_ms` or `outputTokens`
 
 
 def less_may_be_better(metric: str) -> bool:
-    """True if a metric's name has one of these words in it."""
+    """True if a metric's name contains a word of `LESS_IS_BETTER`."""
     words = re.findall(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])", metric)
     return not LESS_IS_BETTER.isdisjoint(word.lower() for word in words)
 
@@ -51,10 +51,16 @@ def less_may_be_better(metric: str) -> bool:
 @final
 @dataclass(frozen=True)
 class Objective:
-    """A metric with a direction, and optionally the range of its scores.
+    """A metric with a direction, and optionally the range of its scores. Made by `maximize` and `minimize`.
 
-    The range puts metrics on a common scale, and what is guaranteed of a difference rests on it: scores outside are
-    refused. `worst_segment`: what counts is the mean in the segment where it is worst.
+    The range puts metrics on a common scale. Confidence statements about a metric are guaranteed only if its range is
+    known, so scores outside the range are refused.
+
+    Attributes:
+        metric: the name of the metric.
+        minimize: whether less is better.
+        range: the lowest and the highest possible score, None if unknown.
+        worst_segment: whether the mean of the worst segment counts instead of the overall mean.
     """
 
     metric: str
@@ -74,13 +80,13 @@ class Objective:
                 low = high = math.nan
             if not (-LARGEST <= low < high <= LARGEST and high - low >= SMALLEST_RANGE):
                 raise InvalidArgumentError(
-                    f"The range of {self.metric!r} must be two finite numbers, low < high; got {short(self.range)}."
+                    f"The range of {self.metric!r} must be two finite numbers, low < high. Got {short(self.range)}."
                 )
             object.__setattr__(self, "range", (low, high))
 
     @property
     def scale(self) -> float:
-        """Width of the range, 1 without one; in metric units."""
+        """Width of the range in metric units, 1 if the range is unknown."""
         return 1.0 if self.range is None else self.range[1] - self.range[0]
 
     @property
@@ -99,9 +105,20 @@ def maximize(
     range: tuple[float, float] | None = None,  # noqa: A002 - the metric's range
     worst_segment: bool = False,
 ) -> Objective:
-    """A metric of which more is better; the same as its bare name.
+    """An objective to maximize. `maximize("rouge")` is equivalent to the bare name "rouge".
 
-    `worst_segment`: of the prompts' means in every segment (`Selector(..., segments=...)`), the worst one counts.
+    Use it to add a range or to optimize the worst segment.
+
+        >>> import asktell
+        >>> asktell.BestFeasible(asktell.maximize("rouge", range=(0, 1))).ranges
+        {'rouge': (0.0, 1.0)}
+
+    Args:
+        metric: the name of the metric, as in the scores.
+        range: the lowest and the highest possible score. Scores outside the range are refused. Confidence statements
+            are guaranteed only for metrics with a range.
+        worst_segment: maximize the mean of the segment where the prompt is worst, instead of the overall mean. Needs
+            `Selector(..., segments=...)`.
     """
     return Objective(metric, False, range, worst_segment)
 
@@ -112,14 +129,19 @@ def minimize(
     range: tuple[float, float] | None = None,  # noqa: A002 - the metric's range
     worst_segment: bool = False,
 ) -> Objective:
-    """A metric of which less is better, such as latency or cost; otherwise as `maximize`."""
+    """An objective to minimize, such as latency or cost. The arguments are those of `maximize`.
+
+    >>> import asktell
+    >>> print(asktell.ParetoSet("rouge", asktell.minimize("cost")))
+    Pareto set: maximize rouge, minimize cost
+    """
     return Objective(metric, True, range, worst_segment)
 
 
 @final
 @dataclass(frozen=True)
 class Threshold:
-    """A bound on a metric's mean or quantile, in the metric's own units; made by `at_least` and `at_most`."""
+    """A bound on a metric's mean or quantile, in the metric's own units. Made by `at_least` and `at_most`."""
 
     bound: float
     at_most: bool
@@ -136,21 +158,35 @@ class Threshold:
 
 
 def at_least(bound: float, *, quantile: float | None = None, in_every_segment: bool = False) -> Threshold:
-    """Bound a metric's mean from below, as in `subject_to={"brevity": asktell.at_least(0.5)}`.
+    """Require that a metric's mean is at least `bound`.
+
+        >>> import asktell
+        >>> print(asktell.BestFeasible("rouge", subject_to={"brevity": asktell.at_least(0.5)}))
+        maximize rouge subject to brevity >= 0.5
+        >>> tail = asktell.at_least(0.5, quantile=0.05)
+        >>> print(asktell.BestFeasible("rouge", subject_to={"brevity": tail}))
+        maximize rouge subject to brevity >= 0.5 on 95% of the examples
 
     Args:
-        bound: in the metric's units.
-        quantile: bound this quantile over the examples instead of the mean: `at_least(0.5, quantile=0.05)` is that at
-            least 95 % of the examples score 0.5 or more.
-        in_every_segment: the bound holds in each segment of the examples (`Selector(..., segments=...)`).
+        bound: in the metric's units. A mean that equals the bound satisfies the constraint.
+        quantile: constrain this quantile over the examples instead of the mean, above 0 and below 1. With
+            `at_least(0.5, quantile=0.05)`, at least 95% of the examples must score 0.5 or more.
+        in_every_segment: require the bound in each segment of the examples (`Selector(..., segments=...)`).
+
+    Raises:
+        InvalidArgumentError: the bound is not finite, or the quantile is not between 0 and 1.
     """
     return Threshold(bound, False, quantile, in_every_segment)
 
 
 def at_most(bound: float, *, quantile: float | None = None, in_every_segment: bool = False) -> Threshold:
-    """Bound a metric's mean from above, as in `subject_to={"latency": asktell.at_most(2.0)}`.
+    """Require that a metric's mean is at most `bound`. The arguments and errors are those of `at_least`.
 
-    Arguments as of `at_least`: `at_most(2.0, quantile=0.95)` is that at least 95 % of the examples score 2.0 or less.
+    With `at_most(2.0, quantile=0.95)`, at least 95% of the examples must score 2.0 or less.
+
+        >>> import asktell
+        >>> print(asktell.BestFeasible("rouge", subject_to={"latency": asktell.at_most(2.0)}))
+        maximize rouge subject to latency <= 2
     """
     return Threshold(bound, True, quantile, in_every_segment)
 
@@ -161,7 +197,7 @@ BEST, BASELINE = "best", "baseline"
 @final
 @dataclass(frozen=True)
 class Within:
-    """A bound relative to another prompt's mean; made by `within`."""
+    """A bound relative to another prompt's mean. Made by `within`."""
 
     margin: float
     of: str = BEST
@@ -177,17 +213,25 @@ class Within:
 
 
 def within(margin: float, *, of: str = BEST) -> Within:
-    """Bound how much worse than another prompt a mean may be, as in `subject_to={"accuracy": asktell.within(0.02)}`.
+    """Require that a metric's mean is at most `margin` worse than the mean of a reference prompt.
 
-    The mean must be at most `margin` worse than the reference, in the metric's direction. That is the direction of the
-    objective with this metric. Of another metric more is better, and `{asktell.minimize("latency"): within(0.5)}` says
-    that less is. A bare name such as "latency" or "cost" is refused, since it may be meant either way.
+    "Worse" follows the metric's direction. An objective has its own direction. For other metrics more is better, unless
+    the key is `minimize(...)`, as in `{asktell.minimize("latency"): asktell.within(0.5)}`. A bare name such as
+    "latency" or "cost" is refused, because its direction would be ambiguous.
+
+        >>> import asktell
+        >>> cheapest = asktell.minimize("cost")
+        >>> print(asktell.BestFeasible(cheapest, subject_to={"accuracy": asktell.within(0.02)}))
+        minimize cost subject to accuracy >= best - 0.02
 
     Args:
-        margin: in the metric's units, 0 or more. A mean that is worse by exactly the margin is feasible.
-        of: "best" is the best of all prompts in this metric, whether or not that prompt satisfies the constraints. It
-            counts from its first score on, also after it was eliminated, but not once it has failed or was retired.
-            "baseline" is the prompt in use (`Selector(..., baseline=ID)`), which is never eliminated.
+        margin: in the metric's units, 0 or more. A mean that is worse by exactly the margin satisfies the constraint.
+        of: the reference. "best" is the best prompt in this metric, whether or not it satisfies the constraints. An
+            eliminated prompt can be the reference. A failed or retired prompt cannot. "baseline" is the prompt in use
+            (`Selector(..., baseline=ID)`), which is never eliminated.
+
+    Raises:
+        InvalidArgumentError: the margin is negative or not finite, or `of` is neither "best" nor "baseline".
     """
     return Within(margin, of)
 
@@ -195,12 +239,18 @@ def within(margin: float, *, of: str = BEST) -> Within:
 @final
 @dataclass(frozen=True)
 class Constraint:
-    """`metric` must be at least, or at most, `bound` on average; violations are measured in units of `scale`.
+    """A constraint of a goal. `goal.constraints` has one per entry of `subject_to`.
 
-    `range`: the lowest and the highest score there can be, None if unknown. `quantile`: which quantile over the
-    examples is meant instead of the mean; a violation is then in shares of the examples. `in_every_segment`: whether
-    each segment has to keep it. `of`: None, or "best" or "baseline", and then `bound` is the margin by which the mean
-    may be worse than that of this prompt.
+    Attributes:
+        metric: the name of the constrained metric.
+        bound: the bound on its mean, in the metric's units. With `of`, the margin.
+        at_most: whether the mean must be at most the bound, instead of at least.
+        scale: the unit of violations, in the metric's units: the width of the range, or 1.
+        range: the lowest and the highest possible score, None if unknown.
+        quantile: the quantile over the examples that is constrained, None for the mean. Violations are then shares of
+            the examples.
+        in_every_segment: whether each segment must satisfy the constraint.
+        of: the reference of a relative constraint, "best" or "baseline". None for an absolute constraint.
     """
 
     metric: str
@@ -224,18 +274,18 @@ class Constraint:
     def _check_relative(self) -> None:
         if self.metric == FAILURE_RATE:
             raise InvalidArgumentError(
-                f"{FAILURE_RATE!r} takes no within(): it is bounded by a share of evaluations, as by "
-                "asktell.at_most(0.02)."
+                f"{FAILURE_RATE!r} cannot be constrained by within(). Give the highest share of failed evaluations, "
+                "such as asktell.at_most(0.02)."
             )
         if self.quantile is not None or self.in_every_segment:
             raise InvalidArgumentError(
-                f"The relative constraint on {self.metric!r} is one on the mean over all examples. It takes neither a "
-                "quantile nor in_every_segment: bound these by at_least() or at_most()."
+                f"The relative constraint on {self.metric!r} applies to the mean over all examples. For a quantile or "
+                "in_every_segment, use at_least() or at_most()."
             )
 
     @property
     def column(self) -> str:
-        """What of the goal's `columns` is bounded: the metric, or the share of examples on the right side."""
+        """The constrained column of the goal: the metric, or the share of examples that satisfy a quantile's bound."""
         return self.metric if self.quantile is None else self._bounded
 
     @property
@@ -250,15 +300,16 @@ class Constraint:
         if self.quantile is not None:
             share = Decimal(repr(float(self.quantile)))  # in which 1 - 0.95 is 0.05
             percent = 100 * (share if self.at_most else 1 - share)
-            part = f" on {percent.normalize():f} % of the examples"
+            part = f" on {percent.normalize():f}% of the examples"
         where = " in every segment" if self.in_every_segment else ""
         return f"{self._bounded}{part}{where}"
 
 
 class Bound(NamedTuple):
-    """A constraint as one on the mean of a column: larger or smaller than `bound`, in units of `scale`.
+    """A constraint on the mean of a column, in the form that the engine uses.
 
-    `of`: None, or "best" or "baseline", and then `bound` is added to the mean of this prompt.
+    The mean must be at least `bound`, or with `at_most` at most `bound`. Violations are in units of `scale`. With `of`
+    ("best" or "baseline"), `bound` is added to the mean of that prompt.
     """
 
     column: int
@@ -270,12 +321,12 @@ class Bound(NamedTuple):
 
     @property
     def margin(self) -> float:
-        """By how much a mean may be worse than that of the prompt `of`, in units of `scale`."""
+        """How much worse than the mean of the reference `of` a mean may be, in units of `scale`."""
         return abs(self.bound) / self.scale
 
 
 class _Share(NamedTuple):
-    """A column of 0 and 1: whether a score of `metric` is on the right side of the bound."""
+    """A column of 0 and 1: whether a score of `metric` satisfies the bound."""
 
     metric: int
     bound: float
@@ -292,12 +343,13 @@ FAILURE_RATE = "failure_rate"  # the metric that the engine itself fills in: 1 f
 Scores: TypeAlias = Mapping[str, float] | Sequence[float] | float
 
 SubjectTo: TypeAlias = Mapping[str | Objective, float | Threshold | Within] | Sequence[Constraint]
-"""Constraints, as a goal takes them: metric to bound."""
+"""The constraints of a goal: a mapping from metric to bound."""
 
-_AT_THE_LIMIT = 1e-9  # numerical, of a range: a score that rounding has put so far outside is taken as its limit
+# Rounding can put a score slightly outside its range. Up to this share of the range's width, it counts as the end.
+_AT_THE_LIMIT = 1e-9
 
-# Averages of decimal fractions miss a threshold they meet by some units in the last place; and so do scores in single
-# precision, as models on a GPU give them, whose last place is 6e-8 of the score.
+# Averages of decimal fractions can violate a bound that they equal, by some units in the last place. So can scores in
+# single precision, for example from a GPU, whose last place is 6e-8 of the score.
 _ROUNDING = 1e-12
 _SINGLE = 1e-7
 
@@ -306,16 +358,15 @@ class Goal(ABC):
     """The goal of a selection: the best `objectives` among the prompts that satisfy all `constraints`.
 
     Attributes:
-        metrics: names, in the order in which scores are told: the objectives, then the other constrained ones.
-        columns: of what prompts have means: the metrics, then the shares of examples that quantiles are bounds on, then
-            "failure_rate" if it is bounded.
-        bounds: the constraints, as bounds on means of columns.
-        by_segment: the columns whose means in every segment count; behind the means of all columns, arrays have those
-            in each of the `n_segments` segments for each of these.
-        ranges: lowest and highest score, of the columns that have a range.
-        baseline: the arm that `within(..., of="baseline")` means, None without one.
-        offsets: (B,) what is added to the reference of each bound; of an absolute bound, whose reference is 0, the
-            bound itself.
+        metrics: the names of the metrics in the order of a score vector: first the objectives, then other metrics.
+        columns: the (c,) quantities whose means are estimated for every prompt. These are the metrics, then the share
+            of examples for each constraint on a quantile, then "failure_rate" if it is constrained.
+        bounds: the constraints in the form that the engine uses, on means of columns.
+        by_segment: the columns whose means in every segment count. Arrays of means have the columns first, then the
+            `n_segments` means of each of these columns.
+        ranges: the lowest and the highest score of each column with a known range.
+        baseline: the arm of the prompt in use, for `within(..., of="baseline")`. None if there is no baseline.
+        offsets: (B,) the number that is added to the reference of each bound. An absolute bound has the reference 0.
     """
 
     objectives: tuple[Objective, ...]
@@ -338,17 +389,21 @@ class Goal(ABC):
         for part in parts:
             if part.range is not None and ranges.setdefault(part.metric, part.range) != part.range:
                 raise InvalidArgumentError(
-                    f"The metric {part.metric!r} is given two ranges, {ranges[part.metric]} and {part.range}; give one."
+                    f"The metric {part.metric!r} has two ranges, {ranges[part.metric]} and {part.range}. Give one."
                 )
         names = tuple(dict.fromkeys(part.metric for part in parts))
         if any(o.metric == FAILURE_RATE for o in objectives):
-            raise InvalidArgumentError(f"{FAILURE_RATE!r} can be bounded, as by at_most(0.02), and is no objective.")
+            raise InvalidArgumentError(
+                f"{FAILURE_RATE!r} cannot be an objective. Constrain it, for example by at_most(0.02)."
+            )
         metrics = tuple(name for name in names if name != FAILURE_RATE)
         tails = {c.column: c for c in constraints if c.quantile is not None}
         shares = tuple(_Share(metrics.index(c.metric), c.bound, c.at_most) for c in tails.values())
         columns = (*metrics, *tails, *(name for name in names if name == FAILURE_RATE))
         if len(set(columns)) < len(columns):
-            raise InvalidArgumentError(f"A metric has the name of another one's share: {list(columns)}.")
+            raise InvalidArgumentError(
+                f"A metric has the name of a constraint on a quantile. Rename it: {list(columns)}."
+            )
         ranges.update(dict.fromkeys(columns[len(metrics) :], (0.0, 1.0)))
         bounds = tuple(_bound(c, columns) for c in constraints)
         in_segments = [columns.index(o.metric) for o in objectives if o.worst_segment]
@@ -369,26 +424,26 @@ class Goal(ABC):
 
     @property
     def counts_failures(self) -> bool:
-        """True if the rate of failures is bounded; its column is the last one."""
+        """True if the failure rate is constrained. Its column is the last column."""
         return self.columns[-1] == FAILURE_RATE
 
     def with_segments(self, n: int) -> Self:
-        """The same goal, for means in so many segments."""
+        """The same goal for `n` segments."""
         goal = copy(self)
         vars(goal)["n_segments"] = n
         return goal
 
     def with_baseline(self, arm: int | None) -> Self:
-        """The same goal, for means of which those of the baseline are in this row.
+        """The same goal with the baseline's arm, the row of its means.
 
         Raises:
-            InvalidArgumentError: a constraint is relative to the baseline, and there is none.
+            InvalidArgumentError: a constraint is relative to the baseline, and `arm` is None.
         """
         needing = next((str(c) for c in self.constraints if c.of == BASELINE), None)
         if needing is not None and arm is None:
             raise InvalidArgumentError(
-                f"The constraint {needing!r} needs a baseline, the prompt in use: give baseline=ID, or hold prompts "
-                "against the best one by asktell.within(margin)."
+                f"The constraint {needing!r} needs a baseline, the prompt in use. Give baseline=ID, or compare with "
+                "the best prompt by asktell.within(margin)."
             )
         goal = copy(self)
         vars(goal)["baseline"] = arm
@@ -400,10 +455,11 @@ class Goal(ABC):
         return any(bound.of is not None for bound in self.bounds)
 
     def resolved(self, means: Matrix, among: Indices | None = None) -> Matrix:
-        """(..., B) the bounds in metric units, by means (..., K, c) of all K prompts; (B,) where none is relative.
+        """The bounds in metric units, (..., B), for the means (..., K, c) of all K prompts.
 
-        Each set of means has its own best prompt: each draw of a posterior, or each round's estimates. `among`: the
-        prompts of which that is the best one, None or no prompt: all. Without any mean to refer to, a bound is NaN.
+        Each set of means, such as a draw of a posterior, has its own best prompt. `among`: the arms that can be that
+        best prompt, None or empty for all. A bound without a mean to refer to is NaN. If no bound is relative, the
+        result has the shape (B,).
         """
         if not self.is_relative:
             return self.offsets
@@ -421,27 +477,28 @@ class Goal(ABC):
         return found
 
     def limits(self, column: str) -> tuple[float, float] | None:
-        """The range of a column, in its units; None unless it is a share or an objective that names one."""
+        """The range of a column in its units. None unless it is a share, or an objective with a range."""
         if column not in self.metrics:
             return self.ranges[column]
         return next((o.range for o in self.objectives if o.metric == column), None)
 
     @property
     def minimized(self) -> frozenset[str]:
-        """The metrics of which less is better: minimized objectives, and others that are bounded from above."""
+        """The metrics where less is better: minimized objectives, and other metrics with an `at_most` constraint."""
         wanted = {o.metric: o.minimize for o in self.objectives}
         bounded = {c.metric for c in self.constraints if c.at_most and c.metric not in wanted}
         return frozenset({metric for metric, is_less in wanted.items() if is_less} | bounded)
 
     def values(self, means: Means, bounds: Matrix | None = None) -> Values:
-        """(A, c) means of the columns to (A, q) values, larger is better, for the goal's elimination rule.
+        """Turn means (A, c) of the columns into values (A, q), where larger is better.
 
-        `bounds`: (B,) or (A, B) as of `resolved`; None: those that these means resolve, which are then those of all
-        prompts. `goal.offsets` are for scores, of which no single row knows the best prompt's mean: a slack that is
-        relative is then the score in the metric's direction, and only differences of two prompts mean something.
+        There is one value per objective, then one slack per constraint, in units of its scale. A slack of 0 or more
+        satisfies the constraint. With segments, the worst segment counts. If the means in segments are left out, the
+        overall mean counts.
 
-        A column per objective, then a slack per constraint, in units of its scale: 0 or more where it is kept. What
-        counts in every segment is the worst segment's; where the means in segments are left out, the mean of all.
+        `bounds`: (B,) or (A, B) from `resolved`. None resolves them from these means, which must then be the means of
+        all prompts. Pass `goal.offsets` for scores, since a single row does not contain the best prompt's mean. A
+        relative slack is then the score in the metric's direction, and only differences of two prompts are meaningful.
         """
         wanted = np.stack([self._worst(means, j, weight) for j, weight in enumerate(self._weights)], axis=1)
         if not self.constraints:
@@ -455,7 +512,7 @@ class Goal(ABC):
         return np.asarray((self.in_segments(means, objective) * weight).min(axis=1))
 
     def in_segments(self, means: Means, column: int) -> Means:
-        """(A, G) a column's means in every segment, of (A, c); (A, 1) that of all, where those are left out."""
+        """(A, G) a column's means in every segment, from (A, c). (A, 1) the overall mean if segments are left out."""
         if means.shape[1] == len(self.columns):
             return means[:, [column]]
         first = len(self.columns) + self.n_segments * self.by_segment.index(column)
@@ -472,19 +529,19 @@ class Goal(ABC):
         return columns
 
     def complete(self, scores: Means) -> Means:
-        """(n, m) scores as told to (n, c) of all columns, of evaluations that did not fail."""
+        """Extend (n, m) scores of successful evaluations to all (n, c) columns."""
         more = [share.of(scores[:, share.metric]) for share in self._shares]
         more += [np.zeros(len(scores))] * self.counts_failures
         return np.column_stack((scores, *more)) if more else scores
 
     def vector(self, scores: object, failed: bool = False) -> tuple[float, ...]:
-        """Scores of one trial as floats in the order of `columns`; other keys of a mapping are ignored.
+        """Scores of one trial as floats in the order of `columns`. Other keys of a mapping are ignored.
 
-        `failed`: whether they stand for an evaluation that failed.
+        `failed`: whether the scores stand for a failed evaluation.
 
         Raises:
-            InvalidScoresError: a metric is missing, not a number, NaN, infinite or outside its range, or the length is
-                wrong.
+            InvalidScoresError: a metric is missing, not a number, NaN, infinite or outside its range, or the number of
+                scores is wrong.
         """
         metrics, ranges = self.metrics, self.ranges
         if isinstance(scores, np.ndarray) and scores.ndim:
@@ -520,17 +577,30 @@ class Goal(ABC):
 @final
 @dataclass(frozen=True, init=False)
 class BestFeasible(Goal):
-    """The best mean of one metric among the prompts that keep every constraint.
+    """Goal: the prompt with the best mean of one metric among the prompts that satisfy every constraint.
 
-    `BestFeasible("rouge", subject_to={"brevity": 0.5})`: a bare number is a least value for a maximized metric.
-    `subject_to={"latency": at_most(2.0)}` or `{minimize("latency"): 2.0}` bounds from above, and
-    `{maximize("brevity", range=(0, 1)): 0.5}` says the range of the scores. A bare number for a metric of whose name a
-    word of `asktell.problem.goals.LESS_IS_BETTER` is a part (`cost`, `latency_ms`, `output_tokens`, `toxicity`) is
-    refused, since it may be meant either way. Without constraints, simply the best prompt. A mean that equals its bound
-    is feasible.
+    Without constraints, this is simply the best prompt. A mean that equals its bound satisfies the constraint.
 
-    `sure=0.95`: the answer is the best among the prompts that keep every constraint with at least this probability, on
-    new examples like those given; if there is none, the one with the highest probability. For methods with a posterior.
+        >>> import asktell
+        >>> print(asktell.BestFeasible("rouge"))
+        maximize rouge
+        >>> print(asktell.BestFeasible("rouge", subject_to={"brevity": 0.5, "latency": asktell.at_most(2.0)}))
+        maximize rouge subject to brevity >= 0.5, latency <= 2
+
+    Args:
+        objective: a metric to maximize, by its name, or `maximize(...)` or `minimize(...)`.
+        subject_to: a mapping from metric to bound. A bound is `at_least(...)`, `at_most(...)`, `within(...)` or a
+            number. A number is a least value, and for `minimize("latency")` as a key a greatest value. To declare the
+            range of the scores, use a key such as `maximize("brevity", range=(0, 1))`.
+        sure: select the best among the prompts that satisfy every constraint with at least this probability on unseen
+            examples, above 0 and below 1. If no prompt does, the prompt with the highest probability is selected.
+            Methods that do not estimate probabilities refuse it.
+
+    A number is refused if the metric's name contains a word of `asktell.problem.goals.LESS_IS_BETTER`, such as `cost`,
+    `latency_ms`, `output_tokens` or `toxicity`, because its direction would be ambiguous.
+
+    Raises:
+        InvalidArgumentError: an objective or a bound is invalid or ambiguous, or `sure` is given without constraints.
     """
 
     objective: Objective
@@ -544,7 +614,7 @@ class BestFeasible(Goal):
             check_part("sure", sure)
             if not self.constraints:
                 raise InvalidArgumentError(
-                    "sure goes with constraints: BestFeasible(..., subject_to={...}, sure=0.95)."
+                    "sure=... requires constraints: BestFeasible(..., subject_to={...}, sure=0.95)."
                 )
         vars(self)["sure"] = sure
 
@@ -555,15 +625,26 @@ class BestFeasible(Goal):
 @final
 @dataclass(frozen=True, init=False)
 class ParetoSet(Goal):
-    """Every prompt that no other prompt dominates: `ParetoSet("rouge", minimize("cost"))`.
+    """Goal: every prompt that no other prompt dominates.
 
-    `ParetoSet("rouge", minimize("cost"), subject_to={"toxicity": at_most(0.1)})`: the front among the prompts that keep
-    every constraint. Constraints are given as in `BestFeasible`, on other metrics or on the objectives themselves; of
-    an objective a bare number is the least, or the most where it is minimized. A mean that equals its bound is
-    feasible. Where no prompt is feasible, the answer is the one that violates its constraints least.
+    A prompt dominates another if it is at least as good in every objective and better in one. With constraints, the
+    Pareto set of the prompts that satisfy every constraint is selected. If no prompt does, the prompt that violates
+    its constraints least is selected.
 
-    The set does not depend on the metrics' units, but the gaps that decide who leaves first do: give metrics on
-    very different scales their range, `minimize("latency", range=(0, 10))`. Scores outside their range are refused.
+        >>> import asktell
+        >>> print(asktell.ParetoSet("rouge", asktell.minimize("cost"), subject_to={"toxicity": asktell.at_most(0.1)}))
+        Pareto set: maximize rouge, minimize cost subject to toxicity <= 0.1
+
+    Args:
+        objectives: metrics to maximize, by their names, or `maximize(...)` or `minimize(...)`.
+        subject_to: constraints as in `BestFeasible`, on the objectives or on other metrics. A number for a minimized
+            objective is a greatest value.
+
+    The set does not depend on the units of the metrics. The order in which prompts are eliminated does, so give metrics
+    on very different scales a range, such as `minimize("latency", range=(0, 10))`.
+
+    Raises:
+        InvalidArgumentError: there is no objective, an objective occurs twice, or a bound is invalid or ambiguous.
     """
 
     objectives: tuple[Objective, ...]
@@ -575,7 +656,7 @@ class ParetoSet(Goal):
             raise InvalidArgumentError('ParetoSet needs at least one metric: ParetoSet("rouge", "brevity").')
         if isinstance(objectives[-1], Mapping):
             raise InvalidArgumentError(
-                f"ParetoSet takes constraints by name: ParetoSet(..., subject_to={objectives[-1]!r})."
+                f"Pass the constraints of ParetoSet by name: ParetoSet(..., subject_to={objectives[-1]!r})."
             )
         wanted = tuple(_objective(o) for o in objectives)
         names = [o.metric for o in wanted]
@@ -602,8 +683,9 @@ def _constraints(subject_to: object, objectives: tuple[Objective, ...]) -> tuple
         for each in constraints:
             if each.of is not None and each.metric in known and known[each.metric].minimize != each.at_most:
                 raise InvalidArgumentError(
-                    f"The constraint {str(each)!r} has another direction than the objective {known[each.metric]}. Name "
-                    f"the metric alone: subject_to={{{each.metric!r}: asktell.within({exact(each.bound)})}}."
+                    f"The constraint {str(each)!r} and the objective {str(known[each.metric])!r} have opposite "
+                    "directions. Use the metric's name as key: "
+                    f"subject_to={{{each.metric!r}: asktell.within({exact(each.bound)})}}."
                 )
         return constraints
     if isinstance(subject_to, Sequence) and all(isinstance(c, Constraint) for c in subject_to):
@@ -622,13 +704,14 @@ def _constraint(metric: str | Objective, bound: object) -> Constraint:
         if not isinstance(metric, Objective) and less_may_be_better(objective.metric):
             name = objective.metric
             raise InvalidArgumentError(
-                f"subject_to={{{name!r}: {bound!r}}} may be meant either way, since of {name!r} less is often better. "
-                f"Say which: asktell.at_most({bound!r}), or asktell.at_least({bound!r})."
+                f"subject_to={{{name!r}: {bound!r}}} is ambiguous, because less {name!r} is often better. "
+                f"Use asktell.at_most({bound!r}) or asktell.at_least({bound!r})."
             )
         bound = Threshold(value, at_most=objective.minimize)
     if objective.metric == FAILURE_RATE and (not bound.at_most or bound.quantile is not None):
         raise InvalidArgumentError(
-            f"{FAILURE_RATE!r} is a share of evaluations and is bounded from above, as by asktell.at_most(0.02)."
+            f"{FAILURE_RATE!r} is a share of evaluations. Constrain it from above, for example by "
+            "asktell.at_most(0.02)."
         )
     parts = bound.bound, bound.at_most, objective.scale, objective.range, bound.quantile, bound.in_every_segment
     return Constraint(objective.metric, *parts)
@@ -638,8 +721,8 @@ def _relative(metric: str | Objective, objective: Objective, bound: Within) -> C
     name = objective.metric
     if not isinstance(metric, Objective) and name != FAILURE_RATE and less_may_be_better(name):
         raise InvalidArgumentError(
-            f"subject_to={{{name!r}: within({exact(bound.margin)})}} may be meant either way, since of {name!r} less "
-            f"is often better. Say which: {{asktell.minimize({name!r}): within({exact(bound.margin)})}}, or maximize."
+            f"subject_to={{{name!r}: within({exact(bound.margin)})}} is ambiguous, because less {name!r} is often "
+            f"better. Use {{asktell.minimize({name!r}): within({exact(bound.margin)})}}, or asktell.maximize."
         )
     return Constraint(name, bound.margin, objective.minimize, objective.scale, objective.range, of=bound.of)
 
@@ -667,27 +750,26 @@ def _score(name: str, item: Any, span: tuple[float, float] | None) -> float:
         except (TypeError, ValueError, OverflowError) as error:
             raise InvalidScoresError(f"The score of {name!r} must be a single finite number: {error}.") from error
     if not -LARGEST <= item <= LARGEST:
-        limit = f", and at most {LARGEST} in size" if math.isfinite(item) else ""
+        limit = f", and between -{LARGEST} and {LARGEST}" if math.isfinite(item) else ""
         raise InvalidScoresError(
-            f"The score of {name!r} must be finite{limit}; got {short(item)}. "
+            f"The score of {name!r} must be finite{limit}. Got {short(item)}. "
             "The trial stays pending: tell() other scores, release() it, or fail() it with a reason."
         )
     if span is not None and not span[0] <= item <= span[1]:
         rounding = _AT_THE_LIMIT * (span[1] - span[0])
         if not span[0] - rounding <= item <= span[1] + rounding:
             raise InvalidScoresError(
-                f"The score of {name!r} must be within its range [{exact(span[0])}, {exact(span[1])}]; got "
-                f"{short(item)}. The trial stays pending: tell() other scores, or make the range of the goal's metric "
-                "wider."
+                f"The score of {name!r} must be within its range [{exact(span[0])}, {exact(span[1])}]. Got "
+                f"{short(item)}. The trial stays pending: tell() other scores, or widen the range in the goal."
             )
         item = min(max(item, span[0]), span[1])
     return item  # type: ignore[no-any-return]
 
 
 AnyBound: TypeAlias = float | str | Mapping[str, Any]
-"""A bound in words: a number, "within 0.02 of best", or the arguments of `at_least`."""
+"""A bound in a file: a number, a text such as "within 0.02 of best", or a mapping with the arguments of `at_least`."""
 
-TYPES = ("best-feasible", "pareto-set")  # the types of goals, as they are called in words
+TYPES = ("best-feasible", "pareto-set")  # of `parse_goal`
 
 
 def parse_goal(
@@ -700,11 +782,21 @@ def parse_goal(
     sure: float | None = None,
     worst_segment: Sequence[str] = (),
 ) -> Goal:
-    """The goal that the words say; `kind` is one of `TYPES`, `ranges` are metrics' [low, high].
+    """Make a goal from names and numbers, as in a configuration file.
 
-    A bound is a number, or what `at_least` takes: {"bound": 2.0, "quantile": 0.95, "in_every_segment": True}; or a text
-    such as "within 0.02 of best" or "within 0.02 of baseline", in `at_least` of a metric of which more is better.
-    `worst_segment`: the objectives whose worst segment counts.
+    Args:
+        kind: "best-feasible" or "pareto-set".
+        maximize: the objectives to maximize, a name or names.
+        minimize: the objectives to minimize.
+        at_least: metric to bound. A bound is a number, a mapping such as {"bound": 2.0, "quantile": 0.95,
+            "in_every_segment": True}, or a text such as "within 0.02 of best" or "within 0.02 of baseline".
+        at_most: the same, for metrics where less is better.
+        ranges: metric to [low, high].
+        sure: as in `BestFeasible`.
+        worst_segment: the objectives whose worst segment counts.
+
+    Raises:
+        InvalidArgumentError: the parts do not fit together.
     """
     at_least, at_most, ranges = at_least or {}, at_most or {}, ranges or {}
 
@@ -718,13 +810,14 @@ def parse_goal(
         for name in ([names] if isinstance(names, str) else names)
     ]
     if unknown := sorted(worst - {o.metric for o in wanted}):
-        raise InvalidArgumentError(f"worst_segment names {unknown[0]!r}, which is neither in maximize nor in minimize.")
+        raise InvalidArgumentError(f"worst_segment has {unknown[0]!r}, which is neither in maximize nor in minimize.")
     if both := set(at_least) & set(at_most):
-        raise InvalidArgumentError(f"at_least and at_most both bound {min(both)!r}; give one of them.")
+        raise InvalidArgumentError(f"at_least and at_most both bound {min(both)!r}. Give one of them.")
     used = [*(o.metric for o in wanted), *at_least, *at_most]
     if unused := [name for name in ranges if name not in used]:
         raise InvalidArgumentError(
-            f"ranges names {short(unused[0])}, which the goal does not use{nearest(unused[0], used)}; it uses {used}."
+            f"ranges has {short(unused[0])}, which is not a metric of the goal{nearest(unused[0], used)}. "
+            f"The goal has {used}."
         )
     subject_to: dict[str | Objective, float | Threshold | Within] = {
         objective(name, minimized): _threshold(name, bound, minimized)
@@ -733,7 +826,9 @@ def parse_goal(
     }
     if kind == "pareto-set":
         if sure is not None:
-            raise InvalidArgumentError("sure is for a goal of type 'best-feasible': a Pareto set has no single answer.")
+            raise InvalidArgumentError(
+                "sure requires a goal of type 'best-feasible'. Remove it from the goal of type 'pareto-set'."
+            )
         if not wanted:
             raise InvalidArgumentError(
                 "A goal of type 'pareto-set' needs metrics: maximize = ['rouge', ...], minimize = [...]."
@@ -746,14 +841,14 @@ def parse_goal(
     if len(wanted) != 1:
         raise InvalidArgumentError(
             "A goal of type 'best-feasible' needs exactly one metric in maximize or minimize, got "
-            f"{', '.join(repr(o.metric) for o in wanted[:20]) or 'none'}. Bound others with at_least and at_most, or "
-            "take type 'pareto-set'."
+            f"{', '.join(repr(o.metric) for o in wanted[:20]) or 'none'}. Constrain other metrics with at_least "
+            "and at_most, or use type 'pareto-set'."
         )
     return BestFeasible(wanted[0], subject_to, sure)
 
 
 def parse_within(metric: str, text: str) -> Within:
-    """The relative bound that a text says, such as "within 0.02 of best" or "within 0.02 of baseline"."""
+    """The relative bound in a text such as "within 0.02 of best" or "within 0.02 of baseline"."""
     found = re.fullmatch(rf"within\s+(\S+)\s+of\s+(?:the\s+)?({BEST}|{BASELINE})", text.strip())
     margin = math.nan
     if found is not None:
@@ -761,8 +856,8 @@ def parse_within(metric: str, text: str) -> Within:
             margin = float(found[1])
     if found is None or math.isnan(margin):
         raise InvalidArgumentError(
-            f"The bound on {metric!r} is a number, or a text such as 'within 0.02 of {BEST}' or 'within 0.02 of "
-            f"{BASELINE}'; got {short(text)}."
+            f"The bound on {metric!r} must be a number, or a text such as 'within 0.02 of {BEST}' or 'within 0.02 of "
+            f"{BASELINE}'. Got {short(text)}."
         )
     return Within(margin, found[2])
 
@@ -775,19 +870,21 @@ def _threshold(metric: str, bound: object, at_most: bool) -> float | Threshold |
     known = ("bound", "quantile", "in_every_segment")
     if "bound" not in bound or (unknown := [name for name in bound if name not in known]):
         wrong = f"got {short(unknown[0])}" if "bound" in bound else "bound is missing"
-        raise InvalidArgumentError(f"The bound on {metric!r} is a number, or has the keys {list(known)}; {wrong}.")
+        raise InvalidArgumentError(f"The bound on {metric!r} must be a number or have the keys {list(known)}: {wrong}.")
     return Threshold(bound["bound"], at_most, bound.get("quantile"), bound.get("in_every_segment", False))
 
 
 def check_no_segments(goal: Goal, method: str) -> None:
-    """Check that a goal does not speak of segments, for a method that proves things of means over all examples."""
+    """Check that a goal has no segments, for a method whose statements are about means over all examples."""
     if goal.by_segment:
-        raise IncompatibleMethodError(f"The goal speaks of segments, of which {method} proves nothing: take 'auto'.")
+        raise IncompatibleMethodError(
+            f"{method} does not support goals with segments (in_every_segment, worst_segment). Use method='auto'."
+        )
 
 
 def check_not_sure(goal: Goal, method: str) -> None:
-    """Check that a goal does not ask for a probability, for a method that knows none."""
+    """Check that a goal has no `sure`, for a method that does not estimate probabilities."""
     if isinstance(goal, BestFeasible) and goal.sure is not None:
         raise IncompatibleMethodError(
-            f"The goal has sure={goal.sure:g}, but {method} knows no probability: take the method 'auto'."
+            f"sure={goal.sure:g} needs a method that estimates probabilities, and {method} does not. Use method='auto'."
         )

@@ -1,4 +1,4 @@
-"""What statements of certainty rest on, and whether it holds: the premises of a result, in one list."""
+"""The premises of the statements in a result, and whether each premise holds."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,18 +14,40 @@ from asktell.state.history import Repeated, repeated
 CheckName: TypeAlias = Literal["range", "noise", "order", "failures", "drift", "labels", "examples"]
 
 ORDER = "order"
-"""The topic of a remark that says why scores may be missing because of what they would have been."""
+"""The topic of a remark on why scores may be missing because of their values."""
 
-_UNSEEN = 3.0  # the rule of three: what n examples did not show is at most 3 / n of all, with a probability of 95 %
-_FEW = 30  # examples: errors and intervals of fewer are rough
+# The rule of three: an event that did not occur in n examples has a rate of at most 3 / n, with 95% confidence.
+_UNSEEN = 3.0
+_FEW = 30  # examples: with fewer, errors and intervals are rough
 
 
 @final
 @dataclass(frozen=True)
 class Check:
-    """One premise of what a result states: its `name`, whether it holds, and a sentence that says what was found.
+    """One premise of the statements in a result, and whether it holds.
 
-    `ok` is True if it holds, False if it does not, and None if nobody can tell from what is known.
+    `result.checks` has one per premise.
+
+        >>> import asktell
+        >>> scores = [[1, 1, 1, 0] * 5, [1, 0, 0, 0] * 5]
+        >>> result = asktell.analyze(scores, asktell.BestFeasible("accuracy"))
+        >>> check = result.checks[0]
+        >>> check.name, check.ok
+        ('range', None)
+        >>> check.sentence[:44]
+        'The range of "accuracy" is not declared, so '
+
+    Attributes:
+        name: which premise it is.
+            "range": the range of every metric is declared.
+            "noise": repeated evaluations agree, or the statements include noise.
+            "order": the choice of examples does not depend on scores.
+            "failures": no failed evaluation biases the estimates.
+            "drift": the model did not change during the run.
+            "labels": the scores agree with human judgments.
+            "examples": there are enough examples.
+        ok: True if the premise holds, False if it does not, None if this is unknown.
+        sentence: the finding, in words.
     """
 
     name: CheckName
@@ -34,7 +56,7 @@ class Check:
 
 
 def checks(state: State, failures: str = "") -> tuple[Check, ...]:
-    """All checks of a state; `failures` is the sentence about them, empty where there are none."""
+    """All checks of a state. `failures`: the sentence about failed evaluations, empty without failures."""
     again = repeated(state.problem, state.history)
     return (
         _range(state),
@@ -48,12 +70,15 @@ def checks(state: State, failures: str = "") -> tuple[Check, ...]:
 
 
 def warnings(found: tuple[Check, ...]) -> Iterator[str]:
-    """The sentences of those that do not hold."""
+    """The sentences of the checks that do not hold."""
     return (check.sentence for check in found if check.ok is False)
 
 
 def n_seen(state: State) -> int:
-    """How many examples were evaluated; of prompts that draw their own, how many draws the one with most has."""
+    """The number of examples that were evaluated.
+
+    If evaluators draw their own examples, the number of evaluations of the most evaluated prompt.
+    """
     examples = state.history.examples()
     if state.problem.n_examples is None:
         return int(state.told.max(initial=0))
@@ -61,7 +86,10 @@ def n_seen(state: State) -> int:
 
 
 def unseen_part(n: int, population: int | None) -> float:
-    """Which part of all examples may be unlike the n that were seen: the rule of three, and no more than are left."""
+    """The share of all examples that may be unlike the n evaluated examples, by the rule of three.
+
+    It is at most the share of the examples that were not evaluated.
+    """
     part = min(1.0, _UNSEEN / max(1, n))
     return part if population is None else min(part, 1.0 - n / population)
 
@@ -76,55 +104,59 @@ def _range(state: State) -> Check:
     return Check(
         "range",
         None,
-        f"The range of {names} is not declared, so proofs about {'it' if len(unknown) == 1 else 'them'} are "
-        f"approximate: about {part:.2g} % of the examples may still score unlike those seen.",
+        f"The range of {names} is not declared, so confidence statements about {'it' if len(unknown) == 1 else 'them'} "
+        f"are approximate. Up to about {part:.2g}% of the examples may have scores unlike the recorded scores.",
     )
 
 
 def _noise(state: State, again: Repeated) -> Check:
     problem = state.problem
     soon, changed = again.times - again.late, again.changed - again.late_changed
-    counts = [f"{changed} of {soon} soon"] if soon else []
-    counts += [f"{again.late_changed} of {again.late} late"] if again.late else []
+    counts = [f"{changed} of {soon} repeated early"] if soon else []
+    counts += [f"{again.late_changed} of {again.late} repeated late"] if again.late else []
     if again.changed:
-        found = f"Evaluations differ when repeated: {', '.join(counts)}."
+        found = f"Repeated evaluations differ ({', '.join(counts)})."
     elif again.times:
-        found = f"{again.times} of {again.times} repeated evaluations agreed."
+        found = f"{again.times} of {again.times} repeated evaluations agree."
     else:
         found = "No evaluation was repeated."
     if problem.target is None:
-        counted = "Each example counts once, and noise is part of its score, so statements do not depend on this."
+        counted = "Each example counts once, with its noise, so statements do not depend on repeated evaluations."
         return Check("noise", True, f"{found} {counted}")
     if problem.repeats > 1:
         return Check(
-            "noise", True, f"{found} Several evaluations of an example are averaged, and noise is allowed for."
+            "noise", True, f"{found} Several evaluations of an example are averaged, and the statements include noise."
         )
     if again.changed:
         return Check(
-            "noise", False, f"{found} So scores count as noisy; `repeats` above 1 averages several evaluations."
+            "noise", False, f"{found} The scores count as noisy. Set `repeats` above 1 to average several evaluations."
         )
     if not state.seen.is_noisy:
-        said = "" if again.times else " They were declared to give the same scores (`repeats=1`)."
+        said = "" if again.times else " Scores were declared to be free of noise (`repeats=1`)."
         return Check("noise", True, found + said)
-    unknown = "Whether scores would differ is not known, and noise is allowed for."
+    unknown = "It is not known whether scores would differ, so the statements include noise."
     return Check("noise", None, f"{found} {unknown}")
 
 
 def _order(state: State) -> Check:
     problem = state.problem
     if state.was_widened:
-        joined = "Prompts or examples joined after scores had been seen."
+        added = "Prompts or examples were added after the first scores."
         return Check(
-            "order", None, f"{joined} If they were made or chosen by those scores, they look better than they are."
+            "order", None, f"{added} If those scores were used to write or choose them, they look better than they are."
         )
     if (remark := state.remarks.get(ORDER)) is not None:
         return Check("order", None, remark.text)
     if problem.population is not None:
-        return Check("order", True, "Proofs rest on the first examples of a random order, which depends on no score.")
+        return Check(
+            "order",
+            True,
+            "Confidence statements use the first examples of a random order, which does not depend on scores.",
+        )
     if problem.n_examples is None:
-        return Check("order", True, "Every evaluation is on an example that the evaluator drew anew.")
-    drawn = f"Every evaluation draws one of the {problem.n_examples} examples, which may come again."
-    return Check("order", None, f"{drawn} So intervals are about these examples, and not about new inputs.")
+        return Check("order", True, "The evaluator drew a new example for every evaluation.")
+    drawn = f"Every evaluation draws one of the {problem.n_examples} examples, with replacement."
+    return Check("order", None, f"{drawn} Intervals are therefore about these examples and not about new inputs.")
 
 
 def _failures(state: State, said: str) -> Check:
@@ -136,35 +168,36 @@ def _failures(state: State, said: str) -> Check:
 
 
 def _drift(state: State, again: Repeated) -> Check:
-    """By evaluations that were repeated late where there are enough of them, else by the residuals over time."""
+    """Use the evaluations that were repeated late if there are enough, and otherwise the residuals over time."""
     if not again.tells_drift:
         return _drift_of_residuals(state)
-    times = f"{again.late} evaluations were repeated late"
     if again.has_drifted:
         means = again.moved.mean(axis=0)
         columns = state.problem.goal.columns
-        moved = [f"; {safe(columns[j])} moved by {means[j]:+.2g}" for j in np.flatnonzero(means)]
-        found = f"{again.late_changed} of {again.late} evaluations that were repeated late differ{''.join(moved)}."
-        return Check("drift", False, f"{found} {_CHANGED}")
+        moved = [f", {safe(columns[j])} {means[j]:+.2g} on average" for j in np.flatnonzero(means)]
+        found = f"{again.late_changed} of {again.late} evaluations repeated late differ{''.join(moved)}."
+        return Check("drift", False, f"{_CHANGED} {found}")
     if again.late_changed:
-        found = f"{again.late_changed} of {again.late} evaluations that were repeated late differ"
-        return Check("drift", None, f"{found}: by noise, or because what is evaluated has changed.")
-    return Check("drift", True, f"{times}, without a sign that anything changed during the run.")
+        found = f"{again.late_changed} of {again.late} evaluations repeated late differ"
+        return Check("drift", None, f"{found}. Either the scores are noisy or the model has changed.")
+    return Check(
+        "drift", True, f"{again.late} evaluations were repeated late and show no sign of a change during the run."
+    )
 
 
-_CHANGED = "What is evaluated seems to have changed during the run."
+_CHANGED = "The model seems to have changed during the run."
 
 
 def _drift_of_residuals(state: State) -> Check:
     found = drift(state)
     if not found.steps:
-        return Check("drift", None, "A change of what is evaluated during the run could not be seen.")
+        return Check("drift", None, "It was not possible to check whether the model changed during the run.")
     if not found.is_found:
-        sentence = f"The scores of {found.n} evaluations, in their order, show no sign of a change during the run."
+        sentence = f"The scores of {found.n} evaluations show no sign of a change during the run."
         return Check("drift", True, sentence)
     metric, step = max(found.steps.items(), key=lambda each: abs(each[1].errors))
     moved = f"{safe(metric)} moved by {step.shift:+.2g} after about {step.after:.0%} of the evaluations"
-    return Check("drift", False, f"{moved}, by the same prompts and examples. {_CHANGED}")
+    return Check("drift", False, f"{_CHANGED} For the same prompts and examples, {moved}.")
 
 
 def _labels(state: State) -> Check:
@@ -173,16 +206,18 @@ def _labels(state: State) -> Check:
     of_metrics = [state.remarks[topic].text for topic in sorted(state.remarks) if topic in state.problem.goal.metrics]
     if of_metrics:
         return Check("labels", True, " ".join(of_metrics))
-    return Check("labels", None, "The scores were not compared with the judgement of people.")
+    return Check("labels", None, "The scores were not compared with human judgments.")
 
 
 def _examples(state: State) -> Check:
     n, problem = n_seen(state), state.problem
     were = "1 example was evaluated" if n == 1 else f"{n} examples were evaluated"
     if problem.target is not None:
-        return Check("examples", True, f"Statements are about exactly the {problem.target} given examples; {were}.")
+        return Check(
+            "examples", True, f"Statements are about exactly the {problem.target} given examples. So far {were}."
+        )
     if n < _FEW:
-        few = f"Only {were}: what is stated of so few is rough."
+        few = f"Only {were}, so estimates and probabilities are rough."
         return Check("examples", False if state.finished else None, few)
-    alike = "if several stem from one document, user or conversation, less is known than it seems"
-    return Check("examples", True, f"{were[0].upper()}{were[1:]}. They count as independent: {alike}.")
+    alike = "If several come from one document, user or conversation, the errors are larger than stated"
+    return Check("examples", True, f"{were[0].upper()}{were[1:]}. They count as independent. {alike}.")

@@ -1,4 +1,4 @@
-"""Is one prompt better than another, and how sure is that?"""
+"""Comparisons of two prompts: which is better, by how much, and how sure this is."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from asktell._util.terminal import safe
+from asktell._util.terminal import in_percent, safe, with_doubt
 from asktell.errors import InvalidArgumentError
 from asktell.methods.certainty import (
     BETTER,
@@ -26,17 +26,24 @@ from asktell.posterior.flips import Flips, at_rate, flips
 from asktell.posterior.statement import Statement
 from asktell.problem.candidates import AnyPrompt, Prompts
 from asktell.problem.checks import LARGEST, check_number, check_part, short, some
+from asktell.results import notebook
+from asktell.results.entries import quoted
 from asktell.state import Failures, History, Problem, Pull
 from asktell.state.history import in_turns
 
 
 @dataclass(frozen=True)
 class ChangedExample:
-    """An example on which prompts a and b differ.
+    """An example on which prompts a and b differ, from `Comparison.regressions` or `improvements`.
 
-    `example`: its id, or its position where examples have no ids. `a` and `b`: the mean scores of the two, in the
-    metric's units, over `evaluations_a` and `evaluations_b` evaluations. `false_rate`: the probability that a is not
-    worse (in a list of improvements: not better) on this example, its local false discovery rate.
+    Attributes:
+        example: its id, or its position if the examples have no ids.
+        a: mean score of prompt a, in the metric's units.
+        b: mean score of prompt b.
+        evaluations_a: number of evaluations of prompt a on the example.
+        evaluations_b: number of evaluations of prompt b on the example.
+        false_rate: the local false discovery rate: the probability that a is in fact not worse on this example, or not
+            better in a list of improvements.
     """
 
     example: str | int
@@ -49,11 +56,13 @@ class ChangedExample:
 
 @dataclass(frozen=True)
 class Noise:
-    """How many examples have different scores, and how many would by noise alone.
+    """How many examples have different scores, and how many would differ by noise alone. `str()` is a sentence.
 
-    `differ`: on how many of `examples` the first evaluations of the two prompts differ. `share`: the share on which two
-    evaluations of prompt a would differ; None unless scores are 0 and 1 and some of these examples were evaluated
-    several times, or an evaluation always repeats its score, which makes it 0. `str()` is a sentence.
+    Attributes:
+        differ: number of examples on which the first evaluations of the two prompts differ.
+        examples: number of common examples.
+        share: the share of examples on which two evaluations of prompt a would differ. 0 if evaluations always repeat
+            their scores. None if it is unknown: it takes scores of 0 and 1, and examples with several evaluations.
     """
 
     differ: int
@@ -62,31 +71,49 @@ class Noise:
 
     @property
     def expected(self) -> float | None:
-        """On how many examples two runs of prompt a would differ; None if that is unknown."""
+        """The expected number of examples on which two runs of prompt a would differ, None if unknown."""
         return None if self.share is None else self.share * self.examples
 
     def __str__(self) -> str:
-        said = f"{self.differ:,} of {self.examples:,} example{'s' * (self.examples != 1)} differ"
+        have = "has" if self.examples == 1 else "have"
+        plural = "" if self.examples == 1 else "s"
+        found = f"{self.differ:,} of {self.examples:,} example{plural} {have} different scores."
         if self.expected is None:
-            return f"{said}; how often two runs of the same candidate would is not known"
+            return f"{found} It is not known how often two runs of the same candidate would differ."
         if self.share == 0.0:
-            return f"{said}; repeated evaluations do not"
-        return (
-            f"{said}; with the measured noise of {100 * (self.share or 0.0):.2g}% two runs of the same candidate would "
-            f"differ on about {self.expected:,.0f}"
-        )
+            return f"{found} Repeated evaluations do not differ."
+        noise = f"With the measured noise of {100 * (self.share or 0.0):.2g}%"
+        return f"{found} {noise}, two runs of the same candidate would differ on about {self.expected:,.0f}."
 
 
 _Changes: TypeAlias = Callable[[str], Flips | None]
-"""A metric -> where two prompts differ in it; None if there are no examples, or nothing is certain of the scores."""
+"""A metric -> the examples on which two prompts differ. None without examples, or if the scores are doubtful."""
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Prompt `a` against prompt `b`; `str()` is a sentence for every metric.
+    """Prompt `a` compared with prompt `b`, from `Result.compare`. `str()` is a sentence per metric.
 
-    `examples`: how many there are (None: any number). `tolerance`: differences up to it do not matter. What the
-    statements rest on is in `Result.checks`.
+        >>> import asktell
+        >>> scores = [[1, 1, 1, 0] * 10, [1, 0, 1, 0] * 10, [0, 0, 1, 0] * 10]
+        >>> goal = asktell.BestFeasible(asktell.maximize("accuracy", range=(0, 1)))
+        >>> result = asktell.analyze(scores, goal, prompts=["a", "b", "c"])
+        >>> comparison = result.compare("a", "b")
+        >>> difference = comparison.differences["accuracy"]
+        >>> difference.verdict, round(difference.estimate, 2), difference.pairs
+        ('better', 0.23, 40)
+        >>> [changed.example for changed in comparison.improvements(fdr=1)][:3]
+        [1, 5, 9]
+
+    Attributes:
+        a: id of prompt a.
+        b: id of prompt b.
+        confidence: the probability that all intervals hold.
+        differences: metric -> the difference a minus b, with its interval.
+        examples: the number of examples, None if unlimited.
+        tolerance: differences up to this size do not matter.
+
+    `Result.checks` lists the premises of the intervals.
     """
 
     a: str | int
@@ -100,29 +127,29 @@ class Comparison:
     _minimized: Collection[str] = field(default=(), repr=False, compare=False)
 
     def regressions(self, fdr: float = 0.1, metric: str | None = None) -> tuple[ChangedExample, ...]:
-        """The examples on which prompt a is really worse than b, the surest first.
+        """The examples on which prompt a is worse than b by more than noise, the most certain first.
 
-        Scores differ by noise, too: two runs of one agent often differ on a fifth of the examples. Noise is learned
-        from examples that were evaluated several times. Without repeats, differences that go both ways equally often
-        pass for noise.
+        Scores also differ by noise: two runs of the same agent often differ on a fifth of the examples. The amount of
+        noise is learned from repeated evaluations. Without repeats, differences that are equally frequent in both
+        directions count as noise.
 
         Args:
-            fdr: the false discovery rate: how likely it is, at most, of each example listed that a is not worse on it.
-                With 1, the list has all examples on which a's mean score is worse.
-            metric: by default the first objective's.
+            fdr: the false discovery rate: the largest probability that a is not in fact worse on a listed example. 1
+                lists all examples on which the mean score of a is worse.
+            metric: by default the first objective.
 
         Raises:
-            InvalidArgumentError: `fdr` is not above 0 and at most 1, the metric is unknown, or the scores are not here:
-                a comparison that came over HTTP or from JSON has none.
+            InvalidArgumentError: `fdr` is not above 0 and at most 1, the metric is unknown, or the comparison has no
+                scores because it came over HTTP or from JSON.
         """
         return self._changed(fdr, metric, wanted=-1)
 
     def improvements(self, fdr: float = 0.1, metric: str | None = None) -> tuple[ChangedExample, ...]:
-        """The examples on which prompt a is really better than b, the surest first; see `regressions`."""
+        """The examples on which prompt a is better than b by more than noise. See `regressions`."""
         return self._changed(fdr, metric, wanted=1)
 
     def noise(self, metric: str | None = None) -> Noise | None:
-        """On how many examples the two differ, and on how many two runs of prompt a would; see `regressions`.
+        """How many examples differ, and how many would differ between two runs of prompt a. See `regressions`.
 
         None if there are no common examples, or the scores are doubtful.
         """
@@ -132,7 +159,7 @@ class Comparison:
         return Noise(found.differ, len(found.examples), found.noise)
 
     def _changed(self, fdr: float, metric: str | None, wanted: int) -> tuple[ChangedExample, ...]:
-        """Of regressions (`wanted` -1) or improvements (1)."""
+        """The regressions (`wanted` -1) or the improvements (1)."""
         check_number("fdr", fdr, 0.0, 1.0, above=True)
         found = self._flips(metric)
         if found is None:
@@ -157,15 +184,16 @@ class Comparison:
     def _metric(self, metric: str | None) -> str:
         name = next(iter(self.differences)) if metric is None else metric
         if name not in self.differences:
-            raise InvalidArgumentError(f"There is no metric {short(name)}; there are {some(list(self.differences))}.")
+            known = some(list(self.differences))
+            raise InvalidArgumentError(f"There is no metric {short(name)}. The metrics are {known}.")
         return name
 
     def _flips(self, metric: str | None) -> Flips | None:
         name = self._metric(metric)
         if self._changes is None:
             raise InvalidArgumentError(
-                "This comparison holds no scores by example, since it came over HTTP or from JSON. Ask a Selector, a "
-                "Study or a Result made here: result.compare(a, b).regressions()."
+                "This comparison has no scores by example, because it came over HTTP or from JSON. Use a Selector or a "
+                "Study in this process: study.compare(a, b).regressions()."
             )
         return self._changes(name)
 
@@ -182,7 +210,7 @@ class Comparison:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "Comparison":
-        """What `to_dict` made `data` of."""
+        """The comparison that `to_dict` turned into `data`."""
         differences = {name: Difference(**each) for name, each in data["differences"].items()}
         others = {name: data[name] for name in ("a", "b", "confidence", "examples", "tolerance")}
         return cls(**others, differences=differences)
@@ -191,46 +219,73 @@ class Comparison:
         return "\n".join(f"{safe(name)}: {self.sentence(name)}" for name in self.differences)
 
     def _repr_html_(self) -> str:
-        from asktell.results.notebook import comparison_as_html
+        a, b = quoted(self.a), quoted(self.b)
+        verdicts = ", ".join(f"{each.verdict} in {metric}" for metric, each in self.differences.items())
+        rows = []
+        for metric, each in self.differences.items():
+            interval = "-" if each.low is None or each.high is None else f"{each.low:+.3g} to {each.high:+.3g}"
+            estimate = "-" if each.estimate is None else f"{each.estimate:+.3g}"
+            rows.append([metric, estimate, interval, with_doubt(each.p_better), str(each.pairs), each.verdict])
+        head = ["metric", f"{a} minus {b}", f"{self._percent} interval", "P(better)", "common examples", "verdict"]
+        return notebook.block(notebook.heading(f"{a} against {b}: {verdicts}."), notebook.table(head, rows))
 
-        return comparison_as_html(self)
+    @property
+    def _percent(self) -> str:
+        """The confidence, such as "95%"."""
+        return f"{100 * self.confidence:g}%"
 
     def sentence(self, metric: str) -> str:
-        """A sentence about one metric."""
+        """A sentence about one metric: which prompt is better, whether that is established, and by how much."""
         difference = self.differences[metric]
-        a, b = safe(str(self.a)), safe(str(self.b))
         if difference.estimate is None:
-            return f"{a} and {b} have no example in common yet"
-        of = "" if self.examples is None else f" of {self.examples}"
-        where = f"on {difference.pairs}{of} common example{'' if (self.examples or difference.pairs) == 1 else 's'}"
-        amount = f"{difference.estimate:+.3g}"
-        if difference.low is None or difference.high is None or not difference.pairs:
-            amount += f", {where} too few to bound it" if difference.pairs else ", without a common example"
-        elif difference.low < difference.high:
-            amount += f" [{difference.low:+.3g}, {difference.high:+.3g}] {where}"
-        else:
-            amount += f" {where}"
+            return f"{quoted(self.a)} and {quoted(self.b)} have no common example yet."
+        return f"{self._claim(difference)}: {self._amount(difference)}."
+
+    def _claim(self, difference: Difference) -> str:
+        """Which prompt is better, without the numbers."""
+        a, b = quoted(self.a), quoted(self.b)
         if difference.verdict == EQUAL:
             within = f" within {self.tolerance:g}" if self.tolerance else ""
-            return f"{a} and {b} are equal{within}: {amount}"
+            return f"{a} and {b} are equal{within}"
         if difference.verdict in (BETTER, WORSE):
-            return f"{a} is {difference.verdict} than {b}: {amount}"
-        if difference.p_better == 0.5 or difference.estimate == 0:  # a probability is drawn, and seldom exactly 0.5
-            how = "are level" if difference.estimate == 0 else "cannot be ranked"
-            return f"{a} and {b} {how} so far: {amount}"
-        word = BETTER if difference.p_better > 0.5 else WORSE
-        probability = max(difference.p_better, 1 - difference.p_better)
-        stated = f"{probability:.2f}" if probability < 0.995 else "over 0.99"
-        return f"{a} is {word} than {b} with probability {stated}, undecided: {amount}"
+            return f"{a} is {difference.verdict} than {b}"
+        if difference.estimate == 0:
+            return f"{a} and {b} are level so far"
+        if difference.p_better == 0.5:  # a probability is a share of draws, and seldom exactly one half
+            return f"{a} and {b} cannot be ranked yet"
+        word, probability = BETTER, difference.p_better
+        if probability < 0.5:
+            word, probability = WORSE, 1.0 - probability
+        return f"{a} is probably {word} than {b} ({in_percent(probability)}), but this is not established"
+
+    def _amount(self, difference: Difference) -> str:
+        """The difference, its interval and the number of common examples."""
+        parts = [f"difference {_signed(difference.estimate)}"]
+        has_interval = difference.low is not None and difference.high is not None
+        if difference.pairs and has_interval and difference.low != difference.high:
+            parts.append(f"{self._percent} interval {_signed(difference.low)} to {_signed(difference.high)}")
+        if not difference.pairs:
+            return ", ".join([*parts, "no common examples"])
+        of = "" if self.examples is None else f" of {self.examples}"
+        plural = "" if (self.examples or difference.pairs) == 1 else "s"
+        parts.append(f"on {difference.pairs}{of} common example{plural}")
+        if not has_interval:
+            parts.append("too few for an interval")
+        return ", ".join(parts)
+
+
+def _signed(number: float | None) -> str:
+    """A difference with its sign, in three digits; 0 has no sign."""
+    return f"{number:+.3g}" if number else "0"
 
 
 Place: TypeAlias = tuple[int, str | int]
 Comparer: TypeAlias = Callable[[Place, Place, float, float], Comparison]
-"""Two prompts, each its position and its id, a confidence and a tolerance -> how they compare."""
+"""Two prompts, each as (position, id), a confidence and a tolerance -> their comparison."""
 
 
 class Lead(NamedTuple):
-    """The lead of a prompt over another by the model."""
+    """The lead of a prompt over another, according to the model."""
 
     estimate: float
     p_better: float
@@ -244,12 +299,18 @@ def lead(draws: Draws, means: Means, a: int, b: int, minimize: bool) -> Lead:
 
 @dataclass(frozen=True, eq=False)
 class Pairs:
-    """What was told, as it was when the result was made.
+    """Compares prompts, with everything that was recorded when the result was made.
 
-    `seen`: the problem by what was seen, see `State.seen`. `out`: the evaluations that were out. `stated`: what the
-    model states, None if nothing is known. `doubtful`: a remark says that the scores are not to be relied on. `late`:
-    the arms that joined when there were scores, which may be why they were made. `has_drifted`: whether what is
-    evaluated seems to have changed.
+    Attributes:
+        problem: the problem.
+        seen: the problem with the number of repeats and the noise that were observed (see `State.seen`).
+        history: the recorded evaluations.
+        missing: the failed evaluations.
+        out: the pending evaluations.
+        stated: the posterior, None if nothing was recorded.
+        doubtful: whether a remark marks the scores as doubtful.
+        late: the arms that were added after the first scores, which may have been used to write them.
+        has_drifted: whether the model seems to have changed during the run.
     """
 
     problem: Problem
@@ -263,14 +324,15 @@ class Pairs:
     has_drifted: Callable[[], bool] = lambda: False
 
     def __call__(self, a: Place, b: Place, confidence: float, tolerance: float) -> Comparison:
-        """Compare two prompts; the error is divided among the metrics."""
+        """Compare two prompts. The error is divided among the metrics."""
         goal = self.problem.goal
         (arm_a, id_a), (arm_b, id_b) = a, b
         of_a, of_b, is_whole = self._common(arm_a, arm_b)
-        # Of doubtful scores nothing is certain. Where what is evaluated has changed, draws are not alike.
+        # Doubtful scores guarantee nothing. After a change of the model, scores are not identically distributed.
         is_late = arm_a in self.late or arm_b in self.late
         holds = is_whole and not is_late and not self.doubtful and not self.has_drifted()
-        compared = goal.columns[: len(goal.columns) - goal.counts_failures]  # of which an evaluation has scores
+        # The failure rate is the last column, if it is constrained. It has no scores to compare.
+        compared = goal.columns[: len(goal.columns) - goal.counts_failures]
         error = (1 - confidence) / (len(compared) * n_sequences(self.seen))
         differences: dict[str, Difference] = {}
         for j, metric in enumerate(compared):
@@ -288,7 +350,7 @@ class Pairs:
         )
 
     def _changes(self, a: int, b: int, metric: str) -> Flips | None:
-        """On which examples two arms differ in a metric."""
+        """The examples on which two arms differ in a metric."""
         if self.doubtful or self.problem.n_examples is None:
             return None
         history, problem = self.history, self.problem
@@ -297,7 +359,7 @@ class Pairs:
         return flips(history.arms(), history.examples(), scores, a, b, is_exact)
 
     def _lead(self, metric: int, a: int, b: int, minimize: bool) -> Lead | None:
-        """By the model; None as long as one of the two has no score."""
+        """The lead of a over b according to the model. None if one of them has no score."""
         stated, told = self.stated, self.history.arms()
         if stated is None or not (told == a).any() or not (told == b).any():
             return None
@@ -305,11 +367,11 @@ class Pairs:
         return found._replace(p_better=0.5) if stated.is_guess or self.doubtful else found
 
     def _common(self, a: int, b: int) -> tuple[Means, Means, bool]:
-        """Scores of both that proofs rest on, in their order, and whether nothing speaks against relying on that.
+        """Paired scores (n, m) of both arms for confidence statements, and whether these statements are guaranteed.
 
-        These are the first examples of the shared order that both have completed: an order that depends on no score,
-        up to a place that may depend on scores. If one of them failed, nobody can tell what its score would have been.
-        Prompts that draw examples of their own are paired draw by draw.
+        The pairs are the first examples of the shared order that both arms have completed. The order does not depend on
+        scores. The number of pairs may, and confidence sequences allow that. If an evaluation failed, its score cannot
+        be known. Arms that draw their own examples are paired draw by draw.
         """
         history, problem, missing = self.history, self.seen, self.missing
         scores, arms = history.scores(), history.arms()
@@ -318,7 +380,7 @@ class Pairs:
         if problem.population is None:
             (of_a, drawn_a), (of_b, drawn_b) = self._draws(a), self._draws(b)
             n = min(len(of_a), len(of_b))
-            # A draw from the given examples may come again: that is no new input.
+            # A draw from given examples can repeat an example, which is not a new input.
             return of_a[:n], of_b[:n], drawn_a and drawn_b and problem.n_examples is None
         if problem.target is None:
             rounds = observations(problem, history, missing, scores, None, self.out)
@@ -334,7 +396,7 @@ class Pairs:
         return of_a, of_b, len(places) == n_both
 
     def _draws(self, arm: int) -> tuple[Means, bool]:
-        """Scores of one arm by draw up to one that is out, and whether the method drew them all."""
+        """Scores of one arm in the order drawn, up to a pending evaluation, and whether the method drew all of them."""
         history = self.history
         mine = history.arms() == arm
         trials, scores = history.trials()[mine], history.scores()[mine]
@@ -354,19 +416,19 @@ def compare_two(
     confidence: float,
     tolerance: float,
 ) -> Comparison:
-    """Two prompts as somebody named them; see `Result.compare`. `default` is the arm that stands for b if b is None."""
+    """Compare two prompts, given as in `Result.compare`. `default`: the arm to use if b is None."""
     check_part("The confidence", confidence)
     check_number("The tolerance", tolerance, 0.0, LARGEST)
     one = prompts.arm(a)
     other = default if b is None else prompts.arm(b)
     if other is None:
-        raise InvalidArgumentError("compare() needs b, since there is no baseline and nothing is selected yet.")
+        raise InvalidArgumentError("compare() needs b, because there is no baseline and no prompt is selected yet.")
     if one == other:
-        what = "" if b is not None else " (by default b is the baseline, or else the selected prompt)"
-        raise InvalidArgumentError(f"compare() needs two different prompts, got {short(a)} twice{what}.")
+        what = "" if b is not None else " (b is the baseline by default, or the selected prompt)"
+        raise InvalidArgumentError(f"compare() needs two different prompts. Got {short(a)} twice{what}.")
     if comparer is None:
         raise InvalidArgumentError(
-            "This result holds no scores to compare prompts by: it was not made by a selector or a study here. "
-            "RemoteStudy.compare(a, b) asks a service."
+            "This result has no scores to compare, because it was loaded from JSON or came over HTTP. Use "
+            "RemoteStudy.compare(a, b)."
         )
     return comparer((one, prompts.ids[one]), (other, prompts.ids[other]), confidence, tolerance)

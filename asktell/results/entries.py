@@ -1,13 +1,13 @@
-"""The parts of a result: an entry for each prompt, and failures by reason."""
+"""The parts of a result: an entry per prompt, and failures by reason."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
-from asktell._util.terminal import with_error
+from asktell._util.terminal import one_line, with_error
 from asktell.numerics.arrays import Vector
 from asktell.problem.budget import money_per
 from asktell.problem.candidates import Value
@@ -16,23 +16,39 @@ from asktell.problem.goals import Goal
 
 @dataclass(frozen=True)
 class PromptResult:
-    """The estimates and status of one prompt.
+    """The estimates and status of one prompt. `result.prompts` has one per prompt.
 
-    `estimate` maps each metric to the prompt's mean in the metric's units, and `standard_error` to its error; both are
-    None where nothing supports a number. The mean is the expected score on a new input that is evaluated once or, with
-    inputs="given", the mean over the given examples. The truth is within 1.96 errors about 19 times in 20, after few
-    examples too. Both come from the same posterior for every method.
+        >>> import asktell
+        >>> scores = [[1, 1, 1, 0] * 10, [1, 0, 1, 0] * 10, [0, 0, 1, 0] * 10]
+        >>> goal = asktell.BestFeasible(asktell.maximize("accuracy", range=(0, 1)))
+        >>> result = asktell.analyze(scores, goal, prompts=["a", "b", "c"])
+        >>> entry = result.prompts[2]
+        >>> entry.prompt, entry.evaluations, entry.status
+        ('c', 40, 'rejected')
+        >>> f"{entry.estimate['accuracy']:.2f} ± {entry.standard_error['accuracy']:.2f}"
+        '0.27 ± 0.08'
 
-    `p_best` is the probability of being the best feasible prompt, or of belonging to the Pareto set. `p_feasible` is
-    the probability that the prompt satisfies every constraint. Both are None as long as nothing supports them, as after
-    a single example. `feasible` is True where `p_feasible` is at least one half, and None without constraints. A bound
-    at the end of the scale, such as `at_least(1)` of a share, counts as satisfied as long as every score satisfies it,
-    however small the probability that all others will.
-
-    `evaluations` is how often the prompt was evaluated, `failures` how often that failed. `status` is "active",
-    "accepted", "rejected", "failed" or "retired", and `round` and `reason` say when and why it left. `candidate` maps
-    each factor to its value where the selection is among `Candidates`. `segments` maps a segment's label to a mapping
-    from metric to (estimate, error).
+    Attributes:
+        id: the prompt's id, or its position if the prompts have no ids.
+        prompt: its text.
+        estimate: metric -> the prompt's mean, in the metric's units. None if there is not enough data. The mean is the
+            expected score on a new input, evaluated once, or with inputs="given" the mean over the given examples. All
+            methods use the same posterior.
+        standard_error: metric -> the standard error of the estimate, None if there is not enough data. The true mean is
+            within 1.96 standard errors about 19 times in 20.
+        evaluations: number of recorded evaluations of the prompt.
+        status: "active", "accepted", "rejected", "failed" or "retired".
+        round: the round in which the prompt was accepted or eliminated, None if it is active.
+        reason: why it was eliminated, failed or retired, if known.
+        feasible: True if `p_feasible` is at least 0.5. None without constraints. A bound at the end of the scale, such
+            as `at_least(1)` for a share, counts as satisfied while every score satisfies it.
+        failures: number of failed evaluations.
+        p_feasible: the probability that the prompt satisfies every constraint. None without constraints or with too
+            little data, such as a single example.
+        p_best: the probability of being the best feasible prompt, or of belonging to the Pareto set. None with too
+            little data.
+        candidate: factor -> value, if the selection is among `Candidates`.
+        segments: segment -> metric -> (estimate, standard error), if the examples have segments.
     """
 
     id: str | int
@@ -51,13 +67,13 @@ class PromptResult:
     segments: Mapping[str, Mapping[str, tuple[float, float | None]]] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
-        """The entry as JSON-ready data, with the same names; without candidate and segments where there are none."""
+        """The entry as JSON-ready data with the same names. Empty `candidate` and `segments` are left out."""
         data = {**vars(self), "estimate": dict(self.estimate), "standard_error": dict(self.standard_error)}
         return {name: value for name, value in data.items() if name not in ("candidate", "segments") or value}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "PromptResult":
-        """What `to_dict` made `data` of."""
+        """The entry that `to_dict` turned into `data`."""
         segments = {
             name: {metric: (mean, error) for metric, (mean, error) in metrics.items()}
             for name, metrics in data.get("segments", {}).items()
@@ -65,8 +81,53 @@ class PromptResult:
         return cls(**{**data, "segments": segments})
 
 
+class Summary(Protocol):
+    """The parts of a result that its table and its plots show.
+
+    `selected`: the selected prompts, best first. `unresolved`: the other contenders. `dominated` maps the id of a
+    selected prompt to the id of the selected prompt that dominates it. `bounds`: the bound of each constraint, in the
+    units of its metric.
+    """
+
+    @property
+    def goal(self) -> Goal:
+        """The goal."""
+
+    @property
+    def prompts(self) -> Sequence[PromptResult]:
+        """Every prompt."""
+
+    @property
+    def selected(self) -> Sequence[PromptResult]:
+        """The selected prompts, best first."""
+
+    @property
+    def unresolved(self) -> Sequence[PromptResult]:
+        """The other contenders."""
+
+    @property
+    def dominated(self) -> Mapping[str | int, str | int]:
+        """Selected prompts that a selected prompt dominates."""
+
+    @property
+    def bounds(self) -> Sequence[float]:
+        """One bound per constraint."""
+
+    @property
+    def baseline(self) -> str | int | None:
+        """The id of the prompt in use."""
+
+
+_LONGEST_ID = 60  # characters of an id in a sentence
+
+
+def quoted(id_: str | int) -> str:
+    """A prompt's id in a sentence: in quotes, or `prompt 3` if ids are positions."""
+    return f'"{one_line(id_, _LONGEST_ID)}"' if isinstance(id_, str) else f"prompt {id_}"
+
+
 def bounds_of(goal: Goal, prompts: Sequence[PromptResult], baseline: str | int | None) -> Vector:
-    """(B,) the goal's bounds in metric units, by the estimates: relative ones move with the prompt they refer to."""
+    """(B,) the goal's bounds in metric units. Relative bounds use the estimate of their reference."""
     if not goal.is_relative:
         return goal.offsets
     means = np.array([[entry.estimate[name] for name in goal.columns] for entry in prompts], dtype=np.float64)
@@ -76,37 +137,40 @@ def bounds_of(goal: Goal, prompts: Sequence[PromptResult], baseline: str | int |
 
 
 def unit_of(metric: str, means: Iterable[float | None]) -> tuple[str, int]:
-    """A metric's name for readers, and what its numbers are multiplied by.
+    """A metric's name for readers, and the factor for its numbers.
 
-    A metric "cost" is money; a small one is given for 1,000 evaluations, and its name says so.
+    The metric "cost" is money. Small costs are shown per 1,000 evaluations, and the name then includes that.
     """
     per = money_per(means) if metric == "cost" else 1
     return metric if per == 1 else f"{metric} per {per:,}", per
 
 
 def shown_estimates(entries: Sequence[PromptResult], metric: str) -> tuple[str, list[str]]:
-    """A metric's name for readers, and the estimates of prompts with their errors."""
+    """A metric's name for readers, and the prompts' estimates with their standard errors as text."""
     name, per = unit_of(metric, [entry.estimate[metric] for entry in entries])
     known = [(entry.estimate[metric], entry.standard_error[metric]) for entry in entries]
     cells = [with_error(*(None if number is None else per * number for number in each)) for each in known]
     return name, cells
 
 
-# What differs from evaluation to evaluation: names, numbers.
+# The parts of a reason that differ between evaluations: quoted names and numbers.
 _PARTICULAR = re.compile(r"'[^']*'|\"[^\"]*\"|[-+]?\d+(\.\d+)?(e[-+]?\d+)?", re.IGNORECASE)
 _COMPARED = 300  # characters of a reason
 
 
 def kind_of(reason: str) -> str:
-    """The same text for reasons that differ only in numbers and in what stands in quotes."""
+    """A text that is the same for reasons that differ only in numbers and quoted parts."""
     return _PARTICULAR.sub("#", reason)[:_COMPARED]
 
 
 @dataclass(frozen=True)
 class FailureGroup:
-    """Evaluations that failed in the same way.
+    """Evaluations that failed for the same reason.
 
-    `reason`: that of the first of them, `count`: how many, `prompts`: the ids of their prompts.
+    Attributes:
+        reason: the reason of the first of them.
+        count: the number of failed evaluations.
+        prompts: the ids of their prompts.
     """
 
     reason: str
@@ -115,7 +179,7 @@ class FailureGroup:
 
 
 def grouped(failures: Iterable[tuple[str | int, str]]) -> list[FailureGroup]:
-    """Prompts' ids and reasons, the most common reason first."""
+    """Group failures, given as (prompt id, reason), by kind of reason. The most common reason comes first."""
     found: dict[str, tuple[str, list[str | int]]] = {}
     for prompt, reason in failures:
         found.setdefault(kind_of(reason), (reason, []))[1].append(prompt)
@@ -124,10 +188,10 @@ def grouped(failures: Iterable[tuple[str | int, str]]) -> list[FailureGroup]:
 
 
 def in_words(groups: list[FailureGroup], most: int = 3) -> Iterator[str]:
-    """A line for each of the most common reasons."""
+    """One line per reason, for the most common reasons."""
     total = sum(group.count for group in groups)
     for group in groups[:most]:
-        ids = ", ".join(map(str, group.prompts[:5])) + (", ..." if len(group.prompts) > 5 else "")
+        ids = ", ".join(map(quoted, group.prompts[:5])) + (", ..." if len(group.prompts) > 5 else "")
         yield f"{group.count} of {total} failures ({ids}): {group.reason}"
     if len(groups) > most:
         yield f"... and {len(groups) - most} other reasons"

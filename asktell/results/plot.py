@@ -1,24 +1,22 @@
-"""Pictures of a result: the plane of two metrics, ranked intervals of one, the planes of all pairs."""
+"""Plots of a result: a scatter plot of two metrics, a ranking by one metric, or scatter plots of all pairs."""
 
 import math
 from collections.abc import Sequence
 from itertools import combinations
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
 from asktell._util.extras import needs_extra
 from asktell.numerics.pareto import pareto_mask
-from asktell.problem.budget import describe_spending
 from asktell.problem.goals import Goal, ParetoSet
+from asktell.results.entries import Summary
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from asktell.results.result import Result
 
-
-MOST_LABELS = 8  # of more, many would cover each other
+MOST_LABELS = 8  # more would cover each other
 _LONGEST = 28
 _OFFSET = (6, 5)  # of a name from its point, in points
 
@@ -36,26 +34,26 @@ class Label(NamedTuple):
 
 
 def drawable(text: str) -> str:
-    """The text in characters that can be drawn: U+FFFD stands for halves of characters and for control characters."""
+    """The text with U+FFFD for characters that cannot be drawn: half surrogate pairs and control characters."""
     whole = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     spaced = "".join(" " if letter.isspace() and letter != "\n" else letter for letter in whole)
     return "".join(letter if letter.isprintable() or letter == "\n" else "\ufffd" for letter in spaced)
 
 
 def write(artist: Any, text: str) -> None:
-    """Give a text of matplotlib's its content; a dollar in it is no formula."""
+    """Set the text of a matplotlib artist. A dollar sign does not start a formula."""
     artist.set_parse_math(False)
     artist.set_text(drawable(text))
 
 
 def write_title(artist: Any, text: str) -> None:
-    """The same for the title of axes or of a figure, in lines that are no wider than the figure."""
+    """Set the title of axes or of a figure, wrapped to the width of the figure."""
     write(artist, text)
     artist.set_wrap(True)
 
 
 def _write_names(ax: "Axes", labels: Sequence[Label], most: int = MOST_LABELS) -> None:
-    """Write the first names beside their points."""
+    """Write the first names next to their points."""
     for label in labels[:most]:
         note = ax.annotate(
             "", (label.x, label.y), xytext=_OFFSET, textcoords="offset points", color=label.color, fontsize=9,
@@ -65,45 +63,45 @@ def _write_names(ax: "Axes", labels: Sequence[Label], most: int = MOST_LABELS) -
 
 
 _GREY, _BLUE, _RED, _AMBER = "#767e8c", "#0067b0", "#b33a00", "#c98500"
-_MOST_BARS = 300  # prompts whose errors are drawn; of more, only those that matter
-_MOST_PLANES = 10
-_MOST_LABELS_OF_MANY = 5  # in each of several planes
+_MOST_BARS = 300  # prompts with error bars; of more prompts, only the selected ones have them
+_MOST_PAIRS = 10
+_MOST_LABELS_OF_MANY = 5  # in each of several scatter plots
 
 
-def draw(result: "Result", x: str | None, y: str | None, ax: "Axes | None") -> "Axes":
-    """Draw the metrics x and y, or what fits the goal; the axes, of several planes the first."""
+def draw(result: Summary, title: str, x: str | None, y: str | None, ax: "Axes | None") -> "Axes":
+    """Draw the metrics x and y, by default those of the goal. Returns the axes, or the first axes of several."""
     with needs_extra("plot"):
         import matplotlib.pyplot as plt
 
     metrics = result.goal.columns
     if x is None and y is None and ax is None and len(metrics) > 2:
-        return _draw_pairs(result)
+        return _draw_pairs(result, title)
     x = x or next(metric for metric in metrics if metric != y or len(metrics) == 1)
     y = y or next((metric for metric in metrics if metric != x), x)
     if ax is None:
         _, ax = plt.subplots(figsize=(7.5, 5), layout="constrained")
-    labels = _draw_ranked(ax, result, x) if x == y else _draw_plane(ax, result, x, y)
-    write_title(ax.title, _title(result))
+    labels = _draw_ranked(ax, result, x) if x == y else _draw_scatter(ax, result, x, y)
+    write_title(ax.title, title)
     _legend(ax)
     _write_names(ax, labels)
     return ax
 
 
-def _draw_pairs(result: "Result") -> "Axes":
+def _draw_pairs(result: Summary, title: str) -> "Axes":
     import matplotlib.pyplot as plt
 
     pairs = list(combinations(result.goal.columns, 2))
-    shown = pairs[:_MOST_PLANES]
+    shown = pairs[:_MOST_PAIRS]
     n_columns = min(3, len(shown))
     n_rows = -(-len(shown) // n_columns)
     figure, grid = plt.subplots(
         n_rows, n_columns, figsize=(5 * n_columns, 4.4 * n_rows + 0.8), layout="constrained", squeeze=False
     )
-    names = [_draw_plane(place, result, x, y) for place, (x, y) in zip(grid.flat, shown, strict=False)]
+    names = [_draw_scatter(place, result, x, y) for place, (x, y) in zip(grid.flat, shown, strict=False)]
     for place in list(grid.flat)[len(shown) :]:
         place.set_axis_off()
     more = f"; {len(shown)} of {len(pairs)} pairs of metrics" if len(pairs) > len(shown) else ""
-    write_title(figure.suptitle("", fontsize=10), _title(result) + more)
+    write_title(figure.suptitle("", fontsize=10), title + more)
     first: Axes = grid.flat[0]
     entries = first.get_legend_handles_labels()
     if entries[0]:
@@ -114,29 +112,29 @@ def _draw_pairs(result: "Result") -> "Axes":
     return first
 
 
-def _draw_plane(ax: "Axes", result: "Result", x: str, y: str) -> list[Label]:
+def _draw_scatter(ax: "Axes", result: Summary, x: str, y: str) -> list[Label]:
     goal = result.goal
     drawn = [e for e in result.prompts if e.estimate[x] is not None and e.estimate[y] is not None]
     places = {e.id: (e.estimate[x] or 0.0, e.estimate[y] or 0.0) for e in drawn}
     errors = {e.id: (e.standard_error[x] or 0.0, e.standard_error[y] or 0.0) for e in drawn}
     names = _draw_points(ax, result, places, errors, _MOST_BARS)
     for metric, along_x in ((x, True), (y, False)):
-        _thresholds(ax, result, metric, along_x)
+        _constraints(ax, result, metric, along_x)
     missing = [places[e.id] for e in drawn if e.feasible is False]
     hidden = any(bound.in_every_segment or goal.columns[bound.column] not in (x, y) for bound in goal.bounds)
-    if missing and hidden:  # by a constraint that the plane does not show
-        label = f"misses a constraint ({len(missing)})"
+    if missing and hidden:  # by a constraint on a metric that is on neither axis
+        label = f"violates a constraint ({len(missing)})"
         ax.plot(*zip(*missing, strict=True), "x", color=_RED, markersize=7, mew=1.0, zorder=5, label=label)
     if isinstance(goal, ParetoSet) and sorted((x, y)) == sorted(o.metric for o in goal.objectives):
-        _front(ax, result, x, y)
+        _staircase(ax, result, x, y)
     write(ax.xaxis.label, _label(goal, x))
     write(ax.yaxis.label, _label(goal, y))
     ax.grid(alpha=0.25)
     return names
 
 
-def _draw_ranked(ax: "Axes", result: "Result", metric: str) -> list[Label]:
-    """One metric: from best to worst, with two standard errors."""
+def _draw_ranked(ax: "Axes", result: Summary, metric: str) -> list[Label]:
+    """Draw one metric, the prompts from best to worst, with two standard errors."""
     from matplotlib.ticker import MaxNLocator
 
     sign = -1.0 if metric in result.goal.minimized else 1.0
@@ -145,7 +143,7 @@ def _draw_ranked(ax: "Axes", result: "Result", metric: str) -> list[Label]:
     places = {e.id: (i + 1.0, e.estimate[metric] or 0.0) for i, e in enumerate(drawn)}
     errors = {e.id: (0.0, 2.0 * (e.standard_error[metric] or 0.0)) for e in drawn}
     names = _draw_points(ax, result, places, errors, len(drawn))
-    _thresholds(ax, result, metric, False)
+    _constraints(ax, result, metric, False)
     ax.xaxis.set_major_locator(MaxNLocator(integer=True))  # no prompt is between two
     write(ax.xaxis.label, "prompts, the best first")
     write(ax.yaxis.label, _label(result.goal, metric))
@@ -154,16 +152,17 @@ def _draw_ranked(ax: "Axes", result: "Result", metric: str) -> list[Label]:
 
 
 def _draw_points(
-    ax: "Axes", result: "Result", places: dict[str | int, Point], errors: dict[str | int, Point], most_bars: int
+    ax: "Axes", result: Summary, places: dict[str | int, Point], errors: dict[str | int, Point], most_bars: int
 ) -> list[Label]:
-    """The prompts, coloured by what may become of them, and the baseline's ring; their names, what matters most first.
+    """Draw the prompts, colored by whether they are selected or contenders, and a ring around the baseline.
 
-    Of more prompts than `most_bars` only the selected ones have bars.
+    With more prompts than `most_bars`, only the selected prompts have error bars. Returns the names, the most important
+    first.
     """
     chosen, open_ = ([entry.id for entry in each] for each in (result.selected, result.unresolved))
     behind = [id_ for id_ in places if id_ not in {*chosen, *open_}]
     for ids, color, marker, size, label in (
-        (behind, _GREY, "o", 4.5, "behind"),
+        (behind, _GREY, "o", 4.5, "other"),
         (open_, _AMBER, "^", 5.5, "may be better"),
         (chosen, _BLUE, "D", 6.0, "selected"),
     ):
@@ -184,7 +183,7 @@ def _draw_points(
     return [Label(str(id_), *places[id_], colors[id_]) for id_ in named]
 
 
-def _thresholds(ax: "Axes", result: "Result", metric: str, along_x: bool) -> None:
+def _constraints(ax: "Axes", result: Summary, metric: str, along_x: bool) -> None:
     goal = result.goal
     found = zip(goal.constraints, goal.bounds, result.bounds, strict=True)
     for constraint, (column, _, is_most, *_), bound in found:
@@ -198,20 +197,22 @@ def _thresholds(ax: "Axes", result: "Result", metric: str, along_x: bool) -> Non
         (ax.set_xlim if along_x else ax.set_ylim)(min(low, bound), max(high, bound))
 
 
-def _front(ax: "Axes", result: "Result", x: str, y: str) -> None:
-    """The staircase below which (in the directions of the objectives) everything is dominated."""
+def _staircase(ax: "Axes", result: Summary, x: str, y: str) -> None:
+    """Draw the Pareto set of the selected prompts as a staircase. Everything on its worse side is dominated."""
     goal = result.goal
     selected = [e for e in result.selected if None not in e.estimate.values() and e.feasible is not False]
     means = np.array([[e.estimate[metric] for metric in goal.columns] for e in selected], dtype=float)
     means = means.reshape(len(selected), len(goal.columns))
     optimal = pareto_mask(goal.values(means, goal.offsets)[:, : len(goal.objectives)])
     points = sorted((e.estimate[x], e.estimate[y]) for e, on in zip(selected, optimal, strict=True) if on)
-    where = "pre" if x not in goal.minimized else "post"
-    ax.step([p[0] for p in points], [p[1] for p in points], where=where, color=_BLUE, lw=1.2, alpha=0.6, label="front")  # type: ignore[arg-type]
+    # Points are ordered by x. Where more is better, a point dominates everything to its left.
+    where: Literal["pre", "post"] = "pre" if x not in goal.minimized else "post"
+    xs, ys = [point[0] for point in points], [point[1] for point in points]
+    ax.step(xs, ys, where=where, color=_BLUE, lw=1.2, alpha=0.6, label="Pareto set")  # type: ignore[arg-type]
 
 
 def _legend(ax: "Axes", bars: bool = True) -> None:
-    """Below the points rather than on them."""
+    """Put the legend below the axes, where it covers no point."""
     if not ax.get_legend_handles_labels()[0]:
         return
     ranked = ax.get_xlabel().startswith("prompts")
@@ -226,10 +227,6 @@ def _legend(ax: "Axes", bars: bool = True) -> None:
 def _letter(legend: Any) -> None:
     for text in legend.get_texts():
         write(text, text.get_text())
-
-
-def _title(result: "Result") -> str:
-    return f"{result.goal}\n{describe_spending(result)}, {len(result.prompts)} prompts"
 
 
 def _label(goal: Goal, metric: str) -> str:

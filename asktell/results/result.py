@@ -1,4 +1,4 @@
-"""The answer, at any time: what was selected, and what is known about every prompt."""
+"""The result of a selection at any time: the selected prompts, and estimates of every prompt."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -16,9 +16,10 @@ from asktell.numerics.pareto import dominators
 from asktell.problem.budget import describe_spending
 from asktell.problem.candidates import AnyPrompt, ById, Prompts
 from asktell.problem.goals import BestFeasible, Goal, ParetoSet
+from asktell.results import notebook
 from asktell.results.checks import Check
 from asktell.results.comparison import Comparer, Comparison, compare_two
-from asktell.results.entries import FailureGroup, PromptResult, bounds_of, in_words
+from asktell.results.entries import FailureGroup, PromptResult, bounds_of, in_words, quoted
 from asktell.results.examples import ExampleResult
 from asktell.results.table import as_frame, shown_columns, values_of
 from asktell.results.verdict import Verdict
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 def hypervolume(values: Values, reference: npt.NDArray[np.float64]) -> float:
     """Exact volume that the rows (n, q) dominate above `reference` (q,), for any q.
 
-    A row that is not above it in every column adds nothing.
+    A row that does not exceed the reference in every column adds nothing.
     """
     with needs_extra("analysis"):
         from pymoo.indicators.hv import HV
@@ -40,9 +41,10 @@ def hypervolume(values: Values, reference: npt.NDArray[np.float64]) -> float:
 
 
 def layers(values: Values) -> list[Indices]:
-    """Positions of the rows (n, q) by layer, ascending in each: the front, the front of the others, and so on.
+    """Positions of the rows (n, q) by layer, ascending in each.
 
-    Rows that are equal are in the same layer.
+    The first layer is the Pareto set, the second is the Pareto set of the other rows, and so on. Equal rows are in the
+    same layer.
     """
     with needs_extra("analysis"):
         from pymoo.util.nds.non_dominated_sorting import NonDominatedSorting
@@ -54,11 +56,11 @@ _PLAIN = (
     "spent", "budget", "spent_cost", "max_cost", "done", "stopped_early", "finished_early", "repeats", "inputs",
     "feasible",
 )  # fmt: skip
-CONFIDENCE = 0.95  # the confidence of what is said about the baseline
+CONFIDENCE = 0.95  # of the comparison with the baseline
 _LEVELS_SHOWN = 6
 _ROWS_SHOWN = 10
 _GONE = ("failed", "retired")
-WIDTH = 110  # characters of a line, where nothing says how wide the terminal is
+WIDTH = 110  # characters of a line, if the width of the terminal is unknown
 
 Levels: TypeAlias = Mapping[str, Mapping[str, tuple[float, float | None]]]  # level -> metric -> estimate and error
 
@@ -67,24 +69,51 @@ Analyzed: TypeAlias = Callable[[str | None, float], list[ExampleResult]]  # by a
 
 @dataclass(frozen=True, repr=False)
 class Result:
-    """The answer so far; final once `done`.
+    """The selected prompts, the estimates of every prompt, and how sure they are. Final once `done`.
 
-    `selected`: the best feasible prompt, or the Pareto set, best first. `verdict`: what to do with it and how sure that
-    is. `stopped_early`: whether the run ended before its budget because the answer was as sure as was asked
-    (`Adaptive(confidence=...)`, `Race`). `finished_early`: whether budget was left over because every prompt in the
-    last round had no evaluation left. `feasible`: whether every selected
-    prompt keeps every constraint (None without constraints; see `PromptResult`).
-    `inputs`: what estimates, errors and probabilities are about: "new", the expected score on a new input that is
-    evaluated once, or "given", the mean over exactly the given examples. `n_examples`: the number of examples that a
-    prompt can see, None for any number. `repeats`: how often it may see each of them. `spent_cost`: sum of the costs
-    told. `max_cost`: maximum cost; None if unlimited. `notes`: what else there is to know, in sentences. `checks`: the
-    premises of all that is stated, and whether they hold. `baseline`: id of the prompt in use today, if the selector
-    was given one. `example_ids`: the examples' ids by position, if the selector was given some. `failures`: the
-    evaluations that failed, by their reasons, the most common one first.
+    `print(result)` shows the selected prompts, the other contenders and the verdict. `result.table()` shows every
+    prompt.
 
-    A Pareto set of `auto` is chosen for its expected quality, in which a prompt counts that may well be optimal. So it
-    can hold a prompt whose estimate another selected one dominates, or whose estimate misses a constraint by little; a
-    note says so.
+        >>> import asktell
+        >>> scores = [[1, 1, 1, 0] * 10, [1, 0, 1, 0] * 10, [0, 0, 1, 0] * 10]
+        >>> goal = asktell.BestFeasible(asktell.maximize("accuracy", range=(0, 1)))
+        >>> result = asktell.analyze(scores, goal, prompts=["a", "b", "c"])
+        >>> result.best.prompt
+        'a'
+        >>> result.verdict.action
+        'take'
+        >>> [round(entry.estimate["accuracy"], 1) for entry in result.prompts]
+        [0.7, 0.5, 0.3]
+
+    Attributes:
+        goal: the goal of the selection.
+        selected: the best feasible prompt or the Pareto set, best first. If no prompt is feasible, the prompt that
+            violates the constraints least.
+        prompts: every prompt, in the order given.
+        verdict: the recommendation, and how sure it is.
+        spent: number of recorded evaluations.
+        budget: maximum number of evaluations.
+        spent_cost: sum of the recorded costs.
+        max_cost: maximum cost, None if unlimited.
+        done: whether the selection has ended.
+        feasible: whether every selected prompt satisfies every constraint (see `PromptResult`). None without
+            constraints.
+        n_examples: number of examples on which a prompt can be evaluated, None if unlimited.
+        repeats: how often a prompt can be evaluated on the same example.
+        inputs: the subject of estimates, errors and probabilities. "new": the expected score on a new input, evaluated
+            once. "given": the mean over exactly the given examples.
+        stopped_early: whether the run ended before the budget was spent because the requested confidence was reached
+            (`Adaptive(confidence=...)`, `Race`).
+        finished_early: whether budget was left over because every remaining prompt was evaluated on every example.
+        notes: further remarks, in sentences.
+        checks: the premises of the statements, and whether they hold.
+        baseline: id of the prompt in use, if the selector has one.
+        example_ids: the ids of the examples by position, if the examples have ids.
+        failures: the failed evaluations by reason, the most common reason first.
+
+    "auto" selects the Pareto set with the highest expected quality. The set can include a prompt whose estimate is
+    dominated by another selected prompt, or slightly violates a constraint, if the prompt may still be optimal. A note
+    in the result explains this.
     """
 
     goal: Goal
@@ -114,38 +143,38 @@ class Result:
 
     @property
     def best(self) -> PromptResult | None:
-        """The first of `selected`, None while nothing is."""
+        """The first selected prompt, None if no prompt is selected yet."""
         return self.selected[0] if self.selected else None
 
     @property
     def bounds(self) -> tuple[float, ...]:
-        """The bound of each of `goal.constraints`, in metric units.
+        """The bound of each constraint in `goal.constraints`, in metric units.
 
-        One that is relative (`asktell.within`) moves with the estimate of the prompt that it refers to, and is NaN
-        while there is none.
+        A relative bound (`asktell.within`) moves with the estimate of its reference. It is NaN without a reference.
         """
         return tuple(bounds_of(self.goal, self.prompts, self.baseline).tolist())
 
     @property
     def unresolved(self) -> list[PromptResult]:
-        """The contenders of the verdict without the answer: prompts that may well be better, or belong to the front."""
+        """The contenders that are not selected: prompts that may be better, or may belong to the Pareto set."""
         entries, chosen = {entry.id: entry for entry in self.prompts}, {entry.id for entry in self.selected}
         return [entries[id_] for id_, _ in self.verdict.contenders if id_ not in chosen]
 
     def factors(self) -> dict[str, Levels]:
-        """Factor -> level -> metric -> (estimate, error): which model, which prompt, which setting matters.
+        """The effect of each factor, such as model and prompt: factor -> level -> metric -> (estimate, error).
 
-        That is the mean of all candidates of a level on the examples given, evaluated or not, and its posterior
-        standard deviation, None as long as nothing supports one. Levels that occur with other levels of the other
-        factors, as `where` may leave them, differ by those, too. Empty as long as nothing is known, and where no
-        candidates share a level.
+        The estimate is the mean of all candidates with this level on the given examples, whether they were evaluated or
+        not. The error is its posterior standard deviation, or None if there is not enough data. With `where` in
+        `asktell.grid`, levels can occur with different levels of the other factors, and these differences are included.
+
+        The mapping is empty before the first scores, and if no two candidates share a level.
         """
         return {factor: {level: dict(means) for level, means in own.items()} for factor, own in self._factors.items()}
 
     def examples(self, metric: str | None = None, fdr: float = 0.1) -> list[ExampleResult]:
-        """What the scores say of each example: how hard it is, whom it separates, whether its label looks wrong.
+        """Item analysis: how hard each example is, which prompts it separates, whether its label looks wrong.
 
-        `pandas.DataFrame(result.examples())` is a table of it.
+        `pandas.DataFrame(result.examples())` makes a table.
 
             >>> import asktell
             >>> scores = [[1, 1, 1, 0], [1, 1, 0, 0], [1, 0, 0, 0], [1, 1, 1, 0], [1, 1, 0, 1]]
@@ -154,18 +183,18 @@ class Result:
             (True, 0.8, 0.4)
 
         Args:
-            metric: by default the goal's first objective.
-            fdr: false discovery rate of `likely_mislabelled`: of the examples called so, the share on which scores have
-                nothing to do with how good a prompt is. Whether the label or the metric is wrong there, or the question
-                is a trick, is for people to see. Prompts count as independent: of many variants of a few prompts, too
-                many examples are called so.
+            metric: the metric, by default the goal's first objective.
+            fdr: the false discovery rate of `likely_mislabelled`: the share of the flagged examples whose scores are
+                unrelated to the quality of the prompts. A person must check whether the label or the metric is wrong or
+                the question is a trick. Prompts count as independent, so with many variants of a few prompts too many
+                examples are flagged.
 
         Returns:
-            One for each example, in their order.
+            One entry per example, in their order.
 
         Raises:
-            InvalidArgumentError: the metric is unknown, `fdr` is no rate, evaluations do not name their examples, or
-                neither a selector nor a study made the result.
+            InvalidArgumentError: the metric is unknown, `fdr` is not between 0 and 1, evaluations have no examples, or
+                the result was loaded from JSON.
         """
         if self._analyzed is None:
             raise InvalidArgumentError("This result holds no scores: neither a selector nor a study made it.")
@@ -174,17 +203,24 @@ class Result:
     def compare(
         self, a: AnyPrompt, b: AnyPrompt | None = None, confidence: float = 0.95, tolerance: float = 0.0
     ) -> Comparison:
-        """Compare two prompts: the lead of a over b in every metric, and its certainty.
+        """Compare two prompts in every metric: the difference, its interval and the probability that a is better.
+
+            >>> import asktell
+            >>> scores = [[1, 1, 1, 0] * 10, [1, 0, 1, 0] * 10, [0, 0, 1, 0] * 10]
+            >>> goal = asktell.BestFeasible(asktell.maximize("accuracy", range=(0, 1)))
+            >>> result = asktell.analyze(scores, goal, prompts=["a", "b", "c"])
+            >>> print(result.compare("a", "c").sentence("accuracy"))
+            "a" is better than "c": difference +0.464, 95% interval +0.259 to +0.732, on 40 of 40 common examples.
 
         Args:
             a: id or text of a prompt, or its entry of `prompts`.
-            b: another one; by default the baseline, without one the selected prompt.
-            confidence: how often all intervals of this comparison are right, at whatever moment one looks. Whoever
-                makes several comparisons, or compares the best of many, divides the error among them.
-            tolerance: differences up to it do not matter; in the metrics' own units.
+            b: another prompt, by default the baseline, or the selected prompt if there is no baseline.
+            confidence: the probability that all intervals of this comparison hold, no matter when you look. For several
+                comparisons, or to compare the best of many prompts, divide the error among them.
+            tolerance: differences up to this size do not matter, in the metrics' units.
 
         Raises:
-            InvalidArgumentError: a prompt is unknown or ambiguous, both are the same, or a number makes no sense.
+            InvalidArgumentError: a prompt is unknown or ambiguous, both are the same, or a number is out of range.
         """
         default = self.baseline if self.baseline is not None or not self.selected else self.selected[0].id
         prompts = self._named
@@ -197,10 +233,13 @@ class Result:
 
     @cached_property
     def comparison(self) -> Comparison | None:
-        """The answer (of a Pareto set its first other prompt) against the baseline; None where there are not two.
+        """The selected prompt compared with the baseline, None if there is no such pair.
 
-        Without a baseline, one of two prompts that is the answer against the other. The answer was chosen among all
-        prompts by the same scores. So the error of its intervals is divided among all that might have been chosen.
+        For a Pareto set, the first selected prompt other than the baseline. Without a baseline, a selected prompt is
+        compared with the other prompt if there are two.
+
+        The prompt was selected for its scores, so the error of the intervals is divided among all prompts that could
+        have been selected.
         """
         chosen = next((entry for entry in self.selected if entry.id != self.baseline), None)
         against = None if self.baseline is None else self.prompts[self._named.arm(ById(self.baseline))]
@@ -215,21 +254,23 @@ class Result:
 
     @property
     def sentence(self) -> str | None:
-        """A plain-language summary of `comparison`, a line per metric for a Pareto set; None without a comparison."""
+        """`comparison` in words, one line per metric for a Pareto set. None without a comparison."""
         if not self.selected:
             return None
         if self.comparison is None:
-            only = [entry.id for entry in self.selected] == [self.baseline]
-            return f"{safe(str(self.baseline))}, the baseline, is itself the answer." if only else None
+            ids = [entry.id for entry in self.selected]
+            only = self.baseline if ids == [self.baseline] else None
+            return f"The baseline {quoted(only)} is the selected prompt." if only is not None else None
         if isinstance(self.goal, BestFeasible):
             return self.comparison.sentence(self.goal.objective.metric)
         return str(self.comparison)
 
     @property
     def dominated(self) -> dict[str | int, str | int]:
-        """Id of a selected prompt of a Pareto set -> id of the selected one that dominates it most, by the estimates.
+        """The id of each dominated selected prompt -> the id of the selected prompt that dominates it most.
 
-        They are selected because that is in doubt; prompts that no selected one dominates are not in it.
+        Based on the estimates. A dominated prompt is selected if its true means may still be optimal. Empty unless the
+        goal is a `ParetoSet`.
         """
         if not isinstance(self.goal, ParetoSet):
             return {}
@@ -239,13 +280,13 @@ class Result:
 
     @property
     def early(self) -> str:
-        """Why budget was left over, in words; empty if none was."""
+        """The reason why budget was left over, in words. Empty if no budget was left over."""
         if self.stopped_early:
-            return "stopped early: the method is as sure as was asked of it"
+            return "stopped early: the requested confidence was reached"
         if not self.finished_early:
             return ""
-        often = " as often as it may be repeated" if self.repeats > 1 else ""
-        return f"finished early: the prompts left have seen every example{often}"
+        times = f" {self.repeats} times" if self.repeats > 1 else ""
+        return f"finished early: the remaining prompts were evaluated on every example{times}"
 
     def to_dict(self) -> dict[str, Any]:
         """The result as JSON-ready data, with the same names."""
@@ -266,37 +307,46 @@ class Result:
         }
 
     def plot(self, x: str | None = None, y: str | None = None, ax: "Axes | None" = None) -> "Axes":
-        """Draw every prompt with its uncertainty, the thresholds or the front, the answer and the baseline.
+        """Plot every prompt with its error bars, the constraints, the selected prompts and the baseline.
 
-        Two metrics make a plane, one (or twice the same) the prompts from best to worst. Of three and more, every pair
-        is drawn in a figure of its own (the first ten), unless `x` or `y` or `ax` is given; of its axes the first is
-        returned, and `.figure.axes` are all. At most 8 prompts are named in a plane. Needs matplotlib.
+        Two metrics make a scatter plot. One metric ranks the prompts from best to worst. With three or more metrics and
+        neither `x`, `y` nor `ax`, every pair of metrics is plotted, up to ten pairs. A plot labels at most 8 prompts.
+        Needs matplotlib.
+
+        Args:
+            x: the metric of the X axis, by default the first metric.
+            y: the metric of the Y axis, by default the next metric.
+            ax: axes to draw in, by default a new figure.
+
+        Returns:
+            The axes, or the first axes of several. `.figure.axes` has all of them.
 
         Raises:
             InvalidArgumentError: a metric is unknown.
             MissingExtraError: matplotlib is missing.
         """
-        from asktell.results.plot import draw
+        from asktell.results.plot import draw  # needs matplotlib
 
         for name in (x, y):
             if name is not None:
                 self._known_metric(name, "plot()")
-        return draw(self, x, y, ax)
+        title = f"{self.goal}\n{describe_spending(self)}, {len(self.prompts)} prompts"
+        return draw(self, title, x, y, ax)
 
     def _known_metric(self, name: str, who: str) -> str:
         if name not in self.goal.columns:
-            raise InvalidArgumentError(f"{who} knows the metrics {list(self.goal.columns)}, got {name!r}.")
+            raise InvalidArgumentError(f"{who} got the metric {name!r}, but the goal has {list(self.goal.columns)}.")
         return name
 
     def to_columns(self) -> dict[str, list[Any]]:
-        """The prompts as columns: the same names as `to_dataframe`, one value per prompt, in their order."""
+        """The table of `to_dataframe` as a mapping from column to values, one value per prompt. Needs no pandas."""
         return values_of(self, self.prompts)
 
     def to_dataframe(self) -> "pandas.DataFrame":
-        """The prompts as a table: one row per prompt, in their order, one column per value.
+        """A table with one row per prompt.
 
-        A metric has two columns, NAME and "NAME error". A metric with the name of another column becomes
-        "metric NAME". Needs pandas.
+        Each metric has two columns, NAME and "NAME error". If a metric has the name of another column, its columns are
+        "metric NAME" and "metric NAME error". Needs pandas.
 
         Raises:
             MissingExtraError: pandas is missing.
@@ -304,19 +354,43 @@ class Result:
         return as_frame(self)
 
     def _repr_html_(self) -> str:
-        from asktell.results.notebook import as_html
+        found = [*self.selected, *self.unresolved]
+        shown = found[:_ROWS_SHOWN]
+        columns = [["id", *(str(entry.id) for entry in shown)], *shown_columns(self, shown)]
+        columns.append(["prompt", *(one_line(entry.prompt, 60) for entry in shown)])
+        head, *rows = ([*cells] for cells in zip(*columns, strict=True))
+        below = [f"... and {len(found) - len(shown)} more."] if len(found) > len(shown) else []
+        below += [self._legend] if self.unresolved else []
+        below += [*self.notes, *(self.sentence or "").splitlines()]
+        marks = {True: "✓", False: "✗", None: "?"}
+        # Notes repeat the checks that do not hold.
+        checks = [check for check in self.checks if check.sentence not in self.notes]
+        return notebook.block(
+            notebook.heading(self.verdict.sentence),
+            notebook.paragraphs(heading(self)),
+            notebook.table(head, rows),
+            notebook.paragraphs(below),
+            notebook.folded("What could go wrong", [f"{marks[check.ok]} {check.sentence}" for check in checks]),
+        )
 
-        return as_html(self, heading(self))
+    @property
+    def _legend(self) -> str:
+        """The meaning of the marks in the table."""
+        if isinstance(self.goal, BestFeasible):
+            return "* selected, ? may be better"
+        return "* selected, ? may belong to the Pareto set"
 
     def hypervolume(self, reference: Mapping[str, float] | None = None) -> float:
-        """Exact volume, in the product of the objectives' units, that the selected prompts' estimates dominate.
+        """The hypervolume that the selected prompts' estimates dominate, in the product of the objectives' units.
 
-        It reaches from `reference`, a number per objective, by default the worst estimate of each objective among all
-        prompts. Under constraints only prompts whose estimates keep them count, in the answer and for the default; the
-        volume is 0 where there is none. Compare volumes of the same reference only. Needs pymoo.
+        With constraints, only prompts whose estimates satisfy them count. Without such a prompt the volume is 0.
+        Compare only volumes with the same reference. Needs pymoo.
+
+        Args:
+            reference: a number per objective, by default the worst estimate of each objective among all prompts.
 
         Raises:
-            IncompatibleMethodError: the goal is no `ParetoSet`.
+            IncompatibleMethodError: the goal is not a `ParetoSet`.
             InvalidScoresError: the reference is not a number for each objective.
             MissingExtraError: pymoo is missing.
         """
@@ -327,12 +401,14 @@ class Result:
         return hypervolume(self._values(self.selected), least)
 
     def layers(self) -> list[list[PromptResult]]:
-        """Prompts by their estimates: those that none dominates, those that only these dominate, and so on.
+        """Prompts by Pareto rank, based on their estimates.
 
-        A prompt without an estimate is in none, nor is one whose estimate misses a constraint. Needs pymoo.
+        The first layer has the prompts that no prompt dominates, the second the prompts that only prompts of the first
+        layer dominate, and so on. Prompts without estimates, or whose estimates violate a constraint, are left out.
+        Needs pymoo.
 
         Raises:
-            IncompatibleMethodError: the goal is no `ParetoSet`.
+            IncompatibleMethodError: the goal is not a `ParetoSet`.
             MissingExtraError: pymoo is missing.
         """
         known = _comparable(self.prompts)
@@ -341,12 +417,12 @@ class Result:
     def _signs(self) -> npt.NDArray[np.float64]:
         if not isinstance(self.goal, ParetoSet):
             raise IncompatibleMethodError(
-                f"Hypervolume and layers are those of a ParetoSet, but the goal is a {type(self.goal).__name__}."
+                f"Hypervolume and layers need the goal ParetoSet. This goal is a {type(self.goal).__name__}."
             )
         return np.array([objective.sign for objective in self.goal.objectives])
 
     def _values(self, entries: list[PromptResult]) -> Values:
-        """Estimates (n, q) of the objectives, larger is better, of those that have them and keep every constraint."""
+        """(n, q) estimates of the objectives, larger is better, of prompts that satisfy every constraint."""
         signs, metrics = self._signs(), [objective.metric for objective in self.goal.objectives]
         rows = [[entry.estimate[metric] for metric in metrics] for entry in _comparable(entries)]
         return np.array(rows, dtype=float).reshape(len(rows), len(metrics)) * signs
@@ -358,7 +434,7 @@ class Result:
         return f"<Result: {safe(str(self.goal))}; selected [{ids}{more}]; {describe_spending(self)}, {state}>"
 
     def __str__(self) -> str:
-        """The selected prompts, the contenders besides them, and the verdict."""
+        """The selected prompts, the other contenders, and the verdict."""
         entries = [*self.selected, *self.unresolved]
         lines = list(self._heading(WIDTH))
         if not self.selected:
@@ -373,14 +449,15 @@ class Result:
         return "\n".join([*lines, *self._conclusion(WIDTH, cost)])
 
     def table(self, width: int = WIDTH) -> str:
-        """Every prompt with its estimates, the selected ones first, then by the goal; below, failures and notes."""
+        """Every prompt with its estimates, the selected prompts first, then best first. Failures and notes follow."""
         lines = list(self._heading(width))
         lines += self._rows([self.prompts[arm] for arm in ranking(self)], width, status=True)
         lines += (one_line(line, 2 * width) for line in in_words(self.failures, most=10))
         for entry in self.prompts:
             if entry.status == "retired":
                 why = f": {one_line(entry.reason, 2 * width)}" if entry.reason else "."
-                lines.append(f'Prompt "{safe(str(entry.id))}" was retired{why}')
+                name = quoted(entry.id)
+                lines.append(f"{name[0].upper()}{name[1:]} was retired{why}")
         return "\n".join([*lines, *self._conclusion(width, self._cost)])
 
     def _heading(self, width: int) -> Iterator[str]:
@@ -388,13 +465,11 @@ class Result:
             yield from filled(line, width)
 
     def _rows(self, entries: Sequence[PromptResult], width: int, status: bool) -> list[str]:
-        """The table of these prompts, and a legend of the marks in it."""
+        """The table of these prompts, with a legend of its marks."""
         marks, *columns = shown_columns(self, entries, status)
         keys = [["id", *(str(entry.id) for entry in entries)]]
-        # Marks need no room where every prompt shown is selected.
-        legend = "*: selected"
-        if "?" in marks:
-            legend += "; ?: may be better" if isinstance(self.goal, BestFeasible) else "; ?: may belong to the set"
+        # If every prompt shown is selected, the column of marks is left out.
+        legend = self._legend if "?" in marks else "* selected"
         if set(marks[1:]) != {"*"}:
             keys.insert(0, marks)
         lines = list(in_blocks(keys, columns, ["prompt", *(entry.prompt for entry in entries)], width))
@@ -431,7 +506,7 @@ def _by_factor(result: Result) -> Iterator[str]:
 
 
 def ranking(result: Result) -> Indices:
-    """All arms: the answer, then by the estimates, feasible ones first; those without an estimate last."""
+    """All arms: the selected prompts, then feasible prompts by their estimates, then others. Unknown estimates last."""
     goal, n = result.goal, len(result.goal.objectives)
     means = [
         [np.nan if e.estimate[name] is None else e.estimate[name] for name in goal.columns] for e in result.prompts

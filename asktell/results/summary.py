@@ -20,7 +20,7 @@ from asktell.problem.candidates import AnyPrompt, Prompts
 from asktell.problem.goals import BestFeasible, ParetoSet
 from asktell.results.checks import ORDER, Check, checks, warnings
 from asktell.results.comparison import Comparison, Pairs, compare_two
-from asktell.results.entries import PromptResult, grouped
+from asktell.results.entries import PromptResult, grouped, quoted
 from asktell.results.examples import example_results
 from asktell.results.result import Levels, Result
 from asktell.results.verdict import Chances, chances, judge
@@ -36,7 +36,7 @@ def limits_of(state: State) -> list[tuple[float, float] | None]:
 
 _PAIRS_SHOWN = 2  # of prompts that dominate and are dominated; str() of a result has them all
 _ROUNDING = 1e-12  # of a mean: what is less is no error of sampling
-_WITH_FEATURES = "The methods lcsh, gege, mlp-csr and mlp-ege use features."
+_WITH_FEATURES = "Only lcsh, gege, mlp-csr and mlp-ege do."
 _FEW = 4  # scores whose span says how far apart scores are
 
 
@@ -140,12 +140,12 @@ def _notes(
     notes += (warning for warning in warnings(found) if warning not in said)
     scores = state.history.scores()
     if len(np.unique(state.history.arms())) > 1 and (scores == scores[0]).all():
-        notes.append("All prompts score the same so far.")
+        notes.append("All scores are the same so far.")
     feasible = [entry for entry in selected if entry.feasible is not False]
     if isinstance(state.problem.goal, ParetoSet) and feasible and len(feasible) < len(selected):
         notes.append(
-            f"{len(selected) - len(feasible)} of the selected prompts probably miss a constraint; they are selected "
-            "because that is in doubt."
+            f"{len(selected) - len(feasible)} of the selected prompts probably violate a constraint. They are selected "
+            "because this is uncertain."
         )
     return (*notes, *([failures] if failures else []))
 
@@ -155,33 +155,37 @@ def _of_method(state: State, method: Method) -> Iterator[str]:
     if features is None:
         return
     if not isinstance(method, Elimination):
-        yield f"The features were not used: {type(method).__name__} has no use for them. {_WITH_FEATURES}"
+        yield f"The features were not used, because {type(method).__name__} does not use features. {_WITH_FEATURES}"
         return
     parts = method.allocator, method.estimator
     if not any(part.needs_features for part in parts):
         names = " and ".join(type(part).__name__ for part in parts)
-        yield f"The features were not used: {names} have no use for them. {_WITH_FEATURES}"
+        yield f"The features were not used, because {names} do not use features. {_WITH_FEATURES}"
     yield from method.estimator.remarks(features, state.told > 0)
 
 
 def _certainty(state: State, method: Method, found: tuple[Check, ...]) -> str:
-    """How sure the recorded answer is."""
+    """How sure the recorded selection is."""
     if not state.decisions[-1][1].settled:
-        return "The budget ended before the answer was certain."
+        return "The budget was spent before the requested confidence was reached."
     if not isinstance(method, Race | Adaptive):
-        return f"{type(method).__name__} ended the run before the budget."
+        return f"{type(method).__name__} ended the run before the budget was spent."
     by_name: dict[str, Check] = {check.name: check for check in found}
-    within = f", within {method.tolerance:g}" if method.tolerance else ""
+    within = f" within {method.tolerance:g}" if method.tolerance else ""
+    percent = f"{100 * (method.confidence or 0.0):g}%"  # a run that stopped early has a confidence
     has_changed = by_name["drift"].ok is False
     if has_changed or (by_name["noise"].ok is False and state.problem.exact):
-        why = "what is evaluated seems to have changed" if has_changed else "repeated evaluations differ"
-        return f"The run ended as certain, but {why}: its confidence of {method.confidence:g} does not hold."
+        why = "the model seems to have changed" if has_changed else "repeated evaluations differ"
+        return f"The run stopped at {percent} confidence, but {why}. This confidence does not hold."
     if isinstance(method, Adaptive) and method.confidence_kind == "posterior":
-        sure = f"The answer is right with probability {method.confidence:g}{within}, by the model's average"
-        return f"{sure}: that is not guaranteed."
+        sure = f"The selection is correct{within} with {percent} probability, according to the model."
+        return f"{sure} This is an estimate and not a guarantee."
     open_ = [name for name in _PREMISES if by_name[name].ok is not True]
-    sure = f"The answer is right with confidence {method.confidence:g}{within}"
-    return f"{sure}, but that is not guaranteed: see the checks of {' and '.join(open_)}." if open_ else f"{sure}."
+    sure = f"The selection is correct{within} with {percent} confidence."
+    if not open_:
+        return sure
+    checks_ = "the check" if len(open_) == 1 else "the checks"
+    return f"{sure} This is not guaranteed. See {checks_} {' and '.join(map(quoted, open_))}."
 
 
 _PREMISES = ("range", "order", "failures")  # of a proof, besides drift
@@ -194,19 +198,22 @@ def _of_failures(state: State, answer: list[int]) -> Iterator[str]:
     if answer:
         of_answer = sum(state.failures.count(arm) for arm in answer)
         n_asked = sum(state.history.n_asked(arm) + state.missing.count(arm) for arm in answer)
-        said += f", {of_answer} of {n_asked} {'of the answer' if len(answer) == 1 else 'of the selected prompts'}"
+        of_whom = "the selected prompt" if len(answer) == 1 else "the selected prompts"
+        said += f", including {of_answer} of {n_asked} for {of_whom}"
     as_what = "left out of the other estimates" if state.problem.goal.counts_failures else "left out of the estimates"
     if isinstance(scores := state.problem.on_failure, dict):
         as_what = "counted as " + ", ".join(f"{safe(metric)} {score:g}" for metric, score in scores.items())
-    yield f"{said}; failures are {as_what}."
+    yield f"{said}. Failures are {as_what}."
 
 
 def _of_dominated(by: Mapping[str | int, str | int]) -> Iterator[str]:
     if by:
-        some = ", ".join(f"{safe(str(one))} by {safe(str(other))}" for one, other in list(by.items())[:_PAIRS_SHOWN])
+        shown = list(by.items())[:_PAIRS_SHOWN]
+        some = ", ".join(f"{quoted(one)} by {quoted(other)}" for one, other in shown)
         more = ", ..." if len(by) > _PAIRS_SHOWN else ""
         are = "is dominated by another" if len(by) == 1 else "are dominated by others"
-        yield f"By the estimates, {len(by)} of the selected {are} ({some}{more}), but that is in doubt."
+        said = f"Based on the estimates, {len(by)} of the selected prompts {are} ({some}{more})"
+        yield f"{said}, but this is uncertain."
 
 
 def _prompt_results(

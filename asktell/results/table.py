@@ -10,13 +10,11 @@ from typing import TYPE_CHECKING, Any
 from asktell._util.extras import needs_extra
 from asktell._util.terminal import with_doubt, with_error
 from asktell.problem.goals import BestFeasible, Goal
-from asktell.results.entries import PromptResult, shown_estimates
+from asktell.results.entries import PromptResult, Summary, shown_estimates
 from asktell.results.evaluations import column_names
 
 if TYPE_CHECKING:
     import pandas
-
-    from asktell.results.result import Result
 
 
 @dataclass(frozen=True)
@@ -37,7 +35,7 @@ class Column:
     shown: bool = True
 
 
-def columns_of(result: "Result", entries: Sequence[PromptResult]) -> list[Column]:
+def columns_of(result: Summary, entries: Sequence[PromptResult]) -> list[Column]:
     """The columns of these prompts between "id" and "prompt", in the order in which they are shown."""
     goal = result.goal
     best = "P(best)" if isinstance(goal, BestFeasible) else "P(in set)"
@@ -57,13 +55,13 @@ def columns_of(result: "Result", entries: Sequence[PromptResult]) -> list[Column
     ]
 
 
-def shown_columns(result: "Result", entries: Sequence[PromptResult], status: bool = False) -> list[list[str]]:
+def shown_columns(result: Summary, entries: Sequence[PromptResult], status: bool = False) -> list[list[str]]:
     """The shown columns as text, each with its header first; the status only on request."""
     columns = [column for column in columns_of(result, entries) if column.shown]
     return [[column.name, *column.texts] for column in columns if status or column.name != "status"]
 
 
-def values_of(result: "Result", entries: Sequence[PromptResult]) -> dict[str, list[Any]]:
+def values_of(result: Summary, entries: Sequence[PromptResult]) -> dict[str, list[Any]]:
     """Name for programs -> values of these prompts: "id", every column of `columns_of`, "prompt"."""
     values: dict[str, list[Any]] = {"id": [entry.id for entry in entries]}
     for column in columns_of(result, entries):
@@ -71,7 +69,7 @@ def values_of(result: "Result", entries: Sequence[PromptResult]) -> dict[str, li
     return {**values, "prompt": [entry.prompt for entry in entries]}
 
 
-def as_frame(result: "Result") -> "pandas.DataFrame":
+def as_frame(result: Summary) -> "pandas.DataFrame":
     """A row per prompt, a column per value."""
     with needs_extra("analysis"):
         import pandas
@@ -79,7 +77,7 @@ def as_frame(result: "Result") -> "pandas.DataFrame":
     return pandas.DataFrame(values_of(result, result.prompts)).astype(dtypes)
 
 
-def _selection(result: "Result", entries: Sequence[PromptResult]) -> Column:
+def _selection(result: Summary, entries: Sequence[PromptResult]) -> Column:
     """Whether a prompt is selected ("*"), or a contender besides the selected prompts ("?")."""
     selected = {entry.id for entry in result.selected}
     unresolved = {entry.id for entry in result.unresolved} - selected
@@ -127,7 +125,7 @@ def _count(name: str, field: str, entries: Sequence[PromptResult], shown: bool) 
     return Column(name, "count", [str(value) for value in values], {field: values}, "int64", shown)
 
 
-def _dominated(result: "Result", entries: Sequence[PromptResult]) -> Column:
+def _dominated(result: Summary, entries: Sequence[PromptResult]) -> Column:
     """The selected prompt that dominates a selected prompt by the estimates; shown where there is one."""
     dominated = result.dominated
     texts = [str(dominated.get(entry.id, "")) for entry in entries]

@@ -1,11 +1,13 @@
-"""What to do with the selected prompts, how sure that is, and what more evaluations are expected to bring.
+"""The verdict: the recommendation, its certainty, and the expected gain of more evaluations.
 
-This is the one place where certainty is stated. Everything that shows a result shows this. Probabilities are those of
-`asktell.posterior.statement`, in the world that the selection is about: new inputs, or the given examples.
+Everything that shows a result shows this verdict, and certainty is stated nowhere else. Probabilities come from
+`asktell.posterior.statement`. They are about new inputs, or with inputs="given" about the given examples.
 
-The outlook is a preposterior calculation (Raiffa & Schlaifer 1961, chapter 5). Each joint draw of the posterior is
-taken as the truth in turn. The means that more evaluations would lead to are drawn too, a prompt is selected by these
-means, and its loss is computed by that truth.
+The outlook is a preposterior calculation (Raiffa & Schlaifer 1961, chapter 5):
+
+1. Take each joint draw of the posterior as the truth in turn.
+2. Draw the means that more evaluations would lead to under that truth.
+3. Select a prompt by these means, and compute its loss under that truth.
 """
 
 from abc import ABC, abstractmethod
@@ -15,39 +17,47 @@ from typing import Any, NamedTuple, Self, final
 
 import numpy as np
 
-from asktell._util.terminal import in_percent, one_line, safe
+from asktell._util.terminal import in_percent, safe
 from asktell.numerics.arrays import Draws, Indices, Mask, Masks, Matrix, Vector
 from asktell.posterior import membership
 from asktell.posterior.statement import Statement
 from asktell.problem.goals import BestFeasible, Goal, ParetoSet
+from asktell.results.entries import quoted
 from asktell.state import State
 
 TAKE, EITHER, GO_ON, NONE = "take", "either", "go on", "none"
 
 _COVERED = 0.95  # probability that the best prompt is among the contenders, and that the loss is at most `loss_95`
 _LIKELY = 0.5  # probability of satisfying every constraint from which a prompt may be taken
-_NONE = 0.05  # probability that some prompt satisfies every constraint, below which none is said to
-_FEWEST_EXAMPLES = 4  # before none is said to
+_NONE = 0.05  # probability that some prompt satisfies every constraint: below it, the verdict is "none"
+_FEWEST_EXAMPLES = 4  # before the verdict can be "none"
 _IN_SET = 0.05  # probability of being in the Pareto set from which a prompt that is not selected is a contender
-_TOLERATED = 0.01  # of the metric's range: a loss too small to matter
-_WORTHWHILE = 0.1  # of the loss: what more evaluations have to save to be advised
-_MORE = (0.5, 1.0, 2.0)  # evaluations of the outlook, in units of those spent; more than twice as many are not advised
-_LARGER = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)  # numbers of new examples that are tried, in units of the given ones
-_TOLD = 0.5  # of an evaluation: examples differ between prompts, so that some of the information is about the examples
-_STAGES = 3  # of further evaluations in the outlook: `auto` narrows its contenders as it goes
-_SET_DRAWS, _SET_ARMS = 64, 300  # for a set's hypervolume: to .01, within a tenth of a second
-_MOST_NUMBERS = 1 << 17  # draws times prompts that losses are computed for: a tenth of a second for a thousand prompts
-_NOTABLE = 0.03  # of a probability: the least gain that is mentioned
-_NAMED, _LONGEST = 3, 60  # prompts by name in a sentence, and characters of a name
+_TOLERATED = 0.01  # of the metric's range: a smaller loss does not matter
+_WORTHWHILE = 0.1  # of the loss: more evaluations are advised if they save at least this share
+_MORE = (0.5, 1.0, 2.0)  # evaluations in the outlook, relative to the number spent. At most twice as many are advised
+_LARGER = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)  # numbers of new examples to try, relative to the number of examples
+# Share of an evaluation's information that is about the prompt. The rest is about the example.
+_TOLD = 0.5
+_STAGES = 3  # of further evaluations in the outlook, since `auto` narrows its contenders over time
+_SET_DRAWS, _SET_ARMS = 64, 300  # for a set's hypervolume: exact to 0.01 within a tenth of a second
+_MOST_NUMBERS = 1 << 17  # draws times prompts in a loss: a tenth of a second for a thousand prompts
+_NOTABLE = 0.03  # the smallest gain of a probability that a sentence mentions
+_NAMED = 3  # prompts by name in a sentence
 
 
 @dataclass(frozen=True)
 class Outlook:
-    """The expected state of things after so many more evaluations.
+    """The forecast for a number of further evaluations. `verdict.outlook` has several.
 
-    `evaluations`: how many more. `cost`: their expected cost, None where no costs were recorded. `p_best`: the expected
-    probability that the selected prompt is the best, None for a Pareto set. `loss`: the expected loss, in the units of
-    `Verdict.loss`.
+        >>> import asktell
+        >>> asktell.Outlook(evaluations=100, cost=None, p_best=0.9, loss=0.004).p_best
+        0.9
+
+    Attributes:
+        evaluations: the number of further evaluations.
+        cost: their expected cost, None if no costs were recorded.
+        p_best: the expected probability of selecting the best prompt, None for a Pareto set.
+        loss: the expected loss, in the units of `Verdict.loss`.
     """
 
     evaluations: int
@@ -58,24 +68,36 @@ class Outlook:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What to do, and how sure that is; fields are None where nothing supports a number.
+    """The recommendation and its certainty. A field is None if there is not enough data for a number.
 
-    `answer`: id of the selected prompt. None for a Pareto set, or if no prompt is likely to satisfy every constraint.
-    `action`: "take", "either" (several prompts are equally good), "go on" (keep evaluating) or "none" (no prompt
-    satisfies every constraint). `sentence`: the same in words.
+        >>> import asktell
+        >>> scores = [[1, 1, 1, 0] * 10, [1, 0, 1, 0] * 10, [0, 0, 1, 0] * 10]
+        >>> goal = asktell.BestFeasible(asktell.maximize("accuracy", range=(0, 1)))
+        >>> result = asktell.analyze(scores, goal, prompts=["a", "b", "c"])
+        >>> verdict = result.verdict
+        >>> verdict.action, verdict.answer
+        ('take', 'a')
+        >>> print(verdict.sentence)
+        Take "a": it is the best with over 99% probability.
 
-    `p_best`: probability that the selected prompt is the best of those that satisfy every constraint. None for a Pareto
-    set. `p_feasible`: probability that it satisfies every constraint, or that all selected prompts of a Pareto set do.
-    None without constraints.
-
-    `loss`: how much worse than the best feasible prompt the selected one is expected to be, in the first objective's
-    units. `loss_95`: the loss is at most this with 95% probability. For a Pareto set, both are the share of the true
-    set's hypervolume that the selected prompts do not reach.
-
-    `contenders`: (id, probability) of the smallest set of prompts that contains the best feasible one with 95%
-    probability if there is one, the selected prompt first. For a Pareto set, the selected prompts, and those that
-    belong to the set with at least 5% probability. `outlook`: the forecast for half, once and twice as many evaluations
-    as were spent, and for all that are left.
+    Attributes:
+        answer: id of the selected prompt. None for a Pareto set, or if no prompt is likely to satisfy every constraint.
+        action: "take", "either" (several prompts are equally good), "go on" (keep evaluating) or "none" (no prompt is
+            likely to satisfy every constraint).
+        sentence: the recommendation in words.
+        p_best: probability that the selected prompt is the best prompt that satisfies every constraint. None for a
+            Pareto set.
+        p_feasible: probability that the selected prompt satisfies every constraint, or for a Pareto set that all
+            selected prompts do. None without constraints.
+        loss: how much worse than the best feasible prompt the selected prompt is expected to be, in the units of the
+            first objective. For a Pareto set, the expected share of the true Pareto set's hypervolume that the selected
+            prompts do not reach.
+        loss_95: the loss is at most this with 95% probability.
+        contenders: pairs (id, probability), the selected prompts first. For one best prompt, the smallest set of
+            prompts that contains the best feasible prompt with 95% probability, given that a feasible prompt exists.
+            For a Pareto set, the selected prompts and every prompt with a probability of at least 5% of belonging to
+            the set.
+        outlook: the forecasts for half, once and twice as many evaluations as were spent, and for all that remain.
     """
 
     answer: str | int | None
@@ -105,14 +127,14 @@ class Chances(NamedTuple):
 
     p_best: Vector  # (K,)
     p_feasible: Vector | None  # (K,) None without constraints
-    taken: Mask | None  # (K,) prompts that count as feasible; at an end of the scale, those that always kept the bound
+    taken: Mask | None  # (K,) prompts that count as feasible (see `PromptResult.feasible`)
 
 
 def chances(state: State, stated: Statement) -> Chances | None:
-    """The chances of all prompts, 0 of being the best for those that failed or were retired.
+    """The chances of all prompts. A failed or retired prompt has the probability 0 of being the best.
 
-    None as long as nothing supports a probability: after a single evaluation, or, where means are held against bounds,
-    after a single example, since nothing shows how far another example would be from it.
+    None if there is not enough data for probabilities: after a single evaluation or, with constraints, after a single
+    example, because nothing shows how much examples differ.
     """
     alive, goal = _alive(state), state.problem.goal
     if stated.is_guess or (goal.is_constrained and stated.n_seen < 2):
@@ -140,9 +162,10 @@ def judge(
 ) -> Verdict:
     """The verdict on the selected arms, the best first.
 
-    `stated` is None if nothing was recorded, `likely` if nothing supports a probability. `tolerance`: a loss of a
-    single best prompt that does not matter, in the objective's units; 0 for 1% of its range or, where that is unknown,
-    of the spread of the means or the standard deviation of the scores, whichever is larger.
+    `stated` is None if nothing was recorded. `likely` is None if there is not enough data for probabilities.
+    `tolerance`: a loss of a single best prompt that does not matter, in the objective's units. 0 stands for 1% of the
+    objective's range. Without a range, it is 1% of the larger of the spread of the means and the standard deviation of
+    the scores.
     """
     one_example = stated is not None and stated.n_seen < 2 and state.problem.n_examples != 1
     if stated is None or likely is None or not answer or one_example:  # any prompt may be the best
@@ -188,23 +211,23 @@ class _Judge(ABC):
 
     @abstractmethod
     def losses(self, held: Masks) -> Vector:
-        """(S,) the loss in each draw if those are selected; 0 where no prompt is feasible."""
+        """(S,) the loss in each draw if the `held` prompts are selected. 0 if no prompt is feasible."""
 
     def hits(self, held: Masks) -> float | None:
-        """How often those are the best; None for a Pareto set."""
+        """How often a `held` prompt is the best, None for a Pareto set."""
         return None
 
     @abstractmethod
     def chosen(self, predicted: Draws) -> Masks:
-        """(S, K) the prompts that these means would select."""
+        """(S, K) the prompts that would be selected with these means."""
 
     @abstractmethod
     def interest(self) -> Vector:
-        """(K,) how the next evaluations would be divided."""
+        """(K,) weights for dividing the next evaluations among the prompts."""
 
     @abstractmethod
     def leaders(self, predicted: Draws, n: int) -> Matrix:
-        """(S, K) how evaluations would be divided later, by the means of each draw, among about n prompts."""
+        """(S, K) weights for dividing later evaluations among about n prompts, from the means of each draw."""
 
     @abstractmethod
     def least_loss(self) -> float:
@@ -234,7 +257,7 @@ class _Judge(ABC):
 
     @property
     def none_is_feasible(self) -> bool:
-        """True if it is unlikely that any prompt satisfies every constraint, after enough examples to say so."""
+        """True if it is unlikely that any prompt satisfies every constraint, after enough examples."""
         kept = self.chances.taken is not None and bool(self.chances.taken[self.alive].any())
         return self.p_some < _NONE and not kept and self.stated.n_seen >= _FEWEST_EXAMPLES
 
@@ -248,7 +271,7 @@ class _Judge(ABC):
 
     @property
     def room(self) -> Vector:
-        """(K,) evaluations that each prompt has left, endless without a fixed set of examples."""
+        """(K,) remaining evaluations of each prompt, infinite without a fixed set of examples."""
         problem = self.state.problem
         most = np.inf if problem.n_examples is None else float(problem.n_examples * problem.repeats)
         return np.where(self.alive, np.maximum(most - self.state.told, 0.0), 0.0)
@@ -265,7 +288,7 @@ class _Judge(ABC):
             predicted = self._predicted(first, n - n / _STAGES, min(new_examples, float(first.max()) * _STAGES))
             held = self.chosen(predicted)
             p_best, loss = self.hits(held), float(self.losses(held).mean())
-            p_last = None if p_best is None or p_last is None else max(p_best, p_last)  # more scores do no harm
+            p_last = None if p_best is None or p_last is None else max(p_best, p_last)  # more scores never do harm
             last = min(loss, last)
             costs = self.state.costs
             per_arm = _allotted(n, self.interest(), room)
@@ -313,7 +336,7 @@ class _Judge(ABC):
         return tuple(each for each in self.outlook if each.evaluations <= most)
 
     def worthwhile(self) -> Outlook | None:
-        """The first entry of the near outlook whose gain is worth the evaluations, and survives rounding."""
+        """The first near forecast whose gain is worth the evaluations and visible after rounding."""
         for then in self.near:
             saves = then.loss < (1.0 - _WORTHWHILE) * self.loss and self.loss > self.tolerance
             if saves and self.number(then.loss) != self.number(self.loss):
@@ -327,12 +350,11 @@ class _Judge(ABC):
 
     def name(self, arm: int) -> str:
         """The prompt's id, quoted."""
-        id_ = self.ids[arm]
-        return f'"{one_line(id_, _LONGEST)}"' if isinstance(id_, str) else f"prompt {id_}"
+        return quoted(self.ids[arm])
 
     @property
     def satisfies(self) -> str:
-        """How likely the selected prompts satisfy the constraints, as a sentence with a space before it."""
+        """The probability that the selected prompts satisfy the constraints, as a sentence after a space."""
         if self.p_feasible is None:
             return ""
         it = "It satisfies" if len(self.answer) == 1 else "All of them satisfy"
@@ -340,14 +362,14 @@ class _Judge(ABC):
         return f" {it} {every} with {in_percent(self.p_feasible)} probability."
 
     def none(self) -> str:
-        """The sentence where no prompt satisfies every constraint."""
+        """The sentence if no prompt is likely to satisfy every constraint."""
         return (
             f"No prompt is likely to satisfy every constraint ({in_percent(self.p_some)}). Relax a constraint or add "
             f"prompts. The closest is {self.name(self.first)}."
         )
 
     def unlikely(self) -> str:
-        """The sentence where the selected prompts probably violate a constraint, but others or more scores may help."""
+        """The sentence if the selected prompts probably violate a constraint, but more scores may help."""
         p_feasible = np.zeros(len(self.alive)) if self.chances.p_feasible is None else self.chances.p_feasible
         likeliest = int(np.where(self.alive, p_feasible, -1.0).argmax())
         what = (
@@ -360,7 +382,7 @@ class _Judge(ABC):
         return f"Keep evaluating. {what}{'' if then is None else f' {self.gain(then)}'}"
 
     def gain(self, then: Outlook) -> str:
-        """What more evaluations are expected to bring, as a sentence."""
+        """The expected gain of more evaluations, as a sentence."""
         price = "" if then.cost is None else f" (cost about {then.cost:.3g})"
         p_now, gains = self.hits(self.held), []
         if self.number(then.loss) != self.number(self.loss):
@@ -370,7 +392,7 @@ class _Judge(ABC):
         return f"{then.evaluations:,} more evaluations{price} are expected to {' and '.join(gains)}."
 
     def no_use(self, arms: Sequence[int]) -> str:
-        """What could decide, where more evaluations of the given examples do not."""
+        """The sentence if more evaluations of the given examples do not help: whether new examples would."""
         given = self.state.problem.n_examples
         if given is None:
             return "More evaluations would change little."
@@ -383,7 +405,7 @@ class _Judge(ABC):
         return said
 
     def number(self, loss: float) -> str:
-        """A loss with its unit, as it is shown."""
+        """A loss with its unit, as text."""
         return f"{loss:.2g}"
 
 
@@ -399,7 +421,7 @@ class _OfBest(_Judge):
         return np.asarray(np.where(np.isfinite(best), np.maximum(0.0, best - own), 0.0))
 
     def _best(self, objective: Matrix) -> Vector:
-        """(S,) the best feasible prompt's; minus infinity where no prompt is feasible."""
+        """(S,) the objective of the best feasible prompt, minus infinity if no prompt is feasible."""
         keeps = membership.feasible(self.values) & self.alive
         return np.asarray(np.where(keeps, objective, -np.inf).max(axis=1))
 
@@ -454,7 +476,7 @@ class _OfBest(_Judge):
         return [self.first, *(arm for arm in self._likely()[0] if arm != self.first)]
 
     def _likely(self) -> tuple[list[int], Vector]:
-        """The prompts most likely the best, or the closest if no prompt is feasible; and the probability of each."""
+        """The prompts that are most likely the best, or closest to feasible if no prompt is, and all probabilities."""
         p_best = self.chances.p_best
         if self.none_is_feasible:
             p_best = self.chosen(self.values).mean(axis=0)
@@ -463,10 +485,10 @@ class _OfBest(_Judge):
         return [int(arm) for arm in order[:enough] if p_best[arm] > 0.0], p_best
 
     def _equals(self) -> tuple[list[int], float]:
-        """The contenders and the largest expected loss of one, if they are equally good and likely feasible; else none.
+        """The contenders and the largest expected loss among them, if they are equally good. Otherwise none.
 
-        They are equally good if each one's expected loss is within the tolerance. They are too if their means are
-        equal up to the tolerance, and more evaluations are not worth it.
+        All must be likely feasible. They are equally good if the expected loss of each is within the tolerance. They
+        are also equally good if their means are equal within the tolerance and more evaluations are not worthwhile.
         """
         contenders, objective = self._contenders(), self.values[:, :, 0]
         best = self._best(objective)
@@ -569,7 +591,7 @@ class _OfSet(_Judge):
 
     @property
     def is_unlikely(self) -> bool:
-        """True if a single selected prompt probably violates a constraint; of several, each is chosen on its own."""
+        """True if a single selected prompt probably violates a constraint. Several prompts are selected one by one."""
         return len(self.answer) == 1 and super().is_unlikely
 
     def _action(self) -> str:
@@ -586,7 +608,7 @@ class _OfSet(_Judge):
             return self.unlikely()
         n = len(self.answer)
         share = in_percent(1.0 - self.loss)
-        about = "about " if share[0].isdigit() else ""  # but not "about over 99%"
+        about = "about " if share[0].isdigit() else ""  # avoids "about over 99%"
         reach = f"{'Together they reach' if n > 1 else 'It reaches'} {about}{share}"
         reach = f"{reach} of the hypervolume of the true Pareto set."
         then = self.worthwhile()
@@ -599,16 +621,17 @@ class _OfSet(_Judge):
 
 
 def _alive(state: State) -> Mask:
-    """(K,) prompts that neither failed nor were retired; all of them, if all were."""
+    """(K,) prompts that neither failed nor were retired. If every prompt did, all of them."""
     found = np.ones(state.problem.n_arms, dtype=bool)
     found[state.no_rivals()] = False
     return found if found.any() else ~found
 
 
 def _shares(values: Draws, goal: Goal, alive: Mask, closest: bool = False) -> Draws:
-    """(S, K): 1 for the best feasible prompt of each draw, divided among equals; or membership of the Pareto set.
+    """(S, K) membership of each draw's selection.
 
-    `closest`: where no prompt is feasible, those that violate least are in that set.
+    For a single best prompt, 1 for the best feasible prompt, divided among equals. For a Pareto set, 1 for its members.
+    `closest`: if no prompt is feasible, the prompts that violate least are members.
     """
     n = len(goal.objectives)
     keeps = membership.feasible(values, n) & alive
@@ -623,13 +646,13 @@ def _shares(values: Draws, goal: Goal, alive: Mask, closest: bool = False) -> Dr
 
 
 def _effective(weights: Vector) -> int:
-    """The effective number of prompts in question (Kish 1965)."""
+    """The effective number of prompts with these weights (Kish 1965)."""
     squares = float((weights**2).sum())
     return round(float(weights.sum()) ** 2 / squares) if squares > 0 else len(weights)
 
 
 def _allotted(n: float, interest: Vector, room: Vector) -> Vector:
-    """(K,) n evaluations divided by interest, none beyond a prompt's room."""
+    """(K,) n evaluations divided by the weights `interest`, at most `room` for each prompt."""
     found, left = np.zeros(len(room)), min(n, float(room.sum()))
     weights = np.where(room > 0, np.maximum(interest, 1e-6), 0.0)
     while left > 1e-9 and weights.any():
@@ -645,7 +668,7 @@ def _observed(
 ) -> tuple[Draws, Draws]:
     """Posterior means and variances (S, K, q) after n more scores (K,) or (S, K) about the truth (S, K, q).
 
-    A score has the variance of the residual (q,); the update is that of a normal mean.
+    A score has the variance of the residual (q,). The update is the normal-normal posterior of a mean.
     """
     n = np.broadcast_to(n, truth.shape[:2])[:, :, None]
     n = n * _TOLD
@@ -657,7 +680,7 @@ def _observed(
 
 
 def _moved(off: Draws, n: float, variance: Vector, rng: np.random.Generator) -> Draws:
-    """Posterior means (S, 1, q) of a common level after n more examples; `off` are the draws about its mean."""
+    """Posterior means (S, 1, q) of the common level after n more examples, given centered draws `off` of it."""
     found, _ = _observed(
         np.zeros_like(off), np.broadcast_to(off.var(axis=0), off.shape), off, np.array([n]), variance, rng
     )

@@ -282,7 +282,7 @@ def test_it_stops_once_the_answer_is_settled(goal: Any) -> None:
     result = certain.result()
     assert result.stopped_early
     assert not result.finished_early
-    assert "stopped early: the method is as sure as was asked of it" in " ".join(str(result).split())
+    assert "stopped early: the requested confidence was reached" in " ".join(str(result).split())
     assert result.to_dict()["stopped_early"] is True
     assert [entry.id for entry in result.selected] == [2]
     assert not result.unresolved

@@ -50,7 +50,7 @@ def test_two_prompts_are_told_apart_exactly_when_the_bet_is_won(world: Any, popu
     assert (result.stopped_early, result.done) == (True, True)
     assert [entry.id for entry in result.selected] == ["y"]
     assert (result.prompts[0].status, result.prompts[0].reason) == ("rejected", "certainly worse than another prompt")
-    assert "The answer is right with confidence 0.95." in result.notes
+    assert "The selection is correct with 95% confidence." in result.notes
     assert result.compare("x").guaranteed
     # A difference of .1 on 300 examples takes well under half of the cells.
     assert result.spent < 300
@@ -130,7 +130,7 @@ def test_a_budget_that_ends_first_says_so() -> None:
     result = play(Selector(PAIR, BEST, 21, Race(), examples=300), zero_one(2, 300, 0.01)).result()
     assert (result.spent, result.done, result.stopped_early) == (21, True, False)
     assert len(result.selected) == len(result.unresolved) == 1
-    assert "The budget ended before the answer was certain." in result.notes
+    assert "The budget was spent before the requested confidence was reached." in result.notes
     poor = play(Selector([f"p{i}" for i in range(5)], BEST, 3, Race(), examples=9), zero_one(5, 9)).result()
     assert (poor.spent, poor.stopped_early, len(poor.selected)) == (3, False, 1)
 
@@ -179,7 +179,7 @@ def test_without_a_range_it_is_not_guaranteed_and_says_so() -> None:
     scores = rng.normal(0, 1, (2, 300, 1)) + np.array([0.0, 1.0])[:, None, None]
     result = play(Selector(PAIR, goal, 600, Race(), examples=300), scores).result()
     assert (result.stopped_early, result.selected[0].id) == (True, "y")
-    sure = "The answer is right with confidence 0.95, but that is not guaranteed: see the checks of range."
+    sure = 'The selection is correct with 95% confidence. This is not guaranteed. See the check "range".'
     assert sure in result.notes
     assert not result.compare("x").guaranteed
     recognized = play(Selector(PAIR, goal, 600, Race(), examples=300), zero_one(2, 300)).result()
@@ -232,11 +232,11 @@ def test_failures_leave_gaps_and_prompts_that_only_fail_leave() -> None:
     result = selector.result()
     assert (result.stopped_early, result.selected[0].id, result.prompts[1].status) == (True, 2, "failed")
     assert (
-        "The answer is right with confidence 0.95, but that is not guaranteed: see the checks of failures."
+        'The selection is correct with 95% confidence. This is not guaranteed. See the check "failures".'
         in result.notes
     )
     assert result.notes[-1].startswith("7 of ")
-    assert result.notes[-1].endswith("of the answer; failures are left out of the estimates.")
+    assert result.notes[-1].endswith("for the selected prompt. Failures are left out of the estimates.")
     nobody = Selector(["p", "q"], BEST, 60, Race(), examples=20, max_failure_rate=0.2)
     while trial := nobody.ask():
         nobody.fail(trial, "no answer")
@@ -274,7 +274,7 @@ def test_the_baseline_stays_and_takes_every_example() -> None:
         == result.selected[0].evaluations
         == max(entry.evaluations for entry in result.prompts)
     )
-    assert str(result).splitlines()[-1].startswith("4 is better than 0: +0.")
+    assert str(result).splitlines()[-1].startswith("prompt 4 is better than prompt 0: difference +0.")
 
 
 def test_a_baseline_that_always_fails_holds_nobody_up() -> None:

@@ -280,7 +280,7 @@ def test_there_is_one_comment_which_every_run_updates(
     published(monkeypatch, outputs)
     assert len(github.comments) == 151
     body = github.comments[150]["body"]
-    assert body.startswith(f"{marker}\n## ✅ Passed: \"new\" is not worse than \"old\" in exact_match\n")
+    assert body.startswith(f'{marker}\n## ✅ Passed: "new" is not worse than "old" in exact_match\n')
     assert "[Full report](https://x/artifact)" in body
     assert "::error::no" in body
     assert body.endswith("asktell_gate, [run](https://github.com/me/mine/actions/runs/1) of c0ffee\n")

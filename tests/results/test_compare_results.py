@@ -162,7 +162,7 @@ def test_prompts_that_draw_their_own_examples_are_compared_draw_by_draw() -> Non
     [
         (("nobody",), "There is no prompt 'nobody'. Name one by its text, or its id: 'mine', 'b', 'c'."),
         ((True,), "There is no prompt True"),
-        (("b", "b"), "compare() needs two different prompts, got 'b' twice."),
+        (("b", "b"), "compare() needs two different prompts. Got 'b' twice."),
         (("mine",), "got 'mine' twice (by default b is the baseline"),
         (("b", "c", 1.0), "The confidence must be a number above 0 and below 1, as 0.95 is; got 1.0."),
         (("b", "c", 0.9, -1), "The tolerance must be a number from 0 to 1e+100"),
@@ -232,10 +232,10 @@ def test_the_last_line_is_what_a_person_would_say() -> None:
     scores = np.stack([rng.random(300) < 0.6, rng.random(300) < 0.63]).astype(float)[:, :, None]
     prompts = {"mine": "Answer.", "b": "Answer briefly."}
     text = str(played(Selector(prompts, ZERO_ONE, 240, "uniform", examples=300, baseline="mine"), scores).result())
-    assert text.splitlines()[-1].startswith("b is better than mine with probability 0.")
-    assert text.splitlines()[-1].endswith("on 120 of 300 common examples")
+    assert text.splitlines()[-1].startswith('"b" is probably better than "mine" (')
+    assert text.splitlines()[-1].endswith("on 120 of 300 common examples.")
     own = played(Selector(prompts, ZERO_ONE, 240, "uniform", examples=300, baseline="b"), scores).result()
-    assert (own.comparison, own.sentence) == (None, "b, the baseline, is itself the answer.")
+    assert (own.comparison, own.sentence) == (None, 'The baseline "b" is the selected prompt.')
 
 
 def test_the_best_of_many_shares_the_error_with_those_it_was_chosen_from() -> None:
@@ -259,7 +259,7 @@ def test_a_baseline_is_a_prompt_by_id_or_text() -> None:
 
 
 def test_an_unknown_range_takes_the_guarantee_away_and_is_named(tmp_path: Path) -> None:
-    """Rare disasters: 2 % of the examples. As long as none was seen, nothing bounds them."""
+    """Rare disasters: 2% of the examples. As long as none was seen, nothing bounds them."""
     rng = np.random.default_rng(0)
     scores = (rng.random((2, 400, 1)) < np.array([0.4, 0.8])[:, None, None]).astype(float)
     for method in (Race(0.99), Adaptive(confidence=0.99)):
@@ -271,8 +271,8 @@ def test_an_unknown_range_takes_the_guarantee_away_and_is_named(tmp_path: Path) 
         assert result.stopped_early
         (check,) = (check for check in result.checks if check.name == "range")
         assert check.ok is None
-        assert f"about {300 / n_seen(unknown):.2g} % of the examples" in check.sentence
-        sure = "The answer is right with confidence 0.99, but that is not guaranteed: see the checks of range."
+        assert f"about {300 / n_seen(unknown):.2g}% of the examples" in check.sentence
+        sure = 'The selection is correct with 99% confidence. This is not guaranteed. See the check "range".'
         assert sure in result.notes
         assert not result.compare("b", "mine").guaranteed
         unknown.report(tmp_path / "report.html")

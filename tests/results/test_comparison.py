@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from itertools import product
 from typing import Any
 
@@ -12,6 +13,13 @@ import asktell
 from asktell import BestFeasible, InvalidArgumentError, maximize, minimize
 from asktell.methods.certainty import Difference, compare
 from asktell.results.comparison import Comparison, lead
+
+# Words and spellings that docs/contributing/style.md replaces.
+REPLACED = re.compile(
+    r"\d %|\b(answers?|pulls?|front|told|knows|proofs?|proven|certain|undecided|limits?|thresholds?|keeps|misses)\b"
+    r"|\b(joined|who|nobody|go on)\b",
+    re.IGNORECASE,
+)
 
 
 def exact(a: Any, b: Any, **options: Any) -> Difference:
@@ -40,8 +48,8 @@ def test_a_clear_difference_is_a_verdict_in_the_metrics_direction() -> None:
     assert more.low is not None
     assert more.high is not None
     assert 0 < more.low < 0.2 < more.high
-    assert said(more, 300).startswith("accuracy: b is better than mine: +0.2")
-    assert said(less, 300).startswith("accuracy: b is worse than mine: +0.2")
+    assert said(more, 300).startswith('accuracy: "b" is better than "mine": difference +0.2')
+    assert said(less, 300).startswith('accuracy: "b" is worse than "mine": difference +0.2')
 
 
 def test_an_undecided_difference_has_its_probability() -> None:
@@ -49,8 +57,8 @@ def test_an_undecided_difference_has_its_probability() -> None:
     difference = compare(a[:120], b[:120], 0.021, 0.73, limits=(0, 1))
     assert (difference.verdict, difference.estimate, difference.p_better) == ("undecided", 0.021, 0.73)
     assert said(difference, 300) == (
-        "accuracy: b is better than mine with probability 0.73, undecided: "
-        "+0.021 [-0.15, +0.169] on 120 of 300 common examples"
+        'accuracy: "b" is probably better than "mine" (73%), but this is not established: '
+        "difference +0.021, 95% interval -0.15 to +0.169, on 120 of 300 common examples."
     )
 
 
@@ -58,15 +66,16 @@ def test_a_prompt_without_a_common_example_has_a_probability_all_the_same() -> N
     late = compare([], [], 0.2, 0.9, limits=(0, 1))
     assert (late.estimate, late.p_better, late.pairs, late.verdict) == (0.2, 0.9, 0, "undecided")
     assert said(late, 300) == (
-        "accuracy: b is better than mine with probability 0.90, undecided: +0.2, without a common example"
+        'accuracy: "b" is probably better than "mine" (90%), but this is not established: '
+        "difference +0.2, no common examples."
     )
 
 
 def test_a_sentence_never_rounds_to_certainty() -> None:
     difference = Difference(-0.05, -0.12, 0.01, 0.0012, 80, "undecided", False)
     assert said(difference) == (
-        "accuracy: b is worse than mine with probability over 0.99, undecided: "
-        "-0.05 [-0.12, +0.01] on 80 common examples"
+        'accuracy: "b" is probably worse than "mine" (over 99%), but this is not established: '
+        "difference -0.05, 95% interval -0.12 to +0.01, on 80 common examples."
     )
 
 
@@ -74,7 +83,7 @@ def test_all_given_examples_are_exact_whatever_the_range_or_the_model() -> None:
     a, b = scores(60, both=30, only_a=6, only_b=3)
     difference = compare(a, b, 0.04, 0.8, population=60)
     assert difference == Difference(0.05, 0.05, 0.05, 1.0, 60, "better", True)
-    assert said(difference, 60) == "accuracy: b is better than mine: +0.05 on 60 of 60 common examples"
+    assert said(difference, 60) == 'accuracy: "b" is better than "mine": difference +0.05, on 60 of 60 common examples.'
     assert exact(a, b, minimize=True).p_better == 0.0
     assert exact(a, b, tolerance=0.05).verdict == "equal"
     assert exact([0.1, 0.2], [0.3, 0.0]) == Difference(0.0, 0.0, 0.0, 0.5, 2, "equal", True)
@@ -100,11 +109,13 @@ def test_scores_that_all_agree_are_no_proof() -> None:
         assert difference.p_better == 0.5
         assert difference.high is not None
         assert difference.high > 0.1
-        assert said(difference).startswith("accuracy: b and mine are level so far: +0 [")
+        assert said(difference).startswith('accuracy: "b" and "mine" are level so far: difference 0, 95% interval ')
     assert compare(ones * 7, ones * 7, population=300).high is None  # nothing tells how far others may lie
     late = compare(np.ones(250), np.ones(250), population=300, tolerance=0.02)
     assert late.verdict == "equal"
-    assert said(late, 300, 0.02).startswith("accuracy: b and mine are equal within 0.02: +0 [-0.0072")
+    assert said(late, 300, 0.02).startswith(
+        'accuracy: "b" and "mine" are equal within 0.02: difference 0, 95% interval -0.0072'
+    )
 
 
 def test_a_metric_without_noise_is_soon_settled() -> None:
@@ -136,7 +147,7 @@ def test_without_a_common_example_nothing_is_stated() -> None:
     assert compare([], []) == Difference(None, None, None, 0.5, 0, "undecided", False)
     bounded = compare([], [], limits=(0, 5))
     assert (bounded.low, bounded.high) == (-5, 5)
-    assert said(bounded) == "accuracy: b and mine have no example in common yet"
+    assert said(bounded) == 'accuracy: "b" and "mine" have no common example yet.'
 
 
 def test_a_comparison_is_json() -> None:
@@ -147,7 +158,7 @@ def test_a_comparison_is_json() -> None:
 
 def test_a_steering_id_is_escaped() -> None:
     comparison = Comparison("\x1b[2J", "b", 0.95, {"m\n": compare([], [])})
-    assert str(comparison) == r"m\n: \x1b[2J and b have no example in common yet"
+    assert str(comparison) == r'm\n: "\x1b[2J" and "b" have no common example yet.'
 
 
 @pytest.mark.parametrize("limits", [(0.0, 1.0), None])
@@ -192,7 +203,7 @@ def test_few_scores_of_unknown_range_bound_nothing() -> None:
                 assert difference.high - difference.low <= 2 * float(np.ptp([a, b]))
             else:
                 assert (difference.verdict, difference.high, difference.guaranteed) == ("undecided", None, False)
-                assert said(difference, 60).endswith(f"on {n} of 60 common examples too few to bound it")
+                assert said(difference, 60).endswith(f"on {n} of 60 common examples, too few for an interval.")
     assert stated[3] <= 5
     assert stated[20] == 50
 
@@ -236,7 +247,7 @@ def test_repeats_tell_what_broke_from_noise() -> None:
     noise = found.noise()
     assert noise is not None
     assert noise.share == pytest.approx(0.23, abs=0.05)
-    assert str(noise).startswith(f"{noise.differ} of 127 examples differ; with the measured noise of ")
+    assert str(noise).startswith(f"{noise.differ} of 127 examples have different scores. With the measured noise of ")
     turned = asktell.analyze(table_of(12, 4)[::-1], goal, prompts=["b", "a"]).compare("b", "a")
     assert {each.example for each in turned.improvements()} >= broken - {20, 22}
 
@@ -260,7 +271,7 @@ def test_less_is_an_improvement_where_less_is_better() -> None:
     compared = found.compare(0, 1)
     assert [each.example for each in compared.improvements()] == [0, 1, 2]  # one evaluation is exact: all differences
     assert [(each.example, each.a, each.b) for each in compared.regressions(metric="cost")] == [(3, 1.0, 0.75)]
-    assert str(compared.noise()) == "4 of 10 examples differ; repeated evaluations do not"
+    assert str(compared.noise()) == "4 of 10 examples have different scores. Repeated evaluations do not differ."
 
 
 def test_repeats_of_other_scores_tell_what_broke_from_noise() -> None:
@@ -272,7 +283,10 @@ def test_repeats_of_other_scores_tell_what_broke_from_noise() -> None:
     assert found.improvements() == ()
     noise = found.noise()
     assert noise is not None
-    assert str(noise) == "127 of 127 examples differ; how often two runs of the same candidate would is not known"
+    assert str(noise) == (
+        "127 of 127 examples have different scores. "
+        "It is not known how often two runs of the same candidate would differ."
+    )
 
 
 def test_what_has_no_scores_by_example_lists_nothing_or_says_why() -> None:
@@ -280,11 +294,78 @@ def test_what_has_no_scores_by_example_lists_nothing_or_says_why() -> None:
     for fdr in (0, 1.5, "x"):
         with pytest.raises(InvalidArgumentError, match="fdr must be a number above 0 and at most 1"):
             found.regressions(fdr)  # type: ignore[arg-type]
-    with pytest.raises(InvalidArgumentError, match="There is no metric 'rouge'; there are 'accuracy'"):
+    with pytest.raises(InvalidArgumentError, match=r"There is no metric 'rouge'\. The metrics are 'accuracy'"):
         found.improvements(metric="rouge")
-    with pytest.raises(InvalidArgumentError, match="holds no scores by example"):
+    with pytest.raises(InvalidArgumentError, match="has no scores by example"):
         Comparison.from_dict(json.loads(json.dumps(found.to_dict()))).regressions()
     selector = asktell.Selector(["a", "b"], BestFeasible("accuracy"), 8, "uniform")  # draws its own examples
     drawn = asktell.run(selector, lambda prompt, example: float(prompt == "a"), progress=False).compare(0, 1)
     assert (drawn.regressions(), drawn.noise()) == ((), None)
     assert repr(found) == repr(Comparison.from_dict(found.to_dict()))
+
+
+# Every kind of sentence about two prompts.
+
+
+def difference(
+    estimate: float | None, low: float | None, high: float | None, p_better: float, pairs: int, verdict: str
+) -> Difference:
+    return Difference(estimate, low, high, p_better, pairs, verdict, True)
+
+
+SENTENCES = {
+    "better": (
+        difference(0.05, 0.01, 0.09, 0.99, 60, "better"),
+        '"b" is better than "mine": difference +0.05, 95% interval +0.01 to +0.09, on 60 of 100 common examples.',
+    ),
+    "worse": (
+        difference(-0.05, -0.09, -0.01, 0.01, 60, "worse"),
+        '"b" is worse than "mine": difference -0.05, 95% interval -0.09 to -0.01, on 60 of 100 common examples.',
+    ),
+    "exact": (
+        difference(0.05, 0.05, 0.05, 1.0, 100, "better"),
+        '"b" is better than "mine": difference +0.05, on 100 of 100 common examples.',
+    ),
+    "equal": (
+        difference(0.0, 0.0, 0.0, 0.5, 100, "equal"),
+        '"b" and "mine" are equal within 0.1: difference 0, on 100 of 100 common examples.',
+    ),
+    "probably better": (
+        difference(0.02, -0.03, 0.07, 0.92, 14, "undecided"),
+        '"b" is probably better than "mine" (92%), but this is not established: difference +0.02, '
+        "95% interval -0.03 to +0.07, on 14 of 100 common examples.",
+    ),
+    "probably worse": (
+        difference(0.02, -0.03, 0.07, 0.001, 14, "undecided"),
+        '"b" is probably worse than "mine" (over 99%), but this is not established: difference +0.02, '
+        "95% interval -0.03 to +0.07, on 14 of 100 common examples.",
+    ),
+    "level": (
+        difference(0.0, -0.03, 0.03, 0.5, 14, "undecided"),
+        '"b" and "mine" are level so far: difference 0, 95% interval -0.03 to +0.03, on 14 of 100 common examples.',
+    ),
+    "not ranked": (
+        difference(0.02, -0.3, 0.3, 0.5, 1, "undecided"),
+        '"b" and "mine" cannot be ranked yet: difference +0.02, 95% interval -0.3 to +0.3, '
+        "on 1 of 100 common examples.",
+    ),
+    "too few": (
+        difference(0.3, None, None, 0.99, 2, "undecided"),
+        '"b" is probably better than "mine" (99%), but this is not established: difference +0.3, '
+        "on 2 of 100 common examples, too few for an interval.",
+    ),
+    "nothing in common": (
+        difference(0.3, -1.0, 1.0, 0.99, 0, "undecided"),
+        '"b" is probably better than "mine" (99%), but this is not established: difference +0.3, no common examples.',
+    ),
+    "unknown": (difference(None, None, None, 0.5, 0, "undecided"), '"b" and "mine" have no common example yet.'),
+}
+
+
+@pytest.mark.parametrize("kind", SENTENCES)
+def test_every_sentence_of_a_comparison(kind: str) -> None:
+    found, sentence = SENTENCES[kind]
+    comparison = Comparison("b", "mine", 0.95, {"accuracy": found}, 100, tolerance=0.1 if kind == "equal" else 0.0)
+    print(comparison)  # pytest -rP shows all sentences, to be read aloud
+    assert str(comparison) == f"accuracy: {sentence}"
+    assert not REPLACED.search(str(comparison))

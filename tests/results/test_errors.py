@@ -23,7 +23,7 @@ def told(scores: Any, goal: Any, n: int, method: Any = "auto", budget: int = 100
 @pytest.mark.parametrize("method", ["auto", "uniform"])
 def test_prompts_that_score_the_same_are_called_equal(method: str) -> None:
     result = told(np.ones((2, 30, 1)), BestFeasible("right"), 10, method).result()
-    assert "All prompts score the same so far." in str(result)
+    assert "All scores are the same so far." in str(result)
     assert all(entry.p_best is None or 0.2 < entry.p_best < 0.8 for entry in result.prompts)
 
 

@@ -92,7 +92,7 @@ def test_thresholds_are_lines_and_fronts_are_staircases() -> None:
     axes = selector(BestFeasible("a", {"b": 3.0, "c": 1.0})).result().plot("c", "b")
     assert {line.get_label() for line in axes.lines if line.get_linestyle() == "--"} == {"b >= 3", "c >= 1"}
     axes = selector(ParetoSet("a", "b")).result().plot()
-    assert "front" in [line.get_label() for line in axes.lines]
+    assert "Pareto set" in [line.get_label() for line in axes.lines]
 
 
 def test_a_front_under_constraints_is_that_of_the_feasible_and_others_are_crossed_out() -> None:
@@ -100,16 +100,16 @@ def test_a_front_under_constraints_is_that_of_the_feasible_and_others_are_crosse
     infeasible = {e.estimate["a"] for e in result.prompts if e.feasible is False}
     lines = {line.get_label(): line for line in result.plot().lines}
     assert infeasible
-    assert set(lines[f"misses a constraint ({len(infeasible)})"].get_xdata()) == infeasible
-    assert set(lines["front"].get_xdata()) <= {e.estimate["a"] for e in result.selected}
+    assert set(lines[f"violates a constraint ({len(infeasible)})"].get_xdata()) == infeasible
+    assert set(lines["Pareto set"].get_xdata()) <= {e.estimate["a"] for e in result.selected}
     assert "c >= 2" not in lines
     labels = [line.get_label() for line in result.plot("a", "c").lines]
     assert "c >= 2" in labels
-    assert "front" not in labels
+    assert "Pareto set" not in labels
     on_axis = selector(ParetoSet("a", "b", subject_to={"b": 2.0})).result().plot()
     labels = [line.get_label() for line in on_axis.lines]
-    assert {"front", "b >= 2"} <= set(labels)
-    assert not any(str(label).startswith("misses") for label in labels)
+    assert {"Pareto set", "b >= 2"} <= set(labels)
+    assert not any(str(label).startswith("violates") for label in labels)
 
 
 def test_axes_and_metrics_can_be_chosen() -> None:

@@ -97,8 +97,9 @@ def test_the_text_shows_the_answer_on_single_lines_without_control_characters() 
 def test_the_text_says_when_there_was_nothing_left_to_evaluate() -> None:
     result = played(budget=30).result()
     assert (result.done, result.spent, result.finished_early) == (True, 12, True)
-    assert "12 of 30 evaluations spent; finished early: the prompts left have seen every example)" in " ".join(
-        str(result).split()
+    assert (
+        "12 of 30 evaluations spent; finished early: the remaining prompts were evaluated on every example)"
+        in " ".join(str(result).split())
     )
     assert not played(budget=12).result().finished_early  # all is seen, and all is spent
 
@@ -174,7 +175,7 @@ def test_a_set_with_members_whose_estimates_miss_a_constraint_says_so() -> None:
         if 0 < misses < len(result.selected):
             notes.add(misses)
             assert result.feasible is False
-            said = f"{misses} of the selected prompts probably miss a constraint; they are"
+            said = f"{misses} of the selected prompts probably violate a constraint. They are"
             assert any(said in note for note in result.notes)
             assert "No prompt is likely" not in str(result)
             kept = [entry.feasible for entry in result.selected]

@@ -66,7 +66,7 @@ def test_repeats_that_agree_change_no_evaluation_and_are_said(method: str) -> No
         assert [call for call in checked.calls if not call[2]] == plain.calls
     assert {call[:2] for call in again} <= {call[:2] for call in checked.calls if not call[2]}
     assert (result.spent, result.selected[0].id) == (without.spent, without.selected[0].id)
-    agreed = f"{len(again)} of {len(again)} repeated evaluations agreed."
+    agreed = f"{len(again)} of {len(again)} repeated evaluations agree."
     assert check_of(result, "noise").sentence.startswith(agreed)
     assert check_of(result, "noise").ok is None  # so few show little
     assert result.compare("p2", "p0").guaranteed
@@ -148,7 +148,9 @@ def test_a_change_on_the_way_is_said_of_a_run_that_stopped_early(method: Any) ->
         chosen_by_hand.tell(trial, evaluate(trial.prompt, trial.example or 0))
     by_hand = chosen_by_hand.result()  # nothing was repeated, but the residuals show it
     assert "what is evaluated seems to have changed: its confidence of 0.95 does not hold." in by_hand.notes[0]
-    assert check_of(by_hand, "drift").sentence.startswith("a moved by +")
+    assert check_of(by_hand, "drift").sentence.startswith(
+        "The model seems to have changed during the run. For the same prompts and examples, a moved by +"
+    )
 
 
 def test_a_drift_is_told_from_noise_by_late_repeats() -> None:

@@ -95,7 +95,9 @@ def test_missing_cells_are_said_and_the_others_are_compared() -> None:
     scores[0, :10] = np.nan
     result = analyze(scores, GOAL)
     note = next(note for note in result.notes if "pairs have no score" in note)
-    assert note.startswith("10 of 120 (prompt, example) pairs have no score, and 30 of 40 examples have one from every prompt.")
+    assert note.startswith(
+        "10 of 120 (prompt, example) pairs have no score, and 30 of 40 examples have one from every prompt."
+    )
     assert next(check for check in result.checks if check.name == "order").ok is None
     compared = result.compare(2, 0).differences["accuracy"]
     assert compared.pairs == 30  # and not those before the first missing one

@@ -397,7 +397,7 @@ def test_status_of_a_run_that_goes_on(project: Project) -> None:
 def test_a_run_that_finished_early_says_why(tmp_path: Path) -> None:
     project = Project(tmp_path, n_prompts=2)
     out = project.run().out + "".join(cli(command, project.config).out for command in ("status", "result"))
-    early = "finished early: the prompts left have seen every example"
+    early = "finished early: the remaining prompts were evaluated on every example"
     assert f"evaluations  16 of 24 (67%); {early}" in out
     assert " ".join(out.split()).count(f"(final, 16 of 24 evaluations spent; {early})") == 2  # run and result
 

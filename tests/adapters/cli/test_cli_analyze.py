@@ -184,7 +184,10 @@ def test_files_of_results_need_no_reader_of_configurations(tmp_path: Path) -> No
             [sys.executable, "-c", code, *command.split()], cwd=tmp_path, capture_output=True, text=True, check=False
         )
         assert done.returncode == expected, done.stderr
-    assert "examples differ; how often two runs of the same candidate would is not known" in done.stdout
+    assert (
+        "examples have different scores. It is not known how often two runs of the same candidate would differ."
+        in done.stdout
+    )
 
 
 def test_files_of_results_cannot_be_rechecked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -311,7 +311,7 @@ def test_a_gate_on_what_has_changed_meanwhile_is_undecided() -> None:
     assert verdict == UNDECIDED
     drift = next(check for check in selector.result().checks if check.name == "drift")
     assert drift.ok is False
-    assert "What is evaluated seems to have changed during the run." in drift.sentence
+    assert "The model seems to have changed during the run." in drift.sentence
 
 
 def judged(goal: Any, scores: np.ndarray, margin: float) -> tuple[str, int]:
@@ -536,9 +536,12 @@ def test_compare_studies(tmp_path: Path) -> None:
         selector = Selector(prompts, goal, 8, "uniform", examples=4, **options)
         with Study.create(url, name, selector) as study:
             asktell.run(study, lambda prompt, example: {"a": len(prompt) + example}, progress=False)
-    assert "a: x and y are equal: +0 on 4 of 4 common examples" in cli("compare", url, "first", "x", "y").out
+    assert (
+        'a: "x" and "y" are equal: difference 0, on 4 of 4 common examples.'
+        in cli("compare", url, "first", "x", "y").out
+    )
     # New inputs may show a difference.
-    assert "a: x and y are level so far: +0, on 4 of 4 common" in cli("compare", url, "new", "x", "y").out
+    assert 'a: "x" and "y" are level so far: difference 0, on 4 of 4 common' in cli("compare", url, "new", "x", "y").out
     assert json.loads(cli("compare", url, "first", "x", "y", "--json").out)["guaranteed"]
     for wrong in (["first"], ["first", "x", "nobody"], ["first", "x", "y", "x"]):
         said = cli("compare", url, *wrong, code=2).err
@@ -548,7 +551,7 @@ def test_compare_studies(tmp_path: Path) -> None:
 def test_a_bound_on_a_quantile_is_judged_as_that(project: Any) -> None:
     project(**{"brevity = 0.5": "brevity = { bound = 0.5, quantile = 0.05 }"})
     assert "quantile" in Path("gate.toml").read_text()
-    assert "brevity >= 0.5 on 95 % of the examples" in cli(COMMANDS[0]).out
+    assert "brevity >= 0.5 on 95% of the examples" in cli(COMMANDS[0]).out
 
 
 def test_the_gate_knows_the_ranges_that_metrics_declare() -> None:
@@ -673,9 +676,9 @@ ranges = {{ success = [0, 1] }}
     (tmp_path / "gate.toml").write_text(config.replace("BUDGET", "44"))
     said = cli("gate gate.toml --baseline old --margin 0.05 --recheck 12 --summary s.md", code=3).out
     assert "32 of 32 evaluations spent, 12 to recheck examples that differ" in said
-    assert re.search(r"success: \d+ of 16 examples differ; with the measured noise of", said)
+    assert re.search(r"success: \d+ of 16 examples have different scores. With the measured noise of", said)
     assert re.search(r"at a false discovery rate of 10%, (no|\d+) examples? regressed", said)
-    assert "examples differ; with the measured noise of" in (tmp_path / "s.md").read_text()
+    assert "examples have different scores. With the measured noise of" in (tmp_path / "s.md").read_text()
     said = cli("gate gate.toml --baseline old --margin 0.05 --recheck 0", code=3).out
     assert "44 of 44 evaluations spent" in said
     assert "recheck" not in said

@@ -25,7 +25,7 @@ def test_a_run_gets_prompts_and_budget_and_goes_on_with_the_same_command(project
     status = cli("status", project.config).out
     assert "34 of 34" in status
     assert "2 prompts joined, 1 retired, 10 evaluations more" in status
-    assert "Prompt \"p1\" was retired: too noisy" in cli("result", project.config).out
+    assert '"p1" was retired: too noisy' in cli("result", project.config).out
 
 
 @pytest.mark.parametrize(

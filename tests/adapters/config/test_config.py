@@ -358,7 +358,7 @@ MISTAKES = [
     ({"data": "file = 'data.jsonl'\nreference = false"}, "the metric 'exact_match' needs references"),
     ({"model": "type = 'llama-cpp'\nmodel = 'x'", "metrics": "cost = true"}, "the metric 'cost' needs prices"),
     ({"goal": ""}, "needs exactly one metric in maximize or minimize, got none"),
-    ({"goal": "maximize = ['exact_match', 'brevity']"}, "or take type 'pareto-set'"),
+    ({"goal": "maximize = ['exact_match', 'brevity']"}, "or use type 'pareto-set'"),
     (
         {"goal": "maximize = 'brevity'\nat_most = { cost = 1 }"},
         "add cost = true to [metrics], and a price to [model], price = {",
@@ -366,19 +366,19 @@ MISTAKES = [
     ({"goal": "maximize = 'brevty'"}, "'brevty', which is not computed (did you mean 'brevity'?)"),
     (
         {"goal": "maximize = 'brevity'\nat_least = { exact_match = 'x' }"},
-        "The bound on 'exact_match' is a number, or a text such as 'within 0.02 of best'",
+        "The bound on 'exact_match' must be a number, or a text such as 'within 0.02 of best'",
     ),
     ({"goal": "maximize = 'brevity'\nranges = { brevity = [0] }"}, "[goal]: The range of 'brevity' must be two"),
     (
         {"goal": "maximize = 'brevity'\nat_least = { exact_match = 1 }\nat_most = { exact_match = 1 }"},
-        "[goal]: at_least and at_most both bound 'exact_match'; give one of them",
+        "[goal]: at_least and at_most both bound 'exact_match'. Give one of them",
     ),
     ({"goal": "type = 'pareto'\nmaximize = 'brevity'"}, "(did you mean 'pareto-set'?)"),
     (
         {"goal": "type = 'pareto-set'\nmaximize = 'brevity'\nat_least = { brevity = 1 }\nat_most = { brevity = 2 }"},
         "both bound 'brevity'",
     ),
-    ({"goal": "maximize = 'brevity'\nranges = { exact_match = [0, 1] }"}, "which the goal does not use"),
+    ({"goal": "maximize = 'brevity'\nranges = { exact_match = [0, 1] }"}, "which is not a metric of the goal"),
     (
         {"prompts": f"texts = {[str(i) for i in range(40)]}", "top": "method = 'csr'"},
         "A budget of 30 evaluations is too small",

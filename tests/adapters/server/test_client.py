@@ -17,8 +17,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from asktell.studies import transport
-from tests.adapters.server.conftest import Process
 
 import asktell
 import asktell.schedulers
@@ -38,6 +36,8 @@ from asktell import (
     maximize,
     minimize,
 )
+from asktell.studies import transport
+from tests.adapters.server.conftest import Process
 
 Kind = Any
 _numbers = itertools.count()
@@ -449,7 +449,7 @@ def test_two_prompts_are_compared_by_the_service(server: Any) -> None:
         assert str(copied) == str(result)
         with pytest.raises(InvalidArgumentError, match=r"RemoteStudy\.compare"):
             copied.compare(0)
-        with pytest.raises(InvalidArgumentError, match="holds no scores"):
+        with pytest.raises(InvalidArgumentError, match="has no scores"):
             copied.examples()
         assert pickle.loads(pickle.dumps(local)).compare(2) == local.compare(2)
         for wrong in ((9,), (0, 0), (1,), (0, 1, 2.0)):
