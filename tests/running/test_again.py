@@ -147,7 +147,7 @@ def test_a_change_on_the_way_is_said_of_a_run_that_stopped_early(method: Any) ->
     while trial := chosen_by_hand.ask():
         chosen_by_hand.tell(trial, evaluate(trial.prompt, trial.example or 0))
     by_hand = chosen_by_hand.result()  # nothing was repeated, but the residuals show it
-    assert "what is evaluated seems to have changed: This confidence does not hold." in by_hand.notes[0]
+    assert "the model seems to have changed. This confidence does not hold." in by_hand.notes[0]
     assert check_of(by_hand, "drift").sentence.startswith(
         "The model seems to have changed during the run. For the same prompts and examples, a moved by +"
     )
