@@ -123,7 +123,7 @@ def test_a_trial_that_is_not_what_is_out_is_refused(trial: Any, error: type[Exce
     ["cost", "latency", "output_tokens", "latency_ms", "inputTokens", "USD per call", "toxicity", "error-rate", "WER"],
 )
 def test_a_bare_bound_of_what_may_be_better_smaller_is_asked_about(metric: str) -> None:
-    with pytest.raises(InvalidArgumentError, match=r"either way.*asktell.at_most\(0.5\), or asktell.at_least\(0.5\)"):
+    with pytest.raises(InvalidArgumentError, match=r"ambiguous.*asktell.at_most\(0.5\) or asktell.at_least\(0.5\)"):
         BestFeasible("q", {metric: 0.5})
     assert (
         BestFeasible("q", {metric: at_most(0.5)}).constraints == BestFeasible("q", {minimize(metric): 0.5}).constraints

@@ -101,7 +101,7 @@ def test_scores_that_differ_count_as_noisy_though_they_were_said_to_agree() -> N
     assert len(table.calls) == 180 + n_repeats(180)
     (note,) = result.notes
     assert (check_of(result, "noise").ok, check_of(result, "noise").sentence) == (False, note)
-    assert note.startswith("Evaluations differ when repeated: ")
+    assert note.startswith("Repeated evaluations differ (")
     assert "`repeats` above 1" in note
     found = result.compare("p2", "p0")
     assert found.guaranteed  # as noise is allowed for
@@ -141,13 +141,13 @@ def test_a_change_on_the_way_is_said_of_a_run_that_stopped_early(method: Any) ->
 
     result = asktell.run(chosen, evaluate, progress=False)
     assert result.stopped_early
-    assert "its confidence of 0.95 does not hold." in result.notes[0]
+    assert "This confidence does not hold." in result.notes[0]
     assert "late" in result.notes[1]
     table.calls.clear()
     while trial := chosen_by_hand.ask():
         chosen_by_hand.tell(trial, evaluate(trial.prompt, trial.example or 0))
     by_hand = chosen_by_hand.result()  # nothing was repeated, but the residuals show it
-    assert "what is evaluated seems to have changed: its confidence of 0.95 does not hold." in by_hand.notes[0]
+    assert "the model seems to have changed. This confidence does not hold." in by_hand.notes[0]
     assert check_of(by_hand, "drift").sentence.startswith(
         "The model seems to have changed during the run. For the same prompts and examples, a moved by +"
     )

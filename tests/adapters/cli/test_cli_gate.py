@@ -295,7 +295,7 @@ def test_the_gate_says_what_repeated_evaluations_have_shown() -> None:
     verdict, remarks = settled(Flipping(scores, 0.0, 0), 80, 0.0)
     assert (verdict, remarks) == (PASSED, [])
     verdict, remarks = settled(Flipping(scores, 0.4, 0), 80, 0.0)
-    assert remarks[0].startswith("Evaluations differ when repeated: ")
+    assert remarks[0].startswith("Repeated evaluations differ (")
     certain = Flipping(scores, 0.0, 0)
     certain.repeatable = True
     assert settled(certain, 80, 0.0) == (PASSED, [])
