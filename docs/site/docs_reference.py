@@ -130,7 +130,7 @@ def arguments_of(made: Any) -> dict[str, str]:
     """The descriptions in the section Args of a class's docstring, and of the class whose arguments it has besides."""
     text = inspect.getdoc(made) or ""
     found = re.search(r"^Args:\n((?:    .*\n?|\n)+)", text, re.MULTILINE)
-    besides = arguments_of(OpenAIChat) if "other arguments are those of `OpenAIChat`" in text else {}
+    besides = arguments_of(OpenAIChat) if "not listed here are those of `OpenAIChat`" in text else {}
     lines = re.findall(r"^    (\w+): ((?:.*\n?)(?:        .*\n?)*)", found[1] if found else "", re.MULTILINE)
     own = {"model": "The judging LLM: a table like `[model]`, or a list of them. Default: the run's own model."}
     return {**besides, **{name: " ".join(text.split()) for name, text in lines}, **(own if made is Judge else {})}
