@@ -399,7 +399,7 @@ def _too_early(result: Result) -> str:
     """Why nothing may be claimed yet; empty if something may.
 
     A verdict may advise to take a prompt that leads by little, as more examples of these would not tell. That is no
-    victory: it counts when the prompt is the best with 95 % probability.
+    victory: it counts when the prompt is the best with 95% probability.
     """
     fresh = [
         entry.id

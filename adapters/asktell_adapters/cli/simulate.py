@@ -90,7 +90,7 @@ def goal_of(text: str) -> Goal:
     if len(parts) < len(objectives) + len(bounds):
         raise InvalidArgumentError(
             "--goal needs 'maximize accuracy subject to latency <= 2', or 'maximize rouge, minimize cost'; a metric "
-            "may have 'from 0 to 10', an objective 'in its worst segment', a bound 'on 95 % of the examples' and 'in "
+            "may have 'from 0 to 10', an objective 'in its worst segment', a bound 'on 95% of the examples' and 'in "
             f"every segment', and the last one ', kept with probability 0.9'; got {short(text)}."
         )
     wanted, limits = parts[: len(objectives)], parts[len(objectives) :]

@@ -75,7 +75,7 @@ class Improving:
 def read_improve(path: Path, given: Mapping[str, Any], total: int | Budget, seed: int = 0) -> Improving:
     table = ImproveTable.read(path, "improve", given)
     if table.patience is not False and table.patience < 1:
-        raise table.error("patience", "must be at least 1, or false to go on until the budget ends", table.patience)
+        raise table.error("patience", "must be at least 1, or false to continue until the budget ends", table.patience)
     settings = {
         "candidates": table.candidates,
         "parents": table.parents,

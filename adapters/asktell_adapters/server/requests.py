@@ -126,7 +126,7 @@ class BoundModel(StrictRequest):
 
 
 class GoalModel(StrictRequest):
-    """The goal: the best prompt by one metric, or a Pareto set, among the prompts that keep all bounds."""
+    """The goal: the best prompt by one metric, or a Pareto set, among the prompts that satisfy every constraint."""
 
     type: Literal["best-feasible", "pareto-set"] = "best-feasible"
     maximize: Text | list[Text] = []
