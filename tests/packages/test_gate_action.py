@@ -126,6 +126,7 @@ def evaluated(project: Path, monkeypatch: pytest.MonkeyPatch, **inputs: str) -> 
         "BASELINE": "old",
         "CANDIDATE": "",
         "MARGIN": "0",
+        "RECHECK": "",
         "CONFIDENCE": "0.95",
         "ACCEPT_PRICE": "true",
         "MAXIMIZE": "",
@@ -180,7 +181,7 @@ def test_the_options_are_those_of_the_command(project: Path, monkeypatch: pytest
 
     monkeypatch.setattr(module.subprocess, "run", lambda command, check: called.append(command) or Done())
     monkeypatch.setattr("tests.packages.test_gate_action.steps", lambda: module)
-    evaluated(project, monkeypatch, CANDIDATE="new", MARGIN="0.02")
+    evaluated(project, monkeypatch, CANDIDATE="new", MARGIN="0.02", RECHECK="0")
     (command,) = called
     parsed = make_parser().parse_args(command[3:])
     assert (parsed.margin, parsed.baseline, parsed.candidate, parsed.yes) == (0.02, "old", "new", True)

@@ -34,7 +34,7 @@ def evaluate() -> int:
     """
     folder = Path(tempfile.mkdtemp(prefix="asktell-gate-", dir=os.environ["RUNNER_TEMP"]))
     options = [f"--{name.lower()}={os.environ[name]}" for name in ("MARGIN", "CONFIDENCE")]
-    if_given = ("BASELINE", "CANDIDATE", "MAXIMIZE", "MINIMIZE")
+    if_given = ("BASELINE", "CANDIDATE", "MAXIMIZE", "MINIMIZE", "RECHECK")
     options += [f"--{name.lower()}={os.environ[name]}" for name in if_given if os.environ[name]]
     options += [f"--summary={folder / 'summary.md'}", f"--report={folder / 'report.html'}"]
     options += [f"--junit={folder / 'gate.xml'}", "--no-progress"]
