@@ -177,7 +177,7 @@ def test_an_evaluator_of_trials_gets_them_whole() -> None:
 
 def test_an_evaluator_of_prompts_that_would_not_see_the_model_is_refused() -> None:
     asked = selector()
-    with pytest.raises(InvalidArgumentError, match="Call its first parameter `candidate`"):
+    with pytest.raises(InvalidArgumentError, match="Rename its first parameter to `candidate`"):
         asktell.run(asked, lambda prompt, example: 0.5, progress=False)
     assert (asked.spent, asked.pending) == (0, [])
     assert asktell.run(Selector(grid(prompt=PROMPTS), GOAL, 4, examples=2), lambda p, e: len(p), progress=False).best

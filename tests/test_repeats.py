@@ -120,7 +120,7 @@ def test_a_race_is_never_exact_and_finds_what_it_can() -> None:
     result = selector.result()
     assert result.stopped_early
     assert [entry.prompt for entry in result.selected] == ["good"]
-    assert any("right with confidence" in note for note in result.notes)
+    assert any("is correct" in note and "90% confidence" in note for note in result.notes)
     tied = Selector(["one", "two"], goal, 400, Race(confidence=0.9), examples=20, repeats=5)
     while trial := tied.ask():
         tied.tell(trial, [float(rng.random() < 0.5)])
@@ -142,7 +142,7 @@ def test_words_of_a_result() -> None:
     result = selector.result()
     assert result.repeats == result.to_dict()["repeats"] == 3
     assert result.finished_early
-    assert "as often as it may be repeated" in " ".join(str(result).split())
+    assert "were evaluated on every example 3 times" in " ".join(str(result).split())
     assert "Estimates are means over the given 4 examples." in str(result)
 
 

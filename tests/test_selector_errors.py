@@ -85,7 +85,7 @@ CONSTRUCTION: list[tuple[dict[str, Any], type[AsktellError], str]] = [
     (
         {"on_failure": {"a": -1}, "goal": BestFeasible(asktell.maximize("a", range=(0, 1)))},
         InvalidArgumentError,
-        "The score of 'a' must be within its range [0, 1]; got -1",
+        "The score of 'a' must be within its range [0, 1]. Got -1",
     ),
     ({"features": [[1.0], [2.0]]}, InvalidArgumentError, "shape (3, d); got shape (2, 1)"),
     ({"features": [1.0, 2.0, 3.0]}, InvalidArgumentError, "got shape (3,)"),
@@ -196,8 +196,8 @@ USE: list[tuple[Use, type[AsktellError], str]] = [
     (lambda s: s.tell(1, None), InvalidScoresError, "NoneType"),
     (lambda s: s.tell(1, 0.5), InvalidScoresError, "float"),
     (lambda s: s.tell(1, [1]), InvalidScoresError, "1 scores, expected 2"),
-    (lambda s: s.tell(1, [1, NAN]), InvalidScoresError, "'b' must be finite; got nan"),
-    (lambda s: s.tell(1, [INF, 1]), InvalidScoresError, "'a' must be finite; got inf"),
+    (lambda s: s.tell(1, [1, NAN]), InvalidScoresError, "'b' must be finite. Got nan"),
+    (lambda s: s.tell(1, [INF, 1]), InvalidScoresError, "'a' must be finite. Got inf"),
     (lambda s: s.tell(1, {"a": 1}), InvalidScoresError, "missing: ['b']"),
     (lambda s: s.tell(1, {"a": 1, "b": "1"}), InvalidScoresError, "'b' must be a number, got '1'"),
     (lambda s: s.tell(0, [NAN, 1]), InvalidScoresError, "must be finite"),
@@ -225,7 +225,7 @@ USE: list[tuple[Use, type[AsktellError], str]] = [
     (lambda s: s.observe("x", [1, 1], example=10), InvalidArgumentError, "from 0 to 9, got 10"),
     (lambda s: s.observe("x", [1, 1], example=-1), InvalidArgumentError, "got -1"),
     (lambda s: s.observe("x", [1, 1], example="7"), InvalidArgumentError, "example '7'"),
-    (lambda s: s.result().plot(x="c"), InvalidArgumentError, "['a', 'b'], got 'c'"),
+    (lambda s: s.result().plot(x="c"), InvalidArgumentError, "got the metric 'c', but the goal has ['a', 'b']"),
 ]
 
 

@@ -82,7 +82,7 @@ def check_format(what: str, data: Mapping[str, Any], name: str, version: int, wr
     if type(came) is int and came > version:
         by = f"asktell {str(writer)[:40]}" if writer else "a newer asktell"
         raise InvalidStateError(
-            f"{what} was written by {by}, in version {came} of the format. This is asktell {own_version()}, which "
+            f"{what} was written by {by}, in version {short(came)} of the format. This is asktell {own_version()}, which "
             f"reads version {version}. Upgrade asktell."
         )
     if type(came) is not int or came != version:

@@ -163,7 +163,7 @@ def test_prompts_that_draw_their_own_examples_are_compared_draw_by_draw() -> Non
         (("nobody",), "There is no prompt 'nobody'. Name one by its text, or its id: 'mine', 'b', 'c'."),
         ((True,), "There is no prompt True"),
         (("b", "b"), "compare() needs two different prompts. Got 'b' twice."),
-        (("mine",), "got 'mine' twice (by default b is the baseline"),
+        (("mine",), "Got 'mine' twice (b is the baseline by default"),
         (("b", "c", 1.0), "The confidence must be a number above 0 and below 1, as 0.95 is; got 1.0."),
         (("b", "c", 0.9, -1), "The tolerance must be a number from 0 to 1e+100"),
         (("b", "c", 0.9, float("nan")), "The tolerance must be a number from 0 to 1e+100"),
@@ -181,7 +181,7 @@ def test_a_score_outside_its_range_is_refused_and_the_trial_stays_open() -> None
     assert goal.ranges == {"a": (0, 1), "b": (0, 5)}
     selector = Selector(["x", "y"], goal, 4, examples=2)
     trial = selector.ask()
-    for scores, said in (([1.5, 2], "'a' must be within its range [0, 1]; got 1.5"), ([0.5, -1], "'b' must be within")):
+    for scores, said in (([1.5, 2], "The score of 'a' must be within its range [0, 1]. Got 1.5"), ([0.5, -1], "'b' must be within")):
         with pytest.raises(InvalidScoresError) as error:
             selector.tell(trial, scores)
         assert said in str(error.value)

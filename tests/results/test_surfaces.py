@@ -203,7 +203,7 @@ def checks_agree(result: Result, document: dict[str, Any], served: dict[str, Any
     assert result.notes == tuple(document["notes"]) == tuple(served["notes"])
     notebook = html.unescape(re.sub("<[^>]*>", " ", result._repr_html_()))
     words = document["words"]["checks"]
-    for is_ok, said in ((False, "not hold"), (None, "cannot be told")):
+    for is_ok, said in ((False, "not hold"), (None, "cannot be checked")):
         n = sum(check.ok is is_ok for check in result.checks)
         assert (said in words) == (n > 0)
         assert n == 0 or f"{n} " in words
