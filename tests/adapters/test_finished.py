@@ -454,7 +454,7 @@ def test_hostile_files_end_with_a_mistake_and_a_cure(which: str, command: str) -
     assert "Traceback" not in said.err
     assert "--debug" not in said.err  # which stands behind an error that nobody expected
     assert said.err.count("\n") == 1
-    assert re.search(r"\b(Give|Pass|Name|Run|Write|Correct|Export|Copy|write|say|run)\b", said.err), said.err
+    assert re.search(r"\b(Give|Pass|Name|Run|Use|Write|Correct|Export|Copy|write|say|run)\b", said.err), said.err
 
 
 def test_a_file_or_a_folder_that_is_not_there() -> None:

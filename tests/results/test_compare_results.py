@@ -181,7 +181,10 @@ def test_a_score_outside_its_range_is_refused_and_the_trial_stays_open() -> None
     assert goal.ranges == {"a": (0, 1), "b": (0, 5)}
     selector = Selector(["x", "y"], goal, 4, examples=2)
     trial = selector.ask()
-    for scores, said in (([1.5, 2], "The score of 'a' must be within its range [0, 1]. Got 1.5"), ([0.5, -1], "'b' must be within")):
+    for scores, said in (
+        ([1.5, 2], "The score of 'a' must be within its range [0, 1]. Got 1.5"),
+        ([0.5, -1], "'b' must be within"),
+    ):
         with pytest.raises(InvalidScoresError) as error:
             selector.tell(trial, scores)
         assert said in str(error.value)

@@ -118,7 +118,7 @@ def test_none_counts_them() -> None:
     assert result.failures[0].count == 24
     lines = str(result).splitlines()
     assert lines[1] == "No prompt has been evaluated successfully yet."
-    assert lines[2].startswith("24 of 24 failures (p0, p1, p2, p3): RuntimeError: no API key for 'x")
+    assert lines[2].startswith('24 of 24 failures ("p0", "p1", "p2", "p3"): RuntimeError: no API key for \'x')
 
 
 def test_one_success_or_another_reason_shows_that_others_may_come() -> None:

@@ -173,7 +173,7 @@ def test_mistakes_are_named(home: Path, old: str, new: str, message: str) -> Non
 
 def test_mistakes_that_only_the_model_knows_are_named_before_a_run(home: Path) -> None:
     changed(home, ("temperature = [0.0, 0.7]", "temperature = [0.0, 0.7]\nmax_tokens = [5]"))
-    assert "[candidates]: The factor 'max_tokens' is no setting" in cli("run a.toml", code=2).err
+    assert "[candidates]: The factor 'max_tokens' is not a setting" in cli("run a.toml", code=2).err
     assert not (home / "out").exists()
     judged = '[metrics.good]\nmetric = "judge"\ncriteria = { good = "Is good." }\n[goal]'
     changed(home, ("\nmax_tokens = [5]", ""), ("[goal]", judged))

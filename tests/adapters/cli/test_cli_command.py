@@ -195,7 +195,7 @@ def test_prompts_of_a_file_go_with_a_program(home: Path) -> None:
 def test_a_gate_compares_two_versions(home: Path) -> None:
     write(home, budget="budget = 8")
     said = cli("gate a.toml --baseline none --candidate LONG.md")
-    assert "Passed: LONG.md is not worse than none in success" in said.out
+    assert 'Passed: "LONG.md" is not worse than "none" in success' in said.out
     assert {each["prompt_id"] for each in asked(home)} == {"none", "LONG.md"}
 
 

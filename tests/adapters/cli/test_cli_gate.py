@@ -180,7 +180,7 @@ def test_the_gate_knows_prompts_that_were_added(project: Any) -> None:
     said = cli("gate gate.toml --baseline new --candidate third --margin 0.05", code=1).out
     assert 'Failed: "third" is worse in exact_match than "new" by more than 5 points' in said
     # Where the file has two prompts, the candidate is still the other one.
-    assert "new 0." in cli("gate gate.toml --baseline mine --margin 0.05", code=3).out
+    assert '"new" 0.' in cli("gate gate.toml --baseline mine --margin 0.05", code=3).out
 
 
 EXITS = LLM.replace(
@@ -442,7 +442,7 @@ def test_a_gate_on_doubtful_labels_is_undecided_and_says_why(project: Any, monke
     said = cli("gate gate.toml --baseline mine --margin 0.05 --summary s.md --junit j.xml", code=3).out
     for text in (said, Path("s.md").read_text(), Path("j.xml").read_text()):
         assert "The gate neither passes nor fails on doubtful scores." in text
-    assert "Undecided: the scores are doubtful, so nothing is certain of new and mine" in said
+    assert 'Undecided: the scores are doubtful, so "new" cannot be compared with "mine".' in said
     assert "People disagree with it on new" in said
 
 
@@ -458,7 +458,10 @@ def test_the_gate_says_beforehand_how_many_evaluations_it_takes(project: Any) ->
             r"If both are equally good, a pass takes about [\d,]{3,} evaluations of each\. So far, there are 20", text
         )
     said = cli("gate gate.toml --baseline mine --summary s.md", code=3)
-    assert "Scores may differ when repeated, so equal prompts stay undecided without a --margin" in said.err
+    assert (
+        "Scores may differ when repeated, so the gate stays undecided for equal prompts unless there is a --margin"
+        in said.err
+    )
 
 
 def test_the_file_says_if_the_verdict_is_about_new_inputs(project: Any) -> None:
@@ -470,7 +473,10 @@ def test_the_file_says_if_the_verdict_is_about_new_inputs(project: Any) -> None:
     project(**{"budget = 600 ": "inputs = 'new'\nbudget = 600 "})
     said = cli("gate gate.toml --baseline mine")
     assert '\n"new" is the better one on unseen inputs with probability over 99%.\n' in said.out
-    assert "The verdict is about unseen inputs, so the gate stays undecided without a --margin." in said.err
+    assert (
+        "The verdict is about unseen inputs, so the gate stays undecided for equal prompts unless there is a --margin."
+        in said.err
+    )
     # The new prompt is ahead on 80 of the 200 examples and behind on none, which is certain of new ones, too.
     assert said.out.endswith('Passed: "new" is not worse than "mine" in exact_match, and satisfies every constraint.\n')
 
@@ -513,7 +519,7 @@ def test_a_verdict_about_new_inputs_takes_a_margin_and_as_many_examples() -> Non
     judge.margin = 0.1
     assert pairs_for_equal(None, 0.2, 0.1, 0.95, False) == 152
     assert "about 150 evaluations of each" in beforehand(judge, selector, 0.2)
-    assert "The budget allows 50 of each: expect no verdict." in beforehand(judge, selector, 0.2)
+    assert "The budget allows 50 of each. Expect no verdict." in beforehand(judge, selector, 0.2)
 
 
 def test_constraints_and_fronts() -> None:
@@ -684,4 +690,4 @@ ranges = {{ success = [0, 1] }}
     assert "recheck" not in said
     (tmp_path / "gate.toml").write_text(config.replace("BUDGET", "32"))
     said = cli("gate gate.toml --baseline old --margin 0.05", code=3).out
-    assert "Nothing of the budget was left to evaluate again the examples that differ. With 50 evaluations more" in said
+    assert "The budget left nothing to recheck the examples that differ. With 50 more evaluations" in said
