@@ -82,8 +82,8 @@ def check_format(what: str, data: Mapping[str, Any], name: str, version: int, wr
     if type(came) is int and came > version:
         by = f"asktell {str(writer)[:40]}" if writer else "a newer asktell"
         raise InvalidStateError(
-            f"{what} was written by {by}, in version {short(came)} of the format. This is asktell {own_version()}, which "
-            f"reads version {version}. Upgrade asktell."
+            f"{what} was written by {by}, in version {short(came)} of the format. This is asktell {own_version()}, "
+            f"which reads version {version}. Upgrade asktell."
         )
     if type(came) is not int or came != version:
         raise InvalidStateError(f"{what} has version {short(came)}, but this asktell reads version {version}.")
