@@ -76,7 +76,9 @@ def test_repeats_are_averaged_and_are_one_observation_of_an_example() -> None:
     result = analyze(runs, GOAL)
     assert result.prompts[0].evaluations == 120
     assert result.compare(1, 0).differences["accuracy"].pairs == 30
-    assert next(check for check in result.checks if check.name == "noise").sentence.startswith("Evaluations differ")
+    assert next(check for check in result.checks if check.name == "noise").sentence.startswith(
+        "Repeated evaluations differ"
+    )
     assert all(check.ok is not False for check in result.checks if check.name == "drift")  # repeats have no time
     mean = analyze(runs.mean(axis=3), GOAL)
     for entry, other in zip(result.prompts, mean.prompts, strict=True):

@@ -61,12 +61,24 @@ def ends(pid: int) -> bool:
     return not is_alive(pid)
 
 
+def children() -> set[int]:
+    """The child processes of this process, zombies included. Empty where there is no /proc."""
+    found: set[int] = set()
+    for thread in Path("/proc/self/task").glob("*"):
+        with contextlib.suppress(OSError):
+            found |= set(map(int, (thread / "children").read_text().split()))
+    return found
+
+
 @pytest.fixture(autouse=True)
-def no_process_stays() -> Iterator[None]:
-    """Every program has ended, and has been waited for: none is a zombie."""
-    yield
-    with pytest.raises(ChildProcessError):
-        os.waitpid(-1, os.WNOHANG)
+def before() -> Iterator[set[int]]:
+    """The children before a test, such as those of other tests in this process. Afterwards there are no others.
+
+    Every program has ended, and has been waited for: none is a zombie.
+    """
+    others = children()
+    yield others
+    assert children() <= others
 
 
 class TestCommands(EvaluatorContract):
@@ -322,14 +334,14 @@ def test_a_program_that_is_cancelled_has_the_last_cost_that_it_printed(tmp_path:
     assert ends(int((tmp_path / "pid").read_text()))
 
 
-def test_a_program_that_had_ended_when_it_was_cancelled_has_its_scores(tmp_path: Path) -> None:
+def test_a_program_that_had_ended_when_it_was_cancelled_has_its_scores(tmp_path: Path, before: set[int]) -> None:
     """Its end has not been noticed yet, or its children are being ended."""
     code = child(tmp_path, False, ignores=True) + 'print(\'{"score": 1, "cost": 2}\')'
 
     def is_over() -> bool:
         with contextlib.suppress(OSError, IndexError):
-            children = Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children").read_text().split()
-            ended = [Path(f"/proc/{each}/stat").read_text().rpartition(")")[2].split()[0] for each in children]
+            own = children() - before
+            ended = [Path(f"/proc/{each}/stat").read_text().rpartition(")")[2].split()[0] for each in own]
             return (tmp_path / "pid").exists() and (not ended or "Z" in ended)
         return False
 

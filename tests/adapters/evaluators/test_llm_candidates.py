@@ -94,15 +94,17 @@ def test_settings_options_and_places_are_taken_from_the_candidate_and_none_leave
         ({"max_new_tokens": [True]}, {}, "must be a whole number"),
         ({"template": ["{prompt}!"]}, {}, "no factor 'prompt'"),
         ({"input": ["x"], "prompt": ["{input}"]}, {"fields": True}, "a factor and a column"),
-        ({"model": ["c"]}, {}, "one of 'a', 'b'; it is 'c'"),
-        ({"temperature": [0.0]}, {}, "one of 'a', 'b'; there is none"),
+        ({"model": ["c"]}, {}, "one of 'a', 'b', got 'c'"),
+        ({"temperature": [0.0]}, {}, "one of 'a', 'b', got no such factor"),
     ],
 )
 def test_factors_of_no_use_and_wrong_values_are_refused_before_anything_is_asked(
     factors: dict[str, Any], settings: dict[str, Any], message: str
 ) -> None:
     llms = {"a": ScriptedLLM(lambda _: Completion("x")), "b": ScriptedLLM(lambda _: Completion("x"))}
-    grid = asktell.grid(**({} if "model" in factors or message.endswith("none") else {"model": ["a"]}), **factors)
+    grid = asktell.grid(
+        **({} if "model" in factors or message.endswith("no such factor") else {"model": ["a"]}), **factors
+    )
     with pytest.raises(InvalidArgumentError, match=message):
         checked(grid, llms, **settings)
 
@@ -110,7 +112,7 @@ def test_factors_of_no_use_and_wrong_values_are_refused_before_anything_is_asked
 def test_one_llm_refuses_models_and_a_missing_price_is_named() -> None:
     with pytest.raises(InvalidArgumentError, match="this evaluator has only one LLM"):
         checked(GRID, ScriptedLLM(lambda _: Completion("x")))
-    with pytest.raises(InvalidArgumentError, match="a function that makes the LLM of a model; got 5"):
+    with pytest.raises(InvalidArgumentError, match="a function that makes the LLM of a model, got 5"):
         evaluator(5)
     priced, free = Maker()("a"), Maker()("b")
     priced.price, free.price = Price(1, 2), None  # type: ignore[attr-defined]

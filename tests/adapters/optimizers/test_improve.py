@@ -57,7 +57,7 @@ def test_a_better_prompt_of_a_later_generation_is_found() -> None:
     assert all(brief.failures for brief in briefs)
     assert found.generations[2].parents == [parent.id for parent in briefs[1].parents]
     assert [entry.prompt for entry in found.generations[2].prompts] == ["xxxxxxxxxx"]
-    assert "is better than 2" in found.generations[2].why
+    assert "is better than prompt 2" in found.generations[2].why
     assert study.spent <= 90
     assert found.to_dict()["generations"][1]["why"] == found.generations[1].why
     assert f"{len(found.generations)} generations; stopped: {found.stopped}" in str(found)

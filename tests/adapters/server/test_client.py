@@ -127,9 +127,7 @@ def test_a_method_of_ones_own_is_refused(server: Any, tmp_path: Path) -> None:
     assert isinstance(known, asktell.Elimination)
     method = asktell.Elimination(Half(), known.allocator, known.estimator, known.rule)
     selector = Selector(["x", "y"], BestFeasible("a"), 12, method)
-    with pytest.raises(
-        InvalidArgumentError, match=r"'Half', and code cannot be sent .*Study\.open\(location, name, method"
-    ):
+    with pytest.raises(InvalidArgumentError, match=r"'Half'\. Code cannot be sent .*Study\.create\(location, name"):
         RemoteStudy.create(server.url, "own", selector)
     connection = transport.Connection(server.url, None, 10.0, 0)
     with pytest.raises(asktell.MissingMethodError, match=r"'Half'.* Code cannot be sent to a service"):
@@ -192,7 +190,7 @@ def test_workers(remote: RemoteStudy) -> None:
 def test_a_trial_of_another_study_is_refused(remote: RemoteStudy) -> None:
     trial = remote.ask()
     assert trial is not None
-    with pytest.raises(UnknownTrialError, match="asked in another study"):
+    with pytest.raises(UnknownTrialError, match="comes from another study"):
         remote.tell(trial._replace(example=9 if trial.example != 9 else 8), scores(trial))
 
 
@@ -449,7 +447,7 @@ def test_two_prompts_are_compared_by_the_service(server: Any) -> None:
         assert str(copied) == str(result)
         with pytest.raises(InvalidArgumentError, match=r"RemoteStudy\.compare"):
             copied.compare(0)
-        with pytest.raises(InvalidArgumentError, match="has no scores"):
+        with pytest.raises(InvalidArgumentError, match="holds no scores"):
             copied.examples()
         assert pickle.loads(pickle.dumps(local)).compare(2) == local.compare(2)
         for wrong in ((9,), (0, 0), (1,), (0, 1, 2.0)):

@@ -299,5 +299,5 @@ def test_a_remark_is_in_every_result_and_doubt_leaves_no_certainty(kept: Any, tm
         assert again.result().to_dict() == result.to_dict()
         study.report(tmp_path / "report.html")
         assert "Do not rely on these scores" in (tmp_path / "report.html").read_text()
-    with pytest.raises(asktell.InvalidArgumentError, match="needs a text"):
+    with pytest.raises(asktell.InvalidArgumentError, match="needs text"):
         study.remark(" ")

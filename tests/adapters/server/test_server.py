@@ -100,7 +100,7 @@ def test_mistakes_on_the_command_line(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/x.db"
     assert "IP address" in cli("serve", url, "--proxy", "nginx", code=2).err
     assert "Set ASKTELL_TOKEN" in cli("serve", url, "--proxy", "127.0.0.1", code=2).err
-    assert "not at ftp://" in cli("serve ftp://x", code=2).err
+    assert "got ftp://" in cli("serve ftp://x", code=2).err
     with socket.create_server(("127.0.0.1", 0)) as taken:
         assert "in use" in cli("serve", url, "--port", taken.getsockname()[1], code=1).err
     for arguments in (["--max-mb", "0"], ["--port", "70000"]):
