@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
-from functools import cache, partial
+from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -344,7 +344,7 @@ class Pairs:
                 tolerance=tolerance, minimize=minimize, rounds=self.seen.rounds, guaranteed=holds,
             )  # fmt: skip
         ids = None if self.problem.examples is None else self.problem.examples.ids
-        changes = cache(partial(self._changes, arm_a, arm_b))
+        changes = partial(self._changes, arm_a, arm_b)
         return Comparison(
             id_a, id_b, confidence, differences, self.problem.population, tolerance, changes, ids, goal.minimized
         )
