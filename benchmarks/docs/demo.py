@@ -86,7 +86,7 @@ def closing(result: asktell.Result) -> str:
     return (
         f"The prompt in full: {result.selected[0].prompt}\n"
         f"Cost: {result.spent} evaluations; evaluating everything takes {everything:,}: "
-        f"{100 * (1 - result.spent / everything):.0f} % saved."
+        f"{100 * (1 - result.spent / everything):.0f}% saved."
     )
 
 
