@@ -1,6 +1,7 @@
 """asktell: picks the best prompts for an LLM with the fewest evaluations, for several objectives at once.
 
-Errors are here at once; everything else is imported when it is first used: `import asktell` costs next to nothing.
+Errors are here at once; everything else is imported when it is first used: `import
+asktell` costs next to nothing.
 """
 
 from importlib import import_module
@@ -35,7 +36,15 @@ if TYPE_CHECKING:
     from asktell.methods import METHODS, Adaptive, Elimination, Race, preset
     from asktell.problem.budget import Budget
     from asktell.problem.candidates import Candidates, Tell, Trial, grid
-    from asktell.problem.goals import BestFeasible, ParetoSet, at_least, at_most, maximize, minimize, within
+    from asktell.problem.goals import (
+        BestFeasible,
+        ParetoSet,
+        at_least,
+        at_most,
+        maximize,
+        minimize,
+        within,
+    )
     from asktell.results import (
         ChangedExample,
         Check,
@@ -74,7 +83,15 @@ _LATE = {
     "asktell.state.profile": ("ExampleProfile",),
     "asktell.problem.budget": ("Budget",),
     "asktell.problem.candidates": ("Candidates", "Tell", "Trial", "grid"),
-    "asktell.problem.goals": ("BestFeasible", "ParetoSet", "at_least", "at_most", "maximize", "minimize", "within"),
+    "asktell.problem.goals": (
+        "BestFeasible",
+        "ParetoSet",
+        "at_least",
+        "at_most",
+        "maximize",
+        "minimize",
+        "within",
+    ),
     "asktell.results": (
         "ChangedExample",
         "Check",
@@ -96,7 +113,10 @@ _LATE = {
     "asktell.studies.study": ("Study",),
 }
 _HOME = {name: module for module, names in _LATE.items() for name in names}
-_MODULES = {"features": "asktell.problem.features", "jax_cache": "asktell._util.jax_cache"}
+_MODULES = {
+    "features": "asktell.problem.features",
+    "jax_cache": "asktell._util.jax_cache",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -9,9 +9,10 @@ from collections.abc import Sequence
 class AsktellError(Exception):
     """Base class of every error that asktell raises on purpose.
 
-    Docstrings leave out what holds everywhere: an argument that cannot be used is an InvalidArgumentError, before
-    anything has changed; an optional package that is missing is a MissingExtraError; a study's methods raise a
-    StorageError if its storage cannot be used.
+    Docstrings leave out what holds everywhere: an argument that cannot be used is an
+    InvalidArgumentError, before anything has changed; an optional package that is
+    missing is a MissingExtraError; a study's methods raise a StorageError if its
+    storage cannot be used.
     """
 
 
@@ -45,7 +46,8 @@ class TellManyError(AsktellError):
     """Some scores of a batch were refused; all others of it are recorded, durably where the study is.
 
     Attributes:
-        outcomes: of each, in the order given, what `tell` would have returned, or the error that it would have raised.
+        outcomes: of each, in the order given, what `tell` would have returned, or the
+            error that it would have raised.
     """
 
     def __init__(self, message: str, outcomes: Sequence[bool | Exception] = ()) -> None:

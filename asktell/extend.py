@@ -1,6 +1,7 @@
 """The documented names for whoever writes an adapter, a method or a storage.
 
-Errors and all that users call are in `asktell` itself; every other module may change. Nothing is imported before use.
+Errors and all that users call are in `asktell` itself; every other module may change.
+Nothing is imported before use.
 
 Packages
     needs_extra(extra): a block in which a missing package is an error that names the extra to install
@@ -70,13 +71,27 @@ if TYPE_CHECKING:
     from asktell.methods.certainty import UNSEEN_FAILURES, not_worse
     from asktell.methods.presets import Method
     from asktell.problem.budget import describe_spending
-    from asktell.problem.checks import MOST_EVALUATIONS, in_words, nearest, short, some, whole
+    from asktell.problem.checks import (
+        MOST_EVALUATIONS,
+        in_words,
+        nearest,
+        short,
+        some,
+        whole,
+    )
     from asktell.problem.examples import changes
     from asktell.problem.goals import Goal, less_may_be_better, parse_goal
     from asktell.results.entries import shown_estimates
     from asktell.results.evaluations import Evaluation
     from asktell.running.board import Board, MaxFailures, OnTell, open_board
-    from asktell.running.evaluator import Calling, Evaluator, Outcome, attempt, details_of, goal_scores
+    from asktell.running.evaluator import (
+        Calling,
+        Evaluator,
+        Outcome,
+        attempt,
+        details_of,
+        goal_scores,
+    )
     from asktell.running.run import outside_of_loops
     from asktell.selector import at_state
     from asktell.simulation.analyze import FinishedTable, finished_selector
@@ -99,13 +114,27 @@ _HOMES = {
     "methods.base": ("AbstractMethod",),
     "methods.presets": ("Method",),
     "problem.budget": ("describe_spending",),
-    "problem.checks": ("MOST_EVALUATIONS", "in_words", "nearest", "short", "some", "whole"),
+    "problem.checks": (
+        "MOST_EVALUATIONS",
+        "in_words",
+        "nearest",
+        "short",
+        "some",
+        "whole",
+    ),
     "problem.examples": ("changes",),
     "problem.goals": ("Goal", "less_may_be_better", "parse_goal"),
     "results.entries": ("shown_estimates",),
     "results.evaluations": ("Evaluation",),
     "running.board": ("Board", "MaxFailures", "OnTell", "open_board"),
-    "running.evaluator": ("Calling", "Evaluator", "Outcome", "attempt", "details_of", "goal_scores"),
+    "running.evaluator": (
+        "Calling",
+        "Evaluator",
+        "Outcome",
+        "attempt",
+        "details_of",
+        "goal_scores",
+    ),
     "running.run": ("outside_of_loops",),
     "selector": ("at_state",),
     "simulation.analyze": ("FinishedTable", "finished_selector"),

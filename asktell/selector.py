@@ -1,16 +1,19 @@
 """Selector: ask for trials, tell their scores, read the result. The only mutable object of the engine.
 
-A selector holds an immutable `State` (`asktell.state`) with everything that was recorded.
+A selector holds an immutable `State` (`asktell.state`) with everything that was
+recorded.
 
-1. `ask` returns the next evaluation of the state's plan, a prompt and an example. Released trials come first.
-2. When the plan is used up, the method reads the state. It plans more evaluations or ends the selection, and it
-   eliminates or accepts prompts. "auto" is `asktell.methods.adaptive`.
-3. A decision is made in the `tell`, `fail` or `retire` after which no trial is pending, and otherwise in the next
-   `ask`. A study always decides in `ask`.
+1. `ask` returns the next evaluation of the state's plan, a prompt and an example.
+   Released trials come first.
+2. When the plan is used up, the method reads the state. It plans more evaluations or
+   ends the selection, and it eliminates or accepts prompts. "auto" is
+   `asktell.methods.adaptive`.
+3. A decision is made in the `tell`, `fail` or `retire` after which no trial is pending,
+   and otherwise in the next `ask`. A study always decides in `ask`.
 
-Decisions are events, like asked trials and recorded scores. `apply` folds each event into the next state. A saved
-selector, or another process that reads the same events, is therefore in exactly the same state, and no decision is made
-twice.
+Decisions are events, like asked trials and recorded scores. `apply` folds each event
+into the next state. A saved selector, or another process that reads the same events, is
+therefore in exactly the same state, and no decision is made twice.
 """
 
 import json
@@ -32,8 +35,24 @@ from asktell._util.threads import one_thread
 from asktell.errors import InvalidArgumentError, NotPicklableError
 from asktell.methods import Method, preset
 from asktell.problem.budget import Budget, describe_spending
-from asktell.problem.candidates import AnyPrompt, AnyTrial, ById, Candidates, Prompts, Tell, Trial, all_taken
-from asktell.problem.checks import check_cost, check_name, check_reason, needed_cost, short, whole
+from asktell.problem.candidates import (
+    AnyPrompt,
+    AnyTrial,
+    ById,
+    Candidates,
+    Prompts,
+    Tell,
+    Trial,
+    all_taken,
+)
+from asktell.problem.checks import (
+    check_cost,
+    check_name,
+    check_reason,
+    needed_cost,
+    short,
+    whole,
+)
 from asktell.problem.examples import check_examples
 from asktell.problem.goals import Goal, Scores
 from asktell.results import Comparison, Result
@@ -55,7 +74,8 @@ Decide: TypeAlias = Callable[[Method, State], Decided | None]
 class Selection(ABC):
     """The methods that `Selector`, `Study` and `RemoteStudy` share.
 
-    `tell`, `observe`, `fail` and `release` return True if the call recorded something, and False if it changed nothing:
+    `tell`, `observe`, `fail` and `release` return True if the call recorded something,
+    and False if it changed nothing:
 
     - `tell`, if the same scores were recorded before.
     - `fail` and `release`, if the trial is no longer pending.
@@ -64,8 +84,8 @@ class Selection(ABC):
     In every other case they raise an error and change nothing.
 
     Raises:
-        InvalidArgumentError: an argument is invalid. For example, the prompt is unknown, or a string is the id of one
-            prompt and the text of another.
+        InvalidArgumentError: an argument is invalid. For example, the prompt is
+            unknown, or a string is the id of one prompt and the text of another.
     """
 
     # Asking and telling
@@ -79,8 +99,8 @@ class Selection(ABC):
     def ask(self, n: int | None = None) -> Trial | list[Trial] | None:
         """The next trial, or with `n` a list of up to n trials, grouped by prompt.
 
-        Returns None, or an empty list, if the selection is `done` or waits for the scores of `pending` trials. Never
-        blocks.
+        Returns None, or an empty list, if the selection is `done` or waits for the
+        scores of `pending` trials. Never blocks.
         """
         if n is not None:
             return self._ask(whole("n", n, 0))
@@ -96,20 +116,23 @@ class Selection(ABC):
         """Record the scores of a trial. Trials can be told in any order.
 
         Args:
-            trial: the trial, its JSON form (a list or a mapping) or its id. A prompt's text or id as str stands for the
-                prompt's oldest pending trial.
-            scores: a mapping from metric to number, or numbers in the order of `metrics`. With one metric, a number.
-                Other keys of a mapping are ignored.
-            cost: the cost of the evaluation, in a unit of your choice. It is added to `spent_cost`. Required if the
-                budget is a cost.
+            trial: the trial, its JSON form (a list or a mapping) or its id. A prompt's
+                text or id as str stands for the prompt's oldest pending trial.
+            scores: a mapping from metric to number, or numbers in the order of
+                `metrics`. With one metric, a number. Other keys of a mapping are
+                ignored.
+            cost: the cost of the evaluation, in a unit of your choice. It is added to
+                `spent_cost`. Required if the budget is a cost.
 
         Returns:
-            True if the scores were recorded, False if the same scores were recorded before.
+            True if the scores were recorded, False if the same scores were recorded
+            before.
 
         After an error the trial is still pending.
 
         Raises:
-            InvalidScoresError: a metric is missing, NaN, infinite or not a number, or the number of scores is wrong.
+            InvalidScoresError: a metric is missing, NaN, infinite or not a number, or
+                the number of scores is wrong.
             UnknownTrialError: the trial was never asked, or it has failed.
             ConflictingTellError: other scores were recorded for this trial before.
         """
@@ -127,41 +150,52 @@ class Selection(ABC):
             The return value of `tell` for each, in order.
 
         Raises:
-            TellManyError: some were refused. All others are recorded. `outcomes` of the error has the result of each.
+            TellManyError: some were refused. All others are recorded. `outcomes` of the
+                error has the result of each.
         """
 
     @abstractmethod
     def observe(
-        self, prompt: AnyPrompt, scores: Scores | None, example: int | str | None = None, cost: float | None = None
+        self,
+        prompt: AnyPrompt,
+        scores: Scores | None,
+        example: int | str | None = None,
+        cost: float | None = None,
     ) -> bool:
         """Record scores that were not asked for (a warm start).
 
-        They inform the estimates and do not count against the number of evaluations in the budget.
+        They inform the estimates and do not count against the number of evaluations in
+        the budget.
 
         Args:
             prompt: the prompt's id or text, or a trial of it.
             scores: as for `tell`. None records only a cost.
-            example: the example of the scores, its position or its id. The prompt is not evaluated on it again. If a
-                prompt has several scores on an example, their mean counts once, and their differences show how noisy
-                scores are.
-            cost: the cost of the evaluation, 0 by default. It counts against a budget of cost, even beyond the budget.
+            example: the example of the scores, its position or its id. The prompt is
+                not evaluated on it again. If a prompt has several scores on an example,
+                their mean counts once, and their differences show how noisy scores are.
+            cost: the cost of the evaluation, 0 by default. It counts against a budget
+                of cost, even beyond the budget.
 
         Raises:
             InvalidScoresError: as for `tell`, or there are neither scores nor a cost.
         """
 
     @abstractmethod
-    def fail(self, trial: AnyTrial, reason: str | BaseException, cost: float | None = None) -> bool:
+    def fail(
+        self, trial: AnyTrial, reason: str | BaseException, cost: float | None = None
+    ) -> bool:
         """Record a failed evaluation.
 
-        The prompt is evaluated on its next example, or eliminated if too many of its evaluations fail. See `on_failure`
-        and `max_failure_rate` of the `Selector`. A failed evaluation does not count against the number of evaluations
-        in the budget unless `on_failure` gives it scores.
+        The prompt is evaluated on its next example, or eliminated if too many of its
+        evaluations fail. See `on_failure` and `max_failure_rate` of the `Selector`. A
+        failed evaluation does not count against the number of evaluations in the budget
+        unless `on_failure` gives it scores.
 
         Args:
             trial: as for `tell`.
             reason: text or an exception.
-            cost: the cost of the evaluation, 0 by default. It counts against a budget of cost.
+            cost: the cost of the evaluation, 0 by default. It counts against a budget
+                of cost.
 
         Returns:
             False if the trial is no longer pending.
@@ -184,42 +218,53 @@ class Selection(ABC):
     # Growing
 
     @abstractmethod
-    def add(self, prompts: NewPrompts, features: Features = None, *, key: str | None = None) -> list[str | int]:
+    def add(
+        self, prompts: NewPrompts, features: Features = None, *, key: str | None = None
+    ) -> list[str | int]:
         """Add prompts. A selection that was `done` continues with them.
 
-        Recorded scores stay. The new prompts are first evaluated on examples that the other prompts have seen, so that
-        they can be compared. The budget does not change (see `extend`).
+        Recorded scores stay. The new prompts are first evaluated on examples that the
+        other prompts have seen, so that they can be compared. The budget does not
+        change (see `extend`).
 
         Args:
-            prompts: texts if the ids of the existing prompts are positions, and otherwise a mapping from id to text.
-                Candidates must have the same factors as the existing candidates, but can have new levels. A prompt that
-                exists with the same id and text is ignored.
-            features: rows of numbers, as for the selector, if the existing prompts have features. Features made from
-                texts are computed for the new prompts, too, on the basis of the first texts.
-            key: idempotency key. A second request with the same key changes nothing and returns the same ids. A
-                different request with that key is refused.
+            prompts: texts if the ids of the existing prompts are positions, and
+                otherwise a mapping from id to text. Candidates must have the same
+                factors as the existing candidates, but can have new levels. A prompt
+                that exists with the same id and text is ignored.
+            features: rows of numbers, as for the selector, if the existing prompts have
+                features. Features made from texts are computed for the new prompts,
+                too, on the basis of the first texts.
+            key: idempotency key. A second request with the same key changes nothing and
+                returns the same ids. A different request with that key is refused.
 
         Returns:
             The ids of the prompts, in the order given.
 
         Raises:
-            IncompatibleMethodError: the method has planned its rounds. "auto" and `Race` accept new prompts.
+            IncompatibleMethodError: the method has planned its rounds. "auto" and
+                `Race` accept new prompts.
         """
 
     @abstractmethod
-    def retire(self, prompt: AnyPrompt, reason: str | BaseException, *, key: str | None = None) -> None:
+    def retire(
+        self, prompt: AnyPrompt, reason: str | BaseException, *, key: str | None = None
+    ) -> None:
         """Retire a prompt: it is not evaluated again and cannot be selected.
 
-        Its pending trials can still be told, and its scores keep informing the estimates of other prompts. If the final
-        selection contains it, the selection continues without it. If no prompt is left, the selection is done.
+        Its pending trials can still be told, and its scores keep informing the
+        estimates of other prompts. If the final selection contains it, the selection
+        continues without it. If no prompt is left, the selection is done.
 
         Args:
-            prompt: its id or text, or its entry of a result. The baseline cannot be retired.
+            prompt: its id or text, or its entry of a result. The baseline cannot be
+                retired.
             reason: text or an exception, shown in the result.
             key: as for `add`.
 
         Raises:
-            InvalidArgumentError: the prompt is unknown, retired already, or the baseline.
+            InvalidArgumentError: the prompt is unknown, retired already, or the
+                baseline.
         """
 
     @abstractmethod
@@ -236,16 +281,20 @@ class Selection(ABC):
         Args:
             evaluations: the number of additional evaluations.
             cost: the additional cost, if the budget is a cost.
-            examples: the number of additional examples, or their ids. They follow the existing examples and are
-                evaluated last. Estimates are then about all examples. Recorded scores stay.
+            examples: the number of additional examples, or their ids. They follow the
+                existing examples and are evaluated last. Estimates are then about all
+                examples. Recorded scores stay.
             key: as for `add`.
 
         Raises:
-            IncompatibleMethodError: the method has planned its rounds. "auto" and `Race` can continue.
+            IncompatibleMethodError: the method has planned its rounds. "auto" and
+                `Race` can continue.
         """
 
     @abstractmethod
-    def remark(self, text: str, *, topic: str = "scores", doubtful: bool = False) -> None:
+    def remark(
+        self, text: str, *, topic: str = "scores", doubtful: bool = False
+    ) -> None:
         """Attach a note about the scores to the result, for example that they come from an LLM judge.
 
         `asktell.run` does this for evaluators that define `remarks()`.
@@ -267,8 +316,9 @@ class Selection(ABC):
     def repeat_of(self, trial: Trial) -> int:
         """Number of earlier trials of the same prompt on the same example: 0 for the first, 1 for the second, ...
 
-        Prompt, example and this number identify an evaluation in any run. If `repeats` is above 1, use all three as the
-        key of a cache of responses and to derive a sampling seed. If `repeats` is 1, the number is always 0.
+        Prompt, example and this number identify an evaluation in any run. If `repeats`
+        is above 1, use all three as the key of a cache of responses and to derive a
+        sampling seed. If `repeats` is 1, the number is always 0.
         """
 
     @property
@@ -327,7 +377,11 @@ class Selection(ABC):
 
     @abstractmethod
     def compare(
-        self, a: AnyPrompt, b: AnyPrompt | None = None, confidence: float = 0.95, tolerance: float = 0.0
+        self,
+        a: AnyPrompt,
+        b: AnyPrompt | None = None,
+        confidence: float = 0.95,
+        tolerance: float = 0.0,
     ) -> Comparison:
         """Compare two prompts in every metric. See `Result.compare`."""
 
@@ -335,8 +389,8 @@ class Selection(ABC):
     def evaluations(self, after: int = 0) -> Evaluations:
         """Every recorded or failed evaluation. `.to_dataframe()` makes a table.
 
-        A selector lists recorded evaluations in the order of recording, then failures. A study lists all in the order
-        of recording, with their details.
+        A selector lists recorded evaluations in the order of recording, then failures.
+        A study lists all in the order of recording, with their details.
 
         Args:
             after: the number of evaluations to skip at the beginning.
@@ -348,7 +402,8 @@ class Selection(ABC):
 
         Args:
             path: path of the page. An existing file is replaced.
-            about: more facts to show, by name, such as the model, the dataset or a commit.
+            about: more facts to show, by name, such as the model, the dataset or a
+                commit.
         """
 
 
@@ -360,7 +415,8 @@ def part_at(place: str, like: object) -> Any:
 class Selector(Selection):
     """Finds the best feasible prompt or the Pareto set with few evaluations.
 
-    Ask for a trial, evaluate its prompt on its example, tell the scores, and read the result.
+    Ask for a trial, evaluate its prompt on its example, tell the scores, and read the
+    result.
 
         >>> import asktell
         >>> prompts = {"short": "Answer briefly.", "long": "Think step by step, then answer."}
@@ -373,43 +429,57 @@ class Selector(Selection):
         ('long', 'Think step by step, then answer.')
 
     Args:
-        prompts: the K candidates: a sequence of texts, whose ids are their positions, or a mapping from id to text. For
-            candidates with several factors, such as models and settings, `asktell.grid(model=[...], prompt={...})` or
+        prompts: the K candidates: a sequence of texts, whose ids are their positions,
+            or a mapping from id to text. For candidates with several factors, such as
+            models and settings, `asktell.grid(model=[...], prompt={...})` or
             `asktell.Candidates([{...}, ...])`.
         goal: `BestFeasible(...)` or `ParetoSet(...)`.
-        budget: the maximum number of evaluations, including pending trials, or `asktell.Budget(cost=...)`.
-        method: "auto", the name of another preset, an `Adaptive`, a `Race` or an `Elimination`.
-        examples: N, the number of examples in the dataset, or a list of their distinct ids (texts). With ids,
-            continuing with other examples is an error. None if the evaluator draws its own examples.
-        features: (K, d) numbers that describe the prompts, such as `asktell.features.pca` of their embeddings. "text"
-            computes them from the texts. Only the methods "lcsh", "gege", "mlp-csr" and "mlp-ege" use features, and
-            need them.
+        budget: the maximum number of evaluations, including pending trials, or
+            `asktell.Budget(cost=...)`.
+        method: "auto", the name of another preset, an `Adaptive`, a `Race` or an
+            `Elimination`.
+        examples: N, the number of examples in the dataset, or a list of their distinct
+            ids (texts). With ids, continuing with other examples is an error. None if
+            the evaluator draws its own examples.
+        features: (K, d) numbers that describe the prompts, such as
+            `asktell.features.pca` of their embeddings. "text" computes them from the
+            texts. Only the methods "lcsh", "gege", "mlp-csr" and "mlp-ege" use
+            features, and need them.
         seed: makes every choice repeatable, 0 <= seed < 2**64.
-        sampling: "shared" (default) evaluates every prompt on the same examples in the same order, without replacement.
-            "auto" chooses the examples of each prompt itself. "iid" draws an example for every evaluation.
-        on_failure: "skip" (default) treats a failed evaluation as a missing value, and the prompt is evaluated on
-            another example. A mapping such as `{"accuracy": 0.0}` gives failed evaluations these scores. They then
-            count against the budget, and no prompt is eliminated for failures.
-        max_failure_rate: eliminate a prompt as soon as more than this share of its evaluations fail, with a probability
-            of 99% (uniform prior). With the default of 0.5, this is after six failures in the first six evaluations.
-            1 never eliminates a prompt for failures. The baseline is never eliminated.
-        baseline: the id or text of the prompt in use today. It is never eliminated, and the result compares the
-            selected prompt with it.
-        repeats: how often a prompt may be evaluated on the same example, by default once. A prompt that has seen every
-            example is then evaluated on the examples again. The mean of repeated evaluations counts as one observation.
-            With inputs="given", an explicit 1 declares that repeated evaluations would give the same scores, so a
-            prompt's mean is known exactly once it was evaluated on every example.
-        profile: the difficulty and discrimination of these examples in earlier studies, from
-            `asktell.ExampleProfile.of(study, ...)` or its JSON data. "auto" then prefers discriminating examples. Other
-            methods ignore it. Needs ids of the examples.
-        segments: a label for each example, such as its language. The result has estimates for each segment, and the
-            goal can use them (`at_least(0.8, in_every_segment=True)`, `maximize("accuracy", worst_segment=True)`).
-            "auto" then evaluates more in segments that matter for the selection.
-        inputs: the subject of estimates, errors and probabilities. "new" (default): the expected score on a new input,
-            evaluated once. The examples are a sample of such inputs. "given": the mean over exactly these examples, for
-            a fixed suite such as a regression suite or a leaderboard.
+        sampling: "shared" (default) evaluates every prompt on the same examples in the
+            same order, without replacement. "auto" chooses the examples of each prompt
+            itself. "iid" draws an example for every evaluation.
+        on_failure: "skip" (default) treats a failed evaluation as a missing value, and
+            the prompt is evaluated on another example. A mapping such as `{"accuracy":
+            0.0}` gives failed evaluations these scores. They then count against the
+            budget, and no prompt is eliminated for failures.
+        max_failure_rate: eliminate a prompt as soon as more than this share of its
+            evaluations fail, with a probability of 99% (uniform prior). With the
+            default of 0.5, this is after six failures in the first six evaluations. 1
+            never eliminates a prompt for failures. The baseline is never eliminated.
+        baseline: the id or text of the prompt in use today. It is never eliminated, and
+            the result compares the selected prompt with it.
+        repeats: how often a prompt may be evaluated on the same example, by default
+            once. A prompt that has seen every example is then evaluated on the examples
+            again. The mean of repeated evaluations counts as one observation. With
+            inputs="given", an explicit 1 declares that repeated evaluations would give
+            the same scores, so a prompt's mean is known exactly once it was evaluated
+            on every example.
+        profile: the difficulty and discrimination of these examples in earlier studies,
+            from `asktell.ExampleProfile.of(study, ...)` or its JSON data. "auto" then
+            prefers discriminating examples. Other methods ignore it. Needs ids of the
+            examples.
+        segments: a label for each example, such as its language. The result has
+            estimates for each segment, and the goal can use them (`at_least(0.8,
+            in_every_segment=True)`, `maximize("accuracy", worst_segment=True)`). "auto"
+            then evaluates more in segments that matter for the selection.
+        inputs: the subject of estimates, errors and probabilities. "new" (default): the
+            expected score on a new input, evaluated once. The examples are a sample of
+            such inputs. "given": the mean over exactly these examples, for a fixed
+            suite such as a regression suite or a leaderboard.
 
-    A selector can be used from several threads. `to_json` saves it, and `from_json` continues exactly.
+    A selector can be used from several threads. `to_json` saves it, and `from_json`
+    continues exactly.
 
     Raises:
         BudgetTooSmallError: the method needs a larger budget.
@@ -449,8 +519,10 @@ class Selector(Selection):
         self._known: tuple[tuple[Grown, ...], Prompts] = state.growth[:0], prompts
         self._method = method
         self._state = state
-        self._seen: tuple[State, State] | None = None  # without the decisions that are due, and with them
-        self._sink: Callable[[events.AnyEvent], None] | None = None  # of a study, which keeps a log
+        # Without the decisions that are due, and with them
+        self._seen: tuple[State, State] | None = None
+        # Of a study, which keeps a log
+        self._sink: Callable[[events.AnyEvent], None] | None = None
         self._decide: Decide = decide
         self._renew_lock()
         fresh_after_fork(self, Selector._renew_lock)
@@ -464,11 +536,19 @@ class Selector(Selection):
         with self._lock:
             if n == 1:  # most asks: a sixth faster
                 one = self._ask_next()
-                return [] if one is None else [self._prompts.trial(one.trial, one.arm, one.example)]
+                return (
+                    []
+                    if one is None
+                    else [self._prompts.trial(one.trial, one.arm, one.example)]
+                )
             asked = list(islice(iter(self._ask_next, None), n))
-            # Grouped by prompt, for prefix caches; stable, so that a prompt's examples keep their order.
+            # Grouped by prompt, for prefix caches; stable, so that a prompt's examples
+            # keep their order.
             asked.sort(key=operator.attrgetter("arm"))
-            return [self._prompts.trial(each.trial, each.arm, each.example) for each in asked]
+            return [
+                self._prompts.trial(each.trial, each.arm, each.example)
+                for each in asked
+            ]
 
     def _ask_next(self) -> events.Asked | None:
         pull = self._next_pull()
@@ -477,13 +557,18 @@ class Selector(Selection):
             pull = self._next_pull()
             if pull is None:
                 return None
-        asked = events.Asked(self._state.asked if pull.trial is None else pull.trial, pull.arm, pull.example)
+        asked = events.Asked(
+            self._state.asked if pull.trial is None else pull.trial,
+            pull.arm,
+            pull.example,
+        )
         self._take(asked)
         return asked
 
     def _next_pull(self) -> events.Pull | None:
         """The next pull of the plan, unless the selection is finished or the pull may exceed the remaining cost."""
-        # A trial of the baseline, which is never eliminated, may have been released after the end.
+        # A trial of the baseline, which is never eliminated, may have been released
+        # after the end.
         pull = None if self._state.finished else self._state.next_pull()
         return pull if pull is not None and self._state.fits(pull.arm) else None
 
@@ -504,8 +589,8 @@ class Selector(Selection):
     def _decide_when_nothing_is_pending(self) -> None:
         """Decide if nothing is pending. Otherwise the next `ask` decides, using all scores recorded by then.
 
-        A study, which has a log, always decides in `ask`. Recording a paid score must not wait for a decision or fail
-        because of one.
+        A study, which has a log, always decides in `ask`. Recording a paid score must
+        not wait for a decision or fail because of one.
         """
         if self._sink is None and not self._state.pending:
             self._make_due_decisions()
@@ -535,26 +620,47 @@ class Selector(Selection):
                             "A Selector does not store details of its trials. Use a Study, or leave the details out."
                         )
                     outcomes.append(self.tell(tell.trial, tell.scores, tell.cost))
-                except Exception as error:  # of any kind: the scores of the next trial were paid for, too
+                except Exception as error:
+                    # Of any kind: the scores of the next trial were paid for, too
                     outcomes.append(error)
         return all_taken(outcomes)
 
     def observe(
-        self, prompt: AnyPrompt, scores: Scores | None, example: int | str | None = None, cost: float | None = None
+        self,
+        prompt: AnyPrompt,
+        scores: Scores | None,
+        example: int | str | None = None,
+        cost: float | None = None,
     ) -> bool:
         with self._lock:
-            vector = None if scores is None and cost is not None else self._state.problem.goal.vector(scores)
+            vector = (
+                None
+                if scores is None and cost is not None
+                else self._state.problem.goal.vector(scores)
+            )
             cost = None if cost is None else check_cost(cost)
             arm = self._prompts.arm(prompt)
-            self._take(events.Observed(arm, find_example(self._state.problem, example), vector, cost))
+            self._take(
+                events.Observed(
+                    arm, find_example(self._state.problem, example), vector, cost
+                )
+            )
             return True
 
-    def fail(self, trial: AnyTrial, reason: str | BaseException, cost: float | None = None) -> bool:
+    def fail(
+        self, trial: AnyTrial, reason: str | BaseException, cost: float | None = None
+    ) -> bool:
         with self._lock:
             id_ = trial_id(self._state, self._prompts, trial)
             if self._state.open(id_) is None:
                 return self._was_asked(id_)
-            self._take(events.Failed(id_, check_reason(reason), None if cost is None else check_cost(cost)))
+            self._take(
+                events.Failed(
+                    id_,
+                    check_reason(reason),
+                    None if cost is None else check_cost(cost),
+                )
+            )
             self._decide_when_nothing_is_pending()
             return True
 
@@ -574,20 +680,28 @@ class Selector(Selection):
 
     # Growing
 
-    def add(self, prompts: NewPrompts, features: Features = None, *, key: str | None = None) -> list[str | int]:
+    def add(
+        self, prompts: NewPrompts, features: Features = None, *, key: str | None = None
+    ) -> list[str | int]:
         with self._lock:
             known = growth.request(self._state, key, events.Added)
             if known is not None:
                 return growth.ids_again(self._prompts, prompts, *known)
-            event, ids = growth.addition(self._state, self._prompts, prompts, features, key)
+            event, ids = growth.addition(
+                self._state, self._prompts, prompts, features, key
+            )
             if event is not None:
                 self._method.check_growth(event)
                 self._take(event)
             return ids
 
-    def retire(self, prompt: AnyPrompt, reason: str | BaseException, *, key: str | None = None) -> None:
+    def retire(
+        self, prompt: AnyPrompt, reason: str | BaseException, *, key: str | None = None
+    ) -> None:
         with self._lock:
-            event = events.Retired(self._prompts.arm(prompt), check_reason(reason), growth.check_key(key))
+            event = events.Retired(
+                self._prompts.arm(prompt), check_reason(reason), growth.check_key(key)
+            )
             if growth.is_new(self._state, event):
                 self._take(event)
                 self._decide_when_nothing_is_pending()
@@ -606,11 +720,18 @@ class Selector(Selection):
                 self._method.check_growth(event)
                 self._take(event)
 
-    def remark(self, text: str, *, topic: str = "scores", doubtful: bool = False) -> None:
+    def remark(
+        self, text: str, *, topic: str = "scores", doubtful: bool = False
+    ) -> None:
         if not isinstance(text, str) or not text.strip():
-            raise InvalidArgumentError(f'remark() needs text, such as "Scored by a judge.". Got {short(text)}.')
-        line = " ".join(text.split())  # a separate line could be a command to a log reader
-        event = events.Remarked(check_name("The topic of a remark", topic), line, bool(doubtful))
+            raise InvalidArgumentError(
+                f'remark() needs text, such as "Scored by a judge.". Got {short(text)}.'
+            )
+        # A separate line could be a command to a log reader
+        line = " ".join(text.split())
+        event = events.Remarked(
+            check_name("The topic of a remark", topic), line, bool(doubtful)
+        )
         with self._lock:
             if self._state.remarks.get(event.topic) != event:
                 self._take(event)
@@ -621,8 +742,8 @@ class Selector(Selection):
     def state(self) -> State:
         """The immutable state, including decisions that are due because nothing is pending. For inspection.
 
-        Reading does not change the selector: due decisions are computed, but not recorded. Before the first trial, no
-        decision is due.
+        Reading does not change the selector: due decisions are computed, but not
+        recorded. Before the first trial, no decision is due.
         """
         with self._lock:
             first = self._state
@@ -664,7 +785,9 @@ class Selector(Selection):
         state = self._state
         if state.problem.repeats == 1 or trial.example is None:
             return 0
-        return state.asked_before(int(trial.id), self._prompts.arm(ById(trial.prompt_id)), int(trial.example))
+        return state.asked_before(
+            int(trial.id), self._prompts.arm(ById(trial.prompt_id)), int(trial.example)
+        )
 
     @property
     def done(self) -> bool:
@@ -692,18 +815,30 @@ class Selector(Selection):
         return summarize(state, self._method, prompts)
 
     def compare(
-        self, a: AnyPrompt, b: AnyPrompt | None = None, confidence: float = 0.95, tolerance: float = 0.0
+        self,
+        a: AnyPrompt,
+        b: AnyPrompt | None = None,
+        confidence: float = 0.95,
+        tolerance: float = 0.0,
     ) -> Comparison:
-        return compare(self.state, self._method, self._prompts, a, b, confidence, tolerance)
+        return compare(
+            self.state, self._method, self._prompts, a, b, confidence, tolerance
+        )
 
     def evaluations(self, after: int = 0) -> Evaluations:
-        found = islice(evaluations_of(self._state, self._prompts.ids), whole("after", after, 0), None)
+        found = islice(
+            evaluations_of(self._state, self._prompts.ids),
+            whole("after", after, 0),
+            None,
+        )
         return Evaluations(found, self.metrics)
 
     def report(self, path: str | Path, about: Mapping[str, Any] | None = None) -> None:
         from asktell import reports  # imported late: a selection does not need it
 
-        reports.write(path, reports.document(self.state, self._method, self._prompts, about=about))
+        reports.write(
+            path, reports.document(self.state, self._method, self._prompts, about=about)
+        )
 
     def __repr__(self) -> str:
         spent, n_pending = describe_spending(self), len(self._state.pending)
@@ -734,7 +869,8 @@ class Selector(Selection):
         """Save the selector as JSON text. `Selector.from_json` continues it exactly.
 
         Raises:
-            InvalidStateError: a custom part of the method has a parameter that is not a plain value.
+            InvalidStateError: a custom part of the method has a parameter that is not a
+                plain value.
         """
         with self._lock:
             state = self._state
@@ -757,20 +893,29 @@ class Selector(Selection):
 
         Args:
             text: the saved JSON, or the result of `json.loads`.
-            method: the selector's method, required if the method or a part of it is your own code. The file contains
-                only class names and parameters, which must match.
-            examples: the number of examples or their ids, to check that they have not changed.
+            method: the selector's method, required if the method or a part of it is
+                your own code. The file contains only class names and parameters, which
+                must match.
+            examples: the number of examples or their ids, to check that they have not
+                changed.
 
         Raises:
-            InvalidStateError: the text is malformed, truncated, not from asktell, or of an unknown version. Or the
-                method differs, or is required and missing.
-            InvalidArgumentError: the examples differ. The message lists the differences.
+            InvalidStateError: the text is malformed, truncated, not from asktell, or of
+                an unknown version. Or the method differs, or is required and missing.
+            InvalidArgumentError: the examples differ. The message lists the
+                differences.
         """
-        data = text if isinstance(text, Mapping) else serialization.parse(text, "The saved selector")
+        data = (
+            text
+            if isinstance(text, Mapping)
+            else serialization.parse(text, "The saved selector")
+        )
         selector = cls.__new__(cls)
         selector._set(*serialization.load_selector(data, method))
         problem = selector._state.problem
-        check_examples("The saved selector", problem.n_examples, problem.examples, examples)
+        check_examples(
+            "The saved selector", problem.n_examples, problem.examples, examples
+        )
         return selector
 
 

@@ -1,6 +1,7 @@
 """The JSON formats of saved selectors: versioned, plain data. Loading never executes code from a file.
 
-Loaded data are checked field by field before any object is built. Malformed, truncated or foreign input is refused.
+Loaded data are checked field by field before any object is built. Malformed, truncated
+or foreign input is refused.
 """
 
 import dataclasses
@@ -30,7 +31,17 @@ from asktell.problem.candidates import ById, Candidates, Prompts
 from asktell.problem.checks import short, whole
 from asktell.problem.goals import BestFeasible, Constraint, Goal, Objective, ParetoSet
 from asktell.schedulers import AbstractScheduler
-from asktell.state import Failures, Grown, History, Problem, State, check_decision, events, grown, initial
+from asktell.state import (
+    Failures,
+    Grown,
+    History,
+    Problem,
+    State,
+    check_decision,
+    events,
+    grown,
+    initial,
+)
 from asktell.state.events import Index
 from asktell.state.growth import check_growth, prompts_after, told_departures
 from asktell.state.problem import checked_problem
@@ -38,13 +49,14 @@ from asktell.state.queue import Queue
 
 FORMAT = "asktell.selector"
 VERSION = 1
-# Most bytes after decompression: so many for free, and so many per compressed byte. The texts and scores of real
-# studies become 3 to 20 times as many bytes.
+# Most bytes after decompression: so many for free, and so many per compressed byte. The
+# texts and scores of real studies become 3 to 20 times as many bytes.
 _FREE_BYTES, _MOST_PER_BYTE = 2**14, 32
 _T = TypeVar("_T")
 
 
-# Checks of single values. `what` is the name of the value in errors. For numbers see `asktell.problem.checks`.
+# Checks of single values. `what` is the name of the value in errors. For numbers see
+# `asktell.problem.checks`.
 
 
 def parse(text: object, what: str) -> dict[str, Any]:
@@ -62,7 +74,9 @@ def _parsed(text: str | bytes | bytearray, what: str) -> Any:
     try:
         return json.loads(text, parse_constant=_no_constant)
     except (ValueError, RecursionError) as error:
-        raise InvalidStateError(f"{what} is not complete JSON: {error}. Is the file truncated?") from error
+        raise InvalidStateError(
+            f"{what} is not complete JSON: {error}. Is the file truncated?"
+        ) from error
 
 
 def most_bytes(size: int) -> int:
@@ -82,7 +96,8 @@ def decompress(data: bytes, what: str, most: int | None = None) -> bytes:
     `most` is the most bytes to unpack. None: `most_bytes`.
 
     Raises:
-        InvalidStateError: the data are malformed, or would become more than `most` bytes. These are not unpacked.
+        InvalidStateError: the data are malformed, or would become more than `most`
+            bytes. These are not unpacked.
     """
     most = most_bytes(len(data)) if most is None else most
     stream = zlib.decompressobj()
@@ -111,7 +126,15 @@ def checked(what: str) -> Iterator[None]:
         yield
     except InvalidStateError:
         raise
-    except (AsktellError, TypeError, ValueError, LookupError, ArithmeticError, AttributeError, RecursionError) as error:
+    except (
+        AsktellError,
+        TypeError,
+        ValueError,
+        LookupError,
+        ArithmeticError,
+        AttributeError,
+        RecursionError,
+    ) as error:
         raise InvalidStateError(f"{what} is malformed: {error}") from error
 
 
@@ -139,7 +162,8 @@ def items(what: str, data: object, length: int | None = None) -> list[Any]:
     return data
 
 
-# Typed data: the definitions of events and of the saved state describe their format, so they need no code here.
+# Typed data: the definitions of events and of the saved state describe their format, so
+# they need no code here.
 
 
 def builtins(data: object) -> Any:
@@ -162,7 +186,9 @@ class Decoder(Generic[_T]):
     def __init__(self, what: str, kind: Any) -> None:
         self._what = what
         self._kind = kind
-        self._decoder: msgspec.json.Decoder[_T] = msgspec.json.Decoder(kind, dec_hook=_load_candidates)
+        self._decoder: msgspec.json.Decoder[_T] = msgspec.json.Decoder(
+            kind, dec_hook=_load_candidates
+        )
 
     def decode(self, text: str | bytes) -> _T:
         """Read JSON text.
@@ -175,8 +201,9 @@ class Decoder(Generic[_T]):
         except msgspec.ValidationError as error:
             raise self._malformed(error, text) from error
         except (msgspec.DecodeError, RecursionError, UnicodeError):
-            # msgspec refuses half of a surrogate pair, which text in Python and JSON may contain. Python's own parser
-            # accepts it, and has a clear message for all other errors.
+            # msgspec refuses half of a surrogate pair, which text in Python and JSON
+            # may contain. Python's own parser accepts it, and has a clear message for
+            # all other errors.
             return self.convert(_parsed(text, self._what))
 
     def convert(self, data: object) -> _T:
@@ -191,14 +218,26 @@ class Decoder(Generic[_T]):
             raise self._malformed(error, data) from error
         return found
 
-    def _malformed(self, error: msgspec.ValidationError, came: object) -> InvalidStateError:
+    def _malformed(
+        self, error: msgspec.ValidationError, came: object
+    ) -> InvalidStateError:
         said = str(error)
-        newer = " Was it written by a newer asktell? Upgrade this one." if said.startswith(_OF_NEWER) else ""
-        return InvalidStateError(f"{self._what} is malformed: {said}. It is {short(came)}.{newer}")
+        newer = (
+            " Was it written by a newer asktell? Upgrade this one."
+            if said.startswith(_OF_NEWER)
+            else ""
+        )
+        return InvalidStateError(
+            f"{self._what} is malformed: {said}. It is {short(came)}.{newer}"
+        )
 
 
 # Errors that msgspec raises for data of a newer version, with new tags or fields.
-_OF_NEWER = ("Invalid value", "Object contains unknown field", "Expected `array` of at most length")
+_OF_NEWER = (
+    "Invalid value",
+    "Object contains unknown field",
+    "Expected `array` of at most length",
+)
 _json = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
 
 
@@ -214,13 +253,19 @@ def _load_candidates(kind: type, data: object) -> object:
     raise NotImplementedError(f"{kind.__name__} is not read from files")
 
 
-def _column(what: str, data: Any, low: int, high: int, length: int | None = None) -> Any:
+def _column(
+    what: str, data: Any, low: int, high: int, length: int | None = None
+) -> Any:
     """(n,) whole numbers from a list or an array, checked."""
     values = np.array(data) if len(data) else np.zeros(0, dtype=np.int64)
-    right = values.dtype == np.int64 and values.ndim == 1 and length in (None, len(values))
+    right = (
+        values.dtype == np.int64 and values.ndim == 1 and length in (None, len(values))
+    )
     if not right or not ((low <= values) & (values <= high)).all():
         n = "" if length is None else f"{length} "
-        raise InvalidStateError(f"{what} must be a list of {n}whole numbers from {low} to {high}.")
+        raise InvalidStateError(
+            f"{what} must be a list of {n}whole numbers from {low} to {high}."
+        )
     return values
 
 
@@ -242,20 +287,33 @@ def dump_part(part: Any) -> dict[str, Any]:
     """A method, or a part of one, as its class name and its parameters. See `AbstractMethod` for user-defined methods.
 
     Raises:
-        InvalidStateError: a user-defined part has a parameter that is not a plain value.
+        InvalidStateError: a user-defined part has a parameter that is not a plain
+            value.
     """
     kind = type(part)
     if dataclasses.is_dataclass(part):
-        values = {field.name: getattr(part, field.name) for field in dataclasses.fields(part)}
+        values = {
+            field.name: getattr(part, field.name) for field in dataclasses.fields(part)
+        }
     else:
-        values = {name: value for name, value in getattr(part, "__dict__", {}).items() if name[0] != "_"}
+        values = {
+            name: value
+            for name, value in getattr(part, "__dict__", {}).items()
+            if name[0] != "_"
+        }
     if PARTS.get(kind.__name__) is kind:
-        return {"type": kind.__name__, **{k: dump_part(v) if _is_part(v) else v for k, v in values.items()}}
-    parameters = {name: _plain(value, f"{kind.__name__}.{name}") for name, value in values.items()}
+        return {
+            "type": kind.__name__,
+            **{k: dump_part(v) if _is_part(v) else v for k, v in values.items()},
+        }
+    parameters = {
+        name: _plain(value, f"{kind.__name__}.{name}") for name, value in values.items()
+    }
     return {_OWN: kind.__name__, "parameters": parameters}
 
 
-# Key of the class name of a user-defined part, whose code is not in the file. Parts of asktell have the key "type".
+# Key of the class name of a user-defined part, whose code is not in the file. Parts of
+# asktell have the key "type".
 _OWN = "own"
 
 
@@ -263,7 +321,13 @@ def _is_part(value: object) -> bool:
     return dataclasses.is_dataclass(value) or isinstance(value, _PARTS)
 
 
-_PARTS = (AbstractMethod, AbstractScheduler, AbstractAllocator, AbstractEstimator, AbstractEliminationRule)
+_PARTS = (
+    AbstractMethod,
+    AbstractScheduler,
+    AbstractAllocator,
+    AbstractEstimator,
+    AbstractEliminationRule,
+)
 
 
 def _plain(value: Any, what: str) -> Any:
@@ -271,7 +335,9 @@ def _plain(value: Any, what: str) -> Any:
         return dump_part(value)
     if isinstance(value, list | tuple):
         return [_plain(item, what) for item in value]
-    if isinstance(value, str | bool | int | None) or (isinstance(value, float) and math.isfinite(value)):
+    if isinstance(value, str | bool | int | None) or (
+        isinstance(value, float) and math.isfinite(value)
+    ):
         return value
     raise InvalidStateError(
         f"{what} is {short(value)}, which cannot be saved. A parameter of your own class must be text, a finite "
@@ -293,7 +359,8 @@ def load_method(saved: object, given: Method | None) -> Method:
     """Load a saved method. If it has user-defined parts, return `given`, which must be the same method.
 
     Raises:
-        MissingMethodError: the saved method has user-defined parts, and `given` is None.
+        MissingMethodError: the saved method has user-defined parts, and `given` is
+            None.
         InvalidStateError: `given` is another method, or the saved method is malformed.
     """
     own = own_parts(saved)
@@ -306,7 +373,9 @@ def load_method(saved: object, given: Method | None) -> Method:
             )
         given = load_part(saved)
     if not isinstance(given, Method):
-        raise InvalidStateError(f"The method must be a method of a Selector, got {short(given)}.")
+        raise InvalidStateError(
+            f"The method must be a method of a Selector, got {short(given)}."
+        )
     if not _same(saved, dump_part(given)):
         raise InvalidStateError(
             f"This selection was made with another method. It was {_described(saved)}, but method is "
@@ -323,16 +392,25 @@ def _same(saved: Any, given: Any) -> bool:
         return bool(saved == given)
     if saved.get("type") != given["type"] or saved.keys() - given.keys():
         return False
-    defaults = {field.name: field.default for field in dataclasses.fields(PARTS[given["type"]])}
-    return all(_same(saved.get(name, defaults.get(name)), value) for name, value in given.items())
+    defaults = {
+        field.name: field.default for field in dataclasses.fields(PARTS[given["type"]])
+    }
+    return all(
+        _same(saved.get(name, defaults.get(name)), value)
+        for name, value in given.items()
+    )
 
 
 def _described(saved: Any) -> str:
     """A saved part as a call in Python, for errors."""
     if not isinstance(saved, dict):
         return short(saved)
-    parameters = saved.get("parameters", {name: value for name, value in saved.items() if name != "type"})
-    named = ", ".join(f"{name}={_described(value)}" for name, value in dict(parameters).items())
+    parameters = saved.get(
+        "parameters", {name: value for name, value in saved.items() if name != "type"}
+    )
+    named = ", ".join(
+        f"{name}={_described(value)}" for name, value in dict(parameters).items()
+    )
     return f"{saved.get(_OWN, saved.get('type'))}({named})"
 
 
@@ -346,10 +424,20 @@ def load_part(data: object) -> Any:
     name = record.pop("type", None)
     kind: Any = PARTS.get(name) if isinstance(name, str) else None
     if kind is None:
-        raise InvalidStateError(f"Unknown part of a method: {name!r}. Was this saved by a newer asktell?")
-    values = {key: load_part(value) if isinstance(value, dict) else value for key, value in record.items()}
-    if any(not isinstance(v, str | int | float | None) and not dataclasses.is_dataclass(v) for v in values.values()):
-        raise InvalidStateError(f"The fields of {name} must be plain values, got {short(values)}.")
+        raise InvalidStateError(
+            f"Unknown part of a method: {name!r}. Was this saved by a newer asktell?"
+        )
+    values = {
+        key: load_part(value) if isinstance(value, dict) else value
+        for key, value in record.items()
+    }
+    if any(
+        not isinstance(v, str | int | float | None) and not dataclasses.is_dataclass(v)
+        for v in values.values()
+    ):
+        raise InvalidStateError(
+            f"The fields of {name} must be plain values, got {short(values)}."
+        )
     try:
         return kind(**values)
     except (TypeError, ValueError) as error:
@@ -363,9 +451,16 @@ def dump_goal(goal: Goal) -> dict[str, Any]:
     """The data of a goal."""
 
     def dump(parts: Sequence[Objective | Constraint]) -> list[dict[str, Any]]:
-        return [vars(part) | {"range": None if part.range is None else list(part.range)} for part in parts]
+        return [
+            vars(part) | {"range": None if part.range is None else list(part.range)}
+            for part in parts
+        ]
 
-    sure = {"sure": goal.sure} if isinstance(goal, BestFeasible) and goal.sure is not None else {}
+    sure = (
+        {"sure": goal.sure}
+        if isinstance(goal, BestFeasible) and goal.sure is not None
+        else {}
+    )
     parts = {"objectives": dump(goal.objectives), "subject_to": dump(goal.constraints)}
     return {"type": type(goal).__name__, **parts, **sure}
 
@@ -382,7 +477,10 @@ def load_goal(data: object) -> Goal:
         found = items(f"goal.{name}", record.get(name))
         return [kind(**_fields_of(kind, f"goal.{name}", item)) for item in found]
 
-    objectives, constraints = load(Objective, "objectives"), load(Constraint, "subject_to")
+    objectives, constraints = (
+        load(Objective, "objectives"),
+        load(Constraint, "subject_to"),
+    )
     if record.get("type") == "BestFeasible" and len(objectives) == 1:
         return BestFeasible(objectives[0], constraints, record.get("sure"))
     if record.get("type") == "ParetoSet":
@@ -394,7 +492,9 @@ def _fields_of(kind: Any, what: str, data: object) -> dict[str, Any]:
     """Check the fields of a dataclass in `data`. A field with a default may be missing. Unknown fields are refused."""
     record, fields = typed(what, data, dict), dataclasses.fields(kind)
     if unknown := record.keys() - {field.name for field in fields}:
-        raise InvalidStateError(f"{what} has the unknown key {min(unknown)!r}. Was this saved by a newer asktell?")
+        raise InvalidStateError(
+            f"{what} has the unknown key {min(unknown)!r}. Was this saved by a newer asktell?"
+        )
     needed = {field.name for field in fields if field.default is dataclasses.MISSING}
     if missing := needed - record.keys():
         raise InvalidStateError(f"{what} is malformed: {min(missing)!r} is missing.")
@@ -407,7 +507,17 @@ _DEFAULTS: dict[str, Any] = {
     "inputs": "new", "profile": None, "segments": None,
 }  # fmt: skip
 """The values of missing keys of a problem. A file stays readable when a later version adds a key."""
-_KEYS = {"format", "version", "asktell", "prompts", "method", "goal", "budget", "state", *_DEFAULTS}
+_KEYS = {
+    "format",
+    "version",
+    "asktell",
+    "prompts",
+    "method",
+    "goal",
+    "budget",
+    "state",
+    *_DEFAULTS,
+}
 
 
 def dump_problem(problem: Problem) -> dict[str, Any]:
@@ -425,7 +535,9 @@ def dump_problem(problem: Problem) -> dict[str, Any]:
         "max_cost_per_evaluation": problem.max_cost_per_evaluation,
         "baseline": problem.baseline,
         "example_ids": None if problem.examples is None else problem.examples.ids,
-        "repeats": None if problem.repeats == 1 and not problem.exact else problem.repeats,
+        "repeats": None
+        if problem.repeats == 1 and not problem.exact
+        else problem.repeats,
         "inputs": problem.inputs,
         "profile": None if problem.profile is None else problem.profile.to_data(),
         "segments": None if problem.labels is None else list(problem.labels),
@@ -449,7 +561,9 @@ def load_problem(data: Mapping[str, Any], prompts: Prompts) -> Problem:
         data.get(name) for name in ("examples", "example_ids", "baseline", "features")
     )
     if ids is not None and len(items("example_ids", ids)) != n_examples:
-        raise InvalidStateError(f"Got {len(ids)} example_ids for {short(n_examples)} examples. Was the file changed?")
+        raise InvalidStateError(
+            f"Got {len(ids)} example_ids for {short(n_examples)} examples. Was the file changed?"
+        )
     return checked_problem(
         prompts,
         load_goal(data["goal"]),
@@ -460,7 +574,9 @@ def load_problem(data: Mapping[str, Any], prompts: Prompts) -> Problem:
         data["sampling"],
         data["on_failure"],
         data["max_failure_rate"],
-        None if baseline is None else ById(prompts.ids[whole("baseline", baseline, 0, len(prompts) - 1)]),
+        None
+        if baseline is None
+        else ById(prompts.ids[whole("baseline", baseline, 0, len(prompts) - 1)]),
         data["repeats"],
         data["profile"],
         data["segments"],
@@ -476,7 +592,9 @@ Pack: TypeAlias = Callable[[Any], Any]
 """A function that turns a column (numbers of one type, one item per row) into a list or into packed bytes."""
 
 
-class Saved(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class Saved(
+    msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True
+):
     """The base of saved data. Columns are `Any` (lists, arrays, or packed bytes), and `_column` checks them."""
 
 
@@ -519,14 +637,15 @@ class SavedState(SavedRows, frozen=True, kw_only=True):
     pending: tuple[events.Pull, ...] = ()
     returned: tuple[events.Pull, ...] = ()
     redraws: tuple[tuple[Index, Index], ...] = ()
-    failed_out: tuple[tuple[Index, Index, str], ...] = ()  # arm, round and reason of each arm that failed too often
+    # Arm, round and reason of each arm that failed too often
+    failed_out: tuple[tuple[Index, Index, str], ...] = ()
     growth: tuple[Grown, ...] = ()
     remarks: tuple[events.Remarked, ...] = ()
 
 
 _STATE = Decoder[SavedState]("The saved state", SavedState)
-# Most trial ids without a trial. A trial that is returned after its arm has departed is forgotten, and its id is never
-# used again.
+# Most trial ids without a trial. A trial that is returned after its arm has departed is
+# forgotten, and its id is never used again.
 _MOST_FORGOTTEN = 10**7
 
 
@@ -542,7 +661,11 @@ def with_rows(rest: SavedState, rows: SavedRows) -> SavedState:
 
 
 def dump_rows(
-    state: State, rows: int = 0, decisions: int = 0, failures: int = 0, pack: Pack = np.ndarray.tolist
+    state: State,
+    rows: int = 0,
+    decisions: int = 0,
+    failures: int = 0,
+    pack: Pack = np.ndarray.tolist,
 ) -> SavedRows:
     """The rows, decisions and failures of a state, each from an index on."""
     history, failed = state.history, state.failures
@@ -564,16 +687,24 @@ def dump_rows(
 def dump_rest(state: State, pack: Pack = np.ndarray.tolist) -> SavedState:
     """The saved state without rows, decisions and failures."""
     told, _ = told_departures(state.decisions, state.growth)
-    plan_arms, plan_examples = state.plan_arms[state.position :], state.plan_examples[state.position :]
+    plan_arms, plan_examples = (
+        state.plan_arms[state.position :],
+        state.plan_examples[state.position :],
+    )
     return SavedState(
-        plan=(pack(np.array(plan_arms, dtype=np.int64)), pack(np.array(plan_examples, dtype=np.int64))),
+        plan=(
+            pack(np.array(plan_arms, dtype=np.int64)),
+            pack(np.array(plan_examples, dtype=np.int64)),
+        ),
         draws=pack(state.draws),
         asked=state.asked,
         spent=state.spent,
         cost=state.cost,
         costs=SavedCosts(
             all=_spent(state.costs.pool),
-            arms=tuple((arm, *_spent(each)) for arm, each in sorted(state.costs.by_arm.items())),
+            arms=tuple(
+                (arm, *_spent(each)) for arm, each in sorted(state.costs.by_arm.items())
+            ),
         ),
         pending=tuple(pull for _, pull in sorted(state.pending.items())),
         returned=tuple(state.returned),
@@ -581,7 +712,8 @@ def dump_rest(state: State, pack: Pack = np.ndarray.tolist) -> SavedState:
         failed_out=tuple(
             (arm, round_, departure.reason)
             for arm, (round_, departure) in sorted(state.left.items())
-            if departure.status == events.FAILED and (round_, departure) != told.get(arm)
+            if departure.status == events.FAILED
+            and (round_, departure) != told.get(arm)
         ),
         growth=state.growth,
         remarks=tuple(remark for _, remark in sorted(state.remarks.items())),
@@ -622,7 +754,12 @@ def load_state(saved: SavedState, origin: Problem) -> State:
         if not n and total:
             raise InvalidStateError(f"The sum of no costs must be 0, got {total:g}.")
     state = _with_decisions(
-        saved.decisions, saved.growth, initial(problem)._replace(origin=origin), trials, arms, scores
+        saved.decisions,
+        saved.growth,
+        initial(problem)._replace(origin=origin),
+        trials,
+        arms,
+        scores,
     )
     left = state.left
     for arm, round_, reason in saved.failed_out:
@@ -636,15 +773,28 @@ def load_state(saved: SavedState, origin: Problem) -> State:
         spent=saved.spent,
         cost=saved.cost,
         costs=Costs(
-            IntMap({arm: Spent(n, total, highest) for arm, n, total, highest in saved.costs.arms}),
+            IntMap(
+                {
+                    arm: Spent(n, total, highest)
+                    for arm, n, total, highest in saved.costs.arms
+                }
+            ),
             Spent(*saved.costs.all),
         ),
         remarks={each.topic: each for each in saved.remarks},
-        pending=IntMap({pull.trial: pull for pull in saved.pending if pull.trial is not None}),
+        pending=IntMap(
+            {pull.trial: pull for pull in saved.pending if pull.trial is not None}
+        ),
         returned=Queue(saved.returned),
         plan_arms=tuple(plan_arms.tolist()),
         plan_examples=tuple(plan_examples.tolist()),
-        draws=_column("draws", saved.draws, 0, _most_asked(problem, len(failures)) + len(trials), n_arms),
+        draws=_column(
+            "draws",
+            saved.draws,
+            0,
+            _most_asked(problem, len(failures)) + len(trials),
+            n_arms,
+        ),
         redraws=dict(saved.redraws),
     )
 
@@ -662,7 +812,8 @@ def _grown(growth: tuple[Grown, ...], problem: Problem, n_decisions: int) -> Pro
 def _most_asked(problem: Problem, n_failures: int) -> int:
     """The largest possible number of assigned trials.
 
-    Each trial has scores, is in progress, has failed, or was returned and forgotten because its arm had departed.
+    Each trial has scores, is in progress, has failed, or was returned and forgotten
+    because its arm had departed.
     """
     return (problem.n_arms + 1) * problem.budget + n_failures
 
@@ -679,29 +830,52 @@ def _check_asked(saved: SavedState, problem: Problem) -> None:
         )
 
 
-def _check_trials(saved: SavedState, told: Indices, failures: Failures, n_planned: int, problem: Problem) -> None:
+def _check_trials(
+    saved: SavedState,
+    told: Indices,
+    failures: Failures,
+    n_planned: int,
+    problem: Problem,
+) -> None:
     """Check that each trial has one state, and that the trials fit the budget.
 
-    `told` (n,) are the ids of the trials with scores, and `n_planned` is the number of evaluations left in the plan.
+    `told` (n,) are the ids of the trials with scores, and `n_planned` is the number of
+    evaluations left in the plan.
     """
     failed = failures.pulls.trials()
-    out = [pull.trial for pull in (*saved.pending, *saved.returned) if pull.trial is not None]
+    out = [
+        pull.trial
+        for pull in (*saved.pending, *saved.returned)
+        if pull.trial is not None
+    ]
     n_out = len(saved.pending) + len(saved.returned)
     for what, ids in (("told", told), ("failed", failed)):
         if (np.diff(np.sort(ids)) == 0).any():
             raise InvalidStateError(f"A trial {what} twice.")
     scored = np.isin(failed, told)
     if scored.any() if problem.failure_scores is None else not scored.all():
-        raise InvalidStateError("Failed trials have scores where on_failure says so, and only there.")
+        raise InvalidStateError(
+            "Failed trials have scores where on_failure says so, and only there."
+        )
     if saved.spent != len(told):
-        raise InvalidStateError(f"spent is {short(saved.spent)}, but {len(told)} trials have scores.")
+        raise InvalidStateError(
+            f"spent is {short(saved.spent)}, but {len(told)} trials have scores."
+        )
     if any(pull.trial is None for pull in saved.pending):
         raise InvalidStateError("A trial is pending without its id.")
     over = np.concatenate((told, failed))
-    if max(out, default=-1) >= saved.asked or len(set(out)) < len(out) or np.isin(out, over).any():
-        raise InvalidStateError("A trial is out twice, before it was asked, or out and told or failed.")
+    if (
+        max(out, default=-1) >= saved.asked
+        or len(set(out)) < len(out)
+        or np.isin(out, over).any()
+    ):
+        raise InvalidStateError(
+            "A trial is out twice, before it was asked, or out and told or failed."
+        )
     if len(told) + n_out + n_planned > problem.budget:
-        raise InvalidStateError(f"More trials are told, out and planned than the budget of {problem.budget} allows.")
+        raise InvalidStateError(
+            f"More trials are told, out and planned than the budget of {problem.budget} allows."
+        )
     for _, extra in saved.redraws:
         whole("redraws", extra, 1, _most_asked(problem, len(failed)))
 
@@ -724,9 +898,15 @@ def _with_decisions(
         if decided.round != number or (was_finished and number not in reopening):
             raise InvalidStateError("The decisions are not in order.")
         order = tallied + np.argsort(trials[tallied:rows], kind="stable")
-        tally, tallied, was_finished = tally.plus(arms[order], scores[order]), rows, decided.finished
+        tally, tallied, was_finished = (
+            tally.plus(arms[order], scores[order]),
+            rows,
+            decided.finished,
+        )
     left, reopened = told_departures(decisions, growth)
-    return state._replace(tally=tally, tallied=tallied, left=left, reopened=reopened, decisions=decisions)
+    return state._replace(
+        tally=tally, tallied=tallied, left=left, reopened=reopened, decisions=decisions
+    )
 
 
 def _load_failures(saved: SavedState, n_arms: int, last_example: int) -> Failures:
@@ -734,7 +914,10 @@ def _load_failures(saved: SavedState, n_arms: int, last_example: int) -> Failure
     trials = _column("failures", failed.trials, 0, saved.asked - 1, len(reasons))
     arms = _column("failures", failed.arms, 0, n_arms - 1, len(reasons))
     examples = _column("failures", failed.examples, -1, last_example, len(reasons))
-    return Failures(History.from_columns(trials, arms, examples, np.empty((len(reasons), 0))), reasons)
+    return Failures(
+        History.from_columns(trials, arms, examples, np.empty((len(reasons), 0))),
+        reasons,
+    )
 
 
 # A whole selector
@@ -743,7 +926,11 @@ def _load_failures(saved: SavedState, n_arms: int, last_example: int) -> Failure
 def dump_selector(prompts: Prompts, method: Method, state: State) -> dict[str, Any]:
     """The data of a selector. `prompts` are the prompts before the first evaluation."""
     ids = None if isinstance(prompts.ids, range) else list(prompts.ids)
-    saved = {"ids": ids, "texts": list(prompts.texts)} if prompts.candidates is None else prompts.candidates.to_data()
+    saved = (
+        {"ids": ids, "texts": list(prompts.texts)}
+        if prompts.candidates is None
+        else prompts.candidates.to_data()
+    )
     return {
         "format": FORMAT,
         "version": VERSION,
@@ -756,7 +943,9 @@ def dump_selector(prompts: Prompts, method: Method, state: State) -> dict[str, A
 
 
 @checked("The saved selector")
-def load_selector(data: Mapping[str, Any], method: Method | None = None) -> tuple[Prompts, Method, State]:
+def load_selector(
+    data: Mapping[str, Any], method: Method | None = None
+) -> tuple[Prompts, Method, State]:
     """Load the data that `dump_selector` returned. `method` replaces a user-defined method.
 
     Raises:
@@ -779,8 +968,14 @@ def load_selector(data: Mapping[str, Any], method: Method | None = None) -> tupl
     method.check(problem)
     state = load_state(_STATE.convert(data.get("state")), problem)
     rounds = method.rounds(problem) if isinstance(method, Elimination) else None
-    if rounds is not None and not (state.finished or state.reopened) and len(state.decisions) > len(rounds):
-        raise InvalidStateError(f"{len(state.decisions)} rounds were decided, but the method has {len(rounds)}.")
+    if (
+        rounds is not None
+        and not (state.finished or state.reopened)
+        and len(state.decisions) > len(rounds)
+    ):
+        raise InvalidStateError(
+            f"{len(state.decisions)} rounds were decided, but the method has {len(rounds)}."
+        )
     later = prompts
     for each in state.growth:
         method.check_growth(each.event)

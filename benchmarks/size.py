@@ -1,11 +1,13 @@
 """How large asktell is: `python -m benchmarks.size`. `[tool.asktell.size]` of pyproject.toml says how large it may be.
 
-Size is counted in nodes of the syntax trees, without docstrings: line breaks, names for steps, docstrings and comments
-cost nothing. Nodes per line of code, and lines of docstrings and comments per 100 lines of code, say how dense it is.
+Size is counted in nodes of the syntax trees, without docstrings: line breaks, names for
+steps, docstrings and comments cost nothing. Nodes per line of code, and lines of
+docstrings and comments per 100 lines of code, say how dense it is.
 
-A room is a file or a folder directly in `asktell/`. An arrow says that one room imports another, wherever in a file the
-import stands. Floors are the rooms of the longest chain of arrows, and a circle is a group of files of asktell that
-import each other. `asktell/__init__.py` is a room, too.
+A room is a file or a folder directly in `asktell/`. An arrow says that one room imports
+another, wherever in a file the import stands. Floors are the rooms of the longest chain
+of arrows, and a circle is a group of files of asktell that import each other.
+`asktell/__init__.py` is a room, too.
 """
 
 import ast
@@ -33,7 +35,9 @@ def arrows(package: Path) -> set[tuple[str, str]]:
     found = set()
     for path in package.rglob("*.py"):
         inside = path.relative_to(package).with_suffix("").parts[0]
-        for imported in _imported(ast.parse(path.read_text(encoding="utf-8")), package.name):
+        for imported in _imported(
+            ast.parse(path.read_text(encoding="utf-8")), package.name
+        ):
             room = imported if imported in rooms else "__init__"
             if room != inside:
                 found.add((inside, room))
@@ -60,7 +64,9 @@ def floors(edges: set[tuple[str, str]]) -> int:
 
     @cache
     def depth(room: str) -> int:
-        return 1 + max((depth(below) for above, below in edges if above == room), default=0)
+        return 1 + max(
+            (depth(below) for above, below in edges if above == room), default=0
+        )
 
     try:
         return max(depth(above) for above, _ in edges)
@@ -85,7 +91,11 @@ class Code(NamedTuple):
             documented |= set(range(text.lineno, (text.end_lineno or text.lineno) + 1))
             nodes -= 2  # the expression and its constant
         stripped = [line.strip() for line in source.splitlines()]
-        others = [line for number, line in enumerate(stripped, 1) if line and number not in documented]
+        others = [
+            line
+            for number, line in enumerate(stripped, 1)
+            if line and number not in documented
+        ]
         comments = sum(line.startswith("#") for line in others)
         docstrings = sum(bool(stripped[number - 1]) for number in documented)
         return cls(nodes, len(others) - comments, docstrings, comments)
@@ -93,7 +103,11 @@ class Code(NamedTuple):
     @classmethod
     def of_folder(cls, folder: Path) -> "Code":
         """The totals of a folder's files."""
-        paths = [path for path in folder.rglob("*.py") if not path.is_symlink() and "node_modules" not in path.parts]
+        paths = [
+            path
+            for path in folder.rglob("*.py")
+            if not path.is_symlink() and "node_modules" not in path.parts
+        ]
         each = [cls.of(path.read_text(encoding="utf-8")) for path in paths]
         return cls(*(sum(column) for column in zip(*each, strict=True)))
 
@@ -119,16 +133,24 @@ def _docstrings(tree: ast.AST) -> Iterator[ast.Expr]:
 def circles(package: Path) -> int:
     """The number of groups of files that import each other, directly or by way of others.
 
-    Imports inside functions and for types alone count as well as those at the top of a file. An `__init__` only passes
-    on the names of its folder, so it is part of no circle.
+    Imports inside functions and for types alone count as well as those at the top of a
+    file. An `__init__` only passes on the names of its folder, so it is part of no
+    circle.
     """
-    names = {_dotted(path, package): path for path in package.rglob("*.py") if path.stem != "__init__"}
+    names = {
+        _dotted(path, package): path
+        for path in package.rglob("*.py")
+        if path.stem != "__init__"
+    }
     edges: dict[str, set[str]] = {}
     for name, path in names.items():
         found = _dotted_imports(ast.parse(path.read_text(encoding="utf-8")))
         edges[name] = {each for each in found if each in names and each != name}
     reached = {name: _reached(name, edges) for name in names}
-    groups = {frozenset(other for other in reached[name] if name in reached[other]) for name in names}
+    groups = {
+        frozenset(other for other in reached[name] if name in reached[other])
+        for name in names
+    }
     return sum(len(group) > 1 for group in groups)
 
 
@@ -140,8 +162,11 @@ def _dotted_imports(tree: ast.AST) -> set[str]:
     found = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and node.module:
-            # A name may be a module of its own. If it is none, the module it comes from counts.
-            found |= {node.module} | {f"{node.module}.{alias.name}" for alias in node.names}
+            # A name may be a module of its own. If it is none, the module it comes from
+            # counts.
+            found |= {node.module} | {
+                f"{node.module}.{alias.name}" for alias in node.names
+            }
         elif isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
     return found
@@ -160,7 +185,11 @@ def _reached(start: str, edges: Mapping[str, set[str]]) -> set[str]:
 def measure(root: Path = ROOT) -> dict[str, float]:
     """Every size by its name in pyproject.toml."""
     edges = arrows(root / "asktell")
-    rooms = [p for p in (root / "asktell").iterdir() if p.suffix == ".py" or (p.is_dir() and any(p.rglob("*.py")))]
+    rooms = [
+        p
+        for p in (root / "asktell").iterdir()
+        if p.suffix == ".py" or (p.is_dir() and any(p.rglob("*.py")))
+    ]
     sizes: dict[str, float] = {
         "rooms": sum(room.stem != "__main__" for room in rooms),
         "arrows": len(edges),
@@ -172,8 +201,12 @@ def measure(root: Path = ROOT) -> dict[str, float]:
         sizes[f"nodes-{folder}"] = code.nodes
         if folder in ("asktell", "adapters"):
             sizes[f"nodes-per-line-{folder}"] = round(code.nodes / code.lines, 2)
-            sizes[f"least-docstring-lines-{folder}"] = round(100 * code.docstrings / code.lines, 1)
-            sizes[f"least-comment-lines-{folder}"] = round(100 * code.comments / code.lines, 1)
+            sizes[f"least-docstring-lines-{folder}"] = round(
+                100 * code.docstrings / code.lines, 1
+            )
+            sizes[f"least-comment-lines-{folder}"] = round(
+                100 * code.comments / code.lines, 1
+            )
     loaded = "import json, sys, asktell; print(json.dumps([m for m in sys.modules if m.split('.')[0] == 'asktell']))"
     sizes["modules-imported"] = len(json.loads(_run(root, loaded)))
     for face, module in FACES.items():
@@ -195,7 +228,13 @@ def exceeds(name: str, size: float, allowed: float) -> bool:
 
 
 def _run(root: Path, code: str) -> str:
-    done = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=root,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     return done.stdout
 
 
@@ -203,4 +242,6 @@ if __name__ == "__main__":
     allowed = budget()
     for name, size in measure().items():
         wrong = "TOO LITTLE" if name.startswith("least") else "TOO MUCH"
-        print(f"{name:32} {size:9,} of {allowed[name]:9,}  {wrong if exceeds(name, size, allowed[name]) else ''}")
+        print(
+            f"{name:32} {size:9,} of {allowed[name]:9,}  {wrong if exceeds(name, size, allowed[name]) else ''}"
+        )

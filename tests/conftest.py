@@ -18,37 +18,72 @@ from asktell.testing.postgresql_server import postgresql_server as server_in
 
 os.environ["COLUMNS"] = "200"  # whatever terminal they run in
 
-# JAX compiles a function once, for all workers and for the next run: most of what its tests take.
-os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(Path(__file__).parents[1] / ".pytest_cache" / "jax"))
+# JAX compiles a function once, for all workers and for the next run: most of what its
+# tests take.
+os.environ.setdefault(
+    "JAX_COMPILATION_CACHE_DIR",
+    str(Path(__file__).parents[1] / ".pytest_cache" / "jax"),
+)
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
 
 # Examples of a property: 30 by default, 100 with --run-slow.
 hypothesis.settings.register_profile("default", deadline=None, max_examples=30)
-hypothesis.settings.register_profile("ci", deadline=None, max_examples=30, derandomize=True, print_blob=True)
-hypothesis.settings.register_profile("slow", deadline=None, max_examples=100, print_blob=True)
+hypothesis.settings.register_profile(
+    "ci", deadline=None, max_examples=30, derandomize=True, print_blob=True
+)
+hypothesis.settings.register_profile(
+    "slow", deadline=None, max_examples=100, print_blob=True
+)
 hypothesis.settings.register_profile("quick", deadline=None, max_examples=10)
 
 
 def pytest_configure(config: pytest.Config) -> None:
     if not config.getoption("--hypothesis-profile", None):
         ordinary = "ci" if os.environ.get("CI") else "default"
-        hypothesis.settings.load_profile("slow" if config.getoption("--run-slow") else ordinary)
+        hypothesis.settings.load_profile(
+            "slow" if config.getoption("--run-slow") else ordinary
+        )
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--run-slow", action="store_true", help="also run the tests marked `slow`")
-    parser.addoption("--skip-missing-extras", action="store_true", help="what fails for a missing extra is skipped")
-    parser.addoption("--family", help="run the pages of docs/ on this harness, in its own environment")
-    parser.addoption("--renew-pages", action="store_true", help="write the output of a page's code into the page")
-    parser.addoption("--all-installed", action="store_true", help="a test skipped for a missing package fails")
+    parser.addoption(
+        "--run-slow", action="store_true", help="also run the tests marked `slow`"
+    )
+    parser.addoption(
+        "--skip-missing-extras",
+        action="store_true",
+        help="what fails for a missing extra is skipped",
+    )
+    parser.addoption(
+        "--family",
+        help="run the pages of docs/ on this harness, in its own environment",
+    )
+    parser.addoption(
+        "--renew-pages",
+        action="store_true",
+        help="write the output of a page's code into the page",
+    )
+    parser.addoption(
+        "--all-installed",
+        action="store_true",
+        help="a test skipped for a missing package fails",
+    )
 
 
-def _fail_if_missing(report: pytest.TestReport | pytest.CollectReport, config: pytest.Config) -> None:
+def _fail_if_missing(
+    report: pytest.TestReport | pytest.CollectReport, config: pytest.Config
+) -> None:
     reason = str(report.longrepr)
-    if report.skipped and config.getoption("--all-installed") and re.search("could not import|not installed", reason):
+    if (
+        report.skipped
+        and config.getoption("--all-installed")
+        and re.search("could not import|not installed", reason)
+    ):
         report.outcome = "failed"
-        report.longrepr = f"{reason}: `make test` installs every package that a test needs"
+        report.longrepr = (
+            f"{reason}: `make test` installs every package that a test needs"
+        )
 
 
 @pytest.hookimpl(wrapper=True)
@@ -63,7 +98,10 @@ def pytest_runtest_makereport(
         and call.excinfo.errisinstance(MissingExtraError)
     ):
         path, line, _ = item.location
-        report.outcome, report.longrepr = "skipped", (path, line or 0, f"Skipped: {call.excinfo}")
+        report.outcome, report.longrepr = (
+            "skipped",
+            (path, line or 0, f"Skipped: {call.excinfo}"),
+        )
     return report
 
 
@@ -76,11 +114,17 @@ def pytest_make_collect_report(
     return report
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(
+    config: pytest.Config, items: list[pytest.Item]
+) -> None:
     run_slow = config.getoption("--run-slow")
     for item in items:
         if item.get_closest_marker("slow"):
-            item.add_marker(pytest.mark.timeout(3600) if run_slow else pytest.mark.skip("slow: --run-slow runs it"))
+            item.add_marker(
+                pytest.mark.timeout(3600)
+                if run_slow
+                else pytest.mark.skip("slow: --run-slow runs it")
+            )
 
 
 # A PostgreSQL server
@@ -90,7 +134,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def postgresql_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A server of our own, for the whole session."""
     if find_binaries() is None:
-        reason = "there is no PostgreSQL server on this machine (apt-get install postgresql)"
+        reason = (
+            "there is no PostgreSQL server on this machine (apt-get install postgresql)"
+        )
         if os.environ.get("ASKTELL_ALL_SERVERS"):
             pytest.fail(reason)
         pytest.skip(reason)

@@ -11,7 +11,13 @@ from asktell.testing.fakes import Table
 from tests.presets import CONSTRAINED
 
 
-def random_table(n_prompts: int, n_examples: int, n_metrics: int = 2, seed: int = 0, noise: float = 0.3) -> Table:
+def random_table(
+    n_prompts: int,
+    n_examples: int,
+    n_metrics: int = 2,
+    seed: int = 0,
+    noise: float = 0.3,
+) -> Table:
     """Scores with an effect of the prompt, one of the example and noise; continuous, so there are no ties."""
     rng = np.random.default_rng(seed)
     scores = (
@@ -62,7 +68,9 @@ def play(
     selector: asktell.Selector,
     table: Table,
     batch: int = 1,
-    order: Callable[[list[asktell.Trial]], Iterable[asktell.Trial]] = lambda trials: trials,
+    order: Callable[[list[asktell.Trial]], Iterable[asktell.Trial]] = lambda trials: (
+        trials
+    ),
 ) -> list[asktell.Trial]:
     """Ask and tell until the end; returns the trials in the order they were asked."""
     asked: list[asktell.Trial] = []

@@ -1,6 +1,7 @@
 """Samples of every format of version 1, as `tests/test_formats.py` reads them: python -m tests.saved_formats FOLDER.
 
-Run it for a new version of a format only. Samples of a version that was released are never written again.
+Run it for a new version of a format only. Samples of a version that was released are
+never written again.
 """
 
 import json
@@ -11,7 +12,16 @@ from pathlib import Path
 from typing import Any
 
 import asktell
-from asktell import BestFeasible, ParetoSet, Selector, Study, at_least, at_most, maximize, minimize
+from asktell import (
+    BestFeasible,
+    ParetoSet,
+    Selector,
+    Study,
+    at_least,
+    at_most,
+    maximize,
+    minimize,
+)
 from asktell.studies import replica
 from asktell_adapters.cli import main as cli
 from asktell_adapters.llms.base import Completion, Request
@@ -87,13 +97,35 @@ def selectors() -> dict[str, Selector]:
     for name, method, goal in (
         ("csr", "csr", "best"), ("ege-sr", "ege-sr", "front"), ("auto", "auto", "best"), ("race", "race", "front"),
     ):  # fmt: skip
-        found[name] = Selector(PROMPTS, GOALS[goal], 120, method, examples=[f"e{i}" for i in range(40)], seed=7)
+        found[name] = Selector(
+            PROMPTS,
+            GOALS[goal],
+            120,
+            method,
+            examples=[f"e{i}" for i in range(40)],
+            seed=7,
+        )
         play(found[name], 30)
-    published = asktell.preset("ege-sh", GOALS["front"], schedule="published", data="round")
-    found["ege-sh-published"] = Selector(PROMPTS, GOALS["front"], 120, published, examples=40, sampling="iid", seed=7)
+    published = asktell.preset(
+        "ege-sh", GOALS["front"], schedule="published", data="round"
+    )
+    found["ege-sh-published"] = Selector(
+        PROMPTS, GOALS["front"], 120, published, examples=40, sampling="iid", seed=7
+    )
     play(found["ege-sh-published"], 30)
-    options: dict[str, Any] = {"repeats": 2, "baseline": "p1", "on_failure": {"rouge": 0.0, "brevity": 0.0}}
-    grown = Selector(PROMPTS, GOALS["best"], asktell.Budget(evaluations=60, cost=100.0), examples=20, seed=7, **options)
+    options: dict[str, Any] = {
+        "repeats": 2,
+        "baseline": "p1",
+        "on_failure": {"rouge": 0.0, "brevity": 0.0},
+    }
+    grown = Selector(
+        PROMPTS,
+        GOALS["best"],
+        asktell.Budget(evaluations=60, cost=100.0),
+        examples=20,
+        seed=7,
+        **options,
+    )
     play(grown, 20)
     grown.add({"late": "Be late."})
     grown.retire("p3", "too long")
@@ -107,9 +139,15 @@ def selectors() -> dict[str, Selector]:
 def segmented() -> Selector:
     """Models and prompts together, for segments, under a limit on the tail, with the profile of an earlier one."""
     ids = [f"e{i}" for i in range(20)]
-    factors: Any = {"model": {"small": "m-1", "large": "m-2"}, "prompt": {"short": "Be short.", "kind": "Be kind."}}
+    factors: Any = {
+        "model": {"small": "m-1", "large": "m-2"},
+        "prompt": {"short": "Be short.", "kind": "Be kind."},
+    }
     bounds: dict[str | asktell.Objective, Any]
-    bounds = {"brevity": at_least(0.2, quantile=0.1), "safety": at_most(1.2, in_every_segment=True)}
+    bounds = {
+        "brevity": at_least(0.2, quantile=0.1),
+        "safety": at_most(1.2, in_every_segment=True),
+    }
     earlier = Selector(PROMPTS, GOALS["best"], 120, examples=ids, seed=7)
     play(earlier, 30)
     best = Selector(
@@ -120,7 +158,17 @@ def segmented() -> Selector:
     return best
 
 
-_OF_RESULTS = ("spent", "budget", "spent_cost", "max_cost", "done", "n_examples", "repeats", "inputs", "baseline")
+_OF_RESULTS = (
+    "spent",
+    "budget",
+    "spent_cost",
+    "max_cost",
+    "done",
+    "n_examples",
+    "repeats",
+    "inputs",
+    "baseline",
+)
 _OF_PROMPTS = ("id", "prompt", "evaluations", "failures", "status", "round")
 
 
@@ -130,7 +178,10 @@ def facts(selector: Selector) -> Any:
     found = {
         "goal": str(result.goal),
         **{name: getattr(result, name) for name in _OF_RESULTS},
-        "prompts": [{name: getattr(entry, name) for name in _OF_PROMPTS} for entry in result.prompts],
+        "prompts": [
+            {name: getattr(entry, name) for name in _OF_PROMPTS}
+            for entry in result.prompts
+        ],
         "evaluations": [each._asdict() for each in selector.evaluations()],
         "pending": selector.pending,
         "next": selector.ask(3),
@@ -141,13 +192,21 @@ def facts(selector: Selector) -> Any:
 def write(folder: Path) -> None:
     """Write all samples, and what is to be read of them."""
     for name, selector in selectors().items():
-        (folder / f"selector-v1-{name}.json").write_text(selector.to_json(), encoding="utf-8")
+        (folder / f"selector-v1-{name}.json").write_text(
+            selector.to_json(), encoding="utf-8"
+        )
         expected = facts(Selector.from_json(selector.to_json()))
-        (folder / f"expected-selector-v1-{name}.json").write_text(json.dumps(expected), encoding="utf-8")
+        (folder / f"expected-selector-v1-{name}.json").write_text(
+            json.dumps(expected), encoding="utf-8"
+        )
     (folder / "studies-v1.db").unlink(missing_ok=True)
     replica.ENTRIES_PER_SNAPSHOT = 40  # so that the sample has one
-    first = Selector(PROMPTS, GOALS["best"], 120, examples=[f"e{i}" for i in range(40)], seed=7)
-    with Study.create(f"sqlite:///{folder / 'studies-v1.db'}", "sample", first) as study:
+    first = Selector(
+        PROMPTS, GOALS["best"], 120, examples=[f"e{i}" for i in range(40)], seed=7
+    )
+    with Study.create(
+        f"sqlite:///{folder / 'studies-v1.db'}", "sample", first
+    ) as study:
         study.ask(worker="w", lease=60)  # the snapshot has a lease
         play(study, 30)
         trial = study.ask()
@@ -164,9 +223,15 @@ def write_run(home: Path) -> None:
     shutil.rmtree(home, ignore_errors=True)
     home.mkdir()
     (home / "a.toml").write_text(CONFIG, encoding="utf-8")
-    rows = [{"input": "word " * (1 + i % 4) + str(i), "reference": f"word word {i}"} for i in range(8)]
-    (home / "data.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    from tests.saved_formats import Parrot  # not that of __main__: the configuration names it
+    rows = [
+        {"input": "word " * (1 + i % 4) + str(i), "reference": f"word word {i}"}
+        for i in range(8)
+    ]
+    (home / "data.jsonl").write_text(
+        "".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8"
+    )
+    # Not that of __main__: the configuration names it
+    from tests.saved_formats import Parrot
 
     Parrot.asked, Parrot.stop_at = 0, 13
     assert cli.main(["run", str(home / "a.toml")]) == 130

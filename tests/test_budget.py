@@ -38,7 +38,9 @@ def committed(s: Selector, ceiling: float | None) -> float:
     """What was told and what is reserved for the trials out."""
     costs = s.state.costs
     out = [pull.arm for pull in s.state.pending.values()]
-    return s.state.cost + sum(costs.reserve(arm) if ceiling is None else ceiling for arm in out)
+    return s.state.cost + sum(
+        costs.reserve(arm) if ceiling is None else ceiling for arm in out
+    )
 
 
 def test_expected_costs_by_hand() -> None:
@@ -50,15 +52,23 @@ def test_expected_costs_by_hand() -> None:
     assert costs.reserve(0) == pytest.approx(7 / 3)  # more than it has ever cost
     assert costs.reserve(1) == 9.0  # the most that it has cost
     assert costs.reserve(3) == 9.0  # the most that any has cost
-    assert Costs().expected_all(2).tolist() == Costs().plus(0, 0.0).expected_all(2).tolist() == [1.0, 1.0]
+    assert (
+        Costs().expected_all(2).tolist()
+        == Costs().plus(0, 0.0).expected_all(2).tolist()
+        == [1.0, 1.0]
+    )
 
 
 @pytest.mark.parametrize("tiny", [5e-324, 1e-310, 1e-51])
 @pytest.mark.parametrize("kind", ["selector", "study"])
-def test_a_cost_next_to_nothing_is_free_and_the_selection_goes_on(kind: str, tiny: float) -> None:
+def test_a_cost_next_to_nothing_is_free_and_the_selection_goes_on(
+    kind: str, tiny: float
+) -> None:
     """Divided by it, a gain would be infinite."""
     selector = Selector(prompts(3), PARETO, Budget(20, cost=1.0), examples=9)
-    s: Any = selector if kind == "selector" else Study.create(MemoryStorage(), "s", selector)
+    s: Any = (
+        selector if kind == "selector" else Study.create(MemoryStorage(), "s", selector)
+    )
     costs = itertools.cycle([tiny, tiny, tiny, 0.01])
     n = 0
     while (trial := s.ask()) is not None:
@@ -75,8 +85,13 @@ def test_a_saved_cost_next_to_nothing_is_free() -> None:
 
 
 def test_a_limit_next_to_nothing_is_refused() -> None:
-    for make in (lambda: Budget(cost=1e-60), lambda: Budget(cost=1.0, max_cost_per_evaluation=1e-60)):
-        with pytest.raises(InvalidArgumentError, match="of Budget must be at least 1e-50, got 1e-60"):
+    for make in (
+        lambda: Budget(cost=1e-60),
+        lambda: Budget(cost=1.0, max_cost_per_evaluation=1e-60),
+    ):
+        with pytest.raises(
+            InvalidArgumentError, match="of Budget must be at least 1e-50, got 1e-60"
+        ):
             make()
     s = Selector(prompts(3), PARETO, Budget(cost=1.0), examples=9)
     with pytest.raises(InvalidArgumentError, match="cost must be at least 1e-50"):
@@ -94,11 +109,14 @@ def test_one_trial_is_out_until_a_cost_is_known() -> None:
     second = s.ask(4)
     assert len(second) == 1
     s.tell(second[0], [0.5, 0.5], cost=2.0)
-    assert len(s.ask(9)) == 4  # 2 of 10 are spent, and the most that a trial has cost is 2
+    # 2 of 10 are spent, and the most that a trial has cost is 2
+    assert len(s.ask(9)) == 4
 
 
 def test_with_a_ceiling_many_may_be_out_at_once() -> None:
-    s = Selector(prompts(5), PARETO, Budget(cost=10, max_cost_per_evaluation=3), examples=9)
+    s = Selector(
+        prompts(5), PARETO, Budget(cost=10, max_cost_per_evaluation=3), examples=9
+    )
     out = s.ask(9)
     assert len(out) == 3
     s.tell(out[0], [0.5, 0.5], cost=1.0)
@@ -106,7 +124,10 @@ def test_with_a_ceiling_many_may_be_out_at_once() -> None:
 
 
 def test_evaluations_and_cost_both_bind() -> None:
-    for limit, spent in ((Budget(evaluations=4, cost=100), 4), (Budget(evaluations=50, cost=7), 7)):
+    for limit, spent in (
+        (Budget(evaluations=4, cost=100), 4),
+        (Budget(evaluations=50, cost=7), 7),
+    ):
         s = Selector(prompts(3), PARETO, limit, examples=20)
         while trial := s.ask():
             s.tell(trial, [0.5, 0.5], cost=1.0)
@@ -125,13 +146,21 @@ def test_evaluations_and_cost_both_bind() -> None:
     goal=st.sampled_from([BEST, PARETO]),
 )
 def test_the_budget_is_never_exceeded_in_any_order(
-    seed: int, k: int, n: int | None, limit: float, ceiling: bool, evaluations: int | None, goal: Any
+    seed: int,
+    k: int,
+    n: int | None,
+    limit: float,
+    ceiling: bool,
+    evaluations: int | None,
+    goal: Any,
 ) -> None:
     rng = random.Random(seed)
     most = 2.0 if ceiling else None
     if most is not None and most > limit:
         limit = most
-    s = Selector(prompts(k), goal, Budget(evaluations, limit, most), examples=n, seed=seed)
+    s = Selector(
+        prompts(k), goal, Budget(evaluations, limit, most), examples=n, seed=seed
+    )
     out: list[Trial] = []
     surprise, reserved = 0.0, dict[int, float]()
     for _ in range(2000):
@@ -141,9 +170,16 @@ def test_the_budget_is_never_exceeded_in_any_order(
         out += trials
         if trials:
             known = s.state.costs.pool.n > 0
-            assert committed(s, most) <= limit * (1 + 1e-12) if known or most else len(out) == 1
+            assert (
+                committed(s, most) <= limit * (1 + 1e-12)
+                if known or most
+                else len(out) == 1
+            )
             surprise = 0.0
-            reserved = {t.id: s.state.costs.reserve(int(t.prompt_id)) if known else 0.0 for t in out}
+            reserved = {
+                t.id: s.state.costs.reserve(int(t.prompt_id)) if known else 0.0
+                for t in out
+            }
         if not out:
             continue
         trial = out.pop(rng.randrange(len(out)))
@@ -162,7 +198,9 @@ def test_the_budget_is_never_exceeded_in_any_order(
     assert s.done
     assert not s.pending
     result = s.result()
-    assert result.spent_cost <= limit * (1 + 1e-12) + (0.0 if most is not None else surprise)
+    assert result.spent_cost <= limit * (1 + 1e-12) + (
+        0.0 if most is not None else surprise
+    )
     assert evaluations is None or s.spent <= evaluations
     assert result.max_cost == limit
     assert result.to_dict()["max_cost"] == limit
@@ -176,40 +214,69 @@ def fits_by_summing(state: State, arm: int) -> bool:
     if most is None and not costs.pool.n:
         return not state.pending
     arms = [arm, *(pull.arm for pull in state.pending.values())]
-    return state.cost + (sum(map(costs.reserve, arms)) if most is None else most * len(arms)) <= problem.max_cost
+    return (
+        state.cost
+        + (sum(map(costs.reserve, arms)) if most is None else most * len(arms))
+        <= problem.max_cost
+    )
 
 
-COSTS = st.one_of(st.sampled_from([0.0, 0.1, 0.2, 0.3, 1.0, 1e-100, 1e100]), st.floats(0, 2))
+COSTS = st.one_of(
+    st.sampled_from([0.0, 0.1, 0.2, 0.3, 1.0, 1e-100, 1e100]), st.floats(0, 2)
+)
 
 
 @settings(deadline=None)
 @given(
     limit=st.sampled_from([0.3, 0.7, 1.0, 3.0, 1e100]) | st.floats(0.01, 30),
     ceiling=st.sampled_from([None, 0.1, 0.3]),
-    steps=st.lists(st.tuples(st.sampled_from("aatfrr"), st.integers(0, 99), st.none() | COSTS), max_size=60),
+    steps=st.lists(
+        st.tuples(st.sampled_from("aatfrr"), st.integers(0, 99), st.none() | COSTS),
+        max_size=60,
+    ),
 )
 def test_what_fits_is_what_the_sum_over_all_that_is_out_says(
     limit: float, ceiling: float | None, steps: list[tuple[str, int, float | None]]
 ) -> None:
-    budget = Budget(cost=limit, max_cost_per_evaluation=ceiling if ceiling is not None and ceiling <= limit else None)
-    state = initial(Selector(prompts(4), BEST, budget, examples=30, max_failure_rate=1).state.problem)
-    state = state._replace(plan_arms=tuple(i % 4 for i in range(60)), plan_examples=tuple(i // 4 for i in range(60)))
+    budget = Budget(
+        cost=limit,
+        max_cost_per_evaluation=ceiling
+        if ceiling is not None and ceiling <= limit
+        else None,
+    )
+    state = initial(
+        Selector(
+            prompts(4), BEST, budget, examples=30, max_failure_rate=1
+        ).state.problem
+    )
+    state = state._replace(
+        plan_arms=tuple(i % 4 for i in range(60)),
+        plan_examples=tuple(i // 4 for i in range(60)),
+    )
     for kind, number, cost in steps:
-        out = sorted(state.pending) or sorted(p.trial for p in state.returned if p.trial is not None)
+        out = sorted(state.pending) or sorted(
+            p.trial for p in state.returned if p.trial is not None
+        )
         pull = state.next_pull()
         if kind == "a" and pull is not None:
             trial = state.asked if pull.trial is None else pull.trial
             state = apply(state, Asked(trial, pull.arm, pull.example))
         elif out:
             trial = out[number % len(out)]
-            events = {"t": Told(trial, (0.5, 0.5), cost), "f": Failed(trial, "no", cost), "r": Released(trial)}
+            events = {
+                "t": Told(trial, (0.5, 0.5), cost),
+                "f": Failed(trial, "no", cost),
+                "r": Released(trial),
+            }
             if kind in "tf" or (kind == "r" and trial in state.pending):
                 state = apply(state, events[kind])
         for arm in range(4):
             assert state.fits(arm) == fits_by_summing(state, arm)
 
 
-def test_what_is_out_is_added_up_once_for_many_asks(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_out_is_added_up_once_for_many_asks(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     s = Selector(prompts(50), BEST, Budget(cost=1e6), examples=100)
     s.tell(s.ask() or "", [0.5, 0.5], cost=1.0)
     calls = 0
@@ -234,17 +301,23 @@ def test_alone_and_without_surprises_it_keeps_to_the_cost_and_spends_it() -> Non
         s.tell(trial, rng.random(2).tolist(), cost=price[int(trial.prompt_id)])
     assert 40 - min(price) - 0.5 < s.result().spent_cost <= 40
     pulls = [entry.evaluations for entry in s.result().prompts]
-    assert pulls[0] > pulls[3]  # the scores say nothing; the cheap prompt is evaluated more
+    # The scores say nothing; the cheap prompt is evaluated more
+    assert pulls[0] > pulls[3]
 
 
 def test_what_is_planned_and_too_dear_by_now_makes_room_for_cheaper_prompts() -> None:
     s = Selector(prompts(2), PARETO, Budget(cost=30), examples=50)
     while trial := s.ask():
-        s.tell(trial, [0.5 + 0.1 * (trial.example or 0) % 1, 0.5], cost=8.0 if trial.prompt_id == 0 else 1.0)
+        s.tell(
+            trial,
+            [0.5 + 0.1 * (trial.example or 0) % 1, 0.5],
+            cost=8.0 if trial.prompt_id == 0 else 1.0,
+        )
     dear, cheap = s.result().prompts
     assert dear.evaluations <= 3
     assert cheap.evaluations >= 5
-    assert 30 - 1 - 8 / 3 < s.result().spent_cost <= 30  # what is left would pay for no cheap pull, as far as is known
+    # What is left would pay for no cheap pull, as far as is known
+    assert 30 - 1 - 8 / 3 < s.result().spent_cost <= 30
 
 
 def test_a_missing_cost_is_an_error_that_loses_nothing() -> None:
@@ -270,7 +343,10 @@ def test_the_result_says_what_was_spent() -> None:
     assert Selector(prompts(2), PARETO, Budget(6)).to_json() == plain.to_json()
 
 
-@pytest.mark.parametrize("method", [name for name in asktell.METHODS if name not in ("auto", "race", "lcsh", "gege")])
+@pytest.mark.parametrize(
+    "method",
+    [name for name in asktell.METHODS if name not in ("auto", "race", "lcsh", "gege")],
+)
 def test_methods_with_rounds_refuse_a_cost(method: str) -> None:
     for goal in (BEST, PARETO):
         with pytest.raises(IncompatibleMethodError):
@@ -298,7 +374,15 @@ def test_budgets_that_make_no_sense(options: dict[str, Any]) -> None:
         Budget(**options)
 
 
-@pytest.mark.parametrize("costs", [{"all": [1, 2.0], "arms": []}, {"all": [1, -2.0, 1.0], "arms": []}, [], {"arms": 1}])
+@pytest.mark.parametrize(
+    "costs",
+    [
+        {"all": [1, 2.0], "arms": []},
+        {"all": [1, -2.0, 1.0], "arms": []},
+        [],
+        {"arms": 1},
+    ],
+)
 def test_malformed_costs_are_refused(costs: Any) -> None:
 
     s = Selector(prompts(2), PARETO, Budget(cost=5), examples=4)

@@ -8,7 +8,15 @@ from typing import Any
 import pytest
 
 import asktell
-from asktell import BestFeasible, Candidates, InvalidArgumentError, Selector, Study, Trial, grid
+from asktell import (
+    BestFeasible,
+    Candidates,
+    InvalidArgumentError,
+    Selector,
+    Study,
+    Trial,
+    grid,
+)
 
 PROMPTS = {"short": "Be brief.", "long": "Take your time."}
 GRID = grid(model=["a", "b"], prompt=PROMPTS, temperature=[0.0, 0.7])
@@ -20,7 +28,11 @@ def selector(candidates: Candidates = GRID) -> Selector:
 
 
 def accuracy(candidate: dict[str, Any], example: int) -> float:
-    return {"a": 0.2, "b": 0.7, "c": 0.9}[candidate["model"]] + candidate["temperature"] / 10 + example / 100
+    return (
+        {"a": 0.2, "b": 0.7, "c": 0.9}[candidate["model"]]
+        + candidate["temperature"] / 10
+        + example / 100
+    )
 
 
 def test_a_grid_has_every_combination_and_the_last_factor_changes_first() -> None:
@@ -29,13 +41,21 @@ def test_a_grid_has_every_combination_and_the_last_factor_changes_first() -> Non
     assert GRID[2] == {"model": "a", "prompt": "Take your time.", "temperature": 0.0}
     assert GRID.texts[2] == "Take your time."
     assert list(GRID[6:]) == [GRID[6], GRID[7]]
-    some = grid(model=["a", "b"], temperature=[0.0, 0.7], where=lambda c: (c["model"], c["temperature"]) != ("b", 0.7))
+    some = grid(
+        model=["a", "b"],
+        temperature=[0.0, 0.7],
+        where=lambda c: (c["model"], c["temperature"]) != ("b", 0.7),
+    )
     assert some.ids == some.texts == ["a/0.0", "a/0.7", "b/0.0"]
 
 
 def test_levels_are_named_by_their_values_and_long_texts_by_their_beginning() -> None:
     found = Candidates(
-        [{"x": 1, "prompt": "Think. " * 20}, {"prompt": "Be\nbrief.", "x": True}, {"x": None, "prompt": "P"}]
+        [
+            {"x": 1, "prompt": "Think. " * 20},
+            {"prompt": "Be\nbrief.", "x": True},
+            {"x": None, "prompt": "P"},
+        ]
     )
     assert found.ids[2] == "null/P"
     assert found.ids[1].startswith("true/Be brief.~")
@@ -66,7 +86,9 @@ def test_levels_are_named_by_their_values_and_long_texts_by_their_beginning() ->
         (lambda: grid(prompt={"": "x"}), "name of a level"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_candidates_is_refused(make: Callable[[], Candidates], message: str) -> None:
+def test_what_cannot_be_candidates_is_refused(
+    make: Callable[[], Candidates], message: str
+) -> None:
     with pytest.raises(InvalidArgumentError, match=message):
         make()
 
@@ -87,7 +109,10 @@ def test_a_trial_carries_its_candidate_and_means_the_same_after_json() -> None:
 def test_a_text_of_several_candidates_names_none_of_them() -> None:
     asked = selector()
     asked.observe("a/long/0.7", [0.5], example=1)
-    with pytest.raises(InvalidArgumentError, match=r"text of 4 candidates\. Name one by its id: 'a/short/0.0'"):
+    with pytest.raises(
+        InvalidArgumentError,
+        match=r"text of 4 candidates\. Name one by its id: 'a/short/0.0'",
+    ):
         asked.observe("Be brief.", [0.5], example=1)
     one = Selector(grid(prompt=PROMPTS, temperature=[0.5]), GOAL, 4, examples=2)
     assert one.observe("Be brief.", [0.5], example=1)
@@ -113,7 +138,10 @@ def test_more_candidates_join() -> None:
     ):
         with pytest.raises(InvalidArgumentError, match=message):
             asked.add(more)  # type: ignore[arg-type]
-    with pytest.raises(InvalidArgumentError, match="got candidates, but those that are there are prompts"):
+    with pytest.raises(
+        InvalidArgumentError,
+        match="got candidates, but those that are there are prompts",
+    ):
         Selector(["x", "y"], GOAL, 4).add(GRID)
 
 
@@ -131,7 +159,13 @@ def test_a_saved_selector_has_its_candidates_again() -> None:
     assert data["prompts"]["candidates"][0] == ["a", "short", "0.0"]
     del data["prompts"]["candidates"]  # all combinations
     assert Selector.from_json(data).ask(5) == Selector.from_json(text).ask(5)
-    for spoilt in ([["a", "short"]], [["a", "short", "1.0"]], [["a", "short", []]], 7, []):
+    for spoilt in (
+        [["a", "short"]],
+        [["a", "short", "1.0"]],
+        [["a", "short", []]],
+        7,
+        [],
+    ):
         data["prompts"]["candidates"] = spoilt
         with pytest.raises(asktell.InvalidStateError):
             Selector.from_json(data)
@@ -146,7 +180,11 @@ def test_a_study_keeps_candidates_and_those_that_join(tmp_path: Path) -> None:
             Study.open(tmp_path / "s.db", "one") as other,
             Study.import_(tmp_path / "t.db", tmp_path / "one.jsonl") as third,
         ):
-            assert other.selector.to_json() == third.selector.to_json() == study.selector.to_json()
+            assert (
+                other.selector.to_json()
+                == third.selector.to_json()
+                == study.selector.to_json()
+            )
             result = asktell.run(other, accuracy, progress=False)
     assert result.best.candidate["model"] == "c"
     assert result.to_dict()["selected"][0]["candidate"] == result.best.candidate
@@ -154,7 +192,9 @@ def test_a_study_keeps_candidates_and_those_that_join(tmp_path: Path) -> None:
 
 def test_an_evaluator_of_candidates_gets_prompts_as_candidates_too() -> None:
     result = asktell.run(
-        Selector(["x", "yy"], GOAL, 8, examples=4), lambda candidate, example: len(candidate["prompt"]), progress=False
+        Selector(["x", "yy"], GOAL, 8, examples=4),
+        lambda candidate, example: len(candidate["prompt"]),
+        progress=False,
     )
     assert (result.best.prompt, result.best.candidate) == ("yy", None)
 
@@ -166,7 +206,9 @@ def test_an_evaluator_of_trials_gets_them_whole() -> None:
         seen.append((trial, repeat))
         return float(len(trial.candidate["prompt"])) if trial.candidate else 0.0
 
-    asked = Selector(grid(prompt=["x", "yy"], model=["a"]), GOAL, 8, "uniform", examples=4)
+    asked = Selector(
+        grid(prompt=["x", "yy"], model=["a"]), GOAL, 8, "uniform", examples=4
+    )
     assert asktell.run(asked, evaluate, progress=False).best.id == "yy/a"
     known = [trial for trial, repeat in seen if not repeat]
     assert sorted(trial.id for trial in known) == list(range(8))
@@ -177,7 +219,13 @@ def test_an_evaluator_of_trials_gets_them_whole() -> None:
 
 def test_an_evaluator_of_prompts_that_would_not_see_the_model_is_refused() -> None:
     asked = selector()
-    with pytest.raises(InvalidArgumentError, match="Rename its first parameter to `candidate`"):
+    with pytest.raises(
+        InvalidArgumentError, match="Rename its first parameter to `candidate`"
+    ):
         asktell.run(asked, lambda prompt, example: 0.5, progress=False)
     assert (asked.spent, asked.pending) == (0, [])
-    assert asktell.run(Selector(grid(prompt=PROMPTS), GOAL, 4, examples=2), lambda p, e: len(p), progress=False).best
+    assert asktell.run(
+        Selector(grid(prompt=PROMPTS), GOAL, 4, examples=2),
+        lambda p, e: len(p),
+        progress=False,
+    ).best

@@ -8,14 +8,22 @@ from typing import Any
 import pytest
 
 import asktell
-from asktell import BestFeasible, ExampleProfile, InvalidArgumentError, InvalidStateError, Selector, Study
+from asktell import (
+    BestFeasible,
+    ExampleProfile,
+    InvalidArgumentError,
+    InvalidStateError,
+    Selector,
+    Study,
+)
 from asktell.storages.memory import MemoryStorage
 from asktell_adapters import datasets, rows
 from asktell_adapters.config import load_config
 
 LONG = "9" * 5000  # more digits than Python reads
 DEEP = "[" * 20_000 + "]" * 20_000
-NESTED = "[" * 900 + "]" * 900  # Python reads it at the bottom of a stack, and writes it nowhere near the top
+# Python reads it at the bottom of a stack, and writes it nowhere near the top
+NESTED = "[" * 900 + "]" * 900
 MARK = "put it here"
 
 
@@ -35,7 +43,8 @@ def with_marks(data: Any) -> list[Any]:
     found: list[Any] = []
     items = data.items() if isinstance(data, dict) else enumerate(data)
     for key, value in items:
-        if key in ("asktell", "max_cost"):  # the version that wrote it, and what may be large
+        # The version that wrote it, and what may be large
+        if key in ("asktell", "max_cost"):
             continue
         below = with_marks(value) if isinstance(value, dict | list) and value else []
         for one in [MARK, *below]:
@@ -56,8 +65,14 @@ def far_down(calls: int, what: Callable[[], Any]) -> Any:
 
 @pytest.mark.parametrize("text", [LONG, DEEP, NESTED], ids=["long", "deep", "nested"])
 def test_selectors_and_profiles(text: str) -> None:
-    selector, profile = json.loads(told().to_json()), json.loads(ExampleProfile.of(told()).to_json())
-    for load, data in ((Selector.from_json, selector), (ExampleProfile.from_json, profile)):
+    selector, profile = (
+        json.loads(told().to_json()),
+        json.loads(ExampleProfile.of(told()).to_json()),
+    )
+    for load, data in (
+        (Selector.from_json, selector),
+        (ExampleProfile.from_json, profile),
+    ):
         for marked in with_marks(data):
             with pytest.raises(InvalidStateError):
                 load(put(marked, text))  # type: ignore[operator]
@@ -68,11 +83,18 @@ def test_data_that_was_parsed_elsewhere() -> None:
     for _ in range(100_000):
         deep = [deep]
     for item in (huge, deep):
-        for data in (item, {"format": item}, {"format": "asktell.selector", "version": item}):
+        for data in (
+            item,
+            {"format": item},
+            {"format": "asktell.selector", "version": item},
+        ):
             with pytest.raises(InvalidStateError):
                 Selector.from_json(data)
         known = ExampleProfile.of(told()).to_data()
-        for changed in (item, *({**known, key: item} for key in ("version", "studies", "metrics"))):
+        for changed in (
+            item,
+            *({**known, key: item} for key in ("version", "studies", "metrics")),
+        ):
             with pytest.raises(InvalidStateError):
                 ExampleProfile.from_data(changed)
         with pytest.raises(InvalidArgumentError):
@@ -90,7 +112,10 @@ def test_exported_studies(text: str, tmp_path: Path) -> None:
     lines = (tmp_path / "s").read_text().splitlines()
     for number, line in enumerate(lines):
         for marked in with_marks(json.loads(line)):
-            (tmp_path / "t").write_text("\n".join([*lines[:number], put(marked, text), *lines[number + 1 :]]) + "\n")
+            (tmp_path / "t").write_text(
+                "\n".join([*lines[:number], put(marked, text), *lines[number + 1 :]])
+                + "\n"
+            )
             storage = MemoryStorage()
             with pytest.raises((InvalidStateError, InvalidArgumentError)):
                 Study.import_(storage, tmp_path / "t")

@@ -11,7 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import asktell
-from asktell import BestFeasible, InvalidArgumentError, InvalidStateError, Selector, Study, StudyExistsError
+from asktell import (
+    BestFeasible,
+    InvalidArgumentError,
+    InvalidStateError,
+    Selector,
+    Study,
+    StudyExistsError,
+)
 from asktell.problem.examples import Examples, changes
 
 IDS = ["a", "b", "c", "d"]
@@ -40,7 +47,9 @@ def test_an_observation_may_name_its_example_by_its_id() -> None:
     other.observe("x", {"q": 0.5}, 2)
     assert one.to_json() == other.to_json()
     before = one.to_json()
-    with pytest.raises(InvalidArgumentError, match=r"no example 'C'.*by its id: 'a', 'b', 'c', 'd'"):
+    with pytest.raises(
+        InvalidArgumentError, match=r"no example 'C'.*by its id: 'a', 'b', 'c', 'd'"
+    ):
         one.observe("x", {"q": 0.5}, "C")
     with pytest.raises(InvalidArgumentError, match="from 0 to 3"):
         one.observe("x", {"q": 0.5}, 4)
@@ -76,7 +85,10 @@ def test_what_are_no_ids_is_refused(examples: Any, said: str) -> None:
         (["a", "b", "c", "d", "e"], r"1 added \('e'\)"),
         (["b", "c", "d"], r"1 missing \('a'\)"),
         (["e", "d", "a", "b"], r"1 moved \('d'\); 1 added \('e'\); 1 missing \('c'\)"),
-        (["u", "v", "w", "x", "y", "z"], r"6 added \('u', 'v', 'w', 'x', 'y', \.\.\.\); 4 missing"),
+        (
+            ["u", "v", "w", "x", "y", "z"],
+            r"6 added \('u', 'v', 'w', 'x', 'y', \.\.\.\); 4 missing",
+        ),
         (5, "4 then, 5 now"),
     ],
 )
@@ -96,7 +108,9 @@ def test_going_on_with_others_is_refused(given: Any, said: str, tmp_path: Path) 
         assert study.example_ids == tuple(IDS)
 
 
-def test_whoever_has_the_same_ids_joins_and_whoever_has_none_does_not(tmp_path: Path) -> None:
+def test_whoever_has_the_same_ids_joins_and_whoever_has_none_does_not(
+    tmp_path: Path,
+) -> None:
     Study.create(tmp_path / "s.db", "s", new()).close()
     Study.create(tmp_path / "s.db", "s", new(), exist_ok=True).close()
     with pytest.raises(StudyExistsError, match="other values of examples"):
@@ -105,7 +119,11 @@ def test_whoever_has_the_same_ids_joins_and_whoever_has_none_does_not(tmp_path: 
 
 def test_evaluations_and_exports_carry_ids(tmp_path: Path) -> None:
     with Study.create(tmp_path / "s.db", "s", new()) as study:
-        asktell.run(study, lambda prompt, example: [float(len(prompt) + example)], progress=False)
+        asktell.run(
+            study,
+            lambda prompt, example: [float(len(prompt) + example)],
+            progress=False,
+        )
         told = list(study.evaluations())
         assert [e.example_id for e in told] == [IDS[e.example or 0] for e in told]
         study.export(tmp_path / "s.jsonl")
@@ -126,7 +144,10 @@ def test_a_single_text_is_not_the_ids_of_its_letters(ids: Any) -> None:
     for take in (Examples, Examples(IDS).with_more):
         with pytest.raises(InvalidArgumentError, match="got a single one"):
             take(ids)
-    with pytest.raises(InvalidArgumentError, match="examples must be a number, or a list of distinct ids"):
+    with pytest.raises(
+        InvalidArgumentError,
+        match="examples must be a number, or a list of distinct ids",
+    ):
         new().extend(examples=ids)
 
 
@@ -137,16 +158,24 @@ def test_more_come_after_those_that_are_there() -> None:
         examples.with_more(["b"])
 
 
-@given(st.permutations(list("abcdefg")), st.sets(st.sampled_from("abcdefg")), st.permutations(list("uvw")))
-def test_changes_explain_what_came_of_the_ids(after: list[str], gone: set[str], fresh: list[str]) -> None:
+@given(
+    st.permutations(list("abcdefg")),
+    st.sets(st.sampled_from("abcdefg")),
+    st.permutations(list("uvw")),
+)
+def test_changes_explain_what_came_of_the_ids(
+    after: list[str], gone: set[str], fresh: list[str]
+) -> None:
     before = list("abcdefg")
     now = [id_ for id_ in after if id_ not in gone] + fresh
     found = changes(before, now)
     assert set(found.missing) == gone
     assert list(found.added) == fresh
     stayed = [id_ for id_ in now if id_ not in (*found.moved, *found.added)]
-    assert stayed == [id_ for id_ in before if id_ in stayed]  # what is not moved is in order
-    assert len(stayed) == max(map(len, _rising(now, before)), default=0)  # and as much as can be
+    # What is not moved is in order
+    assert stayed == [id_ for id_ in before if id_ in stayed]
+    # And as much as can be
+    assert len(stayed) == max(map(len, _rising(now, before)), default=0)
 
 
 def _rising(now: list[str], before: list[str]) -> Iterator[list[str]]:

@@ -17,7 +17,11 @@ def test_every_name_is_there_and_described(name: str) -> None:
 
 def test_nothing_else_is_there() -> None:
     described = re.findall(r"(?m)^    (.*?): ", extend.__doc__ or "")
-    names = [name for line in described for name in re.findall(r"(\w+)(?:\([^)]*\))?(?:, |$)", line)]
+    names = [
+        name
+        for line in described
+        for name in re.findall(r"(\w+)(?:\([^)]*\))?(?:, |$)", line)
+    ]
     assert sorted(names) == sorted(extend.__all__)
     with pytest.raises(AttributeError, match="no attribute 'Selector'"):
         extend.Selector  # noqa: B018
@@ -25,5 +29,7 @@ def test_nothing_else_is_there() -> None:
 
 def test_importing_it_loads_nothing_more() -> None:
     code = "import sys, asktell; a = set(sys.modules); import asktell.extend; print(sorted(set(sys.modules) - a))"
-    found = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
+    found = subprocess.run(
+        [sys.executable, "-c", code], check=True, capture_output=True, text=True
+    ).stdout
     assert found.strip() == "['asktell.extend']"

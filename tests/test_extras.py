@@ -12,7 +12,17 @@ import pytest
 import asktell
 import asktell_adapters
 
-MISSING = ["jax", "jaxlib", "flax", "optax", "pymoo", "pandas", "matplotlib", "evaluate", "rouge_score"]
+MISSING = [
+    "jax",
+    "jaxlib",
+    "flax",
+    "optax",
+    "pymoo",
+    "pandas",
+    "matplotlib",
+    "evaluate",
+    "rouge_score",
+]
 
 BARE = f"""
 import sys
@@ -42,7 +52,9 @@ def named(extra, function, *arguments):
 
 
 def bare(code: str) -> None:
-    done = subprocess.run([sys.executable, "-c", BARE + code], capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", BARE + code], capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stderr
 
 
@@ -67,7 +79,9 @@ for method in ("mlp-ege", "gege"):
 """)
 
 
-def test_a_composed_method_names_it_when_it_decides_and_a_saved_one_is_read_without() -> None:
+def test_a_composed_method_names_it_when_it_decides_and_a_saved_one_is_read_without() -> (
+    None
+):
     bare("""
 from asktell import Elimination
 from asktell.allocators import GOptimalDesign, Uniform
@@ -104,23 +118,43 @@ def test_only_files_named_for_it_import_jax(package: object) -> None:
         if path.stem.startswith("_") and path.stem.endswith("_jax"):
             continue
         for node in ast.walk(ast.parse(path.read_text())):
-            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            names = (
+                [alias.name for alias in node.names]
+                if isinstance(node, ast.Import)
+                else []
+            )
             names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
-            assert not {name.split(".")[0] for name in names} & {"jax", "jaxlib", "flax", "optax"}, path
+            assert not {name.split(".")[0] for name in names} & {
+                "jax",
+                "jaxlib",
+                "flax",
+                "optax",
+            }, path
 
 
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), *(ROOT / "docs").rglob("*.toml")]
-EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+PAGES = [
+    ROOT / "README.md",
+    *(ROOT / "docs").rglob("*.md"),
+    *(ROOT / "docs").rglob("*.toml"),
+]
+EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))[
+    "project"
+]["optional-dependencies"]
 
 
-def test_pages_name_extras_that_exist_and_one_says_what_to_write_in_a_checkout() -> None:
+def test_pages_name_extras_that_exist_and_one_says_what_to_write_in_a_checkout() -> (
+    None
+):
     for page in PAGES:
         text = page.read_text(encoding="utf-8")
         for extras in re.findall(r"(?:asktell|'\.)\[([a-z,-]+)\]'", text):
             assert set(extras.split(",")) <= set(EXTRAS), page.name
     start = " ".join((ROOT / "docs" / "README.md").read_text(encoding="utf-8").split())
-    assert "In a checkout of the repository, run `pip install '.[openai]'` instead." in start
+    assert (
+        "In a checkout of the repository, run `pip install '.[openai]'` instead."
+        in start
+    )
 
 
 @pytest.mark.parametrize("package", [asktell, asktell_adapters])
@@ -129,6 +163,11 @@ def test_every_extra_that_the_code_names_exists(package: object) -> None:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
                 continue
-            position = {"needs_extra": 0, "check_extra": 0, "how_to_install": 0, "import_extra": 1}.get(node.func.id)
+            position = {
+                "needs_extra": 0,
+                "check_extra": 0,
+                "how_to_install": 0,
+                "import_extra": 1,
+            }.get(node.func.id)
             if position is not None and isinstance(node.args[position], ast.Constant):
                 assert node.args[position].value in EXTRAS, f"{path}:{node.lineno}"

@@ -13,7 +13,16 @@ from hypothesis import strategies as st
 from scipy.stats import beta
 
 import asktell
-from asktell import Adaptive, BestFeasible, Budget, InvalidStateError, ParetoSet, Selector, Study, maximize
+from asktell import (
+    Adaptive,
+    BestFeasible,
+    Budget,
+    InvalidStateError,
+    ParetoSet,
+    Selector,
+    Study,
+    maximize,
+)
 from asktell.errors import UnknownTrialError
 from asktell.selector import at_state
 from asktell.state import Failure
@@ -28,7 +37,9 @@ PROMPTS = [f"p{i}" for i in range(4)]
 FRONT = ParetoSet(maximize("a", range=(0, 1)), subject_to={"b": 0.5})
 
 
-def ended(selector: Any, fails: Any, score: Any = lambda trial: 0.5, most: int = 100_000) -> Any:
+def ended(
+    selector: Any, fails: Any, score: Any = lambda trial: 0.5, most: int = 100_000
+) -> Any:
     """Played to its end; at every step no more is told and out than the budget."""
     for _ in range(most):
         assert selector.spent + len(selector.pending) <= selector.budget
@@ -50,9 +61,15 @@ def ended(selector: Any, fails: Any, score: Any = lambda trial: 0.5, most: int =
 def test_a_rate_is_above_when_the_posterior_says_so(rate: float) -> None:
     counts = [*range(1, 130), 1000, 20_000]
     for n in counts:
-        near = {round(n * rate + z * math.sqrt(n * rate * (1 - rate))) + d for z in (0, 2, 2.3, 4) for d in (-1, 0, 1)}
+        near = {
+            round(n * rate + z * math.sqrt(n * rate * (1 - rate))) + d
+            for z in (0, 2, 2.3, 4)
+            for d in (-1, 0, 1)
+        }
         for failures in sorted((near | {1, n}) & set(range(1, n + 1))):
-            assert is_above(rate, failures, n) == (beta.sf(rate, 1 + failures, 1 + n - failures) >= SURE)
+            assert is_above(rate, failures, n) == (
+                beta.sf(rate, 1 + failures, 1 + n - failures) >= SURE
+            )
 
 
 def test_by_default_it_takes_six_of_six() -> None:
@@ -63,19 +80,30 @@ def test_by_default_it_takes_six_of_six() -> None:
 
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("examples", [40, None])
-def test_a_prompt_that_always_fails_leaves_after_six(method: str, examples: int | None) -> None:
+def test_a_prompt_that_always_fails_leaves_after_six(
+    method: str, examples: int | None
+) -> None:
     selector = Selector(PROMPTS, ZERO_ONE, 60, method, examples=examples)
-    result = ended(selector, lambda trial: trial.prompt_id == 2, lambda trial: float(trial.id % 2))
+    result = ended(
+        selector, lambda trial: trial.prompt_id == 2, lambda trial: float(trial.id % 2)
+    )
     assert [entry.failures for entry in result.prompts] == [0, 0, 6, 0]
     assert result.prompts[2].status == "failed"
-    assert result.prompts[2].reason.startswith("6 of 6 evaluations failed, last: down, ")
+    assert result.prompts[2].reason.startswith(
+        "6 of 6 evaluations failed, last: down, "
+    )
     assert 2 not in {entry.id for entry in (*result.selected, *result.unresolved)}
-    assert result.spent == 60 or method in ("csr", "uniform")  # whose plan of a round is made beforehand
+    # Whose plan of a round is made beforehand
+    assert result.spent == 60 or method in ("csr", "uniform")
 
 
-def test_failures_count_against_those_that_were_told_and_not_those_observed_or_released() -> None:
+def test_failures_count_against_those_that_were_told_and_not_those_observed_or_released() -> (
+    None
+):
     def failed(n_told: int, n_observed: int, n_released: int) -> int:
-        selector = Selector(["p", "q"], ZERO_ONE, 60, "uniform", examples=30, baseline=1)
+        selector = Selector(
+            ["p", "q"], ZERO_ONE, 60, "uniform", examples=30, baseline=1
+        )
         trials = [trial for trial in sorted(selector.ask(60)) if trial.prompt_id == 0]
         for trial in trials[:n_told]:
             selector.tell(trial, [1.0])
@@ -95,7 +123,9 @@ def test_failures_count_against_those_that_were_told_and_not_those_observed_or_r
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_random_failures_take_nobody_out_and_leave_the_choice_what_it_is(method: str) -> None:
+def test_random_failures_take_nobody_out_and_leave_the_choice_what_it_is(
+    method: str,
+) -> None:
     regrets: dict[float, list[float]] = {0.0: [], 0.1: []}
     for seed in range(12):
         scores = scores_of(8, 60, seed)
@@ -115,7 +145,10 @@ def test_the_choice_is_as_good_as_without_failures(method: str, rate: float) -> 
     for seed in range(200):
         scores = scores_of(8, 200, seed)
         fails = np.random.default_rng([seed, 1]).random(scores.shape) < rate
-        found = [play(scores, failing, method, 600, seed).result() for failing in (fails & False, fails)]
+        found = [
+            play(scores, failing, method, 600, seed).result()
+            for failing in (fails & False, fails)
+        ]
         assert "failed" not in {entry.status for entry in found[1].prompts}
         more.append(regret(found[1], scores) - regret(found[0], scores))
     assert np.mean(more) < 0.002 + 3 * np.std(more) / math.sqrt(len(more))
@@ -130,8 +163,14 @@ def test_the_choice_is_as_good_as_without_failures(method: str, rate: float) -> 
 def test_a_baseline_that_always_fails_stays_and_the_others_are_judged(
     method: str, sampling: str, examples: int | None
 ) -> None:
-    selector = Selector(PROMPTS, ZERO_ONE, 24, method, examples=examples, sampling=sampling, baseline=1)
-    result = ended(selector, lambda trial: trial.prompt_id == 1, lambda trial: float(trial.prompt_id == 3))
+    selector = Selector(
+        PROMPTS, ZERO_ONE, 24, method, examples=examples, sampling=sampling, baseline=1
+    )
+    result = ended(
+        selector,
+        lambda trial: trial.prompt_id == 1,
+        lambda trial: float(trial.prompt_id == 3),
+    )
     assert (result.prompts[1].status, result.prompts[1].evaluations) == ("active", 0)
     assert result.prompts[1].failures >= 6
     assert [entry.id for entry in result.selected] == [3]
@@ -142,12 +181,29 @@ def test_a_baseline_that_always_fails_stays_and_the_others_are_judged(
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("examples", [12, None])
 @pytest.mark.parametrize("rate", [0.5, 1.0])
-def test_where_all_fail_it_ends_and_only_the_baseline_stays(method: str, examples: int | None, rate: float) -> None:
-    selector = Selector(PROMPTS, ZERO_ONE, 24, method, examples=examples, baseline=0, max_failure_rate=rate)
+def test_where_all_fail_it_ends_and_only_the_baseline_stays(
+    method: str, examples: int | None, rate: float
+) -> None:
+    selector = Selector(
+        PROMPTS,
+        ZERO_ONE,
+        24,
+        method,
+        examples=examples,
+        baseline=0,
+        max_failure_rate=rate,
+    )
     result = ended(selector, lambda trial: True)
-    assert [entry.status for entry in result.prompts] == ["active", "failed", "failed", "failed"]
+    assert [entry.status for entry in result.prompts] == [
+        "active",
+        "failed",
+        "failed",
+        "failed",
+    ]
     assert (result.selected, result.spent) == ([], 0)
-    assert str(result).splitlines()[1] == "No prompt has been evaluated successfully yet."
+    assert (
+        str(result).splitlines()[1] == "No prompt has been evaluated successfully yet."
+    )
 
 
 def test_a_baseline_that_fails_does_not_keep_the_others_waiting() -> None:
@@ -178,16 +234,28 @@ def test_a_run_stops_when_everything_fails_in_different_ways_too() -> None:
 
 @pytest.mark.parametrize("method", METHODS)
 def test_a_failure_can_count_as_scores(method: str) -> None:
-    selector = Selector(PROMPTS, ZERO_ONE, 80, method, examples=40, on_failure={"a": 0.25})
-    result = ended(selector, lambda trial: trial.prompt_id == 2, lambda trial: float(trial.prompt_id == 1))
+    selector = Selector(
+        PROMPTS, ZERO_ONE, 80, method, examples=40, on_failure={"a": 0.25}
+    )
+    result = ended(
+        selector,
+        lambda trial: trial.prompt_id == 2,
+        lambda trial: float(trial.prompt_id == 1),
+    )
     entry = result.prompts[2]
-    assert result.spent == sum(entry.evaluations for entry in result.prompts) == (40 if method == "race" else 80)
+    assert (
+        result.spent
+        == sum(entry.evaluations for entry in result.prompts)
+        == (40 if method == "race" else 80)
+    )
     assert entry.failures == entry.evaluations > 0
     assert entry.status == "rejected"
     if method != "auto":
         assert entry.estimate == pytest.approx({"a": 0.25})
     assert [entry.id for entry in result.selected] == [1]
-    of_answer = f"including 0 of {result.prompts[1].evaluations} for the selected prompt"
+    of_answer = (
+        f"including 0 of {result.prompts[1].evaluations} for the selected prompt"
+    )
     assert (
         f"{entry.failures} of {result.spent} evaluations failed, {of_answer}. Failures are counted as a 0.25."
         in result.notes
@@ -199,7 +267,9 @@ def test_a_failure_can_count_as_scores(method: str) -> None:
 
 
 def test_a_failure_that_counts_is_told_once() -> None:
-    selector = Selector(PROMPTS, ZERO_ONE, 8, "uniform", examples=40, on_failure={"a": 0})
+    selector = Selector(
+        PROMPTS, ZERO_ONE, 8, "uniform", examples=40, on_failure={"a": 0}
+    )
     trial = selector.ask()
     selector.fail(trial, "down", cost=0.5)
     assert (selector.spent, selector.spent_cost) == (1, 0.5)
@@ -220,9 +290,20 @@ def test_what_failed_is_not_repeated_to_see_whether_scores_differ() -> None:
             raise TimeoutError("no answer")
         return 1.0
 
-    selector = Selector(PROMPTS, ZERO_ONE, 120, "uniform", examples=40, on_failure={"a": 0.0}, inputs="given")
+    selector = Selector(
+        PROMPTS,
+        ZERO_ONE,
+        120,
+        "uniform",
+        examples=40,
+        on_failure={"a": 0.0},
+        inputs="given",
+    )
     result = asktell.run(selector, evaluate, progress=False, max_failures_in_a_row=None)
-    assert (len(failed), result.spent) == (sum(entry.failures for entry in result.prompts), 120)
+    assert (len(failed), result.spent) == (
+        sum(entry.failures for entry in result.prompts),
+        120,
+    )
     assert again
     assert not again & failed
 
@@ -242,12 +323,22 @@ def test_what_is_missing_and_what_counts_as_a_score() -> None:
 
 def test_a_problem_keeps_what_a_failure_is() -> None:
     goal = ParetoSet("a", "b")
-    selector = Selector(PROMPTS, goal, 9, on_failure={"b": 1, "a": -2.5}, max_failure_rate=0.25)
+    selector = Selector(
+        PROMPTS, goal, 9, on_failure={"b": 1, "a": -2.5}, max_failure_rate=0.25
+    )
     data = json.loads(selector.to_json())
-    assert (data["on_failure"], data["max_failure_rate"]) == ({"a": -2.5, "b": 1.0}, 0.25)
+    assert (data["on_failure"], data["max_failure_rate"]) == (
+        {"a": -2.5, "b": 1.0},
+        0.25,
+    )
     again = Selector.from_json(json.dumps(data)).state.problem
     assert (again.on_failure, again.max_failure_rate) == ({"a": -2.5, "b": 1.0}, 0.25)
-    for wrong in ({"max_failure_rate": 0}, {"max_failure_rate": 2}, {"on_failure": {"a": 0}}, {"on_failure": "no"}):
+    for wrong in (
+        {"max_failure_rate": 0},
+        {"max_failure_rate": 2},
+        {"on_failure": {"a": 0}},
+        {"on_failure": "no"},
+    ):
         with pytest.raises(InvalidStateError):
             Selector.from_json(json.dumps(data | wrong))
 
@@ -256,11 +347,16 @@ def test_a_problem_keeps_what_a_failure_is() -> None:
 
 
 @pytest.mark.parametrize("scores", [None, {"a": 0.0}])
-def test_a_study_goes_on_from_its_log_and_its_snapshots(monkeypatch: pytest.MonkeyPatch, scores: Any) -> None:
+def test_a_study_goes_on_from_its_log_and_its_snapshots(
+    monkeypatch: pytest.MonkeyPatch, scores: Any
+) -> None:
     monkeypatch.setattr(replica, "ENTRIES_PER_SNAPSHOT", 16)
     storage, rng = MemoryStorage(), random.Random(1)
     options: dict[str, Any] = {} if scores is None else {"on_failure": scores}
-    straight, made = (Selector(PROMPTS, ZERO_ONE, 60, "auto", examples=40, **options) for _ in range(2))
+    straight, made = (
+        Selector(PROMPTS, ZERO_ONE, 60, "auto", examples=40, **options)
+        for _ in range(2)
+    )
     study = Study.create(storage, "s", made)
     while (trial := study.ask()) is not None:
         assert straight.ask() == trial
@@ -295,10 +391,19 @@ def test_states_that_went_different_ways_keep_their_own_failures() -> None:
     left = selector.state
     selector = at_state(selector, before)
     selector.fail(third, "three")
-    pulls = {trial.id: (trial.id, trial.prompt_id, trial.example) for trial in (first, second, third)}
+    pulls = {
+        trial.id: (trial.id, trial.prompt_id, trial.example)
+        for trial in (first, second, third)
+    }
     assert list(before.failures) == [Failure(*pulls[first.id], "one")]
-    assert list(left.failures) == [Failure(*pulls[first.id], "one"), Failure(*pulls[second.id], "two")]
-    assert list(selector.state.failures) == [Failure(*pulls[first.id], "one"), Failure(*pulls[third.id], "three")]
+    assert list(left.failures) == [
+        Failure(*pulls[first.id], "one"),
+        Failure(*pulls[second.id], "two"),
+    ]
+    assert list(selector.state.failures) == [
+        Failure(*pulls[first.id], "one"),
+        Failure(*pulls[third.id], "three"),
+    ]
     assert second.id in left.failures
     assert second.id not in selector.state.failures
 
@@ -314,10 +419,20 @@ def test_a_score_behind_a_failure_stands_in_the_next_round() -> None:
     state = selector.state
     problem, history = state.problem, state.history
     rows = history.trials(), history.arms(), history.examples()
-    told = [selector.prompts.trial(*row) for row in zip(*(column.tolist() for column in rows), strict=True)]
-    at = [2 * selector.repeat_of(trial) + int(problem.place[trial.example]) for trial in told]
+    told = [
+        selector.prompts.trial(*row)
+        for row in zip(*(column.tolist() for column in rows), strict=True)
+    ]
+    at = [
+        2 * selector.repeat_of(trial) + int(problem.place[trial.example])
+        for trial in told
+    ]
     assert turns(problem, state.missing, *rows).tolist() == at
-    assert sorted(at) == in_turns(problem, state.missing, *rows, history.scores())[1].tolist() == [1, 2, 3, 4, 5]
+    assert (
+        sorted(at)
+        == in_turns(problem, state.missing, *rows, history.scores())[1].tolist()
+        == [1, 2, 3, 4, 5]
+    )
 
 
 def test_a_failure_copies_nothing_of_those_before() -> None:
@@ -325,7 +440,12 @@ def test_a_failure_copies_nothing_of_those_before() -> None:
     columns = set()
     for trial in selector.ask(500):
         selector.fail(trial, "down") if trial.id % 2 else selector.tell(trial, [1.0])
-        columns.add((id(selector.state.failures.pulls._columns), id(selector.state.failures._reasons)))
+        columns.add(
+            (
+                id(selector.state.failures.pulls._columns),
+                id(selector.state.failures._reasons),
+            )
+        )
     assert len(columns) == 1
     assert [len(selector.state.failures), selector.state.failures.count(0)] == [250, 0]
 
@@ -333,10 +453,16 @@ def test_a_failure_copies_nothing_of_those_before() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("method", ["csr-sh", "auto"])
 def test_hundred_thousand_failures_do_not_crawl(method: str) -> None:
-    selector, rng, began = Selector(PROMPTS, ZERO_ONE, 10**6, method), random.Random(0), time.process_time()
+    selector, rng, began = (
+        Selector(PROMPTS, ZERO_ONE, 10**6, method),
+        random.Random(0),
+        time.process_time(),
+    )
     while len(selector.state.failures) < 100_000:
         for trial in selector.ask(100):
-            selector.fail(trial, f"down, {trial.id}") if rng.random() < 0.45 else selector.tell(trial, [rng.random()])
+            selector.fail(
+                trial, f"down, {trial.id}"
+            ) if rng.random() < 0.45 else selector.tell(trial, [rng.random()])
     assert Selector.from_json(selector.to_json()).result() == selector.result()
     assert time.process_time() - began < 60
 
@@ -346,8 +472,18 @@ def test_hundred_thousand_failures_do_not_crawl(method: str) -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(
-    method=st.sampled_from(["uniform", "csr", "csr-sh", "ege-sr", "ege-sh", "auto", "race", "settled"]),
-    pool=st.sampled_from([(None, 1, "shared"), (3, 1, "shared"), (20, 1, "shared"), (3, 3, "shared"), (5, 1, "iid")]),
+    method=st.sampled_from(
+        ["uniform", "csr", "csr-sh", "ege-sr", "ege-sh", "auto", "race", "settled"]
+    ),
+    pool=st.sampled_from(
+        [
+            (None, 1, "shared"),
+            (3, 1, "shared"),
+            (20, 1, "shared"),
+            (3, 3, "shared"),
+            (5, 1, "iid"),
+        ]
+    ),
     on_failure=st.sampled_from(["skip", "skip", 0.0]),
     rate=st.sampled_from([1e-6, 0.3, 0.5, 0.9, 1.0]),
     often=st.sampled_from([0.0, 0.05, 0.5, 0.9, 1.0]),
@@ -367,15 +503,22 @@ def test_random_plays_end_and_saved_and_loaded_anywhere_go_on_as_they_were(
     budget: Any,
     seed: int,
 ) -> None:
-    best, fronts = BestFeasible(maximize("a", range=(0, 1)), {"b": 0.5}), [ParetoSet("a", "b"), FRONT]
+    best, fronts = (
+        BestFeasible(maximize("a", range=(0, 1)), {"b": 0.5}),
+        [ParetoSet("a", "b"), FRONT],
+    )
     if method.startswith("csr"):
         goal: Any = best
     else:
-        goal = (fronts if method.startswith("ege") else [best, *fronts])[seed % (2 if method.startswith("ege") else 3)]
+        goal = (fronts if method.startswith("ege") else [best, *fronts])[
+            seed % (2 if method.startswith("ege") else 3)
+        ]
     examples, repeats, sampling = pool
     if budget == "cost":
         budget = Budget(cost=3.0) if method in ("auto", "race", "settled") else 12
-    chosen: Any = Adaptive(confidence=0.8, tolerance=0.1) if method == "settled" else method
+    chosen: Any = (
+        Adaptive(confidence=0.8, tolerance=0.1) if method == "settled" else method
+    )
     straight = Selector(
         PROMPTS,
         goal,
@@ -387,7 +530,9 @@ def test_random_plays_end_and_saved_and_loaded_anywhere_go_on_as_they_were(
         repeats=repeats,
         baseline=baseline,
         max_failure_rate=rate,
-        on_failure=on_failure if on_failure == "skip" else dict.fromkeys(goal.metrics, on_failure),
+        on_failure=on_failure
+        if on_failure == "skip"
+        else dict.fromkeys(goal.metrics, on_failure),
     )
     reloaded = Selector.from_json(straight.to_json())
     rng = random.Random(seed)
@@ -400,9 +545,17 @@ def test_random_plays_end_and_saved_and_loaded_anywhere_go_on_as_they_were(
         trials = straight.ask(n)
         assert reloaded.ask(n) == trials
         assert straight.spent + len(straight.pending) <= straight.budget
-        for trial in rng.sample(straight.pending, rng.randint(0 if trials else 1, len(straight.pending))):
-            fails, roll = rng.random() < (1.0 if trial.prompt_id == bad else often), rng.random()
-            scores, cost = [float(rng.random() < 0.5), rng.random()], rng.choice([0.0, 0.05, 0.2])
+        for trial in rng.sample(
+            straight.pending, rng.randint(0 if trials else 1, len(straight.pending))
+        ):
+            fails, roll = (
+                rng.random() < (1.0 if trial.prompt_id == bad else often),
+                rng.random(),
+            )
+            scores, cost = (
+                [float(rng.random() < 0.5), rng.random()],
+                rng.choice([0.0, 0.05, 0.2]),
+            )
             for each in (straight, reloaded):
                 if fails:
                     each.fail(trial, f"down, {trial.id}", cost)
@@ -414,14 +567,21 @@ def test_random_plays_end_and_saved_and_loaded_anywhere_go_on_as_they_were(
     assert reloaded.done
     result = straight.result()
     assert straight.to_json() == reloaded.to_json()
-    assert result == reloaded.result() == Selector.from_json(straight.to_json()).result()
+    assert (
+        result == reloaded.result() == Selector.from_json(straight.to_json()).result()
+    )
     n_failed = len(straight.state.failures)
     assert sum(entry.failures for entry in result.prompts) == n_failed
     if on_failure != "skip":
         assert "failed" not in {entry.status for entry in result.prompts}
     if rate == 1.0 and on_failure == "skip":
-        failed = [str(entry.reason) for entry in result.prompts if entry.status == "failed"]
-        assert all(reason.startswith("every evaluation failed, last: down, ") for reason in failed)
+        failed = [
+            str(entry.reason) for entry in result.prompts if entry.status == "failed"
+        ]
+        assert all(
+            reason.startswith("every evaluation failed, last: down, ")
+            for reason in failed
+        )
     if baseline is not None:
         assert result.prompts[baseline].status in ("active", "accepted")
     assert any("evaluations failed" in note for note in result.notes) == bool(n_failed)

@@ -7,7 +7,15 @@ import numpy as np
 import pytest
 
 from asktell.errors import InvalidArgumentError
-from asktell.problem.features import TextBasis, lost_directions, pca, rank, span, text_features, with_intercept
+from asktell.problem.features import (
+    TextBasis,
+    lost_directions,
+    pca,
+    rank,
+    span,
+    text_features,
+    with_intercept,
+)
 
 PROMPTS = [f"{verb} the {noun} in {n} words." for verb in ("Summarize", "Translate", "Judge") for noun in
            ("text", "review", "document") for n in (5, 50, 500)]  # fmt: skip
@@ -17,7 +25,9 @@ def test_pca_keeps_the_inner_products_and_reports_the_variance() -> None:
     x = np.random.default_rng(0).normal(size=(30, 8)) * np.arange(1, 9)
     full = pca(x, 8)
     centred = x - x.mean(axis=0)
-    np.testing.assert_allclose(full.features @ full.features.T, centred @ centred.T, atol=1e-9)
+    np.testing.assert_allclose(
+        full.features @ full.features.T, centred @ centred.T, atol=1e-9
+    )
     assert full.explained_variance_ratio.sum() == pytest.approx(1.0)
     assert (np.diff(full.explained_variance_ratio) <= 0).all()
     few = pca(x, 3)
@@ -29,14 +39,19 @@ def test_pca_keeps_the_inner_products_and_reports_the_variance() -> None:
 def test_pca_has_fixed_signs_and_zero_columns_beyond_the_rank() -> None:
     x = np.random.default_rng(0).normal(size=(4, 20))
     result = pca(x, 6)
-    np.testing.assert_allclose(np.abs(pca(-x, 6).features), np.abs(result.features), atol=1e-9)
+    np.testing.assert_allclose(
+        np.abs(pca(-x, 6).features), np.abs(result.features), atol=1e-9
+    )
     largest = result.features[np.abs(result.features).argmax(axis=0), np.arange(6)]
     assert (largest >= 0).all()
     np.testing.assert_allclose(result.features[:, 3:], 0.0, atol=1e-9)
     assert pca(np.ones((5, 3)), 2).explained_variance_ratio.tolist() == [0.0, 0.0]
 
 
-@pytest.mark.parametrize(("bad", "d"), [(np.zeros(3), 1), (np.full((2, 2), np.nan), 1), (np.zeros((2, 2)), 0)])
+@pytest.mark.parametrize(
+    ("bad", "d"),
+    [(np.zeros(3), 1), (np.full((2, 2), np.nan), 1), (np.zeros((2, 2)), 0)],
+)
 def test_pca_refuses_what_it_cannot_use(bad: np.ndarray, d: int) -> None:
     with pytest.raises(InvalidArgumentError):
         pca(bad, d)
@@ -52,14 +67,17 @@ def test_rank_does_not_depend_on_units() -> None:
 
 
 @pytest.mark.parametrize("far", [0.0, 1e6])
-@pytest.mark.parametrize(("apart", "lost"), [(0.0, 0), (1e-6, 0), (1e-10, 1), (1e-11, 1)])
+@pytest.mark.parametrize(
+    ("apart", "lost"), [(0.0, 0), (1e-6, 0), (1e-10, 1), (1e-11, 1)]
+)
 def test_directions_that_are_nearly_but_not_exactly_sums_of_others_are_lost(
     apart: float, lost: int, far: float
 ) -> None:
     rng = np.random.default_rng(0)
     x = rng.normal(size=(30, 4))
     x[:, 3] = x[:, 0] - x[:, 1] + apart * rng.normal(size=30)
-    wanted = 0 if far and apart < 1e-9 else lost  # there such a difference is one of rounding
+    # There such a difference is one of rounding
+    wanted = 0 if far and apart < 1e-9 else lost
     assert lost_directions(x + far, intercept=True) == wanted
     if not far:
         assert lost_directions(x, intercept=False) == wanted
@@ -76,9 +94,14 @@ def test_text_features_tell_prompts_apart_and_bring_similar_ones_together() -> N
     x = text_features(PROMPTS, d=8)
     assert x.shape == (27, 8)
     assert np.isfinite(x).all()
-    distance = np.linalg.norm(x[:, None] - x[None], axis=2) + np.diag(np.full(27, np.inf))
+    distance = np.linalg.norm(x[:, None] - x[None], axis=2) + np.diag(
+        np.full(27, np.inf)
+    )
     verbs = [prompt.split()[0] for prompt in PROMPTS]
-    assert np.mean([verbs[i] == verbs[j] for i, j in enumerate(distance.argmin(axis=1))]) > 0.8
+    assert (
+        np.mean([verbs[i] == verbs[j] for i, j in enumerate(distance.argmin(axis=1))])
+        > 0.8
+    )
     assert (distance.min(axis=1) > 0).all()
 
 
@@ -99,7 +122,9 @@ def test_text_features_are_the_same_in_every_process() -> None:
 
 def test_many_prompts_take_another_path_to_the_same_features() -> None:
     prompts = [
-        f"{prompt} {word}" for prompt in PROMPTS for word in ["alpha", "beta", "gamma", "delta", "eps", "zeta", "eta"]
+        f"{prompt} {word}"
+        for prompt in PROMPTS
+        for word in ["alpha", "beta", "gamma", "delta", "eps", "zeta", "eta"]
     ]
     prompts += [prompt + "!" for prompt in prompts]
     import asktell.problem.features as module
@@ -116,7 +141,9 @@ def test_many_prompts_take_another_path_to_the_same_features() -> None:
     np.testing.assert_allclose(np.abs(sparse), np.abs(dense), atol=1e-6)
 
 
-@pytest.mark.parametrize("prompts", [[], [""], ["", "", ""], ["a"], ["same", "same"], ["é漢字🙂", "b"]])
+@pytest.mark.parametrize(
+    "prompts", [[], [""], ["", "", ""], ["a"], ["same", "same"], ["é漢字🙂", "b"]]
+)
 def test_odd_prompts(prompts: list[str]) -> None:
     x = text_features(prompts, d=5)
     assert x.shape == (len(prompts), 5)
@@ -142,4 +169,6 @@ def test_more_texts_are_measured_as_the_first() -> None:
     one = TextBasis(PROMPTS[:1], 10)
     assert one.of_more(PROMPTS).shape == (len(PROMPTS), 10)
     assert np.isfinite(one.of_more(["", "\ud800", *PROMPTS])).all()
-    np.testing.assert_allclose(TextBasis(PROMPTS, 1).of_more(PROMPTS), text_features(PROMPTS, 1))
+    np.testing.assert_allclose(
+        TextBasis(PROMPTS, 1).of_more(PROMPTS), text_features(PROMPTS, 1)
+    )

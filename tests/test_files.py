@@ -14,10 +14,16 @@ from asktell._util.files import sync, write_atomically
 from tests.elsewhere import WINDOWS
 
 
-def test_where_folders_cannot_be_opened_files_are_replaced_all_the_same(tmp_path: Path) -> None:
+def test_where_folders_cannot_be_opened_files_are_replaced_all_the_same(
+    tmp_path: Path,
+) -> None:
     code = f"{WINDOWS}\nfrom pathlib import Path\nfrom asktell._util.files import write_atomically\n"
     code += "write_atomically(Path(sys.argv[1]), 'old')\nwrite_atomically(Path(sys.argv[1]), 'new')"
-    done = subprocess.run([sys.executable, "-c", code, str(tmp_path / "file")], capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path / "file")],
+        capture_output=True,
+        text=True,
+    )
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "file").read_text() == "new"
     assert len(list(tmp_path.iterdir())) == 1
@@ -42,7 +48,10 @@ def test_what_is_no_regular_file_is_written_to_and_not_replaced(tmp_path: Path) 
                 write_atomically(path, "x")
         assert stat.S_ISCHR(os.stat("/dev/full").st_mode)
         assert (tmp_path / "full").is_symlink()
-    assert sorted(path.name for path in tmp_path.iterdir() if path.name != "full") == ["folder", "pipe"]
+    assert sorted(path.name for path in tmp_path.iterdir() if path.name != "full") == [
+        "folder",
+        "pipe",
+    ]
 
 
 def test_a_link_to_a_file_stays_a_link(tmp_path: Path) -> None:
@@ -56,7 +65,9 @@ def test_a_link_to_a_file_stays_a_link(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("supported", [True, False])
-def test_macos_is_asked_to_write_through_its_disks_cache(supported: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_macos_is_asked_to_write_through_its_disks_cache(
+    supported: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     asked: list[str] = []
 
     def control(handle: int, what: int) -> None:
@@ -84,7 +95,9 @@ def readers(monkeypatch: pytest.MonkeyPatch, patience: int) -> None:
     monkeypatch.setattr(os, "replace", busy)
 
 
-def test_windows_waits_for_readers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_windows_waits_for_readers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(files, "_WINDOWS", True)
     readers(monkeypatch, 3)
     write_atomically(tmp_path / "file", "new")

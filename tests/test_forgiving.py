@@ -26,13 +26,17 @@ from asktell.storages.memory import MemoryStorage
 
 
 def new(goal: Any = None) -> Selector:
-    return Selector({"a": "text", "b": "other"}, goal or BestFeasible("q"), 8, "uniform", 4)
+    return Selector(
+        {"a": "text", "b": "other"}, goal or BestFeasible("q"), 8, "uniform", 4
+    )
 
 
 # A bare number
 
 
-@pytest.mark.parametrize("score", [0.5, 1, True, np.float64(0.25), np.array(0.5), np.int64(3)])
+@pytest.mark.parametrize(
+    "score", [0.5, 1, True, np.float64(0.25), np.array(0.5), np.int64(3)]
+)
 def test_a_bare_number_is_the_score_of_one_metric(score: Any) -> None:
     for goal in (BestFeasible("q"), BestFeasible("q", {"q": 0.1}), ParetoSet("q")):
         selector = new(goal)
@@ -50,7 +54,9 @@ def test_a_bare_number_that_is_no_score_is_refused() -> None:
         with pytest.raises(InvalidScoresError):
             selector.tell(trial, wrong)
     two = new(ParetoSet("q", "r"))
-    with pytest.raises(InvalidScoresError, match=r"in the order \['q', 'r'\]; got 0.5 \(float\)"):
+    with pytest.raises(
+        InvalidScoresError, match=r"in the order \['q', 'r'\]; got 0.5 \(float\)"
+    ):
         two.tell(two.ask(1)[0], 0.5)
     assert [t.id for t in selector.pending] == [trial.id]
 
@@ -96,13 +102,23 @@ def test_a_trial_may_come_back_from_json(kind: str, where: str, tmp_path: Path) 
             "has 'id', 'prompt_id', 'prompt', 'example', 'candidate'; got ['prompt']",
         ),
         ({"id": "0"}, InvalidArgumentError, "whole number, got '0'"),
-        ([0, "b", "text", 0], UnknownTrialError, "Trial 0 is prompt 'a' ('text') on example"),
+        (
+            [0, "b", "text", 0],
+            UnknownTrialError,
+            "Trial 0 is prompt 'a' ('text') on example",
+        ),
         ([0, "a", "changed", None], UnknownTrialError, "not prompt 'a' ('changed')"),
-        ({"id": 0, "prompt_id": "a", "example": 99}, UnknownTrialError, "on example 99"),
+        (
+            {"id": 0, "prompt_id": "a", "example": 99},
+            UnknownTrialError,
+            "on example 99",
+        ),
         ({"id": 77}, UnknownTrialError, "Trial 77 is not pending"),
     ],
 )
-def test_a_trial_that_is_not_what_is_out_is_refused(trial: Any, error: type[Exception], said: str) -> None:
+def test_a_trial_that_is_not_what_is_out_is_refused(
+    trial: Any, error: type[Exception], said: str
+) -> None:
     selector = new()
     first = selector.ask()
     assert first is not None
@@ -120,18 +136,35 @@ def test_a_trial_that_is_not_what_is_out_is_refused(trial: Any, error: type[Exce
 
 @pytest.mark.parametrize(
     "metric",
-    ["cost", "latency", "output_tokens", "latency_ms", "inputTokens", "USD per call", "toxicity", "error-rate", "WER"],
+    [
+        "cost",
+        "latency",
+        "output_tokens",
+        "latency_ms",
+        "inputTokens",
+        "USD per call",
+        "toxicity",
+        "error-rate",
+        "WER",
+    ],
 )
 def test_a_bare_bound_of_what_may_be_better_smaller_is_asked_about(metric: str) -> None:
-    with pytest.raises(InvalidArgumentError, match=r"ambiguous.*asktell.at_most\(0.5\) or asktell.at_least\(0.5\)"):
+    with pytest.raises(
+        InvalidArgumentError,
+        match=r"ambiguous.*asktell.at_most\(0.5\) or asktell.at_least\(0.5\)",
+    ):
         BestFeasible("q", {metric: 0.5})
     assert (
-        BestFeasible("q", {metric: at_most(0.5)}).constraints == BestFeasible("q", {minimize(metric): 0.5}).constraints
+        BestFeasible("q", {metric: at_most(0.5)}).constraints
+        == BestFeasible("q", {minimize(metric): 0.5}).constraints
     )
     assert not BestFeasible("q", {asktell.maximize(metric): 0.5}).constraints[0].at_most
 
 
-@pytest.mark.parametrize("metric", ["brevity", "rouge", "token_f1", "costly", "accuracy", "timeliness", "lossless"])
+@pytest.mark.parametrize(
+    "metric",
+    ["brevity", "rouge", "token_f1", "costly", "accuracy", "timeliness", "lossless"],
+)
 def test_other_bare_bounds_are_least_values(metric: str) -> None:
     assert not less_may_be_better(metric)
     assert not BestFeasible("q", {metric: 0.5}).constraints[0].at_most
@@ -139,7 +172,9 @@ def test_other_bare_bounds_are_least_values(metric: str) -> None:
 
 def test_a_misspelt_metric_is_answered_with_the_nearest() -> None:
     selector = new(ParetoSet("rouge", "brevity"))
-    with pytest.raises(InvalidScoresError, match=r"got \['bervity'\] \(did you mean 'brevity'\?\)"):
+    with pytest.raises(
+        InvalidScoresError, match=r"got \['bervity'\] \(did you mean 'brevity'\?\)"
+    ):
         selector.tell(selector.ask(1)[0], {"rouge": 1, "bervity": 1})
 
 
@@ -147,11 +182,17 @@ def test_a_misspelt_metric_is_answered_with_the_nearest() -> None:
 def test_a_trial_of_another_selector_is_refused(kind: str) -> None:
     """Ids count from 0 in each selector, so that an id alone does not say whose trial it is."""
     selector = new()
-    mine: Any = selector if kind == "selector" else Study.create(MemoryStorage(), "a", selector)
+    mine: Any = (
+        selector if kind == "selector" else Study.create(MemoryStorage(), "a", selector)
+    )
     trial = mine.ask()
-    texts = Selector({"a": "another text", "b": "other"}, BestFeasible("q"), 8, "uniform", 4)
+    texts = Selector(
+        {"a": "another text", "b": "other"}, BestFeasible("q"), 8, "uniform", 4
+    )
     names = Selector({"c": "text", "d": "other"}, BestFeasible("q"), 8, "uniform", 4)
-    examples = Selector({"a": "text", "b": "other"}, BestFeasible("q"), 8, "uniform", 4, seed=2)
+    examples = Selector(
+        {"a": "text", "b": "other"}, BestFeasible("q"), 8, "uniform", 4, seed=2
+    )
     for stranger in (texts.ask(), names.ask(), examples.ask()):
         assert stranger is not None
         assert stranger.id == trial.id
@@ -161,10 +202,14 @@ def test_a_trial_of_another_selector_is_refused(kind: str) -> None:
             lambda stranger=stranger: mine.fail(stranger, "no answer"),
             lambda stranger=stranger: mine.release(stranger),
         ):
-            with pytest.raises(UnknownTrialError, match=r"another study or selector.*with observe\(\)"):
+            with pytest.raises(
+                UnknownTrialError, match=r"another study or selector.*with observe\(\)"
+            ):
                 call()
     assert mine.pending == [trial]
-    resumed = Selector.from_json(mine.to_json() if kind == "selector" else mine.selector.to_json())
+    resumed = Selector.from_json(
+        mine.to_json() if kind == "selector" else mine.selector.to_json()
+    )
     for judged in (mine, resumed):
         assert judged.tell(trial, 1.0)
         with pytest.raises(UnknownTrialError, match="another study or selector"):
@@ -174,7 +219,9 @@ def test_a_trial_of_another_selector_is_refused(kind: str) -> None:
 @pytest.mark.parametrize("kind", ["selector", "study"])
 def test_a_trial_that_was_told_is_no_other_one_with_the_same_scores(kind: str) -> None:
     selector = new(BestFeasible("q"))
-    judged: Any = selector if kind == "selector" else Study.create(MemoryStorage(), "a", selector)
+    judged: Any = (
+        selector if kind == "selector" else Study.create(MemoryStorage(), "a", selector)
+    )
     trial = judged.ask()
     judged.tell(trial, 1.0)
     judged.tell(list(trial), 1.0)  # sent again

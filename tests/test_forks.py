@@ -74,7 +74,9 @@ def told_by_parent_and_children(location: str) -> list[int]:
 
 
 @pytest.mark.parametrize("location", ["selector", "memory://"])
-def test_children_of_a_busy_process_have_a_copy_of_what_is_in_memory(location: str) -> None:
+def test_children_of_a_busy_process_have_a_copy_of_what_is_in_memory(
+    location: str,
+) -> None:
     assert told_by_parent_and_children(location)
 
 
@@ -82,7 +84,10 @@ def test_children_of_a_busy_process_share_its_file(tmp_path: Path) -> None:
     told = told_by_parent_and_children(str(tmp_path / "studies.db"))
     with Study.open(tmp_path / "studies.db", "s") as study:
         assert sorted(study.selector.state.history.trials().tolist()) == told
-        assert study.selector.state.history.scores().ravel().tolist() == study.selector.state.history.trials().tolist()
+        assert (
+            study.selector.state.history.scores().ravel().tolist()
+            == study.selector.state.history.trials().tolist()
+        )
 
 
 def test_children_of_a_busy_process_share_its_server(postgresql_url: str) -> None:

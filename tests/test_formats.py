@@ -28,9 +28,13 @@ def plain(value: Any) -> Any:
     return json.loads(json.dumps(value))
 
 
-@pytest.mark.parametrize("path", sorted(ASSETS.glob("selector-v*.json")), ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path", sorted(ASSETS.glob("selector-v*.json")), ids=lambda path: path.stem
+)
 def test_a_saved_selector_goes_on_where_it_was(path: Path) -> None:
-    expected = json.loads((ASSETS / f"expected-{path.stem}.json").read_text(encoding="utf-8"))
+    expected = json.loads(
+        (ASSETS / f"expected-{path.stem}.json").read_text(encoding="utf-8")
+    )
     selector = Selector.from_json(path.read_text(encoding="utf-8"))
     assert facts(Selector.from_json(selector.to_json())) == expected
     assert facts(selector) == expected
@@ -39,17 +43,30 @@ def test_a_saved_selector_goes_on_where_it_was(path: Path) -> None:
 
 def test_every_kind_of_method_has_a_sample() -> None:
     assert {path.stem for path in ASSETS.glob("selector-v1-*.json")} == {
-        f"selector-v1-{name}" for name in ("csr", "ege-sr", "ege-sh-published", "auto", "race", "grown", "segments")
+        f"selector-v1-{name}"
+        for name in (
+            "csr",
+            "ege-sr",
+            "ege-sh-published",
+            "auto",
+            "race",
+            "grown",
+            "segments",
+        )
     }
 
 
-def test_a_saved_study_opens_and_one_that_was_exported_is_the_same(tmp_path: Path) -> None:
+def test_a_saved_study_opens_and_one_that_was_exported_is_the_same(
+    tmp_path: Path,
+) -> None:
     shutil.copy(ASSETS / "studies-v1.db", tmp_path / "studies.db")
     assert SQLiteStorage(tmp_path / "studies.db").snapshot(1) is not None
     with Study.open(f"sqlite:///{tmp_path / 'studies.db'}", "sample") as study:
         result = study.result()
         assert (result.spent, len(result.prompts), len(study.pending)) == (29, 10, 3)
-        assert [each.details for each in study.evaluations() if each.details] == [{"answer": "short"}]
+        assert [each.details for each in study.evaluations() if each.details] == [
+            {"answer": "short"}
+        ]
         with Study.import_("memory://formats", ASSETS / "study-v1.jsonl") as imported:
             assert facts(imported.selector) == facts(study.selector)
             assert imported.pending == study.pending
@@ -59,17 +76,30 @@ def test_a_saved_study_opens_and_one_that_was_exported_is_the_same(tmp_path: Pat
 
 
 def test_a_saved_profile_loads() -> None:
-    profile = asktell.ExampleProfile.from_json((ASSETS / "profile-v1.json").read_text(encoding="utf-8"))
-    assert json.loads(profile.to_json()) == json.loads((ASSETS / "profile-v1.json").read_text(encoding="utf-8"))
+    profile = asktell.ExampleProfile.from_json(
+        (ASSETS / "profile-v1.json").read_text(encoding="utf-8")
+    )
+    assert json.loads(profile.to_json()) == json.loads(
+        (ASSETS / "profile-v1.json").read_text(encoding="utf-8")
+    )
 
 
-def test_an_interrupted_run_goes_on_and_its_answers_are_not_paid_again(tmp_path: Path) -> None:
+def test_an_interrupted_run_goes_on_and_its_answers_are_not_paid_again(
+    tmp_path: Path,
+) -> None:
     shutil.copytree(ASSETS / "run-v1", tmp_path / "run")
     command = ["run", str(tmp_path / "run" / "a.toml")]
     before = Parrot.asked
     assert cli.main(command) == 0
     assert Parrot.asked - before == 12
-    assert len((tmp_path / "run" / "out" / "evaluations.jsonl").read_text(encoding="utf-8").splitlines()) == 24
+    assert (
+        len(
+            (tmp_path / "run" / "out" / "evaluations.jsonl")
+            .read_text(encoding="utf-8")
+            .splitlines()
+        )
+        == 24
+    )
     (tmp_path / "run" / "answers.db").unlink()
     shutil.copy(ASSETS / "run-v1" / "answers.db", tmp_path / "run")
     assert cli.main([*command, "--fresh"]) == 0
@@ -80,7 +110,9 @@ def test_an_interrupted_run_goes_on_and_its_answers_are_not_paid_again(tmp_path:
 
 
 def saved(name: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((ASSETS / f"selector-v1-{name}.json").read_text(encoding="utf-8"))
+    found: dict[str, Any] = json.loads(
+        (ASSETS / f"selector-v1-{name}.json").read_text(encoding="utf-8")
+    )
     return found
 
 
@@ -92,20 +124,33 @@ def test_files_of_a_newer_version_are_refused_by_name(tmp_path: Path) -> None:
     first, *rest = (ASSETS / "study-v1.jsonl").read_text(encoding="utf-8").splitlines()
     study = json.loads(first) | {"version": 2}
     study["selector"]["asktell"] = "2.3"
-    (tmp_path / "study.jsonl").write_text("\n".join([json.dumps(study), *rest]) + "\n", encoding="utf-8")
+    (tmp_path / "study.jsonl").write_text(
+        "\n".join([json.dumps(study), *rest]) + "\n", encoding="utf-8"
+    )
     with pytest.raises(asktell.InvalidStateError, match=f"The study {newer}"):
         Study.import_("memory://newer", tmp_path / "study.jsonl")
-    profile = json.loads((ASSETS / "profile-v1.json").read_text(encoding="utf-8")) | {"version": 2}
-    with pytest.raises(asktell.InvalidStateError, match=r"was written by a newer asktell, .*Upgrade asktell"):
+    profile = json.loads((ASSETS / "profile-v1.json").read_text(encoding="utf-8")) | {
+        "version": 2
+    }
+    with pytest.raises(
+        asktell.InvalidStateError,
+        match=r"was written by a newer asktell, .*Upgrade asktell",
+    ):
         asktell.ExampleProfile.from_json(json.dumps(profile))
 
 
 def test_a_key_that_this_version_does_not_know_is_refused_with_the_writer() -> None:
-    with pytest.raises(asktell.InvalidStateError, match=r"unknown key 'weather'.*by asktell '0\.9', and this is"):
+    with pytest.raises(
+        asktell.InvalidStateError,
+        match=r"unknown key 'weather'.*by asktell '0\.9', and this is",
+    ):
         Selector.from_json(saved("csr") | {"weather": "fine", "asktell": "0.9"})
     data = saved("csr")
     data["state"]["weather"] = "fine"
-    with pytest.raises(asktell.InvalidStateError, match=r"unknown field `weather`.*Was it written by a newer asktell"):
+    with pytest.raises(
+        asktell.InvalidStateError,
+        match=r"unknown field `weather`.*Was it written by a newer asktell",
+    ):
         Selector.from_json(data)
 
 
@@ -121,8 +166,14 @@ def without(data: Any, path: list[Any]) -> Any:
 
 def fields_with_defaults(kind: Any) -> set[str]:
     if issubclass(kind, msgspec.Struct):
-        return {field.name for field in msgspec.structs.fields(kind) if not field.required}
-    return {field.name for field in dataclasses.fields(kind) if field.default is not dataclasses.MISSING}
+        return {
+            field.name for field in msgspec.structs.fields(kind) if not field.required
+        }
+    return {
+        field.name
+        for field in dataclasses.fields(kind)
+        if field.default is not dataclasses.MISSING
+    }
 
 
 def default_keys() -> list[tuple[str, list[Any]]]:
@@ -134,18 +185,26 @@ def default_keys() -> list[tuple[str, list[Any]]]:
         for part, kind in (("objectives", Objective), ("subject_to", Constraint)):
             for number, each in enumerate(data["goal"][part]):
                 found += [
-                    (name, ["goal", part, number, key]) for key in sorted(fields_with_defaults(kind) & each.keys())
+                    (name, ["goal", part, number, key])
+                    for key in sorted(fields_with_defaults(kind) & each.keys())
                 ]
         method = PARTS[data["method"]["type"]]
-        found += [(name, ["method", key]) for key in sorted(fields_with_defaults(method) & data["method"].keys())]
+        found += [
+            (name, ["method", key])
+            for key in sorted(fields_with_defaults(method) & data["method"].keys())
+        ]
         found += [
             (name, ["state", key])
-            for key in sorted(fields_with_defaults(serialization.SavedState) & data["state"].keys())
+            for key in sorted(
+                fields_with_defaults(serialization.SavedState) & data["state"].keys()
+            )
         ]
     return found
 
 
-@pytest.mark.parametrize(("name", "path"), default_keys(), ids=lambda value: str(value).replace(" ", ""))
+@pytest.mark.parametrize(
+    ("name", "path"), default_keys(), ids=lambda value: str(value).replace(" ", "")
+)
 def test_a_key_with_a_default_may_be_missing(name: str, path: list[Any]) -> None:
     """The file is read with the default, or it is refused since the rest of it does not fit the default."""
     data = saved(name)
@@ -156,12 +215,17 @@ def test_a_key_with_a_default_may_be_missing(name: str, path: list[Any]) -> None
         said = str(error)
     if said:
         assert path[-1] in OF_CONSEQUENCE
-        assert not [word for word in ("missing", "unknown", f"malformed: {path[-1]!r}") if word in said]
+        assert not [
+            word
+            for word in ("missing", "unknown", f"malformed: {path[-1]!r}")
+            if word in said
+        ]
     else:
         assert Selector.from_json(selector.to_json()).to_json() == selector.to_json()
 
 
-# The rest of a sample depends on these: rows, trials and arms that are not there are named elsewhere, and so on.
+# The rest of a sample depends on these: rows, trials and arms that are not there are
+# named elsewhere, and so on.
 OF_CONSEQUENCE = {
     "trials", "arms", "examples", "scores", "decisions", "failures", "growth", "pending", "returned", "plan",
     "costs", "example_ids", "repeats", "max_cost", "segments", "profile", "on_failure", "quantile",
@@ -172,7 +236,9 @@ EVENTS: list[Any] = [*get_args(AnyEvent), Leased, Expired, Paused, Resumed]
 
 
 @pytest.mark.parametrize("entry", EVENTS, ids=lambda kind: kind.__name__)
-def test_fields_of_an_event_with_a_default_may_be_missing_at_its_end(entry: Any) -> None:
+def test_fields_of_an_event_with_a_default_may_be_missing_at_its_end(
+    entry: Any,
+) -> None:
     fields: dict[Any, list[Any]] = {
         events.Asked: [3, 1], events.Told: [3, [0.5]], events.Failed: [3, "why"], events.Released: [3],
         events.Observed: [1, None, [0.5]], events.Decided: [0], events.Added: [["x"], ["text"]],
@@ -186,13 +252,26 @@ def test_fields_of_an_event_with_a_default_may_be_missing_at_its_end(entry: Any)
     (whole,) = json.loads(log.encode([shortest]))
     for n in range(1 + len(required), 1 + len(whole)):
         assert log.decode(json.dumps([whole[:n]])) == (shortest,)
-    with pytest.raises(asktell.InvalidStateError, match="Was it written by a newer asktell"):
+    with pytest.raises(
+        asktell.InvalidStateError, match="Was it written by a newer asktell"
+    ):
         log.decode(json.dumps([[*whole, None]]))
 
 
 def test_a_trial_number_does_not_decide_the_memory() -> None:
-    data = json.loads(Selector(["a", "b"], asktell.BestFeasible("x"), 10**8, "auto").to_json())
-    data["state"] |= {"trials": [2 * 10**8], "arms": [0], "examples": [-1], "scores": [[0.5]], "asked": 2 * 10**8 + 1}
+    data = json.loads(
+        Selector(["a", "b"], asktell.BestFeasible("x"), 10**8, "auto").to_json()
+    )
+    data["state"] |= {
+        "trials": [2 * 10**8],
+        "arms": [0],
+        "examples": [-1],
+        "scores": [[0.5]],
+        "asked": 2 * 10**8 + 1,
+    }
     data["state"]["spent"] = 1
-    with pytest.raises(asktell.InvalidStateError, match=r"asked is 200000001, but only 1 trials have scores"):
+    with pytest.raises(
+        asktell.InvalidStateError,
+        match=r"asked is 200000001, but only 1 trials have scores",
+    ):
         Selector.from_json(data)

@@ -26,15 +26,30 @@ NAN, INF = float("nan"), float("inf")
     ("goal", "text", "metrics"),
     [
         (BestFeasible("rouge"), "maximize rouge", ("rouge",)),
-        (BestFeasible("rouge", {"brevity": 0.5}), "maximize rouge subject to brevity >= 0.5", ("rouge", "brevity")),
         (
-            BestFeasible(minimize("cost"), {minimize("latency"): 2, "rouge": at_least(0.1), "cost": at_most(9)}),
+            BestFeasible("rouge", {"brevity": 0.5}),
+            "maximize rouge subject to brevity >= 0.5",
+            ("rouge", "brevity"),
+        ),
+        (
+            BestFeasible(
+                minimize("cost"),
+                {minimize("latency"): 2, "rouge": at_least(0.1), "cost": at_most(9)},
+            ),
             "minimize cost subject to latency <= 2, rouge >= 0.1, cost <= 9",
             ("cost", "latency", "rouge"),
         ),
-        (ParetoSet("rouge", minimize("cost")), "Pareto set: maximize rouge, minimize cost", ("rouge", "cost")),
         (
-            ParetoSet("rouge", minimize("cost"), subject_to={"toxicity": at_most(0.1), "brevity": 0.5}),
+            ParetoSet("rouge", minimize("cost")),
+            "Pareto set: maximize rouge, minimize cost",
+            ("rouge", "cost"),
+        ),
+        (
+            ParetoSet(
+                "rouge",
+                minimize("cost"),
+                subject_to={"toxicity": at_most(0.1), "brevity": 0.5},
+            ),
             "Pareto set: maximize rouge, minimize cost subject to toxicity <= 0.1, brevity >= 0.5",
             ("rouge", "cost", "toxicity", "brevity"),
         ),
@@ -45,7 +60,9 @@ NAN, INF = float("nan"), float("inf")
         ),
     ],
 )
-def test_a_goal_reads_as_it_was_meant(goal: Any, text: str, metrics: tuple[str, ...]) -> None:
+def test_a_goal_reads_as_it_was_meant(
+    goal: Any, text: str, metrics: tuple[str, ...]
+) -> None:
     assert str(goal) == text
     assert goal.metrics == metrics
 
@@ -63,17 +80,43 @@ def test_a_goal_reads_as_it_was_meant(goal: Any, text: str, metrics: tuple[str, 
         (BestFeasible("a", {maximize("b", range=(0, 10)): 5}), [1, 7], [1, 0.2]),
         (BestFeasible("a", {"b": 0.5, "c": at_most(8)}), [1, 1, 4], [1, 0.5, 4]),
         (BestFeasible("a", {"a": 0.5}), [0.75], [0.75, 0.25]),
-        (BestFeasible("a", {"b": at_least(1), minimize("b"): 3}), [1, 2.5], [1, 1.5, 0.5]),
+        (
+            BestFeasible("a", {"b": at_least(1), minimize("b"): 3}),
+            [1, 2.5],
+            [1, 1.5, 0.5],
+        ),
         (ParetoSet("a", minimize("b")), [1, 2], [1, -2]),
-        (ParetoSet(maximize("a", range=(-1, 3)), minimize("b", range=(0, 8))), [1, 2], [0.25, -0.25]),
+        (
+            ParetoSet(maximize("a", range=(-1, 3)), minimize("b", range=(0, 8))),
+            [1, 2],
+            [0.25, -0.25],
+        ),
         # Objectives, then slacks.
-        (ParetoSet("a", minimize("b"), subject_to={"c": at_most(3)}), [1, 2, 3.5], [1, -2, -0.5]),
-        (ParetoSet("a", minimize("b"), subject_to={"a": 0.75, "b": 3}), [1, 2], [1, -2, 0.25, 1]),
-        (ParetoSet("a", minimize("b", range=(0, 8)), subject_to={"b": 3}), [1, 2], [1, -0.25, 0.125]),
-        (ParetoSet("a", subject_to={minimize("c", range=(0, 10)): 3}), [1, 8], [1, -0.5]),
+        (
+            ParetoSet("a", minimize("b"), subject_to={"c": at_most(3)}),
+            [1, 2, 3.5],
+            [1, -2, -0.5],
+        ),
+        (
+            ParetoSet("a", minimize("b"), subject_to={"a": 0.75, "b": 3}),
+            [1, 2],
+            [1, -2, 0.25, 1],
+        ),
+        (
+            ParetoSet("a", minimize("b", range=(0, 8)), subject_to={"b": 3}),
+            [1, 2],
+            [1, -0.25, 0.125],
+        ),
+        (
+            ParetoSet("a", subject_to={minimize("c", range=(0, 10)): 3}),
+            [1, 8],
+            [1, -0.5],
+        ),
     ],
 )
-def test_values_are_larger_the_better(goal: Any, means: list[float], values: list[float]) -> None:
+def test_values_are_larger_the_better(
+    goal: Any, means: list[float], values: list[float]
+) -> None:
     np.testing.assert_allclose(goal.values(np.array([means], dtype=float)), [values])
 
 
@@ -99,7 +142,9 @@ def test_a_mean_that_meets_its_bound_but_for_rounding_is_feasible() -> None:
         [np.float16(1), np.array(2.5)],
     ],
 )
-def test_scores_come_as_a_mapping_or_in_order_as_any_kind_of_number(scores: Any) -> None:
+def test_scores_come_as_a_mapping_or_in_order_as_any_kind_of_number(
+    scores: Any,
+) -> None:
     vector = ParetoSet("a", "b").vector(scores)
     assert vector == (1.0, 2.5)
     assert all(type(score) is float for score in vector)
@@ -136,7 +181,9 @@ BAD_SCORES = [
 
 
 @pytest.mark.parametrize(("scores", "said"), BAD_SCORES)
-def test_bad_scores_are_refused_with_what_came_and_what_was_expected(scores: Any, said: str) -> None:
+def test_bad_scores_are_refused_with_what_came_and_what_was_expected(
+    scores: Any, said: str
+) -> None:
     with pytest.raises(InvalidScoresError) as error:
         ParetoSet("a", "b").vector(scores)
     assert said in str(error.value)
@@ -150,19 +197,33 @@ BAD_GOALS = [
     (lambda: ParetoSet(["a", "b"]), "['a', 'b']"),  # type: ignore[arg-type]
     (lambda: ParetoSet(""), "non-empty str, got ''"),
     (lambda: ParetoSet("a", {"b": 1}), "by name: ParetoSet(..., subject_to={'b': 1})"),  # type: ignore[arg-type]
-    (lambda: ParetoSet("a", subject_to=at_most(1)), "must be a mapping from metric to bound"),  # type: ignore[arg-type]
+    (
+        lambda: ParetoSet("a", subject_to=at_most(1)),
+        "must be a mapping from metric to bound",
+    ),  # type: ignore[arg-type]
     (lambda: ParetoSet("a", subject_to="b"), "must be a mapping from metric to bound"),  # type: ignore[arg-type]
-    (lambda: ParetoSet("a", subject_to={"b": ...}), "the bound on 'b' needs a number, got Ellipsis"),  # type: ignore[dict-item]
-    (lambda: ParetoSet("a", subject_to={"b": "1"}), "the bound on 'b' needs a number, got '1'"),  # type: ignore[dict-item]
+    (
+        lambda: ParetoSet("a", subject_to={"b": ...}),
+        "the bound on 'b' needs a number, got Ellipsis",
+    ),  # type: ignore[dict-item]
+    (
+        lambda: ParetoSet("a", subject_to={"b": "1"}),
+        "the bound on 'b' needs a number, got '1'",
+    ),  # type: ignore[dict-item]
     (lambda: ParetoSet("a", subject_to={"b": float("nan")}), "needs a finite number"),
     (lambda: ParetoSet("a", subject_to={1: 1}), "must be a metric's name"),  # type: ignore[dict-item]
     (lambda: ParetoSet("a", subject_to={"": 1}), "non-empty str, got ''"),
     (
-        lambda: ParetoSet(maximize("a", range=(0, 1)), subject_to={minimize("a", range=(0, 2)): 1}),
+        lambda: ParetoSet(
+            maximize("a", range=(0, 1)), subject_to={minimize("a", range=(0, 2)): 1}
+        ),
         "'a' has two ranges, (0.0, 1.0) and (0.0, 2.0). Give one",
     ),
     (
-        lambda: ParetoSet("a", subject_to={maximize("b", range=(0, 1)): 0, minimize("b", range=(0, 2)): 1}),
+        lambda: ParetoSet(
+            "a",
+            subject_to={maximize("b", range=(0, 1)): 0, minimize("b", range=(0, 2)): 1},
+        ),
         "'b' has two ranges",
     ),
     (lambda: maximize(3), "non-empty str, got 3"),  # type: ignore[arg-type]
@@ -190,12 +251,17 @@ BAD_GOALS = [
     (lambda: at_least(-1e101), "at most 1e+100 in size"),
     (lambda: maximize("a", range=(0, 1e-51)), "low < high"),
     (lambda: at_least("x"), "at_least() needs a number, got 'x'"),  # type: ignore[arg-type]
-    (lambda: at_most(INF), "at_most() needs a finite number, at most 1e+100 in size; got inf"),
+    (
+        lambda: at_most(INF),
+        "at_most() needs a finite number, at most 1e+100 in size; got inf",
+    ),
 ]
 
 
 @pytest.mark.parametrize(("make", "said"), BAD_GOALS)
-def test_bad_goals_are_refused_with_what_came_and_what_was_expected(make: Any, said: str) -> None:
+def test_bad_goals_are_refused_with_what_came_and_what_was_expected(
+    make: Any, said: str
+) -> None:
     with pytest.raises(InvalidArgumentError) as error:
         make()
     assert said in str(error.value)
@@ -209,7 +275,11 @@ def test_goals_are_values() -> None:
 
 
 def test_a_constrained_pareto_set_knows_directions_ranges_and_constraints() -> None:
-    goal = ParetoSet("a", minimize("b", range=(0, 8)), subject_to={"b": 3, "a": at_most(9), minimize("c"): 1, "d": 1})
+    goal = ParetoSet(
+        "a",
+        minimize("b", range=(0, 8)),
+        subject_to={"b": 3, "a": at_most(9), minimize("c"): 1, "d": 1},
+    )
     assert goal.is_constrained
     assert goal.minimized == {"b", "c"}  # a is wanted large, though not too large
     assert goal.ranges == {"b": (0.0, 8.0)}
@@ -224,9 +294,16 @@ def test_a_constrained_pareto_set_knows_directions_ranges_and_constraints() -> N
 def test_bounds_that_differ_in_the_last_digit_stay_two() -> None:
     """A share's column is named by its bound, and a constraint's margin by its text."""
     nearly = math.nextafter(2.0, 3.0)
-    slow, slower = (Constraint("latency", bound, True, quantile=0.95) for bound in (2.0, nearly))
+    slow, slower = (
+        Constraint("latency", bound, True, quantile=0.95) for bound in (2.0, nearly)
+    )
     goal = BestFeasible("accuracy", [slow, slower])
-    assert goal.columns == ("accuracy", "latency", "latency <= 2", "latency <= 2.0000000000000004")
+    assert goal.columns == (
+        "accuracy",
+        "latency",
+        "latency <= 2",
+        "latency <= 2.0000000000000004",
+    )
     assert [bound.column for bound in goal.bounds] == [2, 3]
     others = [
         Constraint("latency", 2.0, True, quantile=np.float64(0.950000001)),
@@ -247,9 +324,18 @@ def test_bounds_that_differ_in_the_last_digit_stay_two() -> None:
     selector = Selector(["x", "y"], goal, 4, "uniform", 2)
     for _ in range(4):
         selector.tell(selector.ask(), {"accuracy": 1.0, "latency": 1.0})
-    assert selector.result().prompts[0].estimate.keys() >= {"latency <= 2", "latency <= 2.0000000000000004"}
+    assert selector.result().prompts[0].estimate.keys() >= {
+        "latency <= 2",
+        "latency <= 2.0000000000000004",
+    }
 
 
 def test_a_bare_bound_on_an_objective_goes_in_its_direction() -> None:
-    assert str(BestFeasible(minimize("cost"), {"cost": 2})) == "minimize cost subject to cost <= 2"
-    assert str(BestFeasible(minimize("cost"), {"cost": at_least(2)})) == "minimize cost subject to cost >= 2"
+    assert (
+        str(BestFeasible(minimize("cost"), {"cost": 2}))
+        == "minimize cost subject to cost <= 2"
+    )
+    assert (
+        str(BestFeasible(minimize("cost"), {"cost": at_least(2)}))
+        == "minimize cost subject to cost >= 2"
+    )

@@ -10,7 +10,9 @@ from asktell.storages.memory import MemoryStorage
 
 
 def selector() -> asktell.Selector:
-    return asktell.Selector(["a", "b", "c"], asktell.BestFeasible("m"), 12, examples=["x", "y"])
+    return asktell.Selector(
+        ["a", "b", "c"], asktell.BestFeasible("m"), 12, examples=["x", "y"]
+    )
 
 
 def finish(study: asktell.Selector | asktell.Study) -> None:
@@ -33,13 +35,19 @@ def test_examples_join_with_their_ids() -> None:
     assert sorted(ids) == sorted(["x", "y", "z", "w"] * 3)
 
 
-def test_a_study_knows_the_ids_of_examples_that_joined_when_it_is_opened_again() -> None:
+def test_a_study_knows_the_ids_of_examples_that_joined_when_it_is_opened_again() -> (
+    None
+):
     study = asktell.Study.create(MemoryStorage(), "s", selector())
     finish(study)
     study.extend(examples=["z"])
     finish(study)
     assert study.example_ids == ("x", "y", "z")
-    assert {evaluation.example_id for evaluation in study.evaluations()} == {"x", "y", "z"}
+    assert {evaluation.example_id for evaluation in study.evaluations()} == {
+        "x",
+        "y",
+        "z",
+    }
 
 
 @pytest.mark.parametrize(
@@ -51,7 +59,9 @@ def test_a_study_knows_the_ids_of_examples_that_joined_when_it_is_opened_again()
         (2, ["z"], "have no ids"),
     ],
 )
-def test_other_examples_are_refused(given: int | Sequence[str], examples: int | Sequence[str], said: str) -> None:
+def test_other_examples_are_refused(
+    given: int | Sequence[str], examples: int | Sequence[str], said: str
+) -> None:
     one = asktell.Selector(["a", "b"], asktell.BestFeasible("m"), 4, examples=given)
     before = one.to_json()
     with pytest.raises(asktell.InvalidArgumentError, match=said):

@@ -10,7 +10,18 @@ import pytest
 import asktell
 
 HEAVY = [
-    *["jax", "jaxlib", "flax", "optax", "scipy", "pymoo", "sqlalchemy", "pandas", "matplotlib", "torch"],
+    *[
+        "jax",
+        "jaxlib",
+        "flax",
+        "optax",
+        "scipy",
+        "pymoo",
+        "sqlalchemy",
+        "pandas",
+        "matplotlib",
+        "torch",
+    ],
     *["transformers", "openai", "evaluate", "xllamacpp", "ray", "sklearn"],
     *["fastapi", "starlette", "pydantic", "uvicorn", "prometheus_client", "urllib3"],
 ]
@@ -18,7 +29,9 @@ HEAVY = [
 
 def modules_after(code: str) -> set[str]:
     code += "\nimport sys, json; print(json.dumps(sorted({name.split('.')[0] for name in sys.modules})))"
-    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    process = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
     return set(json.loads(process.stdout))
 
 
@@ -39,8 +52,12 @@ def test_heavy_packages_are_not_imported(code: str) -> None:
 
 def test_the_import_loads_neither_numpy_nor_the_engine() -> None:
     code = "import asktell, sys; print([m for m in sys.modules if m.startswith(('numpy', 'asktell.'))])"
-    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert loaded.strip() == "['asktell._util', 'asktell.errors', 'asktell._util.extras']"
+    loaded = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    ).stdout
+    assert (
+        loaded.strip() == "['asktell._util', 'asktell.errors', 'asktell._util.extras']"
+    )
 
 
 def test_every_public_name_exists_and_is_documented() -> None:
@@ -50,15 +67,25 @@ def test_every_public_name_exists_and_is_documented() -> None:
         thing = getattr(asktell, name)
         if inspect.isclass(thing) or inspect.isroutine(thing):
             assert inspect.getdoc(thing), name
-            assert not (inspect.isclass(thing) and thing.__doc__.startswith(f"{name}("))  # made by dataclass
+            # Made by dataclass
+            assert not (inspect.isclass(thing) and thing.__doc__.startswith(f"{name}("))
 
 
 @pytest.mark.parametrize(
-    "kind", [asktell.Selector, asktell.Result, asktell.BestFeasible, asktell.ParetoSet, asktell.RemoteStudy]
+    "kind",
+    [
+        asktell.Selector,
+        asktell.Result,
+        asktell.BestFeasible,
+        asktell.ParetoSet,
+        asktell.RemoteStudy,
+    ],
 )
 def test_every_public_method_is_documented(kind: type) -> None:
     for name, member in vars(kind).items():
-        if not name.startswith("_") and (callable(member) or isinstance(member, (property, classmethod))):
+        if not name.startswith("_") and (
+            callable(member) or isinstance(member, (property, classmethod))
+        ):
             assert inspect.getdoc(getattr(kind, name)), f"{kind.__name__}.{name}"
 
 

@@ -14,9 +14,19 @@ from asktell.testing.fakes import Table
 from tests.plays import new_selector, play, random_table
 from tests.presets import FRONTS, PRESETS
 
-METHODS = [(preset, schedule) for preset in (*PRESETS, *FRONTS) for schedule in ("default", "published")]
-PARETO = [case for case in METHODS if not case[0].startswith("csr") and case[0] not in FRONTS]
-CASES = [(preset, schedule, sampling) for preset, schedule in METHODS for sampling in ("shared", "iid")]
+METHODS = [
+    (preset, schedule)
+    for preset in (*PRESETS, *FRONTS)
+    for schedule in ("default", "published")
+]
+PARETO = [
+    case for case in METHODS if not case[0].startswith("csr") and case[0] not in FRONTS
+]
+CASES = [
+    (preset, schedule, sampling)
+    for preset, schedule in METHODS
+    for sampling in ("shared", "iid")
+]
 
 
 def ids(selector: Selector) -> list[Any]:
@@ -35,7 +45,9 @@ def test_the_same_seed_and_answers_give_the_same_asks_whatever_the_batches_and_t
 
     plays = []
     for batch, order in [(1, list), (3, list), (100, shuffled), (7, reversed)]:
-        selector = new_selector(table, preset, budget=45, schedule=schedule, sampling=sampling, seed=8)
+        selector = new_selector(
+            table, preset, budget=45, schedule=schedule, sampling=sampling, seed=8
+        )
         asked = sorted(play(selector, table, batch, order))
         plays.append((asked, selector.result().to_dict()))
     for asked, result in plays[1:]:
@@ -45,29 +57,43 @@ def test_the_same_seed_and_answers_give_the_same_asks_whatever_the_batches_and_t
 
 @pytest.mark.parametrize(("preset", "schedule"), METHODS)
 @pytest.mark.parametrize("seed", range(2))
-def test_permuting_prompts_permutes_the_answer(preset: str, schedule: str, seed: int) -> None:
-    # 48 pulls on 8 prompts leave no remainder in any round of any schedule but the published successive rejects',
-    # which pull all active prompts alike anyhow. Remainders would go to prompts by a seeded order of positions.
+def test_permuting_prompts_permutes_the_answer(
+    preset: str, schedule: str, seed: int
+) -> None:
+    # 48 pulls on 8 prompts leave no remainder in any round of any schedule but the
+    # published successive rejects', which pull all active prompts alike anyhow.
+    # Remainders would go to prompts by a seeded order of positions.
     table = random_table(8, 50, seed=seed)
     selector = new_selector(table, preset, budget=48, schedule=schedule)
     play(selector, table)
     order = np.random.default_rng(seed).permutation(8)
     permuted = Table(table.scores[order], prompts=[table.prompts[k] for k in order])
-    again = new_selector(permuted, preset, budget=48, schedule=schedule, goal=selector.goal)
+    again = new_selector(
+        permuted, preset, budget=48, schedule=schedule, goal=selector.goal
+    )
     play(again, permuted)
-    assert [e.prompt for e in again.result().selected] == [e.prompt for e in selector.result().selected]
+    assert [e.prompt for e in again.result().selected] == [
+        e.prompt for e in selector.result().selected
+    ]
     permuted_entries = {entry.prompt: entry for entry in again.result().prompts}
     for entry in selector.result().prompts:
         other = permuted_entries[entry.prompt]
         assert (other.evaluations, other.round) == (entry.evaluations, entry.round)
         for metric, mean in entry.estimate.items():
-            # Draws, whose numbers go by position, say where a level near a bound is; all else is exact.
-            noise = 0.2 * (entry.standard_error[metric] or 0.0) if selector.goal.is_constrained else 1e-9
+            # Draws, whose numbers go by position, say where a level near a bound is;
+            # all else is exact.
+            noise = (
+                0.2 * (entry.standard_error[metric] or 0.0)
+                if selector.goal.is_constrained
+                else 1e-9
+            )
             assert other.estimate[metric] == pytest.approx(mean, abs=noise)
 
 
 @pytest.mark.parametrize(("preset", "schedule"), PARETO)
-@pytest.mark.parametrize(("scale", "shift"), [(1, (3.0, -40.0)), (0.125, (0, 0)), (1000.0, (-1.0, 7.0))])
+@pytest.mark.parametrize(
+    ("scale", "shift"), [(1, (3.0, -40.0)), (0.125, (0, 0)), (1000.0, (-1.0, 7.0))]
+)
 def test_shifting_a_metric_or_scaling_all_leaves_the_pareto_set(
     preset: str, schedule: str, scale: float, shift: tuple[float, float]
 ) -> None:
@@ -76,23 +102,36 @@ def test_shifting_a_metric_or_scaling_all_leaves_the_pareto_set(
         moved = Table(table.scores * scale + np.array(shift))
         answers = []
         for scores in (table, moved):
-            selector = new_selector(scores, preset, budget=50, schedule=schedule, goal=ParetoSet("a", "b"))
+            selector = new_selector(
+                scores, preset, budget=50, schedule=schedule, goal=ParetoSet("a", "b")
+            )
             asked = play(selector, scores)
             answers.append((asked, ids(selector)))
         assert answers[0] == answers[1]
 
 
 @pytest.mark.parametrize(
-    ("preset", "schedule"), [case for case in METHODS if not case[0].startswith("ege") and case[0] not in FRONTS]
+    ("preset", "schedule"),
+    [
+        case
+        for case in METHODS
+        if not case[0].startswith("ege") and case[0] not in FRONTS
+    ],
 )
-def test_shifting_a_metric_and_its_threshold_together_leaves_the_constrained_answer(preset: str, schedule: str) -> None:
+def test_shifting_a_metric_and_its_threshold_together_leaves_the_constrained_answer(
+    preset: str, schedule: str
+) -> None:
     for seed in range(3):
         table = random_table(10, 30, 3, seed=seed)
         shift = np.array([0.0, 5.0, -100.0])
         answers = []
         for scores, by in ((table, np.zeros(3)), (Table(table.scores + shift), shift)):
-            goal = BestFeasible("a", {"b": at_least(0.5 + by[1]), "c": at_least(0.3 + by[2])})
-            selector = new_selector(scores, preset, budget=50, schedule=schedule, goal=goal)
+            goal = BestFeasible(
+                "a", {"b": at_least(0.5 + by[1]), "c": at_least(0.3 + by[2])}
+            )
+            selector = new_selector(
+                scores, preset, budget=50, schedule=schedule, goal=goal
+            )
             asked = play(selector, scores)
             answers.append((asked, ids(selector), selector.result().feasible))
         assert answers[0] == answers[1]
@@ -100,9 +139,13 @@ def test_shifting_a_metric_and_its_threshold_together_leaves_the_constrained_ans
 
 @pytest.mark.parametrize(("preset", "schedule"), PARETO)
 @pytest.mark.parametrize("n_metrics", [1, 2, 3])
-def test_minimizing_is_maximizing_the_negative(preset: str, schedule: str, n_metrics: int) -> None:
+def test_minimizing_is_maximizing_the_negative(
+    preset: str, schedule: str, n_metrics: int
+) -> None:
     table = random_table(9, 20, n_metrics, seed=4)
-    up = new_selector(table, preset, budget=40, schedule=schedule, goal=ParetoSet(*table.metrics))
+    up = new_selector(
+        table, preset, budget=40, schedule=schedule, goal=ParetoSet(*table.metrics)
+    )
     down_goal = ParetoSet(*[asktell.minimize(metric) for metric in table.metrics])
     negative = Table(-table.scores)
     down = new_selector(negative, preset, budget=40, schedule=schedule, goal=down_goal)
@@ -111,7 +154,10 @@ def test_minimizing_is_maximizing_the_negative(preset: str, schedule: str, n_met
 
 
 def dominated(means: Any) -> list[bool]:
-    return [any((other >= own).all() and (other > own).any() for other in means) for own in means]
+    return [
+        any((other >= own).all() and (other > own).any() for other in means)
+        for own in means
+    ]
 
 
 @settings(max_examples=60)
@@ -132,16 +178,29 @@ def test_without_noise_the_answer_is_exact_and_feasibility_is_known_away_from_th
     seed: int,
 ) -> None:
     preset, schedule = method
-    means = np.random.default_rng(seed).permuted(np.tile(np.arange(n_prompts) / 16, (n_metrics, 1)), axis=1).T
+    means = (
+        np.random.default_rng(seed)
+        .permuted(np.tile(np.arange(n_prompts) / 16, (n_metrics, 1)), axis=1)
+        .T
+    )
     table = Table(np.repeat(means[:, None, :], 40, axis=1))
-    # Published sequential halving may not reach every prompt in its first round, and then cannot know.
-    budget = n_prompts * 5 if schedule == "published" and "-sh" in preset else n_prompts + extra
-    selector = new_selector(table, preset, budget=budget, schedule=schedule, sampling=sampling)
+    # Published sequential halving may not reach every prompt in its first round, and
+    # then cannot know.
+    budget = (
+        n_prompts * 5
+        if schedule == "published" and "-sh" in preset
+        else n_prompts + extra
+    )
+    selector = new_selector(
+        table, preset, budget=budget, schedule=schedule, sampling=sampling
+    )
     play(selector, table)
     goal = selector.goal
     if isinstance(goal, BestFeasible):
         feasible = [
-            k for k in range(n_prompts) if all(means[k, j + 1] >= c.bound for j, c in enumerate(goal.constraints))
+            k
+            for k in range(n_prompts)
+            if all(means[k, j + 1] >= c.bound for j, c in enumerate(goal.constraints))
         ]
         if feasible:
             assert ids(selector) == [max(feasible, key=lambda k: means[k, 0])]
@@ -171,7 +230,10 @@ def in_order(selector: Selector) -> None:
     """The selected prompts come feasible ones first, then by the first objective's estimates."""
     result = selector.result()
     first = result.goal.objectives[0].metric
-    places = [(entry.feasible is False, -(entry.estimate[first] or 0.0)) for entry in result.selected]
+    places = [
+        (entry.feasible is False, -(entry.estimate[first] or 0.0))
+        for entry in result.selected
+    ]
     assert places == sorted(places)
 
 
@@ -194,7 +256,11 @@ def test_the_recorded_rounds_are_the_schedule(preset: str, schedule: str) -> Non
     rounds = selector.method.scheduler.rounds(12, 60)
     active = 12
     for (_, decided), round_ in zip(selector.state.decisions, rounds, strict=False):
-        pulls = decided.pulls * active if isinstance(decided.pulls, int) else sum(decided.pulls)
+        pulls = (
+            decided.pulls * active
+            if isinstance(decided.pulls, int)
+            else sum(decided.pulls)
+        )
         assert pulls == round_.pulls
         counts = [decided.pulls] if isinstance(decided.pulls, int) else decided.pulls
         assert max(counts) - min(counts) <= 1

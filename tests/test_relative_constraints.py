@@ -6,7 +6,17 @@ import numpy as np
 import pytest
 
 import asktell
-from asktell import Adaptive, BestFeasible, InvalidArgumentError, ParetoSet, Race, Selector, maximize, minimize, within
+from asktell import (
+    Adaptive,
+    BestFeasible,
+    InvalidArgumentError,
+    ParetoSet,
+    Race,
+    Selector,
+    maximize,
+    minimize,
+    within,
+)
 from asktell.methods.certainty import unproven
 from asktell.problem.goals import Constraint, parse_goal
 from asktell.simulation.simulate import run_once
@@ -22,9 +32,13 @@ def cheapest(margin: float = 0.03, of: str = "best") -> BestFeasible:
     return BestFeasible(minimize("cost"), {UNIT: within(margin, of=of)})
 
 
-def play(scores: Any, goal: Any, method: Any, budget: int | None = None, **options: Any) -> Selector:
+def play(
+    scores: Any, goal: Any, method: Any, budget: int | None = None, **options: Any
+) -> Selector:
     k, n, _ = scores.shape
-    selector = Selector([f"p{i}" for i in range(k)], goal, budget or k * n, method, n, **options)
+    selector = Selector(
+        [f"p{i}" for i in range(k)], goal, budget or k * n, method, n, **options
+    )
     while batch := selector.ask(4):
         for trial in batch:
             selector.tell(trial, scores[trial.prompt_id, trial.example].tolist())
@@ -51,20 +65,31 @@ def test_a_relative_constraint_in_words(goal: Any, text: str) -> None:
 
 def test_the_bound_moves_with_the_best_of_each_set_of_means() -> None:
     goal = cheapest(0.03)
-    means = np.array([[[10, 0.9], [1, 0.87], [0.1, 0.8]], [[10, 0.7], [1, 0.6], [0.1, 0.8]]])
+    means = np.array(
+        [[[10, 0.9], [1, 0.87], [0.1, 0.8]], [[10, 0.7], [1, 0.6], [0.1, 0.8]]]
+    )
     assert goal.resolved(means) == pytest.approx(np.array([[0.87], [0.77]]))
-    assert goal.resolved(means, np.array([1, 2])) == pytest.approx(np.array([[0.84], [0.77]]))
-    assert (goal.values(means[0])[:, 1] >= 0).tolist() == [True, True, False]  # worse by just the margin is feasible
-    assert goal.values(means[0], goal.resolved(means)[1])[:, 1] == pytest.approx([0.13, 0.1, 0.03])
-    assert (goal.values(means[0][:1])[:, 1] >= 0).all()  # a single prompt is the best one
+    assert goal.resolved(means, np.array([1, 2])) == pytest.approx(
+        np.array([[0.84], [0.77]])
+    )
+    # Worse by just the margin is feasible
+    assert (goal.values(means[0])[:, 1] >= 0).tolist() == [True, True, False]
+    assert goal.values(means[0], goal.resolved(means)[1])[:, 1] == pytest.approx(
+        [0.13, 0.1, 0.03]
+    )
+    # A single prompt is the best one
+    assert (goal.values(means[0][:1])[:, 1] >= 0).all()
     unknown = np.array([[1.0, NAN], [2.0, 0.5]])
     assert goal.resolved(unknown) == pytest.approx([0.47])
     assert np.isnan(cheapest(0.03, "baseline").with_baseline(0).resolved(unknown)).all()
 
 
 def test_the_baseline_is_the_reference_whatever_else_it_violates() -> None:
-    goal = BestFeasible("quality", {UNIT: within(0.1, of="baseline"), "brevity": 0.5}).with_baseline(1)
-    means = np.array([[1, 0.45, 0.9], [2, 0.5, 0.1], [3, 0.3, 0.9]])  # quality, accuracy, brevity
+    goal = BestFeasible(
+        "quality", {UNIT: within(0.1, of="baseline"), "brevity": 0.5}
+    ).with_baseline(1)
+    # Quality, accuracy, brevity
+    means = np.array([[1, 0.45, 0.9], [2, 0.5, 0.1], [3, 0.3, 0.9]])
     assert (goal.values(means)[:, 1:] >= 0).all(axis=1).tolist() == [True, False, False]
 
 
@@ -103,14 +128,30 @@ def test_what_cannot_be_meant_is_refused_with_the_cure(make: Any, said: str) -> 
 
 @pytest.mark.parametrize("of", ["best", "baseline"])
 def test_words_are_the_same_constraint(of: str) -> None:
-    words = {"minimize": "cost", "at_least": {"accuracy": f"within 0.02 of {of}"}, "ranges": {"accuracy": [0.0, 1.0]}}
+    words = {
+        "minimize": "cost",
+        "at_least": {"accuracy": f"within 0.02 of {of}"},
+        "ranges": {"accuracy": [0.0, 1.0]},
+    }
     assert parse_goal("best-feasible", **words) == cheapest(0.02, of)  # type: ignore[arg-type]
     assert GoalModel(**words).value() == cheapest(0.02, of)  # type: ignore[arg-type]
-    at_most = parse_goal("best-feasible", "a", at_most={"latency": f"within 1 of the {of}"})
+    at_most = parse_goal(
+        "best-feasible", "a", at_most={"latency": f"within 1 of the {of}"}
+    )
     assert at_most == BestFeasible("a", {minimize("latency"): within(1, of=of)})
 
 
-@pytest.mark.parametrize("text", ["within of best", "within 0.1", "within x of best", "within nan of best", "0.1", ""])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "within of best",
+        "within 0.1",
+        "within x of best",
+        "within nan of best",
+        "0.1",
+        "",
+    ],
+)
 def test_other_words_are_refused(text: str) -> None:
     with pytest.raises(InvalidArgumentError, match=r"within 0\.02 of best"):
         parse_goal("best-feasible", "a", at_least={"b": text})
@@ -120,7 +161,14 @@ def test_other_words_are_refused(text: str) -> None:
 def test_a_saved_selection_goes_on_as_if_never_interrupted(method: Any) -> None:
     scores = table(3)
     whole = play(scores, cheapest(of="baseline"), method, 300, baseline=0)
-    selector = Selector([f"p{i}" for i in range(6)], cheapest(of="baseline"), 300, method, 200, baseline=0)
+    selector = Selector(
+        [f"p{i}" for i in range(6)],
+        cheapest(of="baseline"),
+        300,
+        method,
+        200,
+        baseline=0,
+    )
     for _ in range(8):
         for trial in selector.ask(12):
             selector.tell(trial, scores[trial.prompt_id, trial.example].tolist())
@@ -130,7 +178,10 @@ def test_a_saved_selection_goes_on_as_if_never_interrupted(method: Any) -> None:
         for trial in batch:
             selector.tell(trial, scores[trial.prompt_id, trial.example].tolist())
     if method == "csr":  # whose plan no batch changes
-        assert selector.result().to_dict()["selected"] == whole.result().to_dict()["selected"]
+        assert (
+            selector.result().to_dict()["selected"]
+            == whole.result().to_dict()["selected"]
+        )
     assert selector.result().bounds[0] == pytest.approx(
         (selector.result().prompts[0].estimate["accuracy"] or 0.0) - 0.03
     )
@@ -139,7 +190,9 @@ def test_a_saved_selection_goes_on_as_if_never_interrupted(method: Any) -> None:
 # Who is the reference
 
 
-def finished(goal: Any, accuracies: list[float], costs: list[float], **options: Any) -> Selector:
+def finished(
+    goal: Any, accuracies: list[float], costs: list[float], **options: Any
+) -> Selector:
     """A finished selection by "uniform" on 50 examples."""
     place = (np.arange(50) + 0.5) / 50
     scores = np.stack([[np.full(50, cost), (place < share).astype(float)] for cost, share in zip(costs, accuracies,
@@ -148,7 +201,9 @@ def finished(goal: Any, accuracies: list[float], costs: list[float], **options: 
 
 
 def test_the_best_prompt_counts_whether_or_not_it_is_feasible() -> None:
-    goal = BestFeasible(minimize("cost"), {UNIT: within(0.1), "cost": asktell.at_most(5)})
+    goal = BestFeasible(
+        minimize("cost"), {UNIT: within(0.1), "cost": asktell.at_most(5)}
+    )
     result = finished(goal, [0.9, 0.82, 0.7], [10, 1, 0.1]).result()
     assert [entry.feasible for entry in result.prompts] == [False, True, False]
     assert result.bounds == pytest.approx((0.8, 5))
@@ -158,7 +213,11 @@ def test_the_best_prompt_counts_whether_or_not_it_is_feasible() -> None:
 
 def test_a_retired_prompt_is_no_longer_the_best() -> None:
     selector = finished(cheapest(0.1), [0.9, 0.7, 0.66], [10, 1, 0.1])
-    assert [entry.feasible for entry in selector.result().prompts] == [True, False, False]
+    assert [entry.feasible for entry in selector.result().prompts] == [
+        True,
+        False,
+        False,
+    ]
     selector.retire(0, "switched off")
     assert [entry.feasible for entry in selector.result().prompts[1:]] == [True, True]
     assert selector.result().bounds == pytest.approx([0.6])
@@ -170,15 +229,25 @@ def test_an_eliminated_prompt_is_still_the_best() -> None:
     scores = np.stack([np.full((3, 60), [[10.0], [1.0], [0.1]]), accuracy], axis=2)
     selector = play(scores, cheapest(0.2), Race(), inputs="given", repeats=1)
     result = selector.result()
-    assert [entry.status for entry in result.prompts] == ["rejected", "accepted", "rejected"]
+    assert [entry.status for entry in result.prompts] == [
+        "rejected",
+        "accepted",
+        "rejected",
+    ]
     assert [entry.feasible for entry in result.prompts] == [True, True, False]
-    assert result.bounds == pytest.approx([(result.prompts[0].estimate["accuracy"] or 0.0) - 0.2])
+    assert result.bounds == pytest.approx(
+        [(result.prompts[0].estimate["accuracy"] or 0.0) - 0.2]
+    )
 
 
 def test_a_better_newcomer_moves_the_bound() -> None:
-    scores = np.stack([np.full((3, 40), [[3.0], [2.0], [1.0]]), np.zeros((3, 40))], axis=2)
+    scores = np.stack(
+        [np.full((3, 40), [[3.0], [2.0], [1.0]]), np.zeros((3, 40))], axis=2
+    )
     scores[0, :38, 1], scores[1, :20, 1], scores[2, :18, 1] = 1.0, 1.0, 1.0
-    selector = Selector({"b": "B", "c": "C"}, cheapest(0.1), 80, "auto", 40, inputs="given", repeats=1)
+    selector = Selector(
+        {"b": "B", "c": "C"}, cheapest(0.1), 80, "auto", 40, inputs="given", repeats=1
+    )
     row = {"A": 0, "B": 1, "C": 2}
 
     def evaluate() -> asktell.Result:
@@ -202,7 +271,11 @@ def test_equal_fixed_costs_are_no_more_expensive_than_each_other() -> None:
     for of in ("best", "baseline"):
         goal = BestFeasible("accuracy", {minimize("cost"): within(0, of=of)})
         result = play(scores, goal, "uniform", baseline=0).result()
-        assert [round(entry.p_feasible or 0.0, 1) for entry in result.prompts] == [1.0, 1.0, 0.0]
+        assert [round(entry.p_feasible or 0.0, 1) for entry in result.prompts] == [
+            1.0,
+            1.0,
+            0.0,
+        ]
         assert result.best is not None
         assert result.best.id == 1
 
@@ -232,13 +305,19 @@ def pair(seed: int, lead: float, n: int = 300) -> Any:
 
 
 @pytest.mark.parametrize("plays", [6, pytest.param(200, marks=pytest.mark.slow)])
-@pytest.mark.parametrize(("margin", "wrong"), [(0.0999, 1), (0.1, 0)], ids=["beyond", "within"])
-def test_proofs_at_a_tie_are_right_at_every_look(margin: float, wrong: int, plays: int) -> None:
+@pytest.mark.parametrize(
+    ("margin", "wrong"), [(0.0999, 1), (0.1, 0)], ids=["beyond", "within"]
+)
+def test_proofs_at_a_tie_are_right_at_every_look(
+    margin: float, wrong: int, plays: int
+) -> None:
     """Just beyond the margin the cheap prompt is the wrong answer, and just at the margin the dear one is."""
     proven = dict.fromkeys(["race", "adaptive"], 0)
     for seed in range(plays):
         scores = pair(seed, 0.1)
-        selector = Selector(["dear", "cheap"], cheapest(margin), 600, "uniform", 300, seed=seed)
+        selector = Selector(
+            ["dear", "cheap"], cheapest(margin), 600, "uniform", 300, seed=seed
+        )
         ever = dict.fromkeys(proven, False)
         while batch := selector.ask(50):
             for trial in batch:
@@ -254,7 +333,9 @@ def test_proofs_at_a_tie_are_right_at_every_look(margin: float, wrong: int, play
     assert max(proven.values()) <= (2 if plays == 6 else 17)
 
 
-@pytest.mark.parametrize("method", [Race(), Adaptive(confidence=0.95)], ids=["race", "adaptive"])
+@pytest.mark.parametrize(
+    "method", [Race(), Adaptive(confidence=0.95)], ids=["race", "adaptive"]
+)
 def test_what_is_clear_is_proven_before_the_budget_is_spent(method: Any) -> None:
     rng = np.random.default_rng(1)
     accuracy = (rng.random((3, 600)) < np.array([[0.9], [0.89], [0.3]])).astype(float)
@@ -277,7 +358,9 @@ def test_methods_find_the_cheapest_that_is_not_worse(method: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("method", "least"), [("auto", 17), ("csr", 16)])
-def test_the_cheapest_that_is_not_worse_in_twenty_seeds(method: str, least: int) -> None:
+def test_the_cheapest_that_is_not_worse_in_twenty_seeds(
+    method: str, least: int
+) -> None:
     assert sum(right(method, seed) for seed in range(20)) >= least
 
 
@@ -287,9 +370,18 @@ def test_simulate_judges_by_the_true_best() -> None:
     assert truth.feasible.tolist() == [True, True, True, False, False, False]
     assert truth.judge([2])["identified"]
     assert not truth.judge([3])["quality"]
-    outcome = run_once("uniform", scores, cheapest(0.15, "baseline"), 300, 0, baseline=4)
+    outcome = run_once(
+        "uniform", scores, cheapest(0.15, "baseline"), 300, 0, baseline=4
+    )
     assert outcome.result is not None
     found = asktell.simulate(
-        scores, cheapest(0.15, "baseline"), ["uniform"], budgets=20, seeds=2, jobs=1, baseline=4, on_progress=print
+        scores,
+        cheapest(0.15, "baseline"),
+        ["uniform"],
+        budgets=20,
+        seeds=2,
+        jobs=1,
+        baseline=4,
+        on_progress=print,
     )
     assert len(found.runs) == 2

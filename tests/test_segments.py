@@ -32,11 +32,23 @@ UNEVEN = table([[1.0, 1.0, 0.1], [0.6, 0.6, 0.6], [0.3, 0.4, 0.3]])
 
 
 def run(
-    goal: BestFeasible, scores: np.ndarray, budget: int, method: object = "auto", seed: int = 2, **options: object
+    goal: BestFeasible,
+    scores: np.ndarray,
+    budget: int,
+    method: object = "auto",
+    seed: int = 2,
+    **options: object,
 ) -> Selector:
     labels = (LABELS * 4)[: scores.shape[1]]
     selector = Selector(
-        ["p0", "p1", "p2"][: len(scores)], goal, budget, method, len(labels), seed=seed, segments=labels, **options
+        ["p0", "p1", "p2"][: len(scores)],
+        goal,
+        budget,
+        method,
+        len(labels),
+        seed=seed,
+        segments=labels,
+        **options,
     )  # type: ignore[arg-type]
     while (trial := selector.ask()) is not None:
         selector.tell(trial, {"right": scores[trial.prompt_id, trial.example]})
@@ -69,7 +81,9 @@ def test_segments_are_known_exactly_once_all_examples_are_seen(method: str) -> N
     assert "worst-segment right" in str(run(WORST, UNEVEN, 20, method).result())
 
 
-def test_without_a_goal_that_speaks_of_them_segments_are_told_and_change_nothing() -> None:
+def test_without_a_goal_that_speaks_of_them_segments_are_told_and_change_nothing() -> (
+    None
+):
     with_labels, without = (
         run(BestFeasible("right"), UNEVEN, 60),
         Selector(["p0", "p1", "p2"], BestFeasible("right"), 60, "auto", 60, seed=2),
@@ -88,7 +102,9 @@ def test_minimized_metrics_are_worst_where_they_are_highest() -> None:
     means = np.array([[0.5, 0.2, 0.3, 0.9]])  # of all, then of the segments
     assert goal.values(means).tolist() == [[-0.9]]
     assert goal.values(means[:, :1]).tolist() == [[-0.5]]
-    both = BestFeasible(WORST.objective, {"right": at_least(0.5, in_every_segment=True)}).with_segments(3)
+    both = BestFeasible(
+        WORST.objective, {"right": at_least(0.5, in_every_segment=True)}
+    ).with_segments(3)
     assert both.by_segment == (0,)
     assert both.values(means).tolist() == [[0.2, pytest.approx(-0.3)]]
 
@@ -98,7 +114,9 @@ def test_evaluations_go_where_a_segment_is_in_doubt() -> None:
     rng = np.random.default_rng(1)
     parts = []
     for seed in range(3):
-        scores = (rng.random((3, 240)) < np.where(np.arange(240) % 3 == 2, 0.5, 0.97)).astype(float)
+        scores = (
+            rng.random((3, 240)) < np.where(np.arange(240) % 3 == 2, 0.5, 0.97)
+        ).astype(float)
         selector = run(WORST, scores, 150, seed=seed)
         asked = selector.state.history.examples()[40:]
         parts.append(float((asked % 3 == 2).mean()))
@@ -116,12 +134,24 @@ def test_means_in_segments_are_calibrated() -> None:
             + 0.2 * rng.normal(size=n_segments)
             + 0.1 * rng.normal(size=(n_arms, n_segments))
         )
-        scores = effects[:, segments.of_examples] + 0.3 * rng.normal(size=n) + 0.4 * rng.normal(size=(n_arms, n))
+        scores = (
+            effects[:, segments.of_examples]
+            + 0.3 * rng.normal(size=n)
+            + 0.4 * rng.normal(size=(n_arms, n))
+        )
         cell = rng.permutation(n_arms * n)[: n_arms * 20]
         arms, examples = cell // n, cell % n
         cells = Cells(arms, examples, scores[arms, examples][:, None])
-        truth = np.stack([scores[:, segments.of_examples == g].mean(axis=1) for g in range(n_segments)], axis=1)
-        given, new = (pairs(cells, 0, n_arms, segments, size, True) for size in (n, ENDLESS))
+        truth = np.stack(
+            [
+                scores[:, segments.of_examples == g].mean(axis=1)
+                for g in range(n_segments)
+            ],
+            axis=1,
+        )
+        given, new = (
+            pairs(cells, 0, n_arms, segments, size, True) for size in (n, ENDLESS)
+        )
         z_given.append((given.mean - truth.ravel()) / given.sd)
         z_new.append((new.mean - effects.ravel()) / new.sd)
     assert 0.8 < np.sqrt(np.mean(np.square(z_given))) < 1.25
@@ -133,11 +163,16 @@ def test_of_many_prompts_each_segment_is_known_by_its_own_scores() -> None:
     rng = np.random.default_rng(0)
     arms, examples = np.repeat(np.arange(n_arms), 40), np.tile(np.arange(40), n_arms)
     scores = rng.normal(size=(n_arms, 2))[:, segments.of_examples]
-    cells = Cells(arms, examples, scores.reshape(-1, 1) + 0.1 * rng.normal(size=(len(arms), 1)))
+    cells = Cells(
+        arms, examples, scores.reshape(-1, 1) + 0.1 * rng.normal(size=(len(arms), 1))
+    )
     some = rng.random(len(arms)) < 0.3
     known = Cells(arms[some], examples[some], cells.scores[some])
     found = pairs(known, 0, n_arms, segments, 40, True).mean.reshape(n_arms, 2)
-    truth = np.stack([cells.scores.reshape(n_arms, 40)[:, g::2].mean(axis=1) for g in range(2)], axis=1)
+    truth = np.stack(
+        [cells.scores.reshape(n_arms, 40)[:, g::2].mean(axis=1) for g in range(2)],
+        axis=1,
+    )
     assert np.sqrt(np.mean((found - truth) ** 2)) < 0.08
 
 
@@ -156,7 +191,10 @@ def test_over_http_segments_are_part_of_the_definition() -> None:
     }
     selector = NewStudy.model_validate(request).selector()
     assert selector.state.problem.segments.names == ("de", "en")
-    assert str(selector.goal) == "maximize right in its worst segment subject to right >= 0.5 in every segment"
+    assert (
+        str(selector.goal)
+        == "maximize right in its worst segment subject to right >= 0.5 in every segment"
+    )
 
 
 @pytest.mark.parametrize(
@@ -166,11 +204,19 @@ def test_over_http_segments_are_part_of_the_definition() -> None:
         ({"segments": ["de"]}, "has 1 labels for 60 examples"),
         ({"segments": "de"}, "must be a list with a label for each example"),
         ({"segments": [1] * 60}, "must be a list with a label for each example"),
-        ({"segments": LABELS, "method": Race()}, "Race does not support goals with segments"),
-        ({"segments": LABELS, "method": Adaptive(confidence=0.9)}, "does not support goals with segments"),
+        (
+            {"segments": LABELS, "method": Race()},
+            "Race does not support goals with segments",
+        ),
+        (
+            {"segments": LABELS, "method": Adaptive(confidence=0.9)},
+            "does not support goals with segments",
+        ),
     ],
 )
-def test_segments_that_cannot_be_used_are_an_error(options: dict[str, object], message: str) -> None:
+def test_segments_that_cannot_be_used_are_an_error(
+    options: dict[str, object], message: str
+) -> None:
     with pytest.raises(asktell.AsktellError, match=message):
         Selector(["p0", "p1"], WORST, 20, examples=60, **options)  # type: ignore[arg-type]
 
@@ -182,5 +228,7 @@ def test_a_column_of_a_table_will_do() -> None:
 
 def test_examples_do_not_join_where_there_are_segments() -> None:
     selector = run(WORST, UNEVEN, 30)
-    with pytest.raises(asktell.InvalidArgumentError, match="to a selection with segments"):
+    with pytest.raises(
+        asktell.InvalidArgumentError, match="to a selection with segments"
+    ):
         selector.extend(examples=3)

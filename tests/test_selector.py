@@ -29,7 +29,12 @@ GOAL = ParetoSet("a", "b")
 
 
 def four(**changes: Any) -> Selector:
-    options: dict[str, Any] = {"prompts": PROMPTS, "goal": GOAL, "budget": 16, "examples": 10} | changes
+    options: dict[str, Any] = {
+        "prompts": PROMPTS,
+        "goal": GOAL,
+        "budget": 16,
+        "examples": 10,
+    } | changes
     return Selector(**options)
 
 
@@ -54,7 +59,10 @@ def test_the_first_round_goes_round_the_prompts_on_the_same_examples() -> None:
 
 def test_prompts_of_a_mapping_keep_their_ids() -> None:
     selector = four(prompts={"x": "alpha", "y": "beta"})
-    assert [(t.prompt_id, t.prompt) for t in selector.ask(2)] == [("x", "alpha"), ("y", "beta")]
+    assert [(t.prompt_id, t.prompt) for t in selector.ask(2)] == [
+        ("x", "alpha"),
+        ("y", "beta"),
+    ]
 
 
 def test_a_batch_comes_grouped_by_prompt_and_is_what_single_asks_would_give() -> None:
@@ -91,7 +99,9 @@ def test_none_while_the_scores_of_the_round_are_out_and_at_the_end() -> None:
 
 def test_the_seed_decides_the_examples() -> None:
     def examples(seed: int) -> list[int | None]:
-        return [trial.example for trial in sorted(four(seed=seed, method="uniform").ask(16))]
+        return [
+            trial.example for trial in sorted(four(seed=seed, method="uniform").ask(16))
+        ]
 
     assert examples(1) == examples(1)
     assert examples(1) != examples(2)
@@ -101,8 +111,12 @@ def test_the_seed_decides_the_examples() -> None:
 # Telling
 
 
-@pytest.mark.parametrize("name", [lambda t: t, lambda t: t.id, lambda t: np.int64(t.id), lambda t: t.prompt])
-def test_a_trial_is_named_by_itself_its_id_or_its_prompt(name: Callable[[Trial], Any]) -> None:
+@pytest.mark.parametrize(
+    "name", [lambda t: t, lambda t: t.id, lambda t: np.int64(t.id), lambda t: t.prompt]
+)
+def test_a_trial_is_named_by_itself_its_id_or_its_prompt(
+    name: Callable[[Trial], Any],
+) -> None:
     selector = four()
     trials = [ask(selector) for _ in range(3)]
     selector.tell(name(trials[1]), {"b": 0.25, "a": 0.75})
@@ -152,7 +166,10 @@ def test_other_scores_told_for_the_same_trial_are_an_error_that_shows_both() -> 
     selector.tell(trial, [0.5, 1.0])
     with pytest.raises(ConflictingTellError) as error:
         selector.tell(trial, [0.5, 0.0])
-    assert "Trial 0 was told {'a': 0.5, 'b': 1.0} before, and now {'a': 0.5, 'b': 0.0}" in str(error.value)
+    assert (
+        "Trial 0 was told {'a': 0.5, 'b': 1.0} before, and now {'a': 0.5, 'b': 0.0}"
+        in str(error.value)
+    )
 
 
 def test_costs_are_summed() -> None:
@@ -165,7 +182,9 @@ def test_costs_are_summed() -> None:
 # Releasing and failing
 
 
-def test_a_released_trial_is_asked_again_under_the_same_id_before_anything_else() -> None:
+def test_a_released_trial_is_asked_again_under_the_same_id_before_anything_else() -> (
+    None
+):
     selector = four()
     trials = [ask(selector) for _ in range(3)]
     selector.release(trials[1])
@@ -208,7 +227,9 @@ def test_releasing_everything_changes_nothing_in_the_end() -> None:
     assert released.result() == straight.result()
 
 
-def test_a_failure_costs_no_budget_and_the_prompt_goes_on_with_its_next_example() -> None:
+def test_a_failure_costs_no_budget_and_the_prompt_goes_on_with_its_next_example() -> (
+    None
+):
     selector = four(method="uniform")
     trial = ask(selector)
     selector.fail(trial, TimeoutError("too slow"))
@@ -230,7 +251,11 @@ def test_failures_of_a_prompt_that_has_left_are_taken_and_its_late_scores_too() 
     selector.fail(trials[1], "boom again")
     selector.tell(trials[2], [1, 1])
     entry = selector.result().prompts[0]
-    assert (entry.status, entry.reason, entry.failures) == ("failed", "1 of 1 evaluations failed, last: boom", 2)
+    assert (entry.status, entry.reason, entry.failures) == (
+        "failed",
+        "1 of 1 evaluations failed, last: boom",
+        2,
+    )
 
 
 def test_a_trial_released_after_its_prompt_has_left_is_not_asked_again() -> None:
@@ -247,8 +272,12 @@ def test_a_trial_released_after_its_prompt_has_left_is_not_asked_again() -> None
 
 @pytest.mark.parametrize("method", [*PRESETS, "auto", "race"])
 @pytest.mark.parametrize("max_failure_rate", [1e-6, 0.5, 1])
-def test_all_prompts_failing_ends_with_an_empty_result(method: str, max_failure_rate: float) -> None:
-    selector = new_selector(random_table(5, 8), method, budget=20, max_failure_rate=max_failure_rate)
+def test_all_prompts_failing_ends_with_an_empty_result(
+    method: str, max_failure_rate: float
+) -> None:
+    selector = new_selector(
+        random_table(5, 8), method, budget=20, max_failure_rate=max_failure_rate
+    )
     while trial := selector.ask():
         selector.fail(trial, "no")
     result = selector.result()
@@ -276,17 +305,24 @@ def test_a_prompt_whose_every_example_failed_is_a_failed_prompt(method: str) -> 
 
 
 @pytest.mark.parametrize("method", ["csr", "csr-sh"])
-def test_if_all_who_were_kept_fail_the_answer_is_the_best_of_those_rejected(method: str) -> None:
+def test_if_all_who_were_kept_fail_the_answer_is_the_best_of_those_rejected(
+    method: str,
+) -> None:
     table = random_table(8, 50, 1, seed=2)
     selector = new_selector(table, method, budget=48, max_failure_rate=1e-6)
     while trial := selector.ask():
-        if len(selector.state.decisions) > 2:  # some were rejected, and now everything fails
+        # Some were rejected, and now everything fails
+        if len(selector.state.decisions) > 2:
             selector.fail(trial, "down")
         else:
             selector.tell(trial, table(trial.prompt, trial.example))
     result = selector.result()
     assert selector.done
-    assert {entry.status for entry in result.prompts} == {"accepted", "rejected", "failed"}
+    assert {entry.status for entry in result.prompts} == {
+        "accepted",
+        "rejected",
+        "failed",
+    }
     known = [entry for entry in result.prompts if entry.status != "failed"]
     best = max(known, key=lambda entry: entry.estimate["a"] or 0.0)
     assert result.selected == [best]
@@ -295,10 +331,19 @@ def test_if_all_who_were_kept_fail_the_answer_is_the_best_of_those_rejected(meth
 
 
 @pytest.mark.parametrize("sampling", ["shared", "iid"])
-def test_a_prompt_that_the_published_halving_never_reached_is_not_accepted(sampling: str) -> None:
+def test_a_prompt_that_the_published_halving_never_reached_is_not_accepted(
+    sampling: str,
+) -> None:
     for seed in range(6):
         table = random_table(30, 20, 3, seed=seed)
-        selector = new_selector(table, "ege-sh", budget=60, schedule="published", sampling=sampling, seed=seed)
+        selector = new_selector(
+            table,
+            "ege-sh",
+            budget=60,
+            schedule="published",
+            sampling=sampling,
+            seed=seed,
+        )
         play(selector, table)
         result = selector.result()
         assert min(entry.evaluations for entry in result.prompts) == 0
@@ -317,7 +362,8 @@ def test_observed_scores_inform_the_estimates_and_cost_nothing() -> None:
     assert selector.spent == result.spent == 0
     assert result.prompts[1].estimate == pytest.approx({"a": 1.0, "b": 0.5})
     assert result.prompts[1].evaluations == 2
-    selector.observe("beta", {"a": 7.0, "b": 0.5})  # on an example that is none of those given
+    # On an example that is none of those given
+    selector.observe("beta", {"a": 7.0, "b": 0.5})
     assert selector.result().prompts[1].evaluations == 3
     assert [entry.id for entry in result.selected] == [1]
 
@@ -333,7 +379,8 @@ def test_what_was_paid_for_observed_scores_or_for_none_is_booked(budget: Any) ->
     assert selector.spent == selector.result().spent == 0
     assert selector.spent_cost == selector.result().spent_cost == 2.0
     assert [entry.evaluations for entry in selector.result().prompts[:2]] == [0, 1]
-    selector.observe("beta", None, cost=9.0)  # was paid, though it is more than there was
+    # Was paid, though it is more than there was
+    selector.observe("beta", None, cost=9.0)
     assert selector.spent_cost == 11.0
     assert bool(selector.ask()) == (budget == 40)
     with pytest.raises(asktell.InvalidScoresError):
@@ -359,7 +406,9 @@ def test_an_observed_example_is_not_asked_for_that_prompt_again() -> None:
     assert examples["beta"][0] == first
 
 
-def test_an_example_observed_in_the_middle_of_a_round_is_not_asked_for_that_prompt_either() -> None:
+def test_an_example_observed_in_the_middle_of_a_round_is_not_asked_for_that_prompt_either() -> (
+    None
+):
     selector = four(method="uniform", budget=40)
     trial = ask(selector)
     coming = asked_examples(four(method="uniform", budget=40))["alpha"][5]
@@ -378,7 +427,9 @@ def test_a_prompt_observed_on_every_given_example_is_exact_and_not_asked() -> No
     assert entry.standard_error == {"a": 0.0, "b": 0.0}
 
 
-def test_a_prompt_observed_on_every_example_is_not_known_exactly_on_new_inputs() -> None:
+def test_a_prompt_observed_on_every_example_is_not_known_exactly_on_new_inputs() -> (
+    None
+):
     selector = four(method="uniform", budget=40)
     for example in range(10):
         selector.observe("alpha", [example, 1.0], example=example)
@@ -404,7 +455,9 @@ def test_observing_after_the_end_does_not_reopen_it() -> None:
 
 
 @pytest.mark.parametrize("method", PRESETS)
-def test_an_exhausted_data_set_gives_exact_means_and_nobody_is_pulled_more_than_n_times(method: str) -> None:
+def test_an_exhausted_data_set_gives_exact_means_and_nobody_is_pulled_more_than_n_times(
+    method: str,
+) -> None:
     table = random_table(6, 4)
     selector = new_selector(table, method, budget=1000, inputs="given", repeats=1)
     asked = play(selector, table, batch=7)
@@ -414,14 +467,20 @@ def test_an_exhausted_data_set_gives_exact_means_and_nobody_is_pulled_more_than_
     result = selector.result()
     for k, entry in enumerate(result.prompts):
         assert entry.evaluations == 4
-        assert list(entry.estimate.values()) == pytest.approx(table.means[k].tolist(), abs=1e-12)
+        assert list(entry.estimate.values()) == pytest.approx(
+            table.means[k].tolist(), abs=1e-12
+        )
         assert list(entry.standard_error.values()) == [0.0, 0.0]
     if isinstance(result.goal, BestFeasible):
         assert result.verdict.p_best == 1.0
         goal, means = result.goal, table.means
-        keeps = (means[:, 1:] >= [bound.bound for bound in goal.constraints]).all(axis=1)
+        keeps = (means[:, 1:] >= [bound.bound for bound in goal.constraints]).all(
+            axis=1
+        )
         assert [entry.feasible for entry in result.prompts] == keeps.tolist()
-        assert [entry.p_feasible for entry in result.prompts] == keeps.astype(float).tolist()
+        assert [entry.p_feasible for entry in result.prompts] == keeps.astype(
+            float
+        ).tolist()
         assert result.verdict.answer == np.where(keeps, means[:, 0], -np.inf).argmax()
     assert len(result.verdict.outlook) == 0
 
@@ -448,7 +507,9 @@ def test_iid_sampling_draws_with_replacement(method: str) -> None:
     firsts = [trial.example for trial in asked[:5]]
     assert len({trial.example for trial in asked}) == 3
     assert len(set(firsts)) > 1
-    assert any(min(entry.standard_error.values()) > 0 for entry in selector.result().prompts)
+    assert any(
+        min(entry.standard_error.values()) > 0 for entry in selector.result().prompts
+    )
 
 
 def test_without_examples_the_evaluator_draws_them() -> None:
@@ -466,7 +527,9 @@ def test_without_examples_the_evaluator_draws_them() -> None:
 @pytest.mark.parametrize("method", PRESETS)
 @pytest.mark.parametrize("n_metrics", [1, 2, 3, 4])
 @pytest.mark.parametrize("n_prompts", [1, 2, 3])
-def test_any_number_of_metrics_and_few_prompts(method: str, n_metrics: int, n_prompts: int) -> None:
+def test_any_number_of_metrics_and_few_prompts(
+    method: str, n_metrics: int, n_prompts: int
+) -> None:
     table = random_table(n_prompts, 9, n_metrics, seed=n_metrics)
     selector = new_selector(table, method, budget=8)
     asked = play(selector, table)
@@ -476,9 +539,11 @@ def test_any_number_of_metrics_and_few_prompts(method: str, n_metrics: int, n_pr
     assert selector.spent == len(asked) <= 8
     assert result.selected
     assert {entry.status for entry in result.prompts} <= {"accepted", "rejected"}
-    assert result.selected == [entry for entry in result.prompts if entry.status == "accepted"] or len(
-        result.selected
-    ) == sum(entry.status == "accepted" for entry in result.prompts)
+    assert result.selected == [
+        entry for entry in result.prompts if entry.status == "accepted"
+    ] or len(result.selected) == sum(
+        entry.status == "accepted" for entry in result.prompts
+    )
     json.dumps(result.to_dict(), allow_nan=False)
 
 
@@ -497,11 +562,14 @@ def noiseless(means: list[list[float]], metrics: tuple[str, ...]) -> Table:
         (BestFeasible("up", {asktell.minimize("down", range=(0, 100)): 4.0}), 1, True),
         (BestFeasible("up", {asktell.minimize("down"): 3.9}), 0, True),
         (BestFeasible(asktell.minimize("down"), {"up": 0.55}), 1, True),
-        (BestFeasible("up", {"down": 50}), 3, False),  # nobody reaches 50: the least violating one
+        # Nobody reaches 50: the least violating one
+        (BestFeasible("up", {"down": 50}), 3, False),
         (BestFeasible("up", {"down": asktell.at_most(-1)}), 2, False),
     ],
 )
-def test_directions_and_thresholds(method: str, goal: BestFeasible, best: int, feasible: bool | None) -> None:
+def test_directions_and_thresholds(
+    method: str, goal: BestFeasible, best: int, feasible: bool | None
+) -> None:
     table = noiseless([[0.5, 2.0], [0.6, 4.0], [0.1, 1.0], [0.9, 8.0]], ("up", "down"))
     if goal.metrics != table.metrics[: len(goal.metrics)]:
         columns = [table.metrics.index(m) for m in goal.metrics]
@@ -515,21 +583,29 @@ def test_directions_and_thresholds(method: str, goal: BestFeasible, best: int, f
     if feasible is False:
         enough = len(set(selector.state.history.examples().tolist())) >= 4
         assert (result.verdict.action == "none") == enough
-        assert ("No prompt is likely to satisfy every constraint" in result.verdict.sentence) == enough
+        assert (
+            "No prompt is likely to satisfy every constraint" in result.verdict.sentence
+        ) == enough
 
 
 @pytest.mark.parametrize("method", ["uniform", "ege-sr", "ege-sh"])
 def test_a_pareto_set_of_a_maximized_and_a_minimized_metric(method: str) -> None:
-    table = noiseless([[0.5, 2.0], [0.6, 4.0], [0.1, 1.0], [0.55, 8.0], [0.05, 2.5]], ("quality", "cost"))
+    table = noiseless(
+        [[0.5, 2.0], [0.6, 4.0], [0.1, 1.0], [0.55, 8.0], [0.05, 2.5]],
+        ("quality", "cost"),
+    )
     goal = ParetoSet("quality", asktell.minimize("cost", range=(0, 10)))
     selector = new_selector(table, method, budget=30, goal=goal)
     play(selector, table)
-    assert [entry.id for entry in selector.result().selected] == [1, 0, 2]  # best first by the first objective
+    # Best first by the first objective
+    assert [entry.id for entry in selector.result().selected] == [1, 0, 2]
 
 
 @pytest.mark.parametrize("data", ["pooled", "round"])
 @pytest.mark.parametrize("method", PRESETS)
-def test_estimates_from_the_current_round_only_also_come_to_an_end(method: str, data: str) -> None:
+def test_estimates_from_the_current_round_only_also_come_to_an_end(
+    method: str, data: str
+) -> None:
     table = random_table(7, 10)
     selector = new_selector(table, method, budget=21, data=data)
     while trial := selector.ask():
@@ -539,7 +615,12 @@ def test_estimates_from_the_current_round_only_also_come_to_an_end(method: str, 
 
 def test_what_a_selector_says_of_itself() -> None:
     selector = four()
-    assert (selector.budget, selector.spent, selector.metrics, selector.goal) == (16, 0, ("a", "b"), GOAL)
+    assert (selector.budget, selector.spent, selector.metrics, selector.goal) == (
+        16,
+        0,
+        ("a", "b"),
+        GOAL,
+    )
     assert selector.n_active == 4
     assert not selector.done
     assert isinstance(selector.method, asktell.Adaptive)
@@ -550,7 +631,9 @@ def test_auto_is_adaptive_for_both_goals(goal: asktell.problem.goals.Goal) -> No
     assert four(goal=goal).method == asktell.preset("auto", goal) == asktell.Adaptive()
 
 
-@pytest.mark.parametrize(("goal", "name"), [(BestFeasible("a"), "csr-sh"), (ParetoSet("a", "b"), "ege-sr")])
+@pytest.mark.parametrize(
+    ("goal", "name"), [(BestFeasible("a"), "csr-sh"), (ParetoSet("a", "b"), "ege-sr")]
+)
 def test_a_name_is_a_preset(goal: asktell.problem.goals.Goal, name: str) -> None:
     assert four(goal=goal, method=name).method == asktell.preset(name, goal)
 
@@ -564,7 +647,11 @@ def test_threads_hammering_ask_and_tell_get_every_pull_exactly_once() -> None:
 
     def work(worker: int) -> None:
         while not selector.done:
-            trials = selector.ask(worker % 3) if worker % 3 else [t for t in [selector.ask()] if t]
+            trials = (
+                selector.ask(worker % 3)
+                if worker % 3
+                else [t for t in [selector.ask()] if t]
+            )
             for trial in trials:
                 calls.append((trial.prompt, trial.example))
                 assert selector.result().spent <= 600 if trial.id % 50 == 0 else True

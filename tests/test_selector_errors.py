@@ -33,23 +33,49 @@ PROMPTS = ["alpha", "beta", "gamma"]
 
 
 def selector(**changes: Any) -> Selector:
-    return Selector(**({"prompts": PROMPTS, "goal": GOAL, "budget": 12, "examples": 10} | changes))
+    return Selector(
+        **({"prompts": PROMPTS, "goal": GOAL, "budget": 12, "examples": 10} | changes)
+    )
 
 
 CONSTRUCTION: list[tuple[dict[str, Any], type[AsktellError], str]] = [
     ({"prompts": []}, InvalidArgumentError, "prompts is empty"),
     ({"prompts": {}}, InvalidArgumentError, "prompts is empty"),
-    ({"prompts": "alpha"}, InvalidArgumentError, "sequence of str or a mapping from id to str, got str"),
+    (
+        {"prompts": "alpha"},
+        InvalidArgumentError,
+        "sequence of str or a mapping from id to str, got str",
+    ),
     ({"prompts": b"alpha"}, InvalidArgumentError, "got bytes"),
     ({"prompts": None}, InvalidArgumentError, "got NoneType"),
     ({"prompts": {"alpha", "beta"}}, InvalidArgumentError, "got set"),
     ({"prompts": (p for p in PROMPTS)}, InvalidArgumentError, "got generator"),
     ({"prompts": ["alpha", 3]}, InvalidArgumentError, "Prompt 1 must be str, got int"),
-    ({"prompts": {"x": "alpha", "y": None}}, InvalidArgumentError, "Prompt 'y' must be str, got NoneType"),
-    ({"prompts": {1: "alpha"}}, InvalidArgumentError, "ids of prompts must be str, got 1"),
-    ({"prompts": ["alpha", "beta", "alpha"]}, InvalidArgumentError, "more than once: 'alpha' at [0, 2]"),
-    ({"prompts": {"x": "alpha", "y": "alpha"}}, InvalidArgumentError, "'alpha' at ['x', 'y']"),
-    ({"goal": None}, InvalidArgumentError, "BestFeasible(...) or asktell.ParetoSet(...), got None"),
+    (
+        {"prompts": {"x": "alpha", "y": None}},
+        InvalidArgumentError,
+        "Prompt 'y' must be str, got NoneType",
+    ),
+    (
+        {"prompts": {1: "alpha"}},
+        InvalidArgumentError,
+        "ids of prompts must be str, got 1",
+    ),
+    (
+        {"prompts": ["alpha", "beta", "alpha"]},
+        InvalidArgumentError,
+        "more than once: 'alpha' at [0, 2]",
+    ),
+    (
+        {"prompts": {"x": "alpha", "y": "alpha"}},
+        InvalidArgumentError,
+        "'alpha' at ['x', 'y']",
+    ),
+    (
+        {"goal": None},
+        InvalidArgumentError,
+        "BestFeasible(...) or asktell.ParetoSet(...), got None",
+    ),
     ({"goal": "a"}, InvalidArgumentError, "got 'a'"),
     ({"goal": ParetoSet}, InvalidArgumentError, "goal must be"),
     ({"budget": 0}, InvalidArgumentError, "budget must be a whole number from 1 to"),
@@ -59,40 +85,87 @@ CONSTRUCTION: list[tuple[dict[str, Any], type[AsktellError], str]] = [
     ({"budget": None}, InvalidArgumentError, "got None"),
     ({"budget": True}, InvalidArgumentError, "got True"),
     ({"budget": 10**30}, InvalidArgumentError, "budget must be a whole number"),
-    ({"budget": 2, "method": "ege-sr"}, BudgetTooSmallError, "budget of 2 evaluations is too small"),
+    (
+        {"budget": 2, "method": "ege-sr"},
+        BudgetTooSmallError,
+        "budget of 2 evaluations is too small",
+    ),
     ({"examples": 0}, InvalidArgumentError, "examples must be a whole number from 1"),
     ({"examples": [1, 2]}, InvalidArgumentError, "got 1 at position 0"),
     ({"examples": 2**31}, InvalidArgumentError, "got 2147483648"),
-    ({"seed": -1}, InvalidArgumentError, "seed must be a whole number from 0 to 18446744073709551615, got -1"),
+    (
+        {"seed": -1},
+        InvalidArgumentError,
+        "seed must be a whole number from 0 to 18446744073709551615, got -1",
+    ),
     ({"seed": 2**64}, InvalidArgumentError, "seed must be"),
     ({"seed": None}, InvalidArgumentError, "seed must be"),
     ({"seed": 0.5}, InvalidArgumentError, "seed must be"),
-    ({"sampling": "paired"}, InvalidArgumentError, "one of ['shared', 'iid'], got 'paired'"),
+    (
+        {"sampling": "paired"},
+        InvalidArgumentError,
+        "one of ['shared', 'iid'], got 'paired'",
+    ),
     ({"sampling": ["iid"]}, InvalidArgumentError, "got ['iid']"),
     ({"max_failure_rate": 0}, InvalidArgumentError, "above 0 and at most 1, got 0"),
     ({"max_failure_rate": 1.01}, InvalidArgumentError, "above 0 and at most 1"),
     ({"max_failure_rate": NAN}, InvalidArgumentError, "above 0 and at most 1"),
     ({"max_failure_rate": True}, InvalidArgumentError, "got True"),
     ({"max_failure_rate": "half"}, InvalidArgumentError, "got 'half'"),
-    ({"on_failure": "ignore"}, InvalidArgumentError, 'on_failure must be "skip", or a mapping with a score for each'),
+    (
+        {"on_failure": "ignore"},
+        InvalidArgumentError,
+        'on_failure must be "skip", or a mapping with a score for each',
+    ),
     ({"on_failure": 0.0}, InvalidArgumentError, "Got 0.0"),
     ({"on_failure": None}, InvalidArgumentError, "Got None"),
     ({"on_failure": [0.0, 0.0]}, InvalidArgumentError, "Got [0.0, 0.0]"),
     ({"on_failure": {"a": 0.0}}, InvalidArgumentError, "missing: ['b']"),
-    ({"on_failure": {"a": 0.0, "b": NAN}}, InvalidArgumentError, "The score of 'b' must be finite"),
-    ({"on_failure": {"a": 0.0, "b": "0"}}, InvalidArgumentError, "The score of 'b' must be a number, got '0'"),
-    ({"on_failure": {"a": 0.0, "b": 0.0, "rogue": 1}}, InvalidArgumentError, "'rogue' is none of them"),
     (
-        {"on_failure": {"a": -1}, "goal": BestFeasible(asktell.maximize("a", range=(0, 1)))},
+        {"on_failure": {"a": 0.0, "b": NAN}},
+        InvalidArgumentError,
+        "The score of 'b' must be finite",
+    ),
+    (
+        {"on_failure": {"a": 0.0, "b": "0"}},
+        InvalidArgumentError,
+        "The score of 'b' must be a number, got '0'",
+    ),
+    (
+        {"on_failure": {"a": 0.0, "b": 0.0, "rogue": 1}},
+        InvalidArgumentError,
+        "'rogue' is none of them",
+    ),
+    (
+        {
+            "on_failure": {"a": -1},
+            "goal": BestFeasible(asktell.maximize("a", range=(0, 1))),
+        },
         InvalidArgumentError,
         "The score of 'a' must be within its range [0, 1]. Got -1",
     ),
-    ({"features": [[1.0], [2.0]]}, InvalidArgumentError, "shape (3, d); got shape (2, 1)"),
+    (
+        {"features": [[1.0], [2.0]]},
+        InvalidArgumentError,
+        "shape (3, d); got shape (2, 1)",
+    ),
     ({"features": [1.0, 2.0, 3.0]}, InvalidArgumentError, "got shape (3,)"),
     ({"features": [[], [], []]}, InvalidArgumentError, "got shape (3, 0)"),
-    ({"features": [[1.0], [2.0, 3.0], [4.0]]}, InvalidArgumentError, "features must be numbers"),
-    ({"features": [["x"], ["y"], ["z"]]}, InvalidArgumentError, "features must be numbers"),
-    ({"features": [[10**400], [1], [2]]}, InvalidArgumentError, "features must be numbers"),
+    (
+        {"features": [[1.0], [2.0, 3.0], [4.0]]},
+        InvalidArgumentError,
+        "features must be numbers",
+    ),
+    (
+        {"features": [["x"], ["y"], ["z"]]},
+        InvalidArgumentError,
+        "features must be numbers",
+    ),
+    (
+        {"features": [[10**400], [1], [2]]},
+        InvalidArgumentError,
+        "features must be numbers",
+    ),
     ({"features": [[NAN], [1], [2]]}, InvalidArgumentError, "features must be finite"),
     ({"features": [[None], [1], [2]]}, InvalidArgumentError, "features must be"),
     ({"features": "abc"}, InvalidArgumentError, "features must be"),
@@ -100,17 +173,39 @@ CONSTRUCTION: list[tuple[dict[str, Any], type[AsktellError], str]] = [
     ({"method": None}, InvalidArgumentError, "got None"),
     ({"method": ["csr"]}, InvalidArgumentError, "got ['csr']"),
     ({"method": asktell.Elimination}, InvalidArgumentError, "method must be one of"),
-    ({"method": "csr"}, IncompatibleMethodError, "'csr' is for BestFeasible, but the goal is a ParetoSet"),
-    ({"method": "ege-sr", "goal": BestFeasible("a")}, IncompatibleMethodError, "for ParetoSet"),
-    ({"method": preset("csr", BestFeasible("a"))}, IncompatibleMethodError, "ConstrainedRanking does not fit"),
-    ({"method": preset("ege-sr", GOAL), "goal": BestFeasible("a")}, IncompatibleMethodError, "ParetoGap does not fit"),
+    (
+        {"method": "csr"},
+        IncompatibleMethodError,
+        "'csr' is for BestFeasible, but the goal is a ParetoSet",
+    ),
+    (
+        {"method": "ege-sr", "goal": BestFeasible("a")},
+        IncompatibleMethodError,
+        "for ParetoSet",
+    ),
+    (
+        {"method": preset("csr", BestFeasible("a"))},
+        IncompatibleMethodError,
+        "ConstrainedRanking does not fit",
+    ),
+    (
+        {"method": preset("ege-sr", GOAL), "goal": BestFeasible("a")},
+        IncompatibleMethodError,
+        "ParetoGap does not fit",
+    ),
     # Published successive rejects pull nobody when there is one pull per prompt.
-    ({"method": preset("ege-sr", GOAL, schedule="published"), "budget": 3}, BudgetTooSmallError, "of the 3 prompts"),
+    (
+        {"method": preset("ege-sr", GOAL, schedule="published"), "budget": 3},
+        BudgetTooSmallError,
+        "of the 3 prompts",
+    ),
 ]
 
 
 @pytest.mark.parametrize(("arguments", "error", "said"), CONSTRUCTION)
-def test_construction(arguments: dict[str, Any], error: type[AsktellError], said: str) -> None:
+def test_construction(
+    arguments: dict[str, Any], error: type[AsktellError], said: str
+) -> None:
     with pytest.raises(AsktellError) as raised:
         selector(**arguments)
     assert type(raised.value) is error
@@ -128,14 +223,28 @@ PARTS: dict[str, Any] = {
 @pytest.mark.parametrize(
     ("changes", "error", "said"),
     [
-        ({"scheduler": Uniform()}, IncompatibleMethodError, "scheduler of an Elimination must be an AbstractScheduler"),
-        ({"allocator": "uniform"}, IncompatibleMethodError, "AbstractAllocator, got 'uniform'"),
+        (
+            {"scheduler": Uniform()},
+            IncompatibleMethodError,
+            "scheduler of an Elimination must be an AbstractScheduler",
+        ),
+        (
+            {"allocator": "uniform"},
+            IncompatibleMethodError,
+            "AbstractAllocator, got 'uniform'",
+        ),
         ({"estimator": SampleMean}, IncompatibleMethodError, "AbstractEstimator"),
         ({"rule": None}, IncompatibleMethodError, "AbstractEliminationRule, got None"),
-        ({"data": "all"}, InvalidArgumentError, "data must be one of ['pooled', 'round'], got 'all'"),
+        (
+            {"data": "all"},
+            InvalidArgumentError,
+            "data must be one of ['pooled', 'round'], got 'all'",
+        ),
     ],
 )
-def test_composition(changes: dict[str, Any], error: type[AsktellError], said: str) -> None:
+def test_composition(
+    changes: dict[str, Any], error: type[AsktellError], said: str
+) -> None:
     with pytest.raises(AsktellError) as raised:
         asktell.Elimination(**(PARTS | changes))
     assert type(raised.value) is error
@@ -159,7 +268,9 @@ def test_presets(arguments: dict[str, Any], said: str) -> None:
 
 def midway() -> Selector:
     """Trial 0 told, 1 out, 2 failed, 3 released, 4 out."""
-    midway = selector(prompts={"x": "alpha", "y": "beta", "z": "gamma"}, method="uniform")
+    midway = selector(
+        prompts={"x": "alpha", "y": "beta", "z": "gamma"}, method="uniform"
+    )
     trials = [midway.ask() for _ in range(5)]
     assert all(trials)
     midway.tell(0, [0.5, 0.25])
@@ -171,22 +282,58 @@ def midway() -> Selector:
 
 Use = Callable[[Selector], object]
 USE: list[tuple[Use, type[AsktellError], str]] = [
-    (lambda s: s.ask(-1), InvalidArgumentError, "n must be a whole number of at least 0"),
-    (lambda s: s.ask(2**63), InvalidArgumentError, "n must be a whole number from 0 to 9223372036854775807"),
+    (
+        lambda s: s.ask(-1),
+        InvalidArgumentError,
+        "n must be a whole number of at least 0",
+    ),
+    (
+        lambda s: s.ask(2**63),
+        InvalidArgumentError,
+        "n must be a whole number from 0 to 9223372036854775807",
+    ),
     (lambda s: s.ask(1.5), InvalidArgumentError, "got 1.5"),
     (lambda s: s.ask("3"), InvalidArgumentError, "got '3'"),
     (lambda s: s.ask(True), InvalidArgumentError, "got True"),
     # Trials
-    (lambda s: s.tell(99, [1, 1]), UnknownTrialError, "Trial 99 is not pending. Pending trials: 1, 4."),
+    (
+        lambda s: s.tell(99, [1, 1]),
+        UnknownTrialError,
+        "Trial 99 is not pending. Pending trials: 1, 4.",
+    ),
     (lambda s: s.tell(-1, [1, 1]), UnknownTrialError, "Trial -1 is not pending"),
     (lambda s: s.tell(10**30, [1, 1]), UnknownTrialError, "is not pending"),
-    (lambda s: s.tell(Trial(99, "x", "alpha", 1), [1, 1]), UnknownTrialError, "Trial 99 is not pending"),
-    (lambda s: s.tell(Trial("1", "x", "alpha", 1), [1, 1]), InvalidArgumentError, "'1'"),  # type: ignore[arg-type]
-    (lambda s: s.tell(Trial([1], "x", "alpha", 1), [1, 1]), InvalidArgumentError, "[1]"),  # type: ignore[arg-type]
-    (lambda s: s.tell(Trial(None, "x", "alpha", 1), [1, 1]), InvalidArgumentError, "None"),  # type: ignore[arg-type]
+    (
+        lambda s: s.tell(Trial(99, "x", "alpha", 1), [1, 1]),
+        UnknownTrialError,
+        "Trial 99 is not pending",
+    ),
+    (
+        lambda s: s.tell(Trial("1", "x", "alpha", 1), [1, 1]),
+        InvalidArgumentError,
+        "'1'",
+    ),  # type: ignore[arg-type]
+    (
+        lambda s: s.tell(Trial([1], "x", "alpha", 1), [1, 1]),
+        InvalidArgumentError,
+        "[1]",
+    ),  # type: ignore[arg-type]
+    (
+        lambda s: s.tell(Trial(None, "x", "alpha", 1), [1, 1]),
+        InvalidArgumentError,
+        "None",
+    ),  # type: ignore[arg-type]
     (lambda s: s.tell(2, [1, 1]), UnknownTrialError, "Trial 2 has failed"),
-    (lambda s: s.tell(0, [1, 1]), ConflictingTellError, "Trial 0 was told {'a': 0.5, 'b': 0.25} before"),
-    (lambda s: s.tell("gamma", [1, 1]), UnknownTrialError, "'gamma' has no pending trial"),
+    (
+        lambda s: s.tell(0, [1, 1]),
+        ConflictingTellError,
+        "Trial 0 was told {'a': 0.5, 'b': 0.25} before",
+    ),
+    (
+        lambda s: s.tell("gamma", [1, 1]),
+        UnknownTrialError,
+        "'gamma' has no pending trial",
+    ),
     (lambda s: s.tell("delta", [1, 1]), UnknownTrialError, "no prompt 'delta'"),
     (lambda s: s.tell(None, [1, 1]), InvalidArgumentError, "got None (NoneType)"),
     (lambda s: s.tell(1.0, [1, 1]), InvalidArgumentError, "got 1.0 (float)"),
@@ -199,12 +346,20 @@ USE: list[tuple[Use, type[AsktellError], str]] = [
     (lambda s: s.tell(1, [1, NAN]), InvalidScoresError, "'b' must be finite. Got nan"),
     (lambda s: s.tell(1, [INF, 1]), InvalidScoresError, "'a' must be finite. Got inf"),
     (lambda s: s.tell(1, {"a": 1}), InvalidScoresError, "missing: ['b']"),
-    (lambda s: s.tell(1, {"a": 1, "b": "1"}), InvalidScoresError, "'b' must be a number, got '1'"),
+    (
+        lambda s: s.tell(1, {"a": 1, "b": "1"}),
+        InvalidScoresError,
+        "'b' must be a number, got '1'",
+    ),
     (lambda s: s.tell(0, [NAN, 1]), InvalidScoresError, "must be finite"),
     # Costs
     (lambda s: s.tell(1, [1, 1], cost=-1), InvalidArgumentError, "got -1.0"),
     (lambda s: s.tell(1, [1, 1], cost=NAN), InvalidArgumentError, "got nan"),
-    (lambda s: s.tell(1, [1, 1], cost="1"), InvalidArgumentError, "cost needs a number, got '1'"),
+    (
+        lambda s: s.tell(1, [1, 1], cost="1"),
+        InvalidArgumentError,
+        "cost needs a number, got '1'",
+    ),
     (lambda s: s.tell(1, [1, 1], cost=10**400), InvalidArgumentError, "cost"),
     (lambda s: s.tell(1, [1, 1], cost=np.ones(2)), InvalidArgumentError, "cost"),
     # Releases and failures
@@ -218,14 +373,27 @@ USE: list[tuple[Use, type[AsktellError], str]] = [
         InvalidArgumentError,
         "no prompt 'delta'. Name one by its text, or its id: 'x'",
     ),
-    (lambda s: s.observe(0, [1, 1]), InvalidArgumentError, "no prompt 0"),  # the ids are x, y, z
+    # The ids are x, y, z
+    (lambda s: s.observe(0, [1, 1]), InvalidArgumentError, "no prompt 0"),
     (lambda s: s.observe(None, [1, 1]), InvalidArgumentError, "no prompt None"),
     (lambda s: s.observe(["x"], [1, 1]), InvalidArgumentError, "no prompt ['x']"),
     (lambda s: s.observe("x", [1]), InvalidScoresError, "1 scores"),
-    (lambda s: s.observe("x", [1, 1], example=10), InvalidArgumentError, "from 0 to 9, got 10"),
+    (
+        lambda s: s.observe("x", [1, 1], example=10),
+        InvalidArgumentError,
+        "from 0 to 9, got 10",
+    ),
     (lambda s: s.observe("x", [1, 1], example=-1), InvalidArgumentError, "got -1"),
-    (lambda s: s.observe("x", [1, 1], example="7"), InvalidArgumentError, "example '7'"),
-    (lambda s: s.result().plot(x="c"), InvalidArgumentError, "got the metric 'c', but the goal has ['a', 'b']"),
+    (
+        lambda s: s.observe("x", [1, 1], example="7"),
+        InvalidArgumentError,
+        "example '7'",
+    ),
+    (
+        lambda s: s.result().plot(x="c"),
+        InvalidArgumentError,
+        "got the metric 'c', but the goal has ['a', 'b']",
+    ),
 ]
 
 
@@ -268,7 +436,10 @@ def test_observing_an_example_needs_examples() -> None:
 def test_messages_stay_short_whatever_came() -> None:
     many = selector(prompts=[f"{'long ' * 1000}{k}" for k in range(300)], budget=300)
     many.ask(250)
-    for use in (lambda: many.tell(999, [1, 1]), lambda: many.observe("x" * 10**6, [1, 1])):
+    for use in (
+        lambda: many.tell(999, [1, 1]),
+        lambda: many.observe("x" * 10**6, [1, 1]),
+    ):
         with pytest.raises(AsktellError) as raised:
             use()
         assert len(str(raised.value)) < 3000
@@ -298,7 +469,10 @@ def test_messages_stay_short_whatever_came() -> None:
         ),
         ('{"format": "asktell.selector", "version": "1"}', "version '1'"),
         ('{"format": "asktell.selector", "version": 1}', "prompts must be an object"),
-        ('{"format": "asktell.selector", "version": 1, "prompts": NaN}', "NaN is not a JSON number"),
+        (
+            '{"format": "asktell.selector", "version": 1, "prompts": NaN}',
+            "NaN is not a JSON number",
+        ),
         ("[" * 100_000, "not complete JSON"),
     ],
 )
@@ -321,8 +495,12 @@ def test_every_error_is_an_asktell_error_and_what_python_code_expects() -> None:
 
 
 def test_a_scheduler_of_ones_own_cannot_be_combined_with_a_wrong_goal_rule() -> None:
-    method = asktell.Elimination(SequentialHalving(), Uniform(), SampleMean(), ConstrainedRanking())
-    with pytest.raises(IncompatibleMethodError, match="does not fit the goal ParetoSet"):
+    method = asktell.Elimination(
+        SequentialHalving(), Uniform(), SampleMean(), ConstrainedRanking()
+    )
+    with pytest.raises(
+        IncompatibleMethodError, match="does not fit the goal ParetoSet"
+    ):
         selector(method=method)
 
 

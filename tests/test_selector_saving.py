@@ -29,7 +29,9 @@ def step(selector: Selector, table: Table, rng: random.Random) -> Any:
         if asked is not None or trial is None:
             return asked
     if roll < 0.85:
-        selector.tell(trial, table(trial.prompt, trial.example or 0), cost=rng.choice([None, 0.1]))
+        selector.tell(
+            trial, table(trial.prompt, trial.example or 0), cost=rng.choice([None, 0.1])
+        )
         return "told", trial
     if roll < 0.92:
         selector.release(trial)
@@ -39,7 +41,9 @@ def step(selector: Selector, table: Table, rng: random.Random) -> Any:
         return "failed", trial
     prompt = rng.choice(table.prompts)
     n_examples = selector.state.problem.n_examples
-    example = None if n_examples is None or rng.random() < 0.5 else rng.randrange(n_examples)
+    example = (
+        None if n_examples is None or rng.random() < 0.5 else rng.randrange(n_examples)
+    )
     selector.observe(prompt, table(prompt, example or 0), example)
     return "observed", prompt, example
 
@@ -60,10 +64,18 @@ CASES = [
 
 
 @pytest.mark.parametrize(("method", "schedule", "sampling"), CASES)
-def test_reloading_before_every_step_changes_nothing(method: str, schedule: str, sampling: str) -> None:
+def test_reloading_before_every_step_changes_nothing(
+    method: str, schedule: str, sampling: str
+) -> None:
     seed = CASES.index((method, schedule, sampling))
     table = random_table(6, 9, 1 + seed % 3, seed=seed)
-    options = {"budget": 24, "schedule": schedule, "sampling": sampling, "seed": seed, "max_failure_rate": 0.2}
+    options = {
+        "budget": 24,
+        "schedule": schedule,
+        "sampling": sampling,
+        "seed": seed,
+        "max_failure_rate": 0.2,
+    }
     straight, reloaded = (new_selector(table, method, **options) for _ in range(2))
     left, right = random.Random(seed), random.Random(seed)
     while not straight.done:
@@ -92,7 +104,9 @@ print(json.dumps([log, selector.result().to_dict(), selector.to_json()]))
 @pytest.mark.parametrize("hash_seed", ["0", "4242"])
 def test_another_process_continues_in_the_same_way(hash_seed: str) -> None:
     prompts = {f"id-{k}": "x" * (k + 1) for k in range(7)}
-    selector = Selector(prompts, ParetoSet("a", asktell.minimize("b")), 40, examples=9, seed=11)
+    selector = Selector(
+        prompts, ParetoSet("a", asktell.minimize("b")), 40, examples=9, seed=11
+    )
     for trial in selector.ask(5)[:3]:
         selector.tell(trial, [1.5, 0.5])
     selector.fail(selector.pending[0], "boom")
@@ -100,13 +114,21 @@ def test_another_process_continues_in_the_same_way(hash_seed: str) -> None:
     text = selector.to_json()
     environment = os.environ | {"PYTHONHASHSEED": hash_seed}
     process = subprocess.run(
-        [sys.executable, "-c", ELSEWHERE], input=text, capture_output=True, text=True, env=environment, check=True
+        [sys.executable, "-c", ELSEWHERE],
+        input=text,
+        capture_output=True,
+        text=True,
+        env=environment,
+        check=True,
     )
     log, result, saved = json.loads(process.stdout)
 
     def score(trial: asktell.Trial, late: bool) -> list[float]:
         assert trial.example is not None
-        return [len(trial.prompt) / 7 + (0 if late else trial.example / 3), (trial.example * 37 % 11) / 11]
+        return [
+            len(trial.prompt) / 7 + (0 if late else trial.example / 3),
+            (trial.example * 37 % 11) / 11,
+        ]
 
     here = list(selector.pending)
     for trial in here[:]:
@@ -125,8 +147,19 @@ def test_another_process_continues_in_the_same_way(hash_seed: str) -> None:
 
 
 def midway(method: str = "ege-sr") -> Selector:
-    goal = asktell.BestFeasible("a", {"b": 0.4}) if method.startswith("csr") else ParetoSet("a", "b")
-    selector = Selector([f"prompt {k}" for k in range(4)], goal, 20, method, examples=6, max_failure_rate=0.2)
+    goal = (
+        asktell.BestFeasible("a", {"b": 0.4})
+        if method.startswith("csr")
+        else ParetoSet("a", "b")
+    )
+    selector = Selector(
+        [f"prompt {k}" for k in range(4)],
+        goal,
+        20,
+        method,
+        examples=6,
+        max_failure_rate=0.2,
+    )
     for k in range(9):
         trial = selector.ask()
         assert trial is not None
@@ -160,18 +193,32 @@ def test_methods_goals_and_options_come_back_as_they_were(method: str) -> None:
         goal = ParetoSet("a", asktell.minimize("b", range=(0, 10)))
     else:
         goal = asktell.BestFeasible(
-            asktell.minimize("a"), {"b": 0.1, asktell.minimize("c", range=(1, 9)): 3, "a": asktell.at_most(2)}
+            asktell.minimize("a"),
+            {"b": 0.1, asktell.minimize("c", range=(1, 9)): 3, "a": asktell.at_most(2)},
         )
     composed = asktell.preset(method, goal, schedule="published", data="round")
     prompts = {"ü\n": "\u2603 \ud800 'quotes' \"", "": "", "plain": "\x00"}
     selector = Selector(
-        prompts, goal, 17, composed, None, [[0.1, 1 / 3], [2, 3], [4, 5e-300]], 2**64 - 1, "iid", max_failure_rate=1
+        prompts,
+        goal,
+        17,
+        composed,
+        None,
+        [[0.1, 1 / 3], [2, 3], [4, 5e-300]],
+        2**64 - 1,
+        "iid",
+        max_failure_rate=1,
     )
     again = Selector.from_json(selector.to_json())
     assert (again.method, again.goal, again.budget) == (composed, goal, 17)
     problem, loaded = selector.state.problem, again.state.problem
     assert loaded.features.tolist() == problem.features.tolist()
-    assert (loaded.seed, loaded.sampling, loaded.max_failure_rate, loaded.n_examples) == (2**64 - 1, "iid", 1, None)
+    assert (
+        loaded.seed,
+        loaded.sampling,
+        loaded.max_failure_rate,
+        loaded.n_examples,
+    ) == (2**64 - 1, "iid", 1, None)
     assert [(e.id, e.prompt) for e in again.result().prompts] == list(prompts.items())
 
 
@@ -186,8 +233,13 @@ def test_a_file_cut_anywhere_is_refused(method: str) -> None:
 def load_or_refuse(saved: Any) -> None:
     """A file is refused whole, or what is loaded can be used to the end."""
     if isinstance(saved, dict) and type(saved.get("budget")) is int:
-        saved["budget"] = min(saved["budget"], 10**3)  # a plan of many pulls takes long to make
-    if isinstance(saved, dict) and type(saved.get("examples")) is int and saved["examples"] < 2**31:
+        # A plan of many pulls takes long to make
+        saved["budget"] = min(saved["budget"], 10**3)
+    if (
+        isinstance(saved, dict)
+        and type(saved.get("examples")) is int
+        and saved["examples"] < 2**31
+    ):
         saved["examples"] = min(saved["examples"], 10**4)  # and so does their order
     try:
         selector = Selector.from_json(json.dumps(saved))
@@ -213,7 +265,13 @@ def saved_selectors(method: str) -> list[Any]:
 
 
 def paths(node: Any, before: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    items: Any = node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list) else ()
+    items: Any = (
+        node.items()
+        if isinstance(node, dict)
+        else enumerate(node)
+        if isinstance(node, list)
+        else ()
+    )
     for key, value in items:
         yield (*before, key)
         yield from paths(value, (*before, key))
@@ -234,12 +292,15 @@ def changed(saved: Any, path: tuple[Any, ...], change: Any) -> Any:
     return saved
 
 
-# Values that the nodes of a file may be mistaken for, and that once broke what was loaded.
+# Values that the nodes of a file may be mistaken for, and that once broke what was
+# loaded.
 VALUES = [None, -1, 0, 7, 2**40, 2**62, 0.5, 1e300, "", [], "deleted", "doubled"]
 
 
 @pytest.mark.parametrize("finished", [False, True])
-def test_a_file_changed_in_any_one_place_is_refused_or_usable(finished: bool, request: pytest.FixtureRequest) -> None:
+def test_a_file_changed_in_any_one_place_is_refused_or_usable(
+    finished: bool, request: pytest.FixtureRequest
+) -> None:
     thorough = request.config.getoption("--run-slow")
     saved = saved_selectors("csr-sh")[finished]
     for i, path in enumerate(paths(saved)):
@@ -256,7 +317,9 @@ def test_more_decisions_than_the_method_has_rounds_are_refused() -> None:
     for number in range(len(decisions), 9):
         rows, (tag, _, _, *rest) = decisions[-1]
         decisions.append([rows, [tag, number, [], *rest]])
-    with pytest.raises(InvalidStateError, match="9 rounds were decided, but the method has"):
+    with pytest.raises(
+        InvalidStateError, match="9 rounds were decided, but the method has"
+    ):
         Selector.from_json(json.dumps(saved))
 
 
@@ -284,9 +347,15 @@ GREEDY = [
 
 
 @pytest.mark.parametrize(("method", "path", "value"), GREEDY)
-def test_a_file_cannot_demand_all_memory_or_all_time(method: str, path: list[str], value: Any) -> None:
+def test_a_file_cannot_demand_all_memory_or_all_time(
+    method: str, path: list[str], value: Any
+) -> None:
     goal = asktell.BestFeasible("a")
-    data = json.loads(Selector(["a", "b"], goal, 8, method, examples=4, features=[[0.0], [1.0]]).to_json())
+    data = json.loads(
+        Selector(
+            ["a", "b"], goal, 8, method, examples=4, features=[[0.0], [1.0]]
+        ).to_json()
+    )
     part = data["method"]
     for name in path[:-1]:
         part = part[name]
@@ -300,10 +369,13 @@ def test_a_file_cannot_demand_all_memory_or_all_time(method: str, path: list[str
 @pytest.mark.parametrize("method", ["uniform", "csr", "csr-sh"])
 def test_a_round_of_too_many_evaluations_is_refused(method: str) -> None:
     def made(budget: int, examples: int | None, method: str) -> Selector:
-        return Selector(["a", "b"], asktell.BestFeasible("x"), budget, method, examples=examples)
+        return Selector(
+            ["a", "b"], asktell.BestFeasible("x"), budget, method, examples=examples
+        )
 
     with pytest.raises(
-        asktell.InvalidArgumentError, match="evaluations in one round, but at most 10000000 fit in a plan"
+        asktell.InvalidArgumentError,
+        match="evaluations in one round, but at most 10000000 fit in a plan",
     ):
         made(10**8, None, method)
     data = json.loads(made(8, None, method).to_json())

@@ -10,14 +10,21 @@ from benchmarks.size import Code, arrows, budget, circles, exceeds, floors, meas
 def test_nothing_has_grown_past_its_budget() -> None:
     sizes, allowed = measure(), budget()
     assert sizes.keys() == allowed.keys()
-    wrong = {name: (size, allowed[name]) for name, size in sizes.items() if exceeds(name, size, allowed[name])}
-    assert not wrong, f"not as [tool.asktell.size] of pyproject.toml allows (now, allowed): {wrong}"
+    wrong = {
+        name: (size, allowed[name])
+        for name, size in sizes.items()
+        if exceeds(name, size, allowed[name])
+    }
+    assert not wrong, (
+        f"not as [tool.asktell.size] of pyproject.toml allows (now, allowed): {wrong}"
+    )
 
 
 def test_documentation_costs_nothing() -> None:
     source = '"""A module."""\n\n# Why.\nx = 1  # here\n\n\ndef f():\n    """Return one.\n\n    At once.\n    """\n'
     source += "    return x\n"
-    # Module; assignment, its name and its number; function, its arguments, its return and the name returned.
+    # Module; assignment, its name and its number; function, its arguments, its return
+    # and the name returned.
     assert Code.of(source) == Code(nodes=8, lines=3, docstrings=4, comments=1)
     assert exceeds("nodes-asktell", 2, 1)
     assert exceeds("least-comment-lines-asktell", 1.0, 2.0)
@@ -38,11 +45,18 @@ def test_rooms_arrows_and_floors_by_hand(tmp_path: Path) -> None:
     package = tmp_path / "house"
     (package / "cellar").mkdir(parents=True)
     (package / "__init__.py").write_text("from house.roof import tiles\n")
-    (package / "roof.py").write_text("from house.cellar import wine\n\ndef late():\n    import house.attic\n")
+    (package / "roof.py").write_text(
+        "from house.cellar import wine\n\ndef late():\n    import house.attic\n"
+    )
     (package / "attic.py").write_text("import os\nfrom house.cellar.shelf import jar\n")
     (package / "cellar" / "shelf.py").write_text("from house.cellar import wine\n")
     edges = arrows(package)
-    assert edges == {("__init__", "roof"), ("roof", "cellar"), ("roof", "attic"), ("attic", "cellar")}
+    assert edges == {
+        ("__init__", "roof"),
+        ("roof", "cellar"),
+        ("roof", "attic"),
+        ("attic", "cellar"),
+    }
     assert floors(edges) == 4
     with pytest.raises(ValueError, match="circle"):
         floors({*edges, ("cellar", "roof")})

@@ -15,7 +15,9 @@ from asktell import BestFeasible, ParetoSet, Selector
 PARETO = ParetoSet("a", "b")
 
 
-@pytest.mark.parametrize("prompts", [["x", "yy", "zzz"], {"p": "x", "q": "yy", "r": "zzz"}])
+@pytest.mark.parametrize(
+    "prompts", [["x", "yy", "zzz"], {"p": "x", "q": "yy", "r": "zzz"}]
+)
 @pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy])
 def test_a_copy_goes_its_own_way(prompts: Any, duplicate: Any) -> None:
     rng = np.random.default_rng(0)
@@ -38,7 +40,9 @@ def test_a_selector_is_not_pickled() -> None:
 
 def test_features_that_a_method_does_not_use_are_said_to_be_unused() -> None:
     def result(method: str, features: list[list[float]] | None) -> asktell.Result:
-        return Selector(["x", "yy"], PARETO, 4, method, examples=3, features=features).result()
+        return Selector(
+            ["x", "yy"], PARETO, 4, method, examples=3, features=features
+        ).result()
 
     unused = result("ege-sr", [[1.0], [2.0]])
     assert "The features were not used" in unused.notes[0]
@@ -59,7 +63,9 @@ def test_features_that_a_method_does_not_use_are_said_to_be_unused() -> None:
         (1.0, 2, "do not cover all directions of the features"),
     ],
 )
-def test_a_result_says_what_least_squares_leaves_out(apart: float, pulled: int, said: str | None) -> None:
+def test_a_result_says_what_least_squares_leaves_out(
+    apart: float, pulled: int, said: str | None
+) -> None:
     pytest.importorskip("jax")
     features = np.random.default_rng(0).normal(size=(6, 3))
     features[:, 2] = features[:, 0] + apart * features[:, 2]
@@ -79,23 +85,32 @@ def test_a_selected_prompt_whose_estimate_is_dominated_is_noted() -> None:
         while trial := s.ask():
             s.tell(trial, rng.random(2).tolist())
         result = s.result()
-        means = np.array([list(entry.estimate.values()) for entry in result.selected], dtype=float)
+        means = np.array(
+            [list(entry.estimate.values()) for entry in result.selected], dtype=float
+        )
         dominated = int((~asktell.numerics.pareto.pareto_mask(means)).sum())
         found += dominated > 0
         said = f"Based on the estimates, {dominated} of the selected"
         assert any(said in note for note in result.notes) == (dominated > 0)
         assert len(result.dominated) == dominated
-        estimates = {entry.id: np.array(list(entry.estimate.values()), dtype=float) for entry in result.selected}
+        estimates = {
+            entry.id: np.array(list(entry.estimate.values()), dtype=float)
+            for entry in result.selected
+        }
         for one, other in result.dominated.items():
             assert (estimates[other] >= estimates[one]).all()
-            shown = [line for line in str(result).splitlines() if line.startswith(f"{one} ")]
+            shown = [
+                line for line in str(result).splitlines() if line.startswith(f"{one} ")
+            ]
             assert all(f"  {other}  " in line for line in shown)
     assert found
 
 
 @pytest.mark.parametrize("method", ["uniform", "auto"])
 def test_a_cell_observed_twice_counts_once_by_its_mean(method: str) -> None:
-    s = Selector(["x", "yy"], BestFeasible("a"), 8, method, examples=4, inputs="given", repeats=1)
+    s = Selector(
+        ["x", "yy"], BestFeasible("a"), 8, method, examples=4, inputs="given", repeats=1
+    )
     for example, score in [(0, 0.2), (0, 0.2), (1, 0.6), (2, 0.4), (2, 0.4), (2, 0.4)]:
         s.observe("x", [score], example=example)
     entry = s.result().prompts[0]
@@ -112,13 +127,23 @@ def test_a_cell_observed_twice_counts_once_by_its_mean(method: str) -> None:
 
 
 def test_different_scores_of_a_cell_tell_that_no_score_is_certain() -> None:
-    s = Selector(["x", "yy"], BestFeasible("a"), 8, "uniform", examples=4, inputs="given", repeats=1)
+    s = Selector(
+        ["x", "yy"],
+        BestFeasible("a"),
+        8,
+        "uniform",
+        examples=4,
+        inputs="given",
+        repeats=1,
+    )
     for example, score in [(0, 0.1), (0, 0.3), (1, 0.6), (2, 0.4), (3, 1.0)]:
         s.observe("x", [score], example=example)
     entry = s.result().prompts[0]
     assert entry.estimate["a"] == pytest.approx((0.2 + 0.6 + 0.4 + 1.0) / 4, abs=0.05)
     assert (entry.standard_error["a"] or 0.0) > 0.0
-    assert next(check for check in s.result().checks if check.name == "noise").ok is False
+    assert (
+        next(check for check in s.result().checks if check.name == "noise").ok is False
+    )
 
 
 def test_failures_between_successes_do_not_stop_a_run() -> None:
@@ -138,11 +163,16 @@ def test_keys_that_are_no_metrics_are_ignored() -> None:
     trial = s.ask()
     s.tell(trial, {"reason": "short and right", "q": 1.0, "tokens": 17})
     s.observe("y", {"q": 0.5, "why": None}, example=1)
-    assert [entry.estimate["q"] is not None for entry in s.result().prompts] == [True, True]
+    assert [entry.estimate["q"] is not None for entry in s.result().prompts] == [
+        True,
+        True,
+    ]
     assert s.result().spent == 1
 
 
-def test_a_checkout_that_is_not_installed_saves_and_reports(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_checkout_that_is_not_installed_saves_and_reports(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     def missing(name: str) -> str:
         raise importlib.metadata.PackageNotFoundError(name)
 

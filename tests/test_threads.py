@@ -20,7 +20,11 @@ from asktell.state import Decided, State
 
 
 def n_threads() -> set[int]:
-    return {pool["num_threads"] for pool in threadpoolctl.threadpool_info() if pool["user_api"] == "blas"}
+    return {
+        pool["num_threads"]
+        for pool in threadpoolctl.threadpool_info()
+        if pool["user_api"] == "blas"
+    }
 
 
 @pytest.fixture(autouse=True)

@@ -20,14 +20,35 @@ def test_hangs():
 
 @pytest.mark.skipif(sys.platform != "linux", reason="a mutex of glibc")
 @pytest.mark.parametrize("where", HANGS)
-def test_a_test_that_hangs_fails_with_its_stack(where: str, tmp_path: Path, pytestconfig: pytest.Config) -> None:
-    assert float(str(pytestconfig.getini("timeout"))) < float(str(pytestconfig.getini("faulthandler_timeout")))
+def test_a_test_that_hangs_fails_with_its_stack(
+    where: str, tmp_path: Path, pytestconfig: pytest.Config
+) -> None:
+    assert float(str(pytestconfig.getini("timeout"))) < float(
+        str(pytestconfig.getini("faulthandler_timeout"))
+    )
     (tmp_path / "test_it.py").write_text(HANGS[where])
     limits = ["--override-ini", "timeout=1", "--override-ini", "faulthandler_timeout=2"]
-    command = [sys.executable, "-m", "pytest", "-c", str(pytestconfig.inipath), "-p", "no:cacheprovider", *limits]
-    done = subprocess.run([*command, "test_it.py"], cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-c",
+        str(pytestconfig.inipath),
+        "-p",
+        "no:cacheprovider",
+        *limits,
+    ]
+    done = subprocess.run(
+        [*command, "test_it.py"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
     assert done.returncode == 1
     said = done.stdout + done.stderr
-    assert ("from pytest-timeout" if where == "python" else "Timeout (0:00:02)!") in said
+    assert (
+        "from pytest-timeout" if where == "python" else "Timeout (0:00:02)!"
+    ) in said
     assert "test_hangs" in said
     assert "test_it.py" in said

@@ -32,7 +32,8 @@ class Lock:
 class LoopThread:
     """Runs coroutines in a daemon thread, which starts with the first coroutine and ends with this object.
 
-    One client in that thread can serve synchronous callers and any number of event loops.
+    One client in that thread can serve synchronous callers and any number of event
+    loops.
     """
 
     def __init__(self) -> None:
@@ -46,9 +47,12 @@ class LoopThread:
         with self._lock:
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()
-                # The thread must not hold `self`, or the finalizer below would never run.
+                # The thread must not hold `self`, or the finalizer below would never
+                # run.
                 arguments = (self._loop, self._closers)
-                self._thread = threading.Thread(target=_serve, args=arguments, name="asktell-llm", daemon=True)
+                self._thread = threading.Thread(
+                    target=_serve, args=arguments, name="asktell-llm", daemon=True
+                )
                 self._thread.start()
                 self._finalizer = weakref.finalize(self, _stop, self._loop)
             return asyncio.run_coroutine_threadsafe(coroutine, self._loop)

@@ -14,7 +14,9 @@ _Ready = TypeVar("_Ready")
 _Found = TypeVar("_Found")
 
 
-def grouped(items: Iterable[_Item], key: Callable[[_Item], Hashable]) -> list[list[_Item]]:
+def grouped(
+    items: Iterable[_Item], key: Callable[[_Item], Hashable]
+) -> list[list[_Item]]:
     """The items grouped by key. Groups are in the order of their first items, and items keep their order."""
     groups: dict[Hashable, list[_Item]] = {}
     for item in items:
@@ -23,22 +25,29 @@ def grouped(items: Iterable[_Item], key: Callable[[_Item], Hashable]) -> list[li
 
 
 def in_groups(
-    items: Sequence[_Item], key: Callable[[_Item], Hashable], evaluate: Callable[[list[_Item]], Sequence[_Found]]
+    items: Sequence[_Item],
+    key: Callable[[_Item], Hashable],
+    evaluate: Callable[[list[_Item]], Sequence[_Found]],
 ) -> list[_Found]:
     """Evaluate the items of one key at a time. The results are in the order of `items`."""
     found: dict[int, _Found] = {}
     for places in grouped(range(len(items)), lambda place: key(items[place])):
-        found.update(zip(places, evaluate([items[place] for place in places]), strict=True))
+        found.update(
+            zip(places, evaluate([items[place] for place in places]), strict=True)
+        )
     return [found[place] for place in range(len(items))]
 
 
 def if_ready(
-    items: Sequence[_Item], prepare: Callable[[_Item], _Ready], evaluate: Callable[[list[_Ready]], Sequence[_Found]]
+    items: Sequence[_Item],
+    prepare: Callable[[_Item], _Ready],
+    evaluate: Callable[[list[_Ready]], Sequence[_Found]],
 ) -> list[_Found | Exception]:
     """Prepare each item, and evaluate all prepared items at once.
 
     Returns:
-        One result per item, in order. If `prepare(item)` raised an exception, the exception is the item's result.
+        One result per item, in order. If `prepare(item)` raised an exception, the
+        exception is the item's result.
     """
     ready: dict[int, _Ready] = {}
     found: dict[int, _Found | Exception] = {}
@@ -58,7 +67,8 @@ def or_alone(
     """Evaluate all items at once. If that raises an exception, evaluate each item alone.
 
     Returns:
-        One result per item. If an item raises an exception even alone, the exception is its result.
+        One result per item. If an item raises an exception even alone, the exception is
+        its result.
     """
     try:
         return evaluate(items)
@@ -91,11 +101,16 @@ def or_raise(found: _Found | Exception) -> _Found:
 class Scores(dict[str, float]):
     """Scores by metric, with the `details` that a study stores, and the money `paid`.
 
-    `paid` is None if the score "cost" is the money paid. It differs from "cost" if judges were paid, too, or if the
-    response came from the cache.
+    `paid` is None if the score "cost" is the money paid. It differs from "cost" if
+    judges were paid, too, or if the response came from the cache.
     """
 
-    def __init__(self, scores: Mapping[str, float], details: dict[str, Any], paid: float | None = None) -> None:
+    def __init__(
+        self,
+        scores: Mapping[str, float],
+        details: dict[str, Any],
+        paid: float | None = None,
+    ) -> None:
         super().__init__(scores)
         self.details = details
         self.paid = paid
@@ -104,7 +119,9 @@ class Scores(dict[str, float]):
 def positive(name: str, number: float, unit: str = "") -> float:
     """Return the number if it is finite and above 0, else raise an InvalidArgumentError."""
     if not 0 < number < math.inf:
-        raise InvalidArgumentError(f"{name} must be a positive number{unit}, got {number!r}.")
+        raise InvalidArgumentError(
+            f"{name} must be a positive number{unit}, got {number!r}."
+        )
     return number
 
 
@@ -134,7 +151,9 @@ def number(metric: str, value: object) -> float:
         raise EvaluatorError(f"the metric {metric!r} returned no score")
     value = plain(value)
     if not isinstance(value, Real):
-        raise EvaluatorError(f"the metric {metric!r} returned {value!r:.100}, which is not a number")
+        raise EvaluatorError(
+            f"the metric {metric!r} returned {value!r:.100}, which is not a number"
+        )
     score = float(value)
     if not math.isfinite(score):
         raise EvaluatorError(f"the metric {metric!r} returned {score}")

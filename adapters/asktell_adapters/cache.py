@@ -1,8 +1,9 @@
 """A cache of LLM responses on disk, shared by processes, so that no request is paid twice.
 
-Responses are stored as JSON in a SQLite file. Keys are digests (see `answer_key`), so the file contains responses but
-no requests or addresses. Every operation opens and closes the file. Therefore nothing stays open across a fork, and a
-killed process leaves nothing half written.
+Responses are stored as JSON in a SQLite file. Keys are digests (see `answer_key`), so
+the file contains responses but no requests or addresses. Every operation opens and
+closes the file. Therefore nothing stays open across a fork, and a killed process leaves
+nothing half written.
 """
 
 import asyncio
@@ -42,20 +43,26 @@ _TABLES = (
     f"PRAGMA user_version = {_SCHEMA}",
 )  # one by one: `executescript` would commit what came before
 _ROW_BYTES = 220  # in addition to the response: key, times, checksum, index
-_KEPT_WHEN_FULL = 0.9  # share of `max_bytes`, so that responses are not evicted at every write
-_STALE = 60.0  # seconds between two updates of the time of use, so that reading rarely writes
+# Share of `max_bytes`, so that responses are not evicted at every write
+_KEPT_WHEN_FULL = 0.9
+# Seconds between two updates of the time of use, so that reading rarely writes
+_STALE = 60.0
 
 _log = logging.getLogger("asktell")
 _lock = threading.Lock()  # no fork while a file is open
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
+    os.register_at_fork(
+        before=_lock.acquire,
+        after_in_parent=_lock.release,
+        after_in_child=_lock.release,
+    )
 
 
 def answer_key(identity: Mapping[str, Any], request: Request) -> str:
     """The key of a response: a SHA-256 digest of everything that determines it.
 
-    These are the LLM's identity, the messages in full, the settings, and the number of the repeat. The seed is included
-    only above temperature 0, where it has an effect.
+    These are the LLM's identity, the messages in full, the settings, and the number of
+    the repeat. The seed is included only above temperature 0, where it has an effect.
 
     Args:
         identity: JSON data from the LLM's `identity()`.
@@ -72,7 +79,9 @@ def answer_key(identity: Mapping[str, Any], request: Request) -> str:
         **({"tools": [dict(tool) for tool in request.tools]} if request.tools else {}),
         **({"options": dict(request.options)} if request.options else {}),
     }
-    return hashlib.sha256(json.dumps(asked, sort_keys=True, default=str).encode()).hexdigest()
+    return hashlib.sha256(
+        json.dumps(asked, sort_keys=True, default=str).encode()
+    ).hexdigest()
 
 
 @final
@@ -85,7 +94,8 @@ class CacheInfo:
         answers: number of responses.
         bytes: approximate size of all responses.
         max_bytes: the largest size that they may take.
-        oldest: time of the oldest response, in seconds since 1970, or None if there are no responses.
+        oldest: time of the oldest response, in seconds since 1970, or None if there are
+            no responses.
     """
 
     path: Path
@@ -99,19 +109,23 @@ class CacheInfo:
 class AnswerCache:
     """A file of LLM responses, for any number of threads and processes of one machine.
 
-    It can be pickled. Only the owner of the file can read it, since it contains the responses.
+    It can be pickled. Only the owner of the file can read it, since it contains the
+    responses.
 
     Args:
-        path: the file, which must not be on a network file system (default: `answers.db` in the user's cache folder,
-            or in the folder that the environment variable ASKTELL_CACHE names).
+        path: the file, which must not be on a network file system (default:
+            `answers.db` in the user's cache folder, or in the folder that the
+            environment variable ASKTELL_CACHE names).
         max_bytes: once the responses take more, the least recently used are evicted.
-        max_age: seconds after which a response is no longer used, or None to use it forever.
+        max_age: seconds after which a response is no longer used, or None to use it
+            forever.
         patience: seconds to wait for other processes.
         clock: returns the time in seconds since 1970.
 
     Raises:
         InvalidArgumentError: a number is out of range.
-        StorageError: raised by every method if the file cannot be used or is not a cache.
+        StorageError: raised by every method if the file cannot be used or is not a
+            cache.
     """
 
     def __init__(
@@ -123,10 +137,18 @@ class AnswerCache:
         patience: float = 30.0,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        for name, number in [("max_bytes", max_bytes), ("max_age", max_age), ("patience", patience)]:
+        for name, number in [
+            ("max_bytes", max_bytes),
+            ("max_age", max_age),
+            ("patience", patience),
+        ]:
             if number is not None:
                 positive(name, number)
-        self.path = Path(os.path.abspath(cache_dir() / "answers.db" if path is None else Path(path).expanduser()))
+        self.path = Path(
+            os.path.abspath(
+                cache_dir() / "answers.db" if path is None else Path(path).expanduser()
+            )
+        )
         self.max_bytes = max_bytes
         self.max_age = max_age
         self.patience = patience
@@ -143,20 +165,35 @@ class AnswerCache:
             for key in keys:
                 # Read as bytes, because a damaged response may not be valid UTF-8.
                 row = connection.execute(
-                    "SELECT made, used, CAST(answer AS BLOB), CAST(checksum AS BLOB) FROM answers WHERE key = ?", (key,)
+                    "SELECT made, used, CAST(answer AS BLOB), CAST(checksum AS BLOB) FROM answers WHERE key = ?",
+                    (key,),
                 ).fetchone()
                 found.append(None if row is None else self._undamaged(key, now, *row))
                 if found[-1] is not None and row[1] < now - _STALE:
-                    connection.execute("UPDATE answers SET used = ? WHERE key = ?", (now, key))
+                    connection.execute(
+                        "UPDATE answers SET used = ? WHERE key = ?", (now, key)
+                    )
         return found
 
-    def _undamaged(self, key: str, now: float, made: Any, used: Any, answer: Any, checksum: Any) -> Completion | None:
-        if not isinstance(used, float) or checksum != _checksum(key, made, answer).encode():
+    def _undamaged(
+        self, key: str, now: float, made: Any, used: Any, answer: Any, checksum: Any
+    ) -> Completion | None:
+        if (
+            not isinstance(used, float)
+            or checksum != _checksum(key, made, answer).encode()
+        ):
             if not self._warned:
-                _log.warning("The answer cache %s has damaged answers, which will be requested again.", self.path)
+                _log.warning(
+                    "The answer cache %s has damaged answers, which will be requested again.",
+                    self.path,
+                )
             self._warned = True
             return None
-        return None if self.max_age is not None and made < now - self.max_age else _completion(answer)
+        return (
+            None
+            if self.max_age is not None and made < now - self.max_age
+            else _completion(answer)
+        )
 
     def put(self, answers: Iterable[tuple[str, Completion]]) -> None:
         """Store responses by their keys. A later response replaces an earlier one of the same key."""
@@ -169,7 +206,9 @@ class AnswerCache:
                 row = (key, now, now, len(text) + _ROW_BYTES, text, checksum)
                 connection.execute("INSERT INTO answers VALUES (?, ?, ?, ?, ?, ?)", row)
             if self.max_age is not None:
-                connection.execute("DELETE FROM answers WHERE made < ?", (now - self.max_age,))
+                connection.execute(
+                    "DELETE FROM answers WHERE made < ?", (now - self.max_age,)
+                )
             self._shrink(connection)
 
     def info(self) -> CacheInfo:
@@ -177,8 +216,12 @@ class AnswerCache:
         size, count, oldest = 0, 0, None
         if self.path.exists():
             with self._open() as connection:
-                size, count = connection.execute("SELECT bytes, answers FROM total").fetchone()
-                (oldest,) = connection.execute("SELECT MIN(made) FROM answers").fetchone()
+                size, count = connection.execute(
+                    "SELECT bytes, answers FROM total"
+                ).fetchone()
+                (oldest,) = connection.execute(
+                    "SELECT MIN(made) FROM answers"
+                ).fetchone()
         return CacheInfo(self.path, count, size, self.max_bytes, oldest)
 
     def clear(self) -> int:
@@ -201,7 +244,8 @@ class AnswerCache:
         (size,) = connection.execute("SELECT bytes FROM total").fetchone()
         if size <= self.max_bytes:
             return
-        # Add up sizes from the most recently used response on, and evict the responses beyond the limit.
+        # Add up sizes from the most recently used response on, and evict the responses
+        # beyond the limit.
         connection.execute(
             "DELETE FROM answers WHERE key IN (SELECT key FROM (SELECT key, SUM(bytes) OVER (ORDER BY used DESC, "
             "key DESC) AS so_far FROM answers) WHERE so_far > ?)",
@@ -217,7 +261,9 @@ class AnswerCache:
                     self.path.parent.mkdir(parents=True, exist_ok=True)
                     os.close(os.open(self.path, os.O_WRONLY | os.O_CREAT, 0o600))
                 where = f"{self.path.as_uri()}?mode=rw"
-                opened = sqlite3.connect(where, timeout=self.patience, uri=True, isolation_level=None)
+                opened = sqlite3.connect(
+                    where, timeout=self.patience, uri=True, isolation_level=None
+                )
                 with contextlib.closing(opened) as connection:
                     self._check(connection)
                     with connection:
@@ -227,26 +273,36 @@ class AnswerCache:
             except (sqlite3.DatabaseError, UnicodeDecodeError, TypeError) as error:
                 raise self._explained(error) from error
             except OSError as error:
-                raise StorageError(f"The answer cache {str(self.path)!r} cannot be used: {error.strerror}.") from error
+                raise StorageError(
+                    f"The answer cache {str(self.path)!r} cannot be used: {error.strerror}."
+                ) from error
 
     def _check(self, connection: sqlite3.Connection) -> None:
         """Check that the file is a cache of this version. Turn an empty file into a cache.
 
         Raises:
-            StorageError: the file is another SQLite file, or a cache of another version.
+            StorageError: the file is another SQLite file, or a cache of another
+                version.
         """
         if connection.execute("PRAGMA application_id").fetchone()[0] != _APPLICATION:
             with connection:
-                connection.execute("BEGIN EXCLUSIVE")  # only one of several processes creates the tables
-                empty = connection.execute("SELECT COUNT(*) FROM sqlite_master").fetchone() == (0,)
+                # Only one of several processes creates the tables
+                connection.execute("BEGIN EXCLUSIVE")
+                empty = connection.execute(
+                    "SELECT COUNT(*) FROM sqlite_master"
+                ).fetchone() == (0,)
                 if empty:
                     for statement in _TABLES:
                         connection.execute(statement)
-                elif connection.execute("PRAGMA application_id").fetchone()[0] != _APPLICATION:
+                elif (
+                    connection.execute("PRAGMA application_id").fetchone()[0]
+                    != _APPLICATION
+                ):
                     raise StorageError(
                         f"{str(self.path)!r} is a SQLite file, but not an answer cache. Give the cache another path."
                     )
-            with contextlib.suppress(sqlite3.OperationalError):  # another process has the file open and sets the mode
+            # Another process has the file open and sets the mode
+            with contextlib.suppress(sqlite3.OperationalError):
                 connection.execute("PRAGMA journal_mode = WAL")
         version = connection.execute("PRAGMA user_version").fetchone()[0]
         if version != _SCHEMA:
@@ -258,9 +314,15 @@ class AnswerCache:
 
     def _explained(self, error: Exception) -> StorageError:
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-        if isinstance(error, sqlite3.DatabaseError) and code not in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT):
-            return StorageError(f"The answer cache {str(self.path)!r} cannot be used: {error}.")
-        # A damaged name or number inside SQLite's own tables raises an error of Python, not of SQLite.
+        if isinstance(error, sqlite3.DatabaseError) and code not in (
+            sqlite3.SQLITE_NOTADB,
+            sqlite3.SQLITE_CORRUPT,
+        ):
+            return StorageError(
+                f"The answer cache {str(self.path)!r} cannot be used: {error}."
+            )
+        # A damaged name or number inside SQLite's own tables raises an error of Python,
+        # not of SQLite.
         return _DamagedError(
             f"The answer cache {str(self.path)!r} is damaged ({error}). `asktell cache clear` removes it. Only "
             "answers are lost, and they can be requested again."
@@ -278,12 +340,14 @@ class _DamagedError(StorageError):
 class CachedLLM:
     """An LLM that looks into a cache first.
 
-    A sampled response (above temperature 0) is cached only if the request has a `repeat`, which tells several samples
-    apart. Failures are not cached. If the cache cannot be used, a warning is logged once and the LLM is called.
+    A sampled response (above temperature 0) is cached only if the request has a
+    `repeat`, which tells several samples apart. Failures are not cached. If the cache
+    cannot be used, a warning is logged once and the LLM is called.
 
     Args:
-        llm: a synchronous or async LLM, or both. Its method `identity()` returns JSON data: everything except the
-            request that determines its responses, such as model and version.
+        llm: a synchronous or async LLM, or both. Its method `identity()` returns JSON
+            data: everything except the request that determines its responses, such as
+            model and version.
         cache: the cache.
 
     Attributes:
@@ -307,8 +371,14 @@ class CachedLLM:
     def complete(self, requests: Sequence[Request], /) -> list[Completion | Exception]:
         keys = [self.key(request) for request in requests]
         answers: list[Any] = self.look_up(keys)
-        missing = [position for position, answer in enumerate(answers) if answer is None]
-        found = self.llm.complete([requests[position] for position in missing]) if missing else []
+        missing = [
+            position for position, answer in enumerate(answers) if answer is None
+        ]
+        found = (
+            self.llm.complete([requests[position] for position in missing])
+            if missing
+            else []
+        )
         self.keep([keys[position] for position in missing], found)
         for position, answer in zip(missing, found, strict=True):
             answers[position] = answer
@@ -345,7 +415,9 @@ class CachedLLM:
         self.misses += sum(answer is None for answer in answers)
         return answers
 
-    def keep(self, keys: Sequence[str | None], answers: Sequence[Completion | Exception]) -> None:
+    def keep(
+        self, keys: Sequence[str | None], answers: Sequence[Completion | Exception]
+    ) -> None:
         """Put the responses into the cache, but no failures and no responses without a key."""
         kept = []
         for key, answer in zip(keys, answers, strict=True):
@@ -380,7 +452,9 @@ def _check_identity(llm: Any) -> None:
 def _as_kept(completion: Completion) -> dict[str, Any]:
     calls = [dict(call) for call in completion.tool_calls]
     kept = {**vars(completion), "from_cache": False, "tool_calls": calls}
-    return {name: value for name, value in kept.items() if calls or name != "tool_calls"}
+    return {
+        name: value for name, value in kept.items() if calls or name != "tool_calls"
+    }
 
 
 def _checksum(key: str, made: object, answer: bytes) -> str:
@@ -393,7 +467,11 @@ def _completion(text: bytes) -> Completion | None:
         completion = Completion(**json.loads(text))
     except (ValueError, TypeError, RecursionError):
         return None
-    return replace(completion, from_cache=True) if isinstance(completion.text, str) else None
+    return (
+        replace(completion, from_cache=True)
+        if isinstance(completion.text, str)
+        else None
+    )
 
 
 # Responses in memory
@@ -402,16 +480,18 @@ def _completion(text: bytes) -> Completion | None:
 class _Claim(NamedTuple):
     key: str
     answer: "Future[Completion]"
-    is_mine: bool  # the caller must send the request. Otherwise another caller already did.
+    # The caller must send the request. Otherwise another caller already did.
+    is_mine: bool
 
 
 @final
 class AnsweredOnce:
     """Keeps the responses to the requests with these keys in memory. Other requests pass through.
 
-    While a request is in progress, further callers with the same request wait for its response. Every response after
-    the first has `from_cache` set, because it was paid for before. If the request fails, all waiting callers get the
-    failure, and a later caller sends the request again.
+    While a request is in progress, further callers with the same request wait for its
+    response. Every response after the first has `from_cache` set, because it was paid
+    for before. If the request fails, all waiting callers get the failure, and a later
+    caller sends the request again.
 
     Args:
         llm: a synchronous or async LLM, or both.
@@ -441,7 +521,9 @@ class AnsweredOnce:
     async def acomplete(self, request: Request, /) -> Completion:
         claim = self._claim(request)
         if not claim.is_mine:
-            return replace(await asyncio.shield(asyncio.wrap_future(claim.answer)), from_cache=True)
+            return replace(
+                await asyncio.shield(asyncio.wrap_future(claim.answer)), from_cache=True
+            )
         try:
             answer: Completion = await self.llm.acomplete(request)
         except BaseException as error:
@@ -469,11 +551,20 @@ class AnsweredOnce:
         with self._lock:
             self._found.pop(claim.key, None)
         is_failure = isinstance(answer, Exception)
-        # Ctrl-C or a cancellation stops the sender only, so its waiting callers get an ordinary failure.
-        claim.answer.set_exception(answer if is_failure else EvaluatorError(f"the request was canceled: {answer!r}"))
+        # Ctrl-C or a cancellation stops the sender only, so its waiting callers get an
+        # ordinary failure.
+        claim.answer.set_exception(
+            answer
+            if is_failure
+            else EvaluatorError(f"the request was canceled: {answer!r}")
+        )
 
     def __getstate__(self) -> dict[str, Any]:
-        done = {key: each.result() for key, each in self._found.items() if each.done() and not each.exception()}
+        done = {
+            key: each.result()
+            for key, each in self._found.items()
+            if each.done() and not each.exception()
+        }
         return {"llm": self.llm, "keys": self.keys, "_found": done}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -485,4 +576,8 @@ class AnsweredOnce:
 
 def _again(claim: _Claim) -> Completion | Exception:
     answer: Completion | Exception = attempt(claim.answer.result)
-    return answer if claim.is_mine or isinstance(answer, Exception) else replace(answer, from_cache=True)
+    return (
+        answer
+        if claim.is_mine or isinstance(answer, Exception)
+        else replace(answer, from_cache=True)
+    )

@@ -12,7 +12,15 @@ from asktell.extend import whole
 from asktell_adapters.llms._machine import packaged
 from asktell_adapters.llms.base import Example
 from asktell_adapters.prompts import text_of
-from asktell_adapters.rows import KINDS, Table, as_text, check_column, from_json, jsonl, read_text
+from asktell_adapters.rows import (
+    KINDS,
+    Table,
+    as_text,
+    check_column,
+    from_json,
+    jsonl,
+    read_text,
+)
 
 ASPECTS = ("challenge", "approach", "outcome")
 _ROLES = "Name the columns with input, reference and id."
@@ -34,26 +42,28 @@ def load_examples(
 ) -> list[Example]:
     """Read the examples of a table (.csv, .tsv, .json, .jsonl, .parquet, .xlsx), or of a folder of `datasets`.
 
-    The examples are in the order of the table. Columns other than the input, reference and id become the example's
-    `fields`. Empty rows are left out.
+    The examples are in the order of the table. Columns other than the input, reference
+    and id become the example's `fields`. Empty rows are left out.
 
     Args:
         path: the file, or a folder written by `Dataset.save_to_disk`.
         input: the column (key) of the input text.
-        reference: the column of the reference, or None if the dataset has no references. A reference is a text, or a
-            list of texts where the file format allows lists. Numbers, such as labels, become texts.
+        reference: the column of the reference, or None if the dataset has no
+            references. A reference is a text, or a list of texts where the file format
+            allows lists. Numbers, such as labels, become texts.
         id: the column of the example's name (default: the number of the line or row).
         sample: draw at most so many rows at random (default: all rows).
         seed: seed of the draw. The same seed draws the same rows.
-        delimiter: delimiter of a CSV or TSV file (default: a tab in TSV. In CSV the one of comma, semicolon, tab and
-            bar that gives the header most of the columns).
-        encoding: encoding of a text file (default: the encoding of its byte order mark, else UTF-8).
+        delimiter: delimiter of a CSV or TSV file (default: a tab in TSV. In CSV the one
+            of comma, semicolon, tab and bar that gives the header most of the columns).
+        encoding: encoding of a text file (default: the encoding of its byte order mark,
+            else UTF-8).
         sheet: sheet of an Excel file (default: the first sheet).
         split: split of a folder with several splits.
 
     Raises:
-        InvalidArgumentError: the file does not exist, is of an unknown kind, or has an invalid row. The message has
-            the file and the line.
+        InvalidArgumentError: the file does not exist, is of an unknown kind, or has an
+            invalid row. The message has the file and the line.
     """
     columns = input, reference, id
     table = Table(
@@ -64,16 +74,25 @@ def load_examples(
         sheet=sheet,
         split=split,
     )
-    examples = [example_of(row.values, columns, table.where(row), row.number) for row in table.rows]
+    examples = [
+        example_of(row.values, columns, table.where(row), row.number)
+        for row in table.rows
+    ]
     return examples if sample is None else draw(examples, sample, seed)
 
 
-def example_of(row: Mapping[str, Any], columns: tuple[str, str | None, str | None], where: str, number: int) -> Example:
+def example_of(
+    row: Mapping[str, Any],
+    columns: tuple[str, str | None, str | None],
+    where: str,
+    number: int,
+) -> Example:
     """Make an example of a row.
 
     Args:
         row: column -> value.
-        columns: the columns of the input, of the reference, and of the name. The last two may be None.
+        columns: the columns of the input, of the reference, and of the name. The last
+            two may be None.
         where: the place of the row, which begins each error message.
         number: the name of the example if it has no column for a name.
 
@@ -83,10 +102,18 @@ def example_of(row: Mapping[str, Any], columns: tuple[str, str | None, str | Non
     for column in columns:
         if column is not None:
             check_column(row, column, where, _ROLES)
-    text, reference, name = (None if column is None else row[column] for column in columns)
+    text, reference, name = (
+        None if column is None else row[column] for column in columns
+    )
     others = {str(key): value for key, value in row.items() if key not in columns}
     try:
-        return Example(as_text(text), as_text(reference), str(number if name is None else name), others, columns[0])
+        return Example(
+            as_text(text),
+            as_text(reference),
+            str(number if name is None else name),
+            others,
+            columns[0],
+        )
     except InvalidArgumentError as error:
         raise InvalidArgumentError(f"{where}: {error}") from error
 
@@ -98,28 +125,32 @@ def draw(examples: list[Example], sample: int, seed: int = 0) -> list[Example]:
     return [examples[row] for row in sorted(rows)]
 
 
-def load_prompts(path: str | Path, *, encoding: str | None = None) -> list[str] | dict[str, str]:
+def load_prompts(
+    path: str | Path, *, encoding: str | None = None
+) -> list[str] | dict[str, str]:
     """Read prompts from a file, as a list or, if the file has ids, as a dictionary id -> prompt.
 
-    `asktell.Selector` accepts both. A prompt is a text or a chat. A chat becomes the text that
-    `asktell_adapters.prompts.chat` makes of it.
+    `asktell.Selector` accepts both. A prompt is a text or a chat. A chat becomes the
+    text that `asktell_adapters.prompts.chat` makes of it.
 
-    - `.txt`: one prompt per line. If the file has blank lines, they separate the prompts, which may then have several
-      lines.
-    - `.json`: a list of prompts, or an object id -> prompt. A chat is a list of messages (`role`, `content`), or an
-      object with `messages` and `tools`.
-    - `.jsonl`: one prompt per line, either the prompt itself or an object with `prompt` or `messages`. The object may
-      have an `id` or a `name`.
+    - `.txt`: one prompt per line. If the file has blank lines, they separate the
+      prompts, which may then have several lines.
+    - `.json`: a list of prompts, or an object id -> prompt. A chat is a list of
+      messages (`role`, `content`), or an object with `messages` and `tools`.
+    - `.jsonl`: one prompt per line, either the prompt itself or an object with `prompt`
+      or `messages`. The object may have an `id` or a `name`.
     - `.toml`: id = prompt. A chat is a list of tables, `[[id]]`.
-    - `.csv`, `.tsv`, `.parquet`, `.xlsx`: a column `prompt` and, for ids, a column `id` or `name`.
+    - `.csv`, `.tsv`, `.parquet`, `.xlsx`: a column `prompt` and, for ids, a column `id`
+      or `name`.
 
     Args:
         path: the file.
-        encoding: encoding of a text file (default: the encoding of its byte order mark, else UTF-8).
+        encoding: encoding of a text file (default: the encoding of its byte order mark,
+            else UTF-8).
 
     Raises:
-        InvalidArgumentError: the file does not exist, is of an unknown kind, or has an invalid prompt. The message has
-            the file and the line.
+        InvalidArgumentError: the file does not exist, is of an unknown kind, or has an
+            invalid prompt. The message has the file and the line.
     """
     path = Path(path).expanduser()
     if not path.is_file():
@@ -137,7 +168,9 @@ def load_prompts(path: str | Path, *, encoding: str | None = None) -> list[str] 
         found = from_json(read_text(path, encoding), path, 1)
         if not isinstance(found, list | dict):
             what = type(found).__name__
-            raise InvalidArgumentError(f"{path}: expected a list of prompts or an object id -> prompt, got {what}.")
+            raise InvalidArgumentError(
+                f"{path}: expected a list of prompts or an object id -> prompt, got {what}."
+            )
         prompts = prompts_of(found, f"{path}: ")
     elif kind == ".jsonl":
         prompts = _jsonl_prompts(path, encoding)
@@ -147,7 +180,9 @@ def load_prompts(path: str | Path, *, encoding: str | None = None) -> list[str] 
         prompts = _table_prompts(path, encoding)
     else:
         known = ", ".join((".txt", *sorted({*KINDS, ".toml"})))
-        raise InvalidArgumentError(f"{path}: prompts come from {known} files, not {path.suffix!r}.")
+        raise InvalidArgumentError(
+            f"{path}: prompts come from {known} files, not {path.suffix!r}."
+        )
     if not prompts:
         raise InvalidArgumentError(f"{path}: the file has no prompts.")
     return prompts
@@ -165,31 +200,63 @@ def load_aclsum(
 
     Args:
         split: train (100 papers), validation (50), test (100) or all.
-        aspect: challenge, approach or outcome, or several of them (default: all). The reference is the expert's
-            sentences on these aspects, one per line.
-        section: the input, which is to be summarized: abstract, introduction or conclusion.
-        max_words: keep only so many words of the section, in whole sentences and at least one sentence.
-        detokenize: remove the spaces that the dataset has before punctuation and inside brackets.
+        aspect: challenge, approach or outcome, or several of them (default: all). The
+            reference is the expert's sentences on these aspects, one per line.
+        section: the input, which is to be summarized: abstract, introduction or
+            conclusion.
+        max_words: keep only so many words of the section, in whole sentences and at
+            least one sentence.
+        detokenize: remove the spaces that the dataset has before punctuation and inside
+            brackets.
 
     Raises:
-        InvalidArgumentError: an argument is not one of these, or the dataset is not installed.
+        InvalidArgumentError: an argument is not one of these, or the dataset is not
+            installed.
     """
-    aspects = ASPECTS if aspect is None else (aspect,) if isinstance(aspect, str) else tuple(aspect)
+    aspects = (
+        ASPECTS
+        if aspect is None
+        else (aspect,)
+        if isinstance(aspect, str)
+        else tuple(aspect)
+    )
     sections = ("abstract", "introduction", "conclusion")
-    wanted = list(dict.fromkeys(_SPLITS.values())) if split == "all" else [_SPLITS.get(split)]
+    wanted = (
+        list(dict.fromkeys(_SPLITS.values()))
+        if split == "all"
+        else [_SPLITS.get(split)]
+    )
     if wanted == [None]:
-        raise InvalidArgumentError(f"split must be one of {[*_SPLITS, 'all']}, got {split!r}.")
+        raise InvalidArgumentError(
+            f"split must be one of {[*_SPLITS, 'all']}, got {split!r}."
+        )
     if not aspects or not set(aspects) <= set(ASPECTS):
-        raise InvalidArgumentError(f"aspect must be one or several of {list(ASPECTS)}, got {aspect!r}.")
+        raise InvalidArgumentError(
+            f"aspect must be one or several of {list(ASPECTS)}, got {aspect!r}."
+        )
     if section not in sections:
-        raise InvalidArgumentError(f"section must be one of {list(sections)}, got {section!r}.")
+        raise InvalidArgumentError(
+            f"section must be one of {list(sections)}, got {section!r}."
+        )
     examples = []
     for part in wanted:
-        for _, paper in jsonl(packaged("aclsum", f"dataset/{part}.jsonl", "the data set")):
-            sentences = [_detokenized(text) if detokenize else text for text in paper["sentences"][section]]
+        for _, paper in jsonl(
+            packaged("aclsum", f"dataset/{part}.jsonl", "the data set")
+        ):
+            sentences = [
+                _detokenized(text) if detokenize else text
+                for text in paper["sentences"][section]
+            ]
             reference = "\n".join(paper["summary"][name].strip() for name in aspects)
             fields = {"title": paper["title"], "split": part}
-            examples.append(Example(" ".join(_whole(sentences, max_words)), reference, paper["id"], fields))
+            examples.append(
+                Example(
+                    " ".join(_whole(sentences, max_words)),
+                    reference,
+                    paper["id"],
+                    fields,
+                )
+            )
     return examples
 
 
@@ -212,15 +279,24 @@ def _detokenized(text: str) -> str:
     return re.sub(r'" ([^"]*?) "', r'"\1"', text)
 
 
-def prompts_of(found: list[Any] | dict[str, Any], where: str = "") -> list[str] | dict[str, str]:
+def prompts_of(
+    found: list[Any] | dict[str, Any], where: str = ""
+) -> list[str] | dict[str, str]:
     """Convert the prompts of a file, which are texts and chats, to texts.
 
     Raises:
-        InvalidArgumentError: a prompt is neither a text nor a chat. The message begins with `where`.
+        InvalidArgumentError: a prompt is neither a text nor a chat. The message begins
+            with `where`.
     """
     if isinstance(found, list):
-        return [_prompt_of(prompt, f"{where}prompt {number}") for number, prompt in enumerate(found)]
-    return {name: _prompt_of(prompt, f"{where}prompt {name!r}") for name, prompt in found.items()}
+        return [
+            _prompt_of(prompt, f"{where}prompt {number}")
+            for number, prompt in enumerate(found)
+        ]
+    return {
+        name: _prompt_of(prompt, f"{where}prompt {name!r}")
+        for name, prompt in found.items()
+    }
 
 
 def _prompt_of(prompt: object, where: str) -> str:
@@ -236,7 +312,8 @@ def _prompt_of(prompt: object, where: str) -> str:
 def _toml(path: Path, encoding: str | None) -> dict[str, Any]:
     try:
         return tomllib.loads(read_text(path, encoding))
-    except (ValueError, RecursionError) as error:  # TOMLDecodeError, or a number with too many digits
+    except (ValueError, RecursionError) as error:
+        # TOMLDecodeError, or a number with too many digits
         if isinstance(error, InvalidArgumentError):
             raise
         raise InvalidArgumentError(f"{path}: not TOML: {error}.") from error
@@ -253,14 +330,19 @@ def _jsonl_prompts(path: Path, encoding: str | None) -> list[str] | dict[str, st
         if isinstance(row, dict):
             id_, name = row.pop("id", None), row.pop("name", None)
             id_ = name if id_ is None else id_
-            # Without "prompt" the row is a chat. With it, other columns are ignored, as in a table.
+            # Without "prompt" the row is a chat. With it, other columns are ignored, as
+            # in a table.
             row = row.get("prompt", row)
         texts.append(_prompt_of(row, where))
         if id_ is not None:
             if not isinstance(id_, str | int):
-                raise InvalidArgumentError(f"{where}: the id must be a text, got {id_!r}.")
+                raise InvalidArgumentError(
+                    f"{where}: the id must be a text, got {id_!r}."
+                )
             if str(id_) in named:
-                raise InvalidArgumentError(f"{where}: the id {id_!r} occurs twice. Give each prompt its own id.")
+                raise InvalidArgumentError(
+                    f"{where}: the id {id_!r} occurs twice. Give each prompt its own id."
+                )
             named[str(id_)] = texts[-1]
     if named and len(named) < len(texts):
         raise InvalidArgumentError(

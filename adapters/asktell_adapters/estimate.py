@@ -10,18 +10,33 @@ from dataclasses import asdict, dataclass
 from numbers import Real
 from typing import Any, NamedTuple, TypeAlias, final
 
-from asktell import EvaluatorError, InvalidArgumentError, PromptResult, Result, Selector, Trial
+from asktell import (
+    EvaluatorError,
+    InvalidArgumentError,
+    PromptResult,
+    Result,
+    Selector,
+    Trial,
+)
 from asktell.extend import AbstractStudy, in_words, n_repeats, whole
 from asktell_adapters._scores import or_raise
 from asktell_adapters.cache import CachedLLM
 from asktell_adapters.evaluators.llm import AsyncLLMEvaluator, LLMEvaluator
-from asktell_adapters.llms.base import Asked, Completion, Example, Request, gathered, said
+from asktell_adapters.llms.base import (
+    Asked,
+    Completion,
+    Example,
+    Request,
+    gathered,
+    said,
+)
 from asktell_adapters.llms.chat_api import Price
 from asktell_adapters.llms.models import Models, llm_of
 from asktell_adapters.metrics.judge import Judge, Spent
 from asktell_adapters.metrics.preference import Preference, beside
 
-# Used where the model's own tokenizer is not available. Both are rules of thumb for English text.
+# Used where the model's own tokenizer is not available. Both are rules of thumb for
+# English text.
 _CHARACTERS_PER_TOKEN = 4
 _TOKENS_PER_TURN = 4  # added to each message by a chat template
 
@@ -40,8 +55,9 @@ class Sample(NamedTuple):
 class Use(NamedTuple):
     """Number of LLM calls, and the tokens and money that they take.
 
-    `read` and `written` are expected numbers of tokens, and `longest` is the largest possible number written. `cost`
-    is the expected and `most_cost` the largest possible amount of money. None stands for an unknown number.
+    `read` and `written` are expected numbers of tokens, and `longest` is the largest
+    possible number written. `cost` is the expected and `most_cost` the largest possible
+    amount of money. None stands for an unknown number.
     """
 
     calls: float
@@ -82,7 +98,8 @@ class Use(NamedTuple):
     @classmethod
     def total(cls, uses: Iterable["Use"]) -> "Use":
         """The sum, field by field. A field that is None in any of the uses is None in the sum."""
-        return cls(*(None if None in each else sum(each) for each in zip(*uses, strict=True)))  # type: ignore[arg-type]
+        sums = (None if None in each else sum(each) for each in zip(*uses, strict=True))
+        return cls(*sums)  # type: ignore[arg-type]
 
     def times(self, n: float) -> "Use":
         """The use of n times as many calls."""
@@ -91,7 +108,14 @@ class Use(NamedTuple):
     def rounded(self) -> tuple[int, int, int | None, int, float | None, float | None]:
         """The fields, with whole numbers of calls and tokens."""
         written = None if self.written is None else round(self.written)
-        return round(self.calls), round(self.read), written, round(self.longest), self.cost, self.most_cost
+        return (
+            round(self.calls),
+            round(self.read),
+            written,
+            round(self.longest),
+            self.cost,
+            self.most_cost,
+        )
 
 
 @final
@@ -99,9 +123,9 @@ class Use(NamedTuple):
 class JudgeEstimate:
     """The calls, tokens and money of one judge, summed over its LLMs, opinions and orders. See `Estimate`.
 
-    `name` is the name of the judge's metric. While the length of responses is unknown, `prompt_tokens` assumes that
-    each response is as long as possible. `cost` and `most_cost` are None unless the price of each of the judge's LLMs
-    is known.
+    `name` is the name of the judge's metric. While the length of responses is unknown,
+    `prompt_tokens` assumes that each response is as long as possible. `cost` and
+    `most_cost` are None unless the price of each of the judge's LLMs is known.
     """
 
     name: str
@@ -118,7 +142,8 @@ class JudgeEstimate:
 class Opinion(NamedTuple):
     """The mean calls, tokens and money that a judge takes per evaluation.
 
-    `seconds` per evaluation is None unless it was measured. `real_calls` and their `real_cost` were made to learn this.
+    `seconds` per evaluation is None unless it was measured. `real_calls` and their
+    `real_cost` were made to learn this.
     """
 
     name: str
@@ -147,7 +172,8 @@ def opinion(
         prices: `id()` of an LLM -> its price, for LLMs whose price the user has given.
 
     Raises:
-        EvaluatorError: the judge failed on all real samples, or a sample cannot be judged.
+        EvaluatorError: the judge failed on all real samples, or a sample cannot be
+            judged.
     """
     judge = metric if isinstance(metric, Judge) else metric.judge
     answer_tokens = longest if mean_answer is None else mean_answer
@@ -156,10 +182,15 @@ def opinion(
     orders = 2 if judge.rubric.pairwise else 1
     requests = []
     for sample in samples:
-        of_sample = or_raise(judge.requests(sample.answer or Completion(""), sample.example, sample.repeat))
+        of_sample = or_raise(
+            judge.requests(
+                sample.answer or Completion(""), sample.example, sample.repeat
+            )
+        )
         requests.append(of_sample[:orders])
     flat = [request for of_sample in requests for request in of_sample]
-    # Looked up before the judge scores the real samples, since their opinions go into the cache.
+    # Looked up before the judge scores the real samples, since their opinions go into
+    # the cache.
     known = [_share_known(llm, requests, samples) for llm in judge.answers]
     took, seconds = _ask_judge(name, judge, samples)
     fresh = took.requests - took.from_cache
@@ -169,7 +200,9 @@ def opinion(
     uses = []
     for llm, share in zip(judge.llms, known, strict=True):
         tokens = sum(count(llm, flat)[0]) / len(flat)
-        price: Price | None = prices.get(id(llm)) or getattr(getattr(llm, "api", None), "price", None)
+        price: Price | None = prices.get(id(llm)) or getattr(
+            getattr(llm, "api", None), "price", None
+        )
         read, most_read = tokens + unseen * answer_tokens, tokens + unseen * longest
         call = Use.of_call(read, written, judge.max_new_tokens, price, most_read)
         uses.append(call.times(judge.n * orders * (1 - share)))
@@ -178,14 +211,22 @@ def opinion(
 
 def _with_other_response(sample: Sample, tokens: float) -> Sample:
     """The sample with a response to compare with, which is taken to be the same text, or a text of as many tokens."""
-    other = sample.answer.text if sample.answer else "x" * round(_CHARACTERS_PER_TOKEN * tokens)
+    other = (
+        sample.answer.text
+        if sample.answer
+        else "x" * round(_CHARACTERS_PER_TOKEN * tokens)
+    )
     return sample._replace(example=beside(sample.example, other))
 
 
-def _ask_judge(name: str, judge: Judge, samples: Sequence[Sample]) -> tuple[Spent, float | None]:
+def _ask_judge(
+    name: str, judge: Judge, samples: Sequence[Sample]
+) -> tuple[Spent, float | None]:
     """Score the real samples. Return what the judge spent on them, and the seconds per sample if there are any."""
     real = [
-        (each.answer, each.example, each.repeat, None) for each in samples if each.is_real and each.answer is not None
+        (each.answer, each.example, each.repeat, None)
+        for each in samples
+        if each.is_real and each.answer is not None
     ]
     if not real:
         return Spent(), None
@@ -195,8 +236,15 @@ def _ask_judge(name: str, judge: Judge, samples: Sequence[Sample]) -> tuple[Spen
     found = judge.score_all(real)
     seconds = time.perf_counter() - start
     if all(isinstance(each, Exception) for each in found):
-        raise EvaluatorError(f"the judge {name!r} judged none of {len(real)} real responses, the first: {found[0]}")
-    took = Spent(*(getattr(judge.spent, key) - getattr(before, key) for key in Spent.__match_args__))
+        raise EvaluatorError(
+            f"the judge {name!r} judged none of {len(real)} real responses, the first: {found[0]}"
+        )
+    took = Spent(
+        *(
+            getattr(judge.spent, key) - getattr(before, key)
+            for key in Spent.__match_args__
+        )
+    )
     return took, seconds / len(real)
 
 
@@ -206,35 +254,46 @@ def _load(llm: Any) -> None:
         load()
 
 
-def _share_known(llm: Any, requests: Sequence[Sequence[Request]], samples: Sequence[Sample]) -> float:
+def _share_known(
+    llm: Any, requests: Sequence[Sequence[Request]], samples: Sequence[Sample]
+) -> float:
     """The share (0 to 1) of the judge's opinions that the cache has. An unknown response has no opinion yet."""
     answerable: list[Request] = []
     for of_sample, sample in zip(requests, samples, strict=True):
         if sample.answer is not None:
             answerable.extend(of_sample)
     n = sum(map(len, requests))
-    return sum(opinion is not None for opinion in in_cache(llm, answerable)) / n if n else 0.0
+    return (
+        sum(opinion is not None for opinion in in_cache(llm, answerable)) / n
+        if n
+        else 0.0
+    )
 
 
 def count(llm: Any, requests: Sequence[Request]) -> tuple[list[int], bool]:
     """Count the prompt tokens of each request.
 
     Returns:
-        The tokens of each request, and True if the model's own tokenizer counted all of them. Otherwise they were
-        estimated from the number of characters.
+        The tokens of each request, and True if the model's own tokenizer counted all of
+        them. Otherwise they were estimated from the number of characters.
     """
     if isinstance(llm, Models):
         each = [count(llm.of(request.client), [request]) for request in requests]
-        return [n for tokens, _ in each for n in tokens], all(exact for _, exact in each)
+        return [n for tokens, _ in each for n in tokens], all(
+            exact for _, exact in each
+        )
     if callable(counter := getattr(llm, "count_tokens", None)):
         try:
             return list(counter(requests)), True
-        except EvaluatorError:  # a request is too long for the model, and the run will report it
+        except EvaluatorError:
+            # A request is too long for the model, and the run will report it
             pass
     tokens = []
     for request in requests:
         texts = [said(turn) for turn in request.messages]
-        tokens.append(sum(len(text) // _CHARACTERS_PER_TOKEN + _TOKENS_PER_TURN for text in texts))
+        tokens.append(
+            sum(len(text) // _CHARACTERS_PER_TOKEN + _TOKENS_PER_TURN for text in texts)
+        )
     return tokens, False
 
 
@@ -242,7 +301,8 @@ def in_cache(answers: Any, requests: Sequence[Request]) -> list[Completion | Non
     """The cached response to each request, or None. `answers` is an LLM or a `CachedLLM`."""
     if not isinstance(answers, CachedLLM):
         return [None] * len(requests)
-    fresh = CachedLLM(answers.llm, answers.cache)  # another object, so that the user's counters stay as they are
+    # Another object, so that the user's counters stay as they are
+    fresh = CachedLLM(answers.llm, answers.cache)
     return fresh.look_up([fresh.key(request) for request in requests])
 
 
@@ -259,28 +319,36 @@ class Estimate:
     """The calls, tokens, money and time that the rest of a selection will take. `str()` gives a table.
 
     Attributes:
-        evaluations: the largest number that the budget allows. For a budget in money, the number that it is expected
-            to pay for.
-        calls: evaluations and repeats whose responses are not in the cache, so that the LLM is asked. The calls of
-            judges are in `judges`.
-        prompt_tokens: tokens that all calls read, from the mean of the counted requests.
-        completion_tokens: tokens that all calls write, from the mean of the real calls. None without real calls.
-        most_completion_tokens: tokens that all calls write if each response is as long as possible.
-        cost: expected money, judges included, in the currency of the price. For a selection that was started, it is
-            based on the cost of its evaluations so far. Otherwise it is None without a price or without real calls.
-        most_cost: money if each response is as long as possible, judges included, and never above the budget. None
-            without a price. A judge of unknown price is left out of `most_cost`. It is in `cost` only as part of the
-            cost of evaluations so far.
+        evaluations: the largest number that the budget allows. For a budget in money,
+            the number that it is expected to pay for.
+        calls: evaluations and repeats whose responses are not in the cache, so that the
+            LLM is asked. The calls of judges are in `judges`.
+        prompt_tokens: tokens that all calls read, from the mean of the counted
+            requests.
+        completion_tokens: tokens that all calls write, from the mean of the real calls.
+            None without real calls.
+        most_completion_tokens: tokens that all calls write if each response is as long
+            as possible.
+        cost: expected money, judges included, in the currency of the price. For a
+            selection that was started, it is based on the cost of its evaluations so
+            far. Otherwise it is None without a price or without real calls.
+        most_cost: money if each response is as long as possible, judges included, and
+            never above the budget. None without a price. A judge of unknown price is
+            left out of `most_cost`. It is in `cost` only as part of the cost of
+            evaluations so far.
         seconds: expected time. None if the speed of the LLM is unknown.
         counted: number of requests whose tokens were counted.
-        exact_tokens: True if the model's own tokenizer counted them. Otherwise 4 characters count as a token.
-        real_calls: calls that were made to learn this. Responses from the cache do not count.
+        exact_tokens: True if the model's own tokenizer counted them. Otherwise 4
+            characters count as a token.
+        real_calls: calls that were made to learn this. Responses from the cache do not
+            count.
         real_cost: money that the real calls cost.
         judges: an estimate for each judge.
-        repeats: further evaluations, which check whether a repeated evaluation gives other scores. See `asktell.run`.
+        repeats: further evaluations, which check whether a repeated evaluation gives
+            other scores. See `asktell.run`.
         currency: the currency of all amounts, or an empty string if it is unknown.
-        paid_evaluations: number of the selection's own evaluations that `cost` is based on. 0 if `cost` is based on
-            price and tokens.
+        paid_evaluations: number of the selection's own evaluations that `cost` is based
+            on. 0 if `cost` is based on price and tokens.
     """
 
     evaluations: int
@@ -311,7 +379,10 @@ class Estimate:
         if self.evaluations:
             cached = self.evaluations + self.repeats - self.calls
             of_them = f", about {cached:,} of them in the cache" if cached else ""
-            yield "evaluations", f"{_evaluations(self.evaluations, self.repeats)}{of_them}"
+            yield (
+                "evaluations",
+                f"{_evaluations(self.evaluations, self.repeats)}{of_them}",
+            )
             yield from self._needs()
         else:
             yield "evaluations", _NOTHING_LEFT
@@ -319,24 +390,53 @@ class Estimate:
         if self.real_calls or opinions:
             more = f" and {opinions} of judges" if opinions else ""
             cost = self.real_cost + sum(judge.real_cost for judge in self.judges)
-            yield "real calls", f"{self.real_calls}{more}, for {amount(cost, self.currency)}"
+            yield (
+                "real calls",
+                f"{self.real_calls}{more}, for {amount(cost, self.currency)}",
+            )
 
     def _needs(self) -> Iterator[tuple[str, str]]:
-        how = "the model's tokenizer" if self.exact_tokens else "a guess: one token per 4 characters"
-        yield "tokens read", f"about {self.prompt_tokens:,} ({how}, {self.counted:,} requests counted)"
+        how = (
+            "the model's tokenizer"
+            if self.exact_tokens
+            else "a guess: one token per 4 characters"
+        )
+        yield (
+            "tokens read",
+            f"about {self.prompt_tokens:,} ({how}, {self.counted:,} requests counted)",
+        )
         longest = f"at most {self.most_completion_tokens:,}"
         written = self.completion_tokens
-        yield "tokens written", longest if written is None else f"about {written:,}, {longest}"
+        yield (
+            "tokens written",
+            longest if written is None else f"about {written:,}, {longest}",
+        )
         for judge in self.judges:
-            yield f"judge {judge.name}"[:14], ", ".join(_of_judge(judge, written is not None))
-        yield "money", ", ".join(self._money()) + ("" if self.most_cost is None else _shares(self.judges))
-        yield "time", "unknown without real calls" if self.seconds is None else f"about {in_time(self.seconds)}"
+            yield (
+                f"judge {judge.name}"[:14],
+                ", ".join(_of_judge(judge, written is not None)),
+            )
+        yield (
+            "money",
+            ", ".join(self._money())
+            + ("" if self.most_cost is None else _shares(self.judges)),
+        )
+        yield (
+            "time",
+            "unknown without real calls"
+            if self.seconds is None
+            else f"about {in_time(self.seconds)}",
+        )
 
     def _money(self) -> Iterator[str]:
         if self.cost is None and self.most_cost is None:
             yield "no price is known"
         if self.cost is not None:
-            shown = f"{self.cost:.4g}" if self.most_cost is not None else amount(self.cost, self.currency)
+            shown = (
+                f"{self.cost:.4g}"
+                if self.most_cost is not None
+                else amount(self.cost, self.currency)
+            )
             yield f"about {shown}{_based_on(self.paid_evaluations)}"
         if self.most_cost is not None:
             yield f"at most {amount(self.most_cost, self.currency)}"
@@ -348,19 +448,29 @@ def amount(cost: float, currency: str) -> str:
 
 
 def _evaluations(evaluations: int, repeats: int) -> str:
-    again = f", and {repeats:,} repeated to check whether scores vary" if repeats else ""
+    again = (
+        f", and {repeats:,} repeated to check whether scores vary" if repeats else ""
+    )
     return f"{evaluations:,}{again}"
 
 
 def _based_on(paid_evaluations: int) -> str:
-    return f" based on the {paid_evaluations:,} evaluations paid so far" if paid_evaluations else ""
+    return (
+        f" based on the {paid_evaluations:,} evaluations paid so far"
+        if paid_evaluations
+        else ""
+    )
 
 
 def _of_judge(judge: JudgeEstimate, length_is_known: bool) -> Iterator[str]:
     yield f"{judge.calls:,} calls"
     yield f"{'about' if length_is_known else 'at most about'} {judge.prompt_tokens:,} tokens read"
     longest = f"at most {judge.most_completion_tokens:,} written"
-    yield longest if judge.completion_tokens is None else f"about {judge.completion_tokens:,}, {longest}"
+    yield (
+        longest
+        if judge.completion_tokens is None
+        else f"about {judge.completion_tokens:,}, {longest}"
+    )
 
 
 def _shares(judges: Sequence[JudgeEstimate]) -> str:
@@ -390,30 +500,38 @@ def estimate(
 ) -> Estimate:
     """Estimate the calls, tokens, money and time that the rest of a selection will take.
 
-    Random pairs of a prompt and an example stand for all others. Tokens are counted for at most 200 of them, and
-    `real_calls` of them are sent to the LLM. Real responses go into the evaluator's cache, if it has one, so they are
-    not paid twice. For a selection that was started, only the rest is estimated, at the cost of its evaluations so far.
+    Random pairs of a prompt and an example stand for all others. Tokens are counted for
+    at most 200 of them, and `real_calls` of them are sent to the LLM. Real responses go
+    into the evaluator's cache, if it has one, so they are not paid twice. For a
+    selection that was started, only the rest is estimated, at the cost of its
+    evaluations so far.
 
     Args:
         evaluator: the evaluator of the selection.
         selection: a Selector or a Study, new or started.
-        real_calls: number of responses to ask for, to learn their length and the speed of the LLM.
+        real_calls: number of responses to ask for, to learn their length and the speed
+            of the LLM.
         price: per million tokens (default: the LLM's own price).
-        seconds_per_call: seconds between two responses, if you know them (default: as measured in the real calls).
+        seconds_per_call: seconds between two responses, if you know them (default: as
+            measured in the real calls).
         concurrency: number of simultaneous calls of an async LLM.
         seed: seed of the random draw.
 
     Raises:
-        InvalidArgumentError: a number is out of range, or the budget is in money while the LLM has no price and no
-            evaluation was paid.
+        InvalidArgumentError: a number is out of range, or the budget is in money while
+            the LLM has no price and no evaluation was paid.
         EvaluatorError: all real calls failed, or a judge failed on all real responses.
     """
     whole("real_calls", real_calls, 0)
     whole("concurrency", concurrency, 1)
     if seconds_per_call is not None and not 0 <= seconds_per_call <= 1e9:
-        raise InvalidArgumentError(f"seconds_per_call must be a number of seconds, got {seconds_per_call!r}.")
+        raise InvalidArgumentError(
+            f"seconds_per_call must be a number of seconds, got {seconds_per_call!r}."
+        )
     result, history = selection.result(), _History.of(selection)
-    calls = _calls(evaluator, selection, result, history, max(MOST_COUNTED, real_calls), seed)
+    calls = _calls(
+        evaluator, selection, result, history, max(MOST_COUNTED, real_calls), seed
+    )
     tokens = _tokens(evaluator, calls, price, real_calls, concurrency)
     money = _money(evaluator, result, history, calls, tokens)
     judges = [
@@ -438,9 +556,11 @@ def estimate(
 class _Calls(NamedTuple):
     """The evaluations that are left, and random requests that stand for them."""
 
-    evaluations: int  # that the number of evaluations in the budget allows, before the money in it
+    # That the number of evaluations in the budget allows, before the money in it
+    evaluations: int
     n_cells: int  # prompts x examples x repeats
-    active: Mapping[Any, Asked]  # prompt id -> prompt or candidate. Empty if no evaluations are left.
+    # Prompt id -> prompt or candidate. Empty if no evaluations are left.
+    active: Mapping[Any, Asked]
     cells: list[tuple[Asked, int, int]]  # (prompt, example, repeat) of each request
     requests: list[Request]
 
@@ -459,13 +579,25 @@ def _calls(
     active: dict[Any, Asked] = {}
     for entry in _active(result, evaluations):
         active[entry.id] = entry.candidate or entry.prompt
-    cells = _drawn(evaluator, active, history.cells, result.repeats, n_drawn, random.Random(seed))
-    return _Calls(evaluations, n_cells, active, cells, [evaluator.request(*cell) for cell in cells])
+    cells = _drawn(
+        evaluator, active, history.cells, result.repeats, n_drawn, random.Random(seed)
+    )
+    return _Calls(
+        evaluations,
+        n_cells,
+        active,
+        cells,
+        [evaluator.request(*cell) for cell in cells],
+    )
 
 
 def _active(result: Result, evaluations: int) -> list[PromptResult]:
     """The prompts that may still be evaluated: the active prompts, or none if no evaluations are left."""
-    return [entry for entry in result.prompts if entry.status == "active"] if evaluations else []
+    return (
+        [entry for entry in result.prompts if entry.status == "active"]
+        if evaluations
+        else []
+    )
 
 
 def _drawn(
@@ -490,9 +622,18 @@ def _drawn(
 
     n_cells = len(ids) * n_examples * repeats
     # So many that n of them are left even if each evaluated cell is among them.
-    drawn = [cell(number) for number in rng.sample(range(n_cells), min(n + done.total(), n_cells))]
-    left = [(id_, example, repeat) for id_, example, repeat in drawn if repeat >= done[id_, example]]
-    return [(prompts[id_], example, repeat) for id_, example, repeat in (left or drawn)[:n]]
+    drawn = [
+        cell(number)
+        for number in rng.sample(range(n_cells), min(n + done.total(), n_cells))
+    ]
+    left = [
+        (id_, example, repeat)
+        for id_, example, repeat in drawn
+        if repeat >= done[id_, example]
+    ]
+    return [
+        (prompts[id_], example, repeat) for id_, example, repeat in (left or drawn)[:n]
+    ]
 
 
 class _Tokens(NamedTuple):
@@ -500,7 +641,8 @@ class _Tokens(NamedTuple):
 
     counted: int  # requests
     exact: bool
-    cached: float  # share of the counted requests whose responses are in the cache, 0 to 1
+    # Share of the counted requests whose responses are in the cache, 0 to 1
+    cached: float
     asked: "_Asked"
     call: Use
     opinions: list[Opinion]
@@ -520,27 +662,43 @@ def _tokens(
     tokens, exact = count(llm, counted)
     # Looked up before the real calls, whose responses go into the cache.
     found = in_cache(evaluator.answers, counted)
-    asked = _ask(evaluator, requests[:real_calls], concurrency) if real_calls and requests else _Asked()
+    asked = (
+        _ask(evaluator, requests[:real_calls], concurrency)
+        if real_calls and requests
+        else _Asked()
+    )
     llms = [llm_of(llm, request) for request in requests] or [llm]
     prices = [price or getattr(each, "price", None) for each in llms]
     mean_price = _combined(prices, statistics.fmean)
     read = statistics.fmean(tokens) if tokens else 0.0
-    longest = max((request.max_new_tokens for request in requests), default=evaluator.max_new_tokens)
-    call = Use.of_call(read, asked.mean_tokens, longest, mean_price, highest=_combined(prices, max))
+    longest = max(
+        (request.max_new_tokens for request in requests),
+        default=evaluator.max_new_tokens,
+    )
+    call = Use.of_call(
+        read, asked.mean_tokens, longest, mean_price, highest=_combined(prices, max)
+    )
     samples = []
     for i, response in enumerate(found):
         _, example, repeat = calls.cells[i]
         response = asked.answers.get(i, response)
-        samples.append(Sample(response, i in asked.answers, evaluator.example(example), repeat))
-    own_price = {} if mean_price is None else {id(llm): mean_price}  # a judge may be the same LLM
+        samples.append(
+            Sample(response, i in asked.answers, evaluator.example(example), repeat)
+        )
+    # A judge may be the same LLM
+    own_price = {} if mean_price is None else {id(llm): mean_price}
     opinions = []
     for name, metric in evaluator.metrics.items():
         if isinstance(metric, Judge | Preference) and samples:
-            opinions.append(opinion(name, metric, samples, call.written, longest, own_price))
+            opinions.append(
+                opinion(name, metric, samples, call.written, longest, own_price)
+            )
     return _Tokens(
         counted=len(tokens),
         exact=exact,
-        cached=sum(response is not None for response in found) / len(found) if found else 0.0,
+        cached=sum(response is not None for response in found) / len(found)
+        if found
+        else 0.0,
         asked=asked,
         call=call,
         opinions=opinions,
@@ -553,22 +711,29 @@ class _Money(NamedTuple):
 
     evaluations: int
     repeats: int
-    took: Use  # calls and tokens of the LLM, and the money of the LLM and the judges together
+    # Calls and tokens of the LLM, and the money of the LLM and the judges together
+    took: Use
     judged: list[Use]  # of each judge
     n_paid: int  # evaluations of the selection that the expected money is based on
 
 
 def _money(
-    evaluator: LLMEvaluator | AsyncLLMEvaluator, result: Result, history: "_History", calls: _Calls, tokens: _Tokens
+    evaluator: LLMEvaluator | AsyncLLMEvaluator,
+    result: Result,
+    history: "_History",
+    calls: _Calls,
+    tokens: _Tokens,
 ) -> _Money:
     """Step 3: find out how many evaluations the budget pays for, and what they cost.
 
     Raises:
-        InvalidArgumentError: the budget is in money while the LLM has no price and no evaluation was paid.
+        InvalidArgumentError: the budget is in money while the LLM has no price and no
+            evaluation was paid.
     """
     call, opinions = tokens.call, tokens.opinions
     left = _money_left(result)
-    # Past costs include the true length of responses, so they are preferred, unless the real calls are more.
+    # Past costs include the true length of responses, so they are preferred, unless the
+    # real calls are more.
     mean_paid, n_paid = history.paid(calls.active)
     if n_paid < len(tokens.asked.answers):
         n_paid = 0
@@ -579,15 +744,22 @@ def _money(
             raise InvalidArgumentError(
                 "Got a budget in money, but neither a price nor an evaluation that was paid. Pass price=Price(...)."
             )
-        each = _cost_of_evaluation(call, opinions, tokens.cached) if each_paid is None else each_paid
+        each = (
+            _cost_of_evaluation(call, opinions, tokens.cached)
+            if each_paid is None
+            else each_paid
+        )
         evaluations = _affordable(evaluations, left, each)
     repeats = _n_repeated(evaluator, result, history.spent, evaluations, calls.n_cells)
     n = evaluations + repeats
     # A repeat is always a new call, never from the cache.
     took = call.times(round(evaluations * (1 - tokens.cached)) + repeats)
     judged = [each.use.times(n) for each in opinions]
-    # A judge of unknown price is left out. A priced part of unknown length makes the expected cost unknown.
-    total = Use.total([use for use in (took, *judged) if use.most_cost is not None] or [took])
+    # A judge of unknown price is left out. A priced part of unknown length makes the
+    # expected cost unknown.
+    total = Use.total(
+        [use for use in (took, *judged) if use.most_cost is not None] or [took]
+    )
     cost = total.cost if each_paid is None else each_paid * n
     most_cost = total.most_cost
     if most_cost is not None and cost is not None:
@@ -598,7 +770,11 @@ def _money(
 
 def _money_left(result: Result) -> float | None:
     """The rest of a budget in money, or None if the budget is not in money."""
-    return None if result.max_cost is None else max(0.0, result.max_cost - result.spent_cost)
+    return (
+        None
+        if result.max_cost is None
+        else max(0.0, result.max_cost - result.spent_cost)
+    )
 
 
 def _at_most(cost: float | None, left: float | None) -> float | None:
@@ -608,7 +784,8 @@ def _at_most(cost: float | None, left: float | None) -> float | None:
 def _cost_of_evaluation(call: Use, opinions: Sequence[Opinion], cached: float) -> float:
     """The expected money of an evaluation, or the largest possible money where the length of responses is unknown.
 
-    The cache saves calls of the LLM. The judges' uses are already without the opinions that the cache has.
+    The cache saves calls of the LLM. The judges' uses are already without the opinions
+    that the cache has.
     """
     total = 0.0
     for use in (call.times(1 - cached), *(each.use for each in opinions)):
@@ -623,7 +800,11 @@ def _affordable(evaluations: int, left: float, each_cost: float) -> int:
 
 
 def _n_repeated(
-    evaluator: LLMEvaluator | AsyncLLMEvaluator, result: Result, spent: int, evaluations: int, n_cells: int
+    evaluator: LLMEvaluator | AsyncLLMEvaluator,
+    result: Result,
+    spent: int,
+    evaluations: int,
+    n_cells: int,
 ) -> int:
     """The number of evaluations that `asktell.run` repeats to check whether scores vary (`asktell.state.repeats`)."""
     if evaluator.repeatable:
@@ -631,22 +812,31 @@ def _n_repeated(
     repeats = _repeated(result, spent, evaluations)
     if result.repeats == 1:
         return repeats
-    # Half of the repeats are early. With several rounds of the examples, only late repeats are made, and none once a
-    # second round is complete, because it repeats every evaluation.
+    # Half of the repeats are early. With several rounds of the examples, only late
+    # repeats are made, and none once a second round is complete, because it repeats
+    # every evaluation.
     two_rounds = 2 * n_cells // result.repeats
     return repeats // 2 if spent + evaluations < two_rounds else 0
 
 
 def _time(
-    evaluator: LLMEvaluator | AsyncLLMEvaluator, tokens: _Tokens, money: _Money, seconds_per_call: float | None
+    evaluator: LLMEvaluator | AsyncLLMEvaluator,
+    tokens: _Tokens,
+    money: _Money,
+    seconds_per_call: float | None,
 ) -> float | None:
     """Step 4: the expected seconds of all calls and all opinions, or None if the seconds of a call are unknown."""
-    pace = tokens.asked.seconds_per_call if seconds_per_call is None else seconds_per_call
+    pace = (
+        tokens.asked.seconds_per_call if seconds_per_call is None else seconds_per_call
+    )
     if pace is None:
         return None
     slowest = _slowest(evaluator.llm, tokens.call.read + tokens.call.longest)
     judging = sum(each.seconds or 0.0 for each in tokens.opinions)
-    return money.took.calls * max(pace, slowest) + (money.evaluations + money.repeats) * judging
+    return (
+        money.took.calls * max(pace, slowest)
+        + (money.evaluations + money.repeats) * judging
+    )
 
 
 @final
@@ -657,17 +847,21 @@ class HarnessEstimate:
     A harness makes its own requests, so their tokens cannot be counted.
 
     Attributes:
-        evaluations: the largest number that the budget allows. For a budget in money, the number that it is expected
-            to pay for.
-        repeats: further evaluations, which check whether a repeated evaluation gives other scores. See `asktell.run`.
-        cost: expected money, based on the selection's evaluations so far, else on the tried evaluations, else on the
-            `cost` that was given. None without any of them.
+        evaluations: the largest number that the budget allows. For a budget in money,
+            the number that it is expected to pay for.
+        repeats: further evaluations, which check whether a repeated evaluation gives
+            other scores. See `asktell.run`.
+        cost: expected money, based on the selection's evaluations so far, else on the
+            tried evaluations, else on the `cost` that was given. None without any of
+            them.
         most_cost: the rest of a budget in money. None without such a budget.
         seconds: expected time, based on the tried evaluations. None without any.
-        tried: number of evaluations that were made to learn this. The selection does not record their scores.
+        tried: number of evaluations that were made to learn this. The selection does
+            not record their scores.
         failed: number of tried evaluations that failed.
         tried_cost: money that the tried evaluations cost.
-        paid_evaluations: number of the selection's own evaluations that `cost` is based on. 0 if it has another base.
+        paid_evaluations: number of the selection's own evaluations that `cost` is based
+            on. 0 if it has another base.
     """
 
     evaluations: int
@@ -690,16 +884,26 @@ class HarnessEstimate:
     def _lines(self) -> Iterator[tuple[str, str]]:
         if self.evaluations:
             unknown = "unknown until an evaluation is tried: --estimate 3"
-            cost = unknown if self.cost is None else f"about {self.cost:.4g}{_based_on(self.paid_evaluations)}"
+            cost = (
+                unknown
+                if self.cost is None
+                else f"about {self.cost:.4g}{_based_on(self.paid_evaluations)}"
+            )
             most = "" if self.most_cost is None else f", at most {self.most_cost:.4g}"
             yield "evaluations", _evaluations(self.evaluations, self.repeats)
             yield "money", cost + most
-            yield "time", unknown if self.seconds is None else f"about {in_time(self.seconds)}"
+            yield (
+                "time",
+                unknown if self.seconds is None else f"about {in_time(self.seconds)}",
+            )
         else:
             yield "evaluations", _NOTHING_LEFT
         if self.tried:
             failed = f", {self.failed} of them failed" if self.failed else ""
-            yield "tried", f"{self.tried} evaluations{failed}, for {self.tried_cost:.4g}"
+            yield (
+                "tried",
+                f"{self.tried} evaluations{failed}, for {self.tried_cost:.4g}",
+            )
 
 
 def estimate_harness(
@@ -719,7 +923,8 @@ def estimate_harness(
         evaluate: as `evaluate_batch(trials)` of the harness's evaluator.
         selection: a Selector or a Study, new or started.
         n_examples: number of examples.
-        cost: approximate cost of an evaluation, used if neither the selection's nor the tried evaluations have a cost.
+        cost: approximate cost of an evaluation, used if neither the selection's nor the
+            tried evaluations have a cost.
         real: number of evaluations to try, of prompts and examples drawn at random.
         concurrency: number of simultaneous evaluations.
         repeatable: True if a repeated evaluation always gives the same scores.
@@ -735,8 +940,13 @@ def estimate_harness(
     n_cells = len(result.prompts) * n_examples * result.repeats
     evaluations = max(0, min(selection.budget, n_cells) - selection.spent)
     active = _active(result, evaluations)
-    cells = random.Random(seed).sample(range(len(active) * n_examples), min(real, len(active) * n_examples))
-    trials = [_trial(number, active[cell // n_examples], cell % n_examples) for number, cell in enumerate(cells)]
+    cells = random.Random(seed).sample(
+        range(len(active) * n_examples), min(real, len(active) * n_examples)
+    )
+    trials = [
+        _trial(number, active[cell // n_examples], cell % n_examples)
+        for number, cell in enumerate(cells)
+    ]
     tried = _try(evaluate, trials, concurrency)
 
     mean_paid, n_paid = history.paid([entry.id for entry in active])
@@ -767,7 +977,13 @@ def estimate_harness(
 
 
 def _trial(number: int, entry: PromptResult, example: int) -> Trial:
-    return Trial(number, entry.id, entry.prompt, example, None if entry.candidate is None else dict(entry.candidate))
+    return Trial(
+        number,
+        entry.id,
+        entry.prompt,
+        example,
+        None if entry.candidate is None else dict(entry.candidate),
+    )
 
 
 class _Tried(NamedTuple):
@@ -776,7 +992,11 @@ class _Tried(NamedTuple):
     costs: list[float]  # of the evaluations whose cost is known
 
 
-def _try(evaluate: Callable[[Sequence[Trial]], Sequence[Any]], trials: list[Trial], concurrency: int) -> _Tried:
+def _try(
+    evaluate: Callable[[Sequence[Trial]], Sequence[Any]],
+    trials: list[Trial],
+    concurrency: int,
+) -> _Tried:
     """Evaluate the trials, `concurrency` of them at once.
 
     Raises:
@@ -789,7 +1009,9 @@ def _try(evaluate: Callable[[Sequence[Trial]], Sequence[Any]], trials: list[Tria
     seconds = (time.perf_counter() - start) / len(trials) if trials else None
     failures = [outcome for outcome in found if isinstance(outcome, BaseException)]
     if found and len(failures) == len(found):
-        raise EvaluatorError(f"none of {len(found)} evaluations succeeded, the first: {in_words(failures[0])}")
+        raise EvaluatorError(
+            f"none of {len(found)} evaluations succeeded, the first: {in_words(failures[0])}"
+        )
     costs = [cost for cost in map(_cost_of, found) if cost is not None]
     return _Tried(seconds, len(failures), costs)
 
@@ -798,15 +1020,23 @@ def _cost_of(outcome: Any) -> float | None:
     """The money that an evaluation cost, even if it failed, or None if that is unknown."""
     paid = getattr(outcome, "paid", None)
     if paid is None:
-        paid = getattr(outcome, "cost", None) if isinstance(outcome, BaseException) else outcome.get("cost")
-    return float(paid) if isinstance(paid, Real) and 0 <= float(paid) < math.inf else None
+        paid = (
+            getattr(outcome, "cost", None)
+            if isinstance(outcome, BaseException)
+            else outcome.get("cost")
+        )
+    return (
+        float(paid) if isinstance(paid, Real) and 0 <= float(paid) < math.inf else None
+    )
 
 
 class _History(NamedTuple):
     """The evaluations of a selection so far."""
 
-    cells: Counter[tuple[Any, int | None]]  # (prompt id, example) -> number of evaluations
-    costs: Sequence[tuple[Any, float]]  # (prompt id, cost) of each evaluation that was paid
+    # (prompt id, example) -> number of evaluations
+    cells: Counter[tuple[Any, int | None]]
+    # (prompt id, cost) of each evaluation that was paid
+    costs: Sequence[tuple[Any, float]]
     spent_cost: float
     spent: int
 
@@ -823,37 +1053,52 @@ class _History(NamedTuple):
     def paid(self, active: Collection[Any]) -> tuple[float, int]:
         """The mean cost of an evaluation, and the number of evaluations that it is the mean of.
 
-        The evaluations of active prompts are used, or all evaluations if no active prompt was paid for. A selector,
-        unlike a study, keeps only the sum of costs, so its mean is over all evaluations.
+        The evaluations of active prompts are used, or all evaluations if no active
+        prompt was paid for. A selector, unlike a study, keeps only the sum of costs, so
+        its mean is over all evaluations.
         """
-        costs = [cost for prompt, cost in self.costs if prompt in active] or [cost for _, cost in self.costs]
+        costs = [cost for prompt, cost in self.costs if prompt in active] or [
+            cost for _, cost in self.costs
+        ]
         if costs:
             return statistics.fmean(costs), len(costs)
-        return (self.spent_cost / self.spent, self.spent) if self.spent_cost else (0.0, 0)
+        return (
+            (self.spent_cost / self.spent, self.spent) if self.spent_cost else (0.0, 0)
+        )
 
 
-def _combined(prices: Sequence[Price | None], how: Callable[[list[float]], float]) -> Price | None:
+def _combined(
+    prices: Sequence[Price | None], how: Callable[[list[float]], float]
+) -> Price | None:
     """One price for several LLMs, such as their mean or maximum, or None if the price of any LLM is unknown."""
     known = [price for price in prices if price is not None]
     if not known or len(known) < len(prices):
         return None
     if known == known[:1] * len(known):
         return known[0]  # as it is, with the fields that cannot be combined
-    read, written = how([price.input for price in known]), how([price.output for price in known])
+    read, written = (
+        how([price.input for price in known]),
+        how([price.output for price in known]),
+    )
     return Price(read, written, currency=known[0].currency)
 
 
 class _Asked(NamedTuple):
     """The real calls."""
 
-    answers: Mapping[int, Completion] = {}  # position of the request -> response, without failures
+    # Position of the request -> response, without failures
+    answers: Mapping[int, Completion] = {}
     mean_tokens: float | None = None  # written per response
     n_fresh: int = 0  # responses that were not in the cache
     cost: float = 0.0
     seconds_per_call: float | None = None  # None if all responses were in the cache
 
 
-def _ask(evaluator: LLMEvaluator | AsyncLLMEvaluator, requests: list[Request], concurrency: int) -> _Asked:
+def _ask(
+    evaluator: LLMEvaluator | AsyncLLMEvaluator,
+    requests: list[Request],
+    concurrency: int,
+) -> _Asked:
     """Make the real calls.
 
     Raises:
@@ -863,25 +1108,51 @@ def _ask(evaluator: LLMEvaluator | AsyncLLMEvaluator, requests: list[Request], c
     start = time.perf_counter()
     is_async = isinstance(evaluator, AsyncLLMEvaluator)
     found: Sequence[Completion | Exception]
-    found = gathered(evaluator.answers, requests, concurrency) if is_async else evaluator.answers.complete(requests)
+    found = (
+        gathered(evaluator.answers, requests, concurrency)
+        if is_async
+        else evaluator.answers.complete(requests)
+    )
     seconds = time.perf_counter() - start
-    answers = {i: answer for i, answer in enumerate(found) if isinstance(answer, Completion)}
+    answers = {
+        i: answer for i, answer in enumerate(found) if isinstance(answer, Completion)
+    }
     if not answers:
-        raise EvaluatorError(f"none of {len(requests)} real calls was answered, the first with: {found[0]!r}")
+        raise EvaluatorError(
+            f"none of {len(requests)} real calls was answered, the first with: {found[0]!r}"
+        )
     fresh = [answer for answer in answers.values() if not answer.from_cache]
     if is_async:
-        # Latencies rather than the clock: a few calls rarely fill all `concurrency` places, and the run will.
+        # Latencies rather than the clock: a few calls rarely fill all `concurrency`
+        # places, and the run will.
         seconds = sum(answer.latency for answer in fresh) / concurrency
     costs = [answer.cost for answer in fresh]
-    costs += [float(getattr(answer, "cost", 0.0)) for answer in found if isinstance(answer, Exception)]
-    mean_tokens = statistics.fmean(answer.completion_tokens for answer in answers.values())
-    return _Asked(answers, mean_tokens, len(fresh), sum(costs), seconds / len(fresh) if fresh else None)
+    costs += [
+        float(getattr(answer, "cost", 0.0))
+        for answer in found
+        if isinstance(answer, Exception)
+    ]
+    mean_tokens = statistics.fmean(
+        answer.completion_tokens for answer in answers.values()
+    )
+    return _Asked(
+        answers,
+        mean_tokens,
+        len(fresh),
+        sum(costs),
+        seconds / len(fresh) if fresh else None,
+    )
 
 
 def _slowest(llm: Any, tokens: float) -> float:
     """The least seconds between calls within the LLM's own rate limits, if each call has so many tokens."""
-    limits = [(1.0, getattr(llm, "requests_per_minute", None)), (tokens, getattr(llm, "tokens_per_minute", None))]
-    return max(60 * units / per_minute if per_minute else 0.0 for units, per_minute in limits)
+    limits = [
+        (1.0, getattr(llm, "requests_per_minute", None)),
+        (tokens, getattr(llm, "tokens_per_minute", None)),
+    ]
+    return max(
+        60 * units / per_minute if per_minute else 0.0 for units, per_minute in limits
+    )
 
 
 def in_time(seconds: float) -> str:
@@ -893,4 +1164,8 @@ def in_time(seconds: float) -> str:
 
 def _repeated(result: Result, spent: int, evaluations: int) -> int:
     """How many evaluations a run repeats beside so many further ones: some of those on given examples, see `run`."""
-    return n_repeats(spent + evaluations) - n_repeats(spent) if result.inputs == "given" else 0
+    return (
+        n_repeats(spent + evaluations) - n_repeats(spent)
+        if result.inputs == "given"
+        else 0
+    )

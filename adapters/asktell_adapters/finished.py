@@ -31,16 +31,59 @@ FORMATS = (
 SCORE = "score"
 """The metric of a table that has a column per prompt, and so no name for it."""
 
-_PROMPTS = ("prompt", "candidate", "variant", "model", "agent")  # columns that name the prompt, the first one found
-_EXAMPLES = ("example_id", "example", "id", "item", "case", "test", "question_id", "task_id", "doc_id")
-_NO_SCORES = ("trial", "example", "row", "index", "epoch", "repeat", "run", "seed", "unnamed: 0", "")
+# Columns that name the prompt, the first one found
+_PROMPTS = ("prompt", "candidate", "variant", "model", "agent")
+_EXAMPLES = (
+    "example_id",
+    "example",
+    "id",
+    "item",
+    "case",
+    "test",
+    "question_id",
+    "task_id",
+    "doc_id",
+)
+_NO_SCORES = (
+    "trial",
+    "example",
+    "row",
+    "index",
+    "epoch",
+    "repeat",
+    "run",
+    "seed",
+    "unnamed: 0",
+    "",
+)
 _OF_TEXT = (".csv", ".tsv", ".json", ".jsonl")
 _SEGMENT, _ERROR = "segment", "error"
 _UNKNOWN = {"", "nan", "na", "n/a", "null", "none", "-"}
-_TRUTHS = {"true": 1.0, "false": 0.0, "yes": 1.0, "no": 0.0, "pass": 1.0, "fail": 0.0, "passed": 1.0, "failed": 0.0}
-_MOSTLY = 0.5  # of the cells of a column that must be numbers for it to be one of scores
-_SAMPLES = re.compile(r"samples_(?P<task>.+?)(_(?P<time>\d{4}-\d\d-\d\dT[\d.:-]+))?\.jsonl")
-_OF_SAMPLES = {"doc_id", "doc", "target", "arguments", "resps", "filtered_resps", "filter", "metrics"}
+_TRUTHS = {
+    "true": 1.0,
+    "false": 0.0,
+    "yes": 1.0,
+    "no": 0.0,
+    "pass": 1.0,
+    "fail": 0.0,
+    "passed": 1.0,
+    "failed": 0.0,
+}
+# Of the cells of a column that must be numbers for it to be one of scores
+_MOSTLY = 0.5
+_SAMPLES = re.compile(
+    r"samples_(?P<task>.+?)(_(?P<time>\d{4}-\d\d-\d\dT[\d.:-]+))?\.jsonl"
+)
+_OF_SAMPLES = {
+    "doc_id",
+    "doc",
+    "target",
+    "arguments",
+    "resps",
+    "filtered_resps",
+    "filter",
+    "metrics",
+}
 
 Vector: TypeAlias = npt.NDArray[np.float64]
 
@@ -57,7 +100,8 @@ class Evaluations(NamedTuple):
     """The evaluations of a candidate as columns, as a large table has a million of them.
 
     Attributes:
-        examples: (n,) the example of each; a wide table's candidates may share one list.
+        examples: (n,) the example of each; a wide table's candidates may share one
+            list.
         scores: (n,) by metric, NaN where none is known.
         errors: why evaluations failed, by their position.
     """
@@ -71,17 +115,27 @@ class Evaluations(NamedTuple):
         """The evaluations one by one, as columns."""
         metrics = dict.fromkeys(metric for each in made for metric in each.scores)
         scores = {
-            metric: np.array([each.scores.get(metric, math.nan) for each in made], dtype=np.float64)
+            metric: np.array(
+                [each.scores.get(metric, math.nan) for each in made], dtype=np.float64
+            )
             for metric in metrics
         }
-        errors = {at: each.error for at, each in enumerate(made) if each.error is not None}
+        errors = {
+            at: each.error for at, each in enumerate(made) if each.error is not None
+        }
         return cls([each.example for each in made], scores, errors)
 
     def among(self, rows: Sequence[int]) -> "Evaluations":
         """Some of them, in this order."""
         at = np.array(rows, dtype=np.int64)
-        errors = {i: self.errors[row] for i, row in enumerate(rows) if row in self.errors}
-        return Evaluations([self.examples[row] for row in rows], {m: x[at] for m, x in self.scores.items()}, errors)
+        errors = {
+            i: self.errors[row] for i, row in enumerate(rows) if row in self.errors
+        }
+        return Evaluations(
+            [self.examples[row] for row in rows],
+            {m: x[at] for m, x in self.scores.items()},
+            errors,
+        )
 
     def columns(self, metrics: Sequence[str]) -> Vector:
         """(n, m) scores in the metrics named, NaN of a metric that there is not."""
@@ -101,8 +155,16 @@ def _joined(parts: Sequence[Evaluations]) -> Evaluations:
         return parts[0]
     metrics = list(dict.fromkeys(metric for part in parts for metric in part.scores))
     starts = np.cumsum([0, *(len(part.examples) for part in parts)]).tolist()
-    errors = {start + at: why for start, part in zip(starts, parts, strict=False) for at, why in part.errors.items()}
-    scores = np.concatenate([part.columns(metrics) for part in parts]) if metrics else np.empty((starts[-1], 0))
+    errors = {
+        start + at: why
+        for start, part in zip(starts, parts, strict=False)
+        for at, why in part.errors.items()
+    }
+    scores = (
+        np.concatenate([part.columns(metrics) for part in parts])
+        if metrics
+        else np.empty((starts[-1], 0))
+    )
     examples = [example for part in parts for example in part.examples]
     return Evaluations(examples, dict(zip(metrics, scores.T, strict=True)), errors)
 
@@ -159,42 +221,73 @@ class Finished:
 
         Args:
             paths: files, or folders of lm-eval's samples or of Inspect logs.
-            prompt: the column of a table that names the prompt, by default `prompt`, `candidate`, `model` or alike.
-            example: the column that names the example, by default `example`, `id` or alike.
+            prompt: the column of a table that names the prompt, by default `prompt`,
+                `candidate`, `model` or alike.
+            example: the column that names the example, by default `example`, `id` or
+                alike.
             encoding: of a table that is text; by default UTF-8.
             score: the metric of a table that has a column per prompt.
 
         Raises:
-            InvalidArgumentError: a file is none of these formats, is damaged, or has no scores.
+            InvalidArgumentError: a file is none of these formats, is damaged, or has no
+                scores.
         """
         columns = _Columns(prompt, example, encoding, score, is_alone=len(paths) == 1)
-        files = [file for path in paths for file in _read(Path(path).expanduser(), columns)]
+        files = [
+            file for path in paths for file in _read(Path(path).expanduser(), columns)
+        ]
         made, texts = _named(files)
-        if not any(np.isfinite(column).any() for each in made.values() for column in each.scores.values()):
+        if not any(
+            np.isfinite(column).any()
+            for each in made.values()
+            for column in each.scores.values()
+        ):
             where = ", ".join(str(path) for path in paths)
-            raise InvalidArgumentError(f"{where}: no evaluation has a score. Give {FORMATS}.")
-        segments = {name: label for file in files for name, label in file.segments.items()}
+            raise InvalidArgumentError(
+                f"{where}: no evaluation has a score. Give {FORMATS}."
+            )
+        segments = {
+            name: label for file in files for name, label in file.segments.items()
+        }
         notes = tuple(dict.fromkeys(note for file in files for note in file.notes))
-        return cls(tuple(dict.fromkeys(file.kind for file in files)), made, texts, segments, notes)
+        return cls(
+            tuple(dict.fromkeys(file.kind for file in files)),
+            made,
+            texts,
+            segments,
+            notes,
+        )
 
     @cached_property
     def metrics(self) -> list[str]:
         """Every metric of which there is a number, costs, tokens and times last."""
         found = dict.fromkeys(
-            name for made in self.made.values() for name, column in made.scores.items() if np.isfinite(column).any()
+            name
+            for made in self.made.values()
+            for name, column in made.scores.items()
+            if np.isfinite(column).any()
         )
-        return sorted(found, key=less_may_be_better)  # what was used comes behind what was achieved
+        # What was used comes behind what was achieved
+        return sorted(found, key=less_may_be_better)
 
     @cached_property
     def examples(self) -> list[str]:
         """Every example of which there is an evaluation."""
-        lists = {id(made.examples): made.examples for made in self.made.values()}  # those that are shared once
-        return list(dict.fromkeys(example for examples in lists.values() for example in examples))
+        # Those that are shared once
+        lists = {id(made.examples): made.examples for made in self.made.values()}
+        return list(
+            dict.fromkeys(
+                example for examples in lists.values() for example in examples
+            )
+        )
 
-    def table(self, goal: Goal, prompts: Sequence[str] | None = None, common: bool = False) -> FinishedTable:
+    def table(
+        self, goal: Goal, prompts: Sequence[str] | None = None, common: bool = False
+    ) -> FinishedTable:
         """The evaluations as arrays, in the goal's metrics.
 
-        `prompts`: of these candidates only. `common`: on those examples only that all of them were evaluated on.
+        `prompts`: of these candidates only. `common`: on those examples only that all
+        of them were evaluated on.
         """
         for metric in goal.metrics:
             if metric not in self.metrics and metric != "failure_rate":
@@ -214,13 +307,18 @@ class Finished:
         place = {name: i for i, name in enumerate(examples)}
         lists = {id(made.examples): made.examples for made in self.made.values()}
         places = {
-            key: np.array([place.get(example, -1) for example in own], dtype=np.int64) for key, own in lists.items()
+            key: np.array([place.get(example, -1) for example in own], dtype=np.int64)
+            for key, own in lists.items()
         }
         arms, at, scores, failed = [], [], [], []
         for arm, name in enumerate(names):
             made = self.made[name]
             own = places[id(made.examples)]
-            failed += [(arm, int(own[row]), why) for row, why in made.errors.items() if own[row] >= 0]
+            failed += [
+                (arm, int(own[row]), why)
+                for row, why in made.errors.items()
+                if own[row] >= 0
+            ]
             is_scored = own >= 0
             is_scored[list(made.errors)] = False
             arms.append(np.full(int(is_scored.sum()), arm, dtype=np.int64))
@@ -249,7 +347,9 @@ class Finished:
             n_distinct = len(set(made.examples))
             n_cells += n_distinct
             if n_distinct < len(made.examples):
-                again += [times for times in Counter(made.examples).values() if times > 1]
+                again += [
+                    times for times in Counter(made.examples).values() if times > 1
+                ]
         if again:
             said.append(
                 f"{len(again):,} of {n_cells:,} cells were evaluated several times, up to {max(again)}. Repeated "
@@ -266,7 +366,8 @@ class _Columns(NamedTuple):
     example: str | None
     encoding: str | None
     score: str
-    is_alone: bool  # whether it is the only file, so that columns of numbers may be candidates
+    # Whether it is the only file, so that columns of numbers may be candidates
+    is_alone: bool
 
 
 def _read(path: Path, columns: _Columns) -> list[_File]:
@@ -284,7 +385,9 @@ def _read(path: Path, columns: _Columns) -> list[_File]:
     if suffix in (".csv", ".tsv") and columns.encoding is None:
         _check_text(path)
     if suffix not in KINDS:
-        raise InvalidArgumentError(f"{path}: {suffix or 'a file without an ending'} is not read. Give {FORMATS}.")
+        raise InvalidArgumentError(
+            f"{path}: {suffix or 'a file without an ending'} is not read. Give {FORMATS}."
+        )
     return [_table(path, columns)]
 
 
@@ -294,13 +397,17 @@ def _curable() -> Iterator[None]:
     try:
         yield
     except InvalidArgumentError as error:
-        raise InvalidArgumentError(f"{error} Correct that, or export the results again.") from error
+        raise InvalidArgumentError(
+            f"{error} Correct that, or export the results again."
+        ) from error
 
 
 def _check_text(path: Path) -> None:
     """Refuse a file that is binary, or text in which every second byte is 0, before it is read as a table."""
     data = path.read_bytes()
-    if b"\0" in data and not data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+    if b"\0" in data and not data.startswith(
+        (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+    ):
         raise InvalidArgumentError(
             f"{path}: not a table in text: it holds null bytes. If it is UTF-16, say so: --encoding utf-16-le."
         )
@@ -311,7 +418,11 @@ def _folder(path: Path) -> list[_File]:
     samples = sorted(each for each in path.rglob("samples_*.jsonl") if each.is_file())
     if samples:
         return _lm_eval(samples)
-    logs = sorted(each for each in path.rglob("*") if each.suffix.lower() in (".eval", ".json") and each.is_file())
+    logs = sorted(
+        each
+        for each in path.rglob("*")
+        if each.suffix.lower() in (".eval", ".json") and each.is_file()
+    )
     if not logs:
         raise InvalidArgumentError(
             f"{path}: the folder has neither lm-eval's samples_*.jsonl (run lm-eval with --log_samples) nor Inspect "
@@ -330,7 +441,9 @@ def _json(path: Path, columns: _Columns) -> _File:
             return _promptfoo(path, rows)
         if isinstance(found.get("eval"), dict):
             return _inspect(path)
-        if isinstance(results, dict) and ("configs" in found or "lm_eval_version" in found):
+        if isinstance(results, dict) and (
+            "configs" in found or "lm_eval_version" in found
+        ):
             raise InvalidArgumentError(
                 f"{path}: these are lm-eval's averages. A verdict needs the samples: run lm-eval with --log_samples, "
                 "and give the samples_*.jsonl beside this file."
@@ -356,10 +469,19 @@ def _json_lines(path: Path, columns: _Columns) -> _File | None:
 def _named(files: Sequence[_File]) -> tuple[dict[str, Evaluations], dict[str, str]]:
     """Every candidate's evaluations by its name; a name that several files have is one of each file's."""
     own = _names_of([file.path for file in files])
-    times = Counter(each.name for file in files for each in file.candidates if each.name is not None)
-    unnamed = [(file, each) for file in files for each in file.candidates if each.name is None]
-    suggested = [*zip(*(each.names for _, each in unnamed), strict=False)]  # such as all models, all tasks
-    chosen = next((names for names in suggested if len(set(names)) == len(names)), None) if len(unnamed) > 1 else None
+    times = Counter(
+        each.name for file in files for each in file.candidates if each.name is not None
+    )
+    unnamed = [
+        (file, each) for file in files for each in file.candidates if each.name is None
+    ]
+    # Such as all models, all tasks
+    suggested = [*zip(*(each.names for _, each in unnamed), strict=False)]
+    chosen = (
+        next((names for names in suggested if len(set(names)) == len(names)), None)
+        if len(unnamed) > 1
+        else None
+    )
     if chosen is None:
         chosen = tuple(own[file.path] for file, _ in unnamed)
     names = dict(zip((id(each) for _, each in unnamed), chosen, strict=True))
@@ -372,7 +494,11 @@ def _named(files: Sequence[_File]) -> tuple[dict[str, Evaluations], dict[str, st
             if name is None:
                 name = names[id(each)]
             elif times[name] > 1:
-                name = own[file.path] if len(file.candidates) == 1 else f"{own[file.path]}/{name}"
+                name = (
+                    own[file.path]
+                    if len(file.candidates) == 1
+                    else f"{own[file.path]}/{name}"
+                )
             made.setdefault(name, []).append(each.made)
             if each.text and each.text not in known:
                 texts[name] = each.text
@@ -401,20 +527,29 @@ def _table(path: Path, columns: _Columns) -> _File:
     encoding = columns.encoding if path.suffix.lower() in _OF_TEXT else None
     with _curable():
         table = Table(path, [*_PROMPTS, *_EXAMPLES], encoding=encoding)
-    headers = dict.fromkeys(tuple(row.values) for row in table.rows)  # of most tables the same one in each row
+    # Of most tables the same one in each row
+    headers = dict.fromkeys(tuple(row.values) for row in table.rows)
     names = list(dict.fromkeys(str(name) for header in headers for name in header))
     prompt = _column(columns.prompt, _PROMPTS, names, path, "--prompt-column")
     example = _column(columns.example, _EXAMPLES, names, path, "--example-column")
-    rest = [name for name in names if name not in (prompt, example) and name.lower() not in (_SEGMENT, _ERROR)]
+    rest = [
+        name
+        for name in names
+        if name not in (prompt, example) and name.lower() not in (_SEGMENT, _ERROR)
+    ]
     left_out = [name for name in rest if name.strip().lower() in _NO_SCORES]
     numbers = {name: _numbers(table, name) for name in rest if name not in left_out}
     scores = {name: column for name, column in numbers.items() if column is not None}
     left_out += [name for name, column in numbers.items() if column is None]
     file = _File(path, "a table", [])
     if left_out:
-        file.notes.append(f"{path.name}: columns that hold no scores are left out: {some(left_out)}.")
+        file.notes.append(
+            f"{path.name}: columns that hold no scores are left out: {some(left_out)}."
+        )
     if not scores:
-        raise InvalidArgumentError(f"{path}: no column holds numbers; there are {some(names)}. Give {FORMATS}.")
+        raise InvalidArgumentError(
+            f"{path}: no column holds numbers; there are {some(names)}. Give {FORMATS}."
+        )
     if prompt is not None and example is None:
         raise InvalidArgumentError(
             f"{path}: the column {prompt!r} names the candidates, but no column names the examples, by which they are "
@@ -429,16 +564,22 @@ def _table(path: Path, columns: _Columns) -> _File:
     else:
         file.candidates.append(_Candidate(None, made))
     if example is None and not columns.is_alone:
-        file.notes.append(f"{path.name}: no column names the examples, so rows are matched by their position.")
+        file.notes.append(
+            f"{path.name}: no column names the examples, so rows are matched by their position."
+        )
     labels = next((name for name in names if name.lower() == _SEGMENT), None)
     if labels is not None:
         file.segments.update(
-            (id_, str(row.values[labels])) for id_, row in zip(ids, table.rows, strict=True) if row.values.get(labels)
+            (id_, str(row.values[labels]))
+            for id_, row in zip(ids, table.rows, strict=True)
+            if row.values.get(labels)
         )
     return file
 
 
-def _column(given: str | None, usual: Sequence[str], names: Sequence[str], path: Path, flag: str) -> str | None:
+def _column(
+    given: str | None, usual: Sequence[str], names: Sequence[str], path: Path, flag: str
+) -> str | None:
     if given is not None:
         if given not in names:
             raise InvalidArgumentError(
@@ -460,22 +601,39 @@ def _numbers(table: Table, name: str) -> Vector | None:
     try:
         column = np.array(values, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):
-        column = None  # some cells are empty, or hold something else: they are read one by one
-    if column is not None and column.shape == (len(values),) and not np.isinf(column).any():
+        # Some cells are empty, or hold something else: they are read one by one
+        column = None
+    if (
+        column is not None
+        and column.shape == (len(values),)
+        and not np.isinf(column).any()
+    ):
         return None if np.isnan(column).all() else column
     found = [_number(value) for value in values]
-    known = [(at, number) for at, number in enumerate(found) if number is None or not math.isnan(number)]
+    known = [
+        (at, number)
+        for at, number in enumerate(found)
+        if number is None or not math.isnan(number)
+    ]
     texts = [at for at, number in known if number is None]
     if not known or len(texts) > (1.0 - _MOSTLY) * len(known):
         return None
-    if wrong := texts or [at for at, number in known if number is not None and math.isinf(number)]:
+    if wrong := texts or [
+        at for at, number in known if number is not None and math.isinf(number)
+    ]:
         value = values[wrong[0]]
         is_comma = re.fullmatch(r"-?\d+,\d+", str(value).strip())
-        cure = "Write decimals with a point." if is_comma else "Write a number there, or nothing where none is known."
+        cure = (
+            "Write decimals with a point."
+            if is_comma
+            else "Write a number there, or nothing where none is known."
+        )
         raise InvalidArgumentError(
             f"{table.where(table.rows[wrong[0]])}: {name!r} must hold finite numbers; got {short(value)}. {cure}"
         )
-    return np.array([math.nan if number is None else number for number in found], dtype=np.float64)
+    return np.array(
+        [math.nan if number is None else number for number in found], dtype=np.float64
+    )
 
 
 def _number(value: object) -> float | None:
@@ -507,7 +665,9 @@ def _long(table: Table, prompt: str, made: Evaluations) -> Iterator[_Candidate]:
     for at, row in enumerate(table.rows):
         name = row.values.get(prompt)
         if name in (None, ""):
-            raise InvalidArgumentError(f"{table.where(row)}: {prompt!r} is empty; write the candidate's name there.")
+            raise InvalidArgumentError(
+                f"{table.where(row)}: {prompt!r} is empty; write the candidate's name there."
+            )
         by_name.setdefault(str(name), []).append(at)
     for own, rows in by_name.items():
         yield _Candidate(own, made.among(rows))
@@ -517,7 +677,9 @@ def _wide(made: Evaluations, metric: str) -> Iterator[_Candidate]:
     for name, column in made.scores.items():
         known = np.flatnonzero(~np.isnan(column))
         own = Evaluations(made.examples, {metric: column}, {})
-        yield _Candidate(name, own if len(known) == len(column) else own.among(known.tolist()))
+        yield _Candidate(
+            name, own if len(known) == len(column) else own.among(known.tolist())
+        )
 
 
 # promptfoo
@@ -542,7 +704,9 @@ def _promptfoo(path: Path, rows: Sequence[Any]) -> _File:
             raise InvalidArgumentError(
                 f"{path}, result {number}: not a result of promptfoo: {short(row)}. Export the results again."
             )
-        parts = [_provider(row)] * (len(providers) > 1) + [_label(row)] * (len(labels) > 1 or len(providers) == 1)
+        parts = [_provider(row)] * (len(providers) > 1) + [_label(row)] * (
+            len(labels) > 1 or len(providers) == 1
+        )
         name = "/".join(parts)
         try:
             scores, test = scores_of(row), _test(row)
@@ -551,10 +715,17 @@ def _promptfoo(path: Path, rows: Sequence[Any]) -> _File:
                 f"{path}, result {number}: not a result of promptfoo that can be read ({error}). Export them again."
             ) from error
         failed = isinstance(scores, Exception)
-        made = Made(test, {} if isinstance(scores, Exception) else scores, str(scores) if failed else None)
+        made = Made(
+            test,
+            {} if isinstance(scores, Exception) else scores,
+            str(scores) if failed else None,
+        )
         found.setdefault(name, []).append(made)
         texts.setdefault(name, _text(row) if len(providers) == 1 else None)
-    candidates = [_Candidate(name, Evaluations.of(made), text=texts[name]) for name, made in found.items()]
+    candidates = [
+        _Candidate(name, Evaluations.of(made), text=texts[name])
+        for name, made in found.items()
+    ]
     return _File(path, "promptfoo's results", candidates)
 
 
@@ -565,22 +736,40 @@ def _text(row: Mapping[str, Any]) -> str | None:
 
 def _label(row: Mapping[str, Any]) -> str:
     prompt = row["prompt"] if isinstance(row.get("prompt"), dict) else {}
-    return str(prompt.get("label") or prompt.get("id") or f"prompt-{row.get('promptIdx', 0)}")
+    return str(
+        prompt.get("label") or prompt.get("id") or f"prompt-{row.get('promptIdx', 0)}"
+    )
 
 
 def _provider(row: Mapping[str, Any]) -> str:
     provider = row.get("provider")
-    return str(provider.get("label") or provider.get("id")) if isinstance(provider, dict) else str(provider or "")
+    return (
+        str(provider.get("label") or provider.get("id"))
+        if isinstance(provider, dict)
+        else str(provider or "")
+    )
 
 
 def _test(row: Mapping[str, Any]) -> str:
     case = row.get("testCase") or {}
-    about = {"vars": row.get("vars") or case.get("vars"), "description": case.get("description")}
+    about = {
+        "vars": row.get("vars") or case.get("vars"),
+        "description": case.get("description"),
+    }
     about |= {"assert": case.get("assert")} if case.get("assert") else {}
     only = [value for value in (about["vars"] or {}).values() if isinstance(value, str)]
-    if len(about["vars"] or {}) == len(only) == 1 and not about["description"] and len(only[0]) <= 60:
-        return only[0]  # readable, and enough to tell it from others with other variables
-    return json.dumps({name: value for name, value in about.items() if value}, sort_keys=True, default=str)
+    if (
+        len(about["vars"] or {}) == len(only) == 1
+        and not about["description"]
+        and len(only[0]) <= 60
+    ):
+        # Readable, and enough to tell it from others with other variables
+        return only[0]
+    return json.dumps(
+        {name: value for name, value in about.items() if value},
+        sort_keys=True,
+        default=str,
+    )
 
 
 # Inspect
@@ -603,8 +792,16 @@ def _inspect(path: Path) -> _File:
         except CompletionError as error:
             made = Made(example, {}, str(error))
         found.setdefault(name, []).append(made)
-        texts.setdefault(name, str(ours["prompt"]) if isinstance(ours, dict) and ours.get("prompt") else None)
-    candidates = [_Candidate(name, Evaluations.of(made), names, texts[name]) for name, made in found.items()]
+        texts.setdefault(
+            name,
+            str(ours["prompt"])
+            if isinstance(ours, dict) and ours.get("prompt")
+            else None,
+        )
+    candidates = [
+        _Candidate(name, Evaluations.of(made), names, texts[name])
+        for name, made in found.items()
+    ]
     return _File(path, "Inspect logs", candidates)
 
 
@@ -615,7 +812,10 @@ def _lm_eval(paths: Iterable[Path]) -> list[_File]:
     """A candidate is a folder of samples, as lm-eval has one per model; of a task that it has twice, each file is."""
     paths = list(paths)
     parts = {path: _SAMPLES.fullmatch(path.name) for path in paths}
-    tasks = {path: path.stem if part is None else part["task"] for path, part in parts.items()}
+    tasks = {
+        path: path.stem if part is None else part["task"]
+        for path, part in parts.items()
+    }
     times = Counter((path.parent, tasks[path]) for path in paths)
     several = len(set(tasks.values())) > 1
     documents: dict[Path, list[Made]] = {}
@@ -627,7 +827,9 @@ def _lm_eval(paths: Iterable[Path]) -> list[_File]:
         documents.setdefault(at, []).extend(made)
         names[at] = () if alone else (path.parent.name,)
     return [
-        _File(at, "lm-eval's samples", [_Candidate(None, Evaluations.of(made), names[at])])
+        _File(
+            at, "lm-eval's samples", [_Candidate(None, Evaluations.of(made), names[at])]
+        )
         for at, made in documents.items()
     ]
 
@@ -650,10 +852,20 @@ def _documents(path: Path, task: str) -> list[Made]:
         if times[document, which] > 1:  # a document that the task has twice
             document = f"{document}#{times[document, which]}"
         own = row.get("metrics") if isinstance(row.get("metrics"), list) else None
-        names = own if own is not None else [name for name in row if name not in _OF_SAMPLES]
+        names = (
+            own
+            if own is not None
+            else [name for name in row if name not in _OF_SAMPLES]
+        )
         suffix = f",{which}" if len(filters) > 1 else ""
-        numbers = {f"{name}{suffix}": row[name] for name in names if isinstance(row.get(name), int | float)}
-        found.setdefault(document, {}).update((name, float(value)) for name, value in numbers.items())
+        numbers = {
+            f"{name}{suffix}": row[name]
+            for name in names
+            if isinstance(row.get(name), int | float)
+        }
+        found.setdefault(document, {}).update(
+            (name, float(value)) for name, value in numbers.items()
+        )
     if not rows:
         raise InvalidArgumentError(f"{path}: the file has no samples.")
     return [Made(example, scores) for example, scores in found.items()]

@@ -1,11 +1,12 @@
 """Prompts as texts, templates with named fields, or chats, and how they become the messages of a request.
 
-A prompt is always a text, in a selector as well as in a file. A **chat** is a prompt in JSON: a list of messages, or an
-object with `messages` and `tools` (see `chat`).
+A prompt is always a text, in a selector as well as in a file. A **chat** is a prompt in
+JSON: a list of messages, or an object with `messages` and `tools` (see `chat`).
 
-A **field** is a name in braces, such as `{question}`. It is replaced by the value of this column of the example. Chats
-always have fields. Other texts have them only with `fields=True`, because their braces are usually just braces.
-`{{question}}` stands for the text `{question}`. Any other brace stands for itself, as in `{"answer": 1}`.
+A **field** is a name in braces, such as `{question}`. It is replaced by the value of
+this column of the example. Chats always have fields. Other texts have them only with
+`fields=True`, because their braces are usually just braces. `{{question}}` stands for
+the text `{question}`. Any other brace stands for itself, as in `{"answer": 1}`.
 """
 
 import json
@@ -45,18 +46,25 @@ def chat(messages: Sequence[Message], tools: Sequence[Tool] = ()) -> str:
     """Convert a chat to the text that a selector takes as a prompt.
 
     Args:
-        messages: each with `role` (system, user, assistant or tool) and `content`, which may have fields. An
-            assistant's message may have `tool_calls` instead of `content`. A tool's message needs a `tool_call_id`.
-        tools: functions that the LLM may call, as in OpenAI's API, `{"type": "function", "function": {...}}`. Braces
-            in them are just braces.
+        messages: each with `role` (system, user, assistant or tool) and `content`,
+            which may have fields. An assistant's message may have `tool_calls` instead
+            of `content`. A tool's message needs a `tool_call_id`.
+        tools: functions that the LLM may call, as in OpenAI's API, `{"type":
+            "function", "function": {...}}`. Braces in them are just braces.
 
     Raises:
         InvalidArgumentError: a message or tool is invalid, or is not JSON data.
     """
-    turns, offered = [dict(message) for message in _objects("messages", messages)], list(_objects("tools", tools))
+    turns, offered = (
+        [dict(message) for message in _objects("messages", messages)],
+        list(_objects("tools", tools)),
+    )
     _checked(turns, offered)
     try:
-        return json.dumps({"messages": turns, "tools": offered} if offered else turns, ensure_ascii=False)
+        return json.dumps(
+            {"messages": turns, "tools": offered} if offered else turns,
+            ensure_ascii=False,
+        )
     except (TypeError, ValueError) as error:
         raise InvalidArgumentError(f"A chat must be JSON data: {error}.") from error
 
@@ -65,7 +73,8 @@ def text_of(prompt: object) -> str:
     """Convert a prompt of a file to a text.
 
     Args:
-        prompt: a text, a list of messages, or an object with `messages` and possibly `tools`.
+        prompt: a text, a list of messages, or an object with `messages` and possibly
+            `tools`.
 
     Raises:
         InvalidArgumentError: the prompt is none of these, or is an invalid chat.
@@ -74,7 +83,11 @@ def text_of(prompt: object) -> str:
         return prompt
     if isinstance(prompt, list):
         return chat(prompt)
-    if isinstance(prompt, Mapping) and "messages" in prompt and set(prompt) <= {"messages", "tools"}:
+    if (
+        isinstance(prompt, Mapping)
+        and "messages" in prompt
+        and set(prompt) <= {"messages", "tools"}
+    ):
         return chat(prompt["messages"], prompt.get("tools", ()))
     raise InvalidArgumentError(
         f"got {short(prompt)}, expected a text, a list of messages ({{'role': ..., 'content': ...}}), or an "
@@ -87,7 +100,8 @@ def chat_of(prompt: str) -> Chat | None:
     """Parse a prompt that is a chat. Return None for any other text.
 
     Raises:
-        InvalidArgumentError: the prompt is JSON of messages with roles, but an invalid chat.
+        InvalidArgumentError: the prompt is JSON of messages with roles, but an invalid
+            chat.
     """
     parts = parts_of(prompt)
     return None if parts is None else _checked(*parts)
@@ -98,7 +112,8 @@ def fields_of(prompt: str, fields: bool | None = None) -> tuple[str, ...]:
 
     Args:
         prompt: a text or a chat.
-        fields: True if names in braces are fields, False if not, None if they are fields in chats only.
+        fields: True if names in braces are fields, False if not, None if they are
+            fields in chats only.
     """
     made = chat_of(prompt)
     if fields is False or (made is None and not fields):
@@ -108,21 +123,26 @@ def fields_of(prompt: str, fields: bool | None = None) -> tuple[str, ...]:
 
 
 def check_fields(
-    prompts: Sequence[str] | Mapping[str, str], examples: Sequence[Example], fields: bool | None = None
+    prompts: Sequence[str] | Mapping[str, str],
+    examples: Sequence[Example],
+    fields: bool | None = None,
 ) -> None:
     """Check that every field of every prompt is a column of every example.
 
     Args:
         prompts: texts, or id -> text, as a selector takes them.
         examples: the dataset.
-        fields: True if names in braces are fields, False if not, None if they are fields in chats only.
+        fields: True if names in braces are fields, False if not, None if they are
+            fields in chats only.
 
     Raises:
-        InvalidArgumentError: a field is not a column, or a prompt is an invalid chat. The message has the prompt, the
-            field and the columns.
+        InvalidArgumentError: a field is not a column, or a prompt is an invalid chat.
+            The message has the prompt, the field and the columns.
     """
     common: set[str] | None = None
-    for name, text in prompts.items() if isinstance(prompts, Mapping) else enumerate(prompts):
+    for name, text in (
+        prompts.items() if isinstance(prompts, Mapping) else enumerate(prompts)
+    ):
         try:
             wanted = fields_of(text, fields)
             if not wanted and fields is not False:
@@ -133,14 +153,19 @@ def check_fields(
             common = _common(examples)
         for field in wanted:
             if field not in (common or ()):
-                raise InvalidArgumentError(f"Prompt {name!r} {_missing(field, examples, chat_of(text) is None)}")
+                raise InvalidArgumentError(
+                    f"Prompt {name!r} {_missing(field, examples, chat_of(text) is None)}"
+                )
 
 
-def unread_fields(prompts: Sequence[str], examples: Sequence[Example]) -> dict[int, tuple[str, ...]]:
+def unread_fields(
+    prompts: Sequence[str], examples: Sequence[Example]
+) -> dict[int, tuple[str, ...]]:
     """Find texts that have columns of the data in braces. Unless `fields` is True, they are sent as they are.
 
     Returns:
-        Position of the prompt -> its columns in braces, without prompts that have none. Chats are left out.
+        Position of the prompt -> its columns in braces, without prompts that have none.
+        Chats are left out.
 
     Raises:
         InvalidArgumentError: a prompt is an invalid chat.
@@ -149,7 +174,9 @@ def unread_fields(prompts: Sequence[str], examples: Sequence[Example]) -> dict[i
     found = {}
     for position, prompt in enumerate(prompts):
         if chat_of(prompt) is None:
-            unread = tuple(field for field in fields_of(prompt, True) if field in columns)
+            unread = tuple(
+                field for field in fields_of(prompt, True) if field in columns
+            )
             if unread:
                 found[position] = unread
     return found
@@ -157,14 +184,18 @@ def unread_fields(prompts: Sequence[str], examples: Sequence[Example]) -> dict[i
 
 def values_of(example: Example) -> dict[str, Any]:
     """The values of fields: the example's columns, without the reference, which the LLM must not see."""
-    return {**example.fields, example.input_column: example.input, "input": example.input}
+    return {
+        **example.fields,
+        example.input_column: example.input,
+        "input": example.input,
+    }
 
 
 def filled(text: str, values: Mapping[str, Any]) -> str:
     """Replace the fields of a text by their values.
 
-    Texts are inserted as they are, lists and objects as JSON, and other values as Python prints them. An inserted value
-    is not searched for fields.
+    Texts are inserted as they are, lists and objects as JSON, and other values as
+    Python prints them. An inserted value is not searched for fields.
 
     Raises:
         InvalidArgumentError: a field has no value.
@@ -177,8 +208,14 @@ def filled(text: str, values: Mapping[str, Any]) -> str:
         inner = name
         if n % 2:
             if values.get(name) is None:
-                offered = some(sorted(known for known, value in values.items() if value is not None))
-                raise InvalidArgumentError(f"The prompt has the field {{{name}}}, but this example has only {offered}.")
+                offered = some(
+                    sorted(
+                        known for known, value in values.items() if value is not None
+                    )
+                )
+                raise InvalidArgumentError(
+                    f"The prompt has the field {{{name}}}, but this example has only {offered}."
+                )
             inner = _shown(values[name])
         return left[n:] + "{" * (n // 2) + inner + "}" * (n // 2) + right[n:]
 
@@ -190,17 +227,21 @@ def filled(text: str, values: Mapping[str, Any]) -> str:
 class Framing:
     """Turns a prompt and an example into a chat.
 
-    - A chat is sent with its fields filled in. If it has no fields, the input is added: to the last turn if that is a
-      user turn, else as a new user turn. If the chat has a system turn, it replaces `system`.
+    - A chat is sent with its fields filled in. If it has no fields, the input is added:
+      to the last turn if that is a user turn, else as a new user turn. If the chat has
+      a system turn, it replaces `system`.
     - A text with fields is the user turn.
-    - Any other text is inserted into `template` at `{prompt}`, and the result is the user turn.
-    - If `system` has `{prompt}`, a text is inserted there instead, and the user turn is by default the input alone.
+    - Any other text is inserted into `template` at `{prompt}`, and the result is the
+      user turn.
+    - If `system` has `{prompt}`, a text is inserted there instead, and the user turn is
+      by default the input alone.
 
     Attributes:
         system: the system turn, or None for no system turn.
-        template: the user turn of a text without fields. It is a text with `{prompt}`, `{input}` and columns in braces,
-            or a function of (prompt, example).
-        fields: True if names in braces are fields, False if not, None if they are fields in chats only.
+        template: the user turn of a text without fields. It is a text with `{prompt}`,
+            `{input}` and columns in braces, or a function of (prompt, example).
+        fields: True if names in braces are fields, False if not, None if they are
+            fields in chats only.
     """
 
     system: str | None = None
@@ -211,10 +252,15 @@ class Framing:
         """The messages to send, and the tools.
 
         Raises:
-            InvalidArgumentError: the prompt is an invalid chat, or a field has no value.
+            InvalidArgumentError: the prompt is an invalid chat, or a field has no
+                value.
         """
         made = chat_of(prompt)
-        return self._of_text(prompt, example) if made is None else self._of_chat(made, example)
+        return (
+            self._of_text(prompt, example)
+            if made is None
+            else self._of_chat(made, example)
+        )
 
     def _of_text(self, prompt: str, example: Example) -> Chat:
         wanted = fields_of(prompt, self.fields)
@@ -222,14 +268,21 @@ class Framing:
         system = self.system
         if system is not None and _PROMPT in system:
             system = system.replace(_PROMPT, text)
-            user = render("{input}" if self.template == TEMPLATE else self.template, text, example)
+            user = render(
+                "{input}" if self.template == TEMPLATE else self.template, text, example
+            )
         else:
             user = text if wanted else render(self.template, text, example)
         return Chat((*_system(system), {"role": "user", "content": user}))
 
     def _of_chat(self, made: Chat, example: Example) -> Chat:
-        messages, values = [dict(message) for message in made.messages], values_of(example)
-        wanted = self.fields is not False and any(_names(said(message)) for message in messages)
+        messages, values = (
+            [dict(message) for message in made.messages],
+            values_of(example),
+        )
+        wanted = self.fields is not False and any(
+            _names(said(message)) for message in messages
+        )
         for message in messages if self.fields is not False else ():
             if said(message):
                 message["content"] = filled(said(message), values)
@@ -252,12 +305,17 @@ def render(template: Template, prompt: str, example: Example) -> str:
     """
     if callable(template):
         return template(prompt, example)
-    values = {**{name: str(value) for name, value in values_of(example).items()}, "prompt": prompt}
+    values = {
+        **{name: str(value) for name, value in values_of(example).items()},
+        "prompt": prompt,
+    }
 
     def fill(match: re.Match[str]) -> str:
         name = match.group(1)
         if name not in values:
-            raise InvalidArgumentError(f"The template has {{{name}}}, but an example has only {sorted(values)}.")
+            raise InvalidArgumentError(
+                f"The template has {{{name}}}, but an example has only {sorted(values)}."
+            )
         return values[name]
 
     return re.sub(r"\{(\w+)\}", fill, template)
@@ -269,13 +327,21 @@ def _system(text: str | None) -> tuple[Message, ...]:
 
 def _names(text: str, escaped: bool = False) -> list[str]:
     """The names of fields in a text or, if `escaped`, the names in double braces, which are no fields."""
-    return [name for left, name, right in _FIELD.findall(text) if min(len(left), len(right)) % 2 != escaped]
+    return [
+        name
+        for left, name, right in _FIELD.findall(text)
+        if min(len(left), len(right)) % 2 != escaped
+    ]
 
 
 def _shown(value: object) -> str:
     if isinstance(value, str):
         return value
-    return json.dumps(value, ensure_ascii=False, default=str) if isinstance(value, list | tuple | dict) else str(value)
+    return (
+        json.dumps(value, ensure_ascii=False, default=str)
+        if isinstance(value, list | tuple | dict)
+        else str(value)
+    )
 
 
 def _common(examples: Iterable[Example]) -> set[str]:
@@ -291,10 +357,16 @@ def _missing(field: str, examples: Sequence[Example], is_text: bool) -> str:
     without = next(e for e in examples if values_of(e).get(field) is None)
     columns = _common(examples)
     if any(values_of(e).get(field) is not None for e in examples):
-        where = f"row {examples.index(without) + 1}" + (f" ({without.id!r})" if without.id else "")
+        where = f"row {examples.index(without) + 1}" + (
+            f" ({without.id!r})" if without.id else ""
+        )
         return f"has the field {{{field}}}, but {where} of the data has no value in that column. Write '' for no text."
     cure = f"For the text {{{field}}} itself, write {{{{{field}}}}}"
-    cure += ", or set fields = false if braces are just braces in all prompts" if is_text else ""
+    cure += (
+        ", or set fields = false if braces are just braces in all prompts"
+        if is_text
+        else ""
+    )
     return (
         f"has the field {{{field}}}, but the data has no such column{nearest(field, columns)}. Its columns are "
         f"{some(sorted(columns))}. A prompt cannot use the reference. {cure}."
@@ -318,10 +390,14 @@ def _check_escaped(text: str, examples: Sequence[Example], fields: bool | None) 
 
 def _objects(what: str, items: object) -> Iterator[Mapping[str, Any]]:
     if isinstance(items, str | bytes | Mapping) or not isinstance(items, Sequence):
-        raise InvalidArgumentError(f"{what} must be a list of objects, got {short(items)}.")
+        raise InvalidArgumentError(
+            f"{what} must be a list of objects, got {short(items)}."
+        )
     for item in items:
         if not isinstance(item, Mapping):
-            raise InvalidArgumentError(f"{what} must be a list of objects, but it contains {short(item)}.")
+            raise InvalidArgumentError(
+                f"{what} must be a list of objects, but it contains {short(item)}."
+            )
         yield item
 
 
@@ -333,7 +409,11 @@ def _checked(messages: Sequence[Message], tools: Sequence[Tool]) -> Chat:
             raise InvalidArgumentError(f"message {number} of a chat {problem}")
     for number, tool in enumerate(tools, start=1):
         function = tool.get("function")
-        if tool.get("type") != "function" or not isinstance(function, Mapping) or not function.get("name"):
+        if (
+            tool.get("type") != "function"
+            or not isinstance(function, Mapping)
+            or not function.get("name")
+        ):
             raise InvalidArgumentError(
                 f"tool {number} of a chat must be {{'type': 'function', 'function': {{'name': ...}}}}, got "
                 f"{short(dict(tool))}."
@@ -343,12 +423,18 @@ def _checked(messages: Sequence[Message], tools: Sequence[Tool]) -> Chat:
 
 def _problem(message: Message) -> str:
     """What is wrong with a message, in words that continue "message 1 of a chat", or an empty text."""
-    role, content, calls = message.get("role"), message.get("content"), message.get("tool_calls")
+    role, content, calls = (
+        message.get("role"),
+        message.get("content"),
+        message.get("tool_calls"),
+    )
     if role not in ROLES:
         return f"must have one of the roles {', '.join(map(repr, ROLES))}, got {short(role)}."
     if others := [key for key in message if key not in _KEYS]:
         return f"has the unknown key {short(others[0])}. The keys are {', '.join(map(repr, _KEYS))}."
-    if calls is not None and (role != "assistant" or not isinstance(calls, list) or not calls):
+    if calls is not None and (
+        role != "assistant" or not isinstance(calls, list) or not calls
+    ):
         return "has 'tool_calls'. Only an assistant's message may have them, as a list that is not empty."
     if not isinstance(content, str) and not (content is None and calls):
         return f"must have a text as 'content', got {short(content)}. Images and other parts are not supported."

@@ -15,7 +15,8 @@ from asktell.extend import Goal, nearest, some
 from asktell_adapters.rows import Table, check_column
 
 _ROLES = "A table of scores has one row per evaluation, and the columns prompt, example and one per metric."
-_Cell: TypeAlias = tuple[str, str, list[float] | None]  # prompt, example, scores (None: the evaluation failed)
+# Prompt, example, scores (None: the evaluation failed)
+_Cell: TypeAlias = tuple[str, str, list[float] | None]
 
 
 @final
@@ -24,8 +25,9 @@ class RecordedScores:
     """The scores of K prompts on N examples in m metrics, without gaps.
 
     Attributes:
-        scores: shape (K, N, m), with metrics in the goal's order. NaN marks an evaluation that failed. If a file has R
-            evaluations of every prompt on every example, the shape is (K, N, m, R).
+        scores: shape (K, N, m), with metrics in the goal's order. NaN marks an
+            evaluation that failed. If a file has R evaluations of every prompt on every
+            example, the shape is (K, N, m, R).
         prompts: names of the K prompts.
         segments: label of each example's segment, shape (N,), or None.
         features: features of the prompts, shape (K, d), or None.
@@ -40,27 +42,31 @@ class RecordedScores:
     def read(cls, path: str | Path, goal: Goal) -> Self:
         """Read the scores from a file.
 
-        A `.npz` file has the arrays `scores` (K, N, m) or (K, N, m, R) and `metrics` (m,). It may also have `prompts`
-        (K,), `segments` (N,) and `embeddings` (K, d), which become the features.
+        A `.npz` file has the arrays `scores` (K, N, m) or (K, N, m, R) and `metrics`
+        (m,). It may also have `prompts` (K,), `segments` (N,) and `embeddings` (K, d),
+        which become the features.
 
-        Any other table (.csv, .tsv, .jsonl, .parquet, .xlsx, ...) has one row per evaluation, as in
-        `study.evaluations().to_dataframe()`. It has the columns prompt, example and one per metric, and may have the
-        column segment. A row without scores is an evaluation that failed. Repeated evaluations are averaged.
+        Any other table (.csv, .tsv, .jsonl, .parquet, .xlsx, ...) has one row per
+        evaluation, as in `study.evaluations().to_dataframe()`. It has the columns
+        prompt, example and one per metric, and may have the column segment. A row
+        without scores is an evaluation that failed. Repeated evaluations are averaged.
 
         Args:
             path: the file.
             goal: its metrics are read.
 
         Raises:
-            InvalidArgumentError: the file cannot be read, a column or array is missing, a score is not a number, or
-                scores are missing for some pairs of prompt and example.
+            InvalidArgumentError: the file cannot be read, a column or array is missing,
+                a score is not a number, or scores are missing for some pairs of prompt
+                and example.
         """
         path = Path(path).expanduser()
         if path.suffix == ".npz":
             return cls._of_arrays(path, goal)
         table = Table(path, ("prompt", "example", *goal.metrics))
         columns = table.rows[0].values
-        names = [f"metric {m}" if f"metric {m}" in columns else m for m in goal.metrics]  # columns of to_dataframe()
+        # Columns of to_dataframe()
+        names = [f"metric {m}" if f"metric {m}" in columns else m for m in goal.metrics]
         _check_metrics(names, list(columns), str(path))
         cells, segments = list[_Cell](), dict[str, str]()
         for row in table.rows:
@@ -85,18 +91,35 @@ class RecordedScores:
         labels = study.selector.state.problem.labels
         evaluations = [e for e in study.evaluations() if e.example is not None]
         cells: list[_Cell] = [
-            (str(e.prompt), str(e.example), None if e.scores is None else [e.scores[m] for m in study.metrics])
+            (
+                str(e.prompt),
+                str(e.example),
+                None if e.scores is None else [e.scores[m] for m in study.metrics],
+            )
             for e in evaluations
         ]
-        segments = {} if labels is None else {str(i): label for i, label in enumerate(labels)}
+        segments = (
+            {} if labels is None else {str(i): label for i, label in enumerate(labels)}
+        )
         return cls._of_cells(f"The study {study.name!r}", study.goal, cells, segments)
 
     @classmethod
-    def _of_cells(cls, where: str, goal: Goal, cells: list[_Cell], segments: Mapping[str, str]) -> Self:
+    def _of_cells(
+        cls, where: str, goal: Goal, cells: list[_Cell], segments: Mapping[str, str]
+    ) -> Self:
         """Average the repeated evaluations of each cell. `segments` maps an example to its label."""
-        rows = {name: i for i, name in enumerate(dict.fromkeys(prompt for prompt, _, _ in cells))}
-        columns = {name: i for i, name in enumerate(dict.fromkeys(example for _, example, _ in cells))}
-        sums, counts = np.zeros((len(rows), len(columns), len(goal.metrics))), np.zeros((len(rows), len(columns), 1))
+        rows = {
+            name: i
+            for i, name in enumerate(dict.fromkeys(prompt for prompt, _, _ in cells))
+        }
+        columns = {
+            name: i
+            for i, name in enumerate(dict.fromkeys(example for _, example, _ in cells))
+        }
+        sums, counts = (
+            np.zeros((len(rows), len(columns), len(goal.metrics))),
+            np.zeros((len(rows), len(columns), 1)),
+        )
         seen = np.zeros((len(rows), len(columns)), dtype=bool)
         for prompt, example, scores in cells:
             at = rows[prompt], columns[example]
@@ -111,10 +134,17 @@ class RecordedScores:
                 "examples have all prompts."
             )
         if segments and (unknown := [name for name in columns if name not in segments]):
-            raise InvalidArgumentError(f"{where}: examples without a segment: {some(unknown)}. Give each example one.")
-        with np.errstate(invalid="ignore"):  # 0 / 0 gives NaN where all evaluations failed
+            raise InvalidArgumentError(
+                f"{where}: examples without a segment: {some(unknown)}. Give each example one."
+            )
+        # 0 / 0 gives NaN where all evaluations failed
+        with np.errstate(invalid="ignore"):
             means = sums / counts
-        return cls(means, tuple(rows), tuple(segments[name] for name in columns) if segments else None)
+        return cls(
+            means,
+            tuple(rows),
+            tuple(segments[name] for name in columns) if segments else None,
+        )
 
     @classmethod
     def _of_arrays(cls, path: Path, goal: Goal) -> Self:
@@ -124,19 +154,34 @@ class RecordedScores:
             with path.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
                 arrays = {name: file[name] for name in file.files}
         except (ValueError, AttributeError, zipfile.BadZipFile) as error:
-            raise InvalidArgumentError(f"{path}: not a .npz of plain arrays: {error}") from error
+            raise InvalidArgumentError(
+                f"{path}: not a .npz of plain arrays: {error}"
+            ) from error
         if missing := [name for name in ("scores", "metrics") if name not in arrays]:
-            raise InvalidArgumentError(f"{path}: no array {missing[0]!r}. The file has {sorted(arrays)}.")
-        scores, metrics = arrays["scores"], list(map(str, np.atleast_1d(arrays["metrics"])))
-        if scores.ndim not in (3, 4) or scores.shape[2] != len(metrics) or scores.dtype.kind not in "fiub":
+            raise InvalidArgumentError(
+                f"{path}: no array {missing[0]!r}. The file has {sorted(arrays)}."
+            )
+        scores, metrics = (
+            arrays["scores"],
+            list(map(str, np.atleast_1d(arrays["metrics"]))),
+        )
+        if (
+            scores.ndim not in (3, 4)
+            or scores.shape[2] != len(metrics)
+            or scores.dtype.kind not in "fiub"
+        ):
             raise InvalidArgumentError(
                 f"{path}: got scores of type {scores.dtype} and shape {scores.shape}, expected numbers of shape "
                 f"(K, N, {len(metrics)}) or (K, N, {len(metrics)}, R) for the metrics {metrics}."
             )
         _check_metrics(goal.metrics, metrics, str(path))
-        prompts, segments, features = (arrays.get(name) for name in ("prompts", "segments", "embeddings"))
+        prompts, segments, features = (
+            arrays.get(name) for name in ("prompts", "segments", "embeddings")
+        )
         return cls(
-            scores[:, :, [metrics.index(name) for name in goal.metrics]].astype(np.float64),
+            scores[:, :, [metrics.index(name) for name in goal.metrics]].astype(
+                np.float64
+            ),
             tuple(map(str, range(len(scores)) if prompts is None else prompts)),
             None if segments is None else tuple(map(str, segments)),
             None if features is None else features.astype(np.float64),
@@ -146,7 +191,9 @@ class RecordedScores:
 def _check_metrics(wanted: Iterable[str], known: list[str], where: str) -> None:
     for name in wanted:
         if name not in known:
-            raise InvalidArgumentError(f"{where}: no metric {name!r}{nearest(name, known)}. It has {known}.")
+            raise InvalidArgumentError(
+                f"{where}: no metric {name!r}{nearest(name, known)}. It has {known}."
+            )
 
 
 def _number(value: Any, column: str, where: str) -> float | None:

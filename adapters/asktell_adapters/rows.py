@@ -17,7 +17,11 @@ from typing import Any, NamedTuple, final
 from asktell import InvalidArgumentError
 from asktell.extend import nearest, needs_extra, short, some
 
-_BOMS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
+_BOMS = (
+    (codecs.BOM_UTF8, "utf-8-sig"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
 _DELIMITERS = (",", ";", "\t", "|")
 _SHOWN = 20  # columns in an error message
 
@@ -25,7 +29,8 @@ _SHOWN = 20  # columns in an error message
 class Row(NamedTuple):
     """A row of a table, with its values by column.
 
-    `number` is the number of the line in text files, and of the row in Excel. In other files, rows count from 1.
+    `number` is the number of the line in text files, and of the row in Excel. In other
+    files, rows count from 1.
     """
 
     number: int
@@ -36,12 +41,12 @@ class Row(NamedTuple):
 class Table:
     """The rows of a file or folder, in order. Empty rows are left out.
 
-    The ending of the path determines the kind of table. See `load_examples` for the options. The delimiter of a CSV
-    file is detected from the `wanted` columns.
+    The ending of the path determines the kind of table. See `load_examples` for the
+    options. The delimiter of a CSV file is detected from the `wanted` columns.
 
     Raises:
-        InvalidArgumentError: the file does not exist, cannot be read, is of an unknown kind or has no rows, or an
-            option does not apply to its kind.
+        InvalidArgumentError: the file does not exist, cannot be read, is of an unknown
+            kind or has no rows, or an option does not apply to its kind.
     """
 
     def __init__(
@@ -65,11 +70,22 @@ class Table:
                 f"{path}: cannot read rows from a {suffix!r} file. Use {known}, or a folder of `datasets`."
                 + (" Save it as .xlsx." if suffix == ".xls" else "")
             )
-        options = {"delimiter": delimiter, "encoding": encoding, "sheet": sheet, "split": split}
+        options = {
+            "delimiter": delimiter,
+            "encoding": encoding,
+            "sheet": sheet,
+            "split": split,
+        }
         for name, value in options.items():
             if value is not None and name not in kind.options:
-                others = ", ".join(end or "folders" for end, other in _KINDS.items() if name in other.options)
-                raise InvalidArgumentError(f"{path}: got {name}={value!r}, but {name} only applies to {others}.")
+                others = ", ".join(
+                    end or "folders"
+                    for end, other in _KINDS.items()
+                    if name in other.options
+                )
+                raise InvalidArgumentError(
+                    f"{path}: got {name}={value!r}, but {name} only applies to {others}."
+                )
         given: dict[str, Any] = {name: options[name] for name in kind.options}
         if "delimiter" in kind.options:
             given["delimiter"] = delimiter or ("\t" if suffix == ".tsv" else None)
@@ -78,7 +94,13 @@ class Table:
         found = kind.read(self.path, **given)
         # Most cells are texts, and a large table has millions of them.
         self.rows = [
-            Row(n, {name: value if type(value) is str else _plain_value(value) for name, value in row.items()})
+            Row(
+                n,
+                {
+                    name: value if type(value) is str else _plain_value(value)
+                    for name, value in row.items()
+                },
+            )
             for n, row in found
         ]
         if not self.rows:
@@ -89,7 +111,9 @@ class Table:
         return f"{self.path}, {self.place} {row.number}"
 
 
-def check_column(row: Mapping[str, Any], column: str, where: str, roles: str = "") -> None:
+def check_column(
+    row: Mapping[str, Any], column: str, where: str, roles: str = ""
+) -> None:
     """Check that a row has a value in a column.
 
     Args:
@@ -106,7 +130,9 @@ def check_column(row: Mapping[str, Any], column: str, where: str, roles: str = "
     names = list(map(str, row))
     if column in row:
         raise InvalidArgumentError(f"{where}: {column!r} is empty.")
-    shown = ", ".join(map(repr, names[:_SHOWN])) + (", ..." if len(names) > _SHOWN else "")
+    shown = ", ".join(map(repr, names[:_SHOWN])) + (
+        ", ..." if len(names) > _SHOWN else ""
+    )
     raise InvalidArgumentError(
         f"{where}: no column {column!r}{nearest(column, names)}. The columns are {shown}."
         + (f" {roles}" if roles else "")
@@ -116,15 +142,25 @@ def check_column(row: Mapping[str, Any], column: str, where: str, roles: str = "
 def as_text(value: Any) -> Any:
     """Convert numbers, also inside lists, to text. Return any other value as it is."""
     if isinstance(value, numbers.Real) and not isinstance(value, bool):
-        return str(int(value)) if isinstance(value, numbers.Integral) else repr(float(value))
-    return [as_text(each) for each in value] if isinstance(value, list | tuple) else value
+        return (
+            str(int(value))
+            if isinstance(value, numbers.Integral)
+            else repr(float(value))
+        )
+    return (
+        [as_text(each) for each in value] if isinstance(value, list | tuple) else value
+    )
 
 
 def _plain_value(value: Any) -> Any:
     """Convert a value to JSON data: dates and decimals to text, NaN to None."""
     if isinstance(value, float) and math.isnan(value):
         return None
-    if isinstance(value, datetime.datetime) and value.time() == datetime.time() and value.tzinfo is None:
+    if (
+        isinstance(value, datetime.datetime)
+        and value.time() == datetime.time()
+        and value.tzinfo is None
+    ):
         return value.date().isoformat()
     if isinstance(value, datetime.date | datetime.time):
         return value.isoformat()
@@ -139,13 +175,17 @@ def read_text(path: Path, encoding: str | None = None) -> str:
 
     Args:
         path: the file.
-        encoding: its encoding (default: the encoding of its byte order mark, else UTF-8).
+        encoding: its encoding (default: the encoding of its byte order mark, else
+            UTF-8).
 
     Raises:
-        InvalidArgumentError: the encoding is unknown, or is not the encoding of the file.
+        InvalidArgumentError: the encoding is unknown, or is not the encoding of the
+            file.
     """
     data = path.read_bytes()
-    found = encoding or next((name for bom, name in _BOMS if data.startswith(bom)), "utf-8")
+    found = encoding or next(
+        (name for bom, name in _BOMS if data.startswith(bom)), "utf-8"
+    )
     try:
         return data.decode(found).removeprefix("\ufeff")
     except LookupError:
@@ -154,12 +194,19 @@ def read_text(path: Path, encoding: str | None = None) -> str:
         ) from None
     except UnicodeDecodeError as error:
         line = data[: error.start].count(b"\n") + 1
-        # Show the words around the first bad byte as the likeliest other encoding reads them.
-        near = data[max(0, error.start - 15) : error.start + 15].decode("cp1252", "replace").split("\n")
+        # Show the words around the first bad byte as the likeliest other encoding reads
+        # them.
+        near = (
+            data[max(0, error.start - 15) : error.start + 15]
+            .decode("cp1252", "replace")
+            .split("\n")
+        )
         seen = next((part for part in near if not part.isascii()), near[0]).strip()
         cure = f"Pass its encoding. In cp1252, which Excel on Windows writes, this place reads {seen!r}."
         what = "UTF-8" if encoding is None else encoding
-        raise InvalidArgumentError(f"{path}, line {line}: not {what} ({error.reason}). {cure}") from error
+        raise InvalidArgumentError(
+            f"{path}, line {line}: not {what} ({error.reason}). {cure}"
+        ) from error
 
 
 def from_json(text: str, path: Path, line: int) -> Any:
@@ -177,42 +224,69 @@ def from_json(text: str, path: Path, line: int) -> Any:
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         result = dict(pairs)
         if len(result) < len(pairs):
-            twice = next(name for name, _ in pairs if sum(name == other for other, _ in pairs) > 1)
-            raise InvalidArgumentError(f"{path}, line {line}: the key {twice!r} occurs twice.")
+            twice = next(
+                name
+                for name, _ in pairs
+                if sum(name == other for other, _ in pairs) > 1
+            )
+            raise InvalidArgumentError(
+                f"{path}, line {line}: the key {twice!r} occurs twice."
+            )
         return result
 
     try:
         return json.loads(text, object_pairs_hook=unique)
     except json.JSONDecodeError as error:
         where = f"line {line + error.lineno - 1}, column {error.colno}"
-        raise InvalidArgumentError(f"{path}, {where}: not JSON: {error.msg}.") from error
-    except (ValueError, RecursionError) as error:  # a number with too many digits, or too many brackets
+        raise InvalidArgumentError(
+            f"{path}, {where}: not JSON: {error.msg}."
+        ) from error
+    except (ValueError, RecursionError) as error:
+        # A number with too many digits, or too many brackets
         if isinstance(error, InvalidArgumentError):
             raise
-        raise InvalidArgumentError(f"{path}, line {line}: cannot read this JSON: {error}.") from error
+        raise InvalidArgumentError(
+            f"{path}, line {line}: cannot read this JSON: {error}."
+        ) from error
 
 
-def jsonl(path: Path, encoding: str | None = None) -> Iterator[tuple[int, Mapping[str, Any]]]:
+def jsonl(
+    path: Path, encoding: str | None = None
+) -> Iterator[tuple[int, Mapping[str, Any]]]:
     """Read a JSONL file, which has one object per line. Yields the number and the object of each line."""
     # Not splitlines(), because a JSON text may contain Unicode line separators.
     for line, text in enumerate(read_text(path, encoding).split("\n"), start=1):
         if text.strip():
             row = from_json(text, path, line)
             if not isinstance(row, dict):
-                raise InvalidArgumentError(f"{path}, line {line}: a row must be an object, got {type(row).__name__}.")
+                raise InvalidArgumentError(
+                    f"{path}, line {line}: a row must be an object, got {type(row).__name__}."
+                )
             yield line, row
 
 
 def _json(path: Path, encoding: str | None) -> Iterator[tuple[int, Mapping[str, Any]]]:
     """Read a list of objects, or the only list in an object."""
     found = from_json(read_text(path, encoding), path, 1)
-    lists = [value for value in found.values() if isinstance(value, list)] if isinstance(found, dict) else [found]
+    lists = (
+        [value for value in found.values() if isinstance(value, list)]
+        if isinstance(found, dict)
+        else [found]
+    )
     if len(lists) != 1 or not isinstance(lists[0], list):
-        what = f"an object with {len(lists)} lists" if isinstance(found, dict) else type(found).__name__
-        raise InvalidArgumentError(f"{path}: got {what}, expected a list of objects, or an object with one such list.")
+        what = (
+            f"an object with {len(lists)} lists"
+            if isinstance(found, dict)
+            else type(found).__name__
+        )
+        raise InvalidArgumentError(
+            f"{path}: got {what}, expected a list of objects, or an object with one such list."
+        )
     for number, row in enumerate(lists[0], start=1):
         if not isinstance(row, dict):
-            raise InvalidArgumentError(f"{path}, row {number}: a row must be an object, got {short(row)}.")
+            raise InvalidArgumentError(
+                f"{path}, row {number}: a row must be an object, got {short(row)}."
+            )
         yield number, row
 
 
@@ -221,28 +295,43 @@ def _csv(
 ) -> Iterator[tuple[int, Mapping[str, Any]]]:
     text = read_text(path, encoding)
     if delimiter is not None and len(delimiter) != 1:
-        raise InvalidArgumentError(f"{path}: delimiter must be one character, got {delimiter!r}.")
+        raise InvalidArgumentError(
+            f"{path}: delimiter must be one character, got {delimiter!r}."
+        )
     delimiter = delimiter or _delimiter(text, wanted)
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
     with _fields_of(len(text)):
         try:
-            lines = [(reader.line_num, cells) for cells in reader if any(map(str.strip, cells))]
+            lines = [
+                (reader.line_num, cells)
+                for cells in reader
+                if any(map(str.strip, cells))
+            ]
         except csv.Error as error:
-            raise InvalidArgumentError(f"{path}, line {reader.line_num}: not CSV: {error}") from error
+            raise InvalidArgumentError(
+                f"{path}, line {reader.line_num}: not CSV: {error}"
+            ) from error
     if not lines:
         return
     (head, header), *rows = lines
     width = len(header)
-    while width and not header[width - 1].strip():  # spreadsheets write empty columns at the end
+    # Spreadsheets write empty columns at the end
+    while width and not header[width - 1].strip():
         width -= 1
     header = header[:width]
     if len(set(header)) < width:
-        raise InvalidArgumentError(f"{path}, line {head}: a column occurs twice in {header}. Rename one of them.")
+        raise InvalidArgumentError(
+            f"{path}, line {head}: a column occurs twice in {header}. Rename one of them."
+        )
     for line, cells in rows:
         if len(cells) < width or any(map(str.strip, cells[width:])):
             raise InvalidArgumentError(
                 f"{path}, line {line}: got {len(cells)} columns separated by {delimiter!r}, but the header has {width}."
-                + (f" Put a cell that contains {delimiter!r} in double quotes." if len(cells) > width else "")
+                + (
+                    f" Put a cell that contains {delimiter!r} in double quotes."
+                    if len(cells) > width
+                    else ""
+                )
             )
         yield line, dict(zip(header, cells, strict=False))
 
@@ -252,7 +341,12 @@ def _delimiter(text: str, wanted: Sequence[str]) -> str:
 
     def fits(delimiter: str) -> tuple[int, int]:
         try:
-            header = next(csv.reader(io.StringIO(text.lstrip("\r\n"), newline=""), delimiter=delimiter), [])
+            header = next(
+                csv.reader(
+                    io.StringIO(text.lstrip("\r\n"), newline=""), delimiter=delimiter
+                ),
+                [],
+            )
         except csv.Error:
             return 0, 0
         return sum(name in header for name in wanted), len(header)
@@ -261,7 +355,8 @@ def _delimiter(text: str, wanted: Sequence[str]) -> str:
         return max(_DELIMITERS, key=fits)
 
 
-_one_limit_at_a_time = threading.Lock()  # the csv module has one limit for the whole process
+# The csv module has one limit for the whole process
+_one_limit_at_a_time = threading.Lock()
 
 
 @contextlib.contextmanager
@@ -301,7 +396,9 @@ def _excel(path: Path, sheet: str | None) -> Iterator[tuple[int, Mapping[str, An
     with contextlib.closing(book):
         names = [each.title for each in book.worksheets]
         if sheet is not None and sheet not in names:
-            raise InvalidArgumentError(f"{path}: no sheet {sheet!r}{nearest(sheet, names)}. The sheets are {names}.")
+            raise InvalidArgumentError(
+                f"{path}: no sheet {sheet!r}{nearest(sheet, names)}. The sheets are {names}."
+            )
         sheet = sheet or names[0]
         rows, without_value = _cells(book[sheet])
     if without_value:
@@ -309,10 +406,16 @@ def _excel(path: Path, sheet: str | None) -> Iterator[tuple[int, Mapping[str, An
     if not rows:
         return
     (head, titles), *rest = rows
-    columns = [(i, str(title).strip()) for i, title in enumerate(titles) if str(title or "").strip()]
+    columns = [
+        (i, str(title).strip())
+        for i, title in enumerate(titles)
+        if str(title or "").strip()
+    ]
     header = [name for _, name in columns]
     if len(set(header)) < len(header):
-        raise InvalidArgumentError(f"{path}, row {head}: a column occurs twice in {header}. Rename one of them.")
+        raise InvalidArgumentError(
+            f"{path}, row {head}: a column occurs twice in {header}. Rename one of them."
+        )
     for number, row in rest:
         values = {}
         for i, name in columns:
@@ -329,7 +432,8 @@ def _cells(sheet: Any) -> tuple[list[tuple[int, list[Any]]], set[str]]:
         if any(str(value or "").strip() or value == 0 for value in values):
             rows.append((number, values))
         for cell in cells:
-            # A formula whose value is an empty text has the type "str". Placeholders of openpyxl have no row.
+            # A formula whose value is an empty text has the type "str". Placeholders of
+            # openpyxl have no row.
             if cell.value is None and cell.data_type == "n" and hasattr(cell, "row"):
                 without_value.add(cell.coordinate)
     return rows, without_value
@@ -342,7 +446,11 @@ def _check_formulas(path: Path, sheet: str, without_value: set[str]) -> None:
     with contextlib.closing(openpyxl.load_workbook(path, read_only=True)) as book:
         lost: list[str] = []
         for row in book[sheet].iter_rows():
-            lost.extend(cell.coordinate for cell in row if cell.data_type == "f" and cell.coordinate in without_value)
+            lost.extend(
+                cell.coordinate
+                for cell in row
+                if cell.data_type == "f" and cell.coordinate in without_value
+            )
     if lost:
         raise InvalidArgumentError(
             f"{path}, sheet {sheet!r}: the file has formulas without their values, in {some(lost)}. Open it in Excel "
@@ -365,16 +473,27 @@ def _saved(path: Path, split: str | None) -> Iterator[tuple[int, Mapping[str, An
         if split is None and len(names) == 1:
             split = names[0]
         if split not in names:
-            what = "needs a split" if split is None else f"no split {split!r}{nearest(split, names)}"
+            what = (
+                "needs a split"
+                if split is None
+                else f"no split {split!r}{nearest(split, names)}"
+            )
             raise InvalidArgumentError(
                 f"{path}: {what}. The splits are {names}. Choose one, for example split = {names[0]!r}."
             )
         found = found[split]
     elif split is not None:
-        raise InvalidArgumentError(f"{path}: got split={split!r}, but the folder has one dataset without splits.")
-    labels = {name: feature for name, feature in found.features.items() if isinstance(feature, datasets.ClassLabel)}
+        raise InvalidArgumentError(
+            f"{path}: got split={split!r}, but the folder has one dataset without splits."
+        )
+    labels = {
+        name: feature
+        for name, feature in found.features.items()
+        if isinstance(feature, datasets.ClassLabel)
+    }
     for number, row in enumerate(found, start=1):
-        # Replace the number of a class by its name, because people and LLMs write names. -1 stands for no label.
+        # Replace the number of a class by its name, because people and LLMs write
+        # names. -1 stands for no label.
         named = {}
         for name, feature in labels.items():
             if row[name] is not None and row[name] >= 0:

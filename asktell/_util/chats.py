@@ -1,7 +1,8 @@
 """Prompts that are chats: texts with the JSON of a chat.
 
-Such a text is a list of messages as in chat APIs, or an object with `messages` and `tools`. The engine treats prompts
-as texts, and only displays chats in a readable form. Evaluators split them into messages.
+Such a text is a list of messages as in chat APIs, or an object with `messages` and
+`tools`. The engine treats prompts as texts, and only displays chats in a readable form.
+Evaluators split them into messages.
 """
 
 import json
@@ -22,9 +23,17 @@ def parts_of(text: str) -> Parts | None:
         return None
     data: Any = found if isinstance(found, dict) else {"messages": found}
     messages, tools = data.get("messages"), data.get("tools", [])
-    if not set(data) <= {"messages", "tools"} or not _are_objects(messages) or not isinstance(tools, list):
+    if (
+        not set(data) <= {"messages", "tools"}
+        or not _are_objects(messages)
+        or not isinstance(tools, list)
+    ):
         return None
-    if not messages or not all("role" in message for message in messages) or not _are_objects(tools):
+    if (
+        not messages
+        or not all("role" in message for message in messages)
+        or not _are_objects(tools)
+    ):
         return None
     return messages, tools
 
@@ -39,7 +48,9 @@ def _are_objects(items: object) -> bool:
     return isinstance(items, list) and all(isinstance(item, dict) for item in items)
 
 
-def _turns(messages: list[dict[str, Any]], tools: list[dict[str, Any]]) -> Iterator[str]:
+def _turns(
+    messages: list[dict[str, Any]], tools: list[dict[str, Any]]
+) -> Iterator[str]:
     for message in messages:
         said = message.get("content")
         calls = message.get("tool_calls")

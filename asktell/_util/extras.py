@@ -21,8 +21,11 @@ def needs_extra(extra: str) -> Iterator[None]:
     try:
         yield
     except ImportError as error:
-        # torch and llama.cpp also raise ImportError for a broken shared library, so their message is kept.
-        raise MissingExtraError(f"{error}. {how_to_install(extra)}", name=error.name, path=error.path) from error
+        # torch and llama.cpp also raise ImportError for a broken shared library, so
+        # their message is kept.
+        raise MissingExtraError(
+            f"{error}. {how_to_install(extra)}", name=error.name, path=error.path
+        ) from error
 
 
 def check_extra(extra: str, *modules: str) -> None:
@@ -33,13 +36,16 @@ def check_extra(extra: str, *modules: str) -> None:
     """
     for module in modules:
         if sys.modules.get(module) is None and importlib.util.find_spec(module) is None:
-            raise MissingExtraError(f"No module named {module!r}. {how_to_install(extra)}", name=module)
+            raise MissingExtraError(
+                f"No module named {module!r}. {how_to_install(extra)}", name=module
+            )
 
 
 def import_extra(module: str, extra: str) -> Any:
     """Import and return an optional module.
 
-    The result is typed Any, so that type checking does not depend on the installed extras.
+    The result is typed Any, so that type checking does not depend on the installed
+    extras.
 
     Raises:
         MissingExtraError: the module is not installed.
@@ -63,22 +69,32 @@ def short(item: object) -> str:
     """A value's repr, cut to 60 characters, for a message; never fails, however deep or long the value is."""
     try:
         text = repr(item)
-    except (RecursionError, ValueError):  # Python writes no more than sys.get_int_max_str_digits() digits
+    except (RecursionError, ValueError):
+        # Python writes no more than sys.get_int_max_str_digits() digits
         text = f"<{type(item).__name__}>"
     return text if len(text) <= 60 else text[:57] + "..."
 
 
-def check_format(what: str, data: Mapping[str, Any], name: str, version: int, writer: object = None) -> None:
+def check_format(
+    what: str, data: Mapping[str, Any], name: str, version: int, writer: object = None
+) -> None:
     """Check that data have a format, in the version that this asktell reads.
 
-    `writer` is the version of asktell that wrote the data. None: the value of "asktell" in the data.
+    `writer` is the version of asktell that wrote the data. None: the value of "asktell"
+    in the data.
 
     Raises:
-        InvalidStateError: the format or its version is different. The message asks for an upgrade if it is newer.
+        InvalidStateError: the format or its version is different. The message asks for
+            an upgrade if it is newer.
     """
     if data.get("format") != name:
-        raise InvalidStateError(f"{what} must have the format {name!r}, but its format is {short(data.get('format'))}.")
-    came, writer = data.get("version"), data.get("asktell") if writer is None else writer
+        raise InvalidStateError(
+            f"{what} must have the format {name!r}, but its format is {short(data.get('format'))}."
+        )
+    came, writer = (
+        data.get("version"),
+        data.get("asktell") if writer is None else writer,
+    )
     if type(came) is int and came > version:
         by = f"asktell {str(writer)[:40]}" if writer else "a newer asktell"
         raise InvalidStateError(
@@ -86,4 +102,6 @@ def check_format(what: str, data: Mapping[str, Any], name: str, version: int, wr
             f"which reads version {version}. Upgrade asktell."
         )
     if type(came) is not int or came != version:
-        raise InvalidStateError(f"{what} has version {short(came)}, but this asktell reads version {version}.")
+        raise InvalidStateError(
+            f"{what} has version {short(came)}, but this asktell reads version {version}."
+        )

@@ -19,9 +19,9 @@ _SECONDS_FOR_READERS = 1.0
 def replacing(path: Path) -> Iterator[TextIO]:
     """Open a file for writing that replaces the file at `path` once it is on the disk.
 
-    A reader finds either the old or the new content, complete, even after a crash. After an exception, the old content
-    stays. An existing file keeps its permissions, and a symbolic link stays a link. A device or a pipe is written
-    directly.
+    A reader finds either the old or the new content, complete, even after a crash.
+    After an exception, the old content stays. An existing file keeps its permissions,
+    and a symbolic link stays a link. A device or a pipe is written directly.
     """
     with contextlib.suppress(FileNotFoundError):
         if not stat.S_ISREG(path.stat().st_mode):
@@ -54,8 +54,9 @@ def write_atomically(path: Path, text: str | Iterable[str]) -> None:
 def make_private(path: Path) -> None:
     """Make an empty file that only its owner may read, unless the file exists.
 
-    The file is made under another name and then linked. On POSIX, a process that closes a file loses all of its locks
-    on the file, even locks of another thread that has just begun to use it. So the file itself is never opened here.
+    The file is made under another name and then linked. On POSIX, a process that closes
+    a file loses all of its locks on the file, even locks of another thread that has
+    just begun to use it. So the file itself is never opened here.
     """
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
     os.close(handle)

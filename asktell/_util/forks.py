@@ -1,7 +1,7 @@
 """Renew objects with locks in a forked process.
 
-Only the forking thread exists in the new process. A lock that another thread held is never released there, and data
-that the thread was changing remain half changed.
+Only the forking thread exists in the new process. A lock that another thread held is
+never released there, and data that the thread was changing remain half changed.
 """
 
 import os
@@ -9,7 +9,8 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
-# np.unique imports numpy.ma on its first call. A child that is forked during that import would wait forever.
+# np.unique imports numpy.ma on its first call. A child that is forked during that
+# import would wait forever.
 import numpy.ma  # noqa: F401
 
 _T = TypeVar("_T")
@@ -19,7 +20,8 @@ _renewals: WeakKeyDictionary[Any, Callable[[Any], None]] = WeakKeyDictionary()
 def fresh_after_fork(obj: _T, renew: Callable[[_T], None]) -> None:
     """Call `renew(obj)` at the start of every forked process, to make new locks and drop unfinished changes.
 
-    This does not keep `obj` alive. `renew` is a function or a method of the class. It must neither wait nor raise.
+    This does not keep `obj` alive. `renew` is a function or a method of the class. It
+    must neither wait nor raise.
     """
     _renewals[obj] = renew
 

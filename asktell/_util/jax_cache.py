@@ -3,7 +3,8 @@
     import asktell
     asktell.jax_cache.enable("~/.cache/asktell/jax")
 
-This changes the configuration of JAX in the whole process, so asktell never does it by itself.
+This changes the configuration of JAX in the whole process, so asktell never does it by
+itself.
 """
 
 import os
@@ -15,7 +16,8 @@ from asktell._util.extras import import_extra
 def enable(path: str | os.PathLike[str]) -> Path:
     """Store every compiled function under `path`, and read it from there. Return the folder, created if necessary.
 
-    By default, JAX stores only functions that took more than a second to compile. The functions of asktell take less.
+    By default, JAX stores only functions that took more than a second to compile. The
+    functions of asktell take less.
 
     Raises:
         MissingExtraError: JAX is not installed.

@@ -18,7 +18,12 @@ _SMALLEST_PLAIN = 1e-9
 
 def safe(text: str) -> str:
     """The text with escapes for all characters that are not printable, including line breaks."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode("ascii") for c in text)
+    return "".join(
+        c
+        if c.isprintable()
+        else c.encode("unicode_escape", "surrogatepass").decode("ascii")
+        for c in text
+    )
 
 
 def one_line(text: str, width: int) -> str:
@@ -27,7 +32,8 @@ def one_line(text: str, width: int) -> str:
     return flat if len(flat) <= width else flat[: width - 3] + "..."
 
 
-# An estimate below this part of its error is printed as 0. Otherwise it would read 0.0000004247 ± 0.12.
+# An estimate below this part of its error is printed as 0. Otherwise it would read
+# 0.0000004247 ± 0.12.
 _NEGLIGIBLE = 1e-3
 
 
@@ -77,24 +83,34 @@ def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
     """A safe line per row, all of the same width, with aligned columns."""
     cells = [[safe(cell) for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in cells]
+    return [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        for row in cells
+    ]
 
 
-def in_blocks(keys: Columns, columns: Columns, texts: Sequence[str], width: int) -> Iterator[str]:
+def in_blocks(
+    keys: Columns, columns: Columns, texts: Sequence[str], width: int
+) -> Iterator[str]:
     """The lines of a table. A table wider than `width` is split into blocks, and each block begins with the keys.
 
     Args:
         keys: columns that identify the rows, each with its head first.
         columns: the other columns. A block has as many as fit, at least one.
-        texts: the last column of the last block, with its head first, cut to the available width.
+        texts: the last column of the last block, with its head first, cut to the
+            available width.
         width: the width of a line in characters.
     """
     room = width - sum(map(_wide, keys))
     while columns and sum(map(_wide, columns)) + _LEAST_TEXT > room:
         n = sum(end <= room for end in accumulate(map(_wide, columns)))
         here, columns = columns[: max(n, 1)], columns[max(n, 1) :]
-        yield from (line.rstrip() for line in aligned(list(zip(*keys, *here, strict=True))))
-    for line, text in zip(aligned(list(zip(*keys, *columns, strict=True))), texts, strict=True):
+        yield from (
+            line.rstrip() for line in aligned(list(zip(*keys, *here, strict=True)))
+        )
+    for line, text in zip(
+        aligned(list(zip(*keys, *columns, strict=True))), texts, strict=True
+    ):
         yield f"{line}  {one_line(text, max(_LEAST_TEXT, width - len(line) - 2))}".rstrip()
 
 
@@ -104,4 +120,10 @@ def _wide(column: Sequence[str]) -> int:
 
 def filled(text: str, width: int) -> list[str]:
     """A sentence in lines of at most `width` characters. Later lines are indented."""
-    return wrap(text, width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False) or [""]
+    return wrap(
+        text,
+        width,
+        subsequent_indent="  ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    ) or [""]

@@ -19,12 +19,15 @@ class _Step(NamedTuple):
 
 
 @jax.jit
-def mirror_ascent(x: Array, dimensions: Array, start: Array, tolerance: Array, max_iterations: Array) -> _Step:
+def mirror_ascent(
+    x: Array, dimensions: Array, start: Array, tolerance: Array, max_iterations: Array
+) -> _Step:
     """Maximize log det sum_i w_i x_i x_i^T over the simplex by entropic mirror ascent, from `start`.
 
-    `x` (P, D) is padded with zeros: rows of weight 0, and columns that `dimensions` (D,) marks with 0. Stops when
-    the largest gradient g_i = x_i^T V^-1 x_i is at most (1 + tolerance) d: by Kiefer & Wolfowitz (1960) it is d
-    exactly at the optimum and nowhere less.
+    `x` (P, D) is padded with zeros: rows of weight 0, and columns that `dimensions`
+    (D,) marks with 0. Stops when the largest gradient g_i = x_i^T V^-1 x_i is at most
+    (1 + tolerance) d: by Kiefer & Wolfowitz (1960) it is d exactly at the optimum and
+    nowhere less.
     """
     d = dimensions.sum()
     present = start > 0
@@ -36,13 +39,18 @@ def mirror_ascent(x: Array, dimensions: Array, start: Array, tolerance: Array, m
         return 2.0 * jnp.log(jnp.diag(factor)).sum(), ((x @ inverse.T) ** 2).sum(axis=1)
 
     def unfinished(step: _Step) -> Array:
-        return (step.gradient.max() > (1.0 + tolerance) * d) & (step.iteration < max_iterations)
+        return (step.gradient.max() > (1.0 + tolerance) * d) & (
+            step.iteration < max_iterations
+        )
 
     def advance(step: _Step) -> _Step:
-        raised = step.weights * jnp.exp(step.step_size * (step.gradient - step.gradient.max()))
+        raised = step.weights * jnp.exp(
+            step.step_size * (step.gradient - step.gradient.max())
+        )
         weights = jnp.where(present, raised / raised.sum(), 0.0)
         log_det, gradient = evaluate(weights)
-        better = log_det >= step.log_det - 1e-12 * jnp.abs(step.log_det)  # false for NaN
+        # False for NaN
+        better = log_det >= step.log_det - 1e-12 * jnp.abs(step.log_det)
         return _Step(
             jnp.where(better, weights, step.weights),
             jnp.where(better, log_det, step.log_det),
@@ -52,4 +60,6 @@ def mirror_ascent(x: Array, dimensions: Array, start: Array, tolerance: Array, m
         )
 
     log_det, gradient = evaluate(start)
-    return jax.lax.while_loop(unfinished, advance, _Step(start, log_det, gradient, 1.0 / d, jnp.asarray(0)))
+    return jax.lax.while_loop(
+        unfinished, advance, _Step(start, log_det, gradient, 1.0 / d, jnp.asarray(0))
+    )

@@ -11,8 +11,9 @@ from asktell.numerics.arrays import Counts, Features
 class PullsToShare:
     """The input of an allocator: `n_pulls` to share among A active arms.
 
-    `pulled` (A,): pulls that each arm has had. `capacity` (A,): pulls that each arm can still take before it has
-    seen every example. `priority` (A,): a random order of the arms, to break ties. `features` (A, d) or None.
+    `pulled` (A,): pulls that each arm has had. `capacity` (A,): pulls that each arm can
+    still take before it has seen every example. `priority` (A,): a random order of the
+    arms, to break ties. `features` (A, d) or None.
     """
 
     n_pulls: int

@@ -1,7 +1,7 @@
 """G-optimal design: the pulls that make the worst prediction of a linear model as good as it can be.
 
-The relaxed problem is solved by mirror ascent to a certified tolerance (Kiefer & Wolfowitz 1960), then rounded to
-whole pulls by `asktell.allocators.rounding`.
+The relaxed problem is solved by mirror ascent to a certified tolerance (Kiefer &
+Wolfowitz 1960), then rounded to whole pulls by `asktell.allocators.rounding`.
 """
 
 from dataclasses import dataclass
@@ -20,16 +20,20 @@ _WIDTH = 16  # columns are padded to multiples of it: few compilations
 _DROPPED_MASS = (0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001)
 
 
-def optimal_design(x: Features, tolerance: float = 0.01, max_iterations: int = 5000) -> Weights:
+def optimal_design(
+    x: Features, tolerance: float = 0.01, max_iterations: int = 5000
+) -> Weights:
     """Weights (A,) of sum 1 whose largest leverage is at most (1 + tolerance) d, for rows `x` (A, d) of rank d.
 
-    It is d exactly at the optimum. Weights that the tolerance can spare are 0, and at most d (d + 1) / 2 + 1 are not.
-    The tolerance is missed only if `max_iterations` run out.
+    It is d exactly at the optimum. Weights that the tolerance can spare are 0, and at
+    most d (d + 1) / 2 + 1 are not. The tolerance is missed only if `max_iterations` run
+    out.
     """
     from asktell.allocators import _design_jax
 
     n, d = x.shape
-    # Columns are padded as well, because the rank falls once fewer arms than features are left.
+    # Columns are padded as well, because the rank falls once fewer arms than features
+    # are left.
     size, width = padded_size(n), -(-d // _WIDTH) * _WIDTH
     padded = np.zeros((size, width))
     padded[:n, :d] = x
@@ -38,7 +42,9 @@ def optimal_design(x: Features, tolerance: float = 0.01, max_iterations: int = 5
     start[:n] = 1.0 / n
     with _design_jax.double_precision():
         # Half of the tolerance is left for sparsity.
-        step = _design_jax.mirror_ascent(padded, dimensions, start, tolerance / 2, max_iterations)
+        step = _design_jax.mirror_ascent(
+            padded, dimensions, start, tolerance / 2, max_iterations
+        )
         weights = np.array(step.weights)[:n]
     weights = _drop_smallest(x, weights, (1 + tolerance) * d)
     return reduce_support(x, weights)
@@ -62,9 +68,10 @@ def _drop_smallest(x: Features, weights: Weights, largest: float) -> Weights:
 class GOptimalDesign(AbstractAllocator):
     """Pulls in proportion to a G-optimal design over the arms that can still be pulled.
 
-    `tolerance`: how far the worst leverage may be above the optimum, relatively. `intercept`: the model has a
-    constant, as `LeastSquares` has by default. With fewer pulls than dimensions no linear model can be fitted, and
-    the pulls are shared evenly.
+    `tolerance`: how far the worst leverage may be above the optimum, relatively.
+    `intercept`: the model has a constant, as `LeastSquares` has by default. With fewer
+    pulls than dimensions no linear model can be fitted, and the pulls are shared
+    evenly.
     """
 
     tolerance: float = 0.01
@@ -86,10 +93,14 @@ class GOptimalDesign(AbstractAllocator):
         open_ = np.argsort(pulls.priority, kind="stable")
         open_ = open_[pulls.capacity[open_] > 0]
         features = pulls.features[open_]
-        x = span(with_intercept(features) if self.intercept and len(features) else features)
+        x = span(
+            with_intercept(features) if self.intercept and len(features) else features
+        )
         if n < x.shape[1] or x.shape[1] == 0:
             return Uniform().allocate(pulls)
         weights = optimal_design(x, self.tolerance, self.max_iterations)
         counts = np.zeros(len(pulls.capacity), dtype=np.int64)
-        counts[open_] = round_design(x, weights, n, pulls.capacity[open_], self.tolerance)
+        counts[open_] = round_design(
+            x, weights, n, pulls.capacity[open_], self.tolerance
+        )
         return counts

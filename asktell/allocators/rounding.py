@@ -1,8 +1,9 @@
 """A fractional design turned into whole pulls that sum to a round's budget.
 
-`x` is (A, d) with d = rank: one row per arm, in a basis of the span. A design is either weights (A,) that sum to 1
-or counts (A,). An arm's leverage under counts is x^T V^-1 x with V = sum_i n_i x_i x_i^T: the variance of its
-prediction, in units of the noise of one pull.
+`x` is (A, d) with d = rank: one row per arm, in a basis of the span. A design is either
+weights (A,) that sum to 1 or counts (A,). An arm's leverage under counts is x^T V^-1 x
+with V = sum_i n_i x_i x_i^T: the variance of its prediction, in units of the noise of
+one pull.
 """
 
 import numpy as np
@@ -13,7 +14,8 @@ from asktell.numerics.arrays import Counts, Features, Indices, Matrix
 Weights = npt.NDArray[np.float64]
 
 _SMALLEST_WEIGHT = 1e-9  # numerical
-_EXCHANGE_WORK = 2e8  # multiplications that a search for exchanges may cost; 0.1 s or so
+# Multiplications that a search for exchanges may cost; 0.1 s or so
+_EXCHANGE_WORK = 2e8
 
 
 def leverages(x: Features, design: npt.NDArray[np.generic]) -> Weights:
@@ -21,7 +23,9 @@ def leverages(x: Features, design: npt.NDArray[np.generic]) -> Weights:
     used = design.astype(float)
     r: Matrix = np.asarray(np.linalg.qr(np.sqrt(used)[:, None] * x, mode="r"))
     diagonal = np.abs(np.diag(r))
-    if len(r) < x.shape[1] or diagonal.min(initial=np.inf) <= 1e-10 * diagonal.max(initial=0.0):
+    if len(r) < x.shape[1] or diagonal.min(initial=np.inf) <= 1e-10 * diagonal.max(
+        initial=0.0
+    ):
         return np.full(len(x), np.inf)
     lever: Weights = (np.linalg.solve(r.T, x.T) ** 2).sum(axis=0)
     return lever
@@ -30,7 +34,8 @@ def leverages(x: Features, design: npt.NDArray[np.generic]) -> Weights:
 def reduce_support(x: Features, weights: Weights) -> Weights:
     """The same V(w) from at most d (d + 1) / 2 + 1 arms (Caratheodory's theorem); weights below 1e-9 are dropped first.
 
-    Works on blocks of columns: each null vector of their moments moves weight until one arm has none left.
+    Works on blocks of columns: each null vector of their moments moves weight until one
+    arm has none left.
     """
     w = np.where(weights >= _SMALLEST_WEIGHT, weights, 0.0)
     w /= w.sum()
@@ -40,7 +45,9 @@ def reduce_support(x: Features, weights: Weights) -> Weights:
     support = np.flatnonzero(w)
     while len(support) > most:
         block = support[: 2 * most]
-        moments = np.column_stack((x[block][:, row] * x[block][:, column], np.ones(len(block))))
+        moments = np.column_stack(
+            (x[block][:, row] * x[block][:, column], np.ones(len(block)))
+        )
         q, _ = np.linalg.qr(moments, mode="complete")
         null = q[:, most:].copy()
         for c in range(null.shape[1]):
@@ -55,7 +62,9 @@ def reduce_support(x: Features, weights: Weights) -> Weights:
             w[block] = np.maximum(here - steps[gone] * direction, 0.0)
             w[block[gone]] = 0.0
             # The null vectors still to come must not bring it back.
-            null[:, c + 1 :] -= np.outer(direction, null[gone, c + 1 :] / direction[gone])
+            null[:, c + 1 :] -= np.outer(
+                direction, null[gone, c + 1 :] / direction[gone]
+            )
             null[gone, c + 1 :] = 0.0
         support = np.flatnonzero(w)
     reduced: Weights = w / w.sum()
@@ -65,8 +74,8 @@ def reduce_support(x: Features, weights: Weights) -> Weights:
 def efficient_rounding(weights: Weights, n: int) -> Counts:
     """Efficient apportionment (Pukelsheim & Rieder 1992): whole numbers in proportion to the weights that sum to n.
 
-    With s arms in the support and n >= s, every count is at least (1 - s / n) n w_i, so for n > s the largest
-    leverage is at most that of the weights, divided by n - s.
+    With s arms in the support and n >= s, every count is at least (1 - s / n) n w_i, so
+    for n > s the largest leverage is at most that of the weights, divided by n - s.
     """
     support = np.flatnonzero(weights > 0)
     w = weights[support]
@@ -107,8 +116,8 @@ def within_capacity(counts: Counts, capacity: Counts, weights: Weights) -> Count
 def greedy_fill(x: Features, weights: Weights, n: int, capacity: Counts) -> Counts:
     """Counts for budgets too small to round: d independent arms, then always the arm with the largest leverage.
 
-    The first d arms come from a pivoted QR of diag(sqrt(weights)) x. Every capacity must be positive and n at least
-    d; the counts sum to n, or to the total capacity.
+    The first d arms come from a pivoted QR of diag(sqrt(weights)) x. Every capacity
+    must be positive and n at least d; the counts sum to n, or to the total capacity.
     """
     counts = np.zeros(len(x), dtype=np.int64)
     d = x.shape[1]
@@ -141,8 +150,8 @@ def _pivots(rows: Features) -> Indices:
 def exchange(x: Features, counts: Counts, capacity: Counts) -> Counts:
     """Move single pulls from arm to arm while that lowers the largest leverage.
 
-    Looks at the pulls of every arm and at the few arms whose leverage would then be the largest; stops early where
-    the search would take long (many arms).
+    Looks at the pulls of every arm and at the few arms whose leverage would then be the
+    largest; stops early where the search would take long (many arms).
     """
     counts = counts.copy()
     n_candidates = min(5, len(x))
@@ -158,9 +167,13 @@ def exchange(x: Features, counts: Counts, capacity: Counts) -> Counts:
             less = inverse + np.outer(u, u) / (1 - lever[source])
             lever_less = lever + (x @ u) ** 2 / (1 - lever[source])
             open_ = np.where(counts < capacity, lever_less, -np.inf)
-            targets = np.argpartition(open_, len(x) - n_candidates)[len(x) - n_candidates :]
+            targets = np.argpartition(open_, len(x) - n_candidates)[
+                len(x) - n_candidates :
+            ]
             targets = np.sort(targets[(counts < capacity)[targets]])
-            after = lever_less[:, None] - (x @ (less @ x[targets].T)) ** 2 / (1 + lever_less[targets])
+            after = lever_less[:, None] - (x @ (less @ x[targets].T)) ** 2 / (
+                1 + lever_less[targets]
+            )
             worst = after.max(axis=0)
             if len(targets) and worst.min() < best:
                 best, move = float(worst.min()), (source, targets[worst.argmin()])
@@ -171,12 +184,14 @@ def exchange(x: Features, counts: Counts, capacity: Counts) -> Counts:
     return counts
 
 
-def round_design(x: Features, weights: Weights, n: int, capacity: Counts, tolerance: float) -> Counts:
+def round_design(
+    x: Features, weights: Weights, n: int, capacity: Counts, tolerance: float
+) -> Counts:
     """Whole pulls that sum to n, for weights whose largest leverage is at most (1 + tolerance) d.
 
     For n larger than the support s, without full arms, the largest leverage is at most
-    (1 + tolerance) d / (n - s), which is checked; smaller budgets are filled greedily. Every capacity must be
-    positive, and d <= n <= total capacity.
+    (1 + tolerance) d / (n - s), which is checked; smaller budgets are filled greedily.
+    Every capacity must be positive, and d <= n <= total capacity.
     """
     d = x.shape[1]
     size = int(np.count_nonzero(weights))
@@ -184,7 +199,9 @@ def round_design(x: Features, weights: Weights, n: int, capacity: Counts, tolera
         counts = efficient_rounding(weights, n)
         if (counts > capacity).any():
             return within_capacity(counts, capacity, weights)
-        kept = leverages(x, counts).max() <= (1 + tolerance) * d / (n - size) * (1 + 1e-9)
+        kept = leverages(x, counts).max() <= (1 + tolerance) * d / (n - size) * (
+            1 + 1e-9
+        )
         if kept:
             return exchange(x, counts, capacity) if n < 2 * size else counts
     return exchange(x, greedy_fill(x, weights, n, capacity), capacity)

@@ -5,4 +5,10 @@ from asktell.elimination.constrained_pareto_gap import ConstrainedParetoGap
 from asktell.elimination.constrained_ranking import ConstrainedRanking
 from asktell.elimination.pareto_gap import ParetoGap
 
-__all__ = ["AbstractEliminationRule", "ConstrainedParetoGap", "ConstrainedRanking", "Judgement", "ParetoGap"]
+__all__ = [
+    "AbstractEliminationRule",
+    "ConstrainedParetoGap",
+    "ConstrainedRanking",
+    "Judgement",
+    "ParetoGap",
+]

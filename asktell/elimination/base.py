@@ -13,15 +13,17 @@ class Judgement(NamedTuple):
     """
 
     order: Indices  # (A,) positions, the first arm to eliminate first
-    accepted: Mask  # (A,) true for arms that belong to the selected set if they are eliminated now
+    # (A,) true for arms that belong to the selected set if they are eliminated now
+    accepted: Mask
     measure: Values  # (A,) the quantity that decides the order, in value units
 
 
 class AbstractEliminationRule(ABC):
     """A rule for `values` (A, q) of the active arms, which the goal computes from the means. Larger is better.
 
-    The arms come in the seeded order of chance (`asktell.numerics.counters.chance_order`). A rule keeps equals in that
-    order, and needs no randomness of its own.
+    The arms come in the seeded order of chance
+    (`asktell.numerics.counters.chance_order`). A rule keeps equals in that order, and
+    needs no randomness of its own.
     """
 
     @abstractmethod

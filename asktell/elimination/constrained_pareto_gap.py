@@ -1,21 +1,26 @@
 """Empirical gap elimination under constraints: infeasible arms by violation, then feasible arms by their Pareto gap.
 
-The selected arms are the constrained Pareto set of Kone, Kaufmann & Richert (2025, arXiv 2506.08127): the feasible arms
-that no feasible arm dominates. As in their method, the order uses two distances, to feasibility and to optimality among
-the feasible arms, and either one rules out an arm. They sample with fixed confidence, while these are rounds with a
-fixed budget. So the order uses estimates alone, and composes two known rules:
+The selected arms are the constrained Pareto set of Kone, Kaufmann & Richert (2025,
+arXiv 2506.08127): the feasible arms that no feasible arm dominates. As in their method,
+the order uses two distances, to feasibility and to optimality among the feasible arms,
+and either one rules out an arm. They sample with fixed confidence, while these are
+rounds with a fixed budget. So the order uses estimates alone, and composes two known
+rules:
 
-- Infeasible arms are eliminated first, in the order of v_i > 0, the largest violation of a constraint in units of its
-  scale. Among equals, the arm farthest below the Pareto set of all arms, feasible or not, is eliminated first (the gap
-  of `ParetoGap`, 0 for an arm in that set).
-- Feasible arms are then eliminated in the order of D_i, their gap among the feasible arms alone (`ParetoGap`), the
-  largest first. On ties, sub-optimal arms come before optimal arms. An arm that is eliminated while no feasible arm
-  dominates it is accepted.
+- Infeasible arms are eliminated first, in the order of v_i > 0, the largest violation
+  of a constraint in units of its scale. Among equals, the arm farthest below the Pareto
+  set of all arms, feasible or not, is eliminated first (the gap of `ParetoGap`, 0 for
+  an arm in that set).
+- Feasible arms are then eliminated in the order of D_i, their gap among the feasible
+  arms alone (`ParetoGap`), the largest first. On ties, sub-optimal arms come before
+  optimal arms. An arm that is eliminated while no feasible arm dominates it is
+  accepted.
 - Remaining ties are broken by chance.
 
-Without constraints this is `ParetoGap` itself. With one objective it is the order of `ConstrainedRanking`, except for
-arms that are equal in objective and violation. An arm farther below the best has a larger gap, and the best arm's gap
-equals the gap of the runner-up, which is eliminated before it.
+Without constraints this is `ParetoGap` itself. With one objective it is the order of
+`ConstrainedRanking`, except for arms that are equal in objective and violation. An arm
+farther below the best has a larger gap, and the best arm's gap equals the gap of the
+runner-up, which is eliminated before it.
 """
 
 from dataclasses import dataclass
@@ -33,8 +38,9 @@ from asktell.numerics.pareto import pareto_gaps, pareto_mask
 class ConstrainedParetoGap(AbstractEliminationRule):
     """Infeasible arms first, by violation, then feasible arms, by their Pareto gap among the feasible arms.
 
-    The first `n_objectives` columns of the values are the objectives. The others are the slacks of the constraints,
-    negative where a constraint is violated. An arm that meets a bound exactly is feasible.
+    The first `n_objectives` columns of the values are the objectives. The others are
+    the slacks of the constraints, negative where a constraint is violated. An arm that
+    meets a bound exactly is feasible.
     """
 
     n_objectives: int

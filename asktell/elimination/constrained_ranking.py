@@ -1,6 +1,7 @@
 """Constrained ranking (GENSEC; the constrained successive rejects of Faizal & Nair 2022, any number of constraints).
 
-Feasible arms rank first, by objective. Infeasible arms follow, the least violating first.
+Feasible arms rank first, by objective. Infeasible arms follow, the least violating
+first.
 """
 
 from dataclasses import dataclass
@@ -17,12 +18,13 @@ from asktell.numerics.arrays import Indices, Mask, Values
 class ConstrainedRanking(AbstractEliminationRule):
     """Sort by (infeasible, violation, -objective), then by chance. The last arms are eliminated first.
 
-    No arm is accepted early. The slack of a feasible arm does not count, not even among equals. Metrics often conflict,
-    so more slack tends to come with a worse objective.
+    No arm is accepted early. The slack of a feasible arm does not count, not even among
+    equals. Metrics often conflict, so more slack tends to come with a worse objective.
 
-    Column 0 of the values is the objective. The others are the slacks of the constraints, negative where a constraint
-    is violated. With `strict`, an arm that meets a bound exactly counts as infeasible, as in the paper's algorithms. In
-    the paper's definition of feasibility, which is the default here, it counts as feasible.
+    Column 0 of the values is the objective. The others are the slacks of the
+    constraints, negative where a constraint is violated. With `strict`, an arm that
+    meets a bound exactly counts as infeasible, as in the paper's algorithms. In the
+    paper's definition of feasibility, which is the default here, it counts as feasible.
     """
 
     strict: bool = False
@@ -49,7 +51,9 @@ class ConstrainedRanking(AbstractEliminationRule):
         return self.ranking(values)[:1]
 
     def reason(self, judgement: Judgement, position: int) -> str:
-        rank = len(judgement.order) - int(np.flatnonzero(judgement.order == position)[0])
+        rank = len(judgement.order) - int(
+            np.flatnonzero(judgement.order == position)[0]
+        )
         slack = float(judgement.measure[position])
         where = f"ranked {rank} of {len(judgement.order)}"
         if slack < 0 or (self.strict and slack == 0):

@@ -15,8 +15,9 @@ from asktell.numerics.pareto import pareto_gaps, pareto_mask
 class ParetoGap(AbstractEliminationRule):
     """Eliminate the arm of the largest gap first. On ties sub-optimal arms come before optimal arms, then chance.
 
-    An arm that is eliminated while it is non-dominated is accepted, otherwise it is rejected. The gap of an optimal arm
-    never exceeds the gap of an arm that it dominates, but may equal it. The dominated arm must be eliminated first, so
+    An arm that is eliminated while it is non-dominated is accepted, otherwise it is
+    rejected. The gap of an optimal arm never exceeds the gap of an arm that it
+    dominates, but may equal it. The dominated arm must be eliminated first, so
     sub-optimal arms come first.
     """
 
@@ -30,4 +31,6 @@ class ParetoGap(AbstractEliminationRule):
 
     def reason(self, judgement: Judgement, position: int) -> str:
         place = "in the Pareto set" if judgement.accepted[position] else "dominated"
-        return f"{place} of {len(judgement.order)}, gap {judgement.measure[position]:.4g}"
+        return (
+            f"{place} of {len(judgement.order)}, gap {judgement.measure[position]:.4g}"
+        )

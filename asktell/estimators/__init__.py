@@ -5,4 +5,11 @@ from asktell.estimators.least_squares import LeastSquares
 from asktell.estimators.mlp import MLP
 from asktell.estimators.sample_mean import SampleMean
 
-__all__ = ["MLP", "AbstractEstimator", "Estimates", "LeastSquares", "Sample", "SampleMean"]
+__all__ = [
+    "MLP",
+    "AbstractEstimator",
+    "Estimates",
+    "LeastSquares",
+    "Sample",
+    "SampleMean",
+]

@@ -27,9 +27,9 @@ class Network(nn.Module):  # type: ignore[misc]  # flax is not followed by the t
 class Fit(NamedTuple):
     """Networks and how noise moves them.
 
-    `outputs` (members, P, m). Of the first member, an output being S y in its targets y, whose noise is s^2 / n_i:
-    `gain` (P, m), the variance of the output in units of s^2 / n, n all pulls; `freedom` (m,), the fitted degrees of
-    freedom tr S.
+    `outputs` (members, P, m). Of the first member, an output being S y in its targets
+    y, whose noise is s^2 / n_i: `gain` (P, m), the variance of the output in units of
+    s^2 / n, n all pulls; `freedom` (m,), the fitted degrees of freedom tr S.
     """
 
     outputs: Array
@@ -52,12 +52,15 @@ def fit_predict(
 ) -> Fit:
     """Networks fitted from scratch; `weights` (P,) sum to 1, 0 where there is no target.
 
-    Full-batch Adam on sum_i w_i |g(x_i) - y_i|^2 + regularization * |theta|^2, the learning rate falling to 0 along
-    a cosine.
+    Full-batch Adam on sum_i w_i |g(x_i) - y_i|^2 + regularization * |theta|^2, the
+    learning rate falling to 0 along a cosine.
     """
     network = Network(hidden, y.shape[1])
-    # Not optax's schedule, which would need to know the number of steps when it is compiled.
-    optimizer = optax.adam(lambda step: learning_rate * 0.5 * (1.0 + jnp.cos(jnp.pi * step / steps)))
+    # Not optax's schedule, which would need to know the number of steps when it is
+    # compiled.
+    optimizer = optax.adam(
+        lambda step: learning_rate * 0.5 * (1.0 + jnp.cos(jnp.pi * step / steps))
+    )
 
     def loss(parameters: optax.Params) -> Array:
         residual = network.apply(parameters, x) - y
@@ -68,24 +71,37 @@ def fit_predict(
     def member(key: Array) -> tuple[optax.Params, Array]:
         parameters = network.init(key, x)
 
-        def step(_: Array, carry: tuple[optax.Params, optax.OptState]) -> tuple[optax.Params, optax.OptState]:
+        def step(
+            _: Array, carry: tuple[optax.Params, optax.OptState]
+        ) -> tuple[optax.Params, optax.OptState]:
             parameters, state = carry
             updates, state = optimizer.update(jax.grad(loss)(parameters), state)
             return optax.apply_updates(parameters, updates), state
 
-        parameters, _ = jax.lax.fori_loop(0, steps, step, (parameters, optimizer.init(parameters)))
+        parameters, _ = jax.lax.fori_loop(
+            0, steps, step, (parameters, optimizer.init(parameters))
+        )
         return parameters, network.apply(parameters, x)
 
-    parameters, outputs = jax.vmap(member)(jax.random.split(jax.random.key(seed), members))
+    parameters, outputs = jax.vmap(member)(
+        jax.random.split(jax.random.key(seed), members)
+    )
     first, unravel = ravel_pytree(jax.tree.map(lambda leaf: leaf[0], parameters))
 
     def sensitivity(output: Array) -> tuple[Array, Array]:
-        # Around its optimum the network is linear in its parameters: S = J (J^T W J + regularization)^-1 J^T W.
-        slopes = jax.vmap(jax.grad(lambda flat, row: network.apply(unravel(flat), row)[output]), (None, 0))(first, x)
+        # Around its optimum the network is linear in its parameters: S = J (J^T W J +
+        # regularization)^-1 J^T W.
+        slopes = jax.vmap(
+            jax.grad(lambda flat, row: network.apply(unravel(flat), row)[output]),
+            (None, 0),
+        )(first, x)
         information = slopes.T @ (weights[:, None] * slopes)
-        factor = jax.scipy.linalg.cho_factor(information + regularization * jnp.eye(len(first)), lower=True)
+        factor = jax.scipy.linalg.cho_factor(
+            information + regularization * jnp.eye(len(first)), lower=True
+        )
         solved = jax.scipy.linalg.cho_solve(factor, slopes.T).T
-        gain = jnp.maximum(((solved @ information) * solved).sum(axis=1), 0.0)  # not below, by rounding
+        # Not below, by rounding
+        gain = jnp.maximum(((solved @ information) * solved).sum(axis=1), 0.0)
         return gain, weights @ (solved * slopes).sum(axis=1)
 
     gain, freedom = jax.lax.map(sensitivity, jnp.arange(y.shape[1]))

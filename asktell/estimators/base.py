@@ -20,9 +20,10 @@ class Estimates(NamedTuple):
 class Sample:
     """The scores for an estimator, and their context.
 
-    `tally` of all K arms (of all rounds, or of the current one, as the method says); `active` (A,) positions of the
-    arms to estimate; `features` (K, d) or None; `population`: number of examples, None where examples are drawn with
-    replacement; `seed` of this decision.
+    `tally` of all K arms (of all rounds, or of the current one, as the method says);
+    `active` (A,) positions of the arms to estimate; `features` (K, d) or None;
+    `population`: number of examples, None where examples are drawn with replacement;
+    `seed` of this decision.
     """
 
     tally: Tally

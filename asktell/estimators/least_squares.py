@@ -1,7 +1,7 @@
 """Weighted least squares on the arms' features (the linear model of GENSEC and GEGE), with standard errors.
 
-A constant is appended to the features, which the paper leaves out although its features are centred: without it the
-average prompt would have score 0.
+A constant is appended to the features, which the paper leaves out although its features
+are centred: without it the average prompt would have score 0.
 """
 
 from collections.abc import Iterator
@@ -27,15 +27,16 @@ def least_squares(
 ) -> Estimates:
     """Minimize sum_i n_i (mean_i - x_i . theta)^2 + ridge * |theta|^2 on the span of the active arms' features.
 
-    `features` (K, d); `means` (K, m) sample means, ignored where `counts` (K,) is 0; `deviations` (K, m) sums of
-    squared deviations within arms, which add to the residuals; `active` (K,), by default all. Arms that are not
-    active take part as far as their features lie in the span. The ridge acts on columns of unit variance and never
-    on the constant. Where the pulled arms do not span the active ones, a ridge of 1e-6 of the mean eigenvalue of
-    the normal matrix is added, towards the average.
+    `features` (K, d); `means` (K, m) sample means, ignored where `counts` (K,) is 0;
+    `deviations` (K, m) sums of squared deviations within arms, which add to the
+    residuals; `active` (K,), by default all. Arms that are not active take part as far
+    as their features lie in the span. The ridge acts on columns of unit variance and
+    never on the constant. Where the pulled arms do not span the active ones, a ridge of
+    1e-6 of the mean eigenvalue of the normal matrix is added, towards the average.
 
-    Directions whose singular value is at most max(s_max * max(shape) * eps * 100, 1e-9), the value of GEGE's authors,
-    with columns of unit variance, are left out. A result's notes say so where that loses something, and where the
-    ridge was added.
+    Directions whose singular value is at most max(s_max * max(shape) * eps * 100,
+    1e-9), the value of GEGE's authors, with columns of unit variance, are left out. A
+    result's notes say so where that loses something, and where the ridge was added.
     """
     from asktell.estimators import _least_squares_jax
 
@@ -47,13 +48,18 @@ def least_squares(
     known = np.where(pulled[:, None], means, 0.0)
     with _least_squares_jax.double_precision():
         fit = _least_squares_jax.fit(
-            *(pad_rows(a, size) for a in (features, known, counts.astype(float), active.astype(float))),
+            *(
+                pad_rows(a, size)
+                for a in (features, known, counts.astype(float), active.astype(float))
+            ),
             float(ridge),
             intercept=intercept,
         )
         fit = type(fit)(*(np.asarray(value) for value in fit))
     freedom = int(counts.sum()) - int(fit.pulled_rank)
-    squares = fit.sum_of_squares + (0.0 if deviations is None else deviations[pulled].sum(axis=0))
+    squares = fit.sum_of_squares + (
+        0.0 if deviations is None else deviations[pulled].sum(axis=0)
+    )
     variance = squares / freedom if freedom > 0 else np.full(means.shape[1], np.nan)
     return Estimates(fit.means[:n], np.sqrt(fit.leverage[:n, None] * variance))
 
@@ -79,14 +85,24 @@ class LeastSquares(AbstractEstimator):
         tally, chosen = sample.tally, sample.active
         active = np.isin(np.arange(len(tally.counts)), chosen)
         fit = least_squares(
-            sample.features, tally.means, tally.counts, tally.deviations, active, self.ridge, self.intercept
+            sample.features,
+            tally.means,
+            tally.counts,
+            tally.deviations,
+            active,
+            self.ridge,
+            self.intercept,
         )
         return Estimates(fit.means[chosen], fit.standard_errors[chosen])
 
     def remarks(self, features: Features, pulled: Mask) -> Iterator[str]:
         """Where prompts differ too little to compute with, and whether some directions have no scores yet."""
         if lost := lost_directions(features, self.intercept):
-            were = "1 direction of the features was" if lost == 1 else f"{lost} directions of the features were"
+            were = (
+                "1 direction of the features was"
+                if lost == 1
+                else f"{lost} directions of the features were"
+            )
             yield (
                 f"{were} left out of the estimates: prompts differ there by less than a billionth of what they differ "
                 "by elsewhere, which is too little to compute with. Leave out columns that are nearly sums of others, "

@@ -1,7 +1,7 @@
 """A small neural network on the arms' features (MLP-CSR, MLP-EGE of GENSEC and GENPSI), as an ensemble.
 
-The paper leaves the optimizer, its steps and the scaling open: here full-batch Adam, standardized inputs and
-targets, and the average of several networks.
+The paper leaves the optimizer, its steps and the scaling open: here full-batch Adam,
+standardized inputs and targets, and the average of several networks.
 """
 
 from dataclasses import dataclass
@@ -10,7 +10,15 @@ from typing import ClassVar, final
 import numpy as np
 
 from asktell.estimators.base import AbstractEstimator, Estimates, Sample
-from asktell.numerics.arrays import Draws, Features, Means, Vector, pad_rows, padded_size, standardized
+from asktell.numerics.arrays import (
+    Draws,
+    Features,
+    Means,
+    Vector,
+    pad_rows,
+    padded_size,
+    standardized,
+)
 from asktell.problem.checks import check_number, whole
 
 _LEAST_FREEDOM = 0.1  # of the arms, that are left to judge the fit by; a judgement
@@ -21,10 +29,11 @@ _LEAST_FREEDOM = 0.1  # of the arms, that are left to judge the fit by; a judgem
 class MLP(AbstractEstimator):
     """One hidden ReLU layer, refitted from scratch at every decision to the sample means, weighted by pulls.
 
-    `hidden` units, averaged over `members` networks that differ in their random start; `regularization` times the
-    sum of squared parameters is added to the mean squared error; `steps` of Adam at `learning_rate`. Networks are
-    fitted to all pulled arms; an arm without a pull is predicted like the others. There are up to 512
-    hidden units, 100 members and 100,000 steps.
+    `hidden` units, averaged over `members` networks that differ in their random start;
+    `regularization` times the sum of squared parameters is added to the mean squared
+    error; `steps` of Adam at `learning_rate`. Networks are fitted to all pulled arms;
+    an arm without a pull is predicted like the others. There are up to 512 hidden
+    units, 100 members and 100,000 steps.
     """
 
     hidden: int = 30
@@ -48,9 +57,11 @@ class MLP(AbstractEstimator):
     def estimate(self, sample: Sample) -> Estimates:
         """Predictions of the active arms.
 
-        Their squared standard errors add three parts: the spread between the networks; how far noise in the sample
-        means moves a network, which is linear in its parameters near its optimum (MacKay 1992); and the part of the
-        sample means' spread about the prediction that noise does not explain, which the features do not tell.
+        Their squared standard errors add three parts: the spread between the networks;
+        how far noise in the sample means moves a network, which is linear in its
+        parameters near its optimum (MacKay 1992); and the part of the sample means'
+        spread about the prediction that noise does not explain, which the features do
+        not tell.
         """
         assert sample.features is not None, "the method has checked it"
         tally, active = sample.tally, sample.active
@@ -63,26 +74,36 @@ class MLP(AbstractEstimator):
         varies = spread > 1e-12 * np.abs(centre)
         unit = np.where(varies, spread, 1.0)
         targets = np.where(pulled[:, None] & varies, (known - centre) / unit, 0.0)
-        outputs, gain, freedom = self._fit(standardized(sample.features), targets, weights, sample.seed)
+        outputs, gain, freedom = self._fit(
+            standardized(sample.features), targets, weights, sample.seed
+        )
         mean = outputs.mean(axis=0)
-        between = outputs.var(axis=0, ddof=1) if self.members > 1 else np.zeros_like(mean)
-        # sum_i (n_i / n) / n_i = (number of pulled arms) / n is the weighted average of 1 / n_i.
+        between = (
+            outputs.var(axis=0, ddof=1) if self.members > 1 else np.zeros_like(mean)
+        )
+        # sum_i (n_i / n) / n_i = (number of pulled arms) / n is the weighted average of
+        # 1 / n_i.
         n_pulls, n_pulled = tally.counts.sum(), pulled.sum()
         # What the fit has taken of the spread is missing in the residuals.
         left = np.maximum(1.0 - freedom / n_pulled, _LEAST_FREEDOM)
         total = weights @ (targets - mean) ** 2 / left
-        # Where no arm was pulled twice, all of the spread, which is 1 here, may be noise.
+        # Where no arm was pulled twice, all of the spread, which is 1 here, may be
+        # noise.
         noise = np.nan_to_num(tally.pooled_variance / unit**2, nan=n_pulls / n_pulled)
         if tally.noise is not None:
             noise = noise * (weights @ tally.left(sample.population))
         elif sample.population is not None:
             noise = noise * max(0.0, 1.0 - weights @ tally.counts / sample.population)
         unexplained = np.maximum(total - noise * n_pulled / n_pulls, 0.0)
-        errors = np.sqrt(between + noise / n_pulls * gain + unexplained) * np.where(varies, unit, 0.0)
+        errors = np.sqrt(between + noise / n_pulls * gain + unexplained) * np.where(
+            varies, unit, 0.0
+        )
         means = centre + np.where(varies, unit, 0.0) * mean
         return Estimates(means[active], errors[active])
 
-    def _fit(self, x: Features, y: Means, weights: Vector, seed: int) -> tuple[Draws, Vector, Vector]:
+    def _fit(
+        self, x: Features, y: Means, weights: Vector, seed: int
+    ) -> tuple[Draws, Vector, Vector]:
         """Outputs, gain and freedom of `_mlp_jax.Fit`, from padded arrays: one compilation serves every round."""
         from asktell.estimators import _mlp_jax
 

@@ -1,7 +1,7 @@
 """Shapes, return values and the base class of all bounds.
 
-Observations must be finite, in their range, and at most as many as their population has members. Goals and states
-ensure that.
+Observations must be finite, in their range, and at most as many as their population has
+members. Goals and states ensure that.
 """
 
 from abc import ABC, abstractmethod
@@ -18,7 +18,9 @@ Error: TypeAlias = float | Floats
 """The probability with which a bound may ever be wrong: one number, or one for every sequence."""
 
 _HALVINGS = 24  # numerical: bounds are found to 6e-8 of the range
-_ROUNDING = 1e-12  # relative rounding of a mean: sums of decimal fractions differ by some units in the last place
+# Relative rounding of a mean: sums of decimal fractions differ by some units in the
+# last place
+_ROUNDING = 1e-12
 
 
 class Interval(NamedTuple):
@@ -31,7 +33,8 @@ class Interval(NamedTuple):
 class AbstractBounded(ABC):
     """A confidence sequence for the mean of observations in [low, high].
 
-    Subclasses are frozen dataclasses with these fields. Observations (..., n) are in their order.
+    Subclasses are frozen dataclasses with these fields. Observations (..., n) are in
+    their order.
     """
 
     low: float
@@ -44,17 +47,25 @@ class AbstractBounded(ABC):
 
     def lower(self, observations: Floats, error: Error) -> Floats:
         """(..., n) observations -> (...) lower bounds: the largest mean refuted at any look, by bisection."""
-        refutes, (refuted, open_) = self.refuter(observations, error), self.certain(observations)
+        refutes, (refuted, open_) = (
+            self.refuter(observations, error),
+            self.certain(observations),
+        )
         for _ in range(_HALVINGS):
             middle = (refuted + open_) / 2
             out = refutes(middle)
-            refuted, open_ = np.where(out, middle, refuted), np.where(out, open_, middle)
+            refuted, open_ = (
+                np.where(out, middle, refuted),
+                np.where(out, open_, middle),
+            )
         return refuted
 
     def refutes(self, observations: Floats, claim: float, error: Error) -> Bets:
         """(..., n) observations -> (...) true where the claim that the mean is at most `claim` is refuted."""
         certain = self.certain(observations)
-        refuted = self.refuter(observations, error)(np.full(observations.shape[:-1], claim)) & (certain.high > claim)
+        refuted = self.refuter(observations, error)(
+            np.full(observations.shape[:-1], claim)
+        ) & (certain.high > claim)
         return refuted | (certain.low > claim + _ROUNDING * (1.0 + abs(claim)))
 
     def upper(self, observations: Floats, error: Error) -> Floats:
@@ -66,17 +77,23 @@ class AbstractBounded(ABC):
     def interval(self, observations: Floats, error: Error) -> Interval:
         """(..., n) observations -> lower and upper bounds (...), wrong together with probability `error`.
 
-        If the two exclude each other, both are wrong, and the certain bounds are returned.
+        If the two exclude each other, both are wrong, and the certain bounds are
+        returned.
         """
         half = np.asarray(error) / 2
         low, high = self.lower(observations, half), self.upper(observations, half)
         certain = self.certain(observations)
-        return Interval(np.where(low > high, certain.low, low), np.where(low > high, certain.high, high))
+        return Interval(
+            np.where(low > high, certain.low, low),
+            np.where(low > high, certain.high, high),
+        )
 
     def certain(self, observations: Floats) -> Interval:
         """(..., n) observations -> bounds (...) that hold whatever the other observations are."""
         shape = observations.shape[:-1]
-        return Interval(np.full(shape, float(self.low)), np.full(shape, float(self.high)))
+        return Interval(
+            np.full(shape, float(self.low)), np.full(shape, float(self.high))
+        )
 
     def scaled(self, values: Floats) -> Floats:
         """The values in units of the range, from 0 at its low end."""

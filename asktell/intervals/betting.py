@@ -1,20 +1,25 @@
 """Confidence sequences for bounded means by betting (Waudby-Smith & Ramdas 2020, 2023), also without replacement.
 
-The claim that the mean is m makes a bet at the price m fair for every next observation. A gambler starts with a capital
-of 1 and bets that observations are higher. If the mean is m or less, the capital ever reaches 1 / error with
-probability at most `error` (Ville). So a mean at which the capital got there is refuted, and every smaller mean with
-it. Without replacement, m also fixes the mean of the remaining observations, (N m - sum) / (N - t), which is the price
-of the next bet.
+The claim that the mean is m makes a bet at the price m fair for every next observation.
+A gambler starts with a capital of 1 and bets that observations are higher. If the mean
+is m or less, the capital ever reaches 1 / error with probability at most `error`
+(Ville). So a mean at which the capital got there is refuted, and every smaller mean
+with it. Without replacement, m also fixes the mean of the remaining observations, (N m
+- sum) / (N - t), which is the price of the next bet.
 
-Differences from the papers: instead of one predictable bet there are a few, sized for evidence that takes 16, 64, 256
+Differences from the papers: instead of one predictable bet there are a few, sized for
+evidence that takes 16, 64, 256
 ... observations, and the capital is their average. Without replacement, bets grow as N / (N - t), in proportion to the
-distance of the remaining mean from a wrong claim. The two sides are two gamblers with half of the error each.
+distance of the remaining mean from a wrong claim. The two sides are two gamblers with
+half of the error each.
 
-No package fits. confseq 0.0.11 evaluates one sequence on a grid of 1000 means, anew at every look, and needs a C++
-compiler with Boost. Others do not support sampling without replacement.
+No package fits. confseq 0.0.11 evaluates one sequence on a grid of 1000 means, anew at
+every look, and needs a C++ compiler with Boost. Others do not support sampling without
+replacement.
 
-Scores of 0 and 1 need no variant. Against a mean difference of 0 only pairs that disagree move the capital, so the test
-is the sign test of these pairs. A prior-posterior ratio over the three counts takes 40 to 70% more examples.
+Scores of 0 and 1 need no variant. Against a mean difference of 0 only pairs that
+disagree move the capital, so the test is the sign test of these pairs. A
+prior-posterior ratio over the three counts takes 40 to 70% more examples.
 """
 
 from collections.abc import Callable
@@ -26,13 +31,17 @@ import numpy.typing as npt
 
 from asktell.intervals.base import AbstractBounded, Bets, Error, Floats, Interval
 
-# A bet of sqrt(2 log(1 / error) / (n variance)) is the best bet for evidence that takes n observations (second order).
+# A bet of sqrt(2 log(1 / error) / (n variance)) is the best bet for evidence that takes
+# n observations (second order).
 _EVIDENCE = 8.0  # 2 log(1 / error): 6 for an error of 0.05, 14 for an error of 0.001
 _FIRST_HORIZON, _FACTOR, _LAST_HORIZON = 16, 4, 4**7  # a grid; a judgement
 _CAP = 0.95  # largest part of the capital that one observation can cost; a judgement
-_PRIOR_WEIGHT, _PRIOR_VARIANCE = 2.0, 0.05  # observations; in squared widths of the range; a judgement
+# observations; in squared widths of the range; a judgement
+_PRIOR_WEIGHT, _PRIOR_VARIANCE = 2.0, 0.05
 _ROUNDING = 1e-9  # rounding of a mean, in widths of the range; numerical
-_REFUTED = 1e9  # logarithm of the capital against an impossible mean; numerical: infinities would give NaN
+# Logarithm of the capital against an impossible mean; numerical: infinities would give
+# NaN
+_REFUTED = 1e9
 
 
 @final
@@ -40,9 +49,10 @@ _REFUTED = 1e9  # logarithm of the capital against an impossible mean; numerical
 class Betting(AbstractBounded):
     """Observations in [low, high], in random order, without replacement from `population` of them (None: independent).
 
-    The bound of a sequence is right at all looks at once with probability 1 - error, so stopping at any time is valid.
-    For several sequences, or both sides of one, divide the error among them. Bounds never widen, and are exact once the
-    population is exhausted.
+    The bound of a sequence is right at all looks at once with probability 1 - error, so
+    stopping at any time is valid. For several sequences, or both sides of one, divide
+    the error among them. Bounds never widen, and are exact once the population is
+    exhausted.
     """
 
     low: float
@@ -51,8 +61,13 @@ class Betting(AbstractBounded):
 
     def refuter(self, observations: Floats, error: Error) -> Callable[[Floats], Bets]:
         """(..., n) observations -> a function of means (...), true for the means refuted at any of n looks."""
-        log_capital, prices = self._bets(observations, None), self._prices_of(observations)
-        return lambda mean: log_capital(prices(mean)).max(axis=-1, initial=0.0) >= -np.log(error)
+        log_capital, prices = (
+            self._bets(observations, None),
+            self._prices_of(observations),
+        )
+        return lambda mean: (
+            log_capital(prices(mean)).max(axis=-1, initial=0.0) >= -np.log(error)
+        )
 
     def certain(self, observations: Floats) -> Interval:
         """(..., n) observations -> bounds (...) that hold whatever the others are, equal once all N are known."""
@@ -60,20 +75,27 @@ class Betting(AbstractBounded):
         if self.population is None or n == 0:
             return super().certain(observations)
         total, left = observations.sum(axis=-1), self.population - n
-        return Interval(*((total + left * end) / self.population for end in (self.low, self.high)))
+        return Interval(
+            *((total + left * end) / self.population for end in (self.low, self.high))
+        )
 
     def log_capital(self, observations: Floats, mean: npt.ArrayLike) -> Floats:
         """(..., n) observations, (...) claims -> (..., n) logarithm of the capital after each observation.
 
-        Bets are that observations are higher. The logarithm ever reaches log(1 / error) with probability at most
-        `error` if the mean is at most the claim.
+        Bets are that observations are higher. The logarithm ever reaches log(1 / error)
+        with probability at most `error` if the mean is at most the claim.
         """
-        return self._bets(observations, None)(self._prices_of(observations)(np.asarray(mean, dtype=np.float64)))
+        return self._bets(observations, None)(
+            self._prices_of(observations)(np.asarray(mean, dtype=np.float64))
+        )
 
-    def log_capital_at(self, observations: Floats, prices: Floats, bets: Bets) -> Floats:
+    def log_capital_at(
+        self, observations: Floats, prices: Floats, bets: Bets
+    ) -> Floats:
         """(..., n) observations, prices and masks of bets -> (..., n) logarithm of the capital, at a price for each.
 
-        A price is the mean of the remaining observations under the claim, -infinity if the claim is impossible.
+        A price is the mean of the remaining observations under the claim, -infinity if
+        the claim is impossible.
         """
         return self._bets(np.where(bets, observations, self.low), bets)(prices)
 
@@ -85,7 +107,9 @@ class Betting(AbstractBounded):
         mean, width = np.asarray(mean, dtype=np.float64), self.high - self.low
         if self.population is None:
             low = mean < self.low - _ROUNDING * width
-            return np.where(low, -np.inf, np.maximum(mean, self.low) + np.zeros_like(total))
+            return np.where(
+                low, -np.inf, np.maximum(mean, self.low) + np.zeros_like(total)
+            )
         left = self.population - np.asarray(seen)
         rest = self.population * mean - total - left * self.low
         possible = self.low + np.maximum(rest, 0.0) / np.maximum(left, 1)
@@ -102,10 +126,15 @@ class Betting(AbstractBounded):
         gone = np.arange(y.shape[-1], dtype=np.float64)
         seen = gone if bets is None else np.cumsum(bets, axis=-1) - bets
         total, squares = np.cumsum(y, axis=-1) - y, np.cumsum(y**2, axis=-1) - y**2
-        # The sizes of the bets: the gain per unit above the price. They follow from earlier observations only.
+        # The sizes of the bets: the gain per unit above the price. They follow from
+        # earlier observations only.
         spread = np.maximum(0.0, squares - total**2 / np.maximum(seen, 1))
         variance = (spread + _PRIOR_WEIGHT * _PRIOR_VARIANCE) / (seen + _PRIOR_WEIGHT)
-        growth = 1.0 if self.population is None else self.population / np.maximum(self.population - gone, 1)
+        growth = (
+            1.0
+            if self.population is None
+            else self.population / np.maximum(self.population - gone, 1)
+        )
         # Up to the first horizon that covers the population.
         last = min(_LAST_HORIZON, self.population or _LAST_HORIZON)
         horizons = [_FIRST_HORIZON]
@@ -117,11 +146,18 @@ class Betting(AbstractBounded):
         def log_capital(prices: Floats) -> Floats:
             possible = np.isfinite(prices)[..., None]
             prices = np.where(possible, self.scaled(prices)[..., None], 1.0)
-            # Every gain falls with the price, so the capital that refutes a mean refutes all smaller means.
+            # Every gain falls with the price, so the capital that refutes a mean
+            # refutes all smaller means.
             stakes = np.minimum(rates, _CAP / np.maximum(prices, _ROUNDING))
-            gains = np.where(possible, np.log1p(stakes * (y[..., None] - prices)), _REFUTED)
-            logs = np.cumsum(gains if bets is None else gains * bets[..., None], axis=-2)
+            gains = np.where(
+                possible, np.log1p(stakes * (y[..., None] - prices)), _REFUTED
+            )
+            logs = np.cumsum(
+                gains if bets is None else gains * bets[..., None], axis=-2
+            )
             most = logs.max(axis=-1)
-            return np.asarray(most + np.log(np.exp(logs - most[..., None]).mean(axis=-1)))
+            return np.asarray(
+                most + np.log(np.exp(logs - most[..., None]).mean(axis=-1))
+            )
 
         return log_capital

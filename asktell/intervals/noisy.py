@@ -1,27 +1,31 @@
 """Bounds for noisy scores of a finite data set: the examples come in random order without replacement, round by round.
 
-A score is a random number in [0, 1] whose expectation p_j belongs to its example j, and the claim is that the mean of
-the p_j is at most m. Without noise, the seen scores and the claim fix the mean of the rest, and so the price of the
-next bet. With noise they do not: the p_j of seen examples stay unknown, and the data set is never exhausted.
+A score is a random number in [0, 1] whose expectation p_j belongs to its example j, and
+the claim is that the mean of the p_j is at most m. Without noise, the seen scores and
+the claim fix the mean of the rest, and so the price of the next bet. With noise they do
+not: the p_j of seen examples stay unknown, and the data set is never exhausted.
 
-But let a gambler bet the same `rate` at the price m on every score, as on draws with replacement. The capital after n
-scores is
+But let a gambler bet the same `rate` at the price m on every score, as on draws with
+replacement. The capital after n scores is
 
     prod (1 + rate (y - m)),
 
 Its expectation is at most 1 if the claim is right:
 
-- For a whole round it is prod (1 + rate (p_j - m)), at most the N-th power of 1 + rate (mean p - m) <= 1, since the
-  geometric mean is at most the arithmetic mean.
-- For the first t scores of a round in random order it is the t-th elementary symmetric mean of the N factors, at most
-  the t-th power of their mean (Maclaurin). Sums without replacement vary less than with it (Hoeffding 1963).
+- For a whole round it is prod (1 + rate (p_j - m)), at most the N-th power of 1 + rate
+  (mean p - m) <= 1, since the geometric mean is at most the arithmetic mean.
+- For the first t scores of a round in random order it is the t-th elementary symmetric
+  mean of the N factors, at most the t-th power of their mean (Maclaurin). Sums without
+  replacement vary less than with it (Hoeffding 1963).
 
-So at a number of scores fixed beforehand, the capital is 1 / error or more with probability at most `error` (Markov).
+So at a number of scores fixed beforehand, the capital is 1 / error or more with
+probability at most `error` (Markov).
 
-This does not hold at every look at once. After low scores, the rest of a round is higher, and bets placed by then are
-not fair. So there are few looks, at 8, 12, 18 ... scores, which share the error in proportion to their numbers of
-scores. Bets have a few sizes, which do not depend on the scores, and the average of their capitals counts. Between two
-looks the bound of the last look stands.
+This does not hold at every look at once. After low scores, the rest of a round is
+higher, and bets placed by then are not fair. So there are few looks, at 8, 12, 18 ...
+scores, which share the error in proportion to their numbers of scores. Bets have a few
+sizes, which do not depend on the scores, and the average of their capitals counts.
+Between two looks the bound of the last look stands.
 """
 
 import math
@@ -36,8 +40,10 @@ from asktell.intervals.betting import Betting
 
 _FIRST_LOOK, _FACTOR = 8, 1.5  # a judgement
 _CAP = 0.95  # largest part of the capital that one observation can cost; a judgement
-_EVIDENCE = 13.0  # 2 log(looks / error), as in `betting`: for example, 33 looks and an error of 0.05
-_VARIANCES = 0.25 / 4.0 ** np.arange(5)  # a bet for each; the first is the largest variance of scores in [0, 1]
+# 2 log(looks / error), as in `betting`: for example, 33 looks and an error of 0.05
+_EVIDENCE = 13.0
+# A bet for each; the first is the largest variance of scores in [0, 1]
+_VARIANCES = 0.25 / 4.0 ** np.arange(5)
 
 
 @final
@@ -45,8 +51,9 @@ _VARIANCES = 0.25 / 4.0 ** np.arange(5)  # a bet for each; the first is the larg
 class NoisyBetting(AbstractBounded):
     """Observations in [low, high]: noisy scores of `population` examples, in rounds of random order.
 
-    The bound is right at all looks at once with probability 1 - error. This holds for the looks fixed beforehand, and
-    between them the last bound stands. `repeats` is the largest number of rounds.
+    The bound is right at all looks at once with probability 1 - error. This holds for
+    the looks fixed beforehand, and between them the last bound stands. `repeats` is the
+    largest number of rounds.
     """
 
     low: float
@@ -66,7 +73,9 @@ class NoisyBetting(AbstractBounded):
     def refuter(self, observations: Floats, error: Error) -> Callable[[Floats], Bets]:
         """(..., n) observations -> a function of means (...), true for the means refuted at any look."""
         y = self.scaled(observations)
-        return lambda mean: np.asarray(self._most_log_capital(y, self.scaled(mean)) >= -np.log(error))
+        return lambda mean: np.asarray(
+            self._most_log_capital(y, self.scaled(mean)) >= -np.log(error)
+        )
 
     def _most_log_capital(self, y: Floats, mean: Floats) -> Floats:
         """(..., n) scaled observations, (...) scaled claims -> (...) logarithm of the largest capital at any look.
@@ -79,7 +88,9 @@ class NoisyBetting(AbstractBounded):
             off = y[..., :n] - mean[..., None]
             rates = np.sqrt(_EVIDENCE / (n * _VARIANCES))
             logs = [
-                np.log1p(np.minimum(rate, _CAP / np.maximum(mean, 1e-9))[..., None] * off).sum(axis=-1)
+                np.log1p(
+                    np.minimum(rate, _CAP / np.maximum(mean, 1e-9))[..., None] * off
+                ).sum(axis=-1)
                 for rate in rates
             ]
             highest = np.max(logs, axis=0)
@@ -88,10 +99,13 @@ class NoisyBetting(AbstractBounded):
         return most
 
 
-def bounded(low: float, high: float, population: int | None, rounds: int | None = None) -> Betting | NoisyBetting:
+def bounded(
+    low: float, high: float, population: int | None, rounds: int | None = None
+) -> Betting | NoisyBetting:
     """The sequence for scores in [low, high] of `population` examples, None for independent draws.
 
-    `rounds`: the number of rounds through the examples, if their scores are noisy. None if they are not.
+    `rounds`: the number of rounds through the examples, if their scores are noisy. None
+    if they are not.
     """
     if population is None or rounds is None:
         return Betting(low, high, population)

@@ -1,22 +1,28 @@
 """Racing: find the prompts that are worse than another with high confidence, with one test per prompt.
 
-Theorem: the probability that one of the best prompts is ever found worse is at most `error`.
+Theorem: the probability that one of the best prompts is ever found worse is at most
+`error`.
 
-The best prompt is lost only if it is found worse itself. So each prompt has a single claim to refute, "this prompt is
-the best", with the whole error, however many others there are. Under that claim, no rival's mean is above its own. For
-each example, a gambler bets on a rival chosen before that example: the prompt that leads so far, or the second if the
-tested prompt leads itself. Let the rival's lead be x_rival - x, over N examples without replacement of which t were
-seen. The price under the claim is m = (sum x - sum x_rival) / (N - t), and 0 for independent draws. Every bet is fair
-or worse, whichever rival it is on. So the capital prod (1 + rate (x_rival - x - m)) is a supermartingale, and it ever
-reaches 1 / error with a probability of at most `error` (Ville; Waudby-Smith & Ramdas 2020, 2023). The rates are the
-same as in `asktell.intervals.betting`.
+The best prompt is lost only if it is found worse itself. So each prompt has a single
+claim to refute, "this prompt is the best", with the whole error, however many others
+there are. Under that claim, no rival's mean is above its own. For each example, a
+gambler bets on a rival chosen before that example: the prompt that leads so far, or the
+second if the tested prompt leads itself. Let the rival's lead be x_rival - x, over N
+examples without replacement of which t were seen. The price under the claim is m = (sum
+x - sum x_rival) / (N - t), and 0 for independent draws. Every bet is fair or worse,
+whichever rival it is on. So the capital prod (1 + rate (x_rival - x - m)) is a
+supermartingale, and it ever reaches 1 / error with a probability of at most `error`
+(Ville; Waudby-Smith & Ramdas 2020, 2023). The rates are the same as in
+`asktell.intervals.betting`.
 
-The rival of a bet must follow from earlier examples. So the race runs over the examples in their order, whenever and
-for whatever reason their scores arrived:
+The rival of a bet must follow from earlier examples. So the race runs over the examples
+in their order, whenever and for whatever reason their scores arrived:
 
-- It advances to an example only if all prompts that are still in the race have been evaluated there.
+- It advances to an example only if all prompts that are still in the race have been
+  evaluated there.
 - A prompt that was eliminated is not a rival from then on.
-- A prompt that was added later is a rival only on examples that no prompt had seen by then.
+- A prompt that was added later is a rival only on examples that no prompt had seen by
+  then.
 
 Earlier findings therefore never change as more scores arrive.
 """
@@ -27,30 +33,42 @@ import numpy.typing as npt
 from asktell.intervals.base import Bets, Floats
 from asktell.intervals.betting import Betting
 
-_ROUNDING = 1e-12  # relative rounding of a mean: sums of decimal fractions differ by some units in the last place
-_MOST_NUMBERS = 1 << 18  # most scores whose bets are computed at once; each score has up to eight bets
+# Relative rounding of a mean: sums of decimal fractions differ by some units in the
+# last place
+_ROUNDING = 1e-12
+# Most scores whose bets are computed at once; each score has up to eight bets
+_MOST_NUMBERS = 1 << 18
 
 Numbers = npt.NDArray[np.int64]
 
 
 def certainly_worse(
-    betting: Betting, scores: Floats, known: Numbers, joined: Numbers, stays: Bets, error: float
+    betting: Betting,
+    scores: Floats,
+    known: Numbers,
+    joined: Numbers,
+    stays: Bets,
+    error: float,
 ) -> Numbers:
     """Run the race.
 
     Args:
         betting: The confidence sequence for differences of two scores.
-        scores: (K, n) in the examples' order, larger is better. NaN where an evaluation failed or is not recorded yet.
-        known: (K,) the number of first examples that were evaluated, with a score or without. The race does not advance
-            beyond the smallest of these numbers among the prompts still in it.
-        joined: (K,) the number of examples that others had seen before the prompt was added. The race waits for the
-            prompt only beyond them.
-        stays: (K,) true for prompts that keep being evaluated. Others leave the race after their last score.
+        scores: (K, n) in the examples' order, larger is better. NaN where an evaluation
+            failed or is not recorded yet.
+        known: (K,) the number of first examples that were evaluated, with a score or
+            without. The race does not advance beyond the smallest of these numbers
+            among the prompts still in it.
+        joined: (K,) the number of examples that others had seen before the prompt was
+            added. The race waits for the prompt only beyond them.
+        stays: (K,) true for prompts that keep being evaluated. Others leave the race
+            after their last score.
         error: The probability with which one of the best prompts may be found worse.
 
     Returns:
-        (K,) the number of examples after which each prompt is certainly worse than another, n + 1 if it is not. The
-        comparison is exact once the population is exhausted.
+        (K,) the number of examples after which each prompt is certainly worse than
+        another, n + 1 if it is not. The comparison is exact once the population is
+        exhausted.
     """
     k, n = scores.shape
     arms, turn, never = np.arange(k)[:, None], np.arange(n), n + 1
@@ -70,17 +88,23 @@ def certainly_worse(
         has_second = runs[second, turn] > -np.inf
         rival = np.where(arms == first, second, first)
         bets = np.where(arms == first, has_second, has_first) & seen & seen[rival, turn]
-        found = _won(betting, x[rival, turn] - x, _prices(betting, x, seen, rival), bets, error)
+        found = _won(
+            betting, x[rival, turn] - x, _prices(betting, x, seen, rival), bets, error
+        )
         waits = known < np.minimum(found, gone)
         end = int(np.maximum(known, joined)[waits].min(initial=n))
-        # A prompt that was found worse is not a rival any more. If a bet was on such a prompt, the pass is repeated.
-        stale = (has_first & (found[first] <= turn)) | (has_second & (found[second] <= turn))
+        # A prompt that was found worse is not a rival any more. If a bet was on such a
+        # prompt, the pass is repeated.
+        stale = (has_first & (found[first] <= turn)) | (
+            has_second & (found[second] <= turn)
+        )
         again = np.flatnonzero(stale[:end])
         if not len(again):
             break
         worse = np.where(found <= again[0], found, never)
     worse = np.where(found <= end, found, never)
-    if end == n == betting.population:  # all prompts still in the race are known exactly
+    # All prompts still in the race are known exactly
+    if end == n == betting.population:
         means, exact = x.mean(axis=1), stays & seen.all(axis=1)
         best = means[exact].max(initial=-np.inf)
         behind = means < best - _ROUNDING * (1.0 + np.abs(means))
@@ -88,17 +112,26 @@ def certainly_worse(
     return worse
 
 
-def _won(betting: Betting, leads: Floats, prices: Floats, bets: Bets, error: float) -> Numbers:
+def _won(
+    betting: Betting, leads: Floats, prices: Floats, bets: Bets, error: float
+) -> Numbers:
     """(K,) the number of examples after which the capital first reaches 1 / error, n + 1 if it never does."""
     n = leads.shape[1]
     found, last = np.full(len(leads), n + 1), n - bets[:, ::-1].argmax(axis=1)
-    length = np.where(bets.any(axis=1), np.ceil(np.log2(last)), -1)  # many prompts left long before the end
+    # Many prompts left long before the end
+    length = np.where(bets.any(axis=1), np.ceil(np.log2(last)), -1)
     for at_most in np.unique(length[length >= 0]):
         of_length = np.flatnonzero(length == at_most)
         end = last[of_length].max()
-        for rows in np.array_split(of_length, 1 + len(of_length) * end // _MOST_NUMBERS):
-            reached = betting.log_capital_at(leads[rows, :end], prices[rows, :end], bets[rows, :end]) >= -np.log(error)
-            found[rows] = np.where(reached.any(axis=1), reached.argmax(axis=1) + 1, n + 1)
+        for rows in np.array_split(
+            of_length, 1 + len(of_length) * end // _MOST_NUMBERS
+        ):
+            reached = betting.log_capital_at(
+                leads[rows, :end], prices[rows, :end], bets[rows, :end]
+            ) >= -np.log(error)
+            found[rows] = np.where(
+                reached.any(axis=1), reached.argmax(axis=1) + 1, n + 1
+            )
     return found
 
 
@@ -110,6 +143,10 @@ def _prices(betting: Betting, x: Floats, seen: Bets, rival: Numbers) -> Floats:
         end = int(np.flatnonzero(at.any(axis=0))[-1]) + 1
         common = (seen[:, :end] & seen[one, :end]).astype(np.float64)
         ahead = (x[one, :end] - x[:, :end]) * common
-        both[:, :end] = np.where(at[:, :end], np.cumsum(common, axis=1) - common, both[:, :end])
-        lead[:, :end] = np.where(at[:, :end], np.cumsum(ahead, axis=1) - ahead, lead[:, :end])
+        both[:, :end] = np.where(
+            at[:, :end], np.cumsum(common, axis=1) - common, both[:, :end]
+        )
+        lead[:, :end] = np.where(
+            at[:, :end], np.cumsum(ahead, axis=1) - ahead, lead[:, :end]
+        )
     return betting.prices(0.0, both, lead)

@@ -6,4 +6,13 @@ from asktell.methods.elimination import Elimination
 from asktell.methods.presets import METHODS, PARTS, Method, preset
 from asktell.methods.race import Race
 
-__all__ = ["METHODS", "PARTS", "AbstractMethod", "Adaptive", "Elimination", "Method", "Race", "preset"]
+__all__ = [
+    "METHODS",
+    "PARTS",
+    "AbstractMethod",
+    "Adaptive",
+    "Elimination",
+    "Method",
+    "Race",
+    "preset",
+]

@@ -2,32 +2,42 @@
 
 Steps of the algorithm. The functions below name the step that they implement.
 
-1. **Field.** All A prompts take part. If the goal is a single best prompt and the budget allows fewer than two
-   evaluations each, only as many prompts take part as the budget covers at two evaluations each. Chance picks them.
-2. **First evaluations.** Every prompt of the field is evaluated once, in one plan. About eight prompts share an
-   example. Candidates with factors are treated differently: a third of the budget goes to candidates that cover the
-   levels of the factors evenly.
-3. **Prompts.** Each later decision samples distinct prompts at random, in proportion to a weight (`belief.py`).
-   - Best feasible prompt: the share of posterior draws in which the prompt is best or second best. This is top-two
-     Thompson sampling (Russo 2016). The candidates narrow with the budget: after a part f of it, only the A^(1 - f)
-     prompts of the highest expected quality, at least two, can be sampled. The quality in a draw is 1 for the best
-     feasible prompt, and 0 for the median prompt and for infeasible prompts.
-   - Pareto set: p (1 - p), where p is the probability that the prompt belongs to the set.
-   The weight of a prompt shrinks with its evaluations in progress, with its failures, and with its cost if the budget
-   limits the cost. A decision samples as many prompts as are in doubt (their effective number), but at most the part
-   `batch` of the field. A baseline with fewer scores than the leading prompts comes first.
-4. **Examples.** Each sampled prompt gets an example that is new to it. Among the examples in use, this is the example
-   that most prompts in doubt have seen, or the most informative example (`asktell.posterior.design`). A new example
-   comes into use once in `share` evaluations.
-5. **Plan.** The plan holds one evaluation of each sampled prompt, and is repeated until it holds a sixteenth of the
-   evaluations so far. There are no rounds and no barrier, since plans are made while evaluations are in progress. A
-   prompt is eliminated before the end only because of failures or by `retire`.
-6. **Selection.** The selected prompt or set has the highest expected quality among the evaluated prompts. Results
-   state the same posterior (`asktell.posterior.statement`). With `sure`, it has the highest mean among the prompts that
-   satisfy the constraints with that probability.
-7. **Early stop**, only with `confidence`. All prompts take part, and take their examples in one common order. As soon
-   as the posterior is sure enough, step 3 chooses the prompts with unproven claims instead. The selection ends when no
-   claim is left to prove (`asktell.methods.certainty`).
+1. **Field.** All A prompts take part. If the goal is a single best prompt and the
+   budget allows fewer than two evaluations each, only as many prompts take part as the
+   budget covers at two evaluations each. Chance picks them.
+2. **First evaluations.** Every prompt of the field is evaluated once, in one plan.
+   About eight prompts share an example. Candidates with factors are treated
+   differently: a third of the budget goes to candidates that cover the levels of the
+   factors evenly.
+3. **Prompts.** Each later decision samples distinct prompts at random, in proportion to
+   a weight (`belief.py`).
+   - Best feasible prompt: the share of posterior draws in which the prompt is best or
+     second best. This is top-two Thompson sampling (Russo 2016). The candidates narrow
+     with the budget: after a part f of it, only the A^(1 - f) prompts of the highest
+     expected quality, at least two, can be sampled. The quality in a draw is 1 for the
+     best feasible prompt, and 0 for the median prompt and for infeasible prompts.
+   - Pareto set: p (1 - p), where p is the probability that the prompt belongs to the
+     set.
+   The weight of a prompt shrinks with its evaluations in progress, with its failures,
+   and with its cost if the budget limits the cost. A decision samples as many prompts
+   as are in doubt (their effective number), but at most the part `batch` of the field.
+   A baseline with fewer scores than the leading prompts comes first.
+4. **Examples.** Each sampled prompt gets an example that is new to it. Among the
+   examples in use, this is the example that most prompts in doubt have seen, or the
+   most informative example (`asktell.posterior.design`). A new example comes into use
+   once in `share` evaluations.
+5. **Plan.** The plan holds one evaluation of each sampled prompt, and is repeated until
+   it holds a sixteenth of the evaluations so far. There are no rounds and no barrier,
+   since plans are made while evaluations are in progress. A prompt is eliminated before
+   the end only because of failures or by `retire`.
+6. **Selection.** The selected prompt or set has the highest expected quality among the
+   evaluated prompts. Results state the same posterior (`asktell.posterior.statement`).
+   With `sure`, it has the highest mean among the prompts that satisfy the constraints
+   with that probability.
+7. **Early stop**, only with `confidence`. All prompts take part, and take their
+   examples in one common order. As soon as the posterior is sure enough, step 3 chooses
+   the prompts with unproven claims instead. The selection ends when no claim is left to
+   prove (`asktell.methods.certainty`).
 
 Sets of arms (an arm is the position of a prompt):
 
@@ -62,28 +72,36 @@ from asktell.problem.checks import LARGEST, check_number, check_part, short, who
 from asktell.problem.goals import BestFeasible, check_no_segments
 from asktell.state import Decided, Departure, Problem, State
 
-# Chosen on synthetic problems and on the development half of the recorded tables: docs/explanation/what-was-tried.md.
+# Chosen on synthetic problems and on the development half of the recorded tables:
+# docs/explanation/what-was-tried.md.
 
-# Prompts per example before anything is known: enough examples that no single example decides which prompts stay.
+# Prompts per example before anything is known: enough examples that no single example
+# decides which prompts stay.
 _FIRST_SHARE = 8.0
 # The same where means are compared with constraints.
 _BOUNDED_SHARE = 6.0
-# The same where the levels of factors explain most of the variance. Of 2, 4 and 8, best on pairs of models.
+# The same where the levels of factors explain most of the variance. Of 2, 4 and 8, best
+# on pairs of models.
 _FACTORS_SHARE = 4.0
-# Share of the variance between prompts from which the levels of factors explain most of it.
+# Share of the variance between prompts from which the levels of factors explain most of
+# it.
 _MOSTLY = 0.5
-# Average number of evaluations that the search for a best prompt needs. A smaller budget is spent on fewer prompts.
+# Average number of evaluations that the search for a best prompt needs. A smaller
+# budget is spent on fewer prompts.
 _PULLS_EACH = 2.0
 # Part of the budget for arms that cover the levels of the factors evenly.
 _FIRST_PART = 1 / 3
-# Evaluations below which the scores are too few to learn the effects of levels (`benchmarks.selection.factors`).
+# Evaluations below which the scores are too few to learn the effects of levels
+# (`benchmarks.selection.factors`).
 _FEWEST_FOR_FACTORS = 60
 
 # Bounds on the cost of a decision.
 
-# Evaluations per new decision. One more in sixteen changes little, and delays a stop by no more than that.
+# Evaluations per new decision. One more in sixteen changes little, and delays a stop by
+# no more than that.
 _PULLS_BEFORE_A_LOOK = 16
-# Tries of a prompt without a score before others come first. Six failures of six eliminate it at a rate of 1/2.
+# Tries of a prompt without a score before others come first. Six failures of six
+# eliminate it at a rate of 1/2.
 _TRIES = 6
 # Weight of a contender that is in no draw on top, below the weight of one of 256 draws.
 _LEAST_WEIGHT = 1e-3
@@ -101,25 +119,32 @@ _Cells: TypeAlias = tuple[tuple[int, int], ...]
 class Adaptive(AbstractMethod):
     """Evaluate the prompts that may be best, and select by the posterior of a two-way model.
 
-    The method estimates all scores with one statistical model (prompt effects plus example effects), evaluates where
-    the selection is in doubt, and selects the prompt or the set of the highest expected quality.
+    The method estimates all scores with one statistical model (prompt effects plus
+    example effects), evaluates where the selection is in doubt, and selects the prompt
+    or the set of the highest expected quality.
 
     Args:
-        share: A new example comes into use once in `share` evaluations, or for a prompt that has seen all others. None:
-            once in K evaluations, where K is the number of prompts, or once in six if the goal has constraints.
-        batch: The largest part of the field that one decision samples. The first plan holds the whole field.
-        draws: Joint posterior draws per decision, from 64 to 10,000. Large pools use fewer.
-        confidence: Stop before the budget is spent, once every prompt was evaluated and the selection is right with
-            this probability. None: spend the whole budget.
-        confidence_kind: "proof" requires both the posterior and confidence sequences. These hold at every look, without
-            the model (for metrics without a range, in the limit of many examples). "posterior" requires the posterior
-            only. It needs fewer evaluations, but its confidence holds only on average over problems like those that
-            the model expects.
-        tolerance: How much worse than the best still counts as right, in units of the metric. For a Pareto set, and for
-            constraints, a metric with a range is measured in units of its range. Without a tolerance, equally good
-            prompts delay the stop.
+        share: A new example comes into use once in `share` evaluations, or for a prompt
+            that has seen all others. None: once in K evaluations, where K is the number
+            of prompts, or once in six if the goal has constraints.
+        batch: The largest part of the field that one decision samples. The first plan
+            holds the whole field.
+        draws: Joint posterior draws per decision, from 64 to 10,000. Large pools use
+            fewer.
+        confidence: Stop before the budget is spent, once every prompt was evaluated and
+            the selection is right with this probability. None: spend the whole budget.
+        confidence_kind: "proof" requires both the posterior and confidence sequences.
+            These hold at every look, without the model (for metrics without a range, in
+            the limit of many examples). "posterior" requires the posterior only. It
+            needs fewer evaluations, but its confidence holds only on average over
+            problems like those that the model expects.
+        tolerance: How much worse than the best still counts as right, in units of the
+            metric. For a Pareto set, and for constraints, a metric with a range is
+            measured in units of its range. Without a tolerance, equally good prompts
+            delay the stop.
 
-    Scores of trials that are in progress at the end are still recorded, and no longer change the selection.
+    Scores of trials that are in progress at the end are still recorded, and no longer
+    change the selection.
     """
 
     share: float | None = None
@@ -135,7 +160,10 @@ class Adaptive(AbstractMethod):
         Raises:
             InvalidArgumentError: a parameter is out of range, or needs `confidence`.
         """
-        for name, number in (("share", 1.0 if self.share is None else self.share), ("batch", self.batch)):
+        for name, number in (
+            ("share", 1.0 if self.share is None else self.share),
+            ("batch", self.batch),
+        ):
             check_number(f"{name} of Adaptive", number, 0.0, 2.0**31, above=True)
         whole("draws of Adaptive", self.draws, 1, _MOST_DRAWS)
         if self.confidence is not None:
@@ -143,10 +171,17 @@ class Adaptive(AbstractMethod):
         check_number("tolerance of Adaptive", self.tolerance, 0.0, LARGEST)
         if self.confidence_kind not in get_args(ConfidenceKind):
             kind = short(self.confidence_kind)
-            raise InvalidArgumentError(f'confidence_kind of Adaptive must be "proof" or "posterior", got {kind}.')
-        for name, is_given in (("tolerance", self.tolerance), ("confidence_kind", self.confidence_kind != "proof")):
+            raise InvalidArgumentError(
+                f'confidence_kind of Adaptive must be "proof" or "posterior", got {kind}.'
+            )
+        for name, is_given in (
+            ("tolerance", self.tolerance),
+            ("confidence_kind", self.confidence_kind != "proof"),
+        ):
             if is_given and self.confidence is None:
-                raise InvalidArgumentError(f"{name} of Adaptive requires confidence: Adaptive(confidence=0.95, ...).")
+                raise InvalidArgumentError(
+                    f"{name} of Adaptive requires confidence: Adaptive(confidence=0.95, ...)."
+                )
 
     def check(self, problem: Problem) -> None:
         """Check the problem. Any goal and budget are supported, except segments together with `confidence`."""
@@ -156,10 +191,13 @@ class Adaptive(AbstractMethod):
     def due(self, state: State) -> bool:
         """True if the plan is empty and there is more to plan, or if no more scores can come."""
         if not state.plan_is_empty:
-            # The rest of the plan has become too expensive, and no evaluation in progress may turn out cheaper.
+            # The rest of the plan has become too expensive, and no evaluation in
+            # progress may turn out cheaper.
             pull = state.next_pull()
             return not state.pending and pull is not None and not state.fits(pull.arm)
-        return not state.pending or (state.room > 0 and bool(state.open_arms()[self._field(state)].any()))
+        return not state.pending or (
+            state.room > 0 and bool(state.open_arms()[self._field(state)].any())
+        )
 
     def decide(self, state: State) -> Decided:
         """Plan the next evaluations, or end the selection."""
@@ -170,11 +208,17 @@ class Adaptive(AbstractMethod):
         if not state.room or not len(open_):
             return self.finish(state)
         # Step 7: the early stop.
-        unproven_arms = None if self.confidence is None else self._unproven(state, belief)
+        unproven_arms = (
+            None if self.confidence is None else self._unproven(state, belief)
+        )
         if unproven_arms is not None and not len(unproven_arms):
             return structs.replace(self.finish(state), settled=True)
         # Steps 2 and 3: the prompts.
-        size = len(field) if self._first(state) is None else min(len(field), state.problem.budget)
+        size = (
+            len(field)
+            if self._first(state) is None
+            else min(len(field), state.problem.budget)
+        )
         n_prompts = min(state.room, max(1, round(self.batch * size)))
         arms = self._choose(state, open_, n_prompts, belief, unproven_arms)
         # Step 5: the size of the plan.
@@ -198,7 +242,8 @@ class Adaptive(AbstractMethod):
     def _unproven(self, state: State, belief: Belief | None) -> Indices | None:
         """The arms with unproven claims, empty if the selection is right with the required confidence.
 
-        None as long as the posterior is not sure enough, or the scores are too few or doubtful.
+        None as long as the posterior is not sure enough, or the scores are too few or
+        doubtful.
         """
         if self.confidence is None or belief is None or state.doubts:
             return None
@@ -211,13 +256,20 @@ class Adaptive(AbstractMethod):
         # Failed prompts are excluded.
         chosen = _answer(state, statement)
         best = isinstance(state.problem.goal, BestFeasible)
-        places, n_objectives = np.searchsorted(active, chosen), len(state.problem.goal.objectives)
-        right = membership.settled(statement.values[:, active], places, best, self.tolerance, n_objectives)
+        places, n_objectives = (
+            np.searchsorted(active, chosen),
+            len(state.problem.goal.objectives),
+        )
+        right = membership.settled(
+            statement.values[:, active], places, best, self.tolerance, n_objectives
+        )
         if float(right.mean()) < self.confidence:
             return None
         if self.confidence_kind == "posterior":
             return active[:0]
-        return unproven(state, chosen, statement.means, 1.0 - self.confidence, self.tolerance)
+        return unproven(
+            state, chosen, statement.means, 1.0 - self.confidence, self.tolerance
+        )
 
     # Step 6: the selection
 
@@ -235,17 +287,24 @@ class Adaptive(AbstractMethod):
                 departures.append(state.unscored(arm))
                 continue
             reason = "selected" if arm in chosen else "not selected"
-            departures.append(Departure.of(arm, arm in chosen, reason, (found.means[arm], found.errors[arm])))
-        return Decided(len(state.decisions), tuple(departures), finished=True, answer=tuple(chosen))
+            departures.append(
+                Departure.of(
+                    arm, arm in chosen, reason, (found.means[arm], found.errors[arm])
+                )
+            )
+        return Decided(
+            len(state.decisions), tuple(departures), finished=True, answer=tuple(chosen)
+        )
 
     # Step 2: the first evaluations
 
     def _first(self, state: State) -> Indices | None:
         """The arms that are evaluated once before the posterior chooses, in this order. None: all arms, by chance.
 
-        With factors, the scores of other arms with the same levels predict an arm that was never evaluated. So only a
-        part of the budget goes to first evaluations, of arms that cover the levels evenly. Prompts that were added
-        later, and the baseline, follow.
+        With factors, the scores of other arms with the same levels predict an arm that
+        was never evaluated. So only a part of the budget goes to first evaluations, of
+        arms that cover the levels evenly. Prompts that were added later, and the
+        baseline, follow.
         """
         problem, origin = state.problem, state.origin
         if self.confidence is not None or origin.budget < _FEWEST_FOR_FACTORS:
@@ -262,15 +321,21 @@ class Adaptive(AbstractMethod):
     def _field(self, state: State) -> Indices:
         """The active arms that take part, ascending: all of them, unless the budget is small for a single best prompt.
 
-        A small budget finds the best of some prompts more reliably than the best of all prompts. So as many prompts
-        take part as the budget covers at two evaluations each, drawn by chance. Prompts that were evaluated or added
-        later, and the baseline, always take part.
+        A small budget finds the best of some prompts more reliably than the best of all
+        prompts. So as many prompts take part as the budget covers at two evaluations
+        each, drawn by chance. Prompts that were evaluated or added later, and the
+        baseline, always take part.
         """
         problem, active = state.problem, state.active
         each = min(_PULLS_EACH, problem.most_pulls or _PULLS_EACH)
         size = max(2, math.ceil(problem.budget / each))
         is_best = isinstance(problem.goal, BestFeasible)
-        if not is_best or self.confidence is not None or len(active) <= size or self._first(state) is not None:
+        if (
+            not is_best
+            or self.confidence is not None
+            or len(active) <= size
+            or self._first(state) is not None
+        ):
             return active
         certain = state.told + _pulls_out(state) > 0
         certain[state.origin.n_arms :] = True
@@ -284,12 +349,18 @@ class Adaptive(AbstractMethod):
     # Step 3: the prompts
 
     def _choose(
-        self, state: State, open_: Indices, n_prompts: int, belief: Belief | None, unproven_arms: Indices | None
+        self,
+        state: State,
+        open_: Indices,
+        n_prompts: int,
+        belief: Belief | None,
+        unproven_arms: Indices | None,
     ) -> Indices:
         """Distinct arms to evaluate next.
 
-        In this order: arms without an evaluation (step 2), arms with unproven claims (step 7), else a random sample by
-        weight (step 3). `n_prompts` is the most that the last two return.
+        In this order: arms without an evaluation (step 2), arms with unproven claims
+        (step 7), else a random sample by weight (step 3). `n_prompts` is the most that
+        the last two return.
         """
         bits = counters.bits(state.problem.seed, "choose", len(state.decisions), open_)
         # (open,) uniform numbers in (0, 1), from the upper 53 of 64 random bits.
@@ -298,10 +369,15 @@ class Adaptive(AbstractMethod):
         new = self._new_arms(state, open_, n_out, uniform)
         if len(new):
             return new
-        missing = open_[:0] if unproven_arms is None else np.intersect1d(unproven_arms, open_)
+        missing = (
+            open_[:0] if unproven_arms is None else np.intersect1d(unproven_arms, open_)
+        )
         if len(missing):
-            # Claims compare arms on common examples, so arms with fewer scores come first.
-            return missing[np.argsort((state.told + n_out)[missing], kind="stable")][:n_prompts]
+            # Claims compare arms on common examples, so arms with fewer scores come
+            # first.
+            return missing[np.argsort((state.told + n_out)[missing], kind="stable")][
+                :n_prompts
+            ]
         if belief is None:
             return open_[np.argsort(uniform, kind="stable")][:n_prompts]
         weight = self._weights(state, belief, open_, n_out)
@@ -317,25 +393,31 @@ class Adaptive(AbstractMethod):
             return chosen
         return np.concatenate((np.array([baseline]), chosen))[:n_prompts]
 
-    def _new_arms(self, state: State, open_: Indices, n_out: Counts, uniform: Vector) -> Indices:
+    def _new_arms(
+        self, state: State, open_: Indices, n_out: Counts, uniform: Vector
+    ) -> Indices:
         """Step 2: the open arms to evaluate for the first time, as far as the budget goes. Empty if there are none."""
         n_failed = state.missing.per_arm(state.problem.n_arms)
         is_new = ((state.told + n_out)[open_] == 0) & (n_failed[open_] < _TRIES)
         turn, first = uniform, self._first(state)
         if first is not None:
             place = np.full(state.problem.n_arms, np.inf)
-            # An arm may be in `first` twice. Written backwards, its first place remains.
+            # An arm may be in `first` twice. Written backwards, its first place
+            # remains.
             place[first[::-1]] = np.arange(len(first), 0.0, -1.0)
             turn = place[open_]
             is_new &= np.isfinite(turn)
         order = open_[np.argsort(np.where(is_new, turn, np.inf), kind="stable")]
         return order[: min(int(is_new.sum()), state.room)]
 
-    def _weights(self, state: State, belief: Belief, open_: Indices, n_out: Counts) -> Vector:
+    def _weights(
+        self, state: State, belief: Belief, open_: Indices, n_out: Counts
+    ) -> Vector:
         """(open,) sampling weights in [0, 1], the largest 1."""
         contend = self._contend(state, belief, open_)
         weight = np.where(contend, belief.weight[open_] + _LEAST_WEIGHT, 0.0)
-        # A score in progress is information to come, so a further one is worth a fraction.
+        # A score in progress is information to come, so a further one is worth a
+        # fraction.
         weight = weight / (1.0 + n_out[open_])
         # An evaluation is worth as much as its chance of a score.
         n_scores, n_failed = state.told, state.missing.per_arm(state.problem.n_arms)
@@ -348,24 +430,37 @@ class Adaptive(AbstractMethod):
     def _contend(self, state: State, belief: Belief, open_: Indices) -> Mask:
         """(open,) whether an arm may be sampled at this point of the budget.
 
-        For the best feasible prompt, the contenders narrow from A arms to two. After a part f of the budget, they are
-        the A^(1 - f) arms of the highest expected quality. No arm is dropped permanently. For an arm that was added
-        later, f is the part that was spent since, of the budget that was left at that time.
+        For the best feasible prompt, the contenders narrow from A arms to two. After a
+        part f of the budget, they are the A^(1 - f) arms of the highest expected
+        quality. No arm is dropped permanently. For an arm that was added later, f is
+        the part that was spent since, of the budget that was left at that time.
         """
         if belief.expected is None:
             return np.ones(len(open_), dtype=bool)
         n_arms = len(self._field(state))
         ages, which = np.unique(state.ages()[open_], return_inverse=True)
-        n_contenders = np.array([max(2, int(np.ceil(n_arms ** (1.0 - age)))) for age in ages.tolist()])
-        # The rank of each open arm by expected quality, 0 for the highest. Chance decides among equals.
+        n_contenders = np.array(
+            [max(2, int(np.ceil(n_arms ** (1.0 - age)))) for age in ages.tolist()]
+        )
+        # The rank of each open arm by expected quality, 0 for the highest. Chance
+        # decides among equals.
         order = counters.chance_order(state.problem.seed, open_)
         rank = np.empty(len(open_), dtype=np.int64)
-        rank[order[np.argsort(-belief.expected[open_][order], kind="stable")]] = np.arange(len(open_))
+        rank[order[np.argsort(-belief.expected[open_][order], kind="stable")]] = (
+            np.arange(len(open_))
+        )
         return np.asarray(rank < n_contenders[which])
 
     # Step 4: the examples, a function for each case
 
-    def _cells(self, state: State, arms: Indices, n_pulls: int, belief: Belief | None, is_only_one: bool) -> _Cells:
+    def _cells(
+        self,
+        state: State,
+        arms: Indices,
+        n_pulls: int,
+        belief: Belief | None,
+        is_only_one: bool,
+    ) -> _Cells:
         """Pairs of arm and example: one for each arm, repeated until there are `n_pulls` or no pair is left.
 
         `is_only_one`: no other arm, or no other evaluation, can follow.
@@ -377,7 +472,8 @@ class Adaptive(AbstractMethod):
         first = self._first(state)
         to_see = arms if first is None else np.intersect1d(arms, first)
         is_first = belief is None or not state.told[to_see].all()
-        # The last open arm needs no comparison, so it may repeat an example if its scores are noisy.
+        # The last open arm needs no comparison, so it may repeat an example if its
+        # scores are noisy.
         may_repeat = belief is not None and is_only_one and state.problem.is_noisy
         noise = belief.noise if belief is not None and may_repeat else None
         if belief is None:
@@ -390,41 +486,68 @@ class Adaptive(AbstractMethod):
             return self._cells_of_factors(state, arms, n_pulls, belief, noise)
         return self._cells_in_doubt(state, arms, n_pulls, belief, noise)
 
-    def _first_cells(self, state: State, arms: Indices, n_pulls: int, noise: design.Noise | None) -> _Cells:
+    def _first_cells(
+        self, state: State, arms: Indices, n_pulls: int, noise: design.Noise | None
+    ) -> _Cells:
         """The first evaluations (step 2): about eight arms share an example."""
         share = _FIRST_SHARE if self.share is None else self.share
         return _shared_cells(state, arms, n_pulls, share, noise=noise)
 
-    def _cells_of_added(self, state: State, arms: Indices, n_pulls: int, belief: Belief) -> _Cells:
+    def _cells_of_added(
+        self, state: State, arms: Indices, n_pulls: int, belief: Belief
+    ) -> _Cells:
         """One evaluation of each arm that was added, on examples that compare it with the existing arms in doubt."""
         problem = state.problem
         used_arms, used = _used_places(state, problem.telling_place)
         share = _FIRST_SHARE if self.share is None else self.share
         arms = arms[:n_pulls]
-        places = design.joining_examples(arms, used_arms, used, len(problem.order), share, belief.weight)
-        return tuple(zip(arms.tolist(), problem.telling_order[places].tolist(), strict=True))
+        places = design.joining_examples(
+            arms, used_arms, used, len(problem.order), share, belief.weight
+        )
+        return tuple(
+            zip(arms.tolist(), problem.telling_order[places].tolist(), strict=True)
+        )
 
     def _cells_of_factors(
-        self, state: State, arms: Indices, n_pulls: int, belief: Belief, noise: design.Noise | None
+        self,
+        state: State,
+        arms: Indices,
+        n_pulls: int,
+        belief: Belief,
+        noise: design.Noise | None,
     ) -> _Cells:
         """Spread the arms over more examples, where the levels of factors explain most of the scores.
 
-        Candidates with a level in common often score alike on an example, so a few examples would reveal little about
-        the level.
+        Candidates with a level in common often score alike on an example, so a few
+        examples would reveal little about the level.
         """
         share = _FACTORS_SHARE if self.share is None else self.share
-        return _shared_cells(state, arms, n_pulls, share, noise=noise, where=_in_segments(state, belief))
+        return _shared_cells(
+            state, arms, n_pulls, share, noise=noise, where=_in_segments(state, belief)
+        )
 
     def _cells_in_doubt(
-        self, state: State, arms: Indices, n_pulls: int, belief: Belief, noise: design.Noise | None
+        self,
+        state: State,
+        arms: Indices,
+        n_pulls: int,
+        belief: Belief,
+        noise: design.Noise | None,
     ) -> _Cells:
         """The examples that most prompts in doubt have seen, or that are most informative."""
         share = self.share
         if share is None:
-            # Differences between prompts need common examples. A comparison with a constraint needs many examples.
-            share = _BOUNDED_SHARE if state.problem.goal.is_constrained else float(state.problem.n_arms)
+            # Differences between prompts need common examples. A comparison with a
+            # constraint needs many examples.
+            share = (
+                _BOUNDED_SHARE
+                if state.problem.goal.is_constrained
+                else float(state.problem.n_arms)
+            )
         where = _in_segments(state, belief)
-        return _shared_cells(state, arms, n_pulls, share, belief.weight, belief.informative, noise, where)
+        return _shared_cells(
+            state, arms, n_pulls, share, belief.weight, belief.informative, noise, where
+        )
 
 
 def _drawn_cells(state: State, arms: Indices, n_pulls: int) -> _Cells:
@@ -472,10 +595,22 @@ def _shared_cells(
     cells: list[tuple[int, int]] = []
     while len(arms) and len(cells) < n_pulls:
         arms, places = design.next_examples(
-            arms, used_arms, used, len(problem.order), share, doubt, informative, problem.repeats, noise, where
+            arms,
+            used_arms,
+            used,
+            len(problem.order),
+            share,
+            doubt,
+            informative,
+            problem.repeats,
+            noise,
+            where,
         )
         cells += zip(arms.tolist(), problem.telling_order[places].tolist(), strict=True)
-        used_arms, used = np.concatenate((used_arms, arms)), np.concatenate((used, places))
+        used_arms, used = (
+            np.concatenate((used_arms, arms)),
+            np.concatenate((used, places)),
+        )
     return tuple(cells[:n_pulls])
 
 
@@ -484,7 +619,9 @@ def _in_segments(state: State, belief: Belief) -> design.InSegments | None:
     problem = state.problem
     if belief.in_segments is None or problem.segments is None:
         return None
-    return design.InSegments(problem.segments.of_examples[problem.telling_order], belief.in_segments)
+    return design.InSegments(
+        problem.segments.of_examples[problem.telling_order], belief.in_segments
+    )
 
 
 # Step 3: the prompts
@@ -493,7 +630,8 @@ def _in_segments(state: State, belief: Belief) -> design.InSegments | None:
 def _is_behind(state: State, baseline: int, n_out: Counts) -> bool:
     """True if the baseline has fewer scores than another prompt, so that a comparison with it lacks examples."""
     n_scores, n_failed = state.told, state.missing.per_arm(state.problem.n_arms)
-    # If most evaluations of the baseline fail, further tries do not help, so failures beyond its scores count.
+    # If most evaluations of the baseline fail, further tries do not help, so failures
+    # beyond its scores count.
     tried = n_scores + n_out + np.maximum(0, n_failed - n_scores)
     return bool(tried[baseline] < n_scores.max())
 
@@ -506,10 +644,14 @@ def _answer(state: State, found: Statement | None) -> list[int]:
     if found is None:
         return []
     problem, goal = state.problem, state.problem.goal
-    allowed = by_chance(problem, np.intersect1d(state.active, np.unique(state.history.arms())))
+    allowed = by_chance(
+        problem, np.intersect1d(state.active, np.unique(state.history.arms()))
+    )
     if isinstance(goal, BestFeasible) and goal.sure is not None and len(allowed):
         return [_surest(found, goal.sure, allowed)]
-    return answer.selected(found.values, found.kept, goal, problem.seed, allowed, state.told)
+    return answer.selected(
+        found.values, found.kept, goal, problem.seed, allowed, state.told
+    )
 
 
 def _surest(found: Statement, sure: float, arms: Indices) -> int:
@@ -531,7 +673,8 @@ def _surest(found: Statement, sure: float, arms: Indices) -> int:
 def _used_places(state: State, place: Indices) -> tuple[Indices, Indices]:
     """Arms, and places of examples, of the cells that have a score, are in progress or have failed.
 
-    A cell that was asked for several times is listed as often. `place` (N,) maps examples to places.
+    A cell that was asked for several times is listed as often. `place` (N,) maps
+    examples to places.
     """
     arms, examples, asks = state.used_cells()
     times = np.minimum(asks, state.problem.repeats)

@@ -8,13 +8,16 @@ from asktell.state import Decided, Growth, Problem, State
 class AbstractMethod(ABC):
     """Decide which evaluations come next, which prompts are eliminated, and which prompts are selected.
 
-    A method is an immutable value. Every decision must be a function of the state alone (no clock, file or random
-    state), so that each process of a study makes the same decision.
+    A method is an immutable value. Every decision must be a function of the state alone
+    (no clock, file or random state), so that each process of a study makes the same
+    decision.
 
-    A study or a saved selector stores the class name and the parameters. These are the fields of a dataclass, or else
-    the attributes whose names do not begin with an underscore.
+    A study or a saved selector stores the class name and the parameters. These are the
+    fields of a dataclass, or else the attributes whose names do not begin with an
+    underscore.
 
-    `tolerance` is how much worse than the best still counts as right, in units of the metric.
+    `tolerance` is how much worse than the best still counts as right, in units of the
+    metric.
     """
 
     tolerance: float = 0.0

@@ -1,11 +1,14 @@
 """The belief about all prompts: posteriors of the metrics, joint draws, and the weight of each prompt.
 
-The weight of a prompt is the probability with which `Adaptive` samples it next. For the best feasible prompt this is
-top-two Thompson sampling (Russo 2016). In plain Thompson sampling, a prompt is sampled as often as it is the best in a
-draw from the posterior. That wastes evaluations once the leading prompt is almost certain to be the best, because it
-takes nearly all of them. Top-two sampling counts the best and the second-best prompt of each draw, so that its closest
-competitors keep half of the evaluations. For a Pareto set, where a draw has many best prompts, the weight is p (1 - p),
-the variance of membership, where p is the probability that the prompt belongs to the set.
+The weight of a prompt is the probability with which `Adaptive` samples it next. For the
+best feasible prompt this is top-two Thompson sampling (Russo 2016). In plain Thompson
+sampling, a prompt is sampled as often as it is the best in a draw from the posterior.
+That wastes evaluations once the leading prompt is almost certain to be the best,
+because it takes nearly all of them. Top-two sampling counts the best and the
+second-best prompt of each draw, so that its closest competitors keep half of the
+evaluations. For a Pareto set, where a draw has many best prompts, the weight is p (1 -
+p), the variance of membership, where p is the probability that the prompt belongs to
+the set.
 """
 
 from typing import NamedTuple
@@ -13,7 +16,15 @@ from typing import NamedTuple
 import numpy as np
 
 from asktell.numerics import counters
-from asktell.numerics.arrays import Draws, Indices, Matrix, Means, Vector, distinct, is_binary
+from asktell.numerics.arrays import (
+    Draws,
+    Indices,
+    Matrix,
+    Means,
+    Vector,
+    distinct,
+    is_binary,
+)
 from asktell.posterior import design, draws, membership
 from asktell.posterior.basis import Basis, levels_of, of_factors
 from asktell.posterior.drift import Rows, Step, is_beyond_chance, likeliest_step
@@ -23,9 +34,11 @@ from asktell.problem.goals import BestFeasible, Goal
 from asktell.state import Failures, History, Problem, State
 from asktell.state.history import repeated
 
-# Evaluations below which the residuals are too uncertain to look for a drift. A judgement.
+# Evaluations below which the residuals are too uncertain to look for a drift. A
+# judgement.
 _FEWEST_FOR_DRIFT = 30
-# Smallest variance of prompts and of examples, in units of the residual variance. Far below what any dataset can show.
+# Smallest variance of prompts and of examples, in units of the residual variance. Far
+# below what any dataset can show.
 _LEAST_EFFECT = 1e-6
 # Largest share of runs without a drift in which a drift is found.
 _DRIFT_ERROR = 0.04
@@ -34,13 +47,19 @@ _DRIFT_ERROR = 0.04
 class Belief(NamedTuple):
     """A summary of the posterior of all K prompts, from which the next evaluations follow.
 
-    - `weight` (K,): the value of an evaluation. P(best or second best), or p (1 - p) for a Pareto set, where p is the
-      probability of membership. Sums to 2 or less for a best prompt.
-    - `expected` (K,): the expected quality as the best feasible prompt. None for Pareto sets.
-    - `informative`: how informative a score on each example is. None if all examples are equally informative.
-    - `noise`: the noise of scores within a cell, averaged over the metrics. None if scores are not noisy.
-    - `explained`: the share of the variance between prompts that factors explain, averaged over the metrics.
-    - `in_segments` (K, G): the doubt about the mean of each prompt in each segment. None without segments.
+    - `weight` (K,): the value of an evaluation. P(best or second best), or p (1 - p)
+      for a Pareto set, where p is the probability of membership. Sums to 2 or less for
+      a best prompt.
+    - `expected` (K,): the expected quality as the best feasible prompt. None for Pareto
+      sets.
+    - `informative`: how informative a score on each example is. None if all examples
+      are equally informative.
+    - `noise`: the noise of scores within a cell, averaged over the metrics. None if
+      scores are not noisy.
+    - `explained`: the share of the variance between prompts that factors explain,
+      averaged over the metrics.
+    - `in_segments` (K, G): the doubt about the mean of each prompt in each segment.
+      None without segments.
     """
 
     weight: Vector
@@ -51,12 +70,15 @@ class Belief(NamedTuple):
     in_segments: Matrix | None = None
 
 
-def believe(state: State, most_draws: int, among: Indices | None = None) -> Belief | None:
+def believe(
+    state: State, most_draws: int, among: Indices | None = None
+) -> Belief | None:
     """The belief that follows from the scores so far. None without scores.
 
-    Decisions are frequent, so they use the two-way model of every metric at its most likely variances. Only results use
-    the whole posterior (`stated`). The history caches the last beliefs, and states that differ only in their pending
-    trials share them.
+    Decisions are frequent, so they use the two-way model of every metric at its most
+    likely variances. Only results use the whole posterior (`stated`). The history
+    caches the last beliefs, and states that differ only in their pending trials share
+    them.
 
     Args:
         state: the state.
@@ -69,7 +91,9 @@ def believe(state: State, most_draws: int, among: Indices | None = None) -> Beli
     others = () if among is None else np.setdiff1d(state.active, among).tolist()
     out = (*state.no_rivals(), *others)
     key = most_draws, problem, missing.key, out
-    return state.history.memo.get(key, lambda: _belief(most_draws, problem, state.history, missing, out))
+    return state.history.memo.get(
+        key, lambda: _belief(most_draws, problem, state.history, missing, out)
+    )
 
 
 def stated(state: State) -> Statement | None:
@@ -78,13 +102,16 @@ def stated(state: State) -> Statement | None:
         return None
     missing, problem, out = _missing(state), state.problem, tuple(state.no_rivals())
     key = "stated", problem, missing.key, out
-    return state.history.memo.get(key, lambda: statement(_model(problem, state.history, missing, out)))
+    return state.history.memo.get(
+        key, lambda: statement(_model(problem, state.history, missing, out))
+    )
 
 
 class Drift(NamedTuple):
     """The likeliest step in the residuals of each metric that varies, over `n` evaluations.
 
-    `steps` is empty if a drift could not be distinguished from another change during the selection.
+    `steps` is empty if a drift could not be distinguished from another change during
+    the selection.
     """
 
     n: int
@@ -101,7 +128,8 @@ def drift(state: State) -> Drift:
 
     No step is looked for in three cases:
 
-    - prompts or examples were added, since these may be better or harder than the existing ones;
+    - prompts or examples were added, since these may be better or harder than the
+      existing ones;
     - the order of the examples follows from earlier studies;
     - there are fewer than 30 evaluations.
 
@@ -112,17 +140,32 @@ def drift(state: State) -> Drift:
     asked = first + np.flatnonzero(history.trials(first) >= 0)
     rows = asked[np.argsort(history.trials()[asked], kind="stable")]
     found = stated(state)
-    if len(rows) < _FEWEST_FOR_DRIFT or found is None or state.was_widened or problem.tells is not None:
+    if (
+        len(rows) < _FEWEST_FOR_DRIFT
+        or found is None
+        or state.was_widened
+        or problem.tells is not None
+    ):
         return Drift(len(rows), {})
-    scores, cells = history.scores()[rows], Rows.of(history.arms()[rows], history.examples()[rows])
+    scores, cells = (
+        history.scores()[rows],
+        Rows.of(history.arms()[rows], history.examples()[rows]),
+    )
     steps = {}
-    for j, metric in enumerate(problem.goal.columns[: len(problem.goal.columns) - problem.goal.counts_failures]):
+    for j, metric in enumerate(
+        problem.goal.columns[: len(problem.goal.columns) - problem.goal.counts_failures]
+    ):
         fit = found.fits[j]
         prompt, example, residual = fit.variances
         if residual > 0.0 and float(scores[:, j].std()) > 0.0:
             least = _LEAST_EFFECT * residual
             steps[metric] = likeliest_step(
-                cells, scores[:, j], max(prompt, least), max(example, least), residual, fit.noise
+                cells,
+                scores[:, j],
+                max(prompt, least),
+                max(example, least),
+                residual,
+                fit.noise,
             )
     return Drift(len(rows), steps)
 
@@ -149,9 +192,17 @@ def _alive(problem: Problem, out: tuple[int, ...]) -> Indices:
     return alive if len(alive) else np.arange(problem.n_arms)
 
 
-def _model(problem: Problem, history: History, missing: Failures, out: tuple[int, ...]) -> draws.Model:
+def _model(
+    problem: Problem, history: History, missing: Failures, out: tuple[int, ...]
+) -> draws.Model:
     """The model of all scores so far. `out`: arms that do not compete."""
-    cells = Cells.of(history.arms(), history.examples(), history.scores(), problem.n_examples, problem.is_noisy)
+    cells = Cells.of(
+        history.arms(),
+        history.examples(),
+        history.scores(),
+        problem.n_examples,
+        problem.is_noisy,
+    )
     # The number of rows seeds the draws. Repeats that agree must not change any draw.
     n_rows = len(history) if problem.is_noisy else len(cells.arms)
     if missing:
@@ -174,7 +225,13 @@ def _model(problem: Problem, history: History, missing: Failures, out: tuple[int
     )
 
 
-def _belief(most_draws: int, problem: Problem, history: History, missing: Failures, out: tuple[int, ...]) -> Belief:
+def _belief(
+    most_draws: int,
+    problem: Problem,
+    history: History,
+    missing: Failures,
+    out: tuple[int, ...],
+) -> Belief:
     goal = problem.goal
     model = _model(problem, history, missing, out)
     drawn = draws.joint(model, most_draws, averaged=False)
@@ -186,8 +243,11 @@ def _belief(most_draws: int, problem: Problem, history: History, missing: Failur
         expected = np.zeros(problem.n_arms)
         expected[alive] = membership.quality(rivals).mean(axis=0)
     else:
-        # If no prompt of a draw is feasible, `standing` ranks the least violating prompt first.
-        p_member = membership.pareto_members(membership.standing(rivals, len(goal.objectives))).mean(axis=0)
+        # If no prompt of a draw is feasible, `standing` ranks the least violating
+        # prompt first.
+        p_member = membership.pareto_members(
+            membership.standing(rivals, len(goal.objectives))
+        ).mean(axis=0)
         weight[alive] = p_member * (1.0 - p_member)
     told = model.cells.of_column(0)
     return Belief(
@@ -196,7 +256,9 @@ def _belief(most_draws: int, problem: Problem, history: History, missing: Failur
         informative=_informative(problem, told, history.scores(), drawn.fits),
         noise=_noise(told, drawn.fits),
         explained=float(np.mean([fit.explained for fit in drawn.fits])),
-        in_segments=None if drawn.in_segments is None else _doubt(goal, drawn.in_segments),
+        in_segments=None
+        if drawn.in_segments is None
+        else _doubt(goal, drawn.in_segments),
     )
 
 
@@ -215,8 +277,9 @@ def _top_two(problem: Problem, rivals: Draws, alive: Indices) -> Vector:
 def _doubt(goal: Goal, draws: Draws) -> Matrix:
     """(K, G) the doubt about each prompt in each segment, at most 1.
 
-    For each metric that the goal requires by segment: the probability that the segment is the worst segment of the
-    prompt, times the standard deviation of the mean of the prompt in it.
+    For each metric that the goal requires by segment: the probability that the segment
+    is the worst segment of the prompt, times the standard deviation of the mean of the
+    prompt in it.
     """
     n = goal.n_segments
     total = np.zeros((draws.shape[2], n))
@@ -241,7 +304,9 @@ def _noise(cells: Cells, fits: list[Posterior]) -> design.Noise | None:
     return design.Noise(*np.mean(parts, axis=0).tolist())
 
 
-def _informative(problem: Problem, cells: Cells, scores: Means, fits: list[Posterior]) -> design.Informative | None:
+def _informative(
+    problem: Problem, cells: Cells, scores: Means, fits: list[Posterior]
+) -> design.Informative | None:
     """How informative a score is on each example, from earlier studies as far as they fit, and from the scores here.
 
     None if nothing is known: no examples, or no binary metric and no example profile.
@@ -250,15 +315,25 @@ def _informative(problem: Problem, cells: Cells, scores: Means, fits: list[Poste
         return None
     seen = distinct(cells.examples[cells.examples >= 0])
     places = np.where(cells.examples < 0, -1, np.searchsorted(seen, cells.examples))
-    # By metric: how informative the examples with scores are, in units of an example without scores.
+    # By metric: how informative the examples with scores are, in units of an example
+    # without scores.
     told: dict[int, Vector] = {}
     for j, fit in enumerate(fits):
         if j < len(problem.goal.metrics) and is_binary(scores[:, j]):
             correlation = fit.variances[1] / sum(fit.variances)
-            told[j] = design.information(places, cells.scores[:, j], correlation, len(seen))
+            told[j] = design.information(
+                places, cells.scores[:, j], correlation, len(seen)
+            )
     if problem.tells is None:
-        return design.Informative(problem.place[seen], np.mean(list(told.values()), axis=0)) if told else None
-    # The average over the metrics. The profile counts as far as the scores here agree with it (`trust`).
+        return (
+            design.Informative(
+                problem.place[seen], np.mean(list(told.values()), axis=0)
+            )
+            if told
+            else None
+        )
+    # The average over the metrics. The profile counts as far as the scores here agree
+    # with it (`trust`).
     units = np.zeros(len(problem.tells))
     for j, (fit, shape) in enumerate(zip(fits, problem.shapes, strict=True)):
         own = np.ones(len(units))
@@ -297,6 +372,7 @@ def _new_even_order(problem: Problem, n: int) -> Indices | None:
         found[place] = order[at]
         used[at] = np.inf
         for codes in levels:
-            # By the number of levels, so that no level comes twice before each level of the factor came once.
+            # By the number of levels, so that no level comes twice before each level of
+            # the factor came once.
             used[codes == codes[at]] += codes.max() + 1.0
     return found

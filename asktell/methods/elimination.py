@@ -1,8 +1,9 @@
 """Elimination in rounds, composed of four parts.
 
-In each round, the scheduler sets the number of evaluations and of prompts to keep, the allocator divides the
-evaluations among the prompts, the estimator turns scores into means, and the rule decides which prompts to eliminate
-first. The usual compositions have names in `asktell.methods.presets`.
+In each round, the scheduler sets the number of evaluations and of prompts to keep, the
+allocator divides the evaluations among the prompts, the estimator turns scores into
+means, and the rule decides which prompts to eliminate first. The usual compositions
+have names in `asktell.methods.presets`.
 """
 
 from collections.abc import Iterator
@@ -20,7 +21,11 @@ from asktell.elimination import (
     Judgement,
     ParetoGap,
 )
-from asktell.errors import BudgetTooSmallError, IncompatibleMethodError, InvalidArgumentError
+from asktell.errors import (
+    BudgetTooSmallError,
+    IncompatibleMethodError,
+    InvalidArgumentError,
+)
 from asktell.estimators import AbstractEstimator, Estimates, Sample
 from asktell.methods.base import AbstractMethod
 from asktell.numerics import counters
@@ -31,7 +36,18 @@ from asktell.posterior.draws import at_an_end
 from asktell.problem.checks import MOST_EVALUATIONS, short
 from asktell.problem.goals import BestFeasible, Goal, check_not_sure
 from asktell.schedulers import AbstractScheduler, Round
-from asktell.state import ACCEPTED, REJECTED, RETIRED, Added, Decided, Departure, Growth, Problem, Retired, State
+from asktell.state import (
+    ACCEPTED,
+    REJECTED,
+    RETIRED,
+    Added,
+    Decided,
+    Departure,
+    Growth,
+    Problem,
+    Retired,
+    State,
+)
 
 DATA = ("pooled", "round")
 # Evaluations in one round. A plan of that size takes 160 MB.
@@ -42,7 +58,11 @@ def rule_of(goal: Goal) -> AbstractEliminationRule:
     """The rule for a goal: constrained ranking for a best prompt, Pareto gaps for a set, constrained if the goal is."""
     if isinstance(goal, BestFeasible):
         return ConstrainedRanking()
-    return ConstrainedParetoGap(len(goal.objectives)) if goal.is_constrained else ParetoGap()
+    return (
+        ConstrainedParetoGap(len(goal.objectives))
+        if goal.is_constrained
+        else ParetoGap()
+    )
 
 
 @final
@@ -51,12 +71,13 @@ class Elimination(AbstractMethod):
     """Evaluate in rounds, and eliminate the least promising prompts after each round.
 
     Args:
-        scheduler: Sets the number of rounds, their evaluations, and the prompts that each round keeps.
+        scheduler: Sets the number of rounds, their evaluations, and the prompts that
+            each round keeps.
         allocator: Divides the evaluations of a round among the prompts.
         estimator: Estimates the means of the prompts from their scores.
         rule: Orders the prompts for elimination.
-        data: "pooled" estimates from the scores of all rounds. "round" estimates from the current round only, as the
-            theorem in the paper assumes.
+        data: "pooled" estimates from the scores of all rounds. "round" estimates from
+            the current round only, as the theorem in the paper assumes.
     """
 
     scheduler: AbstractScheduler
@@ -84,16 +105,20 @@ class Elimination(AbstractMethod):
                     f"The {name} of an Elimination must be an {kind.__name__}, got {getattr(self, name)!r}."
                 )
         if self.data not in DATA:
-            raise InvalidArgumentError(f"data must be one of {list(DATA)}, got {short(self.data)}.")
+            raise InvalidArgumentError(
+                f"data must be one of {list(DATA)}, got {short(self.data)}."
+            )
 
     def check(self, problem: Problem) -> None:
         """Check that the method supports the problem.
 
         Raises:
-            IncompatibleMethodError: the rule does not fit the goal, a part needs features and the problem has none, or
-                the budget is a cost.
-            BudgetTooSmallError: the estimator needs a score of every prompt, and the budget is too small for that.
-            InvalidArgumentError: a round has more than 10,000,000 evaluations, all of which are planned beforehand.
+            IncompatibleMethodError: the rule does not fit the goal, a part needs
+                features and the problem has none, or the budget is a cost.
+            BudgetTooSmallError: the estimator needs a score of every prompt, and the
+                budget is too small for that.
+            InvalidArgumentError: a round has more than 10,000,000 evaluations, all of
+                which are planned beforehand.
         """
         check_not_sure(problem.goal, "Elimination")
         if problem.allowance.cost is not None:
@@ -120,7 +145,9 @@ class Elimination(AbstractMethod):
                 "time."
             )
         seen = not rounds or any(r.pulls for r in rounds)
-        if self.estimator.needs_every_arm and (problem.budget < problem.n_arms or not seen):
+        if self.estimator.needs_every_arm and (
+            problem.budget < problem.n_arms or not seen
+        ):
             raise BudgetTooSmallError(
                 f"A budget of {problem.budget} evaluations is too small: {type(self.estimator).__name__} with "
                 f"{type(self.scheduler).__name__} needs to evaluate each of the {problem.n_arms} prompts at least "
@@ -130,7 +157,9 @@ class Elimination(AbstractMethod):
     def _check_rule(self, goal: Goal) -> None:
         """Check that a built-in rule fits the goal."""
         needed = rule_of(goal)
-        if isinstance(self.rule, ConstrainedParetoGap) and not isinstance(goal, BestFeasible):
+        if isinstance(self.rule, ConstrainedParetoGap) and not isinstance(
+            goal, BestFeasible
+        ):
             # This rule supports goals without constraints, too.
             needed = ConstrainedParetoGap(len(goal.objectives))
         whole = isinstance(needed, ConstrainedParetoGap)
@@ -159,34 +188,52 @@ class Elimination(AbstractMethod):
     def rounds(self, problem: Problem) -> tuple[Round, ...]:
         """The schedule, cached in the problem."""
         n_arms, budget, rank = problem.n_arms, problem.budget, problem.feature_rank
-        return problem.memo.get(self.scheduler, lambda: self.scheduler.rounds(n_arms, budget, rank))
+        return problem.memo.get(
+            self.scheduler, lambda: self.scheduler.rounds(n_arms, budget, rank)
+        )
 
     def due(self, state: State) -> bool:
         """True at the end of a round, when no evaluation is left or in progress."""
         return state.plan_is_empty and not state.pending
 
     @needs_extra("structured")
-    def estimates(self, state: State, active: Indices, pooled: Tally | None = None) -> Estimates:
+    def estimates(
+        self, state: State, active: Indices, pooled: Tally | None = None
+    ) -> Estimates:
         """Estimates of the active arms (A,) from the scores so far. Zeros with unknown errors without any score.
 
         `pooled` is `state.current_tally()`, if the caller has it.
         """
-        tally = state.round_tally() if self.data == "round" else pooled or state.current_tally()
+        tally = (
+            state.round_tally()
+            if self.data == "round"
+            else pooled or state.current_tally()
+        )
         if not tally.counts.any():
             shape = (len(active), tally.sums.shape[1])
             return Estimates(np.zeros(shape), np.full(shape, np.nan))
         problem = state.problem
-        seed = int(counters.integers(problem.seed, "estimator", 2**31 - 1, len(state.decisions))[0])
-        found = self.estimator.estimate(Sample(tally, active, problem.features, problem.population, seed))
+        seed = int(
+            counters.integers(
+                problem.seed, "estimator", 2**31 - 1, len(state.decisions)
+            )[0]
+        )
+        found = self.estimator.estimate(
+            Sample(tally, active, problem.features, problem.population, seed)
+        )
         if problem.segments is not None and problem.goal.by_segment:
             found = found._replace(
-                means=np.concatenate((found.means, *self._in_segments(state, active, found)), axis=1)
+                means=np.concatenate(
+                    (found.means, *self._in_segments(state, active, found)), axis=1
+                )
             )
         if problem.goal.is_constrained and not self.estimator.needs_every_arm:
             return found._replace(means=_at_ends(state, active, tally, found.means))
         return found
 
-    def _in_segments(self, state: State, active: Indices, found: Estimates) -> Iterator[Means]:
+    def _in_segments(
+        self, state: State, active: Indices, found: Estimates
+    ) -> Iterator[Means]:
         """(A, G) means in each segment, for each column that the goal requires by segment.
 
         A prompt without a score in a segment has its mean over all examples there.
@@ -194,15 +241,24 @@ class Elimination(AbstractMethod):
         problem, history = state.problem, state.history
         assert problem.segments is not None, "a goal with segments requires them"
         start = state.tallied if self.data == "round" else 0
-        arms, examples, scores = history.arms(start), history.examples(start), history.scores(start)
+        arms, examples, scores = (
+            history.arms(start),
+            history.examples(start),
+            history.scores(start),
+        )
         which = np.where(examples < 0, -1, problem.segments.of_examples[examples])
         empty = Tally.empty(problem.n_arms, scores.shape[1])
-        tallies = [empty.plus(arms[which == g], scores[which == g]) for g in range(problem.goal.n_segments)]
+        tallies = [
+            empty.plus(arms[which == g], scores[which == g])
+            for g in range(problem.goal.n_segments)
+        ]
         for column in problem.goal.by_segment:
             means = np.repeat(found.means[:, [column]], len(tallies), axis=1)
             for g, tally in enumerate(tallies):
                 seen = np.flatnonzero(tally.counts[active] > 0)
-                if len(seen) == len(active) or (len(seen) and self.estimator.needs_every_arm):
+                if len(seen) == len(active) or (
+                    len(seen) and self.estimator.needs_every_arm
+                ):
                     size = int(problem.segments.sizes[g])
                     sample = Sample(tally, active[seen], problem.features, size, 0)
                     means[seen, g] = self.estimator.estimate(sample).means[:, column]
@@ -211,15 +267,18 @@ class Elimination(AbstractMethod):
     def answer(self, state: State) -> list[int]:
         """The arms that are selected if nothing more is evaluated: the accepted arms, then the rule's choice.
 
-        An arm without a score cannot be selected, unless the estimator can estimate it from other arms. If all other
-        arms failed or were retired, the rule chooses among the rejected arms.
+        An arm without a score cannot be selected, unless the estimator can estimate it
+        from other arms. If all other arms failed or were retired, the rule chooses
+        among the rejected arms.
         """
         active, tally = state.active, state.current_tally()
         if self.estimator.needs_every_arm:
             active = active[tally.counts[active] > 0]
         answer = _accepted(state)
         if len(active) and len(state.history):
-            chosen = self._join(state, active, self.estimates(state, active, tally).means)
+            chosen = self._join(
+                state, active, self.estimates(state, active, tally).means
+            )
             answer += active[chosen].tolist()
         return answer or [departure.arm for departure in self._runners_up(state, tally)]
 
@@ -230,14 +289,27 @@ class Elimination(AbstractMethod):
         tally = state.current_tally()
         silent = self._silent(state, tally)
         active = np.setdiff1d(state.active, silent)
-        # An arm whose evaluations all failed cannot be estimated. It departs, unless it is the baseline.
-        departures = [state.unscored(arm) for arm in silent.tolist() if arm != state.problem.baseline]
+        # An arm whose evaluations all failed cannot be estimated. It departs, unless it
+        # is the baseline.
+        departures = [
+            state.unscored(arm)
+            for arm in silent.tolist()
+            if arm != state.problem.baseline
+        ]
         silent = silent[silent == state.problem.baseline]
         # More decisions than rounds: a selected prompt was retired after the end.
         last = number >= len(rounds)
-        if len(active) and (last or (number > 0 and len(active) > rounds[number - 1].keep)):
-            keep = rounds[min(number, len(rounds)) - 1].keep if number and rounds else len(active)
-            verdicts, staying, answer = self._eliminate(state, active, tally, keep, last)
+        if len(active) and (
+            last or (number > 0 and len(active) > rounds[number - 1].keep)
+        ):
+            keep = (
+                rounds[min(number, len(rounds)) - 1].keep
+                if number and rounds
+                else len(active)
+            )
+            verdicts, staying, answer = self._eliminate(
+                state, active, tally, keep, last
+            )
             departures += verdicts
             active = active[staying]
         else:
@@ -248,10 +320,18 @@ class Elimination(AbstractMethod):
                 revived = self._runners_up(state, tally)
                 departures += revived
                 answer = [departure.arm for departure in revived]
-            return Decided(number, tuple(departures), finished=True, answer=tuple(answer))
-        # Rounds set totals, so a round makes up for the evaluations that an earlier round lacked.
-        quota = min(sum(r.pulls for r in rounds[: number + 1]), state.problem.budget) - state.spent
-        counts = self._allocate(state, np.union1d(active, silent), tally, max(0, quota), number)
+            return Decided(
+                number, tuple(departures), finished=True, answer=tuple(answer)
+            )
+        # Rounds set totals, so a round makes up for the evaluations that an earlier
+        # round lacked.
+        quota = (
+            min(sum(r.pulls for r in rounds[: number + 1]), state.problem.budget)
+            - state.spent
+        )
+        counts = self._allocate(
+            state, np.union1d(active, silent), tally, max(0, quota), number
+        )
         return Decided(number, tuple(departures), _short(counts))
 
     def _silent(self, state: State, tally: Tally) -> Indices:
@@ -259,15 +339,17 @@ class Elimination(AbstractMethod):
         active = state.active
         if not len(state.decisions) or not self.estimator.needs_every_arm:
             return active[:0]
-        return np.asarray(active[(tally.counts[active] == 0) & (state.capacity()[active] == 0)])
+        return np.asarray(
+            active[(tally.counts[active] == 0) & (state.capacity()[active] == 0)]
+        )
 
     def _eliminate(
         self, state: State, active: Indices, tally: Tally, keep: int, last: bool
     ) -> tuple[list[Departure], Indices, list[int]]:
         """The departures, the positions in `active` of the arms that stay, and the departing arms that are selected.
 
-        `keep` is the number of arms to keep. In the `last` round, all arms depart, and the arms that could have stayed
-        compete for the selection.
+        `keep` is the number of arms to keep. In the `last` round, all arms depart, and
+        the arms that could have stayed compete for the selection.
         """
         estimates = self.estimates(state, active, tally)
         judgement = self._judge(state, active, estimates.means)
@@ -275,49 +357,72 @@ class Elimination(AbstractMethod):
         leaving, staying = judgement.order[:n_leaving], judgement.order[n_leaving:]
         # The baseline stays in addition to the arms that are kept.
         baseline = np.flatnonzero(active == state.problem.baseline)
-        leaving, staying = np.setdiff1d(leaving, baseline, True), np.union1d(staying, baseline)
-        # An arm without a score cannot be selected, whatever its estimate, unless no arm has a score.
+        leaving, staying = (
+            np.setdiff1d(leaving, baseline, True),
+            np.union1d(staying, baseline),
+        )
+        # An arm without a score cannot be selected, whatever its estimate, unless no
+        # arm has a score.
         known = tally.counts[active] > 0
         if not self.estimator.needs_every_arm or not known.any():
             known[:] = True
         accepted = judgement.accepted & known
         if last:
             candidates = staying[known[staying]]
-            chosen = candidates[self._join(state, active[candidates], estimates.means[candidates])]
+            chosen = candidates[
+                self._join(state, active[candidates], estimates.means[candidates])
+            ]
             better = estimates.means[leaving[accepted[leaving]]]
-            if len(baseline) and self._is_dominated(state, estimates.means[baseline[0]], better):
+            if len(baseline) and self._is_dominated(
+                state, estimates.means[baseline[0]], better
+            ):
                 chosen = np.setdiff1d(chosen, baseline, True)
             accepted[staying] = False
             accepted[chosen] = True
-            leaving, staying = np.concatenate((leaving, chosen, np.setdiff1d(staying, chosen))), staying[:0]
+            leaving, staying = (
+                np.concatenate((leaving, chosen, np.setdiff1d(staying, chosen))),
+                staying[:0],
+            )
         scored, n_columns = bool(tally.counts.any()), len(state.problem.goal.columns)
         departures = []
         for i in leaving.tolist():
             if accepted[i] or i not in baseline:
-                estimate = (estimates.means[i, :n_columns], estimates.standard_errors[i]) if scored else None
+                estimate = (
+                    (estimates.means[i, :n_columns], estimates.standard_errors[i])
+                    if scored
+                    else None
+                )
                 reason = self.rule.reason(judgement, i)
-                departures.append(Departure.of(int(active[i]), bool(accepted[i]), reason, estimate))
+                departures.append(
+                    Departure.of(int(active[i]), bool(accepted[i]), reason, estimate)
+                )
         return departures, staying, [d.arm for d in departures if d.status == ACCEPTED]
 
     @staticmethod
     def _is_dominated(state: State, means: Means, leaving: Means) -> bool:
         """True if an accepted arm dominates the baseline, whose means are `means` (c,).
 
-        The baseline is never eliminated, so better arms may have been accepted before. `leaving` (L, c) are the means
-        of the arms that are accepted now.
+        The baseline is never eliminated, so better arms may have been accepted before.
+        `leaving` (L, c) are the means of the arms that are accepted now.
         """
         goal = state.problem.goal
         if isinstance(goal, BestFeasible):
             return False
         accepted = [d.means for _, d in state.left.values() if d.status == ACCEPTED]
-        # Only the means over all examples were recorded for arms that were accepted before.
+        # Only the means over all examples were recorded for arms that were accepted
+        # before.
         n = len(goal.columns)
-        values = goal.values(np.array([means[:n], *accepted, *(each[:n] for each in leaving)]), goal.offsets)
+        values = goal.values(
+            np.array([means[:n], *accepted, *(each[:n] for each in leaving)]),
+            goal.offsets,
+        )
         return not pareto_mask(values[:, : len(goal.objectives)])[0]
 
     def _runners_up(self, state: State, tally: Tally) -> list[Departure]:
         """The rule's choice among the rejected arms, by their estimates when they were rejected, now accepted."""
-        rejected = [d for _, (_, d) in sorted(state.left.items()) if d.status == REJECTED]
+        rejected = [
+            d for _, (_, d) in sorted(state.left.items()) if d.status == REJECTED
+        ]
         if self.estimator.needs_every_arm:
             rejected = [d for d in rejected if tally.counts[d.arm] > 0]
         if not rejected:
@@ -334,7 +439,9 @@ class Elimination(AbstractMethod):
         order = counters.chance_order(problem.seed, arms)
         found = self.rule.judge(problem.goal.values(means[order], bounds))
         place = np.argsort(order)
-        return Judgement(order[found.order], found.accepted[place], found.measure[place])
+        return Judgement(
+            order[found.order], found.accepted[place], found.measure[place]
+        )
 
     def _choose(self, state: State, arms: Indices, means: Means) -> Indices:
         """Positions of the arms that the rule selects. Chance decides among equals."""
@@ -347,11 +454,15 @@ class Elimination(AbstractMethod):
         goal, chosen = state.problem.goal, self._choose(state, arms, means)
         if not _accepted(state):
             return chosen
-        slacks = goal.values(means[chosen], bounds_of(state, arms, means))[:, len(goal.objectives) :]
+        slacks = goal.values(means[chosen], bounds_of(state, arms, means))[
+            :, len(goal.objectives) :
+        ]
         return chosen[(slacks >= 0).all(axis=1)]
 
     @needs_extra("structured")
-    def _allocate(self, state: State, active: Indices, tally: Tally, n_pulls: int, number: int) -> Counts:
+    def _allocate(
+        self, state: State, active: Indices, tally: Tally, n_pulls: int, number: int
+    ) -> Counts:
         """(A,) the number of evaluations of each active arm in the next round."""
         problem = state.problem
         return self.allocator.allocate(
@@ -359,7 +470,9 @@ class Elimination(AbstractMethod):
                 n_pulls=n_pulls,
                 pulled=tally.counts[active],
                 capacity=state.capacity()[active],
-                priority=counters.permutation(problem.seed, "ties", len(active), number),
+                priority=counters.permutation(
+                    problem.seed, "ties", len(active), number
+                ),
                 features=None if problem.features is None else problem.features[active],
             )
         )
@@ -368,13 +481,16 @@ class Elimination(AbstractMethod):
 def _at_ends(state: State, active: Indices, tally: Tally, means: Means) -> Means:
     """(A, c) the estimates of a model, but sample means where a bound at an end of the scale requires them.
 
-    If every score of an arm satisfies such a bound, the arm satisfies it. An estimate of the model may lie on the other
-    side of the bound.
+    If every score of an arm satisfies such a bound, the arm satisfies it. An estimate
+    of the model may lie on the other side of the bound.
     """
     goal, history, means = state.problem.goal, state.history, means.copy()
     kept, _ = at_an_end(goal, history.arms(), history.scores(), state.problem.n_arms)
     own = tally.means[active]
-    slacks, seen = (goal.values(each, goal.offsets)[:, len(goal.objectives) :] for each in (means, own))
+    slacks, seen = (
+        goal.values(each, goal.offsets)[:, len(goal.objectives) :]
+        for each in (means, own)
+    )
     for k, (j, *_) in enumerate(goal.bounds):
         if kept[:, k].any():
             wrong = kept[active, k] | ((slacks[:, k] >= 0) & (seen[:, k] < 0))
@@ -386,8 +502,8 @@ def _at_ends(state: State, active: Indices, tally: Tally, means: Means) -> Means
 def bounds_of(state: State, arms: Indices, means: Means) -> Matrix:
     """(B,) the goal's bounds, given the means (A, c) of the arms and the last estimates of eliminated arms.
 
-    An eliminated prompt may still be the best prompt, to which a bound is relative. If the reference of a bound has no
-    score yet, every prompt satisfies the bound.
+    An eliminated prompt may still be the best prompt, to which a bound is relative. If
+    the reference of a bound has no score yet, every prompt satisfies the bound.
     """
     goal = state.problem.goal
     if not goal.is_relative:
@@ -400,13 +516,19 @@ def bounds_of(state: State, arms: Indices, means: Means) -> Matrix:
     known[arms] = means[:, :n_columns]
     among = np.setdiff1d(np.arange(state.problem.n_arms), state.no_rivals())
     bounds = goal.resolved(known, among)
-    violated_by_none = np.where([bound.at_most for bound in goal.bounds], np.inf, -np.inf)
+    violated_by_none = np.where(
+        [bound.at_most for bound in goal.bounds], np.inf, -np.inf
+    )
     return np.where(np.isnan(bounds), violated_by_none, bounds)
 
 
 def _accepted(state: State) -> list[int]:
     """The arms that were accepted in earlier rounds."""
-    return [arm for arm, (_, departure) in state.left.items() if departure.status == ACCEPTED]
+    return [
+        arm
+        for arm, (_, departure) in state.left.items()
+        if departure.status == ACCEPTED
+    ]
 
 
 def _short(counts: Counts) -> int | tuple[int, ...]:

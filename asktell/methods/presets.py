@@ -14,7 +14,13 @@ from asktell.methods.elimination import Elimination, rule_of
 from asktell.methods.race import Race
 from asktell.problem.checks import nearest, short
 from asktell.problem.goals import BestFeasible, Goal, ParetoSet
-from asktell.schedulers import AbstractScheduler, GEGEHalving, SequentialHalving, Single, SuccessiveRejects
+from asktell.schedulers import (
+    AbstractScheduler,
+    GEGEHalving,
+    SequentialHalving,
+    Single,
+    SuccessiveRejects,
+)
 
 SCHEDULES = ("default", "published")
 
@@ -22,8 +28,8 @@ SCHEDULES = ("default", "published")
 class _Preset(NamedTuple):
     """The composition of a named method.
 
-    `goal` is the kind of goal, None for both kinds. The scheduler takes True for the tuned schedule, and False for the
-    published schedule.
+    `goal` is the kind of goal, None for both kinds. The scheduler takes True for the
+    tuned schedule, and False for the published schedule.
     """
 
     goal: type[Goal] | None
@@ -42,7 +48,9 @@ _PRESETS = {
     "ege-sr": _Preset(ParetoSet, SuccessiveRejects),
     "ege-sh": _Preset(ParetoSet, SequentialHalving),
     "mlp-ege": _Preset(ParetoSet, SequentialHalving, estimator=MLP),
-    "gege": _Preset(ParetoSet, lambda tuned: GEGEHalving(), GOptimalDesign, LeastSquares),
+    "gege": _Preset(
+        ParetoSet, lambda tuned: GEGEHalving(), GOptimalDesign, LeastSquares
+    ),
 }
 
 
@@ -70,14 +78,16 @@ PARTS: dict[str, type] = {
 }
 
 
-def preset(name: str, goal: Goal, *, schedule: str = "default", data: str = "pooled") -> Method:
+def preset(
+    name: str, goal: Goal, *, schedule: str = "default", data: str = "pooled"
+) -> Method:
     """Return the method with a name, for a goal.
 
     Args:
         name: one of `METHODS`.
         goal: the goal, which decides the elimination rule.
-        schedule: "default" for the tuned schedules, "published" for the schedules of the papers. Ignored by "auto" and
-            "race".
+        schedule: "default" for the tuned schedules, "published" for the schedules of
+            the papers. Ignored by "auto" and "race".
         data: "pooled" or "round", see `Elimination`. Ignored by "auto" and "race".
 
     Raises:
@@ -86,7 +96,9 @@ def preset(name: str, goal: Goal, *, schedule: str = "default", data: str = "poo
         MissingExtraError: a package that the method needs is not installed.
     """
     if schedule not in SCHEDULES:
-        raise InvalidArgumentError(f"schedule must be one of {list(SCHEDULES)}, got {short(schedule)}.")
+        raise InvalidArgumentError(
+            f"schedule must be one of {list(SCHEDULES)}, got {short(schedule)}."
+        )
     if not isinstance(name, str) or name not in METHODS:
         raise InvalidArgumentError(
             f"method must be one of {list(METHODS)}, an asktell.Adaptive or Race, a composed asktell.Elimination, or a "
@@ -97,11 +109,20 @@ def preset(name: str, goal: Goal, *, schedule: str = "default", data: str = "poo
         return _WHOLE[name]()
     chosen = _PRESETS[name]
     if chosen.goal is not None and not isinstance(goal, chosen.goal):
-        fitting = [other for other, p in _PRESETS.items() if p.goal is None or isinstance(goal, p.goal)]
+        fitting = [
+            other
+            for other, p in _PRESETS.items()
+            if p.goal is None or isinstance(goal, p.goal)
+        ]
         raise IncompatibleMethodError(
             f"The method {name!r} is for {chosen.goal.__name__}, but the goal is a {type(goal).__name__}: "
             f"use one of {fitting}."
         )
     check_extra("structured", *chosen.allocator.packages, *chosen.estimator.packages)
-    parts = (chosen.scheduler(schedule == "default"), chosen.allocator(), chosen.estimator(), rule_of(goal))
+    parts = (
+        chosen.scheduler(schedule == "default"),
+        chosen.allocator(),
+        chosen.estimator(),
+        rule_of(goal),
+    )
     return Elimination(*parts, data)

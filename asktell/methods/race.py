@@ -1,15 +1,18 @@
 """Race: evaluate all active prompts on the same examples until the selection is certain.
 
-The confidence is fixed, by confidence sequences (Waudby-Smith & Ramdas 2020, 2023; racing as in Maron & Moore 1994).
-Prompts are compared by paired differences on common examples, and are eliminated once certainly worse:
+The confidence is fixed, by confidence sequences (Waudby-Smith & Ramdas 2020, 2023;
+racing as in Maron & Moore 1994). Prompts are compared by paired differences on common
+examples, and are eliminated once certainly worse:
 
-- For a single best prompt and known ranges, a prompt is compared with the prompt that leads at the moment
-  (`asktell.intervals.racing`).
-- Otherwise each prompt is compared with the prompt that leads it by most, since any certain comparison suffices.
+- For a single best prompt and known ranges, a prompt is compared with the prompt that
+  leads at the moment (`asktell.intervals.racing`).
+- Otherwise each prompt is compared with the prompt that leads it by most, since any
+  certain comparison suffices.
 
-Prompts that are added later first take the examples that the others have seen. With `repeats`, all examples are
-evaluated again, up to that number of times. The claims and their errors are in `asktell.methods.certainty`. Scores with
-a doubtful remark eliminate no prompt and do not end the selection.
+Prompts that are added later first take the examples that the others have seen. With
+`repeats`, all examples are evaluated again, up to that number of times. The claims and
+their errors are in `asktell.methods.certainty`. Scores with a doubtful remark eliminate
+no prompt and do not end the selection.
 """
 
 from dataclasses import dataclass, replace
@@ -24,11 +27,18 @@ from asktell.methods.elimination import bounds_of, rule_of
 from asktell.numerics import counters
 from asktell.numerics.arrays import Indices, Mask, Values
 from asktell.numerics.pareto import pareto_mask
-from asktell.problem.checks import LARGEST, MOST_EXAMPLES, check_number, check_part, whole
+from asktell.problem.checks import (
+    LARGEST,
+    MOST_EXAMPLES,
+    check_number,
+    check_part,
+    whole,
+)
 from asktell.problem.goals import BestFeasible, Goal, check_no_segments, check_not_sure
 from asktell.state import Decided, Departure, Problem, State
 
-# Significant decimals in the mean of decimal fractions. A double has 15, but the last ones are rounding errors.
+# Significant decimals in the mean of decimal fractions. A double has 15, but the last
+# ones are rounding errors.
 _DECIMALS = 12
 
 OPEN = "still open when the budget ended"
@@ -44,14 +54,17 @@ class Race(AbstractMethod):
     """Evaluate all prompts on the same examples, eliminate certainly worse prompts, stop when the selection is certain.
 
     Args:
-        confidence: The probability that the selection is right if it ends before the budget is spent.
-        tolerance: How much worse than the best still counts as right, in units of the metric. For a Pareto set, a
-            metric with a range is measured in units of its range. Without a tolerance, equally good prompts are
-            evaluated on every example.
+        confidence: The probability that the selection is right if it ends before the
+            budget is spent.
+        tolerance: How much worse than the best still counts as right, in units of the
+            metric. For a Pareto set, a metric with a range is measured in units of its
+            range. Without a tolerance, equally good prompts are evaluated on every
+            example.
         block: The number of examples between two looks at the scores.
 
-    The confidence is guaranteed if the goal has a range for every metric (`asktell.maximize("accuracy", range=(0, 1))`)
-    and no evaluation fails, however noisy the scores are. `Result.checks` lists the violated conditions.
+    The confidence is guaranteed if the goal has a range for every metric
+    (`asktell.maximize("accuracy", range=(0, 1))`) and no evaluation fails, however
+    noisy the scores are. `Result.checks` lists the violated conditions.
     """
 
     confidence: float = 0.95
@@ -76,7 +89,8 @@ class Race(AbstractMethod):
     def due(self, state: State) -> bool:
         """True if the plan is empty and there is more to plan, or if no more scores can come."""
         if not state.plan_is_empty:
-            # The rest of the plan has become too expensive, and no evaluation in progress may turn out cheaper.
+            # The rest of the plan has become too expensive, and no evaluation in
+            # progress may turn out cheaper.
             pull = state.next_pull()
             return not state.pending and pull is not None and not state.fits(pull.arm)
         return not state.pending or (state.room > 0 and bool(state.open_arms().any()))
@@ -85,19 +99,26 @@ class Race(AbstractMethod):
         """End if the selection is certain. Otherwise eliminate certainly worse prompts and plan the next examples."""
         number = len(state.decisions)
         if not len(state.active):
-            # All other prompts failed or were retired, so the best of the rejected prompts is selected.
+            # All other prompts failed or were retired, so the best of the rejected
+            # prompts is selected.
             best = self._best(state, state.active)
             departures = _departures(dict.fromkeys(best, _RUNNER_UP), state, best)
             return Decided(number, departures, finished=True, answer=tuple(best))
         evidence = self._evidence(state)
         verdicts = _worse(evidence, state)
-        stays = np.array([arm for arm in state.active if arm not in verdicts], dtype=np.int64)
+        stays = np.array(
+            [arm for arm in state.active if arm not in verdicts], dtype=np.int64
+        )
         answer = self._certain_answer(evidence, stays, state)
         # The baseline stays, and so do arms to which a constraint may be relative.
         needed = {state.problem.baseline, *evidence.references()}
-        leaving = _departures({a: v for a, v in verdicts.items() if a not in needed}, state)
+        leaving = _departures(
+            {a: v for a, v in verdicts.items() if a not in needed}, state
+        )
         if answer is not None:
-            return structs.replace(self._finish(state, number, leaving, answer), settled=True)
+            return structs.replace(
+                self._finish(state, number, leaving, answer), settled=True
+            )
         remaining = np.setdiff1d(state.active, [d.arm for d in leaving])
         cells = self._cells(state, remaining)
         if not cells:
@@ -107,22 +128,38 @@ class Race(AbstractMethod):
     def answer(self, state: State) -> list[int]:
         """The prompts that are selected if nothing more is evaluated. Prompts without a score cannot be selected."""
         verdicts = _worse(self._evidence(state), state)
-        return self._best(state, np.array([arm for arm in state.active if arm not in verdicts], dtype=np.int64))
+        return self._best(
+            state,
+            np.array(
+                [arm for arm in state.active if arm not in verdicts], dtype=np.int64
+            ),
+        )
 
     def _evidence(self, state: State) -> Evidence:
         """The evidence in the scores so far, with the error divided among the claims."""
         reach = first_out(state, set(state.left))
-        problem, history, missing, goal = state.seen, state.history, state.missing, state.problem.goal
+        problem, history, missing, goal = (
+            state.seen,
+            state.history,
+            state.missing,
+            state.problem.goal,
+        )
         key = "evidence", problem, missing.key, reach
-        evidence = history.memo.get(key, lambda: Evidence.of(problem, history, missing, reach))
+        evidence = history.memo.get(
+            key, lambda: Evidence.of(problem, history, missing, reach)
+        )
         evidence = replace(evidence, gone=tuple(state.no_rivals()))
         if isinstance(goal, BestFeasible):
             return evidence.for_best(1 - self.confidence, self.tolerance)
         n_arms = state.problem.n_arms
-        n_events = n_arms * ((n_arms - 1) * len(goal.objectives) + n_misses(goal, n_arms))
+        n_events = n_arms * (
+            (n_arms - 1) * len(goal.objectives) + n_misses(goal, n_arms)
+        )
         return replace(evidence, error=(1 - self.confidence) / max(1, n_events))
 
-    def _certain_answer(self, evidence: Evidence, stays: Indices, state: State) -> list[int] | None:
+    def _certain_answer(
+        self, evidence: Evidence, stays: Indices, state: State
+    ) -> list[int] | None:
         """The selected arms if they are certain up to the tolerance, else None."""
         goal = state.problem.goal
         if state.doubts:
@@ -130,7 +167,9 @@ class Race(AbstractMethod):
         if not len(stays):
             return self._best(state, stays)
         # A single arm without failures needs no scores to be the best.
-        if (evidence.counts[stays] == 0).any() and (len(stays) > 1 or state.failures.count(int(stays[0]))):
+        if (evidence.counts[stays] == 0).any() and (
+            len(stays) > 1 or state.failures.count(int(stays[0]))
+        ):
             return None
         if isinstance(goal, BestFeasible):
             kept = evidence.all_at_least(stays, slacks_of(goal))
@@ -139,19 +178,27 @@ class Race(AbstractMethod):
                 return None
             leader = stays[np.flatnonzero(kept)[means[kept].argmax()]]
             others = stays[stays != leader]
-            near = evidence.ahead(np.full(len(others), leader), others, 0, -self.tolerance, or_equal=True)
+            near = evidence.ahead(
+                np.full(len(others), leader), others, 0, -self.tolerance, or_equal=True
+            )
             return [int(leader)] if near.all() else None
         return self._certain_front(evidence, stays, goal)
 
-    def _certain_front(self, evidence: Evidence, stays: Indices, goal: Goal) -> list[int] | None:
+    def _certain_front(
+        self, evidence: Evidence, stays: Indices, goal: Goal
+    ) -> list[int] | None:
         """The certain Pareto set, else None.
 
-        Each selected arm certainly satisfies every constraint, and no other arm dominates it by more than the
-        tolerance. Each other arm is dominated by a selected arm, up to the tolerance. Whether the others satisfy the
-        constraints does not matter.
+        Each selected arm certainly satisfies every constraint, and no other arm
+        dominates it by more than the tolerance. Each other arm is dominated by a
+        selected arm, up to the tolerance. Whether the others satisfy the constraints
+        does not matter.
         """
         n_objectives = len(goal.objectives)
-        means, kept = evidence.means[stays, :n_objectives], evidence.all_at_least(stays, slacks_of(goal))
+        means, kept = (
+            evidence.means[stays, :n_objectives],
+            evidence.all_at_least(stays, slacks_of(goal)),
+        )
         if not kept.any():
             return None
         if evidence.is_exhausted(stays):
@@ -166,17 +213,25 @@ class Race(AbstractMethod):
         lead[:, ~kept] = np.inf
         # The feasible arm most likely to dominate each arm, which is compared first.
         rival = stays[lead.argmin(axis=1)]
-        # `free`: not dominated by its rival. `close`: dominated by its rival up to the tolerance.
+        # `free`: not dominated by its rival. `close`: dominated by its rival up to the
+        # tolerance.
         free, close = kept.copy(), np.isfinite(lead.min(axis=1))
-        free[kept] = self._ahead_somewhere(evidence, stays[kept], rival[kept], n_objectives)
+        free[kept] = self._ahead_somewhere(
+            evidence, stays[kept], rival[kept], n_objectives
+        )
         for q in range(n_objectives):
-            close[close] = evidence.ahead(rival[close], stays[close], q, -self.tolerance, or_equal=True)
+            close[close] = evidence.ahead(
+                rival[close], stays[close], q, -self.tolerance, or_equal=True
+            )
         if not (free | close).all():
             return None
-        # A free arm must also be ahead of all others somewhere. Otherwise it counts as covered by its rival.
+        # A free arm must also be ahead of all others somewhere. Otherwise it counts as
+        # covered by its rival.
         for j in np.flatnonzero(free):
             others = np.delete(stays, j)
-            if not self._ahead_somewhere(evidence, np.full(len(others), stays[j]), others, n_objectives).all():
+            if not self._ahead_somewhere(
+                evidence, np.full(len(others), stays[j]), others, n_objectives
+            ).all():
                 if not close[j]:
                     return None
                 free[j] = False
@@ -184,12 +239,20 @@ class Race(AbstractMethod):
         covered = dict(zip(stays[~free].tolist(), rival[~free].tolist(), strict=True))
         return optimal if set(covered.values()) <= set(optimal) else None
 
-    def _ahead_somewhere(self, evidence: Evidence, arms: Indices, others: Indices, n_objectives: int) -> Mask:
+    def _ahead_somewhere(
+        self, evidence: Evidence, arms: Indices, others: Indices, n_objectives: int
+    ) -> Mask:
         """(P,) True where the other arm of a pair certainly does not dominate the arm by more than the tolerance."""
         free = np.zeros(len(arms), dtype=bool)
         for q in range(n_objectives):
             left = np.flatnonzero(~free)
-            free[left] = evidence.ahead(arms[left], others[left], q, -self.tolerance, or_equal=self.tolerance > 0)
+            free[left] = evidence.ahead(
+                arms[left],
+                others[left],
+                q,
+                -self.tolerance,
+                or_equal=self.tolerance > 0,
+            )
         return free
 
     def _best(self, state: State, stays: Indices) -> list[int]:
@@ -202,28 +265,58 @@ class Race(AbstractMethod):
             return []
         arms = arms[counters.chance_order(problem.seed, arms)]
         bounds = bounds_of(state, arms, tally.means[arms])
-        return [int(arm) for arm in arms[rule_of(problem.goal).answer(problem.goal.values(tally.means[arms], bounds))]]
+        return [
+            int(arm)
+            for arm in arms[
+                rule_of(problem.goal).answer(
+                    problem.goal.values(tally.means[arms], bounds)
+                )
+            ]
+        ]
 
-    def _finish(self, state: State, number: int, leaving: tuple[Departure, ...], answer: list[int]) -> Decided:
+    def _finish(
+        self,
+        state: State,
+        number: int,
+        leaving: tuple[Departure, ...],
+        answer: list[int],
+    ) -> Decided:
         """The last decision, which selects the arms of `answer` and rejects all others."""
         active, baseline = state.active.tolist(), state.problem.baseline
         seen = state.told
-        gone = {departure.arm: departure for departure in leaving if departure.arm not in answer}
+        gone = {
+            departure.arm: departure
+            for departure in leaving
+            if departure.arm not in answer
+        }
         reasons = dict.fromkeys(answer, "the answer")
-        reasons |= {arm: OPEN for arm in active if arm not in gone and arm not in answer and arm != baseline}
+        reasons |= {
+            arm: OPEN
+            for arm in active
+            if arm not in gone and arm not in answer and arm != baseline
+        }
         last = [
-            state.unscored(d.arm) if not seen[d.arm] and state.failures.count(d.arm) else d
+            state.unscored(d.arm)
+            if not seen[d.arm] and state.failures.count(d.arm)
+            else d
             for d in _departures(reasons, state, answer)
         ]
-        return Decided(number, (*gone.values(), *last), finished=True, answer=tuple(answer))
+        return Decided(
+            number, (*gone.values(), *last), finished=True, answer=tuple(answer)
+        )
 
     def _cells(self, state: State, arms: Indices) -> tuple[tuple[int, int], ...]:
         """The next block of evaluations, example by example, as far as the budget goes. Scored cells are left out."""
-        problem, room, arms = state.problem, state.room, np.setdiff1d(arms, state.exhausted())
+        problem, room, arms = (
+            state.problem,
+            state.room,
+            np.setdiff1d(arms, state.exhausted()),
+        )
         if not len(arms) or not room:
             return ()
         if not state.pending and not all(state.fits(arm) for arm in arms.tolist()):
-            # All arms take the same examples, so one arm that is too expensive ends the plan.
+            # All arms take the same examples, so one arm that is too expensive ends the
+            # plan.
             return ()
         if problem.most_pulls is None:
             drawn = state.draws[arms]
@@ -252,13 +345,17 @@ def _reached(state: State) -> int:
     """The first turn in the order of all evaluations that was assigned to no arm."""
     _, examples, asks = state.used_cells(observed=False)
     problem = state.problem
-    return int(((asks - 1) * len(problem.order) + problem.place[examples]).max(initial=-1)) + 1
+    return (
+        int(((asks - 1) * len(problem.order) + problem.place[examples]).max(initial=-1))
+        + 1
+    )
 
 
 def _unused(state: State, arms: Indices, reach: int) -> tuple[Indices, Indices]:
     """Turns below `reach` in the order of all evaluations, and positions of the arms that have not had them.
 
-    Sorted by turn first. A cell that was asked for several times has had its first turns.
+    Sorted by turn first. A cell that was asked for several times has had its first
+    turns.
     """
     n = len(state.problem.order)
     row_of = np.full(state.problem.n_arms, -1, dtype=np.int64)
@@ -274,12 +371,19 @@ def _unused(state: State, arms: Indices, reach: int) -> tuple[Indices, Indices]:
     return found[0], found[1]
 
 
-def _departures(reasons: dict[int, str], state: State, accepted: list[int] | tuple[()] = ()) -> tuple[Departure, ...]:
+def _departures(
+    reasons: dict[int, str], state: State, accepted: list[int] | tuple[()] = ()
+) -> tuple[Departure, ...]:
     """A departure for each arm of `reasons`, as accepted or rejected, with its sample means."""
     tally = state.current_tally()
     means, errors = tally.means, tally.standard_errors(state.problem.target)
     return tuple(
-        Departure.of(arm, arm in accepted, reason, (means[arm], errors[arm]) if tally.counts[arm] > 0 else None)
+        Departure.of(
+            arm,
+            arm in accepted,
+            reason,
+            (means[arm], errors[arm]) if tally.counts[arm] > 0 else None,
+        )
         for arm, reason in reasons.items()
     )
 
@@ -290,40 +394,61 @@ def _worse(evidence: Evidence, state: State) -> dict[int, str]:
         return {}
     goal, active = state.problem.goal, state.active
     if evidence.race:
-        return dict.fromkeys(np.intersect1d(active, evidence.worse(state)).tolist(), _WORSE)
+        return dict.fromkeys(
+            np.intersect1d(active, evidence.worse(state)).tolist(), _WORSE
+        )
     reasons: dict[int, str] = {}
     for q, constraint in zip(slacks_of(goal), goal.constraints, strict=True):
         missed = active[evidence.below(active, q)]
-        reasons |= {arm: f"certainly misses {constraint}" for arm in missed.tolist() if arm not in reasons}
+        reasons |= {
+            arm: f"certainly misses {constraint}"
+            for arm in missed.tolist()
+            if arm not in reasons
+        }
     seen = active[evidence.counts[active] > 0]
     rivals = seen[evidence.all_at_least(seen, slacks_of(goal))]
     if isinstance(goal, BestFeasible):
-        open_ = np.array([arm for arm in active.tolist() if arm not in reasons], dtype=np.int64)
+        open_ = np.array(
+            [arm for arm in active.tolist() if arm not in reasons], dtype=np.int64
+        )
         if len(rivals):
             leader = rivals[evidence.means[rivals, 0].argmax()]
             others = open_[open_ != leader]
             behind = evidence.ahead(np.full(len(others), leader), others, 0, 0.0)
             reasons |= dict.fromkeys(others[behind].tolist(), _WORSE)
         return reasons
-    # Pareto set: compare each arm with the feasible arm that leads it by most in every objective at once.
-    others = np.array([arm for arm in seen.tolist() if arm not in reasons], dtype=np.int64)
+    # Pareto set: compare each arm with the feasible arm that leads it by most in every
+    # objective at once.
+    others = np.array(
+        [arm for arm in seen.tolist() if arm not in reasons], dtype=np.int64
+    )
     columns = range(len(goal.objectives))
-    over = _most_dominating(evidence.means[others, : len(columns)], np.isin(others, rivals))
+    over = _most_dominating(
+        evidence.means[others, : len(columns)], np.isin(others, rivals)
+    )
     rivals, others = others[over[over >= 0]], others[over >= 0]
     # Dominated: at least as bad in every objective, and worse in one.
-    dominated, somewhere = np.ones(len(others), dtype=bool), np.zeros(len(others), dtype=bool)
+    dominated, somewhere = (
+        np.ones(len(others), dtype=bool),
+        np.zeros(len(others), dtype=bool),
+    )
     for q in columns:
-        dominated[dominated] = evidence.ahead(rivals[dominated], others[dominated], q, 0.0, or_equal=True)
+        dominated[dominated] = evidence.ahead(
+            rivals[dominated], others[dominated], q, 0.0, or_equal=True
+        )
     for q in columns:
         at = np.flatnonzero(dominated & ~somewhere)
         somewhere[at] = evidence.ahead(rivals[at], others[at], q, 0.0)
-    return reasons | dict.fromkeys(others[dominated & somewhere].tolist(), "certainly dominated by another prompt")
+    return reasons | dict.fromkeys(
+        others[dominated & somewhere].tolist(), "certainly dominated by another prompt"
+    )
 
 
 def _most_dominating(means: Values, may: Mask) -> Indices:
     """(A,) the position of the arm that leads by most in every metric at once, -1 if none leads.
 
-    Only arms where `may` (A,) is True are considered. The lead in the worst metric decides.
+    Only arms where `may` (A,) is True are considered. The lead in the worst metric
+    decides.
     """
     found = np.full(len(means), -1, dtype=np.int64)
     for j, row in enumerate(means):

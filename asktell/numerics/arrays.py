@@ -13,7 +13,8 @@ _LEAST = 64  # rows of a padded array, so that few shapes are compiled; a judgem
 _DIGITS = 12  # numerical: of the 16 of a double
 _SMALLEST = 1e-250  # numerical: no score is so small
 _LARGE = 1 << 15  # entries; beyond, tables are sparse if they are mostly empty
-_MOSTLY_EMPTY = 0.25  # of a table's cells; with more of them, dense products are faster than sparse ones
+# Of a table's cells; with more of them, dense products are faster than sparse ones
+_MOSTLY_EMPTY = 0.25
 
 
 def padded_size(n: int) -> int:
@@ -28,16 +29,24 @@ def pad_rows(array: npt.NDArray[np.generic], size: int) -> npt.NDArray[np.generi
     return out
 
 
-Vector: TypeAlias = npt.NDArray[np.float64]  # one number each; the signature says of what
-Matrix: TypeAlias = npt.NDArray[np.float64]  # rows and columns of any kind; the signature says which
-Draws: TypeAlias = npt.NDArray[np.float64]  # (draws, arms, columns) joint draws of all arms' values
-Masks: TypeAlias = npt.NDArray[np.bool_]  # (draws, arms) true for the arms that are meant in each draw
-Means: TypeAlias = npt.NDArray[np.float64]  # (arms, metrics), in the metrics' own units and directions
-Values: TypeAlias = npt.NDArray[np.float64]  # (active arms, columns), larger is better; made from means by a goal
+# One number each; the signature says of what
+Vector: TypeAlias = npt.NDArray[np.float64]
+# Rows and columns of any kind; the signature says which
+Matrix: TypeAlias = npt.NDArray[np.float64]
+# (draws, arms, columns) joint draws of all arms' values
+Draws: TypeAlias = npt.NDArray[np.float64]
+# (draws, arms) true for the arms that are meant in each draw
+Masks: TypeAlias = npt.NDArray[np.bool_]
+# (arms, metrics), in the metrics' own units and directions
+Means: TypeAlias = npt.NDArray[np.float64]
+# (active arms, columns), larger is better; made from means by a goal
+Values: TypeAlias = npt.NDArray[np.float64]
 Counts: TypeAlias = npt.NDArray[np.int64]  # (arms,) whole numbers of pulls
-Indices: TypeAlias = npt.NDArray[np.int64]  # (active arms,) positions of arms among all arms, ascending
+# (active arms,) positions of arms among all arms, ascending
+Indices: TypeAlias = npt.NDArray[np.int64]
 Mask: TypeAlias = npt.NDArray[np.bool_]  # (arms,) true for the arms that are meant
-Features: TypeAlias = npt.NDArray[np.float64]  # (arms, features) one row of numbers per prompt
+# (arms, features) one row of numbers per prompt
+Features: TypeAlias = npt.NDArray[np.float64]
 
 
 def distinct(values: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
@@ -45,7 +54,9 @@ def distinct(values: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     return counted(values)[0]
 
 
-def table(entries: Vector, rows: Indices, columns: Indices, shape: tuple[int, int]) -> Any:
+def table(
+    entries: Vector, rows: Indices, columns: Indices, shape: tuple[int, int]
+) -> Any:
     """(n,) entries summed by their places; sparse where the table is large and mostly empty."""
     size = shape[0] * shape[1]
     if size >= _LARGE and len(entries) < _MOSTLY_EMPTY * size:
@@ -60,10 +71,16 @@ def is_binary(scores: Vector) -> bool:
     return bool(((scores == 0.0) | (scores == 1.0)).all()) and 0.0 < scores.mean() < 1.0
 
 
-def counted(values: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+def counted(
+    values: npt.NDArray[np.int64],
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """(n,) whole numbers, ascending, each once, and how often each came."""
     ordered = np.sort(values)
-    starts = np.flatnonzero(np.concatenate(([True], ordered[1:] != ordered[:-1]))) if len(ordered) else ordered
+    starts = (
+        np.flatnonzero(np.concatenate(([True], ordered[1:] != ordered[:-1])))
+        if len(ordered)
+        else ordered
+    )
     return ordered[starts], np.diff(np.append(starts, len(ordered)))
 
 
@@ -72,7 +89,9 @@ def standardized(features: Features) -> Features:
     centred = features - features.mean(axis=0)
     spread = centred.std(axis=0)
     rounding = 100 * np.finfo(float).eps * np.abs(features).max(axis=0, initial=0.0)
-    return np.asarray(np.where(spread > rounding, centred / np.where(spread > 0, spread, 1.0), 0.0))
+    return np.asarray(
+        np.where(spread > rounding, centred / np.where(spread > 0, spread, 1.0), 0.0)
+    )
 
 
 def spread_evenly(n: int) -> Vector:
@@ -80,7 +99,9 @@ def spread_evenly(n: int) -> Vector:
     return np.asarray(np.arange(n) * 0.6180339887498949 % 1.0)
 
 
-def decimal(differences: npt.NDArray[np.float64], largest: float) -> npt.NDArray[np.float64]:
+def decimal(
+    differences: npt.NDArray[np.float64], largest: float
+) -> npt.NDArray[np.float64]:
     """(..., n) differences of numbers up to `largest`, rounded to what these can tell: 0.3 - 0.1 and 0.5 - 0.3 are one.
 
     Sizes that no score has are left as they are.
@@ -96,4 +117,6 @@ def mostly_equal(rows: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
     if not n:
         return np.zeros(rows.shape[:-1], dtype=np.bool_)
     half, ordered = (n + 1) // 2, np.sort(rows, axis=-1)
-    return np.asarray((ordered[..., half - 1 :] == ordered[..., : n - half + 1]).any(axis=-1))
+    return np.asarray(
+        (ordered[..., half - 1 :] == ordered[..., : n - half + 1]).any(axis=-1)
+    )

@@ -7,14 +7,17 @@ from contextlib import nullcontext
 from typing import Any, TypeVar
 
 _T = TypeVar("_T")
-_KEPT = 4  # values of one object: posteriors for decisions and results, with the current and the earlier failures
+# Values of one object: posteriors for decisions and results, with the current and the
+# earlier failures
+_KEPT = 4
 
 
 class cached_property(functools.cached_property[_T]):  # noqa: N801, as in the standard library
     """A cached property without the lock that those of Python 3.11 have, one for all objects of a class.
 
-    A child that was forked while another thread computed the value would wait for that lock for ever. Two threads may
-    compute the value at the same time, as in Python 3.12.
+    A child that was forked while another thread computed the value would wait for that
+    lock for ever. Two threads may compute the value at the same time, as in Python
+    3.12.
     """
 
     if sys.version_info < (3, 12):
@@ -27,8 +30,9 @@ class cached_property(functools.cached_property[_T]):  # noqa: N801, as in the s
 class Memo:
     """The last few values that were computed from one object.
 
-    The object owns its memo, so the values go when it goes, and other selections of the same process do not push them
-    out. Copies of the object that are pickled start with an empty one.
+    The object owns its memo, so the values go when it goes, and other selections of the
+    same process do not push them out. Copies of the object that are pickled start with
+    an empty one.
     """
 
     __slots__ = ("_values",)
@@ -43,7 +47,8 @@ class Memo:
             found: _T = values[key]
             return found
         found = compute()
-        # A new dict each time: two threads may compute the same value, and neither sees a dict that changes.
+        # A new dict each time: two threads may compute the same value, and neither sees
+        # a dict that changes.
         latest = list(self._values.items())[1 - _KEPT :]
         self._values = {**dict(latest), key: found}
         return found

@@ -1,7 +1,7 @@
 """Randomness from counters: the same seed, purpose and counter give the same bits in every process, for ever.
 
-There is no generator state to save, and no dependence on a library's choice of algorithm. The mixer is the
-finalizer of SplitMix64 (Steele, Lea & Flood 2014).
+There is no generator state to save, and no dependence on a library's choice of
+algorithm. The mixer is the finalizer of SplitMix64 (Steele, Lea & Flood 2014).
 """
 
 import zlib
@@ -9,7 +9,8 @@ import zlib
 import numpy as np
 import numpy.typing as npt
 
-_GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # 2^64 over the golden ratio, as in SplitMix64; so are the numbers below
+# 2^64 over the golden ratio, as in SplitMix64; so are the numbers below
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
 def _mix(z: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
@@ -22,19 +23,27 @@ def bits(seed: int, purpose: str, *counters: npt.ArrayLike) -> npt.NDArray[np.ui
     """64 random bits for every element of the (broadcast) counters, which are non-negative whole numbers."""
     key = np.array([seed & 0xFFFFFFFFFFFFFFFF], dtype=np.uint64)
     with np.errstate(over="ignore"):
-        state = _mix(_mix(key + _GOLDEN) + np.uint64(zlib.crc32(purpose.encode())) * _GOLDEN)
+        state = _mix(
+            _mix(key + _GOLDEN) + np.uint64(zlib.crc32(purpose.encode())) * _GOLDEN
+        )
         for counter in counters:
-            state = _mix(state + (np.asarray(counter).astype(np.uint64) + np.uint64(1)) * _GOLDEN)
+            state = _mix(
+                state + (np.asarray(counter).astype(np.uint64) + np.uint64(1)) * _GOLDEN
+            )
     return state
 
 
-def integers(seed: int, purpose: str, high: int, *counters: npt.ArrayLike) -> npt.NDArray[np.int64]:
+def integers(
+    seed: int, purpose: str, high: int, *counters: npt.ArrayLike
+) -> npt.NDArray[np.int64]:
     """Uniform whole numbers in range(high), one for every element of the counters; high is below 2**31."""
     top = bits(seed, purpose, *counters) >> np.uint64(32)
     return ((top * np.uint64(high)) >> np.uint64(32)).astype(np.int64)
 
 
-def permutation(seed: int, purpose: str, n: int, *counters: int) -> npt.NDArray[np.int64]:
+def permutation(
+    seed: int, purpose: str, n: int, *counters: int
+) -> npt.NDArray[np.int64]:
     """A uniform order of range(n)."""
     return np.argsort(bits(seed, purpose, *counters, np.arange(n)), kind="stable")
 
@@ -42,7 +51,7 @@ def permutation(seed: int, purpose: str, n: int, *counters: int) -> npt.NDArray[
 def chance_order(seed: int, items: npt.ArrayLike) -> npt.NDArray[np.int64]:
     """Positions of the items (whole numbers) in the order that decides among equals.
 
-    The order of two items does not depend on the other items. So a selection changes by new scores, and not because
-    other items were eliminated.
+    The order of two items does not depend on the other items. So a selection changes by
+    new scores, and not because other items were eliminated.
     """
     return np.argsort(bits(seed, "chance", items), kind="stable")

@@ -6,8 +6,8 @@ from typing import Generic, TypeVar
 
 _V = TypeVar("_V")
 
-# A changed copy copies one block of at most 2^8 entries and the list of blocks, of which 100,000 entries need 400: that
-# is a few microseconds.
+# A changed copy copies one block of at most 2^8 entries and the list of blocks, of
+# which 100,000 entries need 400: that is a few microseconds.
 _BITS = 8
 _KEY = itemgetter(0)
 
@@ -15,15 +15,17 @@ _KEY = itemgetter(0)
 class IntMap(Generic[_V]):
     """A mapping from non-negative whole numbers that is never changed: `set` and `delete` return changed copies.
 
-    States share it while thousands of trials are out, so that a copy must not cost more the more there are. Iteration
-    is in ascending order of the keys, whatever order they came in: sums over the values then have the same rounding on
-    every machine that reads the same log.
+    States share it while thousands of trials are out, so that a copy must not cost more
+    the more there are. Iteration is in ascending order of the keys, whatever order they
+    came in: sums over the values then have the same rounding on every machine that
+    reads the same log.
     """
 
     __slots__ = ("_blocks", "_length")
 
     def __init__(self, items: Mapping[int, _V] | None = None) -> None:
-        blocks: dict[int, dict[int, _V]] = {}  # by the number of the block; none is empty, so that equality is easy
+        # By the number of the block; none is empty, so that equality is easy
+        blocks: dict[int, dict[int, _V]] = {}
         for key, value in (items or {}).items():
             blocks.setdefault(key >> _BITS, {})[key] = value
         self._blocks = blocks
@@ -50,7 +52,11 @@ class IntMap(Generic[_V]):
     def items(self) -> list[tuple[int, _V]]:
         """The keys, ascending, with their values."""
         blocks = self._blocks
-        return [item for number in sorted(blocks) for item in sorted(blocks[number].items(), key=_KEY)]
+        return [
+            item
+            for number in sorted(blocks)
+            for item in sorted(blocks[number].items(), key=_KEY)
+        ]
 
     def values(self) -> list[_V]:
         """The values, by ascending key."""

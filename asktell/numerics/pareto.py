@@ -1,27 +1,33 @@
 """Dominance, the non-dominated set and the Pareto gaps of EGE. Larger is better in every column.
 
-Dominance is weak: y dominates x if it is at least as good everywhere and better somewhere, so duplicates of a
-Pareto-optimal point are all Pareto-optimal.
+Dominance is weak: y dominates x if it is at least as good everywhere and better
+somewhere, so duplicates of a Pareto-optimal point are all Pareto-optimal.
 
-With m(i, j) = min_k (v_jk - v_ik) and M(i, j) = -m(i, j), the gap of a dominated row is D_i = max_{j != i} m(i, j),
-and that of a non-dominated one min_{j != i} min(M(i, j), M(j, i)+ + (D_j)+) (Kone, Kaufmann & Richert 2024, Lemma 1).
-Only front points matter for D_i and for M(i, j): a row that i alone dominates has D_j <= M(i, j), and any other
-dominated row has a front point in its place that is at least as close. Non-dominated j have (D_j)+ = 0.
+With m(i, j) = min_k (v_jk - v_ik) and M(i, j) = -m(i, j), the gap of a dominated row is
+D_i = max_{j != i} m(i, j), and that of a non-dominated one min_{j != i} min(M(i, j),
+M(j, i)+ + (D_j)+) (Kone, Kaufmann & Richert 2024, Lemma 1). Only front points matter
+for D_i and for M(i, j): a row that i alone dominates has D_j <= M(i, j), and any other
+dominated row has a front point in its place that is at least as close. Non-dominated j
+have (D_j)+ = 0.
 """
 
 import numpy as np
 
 from asktell.numerics.arrays import Indices, Mask, Masks, Matrix, Values, Vector
 
-_BLOCK = 1 << 16  # elements of one block of pairwise differences; half a MiB, so that it stays in the cache
+# Elements of one block of pairwise differences; half a MiB, so that it stays in the
+# cache
+_BLOCK = 1 << 16
 
-_MANY = 2048  # rows, from which it pays to drop those that a single one dominates before sorting
+# Rows, from which it pays to drop those that a single one dominates before sorting
+_MANY = 2048
 
 
 def pareto_mask(values: Values) -> Mask:
     """True for the rows that no other row dominates; (n, q) finite values to (n,).
 
-    Two columns take O(n log n); more take O(n * size of the front) at worst, and much less where most are dominated.
+    Two columns take O(n log n); more take O(n * size of the front) at worst, and much
+    less where most are dominated.
     """
     n, q = values.shape
     if n == 0:
@@ -51,8 +57,11 @@ def _mask(values: Values) -> Mask:
     if values.shape[1] == 2:
         return np.asarray(fronts(*values.T[:, None])[0])
     mask, q = np.zeros(len(values), dtype=bool), values.shape[1]
-    # Rounded sums are monotone too, so a row is only dominated by one that comes before it.
-    order = np.lexsort((*(-values[:, j] for j in reversed(range(q))), -values.sum(axis=1)))
+    # Rounded sums are monotone too, so a row is only dominated by one that comes before
+    # it.
+    order = np.lexsort(
+        (*(-values[:, j] for j in reversed(range(q))), -values.sum(axis=1))
+    )
     rest = np.ascontiguousarray(values[order].T)
     while len(order):
         beaten, same = rest[0] <= rest[0, 0], rest[0] == rest[0, 0]
@@ -72,7 +81,8 @@ def fronts(first: Matrix, second: Matrix) -> Masks:
     before = np.full_like(second, -np.inf)
     before[:, 1:] = np.maximum.accumulate(second, axis=1)[:, :-1]
     alive = second > before
-    # A duplicate of a row on the front has the same values as the last row that raised the maximum.
+    # A duplicate of a row on the front has the same values as the last row that raised
+    # the maximum.
     last = np.maximum.accumulate(np.where(alive, np.arange(alive.shape[1]), 0), axis=1)
     members: Masks = np.empty(alive.shape, dtype=bool)
     members[rows, order] = (second[rows, last] == second) & (first[rows, last] == first)
@@ -82,7 +92,8 @@ def fronts(first: Matrix, second: Matrix) -> Masks:
 def dominators(values: Values) -> list[int | None]:
     """For each row (n, q) the row that dominates it by the most, None if none does.
 
-    The lead of a row is its smallest lead over all columns, in units of the columns' spreads.
+    The lead of a row is its smallest lead over all columns, in units of the columns'
+    spreads.
     """
     scale = np.ptp(values, axis=0) if len(values) else np.ones(values.shape[1])
     found: list[int | None] = []
@@ -97,7 +108,8 @@ def dominators(values: Values) -> list[int | None]:
 def pareto_gaps(values: Values) -> tuple[Vector, Mask]:
     """EGE's gap of every row, and the non-dominated mask; (n, q) finite values. A row alone has an infinite gap.
 
-    Two columns take O(n log n) time and O(n) memory; more take O(n * size of the front) at worst, in blocks.
+    Two columns take O(n log n) time and O(n) memory; more take O(n * size of the front)
+    at worst, in blocks.
     """
     if values.shape[1] == 2 and len(values) > 1:
         return _gaps_2d(values)
@@ -115,7 +127,8 @@ def _gaps_2d(values: Values) -> tuple[Vector, Mask]:
     front = np.flatnonzero(optimal)
     front = front[values[front, 0].argsort()]
     x, y = values[front].T
-    # Ascending and descending, strictly: on a front rows of the same first column are duplicates.
+    # Ascending and descending, strictly: on a front rows of the same first column are
+    # duplicates.
     new = np.concatenate(([True], x[1:] != x[:-1]))
     x, y, group = x[new], y[new], np.cumsum(new) - 1
 
@@ -133,22 +146,29 @@ def _gaps_2d(values: Values) -> tuple[Vector, Mask]:
     return gaps, optimal
 
 
-def _gaps_below(points: Values, x: Vector, y: Vector, nearest: Vector) -> tuple[Vector, Vector]:
+def _gaps_below(
+    points: Values, x: Vector, y: Vector, nearest: Vector
+) -> tuple[Vector, Vector]:
     """Gaps D of dominated points, and the front's gaps lowered by min_j M(j, i)+ + D_j.
 
-    The front has ascending `x` and descending `y`; `nearest` are its gaps among itself. The front points that
-    dominate point j are those from low_j to high_j; those before it are exceeded in x only, those behind in y only.
+    The front has ascending `x` and descending `y`; `nearest` are its gaps among itself.
+    The front points that dominate point j are those from low_j to high_j; those before
+    it are exceeded in x only, those behind in y only.
     """
     a, b = points[:, 0], points[:, 1]
     size = len(x)
     low = np.searchsorted(x, a, side="left")
     high = np.searchsorted(-y, -b, side="right") - 1
-    # x - a rises and y - b falls along the front: the least of the two is largest where they cross.
+    # x - a rises and y - b falls along the front: the least of the two is largest where
+    # they cross.
     cross = np.minimum(np.maximum(np.searchsorted(x - y, a - b), low), high)
     before = np.maximum(cross - 1, low)
-    gap = np.maximum(np.minimum(x[cross] - a, y[cross] - b), np.minimum(x[before] - a, y[before] - b))
+    gap = np.maximum(
+        np.minimum(x[cross] - a, y[cross] - b), np.minimum(x[before] - a, y[before] - b)
+    )
 
-    # For the dominating front points: the least D over intervals, each covered by two blocks of a power of two.
+    # For the dominating front points: the least D over intervals, each covered by two
+    # blocks of a power of two.
     level = np.frexp(high - low + 1)[1] - 1
     table = np.full((int(level.max()) + 1, size), np.inf)
     np.minimum.at(table, (level, low), gap)
@@ -159,7 +179,8 @@ def _gaps_below(points: Values, x: Vector, y: Vector, nearest: Vector) -> tuple[
         np.minimum(table[h - 1, half:], table[h, :-half], out=table[h - 1, half:])
     nearest = np.minimum(nearest, table[0])
 
-    # For those before and behind: the least of a + D over later points, of b + D over earlier ones.
+    # For those before and behind: the least of a + D over later points, of b + D over
+    # earlier ones.
     later = np.full(size + 1, np.inf)
     np.minimum.at(later, low, a + gap)
     later = np.minimum.accumulate(later[::-1])[::-1]
@@ -177,12 +198,17 @@ def _depths(below: Values, front: Values) -> Vector:
     front, sums = front[by_sum], sums[by_sum]
     width = 64
     depth = np.full(len(below), -np.inf)
-    # Neighbours in this order have similar sums, so they are done at about the same time.
-    for rows in np.array_split(np.argsort(below.sum(axis=1), kind="stable"), -(-len(below) // (_BLOCK // width)) or 1):
+    # Neighbours in this order have similar sums, so they are done at about the same
+    # time.
+    for rows in np.array_split(
+        np.argsort(below.sum(axis=1), kind="stable"),
+        -(-len(below) // (_BLOCK // width)) or 1,
+    ):
         points = below[rows]
         for start in range(0, len(front), width):
             if start:
-                # The least gain is at most the average one, and later front points have smaller sums.
+                # The least gain is at most the average one, and later front points have
+                # smaller sums.
                 open_ = sums[start] - points.sum(axis=1) > q * depth[rows]
                 if not open_.all():
                     rows, points = rows[open_], points[open_]
@@ -202,12 +228,17 @@ def _nearest(front: Values) -> Vector:
         for j in range(i, size, width):
             one, other = front[i : i + width], front[j : j + width]
             apart = np.minimum(
-                _extreme_difference(one, other, np.maximum), -_extreme_difference(one, other, np.minimum)
+                _extreme_difference(one, other, np.maximum),
+                -_extreme_difference(one, other, np.minimum),
             )
             if i == j:
                 np.fill_diagonal(apart, np.inf)
-            np.minimum(nearest[i : i + width], apart.min(axis=1), out=nearest[i : i + width])
-            np.minimum(nearest[j : j + width], apart.min(axis=0), out=nearest[j : j + width])
+            np.minimum(
+                nearest[i : i + width], apart.min(axis=1), out=nearest[i : i + width]
+            )
+            np.minimum(
+                nearest[j : j + width], apart.min(axis=0), out=nearest[j : j + width]
+            )
     return nearest
 
 
@@ -224,7 +255,10 @@ def _reached(front: Values, below: Values, depth: Vector, nearest: Vector) -> Ve
             break
         rows = by_depth[start : start + max(16, _BLOCK // len(open_))]
         start += len(rows)
-        away = np.maximum(_extreme_difference(below[rows], front[open_], np.maximum), 0.0) + depth[rows][:, None]
+        away = (
+            np.maximum(_extreme_difference(below[rows], front[open_], np.maximum), 0.0)
+            + depth[rows][:, None]
+        )
         reached[open_] = np.minimum(reached[open_], away.min(axis=0))
     return reached
 

@@ -12,9 +12,10 @@ from asktell.numerics.cells import Scored
 class Tally:
     """Sums of the scores per arm: `counts` (K,), and for every metric (K, m) sums about the arm's first score.
 
-    Summing about the first score keeps a constant metric exact and the variance free of cancellation. Where cells are
-    noisy a row is a cell's mean, and `noise` (K, m) the part of the variance of an arm's rows that is noise.
-    `outside` (K,) are the rows that are of none of the examples given, None if none is.
+    Summing about the first score keeps a constant metric exact and the variance free of
+    cancellation. Where cells are noisy a row is a cell's mean, and `noise` (K, m) the
+    part of the variance of an arm's rows that is noise. `outside` (K,) are the rows
+    that are of none of the examples given, None if none is.
     """
 
     counts: Counts
@@ -41,7 +42,10 @@ class Tally:
 
     def wider(self, n: int) -> "Tally":
         """The tally with `n` more arms, without scores."""
-        first, sums, squares = (np.pad(column, ((0, n), (0, 0))) for column in (self.first, self.sums, self.squares))
+        first, sums, squares = (
+            np.pad(column, ((0, n), (0, 0)))
+            for column in (self.first, self.sums, self.squares)
+        )
         return Tally(np.pad(self.counts, (0, n)), first, sums, squares)
 
     def plus(self, arms: Indices, scores: Means) -> "Tally":
@@ -61,7 +65,11 @@ class Tally:
     def with_rate(self, rate: Vector) -> "Tally":
         """With shares (K,) of 0 and 1 as the means of the last column, and their variance."""
         first, sums, squares = self.first.copy(), self.sums.copy(), self.squares.copy()
-        first[:, -1], sums[:, -1], squares[:, -1] = 0.0, self.counts * rate, self.counts * rate
+        first[:, -1], sums[:, -1], squares[:, -1] = (
+            0.0,
+            self.counts * rate,
+            self.counts * rate,
+        )
         return replace(self, first=first, sums=sums, squares=squares)
 
     @property
@@ -69,7 +77,9 @@ class Tally:
         """(K, m) sample means; NaN for an arm without a pull."""
         with np.errstate(invalid="ignore"):
             return np.where(
-                self.counts[:, None] > 0, self.first + self.sums / np.maximum(self.counts, 1)[:, None], np.nan
+                self.counts[:, None] > 0,
+                self.first + self.sums / np.maximum(self.counts, 1)[:, None],
+                np.nan,
             )
 
     @property
@@ -88,9 +98,11 @@ class Tally:
     def standard_errors(self, population: int | None) -> Means:
         """(K, m) standard errors of the sample means, with the finite-population correction for `population` examples.
 
-        s_i sqrt((1 - n_i / N) / n_i), where s_i is the arm's own sample deviation, or the pooled one for an arm
-        pulled once; NaN where neither exists, or without a pull. Exactly 0 for an arm that has seen every example,
-        unless cells are noisy: then that is the examples' part, and the noise's is added; see `asktell.numerics.cells`.
+        s_i sqrt((1 - n_i / N) / n_i), where s_i is the arm's own sample deviation, or
+        the pooled one for an arm pulled once; NaN where neither exists, or without a
+        pull. Exactly 0 for an arm that has seen every example, unless cells are noisy:
+        then that is the examples' part, and the noise's is added; see
+        `asktell.numerics.cells`.
         """
         n, left = self.counts[:, None].astype(float), self._unseen(population)
         with np.errstate(invalid="ignore", divide="ignore"):
@@ -105,7 +117,8 @@ class Tally:
     def left(self, population: int | None) -> Means:
         """(K, m), or (K, 1) without noise: the part of s² / n that is the squared error of a sample mean.
 
-        1 - n / N, which noise raises: what of s² is noise is not subject to the finite-population correction.
+        1 - n / N, which noise raises: what of s² is noise is not subject to the
+        finite-population correction.
         """
         left = self._unseen(population)
         if self.noise is None or population is None:
@@ -118,11 +131,14 @@ class Tally:
     def _unseen(self, population: int | None) -> Means:
         """(K, 1): the finite-population correction 1 - n / N.
 
-        Of n rows of which u are `outside` it is 1 - (n - u) / (N + u): these say nothing of which examples are left,
-        and keep their part of the error even if all were seen.
+        Of n rows of which u are `outside` it is 1 - (n - u) / (N + u): these say
+        nothing of which examples are left, and keep their part of the error even if all
+        were seen.
         """
         n = self.counts[:, None].astype(float)
         if population is None:
             return np.ones_like(n)
         outside = np.zeros_like(n) if self.outside is None else self.outside[:, None]
-        return np.asarray(np.clip(1.0 - (n - outside) / (population + outside), 0.0, None))
+        return np.asarray(
+            np.clip(1.0 - (n - outside) / (population + outside), 0.0, None)
+        )

@@ -6,19 +6,24 @@ from asktell.numerics.arrays import Counts, Draws, Indices, Masks, Matrix
 from asktell.posterior import membership
 from asktell.problem.goals import BestFeasible, Goal
 
-# If some prompt is feasible with at least this probability, infeasible prompts are not selected.
+# If some prompt is feasible with at least this probability, infeasible prompts are not
+# selected.
 _LIKELY = 0.5
-_ERRORS = 2.0  # prompts whose expected qualities differ by fewer Monte Carlo errors are equals
+# Prompts whose expected qualities differ by fewer Monte Carlo errors are equals
+_ERRORS = 2.0
 
 
-def selected(values: Draws, kept: Masks, goal: Goal, seed: int, arms: Indices, counts: Counts) -> list[int]:
+def selected(
+    values: Draws, kept: Masks, goal: Goal, seed: int, arms: Indices, counts: Counts
+) -> list[int]:
     """The arm, or for a Pareto set the arms, to select if nothing more is evaluated.
 
     Among equally good arms, the arm with the most evaluations is selected.
 
     Args:
         values: (S, K, q) draws of the goal's values.
-        kept: (K, constraints) true for arms that satisfied a bound at an end of the scale with every score.
+        kept: (K, constraints) true for arms that satisfied a bound at an end of the
+            scale with every score.
         goal: The goal.
         seed: For the random points of the hypervolume.
         arms: The arms that may be selected, in the order that decides among equals.
@@ -31,21 +36,28 @@ def selected(values: Draws, kept: Masks, goal: Goal, seed: int, arms: Indices, c
     values, n_objectives = values[:, arms], len(goal.objectives)
     slack = membership.least_slack(values, n_objectives)
     if (slack >= 0).any(axis=1).mean() < _LIKELY and kept[arms].any():
-        # Arms that always satisfied a bound at an end of the scale count as satisfying it.
+        # Arms that always satisfied a bound at an end of the scale count as satisfying
+        # it.
         values = values.copy()
         slacks = values[:, :, n_objectives:]
         slacks[(slacks < 0) & kept[arms]] = 0.0
         slack = membership.least_slack(values, n_objectives)
     if (slack >= 0).any(axis=1).mean() < _LIKELY:
-        return [_best(membership.quality(np.minimum(slack, 0.0)[:, :, None]), arms, counts)]
+        return [
+            _best(membership.quality(np.minimum(slack, 0.0)[:, :, None]), arms, counts)
+        ]
     members = membership.pareto_members(membership.standing(values, n_objectives))
-    return [int(arm) for arm in arms[membership.best_set(values, members, seed, n_objectives)]]
+    return [
+        int(arm)
+        for arm in arms[membership.best_set(values, members, seed, n_objectives)]
+    ]
 
 
 def _best(quality: Matrix, arms: Indices, counts: Counts) -> int:
     """The arm of the highest mean of (S, A) qualities.
 
-    Among arms whose means differ by no more than the draws' noise, it is the arm with the most evaluations.
+    Among arms whose means differ by no more than the draws' noise, it is the arm with
+    the most evaluations.
     """
     expected = quality.mean(axis=0)
     first = int(expected.argmax())

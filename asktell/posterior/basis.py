@@ -1,7 +1,7 @@
 """The levels of candidates' factors, as columns of a regression of the candidates' effects.
 
-A factor's level has an effect on all candidates of that level. How much a factor matters is estimated from the scores
-(`asktell.posterior.two_way`).
+A factor's level has an effect on all candidates of that level. How much a factor
+matters is estimated from the scores (`asktell.posterior.two_way`).
 """
 
 from typing import NamedTuple
@@ -11,14 +11,16 @@ import numpy as np
 from asktell.numerics.arrays import Indices, Matrix
 from asktell.problem.candidates import Candidates
 
-_MOST_LEVELS = 512  # most levels of all factors together: equations of that size take a tenth of a second
+# Most levels of all factors together: equations of that size take a tenth of a second
+_MOST_LEVELS = 512
 
 
 class Basis(NamedTuple):
     """Columns of candidates' factors."""
 
     columns: Matrix  # (K, q), whose rows have a mean squared length of 1
-    # (q,) the block of each column. The slopes of a block have a variance of their own; None: one variance for all.
+    # (q,) the block of each column. The slopes of a block have a variance of their own;
+    # None: one variance for all.
     blocks: Indices | None = None
 
 
@@ -27,7 +29,10 @@ def of_factors(candidates: Candidates) -> Basis | None:
 
     See `levels_of` for the factors that count.
     """
-    parts = [(codes[:, None] == np.arange(codes.max() + 1)).astype(np.float64) for codes in levels_of(candidates)]
+    parts = [
+        (codes[:, None] == np.arange(codes.max() + 1)).astype(np.float64)
+        for codes in levels_of(candidates)
+    ]
     if not parts:
         return None
     blocks = np.repeat(np.arange(len(parts)), [part.shape[1] for part in parts])
@@ -37,10 +42,14 @@ def of_factors(candidates: Candidates) -> Basis | None:
 def levels_of(candidates: Candidates) -> list[Indices]:
     """(K,) the number of each candidate's level, for each factor that counts.
 
-    A factor with a single level, or with a level for each candidate, adds nothing to the candidates' own effects, and
-    does not count. Factors count in the order of their number of levels, up to 512 levels in all.
+    A factor with a single level, or with a level for each candidate, adds nothing to
+    the candidates' own effects, and does not count. Factors count in the order of their
+    number of levels, up to 512 levels in all.
     """
-    codes = [np.unique(column, return_inverse=True)[1] for column in zip(*candidates.levels, strict=True)]
+    codes = [
+        np.unique(column, return_inverse=True)[1]
+        for column in zip(*candidates.levels, strict=True)
+    ]
     found, left = [], _MOST_LEVELS
     for one in sorted(codes, key=lambda one: int(one.max())):
         n = int(one.max()) + 1

@@ -1,36 +1,44 @@
 """The next examples of the chosen prompts: an incomplete-block design.
 
-Prompts are compared best on common examples, since the example's effect cancels. A prompt's level against a bound is
-learned best on many different examples. So about `share` prompts use each example. Examples come into use in the seeded
-order, one whenever the evaluations so far fill another block. A prompt takes, among the examples in use that it has not
-seen, the example that the prompts in doubt share most. Where no prompt is in doubt yet, it takes the example that the
-fewest prompts have seen.
+Prompts are compared best on common examples, since the example's effect cancels. A
+prompt's level against a bound is learned best on many different examples. So about
+`share` prompts use each example. Examples come into use in the seeded order, one
+whenever the evaluations so far fill another block. A prompt takes, among the examples
+in use that it has not seen, the example that the prompts in doubt share most. Where no
+prompt is in doubt yet, it takes the example that the fewest prompts have seen.
 
-Where scores are 0 or 1, an example that every prompt gets right, or every prompt gets wrong, carries no information on
-differences. A prompt then prefers an example that has divided the others, or an unseen one.
+Where scores are 0 or 1, an example that every prompt gets right, or every prompt gets
+wrong, carries no information on differences. A prompt then prefers an example that has
+divided the others, or an unseen one.
 
-A new example, or a repeat? Where scores are noisy, an example may be evaluated again. Both cost an evaluation, so the
-better choice is the one that lowers the posterior variance of the quantity in doubt by more (`Noise`). Let the
-residual's variance be 1, of which w is noise and c = 1 - w is the cell's own, and let e be the examples' variance. The
-prompt has n examples, each seen r times, so that the mean of a cell has the variance v = c + w / r. The quantity in
-doubt is the prompt's mean, less its rivals' mean, which does not depend on the effects of examples that both have.
+A new example, or a repeat? Where scores are noisy, an example may be evaluated again.
+Both cost an evaluation, so the better choice is the one that lowers the posterior
+variance of the quantity in doubt by more (`Noise`). Let the residual's variance be 1,
+of which w is noise and c = 1 - w is the cell's own, and let e be the examples'
+variance. The prompt has n examples, each seen r times, so that the mean of a cell has
+the variance v = c + w / r. The quantity in doubt is the prompt's mean, less its rivals'
+mean, which does not depend on the effects of examples that both have.
 
-- A new example that rivals have seen lowers it by (v / n)² / (1 + v / n). A new example that no other prompt will take
-  keeps its own effect in its score, and lowers it only by (v / n)² / (1 + e + v / n).
+- A new example that rivals have seen lowers it by (v / n)² / (1 + v / n). A new example
+  that no other prompt will take keeps its own effect in its score, and lowers it only
+  by (v / n)² / (1 + e + v / n).
 - A repeat lowers it by (w / (r n))² / ((w / r)² / (v n) + c w / (r v) + w).
 
-Both hold for the mean over new inputs and for the mean over N given examples. The covariances with the mean, v / n and
-w / (r n), are the same for every N: better knowledge of the prompt's effect comes with worse knowledge of how the seen
-examples differ from the others. With u = w / r, the first is at least the third if u <= c² + c u + r (c + u)². That
-holds since u = u (c + r u) = c u + r u²: the rest, c² + r c² + 2 r c u, is not negative. So a repeat is never better
-than a new example that rivals share, and is as good only if all of the residual is noise. The same reason holds for
-levels against bounds: the variance of a mean of n cells is (e + c + w / r) / n. A repeat lowers the noise of one cell,
-and a new example lowers all three parts.
+Both hold for the mean over new inputs and for the mean over N given examples. The
+covariances with the mean, v / n and w / (r n), are the same for every N: better
+knowledge of the prompt's effect comes with worse knowledge of how the seen examples
+differ from the others. With u = w / r, the first is at least the third if u <= c² + c u
++ r (c + u)². That holds since u = u (c + r u) = c u + r u²: the rest, c² + r c² + 2 r c
+u, is not negative. So a repeat is never better than a new example that rivals share,
+and is as good only if all of the residual is noise. The same reason holds for levels
+against bounds: the variance of a mean of n cells is (e + c + w / r) / n. A repeat
+lowers the noise of one cell, and a new example lowers all three parts.
 
-So a prompt takes new examples as long as there are any, unless no other prompt can take the new example, noise is
-large, and examples differ much more than that. Only repeats are left once every example is used. Noise does not depend
-on whether examples are shared. So repeats come in the seeded order, the examples with the fewest evaluations first:
-sum(1 / r_j) is then as small as it can be for so many evaluations.
+So a prompt takes new examples as long as there are any, unless no other prompt can take
+the new example, noise is large, and examples differ much more than that. Only repeats
+are left once every example is used. Noise does not depend on whether examples are
+shared. So repeats come in the seeded order, the examples with the fewest evaluations
+first: sum(1 / r_j) is then as small as it can be for so many evaluations.
 """
 
 from typing import NamedTuple
@@ -39,21 +47,28 @@ import numpy as np
 
 from asktell.numerics.arrays import Counts, Indices, Vector, counted
 
-POOL = 256  # most examples in use, unless a prompt has seen them all: equations of that size take milliseconds
-# The worth of an example that no prompt in doubt has seen, in units of the largest doubt (see what-was-tried.md).
+# Most examples in use, unless a prompt has seen them all: equations of that size take
+# milliseconds
+POOL = 256
+# The worth of an example that no prompt in doubt has seen, in units of the largest
+# doubt (see what-was-tried.md).
 _ALONE = 0.3
-_POOL_OF_SEGMENTS = 4  # further examples in the pool for each segment, so that it has some of each; a judgement
-_LEAST_WANTED = 0.05  # worth of an example in a segment without doubt, in units of the largest; a judgement
-_CORRELATIONS = (0.02, 0.98)  # bounds of the correlation of scores on one example: 0 and 1 leave no information
+# Further examples in the pool for each segment, so that it has some of each; a
+# judgement
+_POOL_OF_SEGMENTS = 4
+# Worth of an example in a segment without doubt, in units of the largest; a judgement
+_LEAST_WANTED = 0.05
+# Bounds of the correlation of scores on one example: 0 and 1 leave no information
+_CORRELATIONS = (0.02, 0.98)
 _LEAST_APPEAL = 1e-9  # an appeal above 0, so that prompts without any doubt still count
 
 
 class Noise(NamedTuple):
     """The noise of a metric, and the value of new examples and of repeats under it.
 
-    The methods return by how much another evaluation of a prompt lowers the variance of its mean, in units of the
-    residual's variance, if the prompt has `seen` examples, each evaluated `asks` times. The head of this module has the
-    derivation.
+    The methods return by how much another evaluation of a prompt lowers the variance of
+    its mean, in units of the residual's variance, if the prompt has `seen` examples,
+    each evaluated `asks` times. The head of this module has the derivation.
     """
 
     share: float  # the part of the residual variance that is noise within a cell
@@ -73,7 +88,9 @@ class Noise(NamedTuple):
 
     def favours_repeat(self, seen: int, asks: int) -> bool:
         """True if a repeat is worth more than a new example that only this prompt would use."""
-        return self.by_repeat(seen, asks) > self.by_new_example(seen, asks, is_shared=False)
+        return self.by_repeat(seen, asks) > self.by_new_example(
+            seen, asks, is_shared=False
+        )
 
 
 class Informative(NamedTuple):
@@ -97,14 +114,18 @@ class InSegments(NamedTuple):
     doubt: Vector  # (K, G)
 
 
-def information(examples: Indices, scores: Vector, correlation: float, n_examples: int) -> Vector:
+def information(
+    examples: Indices, scores: Vector, correlation: float, n_examples: int
+) -> Vector:
     """(N,) the information in another score on each example, in units of a score on an unseen example.
 
-    That is E p (1 - p), the information of a score of 0 or 1 about a prompt's log odds. The share p of an example is
-    assumed to be common to all prompts, with a Beta distribution around the mean of the scores.
+    That is E p (1 - p), the information of a score of 0 or 1 about a prompt's log odds.
+    The share p of an example is assumed to be common to all prompts, with a Beta
+    distribution around the mean of the scores.
 
     Args:
-        examples: (n,) the example of each known cell, -1 for an example that is none of the N.
+        examples: (n,) the example of each known cell, -1 for an example that is none of
+            the N.
         scores: (n,) their scores, 0 or 1.
         correlation: The correlation of two prompts' scores on one example.
         n_examples: N.
@@ -138,12 +159,16 @@ def next_examples(
 
     Args:
         arms: (A,) distinct arms, in the order in which they choose.
-        used_arms: (n,) the arms of the cells that are known, pending, planned or failed.
-        used: (n,) the examples of these cells. A cell comes as often as it was asked, at most `repeats` times.
+        used_arms: (n,) the arms of the cells that are known, pending, planned or
+            failed.
+        used: (n,) the examples of these cells. A cell comes as often as it was asked,
+            at most `repeats` times.
         n_examples: N.
-        share: The number of evaluations that fill a block, after which another example comes into use.
+        share: The number of evaluations that fill a block, after which another example
+            comes into use.
         doubt: (K,) how much each prompt is in doubt, None if no scores are known.
-        informative: The information in a score on each example, None if it is the same for all.
+        informative: The information in a score on each example, None if it is the same
+            for all.
         repeats: The number of evaluations that a cell may have.
         unshared: The noise, if no other arm can take a new example.
         in_segments: The segments, if the goal has means in segments.
@@ -155,8 +180,13 @@ def next_examples(
     if repeats > 1:
         cells, asks = counted(used_arms * n_examples + used)
         used_arms, used = np.divmod(cells, n_examples)
-    search = _Search(arms, used_arms, used, asks, n_examples, share, doubt, informative, repeats)
-    taken = np.array([search.take(row, in_segments, unshared) for row in range(len(arms))], dtype=np.int64)
+    search = _Search(
+        arms, used_arms, used, asks, n_examples, share, doubt, informative, repeats
+    )
+    taken = np.array(
+        [search.take(row, in_segments, unshared) for row in range(len(arms))],
+        dtype=np.int64,
+    )
     found = taken >= 0
     return arms[found], taken[found]
 
@@ -164,8 +194,8 @@ def next_examples(
 class _Search:
     """The choice of examples, one arm after the other.
 
-    Only the first `reach` examples of the order count, since no arm goes further: the work does not grow with N. Rows
-    are arms among those that choose.
+    Only the first `reach` examples of the order count, since no arm goes further: the
+    work does not grow with N. Rows are arms among those that choose.
     """
 
     def __init__(
@@ -180,17 +210,33 @@ class _Search:
         informative: Informative | None,
         repeats: int,
     ) -> None:
-        self.arms, self.n_examples, self.share, self.repeats = arms, n_examples, share, repeats
+        self.arms, self.n_examples, self.share, self.repeats = (
+            arms,
+            n_examples,
+            share,
+            repeats,
+        )
         self.doubt = doubt
-        row_of = np.full(int(max(arms.max(initial=-1), used_arms.max(initial=-1))) + 1, -1, dtype=np.int64)
+        row_of = np.full(
+            int(max(arms.max(initial=-1), used_arms.max(initial=-1))) + 1,
+            -1,
+            dtype=np.int64,
+        )
         row_of[arms] = np.arange(len(arms))
         rows = row_of[used_arms]
-        self.seen = np.bincount(rows[rows >= 0], minlength=len(arms))  # (A,) number of examples of each arm
+        # (A,) number of examples of each arm
+        self.seen = np.bincount(rows[rows >= 0], minlength=len(arms))
         self.n_used, self.in_use = len(used), int(used.max(initial=-1)) + 1
         self.reach = min(n_examples, max(POOL, int(self.seen.max(initial=0)) + 1))
         near = used < self.reach
-        used_arms, rows, used, asks = used_arms[near], rows[near], used[near], asks[near]
-        # The appeal of an example is the sum of the doubts about the arms that have it, or that few arms have it.
+        used_arms, rows, used, asks = (
+            used_arms[near],
+            rows[near],
+            used[near],
+            asks[near],
+        )
+        # The appeal of an example is the sum of the doubts about the arms that have it,
+        # or that few arms have it.
         each = np.ones(len(used_arms)) if doubt is None else doubt[used_arms]
         appeal = np.bincount(used, each, minlength=self.reach).astype(float)
         self.appeal = -appeal if doubt is None else appeal
@@ -198,12 +244,16 @@ class _Search:
         if informative is not None and doubt is not None:
             self.information = informative.of_first(self.reach)
         self.alone = 0.0 if doubt is None else _ALONE * float(doubt.max())
-        self.times = np.zeros((len(arms), self.reach), dtype=np.int64)  # evaluations of each cell
+        # Evaluations of each cell
+        self.times = np.zeros((len(arms), self.reach), dtype=np.int64)
         self.times[rows[rows >= 0], used[rows >= 0]] = asks[rows >= 0]
         self.has = self.times > 0
-        self.users = np.bincount(used, minlength=self.reach)  # (reach,) number of arms that have each example
+        # (reach,) number of arms that have each example
+        self.users = np.bincount(used, minlength=self.reach)
 
-    def take(self, row: int, in_segments: InSegments | None, unshared: Noise | None) -> int:
+    def take(
+        self, row: int, in_segments: InSegments | None, unshared: Noise | None
+    ) -> int:
         """Choose the example of a row's next evaluation, -1 if none is left. The later rows count it as used."""
         if self.seen[row] == self.n_examples:
             least = int(self.times[row].argmin())
@@ -219,9 +269,13 @@ class _Search:
     def _pool(self, row: int) -> int:
         """The number of examples in use that the row may take, from the first of the order."""
         total = self.n_used + 1 + row
-        pool = min(self.n_examples, max(int(self.seen[row]) + 1, min(POOL, int(np.ceil(total / self.share)))))
+        pool = min(
+            self.n_examples,
+            max(int(self.seen[row]) + 1, min(POOL, int(np.ceil(total / self.share)))),
+        )
         if self.information is not None:
-            # One unseen example is always there as an alternative to examples without information.
+            # One unseen example is always there as an alternative to examples without
+            # information.
             pool = max(pool, min(self.n_examples, POOL, self.in_use + 1))
         if self.has[row, :pool].all():  # the arm has seen examples beyond the pool
             pool = int(self.has[row].argmin()) + 1
@@ -234,10 +288,18 @@ class _Search:
             if self.information is None:
                 return pool, self.appeal[:pool]
             return pool, (self.appeal[:pool] + self.alone) * self.information[:pool]
-        pool = min(self.reach, max(pool, self.in_use + _POOL_OF_SEGMENTS * in_segments.doubt.shape[1]))
-        wanted = _LEAST_WANTED + in_segments.doubt[self.arms[row], in_segments.of_places[:pool]]
+        pool = min(
+            self.reach,
+            max(pool, self.in_use + _POOL_OF_SEGMENTS * in_segments.doubt.shape[1]),
+        )
+        wanted = (
+            _LEAST_WANTED
+            + in_segments.doubt[self.arms[row], in_segments.of_places[:pool]]
+        )
         information = 1.0 if self.information is None else self.information[:pool]
-        return pool, (self.appeal[:pool] + max(self.alone, _LEAST_APPEAL)) * information * wanted
+        return pool, (
+            self.appeal[:pool] + max(self.alone, _LEAST_APPEAL)
+        ) * information * wanted
 
     def _is_repeat_better(self, row: int, pool: int, noise: Noise) -> bool:
         """True if no rival has an example that the row could take, and a repeat is worth more than such an example."""
@@ -253,13 +315,19 @@ class _Search:
 
 
 def joining_examples(
-    arms: Indices, used_arms: Indices, used: Indices, n_examples: int, share: float, doubt: Vector
+    arms: Indices,
+    used_arms: Indices,
+    used: Indices,
+    n_examples: int,
+    share: float,
+    doubt: Vector,
 ) -> Indices:
     """Choose the first example, by place, of each of the (distinct) `arms` that were added to others with scores.
 
-    They take the examples that the prompts in doubt share most, about `share` arms each, so that no single example
-    decides which arms keep being evaluated. An arm that has used its example already (where it failed) takes the next
-    example, among those that it has used least.
+    They take the examples that the prompts in doubt share most, about `share` arms
+    each, so that no single example decides which arms keep being evaluated. An arm that
+    has used its example already (where it failed) takes the next example, among those
+    that it has used least.
     """
     appeal = np.bincount(used, doubt[used_arms] + _LEAST_APPEAL, minlength=n_examples)
     by_appeal = np.argsort(-appeal, kind="stable")
@@ -268,6 +336,8 @@ def joining_examples(
     for row, arm in enumerate(arms.tolist()):
         times = np.bincount(used[used_arms == arm], minlength=n_examples)
         start = int(row / share) % n_seen
-        turned = np.concatenate((by_appeal[start:n_seen], by_appeal[:start], by_appeal[n_seen:]))
+        turned = np.concatenate(
+            (by_appeal[start:n_seen], by_appeal[:start], by_appeal[n_seen:])
+        )
         taken[row] = turned[times[turned].argmin()]
     return taken

@@ -1,18 +1,22 @@
 """Joint draws of every prompt's mean of every metric, and of the goal's values.
 
-Each metric has a posterior of its own (`asktell.posterior.two_way`). Draws of several metrics correlate as the scores
-do. A Gaussian suits two kinds of metric badly, where scores meet a bound and never pass it: a fixed cost, and a format
-that every output has satisfied so far.
+Each metric has a posterior of its own (`asktell.posterior.two_way`). Draws of several
+metrics correlate as the scores do. A Gaussian suits two kinds of metric badly, where
+scores meet a bound and never pass it: a fixed cost, and a format that every output has
+satisfied so far.
 
-How likely is it that the M unknown scores of a prompt all equal the known scores? Let 1 / m be the chance of another
-score (`chance_of_another`), as after m - 1 equal scores. If there is no reason to expect a metric that cannot vary, the
-rule of succession gives m / (m + M). If such a metric is as likely as not beforehand (Jeffreys, Theory of Probability,
-3.2), the probability is m (m + M + 1) / ((m + 1) (m + M)). The first holds for an end of the metric's range, and for 0
-and 1, which are common scores of metrics that vary. The second holds for all other scores.
+How likely is it that the M unknown scores of a prompt all equal the known scores? Let 1
+/ m be the chance of another score (`chance_of_another`), as after m - 1 equal scores.
+If there is no reason to expect a metric that cannot vary, the rule of succession gives
+m / (m + M). If such a metric is as likely as not beforehand (Jeffreys, Theory of
+Probability, 3.2), the probability is m (m + M + 1) / ((m + 1) (m + M)). The first holds
+for an end of the metric's range, and for 0 and 1, which are common scores of metrics
+that vary. The second holds for all other scores.
 
-It matters where a mean is compared with a bound that it equals: the bound is satisfied unless another score comes.
-Where examples have no end, or are evaluated again, another score would come some day. The question is then whether one
-comes in as many scores as there were.
+It matters where a mean is compared with a bound that it equals: the bound is satisfied
+unless another score comes. Where examples have no end, or are evaluated again, another
+score would come some day. The question is then whether one comes in as many scores as
+there were.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -30,12 +34,18 @@ from asktell.posterior.two_way import Cells, Posterior, chance_of_another, poste
 from asktell.problem.goals import Goal
 
 _FEWEST_DRAWS = 64  # a probability of a half then has a standard error of 0.06
-_MOST_NUMBERS = 1 << 20  # most numbers in one array of draws, 8 MB: large pools take fewer draws
-_SLIGHTLY = 1e-9  # a violation in units of the constraint's scale: above rounding, below any visible difference
+# Most numbers in one array of draws, 8 MB: large pools take fewer draws
+_MOST_NUMBERS = 1 << 20
+# A violation in units of the constraint's scale: above rounding, below any visible
+# difference
+_SLIGHTLY = 1e-9
 _BLOCK = 1 << 14  # numbers at a time, so that they stay in the processor's cache
-ENDLESS = 1 << 40  # as a number of examples: means over unseen examples, so the seen examples have no weight in them
+# As a number of examples: means over unseen examples, so the seen examples have no
+# weight in them
+ENDLESS = 1 << 40
 _ENDS = (0.0, 1.0)  # the ends of many ranges that were not given
-_INDEPENDENCE = 10.0  # weight of independence, in scores: correlations of a few scores are shrunk to 0
+# Weight of independence, in scores: correlations of a few scores are shrunk to 0
+_INDEPENDENCE = 10.0
 
 
 class Joint(NamedTuple):
@@ -46,8 +56,11 @@ class Joint(NamedTuple):
     errors: Means  # (K, m) posterior standard deviations, NaN after a single example
     values: Draws  # (S, K, q) draws of the goal's values
     columns: Draws  # (c, S, K) draws of the columns' means
-    kept: Masks  # (K, c) true for arms that satisfied a bound at an end of the scale with every score
-    in_segments: Draws | None = None  # (columns by segment x G, S, K) draws of the means in every segment
+    # (K, c) true for arms that satisfied a bound at an end of the scale with every
+    # score
+    kept: Masks
+    # (columns by segment x G, S, K) draws of the means in every segment
+    in_segments: Draws | None = None
 
 
 class Model(NamedTuple):
@@ -55,14 +68,16 @@ class Model(NamedTuple):
 
     cells: Cells
     goal: Goal  # draws are of its columns, and of its values
-    shapes: Sequence[Shape | None]  # by column, how the examples differ according to earlier studies
+    # By column, how the examples differ according to earlier studies
+    shapes: Sequence[Shape | None]
     basis: Basis | None  # columns of the candidates' factors
     n_arms: int
     n_examples: int | None  # N; None or `ENDLESS` for means over new examples
     n_rows: int  # number of all scores, so that draws differ from decision to decision
     seed: int
     segments: Segments | None
-    rivals: Indices | None = None  # the prompts that a relative bound's best prompt is chosen from, None for all
+    # The prompts that a relative bound's best prompt is chosen from, None for all
+    rivals: Indices | None = None
 
     def n_draws(self, most: int) -> int:
         """The number of joint draws: at most `most`, and fewer for large pools."""
@@ -73,13 +88,16 @@ Instead: TypeAlias = Mapping[int, tuple[Indices, Draws]]
 """By column, the numbers of the draws that come from another model, and these draws (S, K)."""
 
 
-def joint(model: Model, most_draws: int, averaged: bool, instead: Instead | None = None) -> Joint:
+def joint(
+    model: Model, most_draws: int, averaged: bool, instead: Instead | None = None
+) -> Joint:
     """Draw from the posteriors of all metrics.
 
     Args:
         model: The recorded scores and the settings.
         most_draws: The largest number of draws.
-        averaged: Average over the uncertainty of the variances. Otherwise the most likely variances are used.
+        averaged: Average over the uncertainty of the variances. Otherwise the most
+            likely variances are used.
         instead: Draws of columns that have another model, too.
     """
     instead = instead or {}
@@ -91,11 +109,14 @@ def joint(model: Model, most_draws: int, averaged: bool, instead: Instead | None
     errors = np.stack([fit.sd for fit in fits], axis=1)
     n_seen = cells.of_column(0).n_examples_seen
     if n_seen < 2:
-        errors[errors > 0] = np.nan  # one example gives no information on how far another is from it
+        # One example gives no information on how far another is from it
+        errors[errors > 0] = np.nan
     # Draws of the columns' means.
     draws = _gaussian_draws(model, fits, n_draws)
     if averaged:
-        errors = _widen_levels(draws, errors, n_seen - 1, is_new, model.seed, model.n_rows)
+        errors = _widen_levels(
+            draws, errors, n_seen - 1, is_new, model.seed, model.n_rows
+        )
     for j, (numbers, others) in instead.items():
         draws[j, numbers] = others
     in_segments = _draws_in_segments(model, n_draws, averaged)
@@ -107,7 +128,9 @@ def joint(model: Model, most_draws: int, averaged: bool, instead: Instead | None
     _hold_unvarying(goal, cells, n_given, draws, values, instead)
     _hold_fixed(goal, cells, draws, values, model.rivals)
     kept = _hold_at_ends(goal, cells, n_given, values)
-    return Joint(fits, means, errors, values, draws[: len(goal.columns)], kept, in_segments)
+    return Joint(
+        fits, means, errors, values, draws[: len(goal.columns)], kept, in_segments
+    )
 
 
 def _fits(model: Model, averaged: bool) -> list[Posterior]:
@@ -115,7 +138,16 @@ def _fits(model: Model, averaged: bool) -> list[Posterior]:
     fits = []
     for j, name in enumerate(model.goal.columns):
         known, limits = model.cells.of_column(j), model.goal.limits(name)
-        fit = posterior(known, j, model.n_arms, model.n_examples, limits, averaged, model.basis, model.shapes[j])
+        fit = posterior(
+            known,
+            j,
+            model.n_arms,
+            model.n_examples,
+            limits,
+            averaged,
+            model.basis,
+            model.shapes[j],
+        )
         fits.append(fit)
     return fits
 
@@ -124,37 +156,53 @@ def _gaussian_draws(model: Model, fits: list[Posterior], n_draws: int) -> Draws:
     """(c, S, K) correlated draws of the columns' means."""
     independent = []
     for j, fit in enumerate(fits):
-        independent.append(normals(model.seed, "posterior", (n_draws, fit.n_normals), model.n_rows, j))
+        independent.append(
+            normals(model.seed, "posterior", (n_draws, fit.n_normals), model.n_rows, j)
+        )
     mixed = correlated(independent, of_metrics(model.cells.of_column(0), model.n_arms))
-    # Draws of one metric are adjacent in memory, as are those of a column of values: loops go through them one by one.
+    # Draws of one metric are adjacent in memory, as are those of a column of values:
+    # loops go through them one by one.
     return np.array([fit.draws(own) for fit, own in zip(fits, mixed, strict=True)])
 
 
 def _draws_in_segments(model: Model, n_draws: int, averaged: bool) -> Draws | None:
     """(columns by segment x G, S, K) draws of the means in each segment, None where the goal has none."""
     segments, goal, n_examples = model.segments, model.goal, model.n_examples
-    if segments is None or n_examples is None or not goal.by_segment or not (model.cells.examples >= 0).any():
+    if (
+        segments is None
+        or n_examples is None
+        or not goal.by_segment
+        or not (model.cells.examples >= 0).any()
+    ):
         return None
     found, n = [], len(segments.names)
     for number, j in enumerate(goal.by_segment):
         fit = pairs(model.cells, j, model.n_arms, segments, n_examples, averaged)
-        own = normals(model.seed, "segments", (n_draws, fit.n_normals), model.n_rows, number)
-        found.append(np.moveaxis(fit.draws(own).reshape(n_draws, model.n_arms, n), 2, 0))
+        own = normals(
+            model.seed, "segments", (n_draws, fit.n_normals), model.n_rows, number
+        )
+        found.append(
+            np.moveaxis(fit.draws(own).reshape(n_draws, model.n_arms, n), 2, 0)
+        )
     return np.concatenate(found)
 
 
-def _widen_levels(draws: Draws, errors: Means, freedom: int, is_new: bool, seed: int, n_rows: int) -> Means:
+def _widen_levels(
+    draws: Draws, errors: Means, freedom: int, is_new: bool, seed: int, n_rows: int
+) -> Means:
     """Give the level that all prompts share Student's distribution, by changing the draws (c, S, K) of columns' means.
 
-    The level's variance is estimated from the differences between the seen examples, so it has as many degrees of
-    freedom as there are examples, less one. Differences between prompts have more degrees, since every cell informs
-    their variance.
+    The level's variance is estimated from the differences between the seen examples, so
+    it has as many degrees of freedom as there are examples, less one. Differences
+    between prompts have more degrees, since every cell informs their variance.
 
-    Over new inputs every prompt has the whole error of the level. Over the given examples a prompt has less of it the
-    more examples it has seen, and none if it has seen them all.
+    Over new inputs every prompt has the whole error of the level. Over the given
+    examples a prompt has less of it the more examples it has seen, and none if it has
+    seen them all.
 
     Returns:
-        Errors (K, c) that are wider accordingly, so that an interval of +- 1.96 errors covers 95%.
+        Errors (K, c) that are wider accordingly, so that an interval of +- 1.96 errors
+        covers 95%.
     """
     n_draws, freedom = draws.shape[1], max(1, freedom)
     added = np.empty_like(errors)
@@ -164,9 +212,15 @@ def _widen_levels(draws: Draws, errors: Means, freedom: int, is_new: bool, seed:
         variance = float((off**2).mean())
         part = np.ones(len(errors))
         if not is_new and variance > 0.0:
-            part = np.clip(off @ (of_column - of_column.mean(axis=0)) / (n_draws * variance), 0.0, 1.0)
+            part = np.clip(
+                off @ (of_column - of_column.mean(axis=0)) / (n_draws * variance),
+                0.0,
+                1.0,
+            )
             part[errors[:, j] == 0.0] = 0.0
-        scale = student_scale(normals(seed, "level", (n_draws, 1), n_rows, j), freedom)[:, 0]
+        scale = student_scale(normals(seed, "level", (n_draws, 1), n_rows, j), freedom)[
+            :, 0
+        ]
         of_column += ((scale - 1.0) * off)[:, None] * part
         added[:, j] = part**2 * (student_ratio(freedom) ** 2 - 1.0) * variance
     return np.asarray(np.where(errors > 0.0, np.sqrt(errors**2 + added), errors))
@@ -187,11 +241,14 @@ def normals(seed: int, purpose: str, shape: tuple[int, int], *counts: int) -> Dr
         np.sqrt(np.multiply(np.log(radius, out=radius), -2.0, out=radius), out=radius)
         tangent = (bits & np.uint64(0xFFFFFFFF)).view(np.int64).astype(np.float64)
         tangent *= np.pi / 2.0**32
-        # Cosine and sine of the angle by the tangent of its half, which takes a fraction of their time.
+        # Cosine and sine of the angle by the tangent of its half, which takes a
+        # fraction of their time.
         np.tan(tangent, out=tangent)
         square = tangent**2
         radius /= 1.0 + square
-        np.multiply(radius, np.subtract(1.0, square, out=square), out=result[start:stop])
+        np.multiply(
+            radius, np.subtract(1.0, square, out=square), out=result[start:stop]
+        )
         tangent *= 2.0
         np.multiply(radius, tangent, out=result[half + start : half + stop])
     return result[:n].reshape(shape)
@@ -206,7 +263,9 @@ def of_metrics(cells: Cells, n_arms: int) -> Matrix:
     if m == 1:
         return np.eye(1)
     counts = np.bincount(cells.arms, minlength=n_arms)
-    sums = np.stack([np.bincount(cells.arms, column, n_arms) for column in cells.scores.T], axis=1)
+    sums = np.stack(
+        [np.bincount(cells.arms, column, n_arms) for column in cells.scores.T], axis=1
+    )
     deviations = cells.scores - (sums / np.maximum(counts, 1)[:, None])[cells.arms]
     size = np.sqrt((deviations**2).sum(axis=0))
     varies = size > 1e-9 * np.abs(cells.scores).max(axis=0) * np.sqrt(len(deviations))
@@ -225,7 +284,9 @@ def correlated(normals: Sequence[Draws], correlation: Matrix) -> list[Draws]:
     root = np.linalg.cholesky(correlation)
     mixed = []
     for j, own in enumerate(normals):
-        alike = [k for k in range(j) if normals[k].shape == own.shape and root[j, k] != 0.0]
+        alike = [
+            k for k in range(j) if normals[k].shape == own.shape and root[j, k] != 0.0
+        ]
         rest = np.sqrt(1.0 - sum(root[j, k] ** 2 for k in alike))
         if alike:
             own = rest * own
@@ -235,23 +296,36 @@ def correlated(normals: Sequence[Draws], correlation: Matrix) -> list[Draws]:
     return mixed
 
 
-def at_an_end(goal: Goal, arms: Indices, scores: Means, n_arms: int) -> tuple[Masks, Masks]:
+def at_an_end(
+    goal: Goal, arms: Indices, scores: Means, n_arms: int
+) -> tuple[Masks, Masks]:
     """Find the arms that satisfied a constraint at an end of the scale with every score, and those that violated it.
 
-    The bound is an end if it is an end of the metric's range, or if no score of any prompt is better. A model that
-    shrinks a prompt's scores to the others' puts every mean on the far side of such a bound, however often the prompt
-    has satisfied it. Violations count only at a known end: an end of the range, or 0 and 1 if all scores are 0 or 1.
+    The bound is an end if it is an end of the metric's range, or if no score of any
+    prompt is better. A model that shrinks a prompt's scores to the others' puts every
+    mean on the far side of such a bound, however often the prompt has satisfied it.
+    Violations count only at a known end: an end of the range, or 0 and 1 if all scores
+    are 0 or 1.
 
     Returns:
-        Masks (K, constraints) of the arms that always satisfied the bound, and of those that violated it.
+        Masks (K, constraints) of the arms that always satisfied the bound, and of those
+        that violated it.
     """
-    kept, broken = (np.zeros((n_arms, len(goal.constraints)), dtype=bool) for _ in range(2))
+    kept, broken = (
+        np.zeros((n_arms, len(goal.constraints)), dtype=bool) for _ in range(2)
+    )
     slacks = goal.values(scores, goal.offsets)[:, len(goal.objectives) :]
     for k, bound in enumerate(goal.bounds):
         if bound.of is not None:
-            continue  # a relative bound moves with another prompt's mean, so it is not an end of the scale
+            # A relative bound moves with another prompt's mean, so it is not an end of
+            # the scale
+            continue
         known = ~np.isnan(slacks[:, k])
-        column, slack, of_scores = scores[known, bound.column], slacks[known, k], arms[known]
+        column, slack, of_scores = (
+            scores[known, bound.column],
+            slacks[known, k],
+            arms[known],
+        )
         span = goal.ranges.get(goal.columns[bound.column])
         ends = span or (_ENDS if np.isin(column, _ENDS).all() else None)
         is_known = ends is not None and bound.bound == ends[not bound.at_most]
@@ -281,9 +355,10 @@ def held(
 ) -> Vector:
     """Turn draws of a metric that never varied into draws that can be compared with a bound.
 
-    The draws nearest to the one score become that score, as many as the probability that no other score comes. Beyond
-    an end of the range there are no draws. Where no range is known, draws around a score of 0 or 1 are on the side that
-    violates the bound.
+    The draws nearest to the one score become that score, as many as the probability
+    that no other score comes. Beyond an end of the range there are no draws. Where no
+    range is known, draws around a score of 0 or 1 are on the side that violates the
+    bound.
 
     Args:
         draws: (S, K) of the prompts' means.
@@ -292,15 +367,19 @@ def held(
         n_examples: N, or None for means over new inputs.
         limits: The metric's range, if it is known.
         at_most: True if the bound is an upper one.
-        is_met: True if the score equals the bound, so that a single other score would violate it.
+        is_met: True if the score equals the bound, so that a single other score would
+            violate it.
     """
     score = float(cells.scores[0, metric])
     known = np.bincount(cells.arms, minlength=draws.shape[1])
     m = 1.0 / chance_of_another(score, len(cells.arms), known, limits)
-    left = np.full(len(known), np.inf)  # scores still to come: without end where cells are noisy
+    # Scores still to come: without end where cells are noisy
+    left = np.full(len(known), np.inf)
     is_end = score in (limits or _ENDS)
     if n_examples is not None and cells.noisy is None:
-        left = n_examples - np.bincount(cells.arms[cells.examples >= 0], minlength=len(known)).astype(np.float64)
+        left = n_examples - np.bincount(
+            cells.arms[cells.examples >= 0], minlength=len(known)
+        ).astype(np.float64)
     elif is_end and is_met:
         left = known.astype(np.float64)
     same, away = 1.0 / (1.0 + left / m), draws - score
@@ -315,7 +394,12 @@ def held(
 
 
 def _hold_unvarying(
-    goal: Goal, cells: Cells, n_examples: int | None, draws: Draws, values: Draws, instead: Collection[int]
+    goal: Goal,
+    cells: Cells,
+    n_examples: int | None,
+    draws: Draws,
+    values: Draws,
+    instead: Collection[int],
 ) -> None:
     """Correct `values` where a metric whose scores all agree so far is compared with a bound, see `held`.
 
@@ -324,19 +408,27 @@ def _hold_unvarying(
     for k, bound in enumerate(goal.bounds, len(goal.objectives)):
         j, own = bound.column, cells.of_column(bound.column)
         if bound.of is None and is_unvarying(own, j) and j not in instead:
-            against, limits = draws[: len(goal.columns)].copy(), goal.ranges.get(goal.columns[j])
+            against, limits = (
+                draws[: len(goal.columns)].copy(),
+                goal.ranges.get(goal.columns[j]),
+            )
             is_met = float(own.scores[0, j]) == bound.bound
-            against[j] = held(draws[j], own, j, n_examples, limits, bound.at_most, is_met)
+            against[j] = held(
+                draws[j], own, j, n_examples, limits, bound.at_most, is_met
+            )
             values[:, :, k] = _values(goal, against, None)[:, :, k]
 
 
-def _hold_fixed(goal: Goal, cells: Cells, draws: Draws, values: Draws, rivals: Indices | None) -> None:
+def _hold_fixed(
+    goal: Goal, cells: Cells, draws: Draws, values: Draws, rivals: Indices | None
+) -> None:
     """Correct `values` where a prompt whose scores of a metric all agree is compared with another prompt.
 
-    The prompt keeps its score, so that two prompts of the same fixed cost are equal, and neither costs more. It does so
-    in a share of the draws: the probability that no other score comes in as many more evaluations. These are the draws
-    where the shared level is closest to its mean, so that equals are equal in the same draws. Scores of 0 and 1 are
-    excepted, since their draws allow for the other score.
+    The prompt keeps its score, so that two prompts of the same fixed cost are equal,
+    and neither costs more. It does so in a share of the draws: the probability that no
+    other score comes in as many more evaluations. These are the draws where the shared
+    level is closest to its mean, so that equals are equal in the same draws. Scores of
+    0 and 1 are excepted, since their draws allow for the other score.
     """
     for k, bound in enumerate(goal.bounds, len(goal.objectives)):
         j, own = bound.column, cells.of_column(bound.column)
@@ -355,11 +447,15 @@ def _hold_fixed(goal: Goal, cells: Cells, draws: Draws, values: Draws, rivals: I
         level = draws[j].mean(axis=1)
         rank = np.argsort(np.argsort(np.abs(level - level.mean()), kind="stable"))
         against = draws[: len(goal.columns)].copy()
-        against[j][:, fixed] = np.where(rank[:, None] < same, low[fixed], against[j][:, fixed])
+        against[j][:, fixed] = np.where(
+            rank[:, None] < same, low[fixed], against[j][:, fixed]
+        )
         values[:, :, k] = _values(goal, against, rivals)[:, :, k]
 
 
-def _hold_at_ends(goal: Goal, cells: Cells, n_examples: int | None, values: Draws) -> Masks:
+def _hold_at_ends(
+    goal: Goal, cells: Cells, n_examples: int | None, values: Draws
+) -> Masks:
     """Make arms that violated a bound at an end of the scale violate it in all `values`.
 
     Returns the mask (K, constraints) of the arms that always satisfied such a bound.

@@ -1,21 +1,26 @@
 """Whether the scores moved while a selection ran: a step in the residuals over the order of the evaluations.
 
-In the two-way model y = level + prompt + example + residual, the covariance V of the scores follows from the variances
-of the three effects. If the evaluated system changes at some time, all later scores move by some d. Then d x is added
-to y, where x is 1 after that time and 0 before. The weighted least-squares estimate of d, and its error, are
+In the two-way model y = level + prompt + example + residual, the covariance V of the
+scores follows from the variances of the three effects. If the evaluated system changes
+at some time, all later scores move by some d. Then d x is added to y, where x is 1
+after that time and 0 before. The weighted least-squares estimate of d, and its error,
+are
 
     d = x' P y / x' P x   and   1 / sqrt(x' P x),   where P = V^-1 - V^-1 1 (1' V^-1 1)^-1 1' V^-1.
 
-V^-1 (y - level) is the residuals over their variance, so x' P y is the sum of the residuals after that time. The
-time is unknown, so a quarter, a half and three quarters of the run are tried, for every metric, and the error is
-divided among them (Bonferroni).
+V^-1 (y - level) is the residuals over their variance, so x' P y is the sum of the
+residuals after that time. The time is unknown, so a quarter, a half and three quarters
+of the run are tried, for every metric, and the error is divided among them
+(Bonferroni).
 
-The effects must be random. A method evaluates prompts with lucky scores again, and their later scores therefore fall.
-With prompts as fixed effects that looks like a drift. As random effects they are shrunk by just that much: x' P y is a
-sum of what each score adds to the expectation from all earlier ones, times a factor that is known before the score, so
-it is a martingale, however the cells were chosen by earlier scores. Its standardized value is therefore normal for many
-scores (Brown 1971). Examples are random effects as well, since they come in a random order: otherwise, where each one
-is used up before the next, every drift would be taken for harder examples.
+The effects must be random. A method evaluates prompts with lucky scores again, and
+their later scores therefore fall. With prompts as fixed effects that looks like a
+drift. As random effects they are shrunk by just that much: x' P y is a sum of what each
+score adds to the expectation from all earlier ones, times a factor that is known before
+the score, so it is a martingale, however the cells were chosen by earlier scores. Its
+standardized value is therefore normal for many scores (Brown 1971). Examples are random
+effects as well, since they come in a random order: otherwise, where each one is used up
+before the next, every drift would be taken for harder examples.
 """
 
 from typing import NamedTuple
@@ -25,7 +30,8 @@ import numpy as np
 from asktell.numerics.arrays import Indices, Matrix, Vector, table
 
 _PLACES = (0.25, 0.5, 0.75)  # parts of the run after which scores may have moved
-_LEAST_NOISE = 1e-3  # least noise within a cell, as a part of the residual's variance: rounding is no drift
+# Least noise within a cell, as a part of the residual's variance: rounding is no drift
+_LEAST_NOISE = 1e-3
 
 
 class Step(NamedTuple):
@@ -46,17 +52,29 @@ class Rows(NamedTuple):
     @classmethod
     def of(cls, arms: Indices, examples: Indices) -> "Rows":
         """The rows of arms and examples (n,). An example of -1 is an example of its own."""
-        own = np.where(examples < 0, examples.max(initial=-1) + 1 + np.arange(len(examples)), examples)
+        own = np.where(
+            examples < 0,
+            examples.max(initial=-1) + 1 + np.arange(len(examples)),
+            examples,
+        )
         pairs, cells = np.unique(np.stack((arms, own)), axis=1, return_inverse=True)
         numbers = [np.unique(each, return_inverse=True)[1] for each in pairs]
         return cls(cells.reshape(-1), numbers[0], numbers[1])
 
 
-def likeliest_step(rows: Rows, scores: Vector, prompt: float, example: float, residual: float, noise: float) -> Step:
+def likeliest_step(
+    rows: Rows,
+    scores: Vector,
+    prompt: float,
+    example: float,
+    residual: float,
+    noise: float,
+) -> Step:
     """The step of the most standard errors in the scores (n,).
 
-    `prompt`, `example`, `residual`: variances of the model, in squares of the scores' units. `noise`: the part of the
-    residual's that differs between evaluations of one cell.
+    `prompt`, `example`, `residual`: variances of the model, in squares of the scores'
+    units. `noise`: the part of the residual's that differs between evaluations of one
+    cell.
     """
     n = len(scores)
     places = np.ceil(np.array(_PLACES) * n)
@@ -81,36 +99,52 @@ def is_beyond_chance(steps: list[Step], error: float) -> bool:
 
 
 def _weighted_products(
-    rows: Rows, vectors: Matrix, prompt: float, example: float, residual: float, noise: float
+    rows: Rows,
+    vectors: Matrix,
+    prompt: float,
+    example: float,
+    residual: float,
+    noise: float,
 ) -> Matrix:
     """(v, v) the products a' V^-1 b of the vectors (n, v).
 
-    V = prompt Z Z' + example B B' + R, where R has the cell's own variance and the noise. Henderson's equations take
-    its inverse, with the effect of more members eliminated.
+    V = prompt Z Z' + example B B' + R, where R has the cell's own variance and the
+    noise. Henderson's equations take its inverse, with the effect of more members
+    eliminated.
     """
     within = max(noise, _LEAST_NOISE) * residual
     own = residual - within
     n_cells = len(rows.of_arms)
     asks = np.bincount(rows.cells, minlength=n_cells)
-    sums = np.stack([np.bincount(rows.cells, column, n_cells) for column in vectors.T], axis=1)
+    sums = np.stack(
+        [np.bincount(rows.cells, column, n_cells) for column in vectors.T], axis=1
+    )
     # The inverse of R, cell by cell: (I - own / (within + r own) 1 1') / within.
-    products = (vectors.T @ vectors - sums.T @ ((own / (within + asks * own))[:, None] * sums)) / within
+    products = (
+        vectors.T @ vectors - sums.T @ ((own / (within + asks * own))[:, None] * sums)
+    ) / within
     weight_of_row = 1.0 / (within + asks * own)
     arms, examples = rows.of_arms, rows.of_examples
     sizes = int(arms.max()) + 1, int(examples.max()) + 1
     variances = prompt, example
-    if sizes[0] > sizes[1]:  # the equations to solve are of the size of the smaller effect
+    # The equations to solve are of the size of the smaller effect
+    if sizes[0] > sizes[1]:
         arms, examples, sizes, variances = examples, arms, sizes[::-1], variances[::-1]
     weights = asks * weight_of_row
     kept = np.bincount(arms, weights, sizes[0]) + 1.0 / variances[0]
     other = np.bincount(examples, weights, sizes[1]) + 1.0 / variances[1]
     of_kept, of_other = (
-        np.stack([np.bincount(members, weight_of_row * column, size) for column in sums.T], axis=1)
+        np.stack(
+            [np.bincount(members, weight_of_row * column, size) for column in sums.T],
+            axis=1,
+        )
         for members, size in ((arms, sizes[0]), (examples, sizes[1]))
     )
     both = table(weights, arms, examples, sizes)
     between = both.toarray() if hasattr(both, "toarray") else np.asarray(both)
     reduced = np.diag(kept) - (between / other) @ between.T
     rest = of_kept - between @ (of_other / other[:, None])
-    products -= of_other.T @ (of_other / other[:, None]) + rest.T @ np.linalg.solve(reduced, rest)
+    products -= of_other.T @ (of_other / other[:, None]) + rest.T @ np.linalg.solve(
+        reduced, rest
+    )
     return np.asarray(products)

@@ -5,20 +5,23 @@ The model. Cell c holds the score of prompt (arm) i on example j:
     y_c = level + l_c a_i + b_j + e_c
     a_i ~ N(0, s_a²),   b_j ~ N(0, s_b² g_j),   e_c ~ N(0, s_e² / w_c)
 
-The level has a flat prior. The loading l_c and the spread g_j are 1 unless earlier studies give the shape of the
-examples (`asktell.posterior.shape`). The weight w_c is the precision of the cell in units of 1 / s_e². It is 1 for a
-single score of an example without a shape.
+The level has a flat prior. The loading l_c and the spread g_j are 1 unless earlier
+studies give the shape of the examples (`asktell.posterior.shape`). The weight w_c is
+the precision of the cell in units of 1 / s_e². It is 1 for a single score of an example
+without a shape.
 
-The equations. X_a and X_b are the designs of the two effects, so that y = 1 level + X_a a + X_b b + e. X_a has l_c in
-its rows, and X_b has 1. W is the diagonal matrix of the weights. Times s_e², Henderson's equations are
+The equations. X_a and X_b are the designs of the two effects, so that y = 1 level + X_a
+a + X_b b + e. X_a has l_c in its rows, and X_b has 1. W is the diagonal matrix of the
+weights. Times s_e², Henderson's equations are
 
     | 1'W 1     1'W X_a                   1'W X_b                       |  | level |     | 1'W y   |
     | X_a'W 1   X_a'W X_a + s_e²/s_a² I   X_a'W X_b                     |  | a     |  =  | X_a'W y |
     | X_b'W 1   X_b'W X_a                 X_b'W X_b + s_e²/s_b² G^-1    |  | b     |     | X_b'W y |
 
-where G is the diagonal matrix of the spreads. The blocks of a and of b on the diagonal are diagonal matrices, since a
-cell has one arm and one example. So one effect can be eliminated at the cost of a division. The effect with more
-members is eliminated: it is called "other" below, and the effect that stays is called "kept". With
+where G is the diagonal matrix of the spreads. The blocks of a and of b on the diagonal
+are diagonal matrices, since a cell has one arm and one example. So one effect can be
+eliminated at the cost of a division. The effect with more members is eliminated: it is
+called "other" below, and the effect that stays is called "kept". With
 
     D = the inverse of the other effect's diagonal block,
     F = (1, X_kept)' W X_other,            (1 + kept, other)
@@ -28,18 +31,21 @@ the solution is
 
     u = (level, kept effect) = (M - F D F')^-1 (r - F D r_other),      other effect = D (r_other - F' u).
 
-So the equations to solve have the size of the smaller effect. F is kept sparse where it is large and mostly empty.
+So the equations to solve have the size of the smaller effect. F is kept sparse where it
+is large and mostly empty.
 
-The quantities of interest are the arms' means. Over new inputs, theta_i = level + a_i. Over the N given examples,
-theta_i is the mean of the N cells of arm i:
+The quantities of interest are the arms' means. Over new inputs, theta_i = level + a_i.
+Over the N given examples, theta_i is the mean of the N cells of arm i:
 
     theta_i = (sum of the seen cells + sum over the unseen cells of (level + l a_i + b_j + e)) / N.
 
-Noise. Where repeated scores of a cell differ, a part `noise` of the residual variance is noise within the cell, and
-the rest belongs to the cell's own expectation. The mean of r scores of a cell then has the residual variance times
-1 - noise + noise / r, so the weight of the cell is the inverse of that factor. A part
-(1 - noise) / (1 - noise + noise / r) of the cell's deviation carries over to its expectation. The rest of the
-expectation is inferred in the same way as that of an unseen cell. Without noise this part is 1.
+Noise. Where repeated scores of a cell differ, a part `noise` of the residual variance
+is noise within the cell, and the rest belongs to the cell's own expectation. The mean
+of r scores of a cell then has the residual variance times 1 - noise + noise / r, so the
+weight of the cell is the inverse of that factor. A part (1 - noise) / (1 - noise +
+noise / r) of the cell's deviation carries over to its expectation. The rest of the
+expectation is inferred in the same way as that of an unseen cell. Without noise this
+part is 1.
 """
 
 from typing import Any, NamedTuple
@@ -51,7 +57,9 @@ from asktell.posterior.basis import Basis
 from asktell.posterior.mixture import Gaussian, row_products
 from asktell.posterior.shape import Shape
 
-_LAPACK_FROM = 64  # number of unknowns from which LAPACK's special routines are faster than the general ones
+# Number of unknowns from which LAPACK's special routines are faster than the general
+# ones
+_LAPACK_FROM = 64
 _FEW = 64  # number of columns up to which the rest of F is made dense
 _MOST_KINDS = 64  # number of kinds of members for which sums of products are kept
 _FEW_OF_A_KIND = 8  # number of members whose sum is as fast to add up again
@@ -68,12 +76,16 @@ class Variances(NamedTuple):
 class Solved(NamedTuple):
     """The solution of the equations for given variances.
 
-    `u` and `other` have a column for the scores, and one for each column of the basis as if it were the scores.
+    `u` and `other` have a column for the scores, and one for each column of the basis
+    as if it were the scores.
     """
 
     u: Matrix  # (1 + kept, 1 + q) the level and the kept effect
-    inverse: Matrix  # (M - F D F')^-1; times the residual variance, it is the covariance of u
-    d: Vector  # (other,) the diagonal of D; times the residual variance, the variance of the other effect given u
+    # (M - F D F')^-1; times the residual variance, it is the covariance of u
+    inverse: Matrix
+    # (other,) the diagonal of D; times the residual variance, the variance of the other
+    # effect given u
+    d: Vector
     other: Matrix  # (other, 1 + q) posterior mean of the other effect
 
 
@@ -88,8 +100,9 @@ class Groups(NamedTuple):
 class Design(NamedTuple):
     """The incidence of the model: which arm and which example each of the n cells belongs to, and with what loading.
 
-    The J columns are the distinct examples that were seen, in ascending order. A score on an example that is none of
-    the N has a column of its own. Over new inputs without examples there are no columns.
+    The J columns are the distinct examples that were seen, in ascending order. A score
+    on an example that is none of the N has a column of its own. Over new inputs without
+    examples there are no columns.
     """
 
     arms: Indices  # (n,)
@@ -101,8 +114,10 @@ class Design(NamedTuple):
     loading: Vector  # (n,) l_c
     residual: Vector  # (n,) residual variance of each cell, in units of s_e²
     spread: Vector  # (J,) g_j
-    unseen_spread: Vector  # (G,) sum of g_j over the examples of the group that nobody has seen
-    log_shape: float  # log determinant that the cells' residuals and the columns' spreads add
+    # (G,) sum of g_j over the examples of the group that nobody has seen
+    unseen_spread: Vector
+    # Log determinant that the cells' residuals and the columns' spreads add
+    log_shape: float
 
     @classmethod
     def of(
@@ -123,14 +138,20 @@ class Design(NamedTuple):
         if groups is not None:
             group_of_arm, sizes = groups.of_arms, groups.sizes
             group_of_column[in_population] = groups.of_examples[seen[in_population]]
-        loading, residual, spread = np.ones(len(arms)), np.ones(len(arms)), np.ones(len(seen))
+        loading, residual, spread = (
+            np.ones(len(arms)),
+            np.ones(len(arms)),
+            np.ones(len(seen)),
+        )
         if shape is not None:
             own = examples >= 0
             loading[own] = shape.loading[examples[own]]
             residual[own] = shape.residual[examples[own]]
             spread[in_population] = shape.example[seen[in_population]]
         # The spreads of all examples of a group sum to its size, since their mean is 1.
-        seen_spread = np.bincount(group_of_column[in_population], spread[in_population], len(sizes))
+        seen_spread = np.bincount(
+            group_of_column[in_population], spread[in_population], len(sizes)
+        )
         return cls(
             arms,
             columns,
@@ -163,10 +184,14 @@ class _Parts(NamedTuple):
     """
 
     told: Vector  # (n,) that extent, 0 for a score on an example that is none of the N
-    known: Matrix  # (K, 1 + q) sum of the seen cells over N, and of their basis columns as if they were scores
+    # (K, 1 + q) sum of the seen cells over N, and of their basis columns as if they
+    # were scores
+    known: Matrix
     unknown: Vector  # (K,) weight of the level: the unseen part of the cells
-    ahead: Vector  # (K,) weight of the arm's own effect: the loadings of the unseen part
-    common: Vector  # (G,) standard deviation of the mean effect of the examples that nobody has seen
+    # (K,) weight of the arm's own effect: the loadings of the unseen part
+    ahead: Vector
+    # (G,) standard deviation of the mean effect of the examples that nobody has seen
+    common: Vector
     residual: Vector  # (K,) standard deviation of the mean residual of the unseen part
     exact: Mask  # (K,) true for an arm that is known exactly
 
@@ -174,7 +199,8 @@ class _Parts(NamedTuple):
 class _Products:
     """Fast sums F diag(weights) F' over the members of the other effect, for weights that follow from the counts.
 
-    Many members have the same count, hence the same weight. The products of the members of one kind are summed once.
+    Many members have the same count, hence the same weight. The products of the members
+    of one kind are summed once.
     """
 
     def __init__(self, f: Any, counts: Vector) -> None:
@@ -198,18 +224,24 @@ class _Products:
         n = self._size
         if isinstance(f, np.ndarray):
             parts = [f[:, self._kind == k] for k in range(self._n_kinds)]
-            return np.array([part @ part.T for part in parts]).reshape(self._n_kinds, n * n)
+            return np.array([part @ part.T for part in parts]).reshape(
+                self._n_kinds, n * n
+            )
         from scipy import sparse  # here, to keep the import of asktell light
 
         # One product does for all kinds: the copies of F for the kinds are stacked.
         by_kind = f.tocoo()
         rows = by_kind.row + n * self._kind[by_kind.col]
-        stacked = sparse.csr_matrix((by_kind.data, (rows, by_kind.col)), shape=(n * self._n_kinds, f.shape[1]))
+        stacked = sparse.csr_matrix(
+            (by_kind.data, (rows, by_kind.col)), shape=(n * self._n_kinds, f.shape[1])
+        )
         return _dense(stacked @ f.T).reshape(self._n_kinds, n * n)
 
     def weighted(self, weights: Vector) -> Matrix:
         """(size, size) F diag(weights) F'."""
-        result = (self._weight_of_kinds(weights) @ self._products).reshape(self._size, self._size)
+        result = (self._weight_of_kinds(weights) @ self._products).reshape(
+            self._size, self._size
+        )
         if len(self._others):
             result += _dense(_times(self._rest, weights[self._others]) @ self._rest.T)
         return np.asarray(result)
@@ -218,7 +250,10 @@ class _Products:
         """The trace of F diag(weights) F' times a symmetric matrix (size, size)."""
         result = self._weight_of_kinds(weights) @ (self._products @ matrix.ravel())
         if len(self._others):
-            result += row_products(self._rest.T, self._rest.T @ matrix) @ weights[self._others]
+            result += (
+                row_products(self._rest.T, self._rest.T @ matrix)
+                @ weights[self._others]
+            )
         return float(result)
 
     def _weight_of_kinds(self, weights: Vector) -> Vector:
@@ -235,17 +270,20 @@ class System:
         examples: (n,) the example of each cell.
         y: (n,) standardized scores, without the shift of the shape.
         n_arms: K.
-        n_examples: N, or None for means over new inputs, where examples have no effect of their own.
-        basis: Columns (K, q) of the candidates' factors, whose rows have a mean squared length of 1. A part of the
-            prompts' effects may be basis @ slopes, with independent slopes.
+        n_examples: N, or None for means over new inputs, where examples have no effect
+            of their own.
+        basis: Columns (K, q) of the candidates' factors, whose rows have a mean squared
+            length of 1. A part of the prompts' effects may be basis @ slopes, with
+            independent slopes.
         asks: (n,) the number of scores of which each cell's score is the mean.
         noise: The part of the residual variance that is noise within a cell.
         shape: How the N examples differ.
         groups: Groups of the examples, if each arm stands for its mean over one group.
 
     Attributes:
-        scales: (q,) the slopes' standard deviations in units of a common one. They are 1 until the variances of the
-            basis's blocks are estimated (`asktell.posterior.two_way.reml`).
+        scales: (q,) the slopes' standard deviations in units of a common one. They are
+            1 until the variances of the basis's blocks are estimated
+            (`asktell.posterior.two_way.reml`).
     """
 
     def __init__(
@@ -263,7 +301,9 @@ class System:
     ) -> None:
         self.y, self.n, self.n_arms, self.n_examples = y, len(y), n_arms, n_examples
         self.noise = noise
-        self.precision = np.ones(len(y)) if asks is None else 1.0 / (1.0 - noise + noise / asks)
+        self.precision = (
+            np.ones(len(y)) if asks is None else 1.0 / (1.0 - noise + noise / asks)
+        )
         self.basis = np.zeros((n_arms, 0)) if basis is None else basis.columns
         self.blocks = None if basis is None else basis.blocks
         self.scales = np.ones(self.basis.shape[1])
@@ -302,10 +342,16 @@ class System:
             self.into_kept, own_kept = self.weights, self.weights
             self.into_other, own_other = self.into_arm, squared
         self.per_arm = np.bincount(self.arms, squared, self.n_arms)
-        self.counts_other: Vector = np.bincount(self.others, own_other, self.n_others).astype(float)
-        self.level_other: Vector = np.bincount(self.others, self.into_other, self.n_others).astype(float)
+        self.counts_other: Vector = np.bincount(
+            self.others, own_other, self.n_others
+        ).astype(float)
+        self.level_other: Vector = np.bincount(
+            self.others, self.into_other, self.n_others
+        ).astype(float)
         self.counts_kept = self._of_kept(own_kept)
-        self.counts = np.concatenate(([self.weights.sum()], self._of_kept(self.into_kept)))
+        self.counts = np.concatenate(
+            ([self.weights.sum()], self._of_kept(self.into_kept))
+        )
         self.f = self._table()
 
     def _build_right_side(self) -> None:
@@ -317,18 +363,26 @@ class System:
             of_kept, of_others = of_arms, np.asarray(self.f[1:].T @ z)
         else:
             of_kept, of_others = np.asarray(self.f[1:] @ z), of_arms
-        scores_kept = np.concatenate(([(self.weights * y).sum()], self._of_kept(self.into_kept * y)))
+        scores_kept = np.concatenate(
+            ([(self.weights * y).sum()], self._of_kept(self.into_kept * y))
+        )
         basis_kept = np.concatenate((of_level.sum(axis=0)[None], of_kept))
         scores_other = np.bincount(self.others, self.into_other * y, self.n_others)
         self.sums = np.column_stack((scores_kept, basis_kept))
         self.sums_other = np.column_stack((scores_other, of_others))
         products_with_y = np.bincount(self.arms, self.into_arm * y, self.n_arms) @ z
         squares_of_y = y @ (self.weights * y)
-        self.squares = np.block([[squares_of_y, products_with_y[None]], [products_with_y[:, None], z.T @ of_arms]])
+        self.squares = np.block(
+            [
+                [squares_of_y, products_with_y[None]],
+                [products_with_y[:, None], z.T @ of_arms],
+            ]
+        )
 
     def _of_kept(self, entries: Vector) -> Vector:
         """(kept,) sums of the cells' entries (n,) over the members of the kept effect."""
-        # Without examples the kept effect has no members, but `bincount` would return one.
+        # Without examples the kept effect has no members, but `bincount` would return
+        # one.
         return np.bincount(self.rows, entries, self.n_kept)[: self.n_kept].astype(float)
 
     def _table(self) -> Any:
@@ -344,7 +398,10 @@ class System:
     def _ratios(self, v: Variances) -> tuple[Any, Any]:
         """The ratios of the residual variance to the variances of the kept and of the other effect's members."""
         kept, other = (v.prompt, v.example) if self.keep_arms else (v.example, v.prompt)
-        return v.residual / kept / self.spread_kept, v.residual / other / self.spread_other
+        return (
+            v.residual / kept / self.spread_kept,
+            v.residual / other / self.spread_other,
+        )
 
     def _matrix(self, kept: Vector | float, d: Vector) -> Matrix:
         """(1 + kept, 1 + kept) M - F D F'. M has entries in its first row and column and on its diagonal only."""
@@ -365,39 +422,50 @@ class System:
     def likelihood(self, v: Variances) -> tuple[float, float]:
         """The two terms of minus twice the log of the restricted likelihood, for given ratios of the variances.
 
-        Returns the log determinant, and the sum of squares in units of the residual variance. The caller profiles the
-        residual variance or integrates it out.
+        Returns the log determinant, and the sum of squares in units of the residual
+        variance. The caller profiles the residual variance or integrates it out.
         """
         kept, other = self._ratios(v)
         d = 1.0 / (self.counts_other + other)
-        of_kept, of_other = (v.prompt, v.example) if self.keep_arms else (v.example, v.prompt)
+        of_kept, of_other = (
+            (v.prompt, v.example) if self.keep_arms else (v.example, v.prompt)
+        )
         root = cholesky(self._matrix(kept, d))
         sums, sums_other = self.sums[:, 0], self.sums_other[:, 0]
         right = sums - self.f @ (d * sums_other)
         half = _solve_lower(root, right)
         fitted = half @ half + sums_other @ (d * sums_other)
         log_det = 2.0 * np.log(np.diag(root)).sum() - np.log(d).sum()
-        log_det -= self.n_kept * np.log(v.residual / of_kept) + self.n_others * np.log(v.residual / of_other)
+        log_det -= self.n_kept * np.log(v.residual / of_kept) + self.n_others * np.log(
+            v.residual / of_other
+        )
         log_det += self.design.log_shape
         return float(log_det), max(float(self.squares[0, 0] - fitted), 0.0)
 
     def means_by_basis(self, v: Variances, share: float) -> Gaussian:
         """The posterior of the arms' means.
 
-        `share`: the part of the prompts' variance that belongs to the basis. The rest belongs to the prompts' own
-        effects.
+        `share`: the part of the prompts' variance that belongs to the basis. The rest
+        belongs to the prompts' own effects.
         """
         own = v._replace(prompt=(1.0 - share) * v.prompt)
         solved = self.solve(own)
         alone, fitted = self._means(own, solved)
         if not share:
             return alone
-        # Given the slopes, the means are the means for the scores less basis @ slopes, plus basis @ slopes.
-        slopes, root, _ = posterior_of_slopes(self.unexplained(solved), v.residual, self._deviations(v, share))
+        # Given the slopes, the means are the means for the scores less basis @ slopes,
+        # plus basis @ slopes.
+        slopes, root, _ = posterior_of_slopes(
+            self.unexplained(solved), v.residual, self._deviations(v, share)
+        )
         into = self.basis - fitted
         corner = np.zeros((len(alone.root), len(root)))
-        both = np.block([[alone.root, corner], [np.zeros((len(root), alone.root.shape[1])), root]])
-        return Gaussian(alone.mean + into @ slopes, _beside(alone.rows, into), both, alone.own)
+        both = np.block(
+            [[alone.root, corner], [np.zeros((len(root), alone.root.shape[1])), root]]
+        )
+        return Gaussian(
+            alone.mean + into @ slopes, _beside(alone.rows, into), both, alone.own
+        )
 
     def density_by_basis(self, v: Variances, share: float) -> float:
         """The log likelihood, up to a constant, if this share of the prompts' variance belongs to the basis."""
@@ -407,7 +475,9 @@ class System:
         if not share:
             return density
         left = self.unexplained(self.solve(own))
-        slopes, _, log_det = posterior_of_slopes(left, v.residual, self._deviations(v, share))
+        slopes, _, log_det = posterior_of_slopes(
+            left, v.residual, self._deviations(v, share)
+        )
         return density + 0.5 * float(left[1:, 0] @ slopes) / v.residual - 0.5 * log_det
 
     def _deviations(self, v: Variances, share: float) -> Vector:
@@ -430,7 +500,9 @@ class System:
         means[parts.exact, 1:] = self.basis[parts.exact]
         return Gaussian(means[:, 0], rows, root, own), means[:, 1:]
 
-    def _means_over_new_inputs(self, v: Variances, s: Solved) -> tuple[Gaussian, Matrix]:
+    def _means_over_new_inputs(
+        self, v: Variances, s: Solved
+    ) -> tuple[Gaussian, Matrix]:
         """theta_i = level + a_i, where a_i = d (X_a'W y - X_a'W 1 level) up to an own deviation."""
         own = np.sqrt(v.residual * s.d)
         left = 1.0 - s.d * self.level_other
@@ -454,7 +526,8 @@ class System:
         unexplained = np.maximum(size - explained, 0.0) * (1.0 - self.noise)
         return _Parts(
             told=inside * told,
-            known=np.column_stack((by_arm(told * self.y), loaded[:, None] * self.basis)) / size[:, None],
+            known=np.column_stack((by_arm(told * self.y), loaded[:, None] * self.basis))
+            / size[:, None],
             unknown=(size - known) / size,
             ahead=(size - loaded) / size,
             common=np.sqrt(design.unseen_spread * v.example) / design.sizes,
@@ -462,17 +535,22 @@ class System:
             exact=known >= size,
         )
 
-    def _means_with_arms_kept(self, v: Variances, s: Solved, p: _Parts) -> tuple[Matrix, Any, Matrix, Vector]:
+    def _means_with_arms_kept(
+        self, v: Variances, s: Solved, p: _Parts
+    ) -> tuple[Matrix, Any, Matrix, Vector]:
         """Means (K, 1 + q), and the rows, root and own deviations of their `Gaussian`.
 
-        theta_i = known part + unknown level + ahead a_i + sum over the seen examples that arm i lacks of b_j / N + the
-        mean effect of the examples never seen + residual. The effects b_j are eliminated: b = D (X_b'W y - F' u) up to
-        deviations of their own, so theta is linear in u = (level, a) and in these. Its covariance is dense and small.
+        theta_i = known part + unknown level + ahead a_i + sum over the seen examples
+        that arm i lacks of b_j / N + the mean effect of the examples never seen +
+        residual. The effects b_j are eliminated: b = D (X_b'W y - F' u) up to
+        deviations of their own, so theta is linear in u = (level, a) and in these. Its
+        covariance is dense and small.
         """
         design = self.design
         group, inside = design.group_of_arm, design.in_population[design.columns]
         size = design.sizes[group]
-        # (K, J) weight of the effect of a seen example in the mean of an arm, less where the arm has seen it.
+        # (K, J) weight of the effect of a seen example in the mean of an arm, less
+        # where the arm has seen it.
         is_own_group = design.in_population & (group[:, None] == design.group_of_column)
         missing = is_own_group / size[:, None]
         arms, columns = self.arms[inside], design.columns[inside]
@@ -486,25 +564,34 @@ class System:
         root[p.exact] = 0.0
         return means, np.eye(self.n_arms), root, np.where(p.exact, 0.0, p.residual)
 
-    def _means_with_columns_kept(self, v: Variances, s: Solved, p: _Parts) -> tuple[Matrix, Any, Matrix, Vector]:
+    def _means_with_columns_kept(
+        self, v: Variances, s: Solved, p: _Parts
+    ) -> tuple[Matrix, Any, Matrix, Vector]:
         """Means (K, 1 + q), and the rows, root and own deviations of their `Gaussian`.
 
-        theta_i = known part + unknown level + sum over the unseen cells of b_j / N + ahead a_i + residual. The effects
-        a_i are eliminated: a_i = d (y - level - effects of the examples, summed over the arm's own cells) up to a
-        deviation of its own. So theta is linear in u = (level, b) with sparse weights, except for the sum of b over a
-        group of examples, which all arms share. That sum has a row of its own.
+        theta_i = known part + unknown level + sum over the unseen cells of b_j / N +
+        ahead a_i + residual. The effects a_i are eliminated: a_i = d (y - level -
+        effects of the examples, summed over the arm's own cells) up to a deviation of
+        its own. So theta is linear in u = (level, b) with sparse weights, except for
+        the sum of b over a group of examples, which all arms share. That sum has a row
+        of its own.
         """
         design = self.design
         rows = self._into_kept(p.unknown, p.ahead * s.d, p.told)
         size_u, n_groups = len(s.u), len(design.sizes)
-        ours = design.in_population & (np.arange(n_groups)[:, None] == design.group_of_column)
+        ours = design.in_population & (
+            np.arange(n_groups)[:, None] == design.group_of_column
+        )
         sums = ours / design.sizes[:, None]  # (G, J)
-        # Rows of the root: u, the groups' sums of the seen examples' effects, and those of the examples never seen.
+        # Rows of the root: u, the groups' sums of the seen examples' effects, and those
+        # of the examples never seen.
         root = np.zeros((size_u + 2 * n_groups, size_u + n_groups))
         root[:size_u, :size_u] = np.sqrt(v.residual) * cholesky(s.inverse)
         root[size_u:-n_groups, :size_u] = sums @ root[1:size_u, :size_u]
         root[-n_groups:, size_u:] = np.diag(p.common)
-        effects = np.concatenate((s.u, sums @ s.u[1:], np.zeros((n_groups, s.u.shape[1]))))
+        effects = np.concatenate(
+            (s.u, sums @ s.u[1:], np.zeros((n_groups, s.u.shape[1])))
+        )
         means = p.known + rows @ effects + (p.ahead * s.d)[:, None] * self.sums_other
         own = np.sqrt(p.residual**2 + p.ahead**2 * v.residual * s.d)
         own[p.exact] = 0.0
@@ -513,15 +600,18 @@ class System:
     def _into_kept(self, unknown: Vector, shrunk: Vector, told: Vector) -> Any:
         """(K, 1 + J + 2 G) weights of the level, the seen examples' effects, their sums, and the sums of the unseen.
 
-        `shrunk` (K,) is the weight with which the prompt's own effect subtracts the level and the example effect of
-        each of its cells. `told` (n,) is the extent to which a cell is known, 0 for a score on an example that is none
-        of the N.
+        `shrunk` (K,) is the weight with which the prompt's own effect subtracts the
+        level and the example effect of each of its cells. `told` (n,) is the extent to
+        which a cell is known, 0 for a score on an example that is none of the N.
         """
         design = self.design
         open_arms = np.flatnonzero(unknown > 0)
         mine = unknown[self.arms] > 0
         arms, columns = self.arms[mine], design.columns[mine] + 1
-        weights = -shrunk[arms] * self.into_arm[mine] - told[mine] / design.sizes[design.group_of_arm[arms]]
+        weights = (
+            -shrunk[arms] * self.into_arm[mine]
+            - told[mine] / design.sizes[design.group_of_arm[arms]]
+        )
         level = (unknown - shrunk * self.level_other)[open_arms]
         n_groups = len(design.sizes)
         last = self.n_columns + 1 + design.group_of_arm[open_arms]
@@ -529,25 +619,40 @@ class System:
         entries = np.concatenate((weights, level, ones, ones))
         at_rows = np.concatenate((arms, open_arms, open_arms, open_arms))
         at_columns = np.concatenate((columns, 0 * open_arms, last, last + n_groups))
-        return table(entries, at_rows, at_columns, (self.n_arms, self.n_columns + 1 + 2 * n_groups))
+        return table(
+            entries,
+            at_rows,
+            at_columns,
+            (self.n_arms, self.n_columns + 1 + 2 * n_groups),
+        )
 
 
-def posterior_of_slopes(left: Matrix, residual: float, deviations: Vector) -> tuple[Vector, Matrix, float]:
+def posterior_of_slopes(
+    left: Matrix, residual: float, deviations: Vector
+) -> tuple[Vector, Matrix, float]:
     """The Bayesian regression of the remainders of the scores on the remainders of the basis's columns.
 
     Args:
-        left: (1 + q, 1 + q) the products of the remainders, as `System.unexplained` returns them.
+        left: (1 + q, 1 + q) the products of the remainders, as `System.unexplained`
+            returns them.
         residual: The residual variance.
         deviations: (q,) the slopes' standard deviations beforehand.
 
     Returns:
-        The slopes' mean (q,), a root (q, q) of their covariance, and the log of the factor by which the slopes enlarge
-        the determinant of the scores' covariance.
+        The slopes' mean (q,), a root (q, q) of their covariance, and the log of the
+        factor by which the slopes enlarge the determinant of the scores' covariance.
     """
-    inner = np.eye(len(deviations)) + deviations[:, None] * left[1:, 1:] * deviations / residual
+    inner = (
+        np.eye(len(deviations))
+        + deviations[:, None] * left[1:, 1:] * deviations / residual
+    )
     lower = cholesky(inner)
     root = deviations[:, None] * np.linalg.inv(lower).T
-    return root @ (root.T @ left[1:, 0]) / residual, root, 2.0 * float(np.log(np.diag(lower)).sum())
+    return (
+        root @ (root.T @ left[1:, 0]) / residual,
+        root,
+        2.0 * float(np.log(np.diag(lower)).sum()),
+    )
 
 
 def _times(matrix: Any, weights: Vector) -> Any:
@@ -556,7 +661,10 @@ def _times(matrix: Any, weights: Vector) -> Any:
         return matrix * weights
     from scipy import sparse  # here, to keep the import of asktell light
 
-    return sparse.csr_matrix((matrix.data * weights[matrix.indices], matrix.indices, matrix.indptr), matrix.shape)
+    return sparse.csr_matrix(
+        (matrix.data * weights[matrix.indices], matrix.indices, matrix.indptr),
+        matrix.shape,
+    )
 
 
 def _dense(matrix: Any) -> Matrix:
@@ -575,14 +683,19 @@ def _beside(rows: Any, more: Matrix) -> Any:
 def cholesky(matrix: Matrix, step: float | None = None, factor: float = 30.0) -> Matrix:
     """The lower triangle L with L L' = matrix.
 
-    A matrix that is singular up to rounding, or by about `step`, gets as much added to its diagonal as it needs. The
-    addition grows by `factor` until the factorization succeeds.
+    A matrix that is singular up to rounding, or by about `step`, gets as much added to
+    its diagonal as it needs. The addition grows by `factor` until the factorization
+    succeeds.
     """
     step = step or 1e-10 * max(float(np.trace(matrix)) / len(matrix), 1e-300)
     jitter = 0.0
     while True:
         try:
-            return np.asarray(np.linalg.cholesky(matrix + jitter * np.eye(len(matrix)) if jitter else matrix))
+            return np.asarray(
+                np.linalg.cholesky(
+                    matrix + jitter * np.eye(len(matrix)) if jitter else matrix
+                )
+            )
         except np.linalg.LinAlgError:
             jitter = max(step, factor * jitter)
 

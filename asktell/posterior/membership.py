@@ -1,9 +1,10 @@
 """From joint draws of all prompts' values to probabilities, and to the selection of the highest expected quality.
 
-`values` are (S, K, q) draws, larger is better. The first columns are objectives (one for the best feasible prompt), and
-the others are slacks. Under constraints prompts are compared by constraint domination (Deb et al. 2002): a feasible
-prompt is better than an infeasible prompt, a less violating one among infeasible prompts, and a dominating one among
-feasible prompts.
+`values` are (S, K, q) draws, larger is better. The first columns are objectives (one
+for the best feasible prompt), and the others are slacks. Under constraints prompts are
+compared by constraint domination (Deb et al. 2002): a feasible prompt is better than an
+infeasible prompt, a less violating one among infeasible prompts, and a dominating one
+among feasible prompts.
 """
 
 import numpy as np
@@ -12,9 +13,11 @@ from asktell.numerics import counters
 from asktell.numerics.arrays import Counts, Draws, Indices, Mask, Masks, Matrix
 from asktell.numerics.pareto import fronts, pareto_mask
 
-# Numbers of draws, prompts and points for the expected F1 and hypervolume of a set, by the time that a result may take.
+# Numbers of draws, prompts and points for the expected F1 and hypervolume of a set, by
+# the time that a result may take.
 _SET_DRAWS, _CANDIDATES, _POINTS = 64, 128, 128
-_LEAST_PROBABILITY = 0.02  # least probability of a prompt that may be selected: one of 64 draws
+# Least probability of a prompt that may be selected: one of 64 draws
+_LEAST_PROBABILITY = 0.02
 _BLOCK = 1 << 14  # numbers at a time, so that they stay in the processor's cache
 
 
@@ -36,14 +39,16 @@ def least_slack(values: Draws, n_objectives: int = 1) -> Draws:
 def standing(values: Draws, n_objectives: int) -> Draws:
     """(S, K, p) values whose dominance is the prompts' constraint domination. Without constraints, the objectives.
 
-    Objectives of feasible prompts are shifted to 0 and above. Every value of an infeasible prompt is minus its
-    violation.
+    Objectives of feasible prompts are shifted to 0 and above. Every value of an
+    infeasible prompt is minus its violation.
     """
     objectives = values[:, :, :n_objectives]
     if values.shape[2] == n_objectives:
         return objectives
     slack = least_slack(values, n_objectives)[:, :, None]
-    return np.where(slack < 0, slack, objectives - objectives.min(axis=1, keepdims=True))
+    return np.where(
+        slack < 0, slack, objectives - objectives.min(axis=1, keepdims=True)
+    )
 
 
 def merit(values: Draws) -> Matrix:
@@ -69,7 +74,8 @@ def ranking(merits: Matrix) -> Indices:
 def quality(values: Draws) -> Draws:
     """(S, K) the quality of each prompt as the best feasible prompt.
 
-    It is 1 for the best prompt, and 0 for prompts at or below the median, or infeasible.
+    It is 1 for the best prompt, and 0 for prompts at or below the median, or
+    infeasible.
 
     In a draw without a feasible prompt, violations are judged in the same way.
     """
@@ -84,7 +90,8 @@ def quality(values: Draws) -> Draws:
     best = objective.max(axis=1, keepdims=True)
     most = best - _median_of_last(objective, counts)
     part = np.subtract(best, objective, out=objective)
-    # The median may equal the best or nearly so. The other prompts are then at or below the median.
+    # The median may equal the best or nearly so. The other prompts are then at or below
+    # the median.
     with np.errstate(over="ignore"):
         part /= np.maximum(most, np.finfo(np.float64).smallest_subnormal)
     np.minimum(part, 1.0, out=part)
@@ -97,9 +104,14 @@ def _median_of_last(rows: Matrix, counts: Counts) -> Matrix:
     if (counts == n).all():
         middle = (n - 1) // 2, n // 2
         ordered = np.partition(rows, middle, axis=1)
-        return np.asarray(0.5 * (ordered[:, middle[0], None] + ordered[:, middle[1], None]))
+        return np.asarray(
+            0.5 * (ordered[:, middle[0], None] + ordered[:, middle[1], None])
+        )
     ordered, counts = np.sort(rows, axis=1), counts[:, None]
-    lower, upper = (np.take_along_axis(ordered, n - counts + at, axis=1) for at in ((counts - 1) // 2, counts // 2))
+    lower, upper = (
+        np.take_along_axis(ordered, n - counts + at, axis=1)
+        for at in ((counts - 1) // 2, counts // 2)
+    )
     return np.asarray(0.5 * (lower + upper))
 
 
@@ -108,7 +120,8 @@ def pareto_members(values: Draws) -> Masks:
     if values.shape[2] != 2:
         return np.array([pareto_mask(v) for v in values])
     first, second = values[:, :, 0], values[:, :, 1]
-    # Most prompts are behind the prompt of the highest sum in both columns. Only the others are sorted.
+    # Most prompts are behind the prompt of the highest sum in both columns. Only the
+    # others are sorted.
     width = float(np.ptp(first)) or 1.0, float(np.ptp(second)) or 1.0
     best = (first / width[0] + second / width[1]).argmax(axis=1)[:, None]
     ahead = first >= np.take_along_axis(first, best, 1)
@@ -123,13 +136,16 @@ def pareto_members(values: Draws) -> Masks:
     return members
 
 
-def best_set(values: Draws, members: Masks, seed: int, n_objectives: int | None = None) -> Indices:
+def best_set(
+    values: Draws, members: Masks, seed: int, n_objectives: int | None = None
+) -> Indices:
     """The likeliest members, as many as give the highest expected quality: F1 and relative hypervolume in equal parts.
 
-    So no selected prompt is less likely to be in the set than a prompt that is not selected. The hypervolume of a draw
-    is measured by random points of the box that its feasible prompts span (where none is feasible, by violations), as
-    the share of the points below its Pareto set that the selected prompts dominate. More prompts never lower it, and F1
-    keeps the set small. Columns from `n_objectives` on are slacks.
+    So no selected prompt is less likely to be in the set than a prompt that is not
+    selected. The hypervolume of a draw is measured by random points of the box that its
+    feasible prompts span (where none is feasible, by violations), as the share of the
+    points below its Pareto set that the selected prompts dominate. More prompts never
+    lower it, and F1 keeps the set small. Columns from `n_objectives` on are slacks.
     """
     probability = members.mean(axis=0)
     candidates = np.argsort(-probability, kind="stable")[:_CANDIDATES]
@@ -142,10 +158,15 @@ def best_set(values: Draws, members: Masks, seed: int, n_objectives: int | None 
         values = standing(values, n_objectives)
     # Where a prompt is feasible, infeasible ones are below 0, and feasible ones not.
     low = np.where(some[:, :, None] & (values < 0), np.inf, values).min(axis=1)
-    covers = np.maximum.accumulate(coverage(values, candidates, low, seed), axis=1)  # (S, C, P) by the first c + 1
+    # (S, C, P) by the first c + 1
+    covers = np.maximum.accumulate(coverage(values, candidates, low, seed), axis=1)
     below = np.maximum(covers[:, -1].sum(axis=1, keepdims=True), 1)
     hits = members[:, candidates].cumsum(axis=1)
-    f1 = 2.0 * hits / (np.arange(1, len(candidates) + 1) + members.sum(axis=1, keepdims=True))
+    f1 = (
+        2.0
+        * hits
+        / (np.arange(1, len(candidates) + 1) + members.sum(axis=1, keepdims=True))
+    )
     best = int((f1 + covers.sum(axis=2) / below).mean(axis=0).argmax())
     answer: Indices = candidates[: best + 1]
     return answer
@@ -155,7 +176,9 @@ def coverage(values: Draws, candidates: Indices, low: Matrix, seed: int) -> Mask
     """(S, C, P) true where a candidate dominates a random point, of P points from `low` (S, p) to the draw's maxima."""
     high = values.max(axis=1)
     n_draws, _, q = values.shape
-    bits = counters.bits(seed, "hypervolume", np.arange(n_draws * _POINTS * q)) >> np.uint64(11)
+    bits = counters.bits(
+        seed, "hypervolume", np.arange(n_draws * _POINTS * q)
+    ) >> np.uint64(11)
     part = bits.astype(np.float64).reshape(n_draws, _POINTS, q) / 2.0**53
     points = low[:, None] + part * (high - low)[:, None]
     result = np.ones((n_draws, len(candidates), _POINTS), dtype=bool)
@@ -165,23 +188,36 @@ def coverage(values: Draws, candidates: Indices, low: Matrix, seed: int) -> Mask
 
 
 def settled(
-    values: Draws, answer: Indices, best_feasible: bool, tolerance: float, n_objectives: int | None = None
+    values: Draws,
+    answer: Indices,
+    best_feasible: bool,
+    tolerance: float,
+    n_objectives: int | None = None,
 ) -> Mask:
     """(S,) true for the draws in which the selection `answer` is right, within a tolerance in the values' units.
 
-    Best feasible prompt: no feasible prompt is better by more than the tolerance, and no constraint is violated by
-    more. If no prompt is feasible, no violation is smaller by more.
+    Best feasible prompt: no feasible prompt is better by more than the tolerance, and
+    no constraint is violated by more. If no prompt is feasible, no violation is smaller
+    by more.
 
-    Pareto set: every prompt outside is matched by a member that is worse by at most the tolerance in every value, and
-    no member is dominated by a prompt that is better by more in every value. Under constraints (columns from
-    `n_objectives` on) only feasible prompts have to be matched and can dominate, and no member violates a constraint by
-    more than the tolerance. If no prompt is feasible, no violation is smaller than a member's by more.
+    Pareto set: every prompt outside is matched by a member that is worse by at most the
+    tolerance in every value, and no member is dominated by a prompt that is better by
+    more in every value. Under constraints (columns from `n_objectives` on) only
+    feasible prompts have to be matched and can dominate, and no member violates a
+    constraint by more than the tolerance. If no prompt is feasible, no violation is
+    smaller than a member's by more.
     """
     if best_feasible:
-        keeps, violation, best = feasible(values), np.maximum(0.0, -least_slack(values)), int(answer[0])
+        keeps, violation, best = (
+            feasible(values),
+            np.maximum(0.0, -least_slack(values)),
+            int(answer[0]),
+        )
         some = keeps.any(axis=1)
         rivals = np.where(keeps, values[:, :, 0], -np.inf).max(axis=1)
-        close = violation[:, best] <= np.where(some, 0.0, violation.min(axis=1)) + tolerance
+        close = (
+            violation[:, best] <= np.where(some, 0.0, violation.min(axis=1)) + tolerance
+        )
         return np.asarray(close & (~some | (rivals <= values[:, best, 0] + tolerance)))
     p = values.shape[2] if n_objectives is None else n_objectives
     violation = np.maximum(0.0, -least_slack(values, p))

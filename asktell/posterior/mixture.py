@@ -12,7 +12,8 @@ _BLOCK = 1 << 9  # rows at a time, so that their products stay in the processor'
 class Gaussian(NamedTuple):
     """`mean` + `rows` @ (`root` @ independent normals) + `own` * further ones.
 
-    `rows` is dense, or sparse where there are many prompts. The product with `root` is never formed.
+    `rows` is dense, or sparse where there are many prompts. The product with `root` is
+    never formed.
     """
 
     mean: Vector  # (K,)
@@ -24,7 +25,10 @@ class Gaussian(NamedTuple):
     def variance(self) -> Vector:
         """(K,) marginal variances."""
         cov = self.root @ self.root.T
-        blocks = [self.rows[start : start + _BLOCK] for start in range(0, self.rows.shape[0], _BLOCK)]
+        blocks = [
+            self.rows[start : start + _BLOCK]
+            for start in range(0, self.rows.shape[0], _BLOCK)
+        ]
         common = np.concatenate([row_products(block, block @ cov) for block in blocks])
         return np.asarray(np.maximum(0.0, common) + self.own**2)
 
@@ -43,10 +47,13 @@ class Posterior(NamedTuple):
     weights: Vector  # of the parts, with a sum of 1
     freedom: float  # degrees of freedom of the scale, infinite if the scale is known
     sd: Vector  # (K,) standard deviations, NaN where the scores do not support one
-    variances: tuple[float, float, float]  # of prompts, examples and residual: the first guess
-    noise: float = 0.0  # the part of the residual's variance that is noise within a cell
+    # Of prompts, examples and residual: the first guess
+    variances: tuple[float, float, float]
+    # The part of the residual's variance that is noise within a cell
+    noise: float = 0.0
     trust: float = 0.0  # mean trust in the shape of the examples from earlier studies
-    explained: float = 0.0  # share of the prompts' variance that factors explain, on average
+    # Share of the prompts' variance that factors explain, on average
+    explained: float = 0.0
 
     @classmethod
     def of(
@@ -58,18 +65,26 @@ class Posterior(NamedTuple):
         noise: float = 0.0,
     ) -> "Posterior":
         """The posterior of these parts, with the standard deviations of the mixture."""
-        means, spread = np.array([p.mean for p in parts]), np.array([p.variance for p in parts])
+        means, spread = (
+            np.array([p.mean for p in parts]),
+            np.array([p.variance for p in parts]),
+        )
         inflation = 1.0 if np.isinf(freedom) else freedom / (freedom - 2.0)
         mean = weights @ means
         sd = np.sqrt(weights @ (inflation * spread + (means - mean) ** 2))
-        sd[(spread == 0.0).all(axis=0)] = 0.0  # known exactly; the means differ by rounding
+        # Known exactly; the means differ by rounding
+        sd[(spread == 0.0).all(axis=0)] = 0.0
         return cls(tuple(parts), weights, freedom, sd, variances, noise)
 
     @classmethod
-    def averaged(cls, fits: list["Posterior"], weights: Vector, trusts: Vector) -> "Posterior":
+    def averaged(
+        cls, fits: list["Posterior"], weights: Vector, trusts: Vector
+    ) -> "Posterior":
         """Average several posteriors, each with a trust. Variances and noise are those of the likeliest posterior."""
         parts = [part for fit in fits for part in fit.parts]
-        within = np.concatenate([weight * fit.weights for weight, fit in zip(weights, fits, strict=True)])
+        within = np.concatenate(
+            [weight * fit.weights for weight, fit in zip(weights, fits, strict=True)]
+        )
         best = fits[int(weights.argmax())]
         whole = cls.of(parts, within, best.freedom, best.variances, best.noise)
         explained = float(weights @ np.array([fit.explained for fit in fits]))
@@ -84,23 +99,36 @@ class Posterior(NamedTuple):
         """The (L,) means and standard deviations of sums of the prompts' means with (L, K) weights."""
         means = np.array([weights @ part.mean for part in self.parts])
         spread = [
-            ((weights @ part.rows @ part.root) ** 2).sum(axis=1) + weights**2 @ part.own**2 for part in self.parts
+            ((weights @ part.rows @ part.root) ** 2).sum(axis=1)
+            + weights**2 @ part.own**2
+            for part in self.parts
         ]
         mean = self.weights @ means
-        inflation = 1.0 if np.isinf(self.freedom) else self.freedom / (self.freedom - 2.0)
-        return mean, np.sqrt(self.weights @ (inflation * np.array(spread) + (means - mean) ** 2))
+        inflation = (
+            1.0 if np.isinf(self.freedom) else self.freedom / (self.freedom - 2.0)
+        )
+        return mean, np.sqrt(
+            self.weights @ (inflation * np.array(spread) + (means - mean) ** 2)
+        )
 
     @property
     def n_normals(self) -> int:
         """The number of independent normals for one joint draw."""
-        return max(int(part.root.shape[1]) for part in self.parts) + len(self.sd) + int(np.isfinite(self.freedom))
+        return (
+            max(int(part.root.shape[1]) for part in self.parts)
+            + len(self.sd)
+            + int(np.isfinite(self.freedom))
+        )
 
     def draws(self, normals: Matrix) -> Matrix:
         """(S, n_normals) standard normals to (S, K) joint draws, from each part by its weight."""
         if len(self.parts) == 1:
             return self._drawn(self.parts[0], normals)
         turns = spread_evenly(len(normals))
-        which = np.minimum(np.searchsorted(np.cumsum(self.weights), turns, side="right"), len(self.parts) - 1)
+        which = np.minimum(
+            np.searchsorted(np.cumsum(self.weights), turns, side="right"),
+            len(self.parts) - 1,
+        )
         result = np.empty((len(normals), len(self.sd)))
         for number, part in enumerate(self.parts):
             result[which == number] = self._drawn(part, normals[which == number])
@@ -116,7 +144,10 @@ class Posterior(NamedTuple):
     def scaled(self, centre: float, spread: float) -> "Posterior":
         """The posterior of centre + spread * means, where this is the posterior of the means."""
         parts = tuple(
-            p._replace(mean=centre + spread * p.mean, root=spread * p.root, own=spread * p.own) for p in self.parts
+            p._replace(
+                mean=centre + spread * p.mean, root=spread * p.root, own=spread * p.own
+            )
+            for p in self.parts
         )
         a, b, e = (v * spread**2 for v in self.variances)
         return self._replace(parts=parts, sd=spread * self.sd, variances=(a, b, e))

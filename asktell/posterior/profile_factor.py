@@ -1,15 +1,18 @@
 """One factor per metric: score = level_example + loading_example x ability_prompt + residual, all Gaussian.
 
-An example with a large loading separates good prompts from bad ones. A loading of 0 carries no information on them. The
-mean loading is 1, so that an ability is a difference in means, in the metric's units. Where scores are 0 and 1, an
-example that a part p of the prompts get right has in a logistic model, to the first order, a loading of p (1 - p) in
-some units, and a residual variance of as much: that is what is expected before loadings are known, in the place of one
-loading and one variance for all.
+An example with a large loading separates good prompts from bad ones. A loading of 0
+carries no information on them. The mean loading is 1, so that an ability is a
+difference in means, in the metric's units. Where scores are 0 and 1, an example that a
+part p of the prompts get right has in a logistic model, to the first order, a loading
+of p (1 - p) in some units, and a residual variance of as much: that is what is expected
+before loadings are known, in the place of one loading and one variance for all.
 
-The evidence of a study is kept as sums over each example's cells, with its prompts' abilities as estimated by the study
-(a step of EM for factor analysis, Rubin & Thayer 1982). Sums of several studies add up. What is read from sums is
-shrunken: levels towards their mean, loadings and residual variances towards those expected, by as much as the examples
-turn out to be alike (empirical Bayes; for variances Smyth 2004). So few cells say little.
+The evidence of a study is kept as sums over each example's cells, with its prompts'
+abilities as estimated by the study (a step of EM for factor analysis, Rubin & Thayer
+1982). Sums of several studies add up. What is read from sums is shrunken: levels
+towards their mean, loadings and residual variances towards those expected, by as much
+as the examples turn out to be alike (empirical Bayes; for variances Smyth 2004). So few
+cells say little.
 """
 
 from typing import NamedTuple
@@ -22,12 +25,19 @@ _STEPS = 20  # of EM
 _DIGITS = 6  # that are kept of sums, so that profiles are small
 _ROUNDS = 3  # of residual variances and loadings, each given the other
 # Grids of maximum marginal likelihood, a factor of about 2 from one to the next.
-_DEVIATIONS = np.array([0.1, 0.2, 0.35, 0.5, 0.7, 1.0, 1.4])  # of loadings, in units of those expected
-_FREEDOMS = np.array([2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 1e6])  # of a residual variance's prior, in cells
-_SCALES = np.array([0.25, 0.5, 0.7, 1.0])  # of that prior, in units of the mean residual variance
-_FLOOR = 1e-6  # of a variance, in units of the scores' own: far below what any study can tell
-_SHARES = (0.05, 0.95)  # of the examples in the scores' variance: beyond, one of the two is not estimated
-_FIRST_ABILITY = 0.1  # where EM begins: a variance, in units of the scores' own over the mean loading's square
+# Of loadings, in units of those expected
+_DEVIATIONS = np.array([0.1, 0.2, 0.35, 0.5, 0.7, 1.0, 1.4])
+# Of a residual variance's prior, in cells
+_FREEDOMS = np.array([2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 1e6])
+# Of that prior, in units of the mean residual variance
+_SCALES = np.array([0.25, 0.5, 0.7, 1.0])
+# Of a variance, in units of the scores' own: far below what any study can tell
+_FLOOR = 1e-6
+# Of the examples in the scores' variance: beyond, one of the two is not estimated
+_SHARES = (0.05, 0.95)
+# Where EM begins: a variance, in units of the scores' own over the mean loading's
+# square
+_FIRST_ABILITY = 0.1
 
 
 class Sums(NamedTuple):
@@ -41,10 +51,17 @@ class Sums(NamedTuple):
     ya: Vector
 
     @classmethod
-    def of(cls, examples: Indices, y: Vector, a: Vector, variance: Vector, n_examples: int) -> "Sums":
+    def of(
+        cls, examples: Indices, y: Vector, a: Vector, variance: Vector, n_examples: int
+    ) -> "Sums":
         """The sums of cells, whose prompts have abilities of posterior mean `a` and `variance`, each (n,)."""
         columns = (np.ones(len(y)), a, a * a + variance, y, y * y, y * a)
-        return cls(*(np.bincount(examples, column, n_examples).astype(float) for column in columns))
+        return cls(
+            *(
+                np.bincount(examples, column, n_examples).astype(float)
+                for column in columns
+            )
+        )
 
     def rounded(self) -> "Sums":
         """To six digits."""
@@ -56,7 +73,9 @@ class Sums(NamedTuple):
 
     def into(self, places: Indices, n_examples: int) -> "Sums":
         """The same among other examples, at (distinct) places."""
-        return Sums(*(np.bincount(places, column, n_examples).astype(float) for column in self))
+        return Sums(
+            *(np.bincount(places, column, n_examples).astype(float) for column in self)
+        )
 
     def plus(self, other: "Sums") -> "Sums":
         """Of the cells of both."""
@@ -95,13 +114,23 @@ def expected(sums: Sums, binary: bool) -> Expected:
     n, total = sums.n, sums.n.sum()
     mean = float(sums.y.sum() / total)
     spread = max(float(sums.yy.sum() / total) - mean**2, 1e-300)
-    between = float(np.clip(_between(sums, mean, spread), _SHARES[0] * spread, _SHARES[1] * spread))
+    between = float(
+        np.clip(_between(sums, mean, spread), _SHARES[0] * spread, _SHARES[1] * spread)
+    )
     base = np.ones(len(n))
     if binary:  # E p (1 - p), of a Beta posterior
         size = spread / between - 1.0
-        p, q = size * mean + np.clip(sums.y, 0.0, n), size * (1.0 - mean) + np.clip(n - sums.y, 0.0, n)
+        p, q = (
+            size * mean + np.clip(sums.y, 0.0, n),
+            size * (1.0 - mean) + np.clip(n - sums.y, 0.0, n),
+        )
         base = p * q / ((size + n) * (size + n + 1.0))
-    return Expected(mean, between, base / base.mean(), (spread - between) / float(base @ n / total) * base)
+    return Expected(
+        mean,
+        between,
+        base / base.mean(),
+        (spread - between) / float(base @ n / total) * base,
+    )
 
 
 def learned(sums: Sums, binary: bool) -> Learned:
@@ -115,19 +144,26 @@ def learned(sums: Sums, binary: bool) -> Learned:
             sums.yy - 2.0 * level * sums.y - 2.0 * loading * sums.ya + sums.n * (level**2 + vl)
             + 2.0 * (level * loading + c) * sums.a + (loading**2 + vs) * sums.aa
         )  # fmt: skip
-        residual = prior.residual * _shrunken(np.maximum(squares, 0.0) / prior.residual, sums.n, binary)
+        residual = prior.residual * _shrunken(
+            np.maximum(squares, 0.0) / prior.residual, sums.n, binary
+        )
     level, loading, vl, vs, _ = _regression(sums, prior, deviation, residual)
     return Learned(level, vl, loading, vs, residual)
 
 
 def fitted(
-    arms: Indices, examples: Indices, y: Vector, n_arms: int, n_examples: int, binary: bool
+    arms: Indices,
+    examples: Indices,
+    y: Vector,
+    n_arms: int,
+    n_examples: int,
+    binary: bool,
 ) -> tuple[Sums, float]:
     """The sums of a study's cells, and the variance of its prompts' abilities.
 
-    Abilities are judged by the loadings that are expected, not by those found: so they are those by which the prompts'
-    means differ, rather than whatever factor explains most, and an ability of which little is known moves the loadings
-    little.
+    Abilities are judged by the loadings that are expected, not by those found: so they
+    are those by which the prompts' means differ, rather than whatever factor explains
+    most, and an ability of which little is known moves the loadings little.
     """
     n = np.bincount(arms, minlength=n_arms)
     there = n > 0
@@ -135,9 +171,15 @@ def fitted(
     if y.max() == y.min():  # no information on abilities
         return Sums.of(examples, y, mean[arms], mean[arms], n_examples), 0.0
     prior = expected(Sums.of(examples, y, mean[arms], mean[arms], n_examples), binary)
-    loading, weight = prior.loading[examples], (prior.loading / prior.residual)[examples]
+    loading, weight = (
+        prior.loading[examples],
+        (prior.loading / prior.residual)[examples],
+    )
     ability = _FIRST_ABILITY * float((prior.residual / prior.loading**2).mean())
-    precision = np.bincount(examples, minlength=n_examples) / prior.residual + 1.0 / prior.between
+    precision = (
+        np.bincount(examples, minlength=n_examples) / prior.residual
+        + 1.0 / prior.between
+    )
     for _ in range(_STEPS):
         left = np.bincount(examples, y - loading * mean[arms], n_examples)
         level = (left / prior.residual + prior.mean / prior.between) / precision
@@ -153,7 +195,8 @@ def _rounded(x: Vector) -> Vector:
     size = np.where(x != 0.0, np.abs(x), 1.0)
     places = _DIGITS - 1 - np.floor(np.log10(size))
     up, down = 10.0 ** np.maximum(places, 0.0), 10.0 ** np.maximum(-places, 0.0)
-    return np.asarray(np.round(x / down * up) / up * down)  # to the float that is nearest to the decimal number
+    # To the float that is nearest to the decimal number
+    return np.asarray(np.round(x / down * up) / up * down)
 
 
 def _between(sums: Sums, mean: float, spread: float) -> float:
@@ -168,18 +211,35 @@ def _between(sums: Sums, mean: float, spread: float) -> float:
     return float(off / max(n.sum() - (n**2).sum() / n.sum(), 1e-12))
 
 
-def _information(sums: Sums, prior: Expected, deviation: float, residual: Vector) -> tuple[Vector, ...]:
+def _information(
+    sums: Sums, prior: Expected, deviation: float, residual: Vector
+) -> tuple[Vector, ...]:
     """The loadings' variances beforehand; of level and loading the two precisions, what they share, the determinant."""
     own = (deviation * prior.loading) ** 2
-    p11, p22, p12 = sums.n / residual + 1.0 / prior.between, sums.aa / residual + 1.0 / own, sums.a / residual
+    p11, p22, p12 = (
+        sums.n / residual + 1.0 / prior.between,
+        sums.aa / residual + 1.0 / own,
+        sums.a / residual,
+    )
     return own, p11, p22, p12, p11 * p22 - p12**2
 
 
-def _regression(sums: Sums, prior: Expected, deviation: float, residual: Vector) -> tuple[Vector, ...]:
+def _regression(
+    sums: Sums, prior: Expected, deviation: float, residual: Vector
+) -> tuple[Vector, ...]:
     """Level and loading of each example, their variances and covariance, by Bayes' linear regression."""
     own, p11, p22, p12, det = _information(sums, prior, deviation, residual)
-    b1, b2 = sums.y / residual + prior.mean / prior.between, sums.ya / residual + prior.loading / own
-    return (p22 * b1 - p12 * b2) / det, (p11 * b2 - p12 * b1) / det, p22 / det, p11 / det, -p12 / det
+    b1, b2 = (
+        sums.y / residual + prior.mean / prior.between,
+        sums.ya / residual + prior.loading / own,
+    )
+    return (
+        (p22 * b1 - p12 * b2) / det,
+        (p11 * b2 - p12 * b1) / det,
+        p22 / det,
+        p11 / det,
+        -p12 / det,
+    )
 
 
 def _likeliest_deviation(sums: Sums, prior: Expected, residual: Vector) -> float:
@@ -204,9 +264,19 @@ def _shrunken(squares: Vector, n: Vector, alike: bool) -> Vector:
     best, found = -np.inf, (1e6, pooled)
     for scale in _SCALES * pooled:
         for freedom in _FREEDOMS:
-            density = gammaln(0.5 * (freedom + n)) - gammaln(0.5 * freedom) + 0.5 * freedom * np.log(freedom * scale)
-            total = float((density - 0.5 * (freedom + n) * np.log(freedom * scale + squares)).sum())
+            density = (
+                gammaln(0.5 * (freedom + n))
+                - gammaln(0.5 * freedom)
+                + 0.5 * freedom * np.log(freedom * scale)
+            )
+            total = float(
+                (
+                    density - 0.5 * (freedom + n) * np.log(freedom * scale + squares)
+                ).sum()
+            )
             if total > best:
                 best, found = total, (float(freedom), float(scale))
     freedom, scale = found
-    return np.asarray(np.maximum((freedom * scale + squares) / (freedom + n), _FLOOR * pooled))
+    return np.asarray(
+        np.maximum((freedom * scale + squares) / (freedom + n), _FLOOR * pooled)
+    )

@@ -4,21 +4,26 @@ The score y_ij of prompt i on example j is 0 or 1, with
 
     P(y_ij = 1) = logistic(ability_i + ease_j),    ability_i ~ N(0, v),    ease_j ~ pi.
 
-No shape is assumed for the distribution pi of the ease. It has weights pi_q on a grid x_q, with a Dirichlet prior
-around a broad normal distribution. With the examples integrated out, the marginal log likelihood of the abilities is
+No shape is assumed for the distribution pi of the ease. It has weights pi_q on a grid
+x_q, with a Dirichlet prior around a broad normal distribution. With the examples
+integrated out, the marginal log likelihood of the abilities is
 
     sum_j log sum_q pi_q prod_{i that saw j} p_iq^y_ij (1 - p_iq)^(1 - y_ij),    p_iq = logistic(ability_i + x_q).
 
-For each value of v on a grid, abilities and pi maximize it, together with their priors, by EM (Bock & Aitkin 1981):
+For each value of v on a grid, abilities and pi maximize it, together with their priors,
+by EM (Bock & Aitkin 1981):
 
-- E step: the posterior probability of each grid point for each example, given abilities and pi.
-- M step: a Newton step of each ability, and pi = the mean of these posteriors, with the prior as one more example.
+- E step: the posterior probability of each grid point for each example, given abilities
+  and pi.
+- M step: a Newton step of each ability, and pi = the mean of these posteriors, with the
+  prior as one more example.
 
-The abilities then have Laplace's approximation. The values of v are weighted by their likelihood and a prior.
+The abilities then have Laplace's approximation. The values of v are weighted by their
+likelihood and a prior.
 
-This model is one half of the posterior of scores of 0 and 1, beside the two-way model (`asktell.posterior.statement`).
-In this half, an example that every prompt gets right, or every prompt gets wrong, carries no information on the
-differences between prompts.
+This model is one half of the posterior of scores of 0 and 1, beside the two-way model
+(`asktell.posterior.statement`). In this half, an example that every prompt gets right,
+or every prompt gets wrong, carries no information on the differences between prompts.
 """
 
 from typing import NamedTuple
@@ -28,19 +33,24 @@ import numpy as np
 from asktell.numerics.arrays import Draws, Indices, Mask, Matrix, Vector, table
 from asktell.posterior.equations import cholesky
 
-# The ends of the grid are shares of 0.001 and 0.999, further than examples can establish.
+# The ends of the grid are shares of 0.001 and 0.999, further than examples can
+# establish.
 _EASE = np.linspace(-7.0, 7.0, 29)
-_BROAD_WEIGHT = 1.0  # weight of the prior, in examples; of 0.5, 1 and 2, 1 calibrated the error of the level best
-# The log of the abilities' variance is about -4 on recorded tables of prompts, and -1 to 0 on tables of models. Where
-# most prompts have a single evaluation, scores carry little information on it. A prior for small variances then pulls
-# weak prompts to the level of those evaluated most. Of (-2, 1.7), (-1, 2) and (0, 2), (-1, 2) covered best at equal
-# Brier scores on both.
+# Weight of the prior, in examples; of 0.5, 1 and 2, 1 calibrated the error of the level
+# best
+_BROAD_WEIGHT = 1.0
+# The log of the abilities' variance is about -4 on recorded tables of prompts, and -1
+# to 0 on tables of models. Where most prompts have a single evaluation, scores carry
+# little information on it. A prior for small variances then pulls weak prompts to the
+# level of those evaluated most. Of (-2, 1.7), (-1, 2) and (0, 2), (-1, 2) covered best
+# at equal Brier scores on both.
 _LOG_VARIANCES = np.linspace(-5.0, 2.0, 9)
 _LOG_VARIANCE_MEAN, _LOG_VARIANCE_DEVIATION = -1.0, 2.0
 _STEPS, _CONVERGED = 60, 0.01
 _LONGEST_STEP = 1.0  # of an ability: a Newton step may overshoot
 _LEAST_DEVIATION = 0.05  # of abilities, as the unit of convergence
-_LEAST_PRECISION = 0.2  # in units of the prior precision: no direction is known much less than before any score
+# In units of the prior precision: no direction is known much less than before any score
+_LEAST_PRECISION = 0.2
 _BROAD_DEVIATION = 3.0  # of the prior of the ease
 _LEAST_SHAPE = 1e-3  # of a gamma draw
 _MOST_NUMBERS = 1 << 20  # most numbers in one array, 8 MB
@@ -61,8 +71,10 @@ class Rasch:
         examples: (n,) its example. A negative number is an example of its own.
         scores: (n,) its score, 0 or 1.
         n_arms: K.
-        n_examples: N for the share on the given examples, None for the share on new inputs.
-        centre: The share around which the level is likely beforehand, None for one half.
+        n_examples: N for the share on the given examples, None for the share on new
+            inputs.
+        centre: The share around which the level is likely beforehand, None for one
+            half.
     """
 
     def __init__(
@@ -76,23 +88,41 @@ class Rasch:
     ) -> None:
         named = np.where(examples < 0, -1 - np.arange(len(arms)), examples)
         seen, self._columns = np.unique(named, return_inverse=True)
-        self._arms, self._scores, self._n_arms, self._n_examples = arms, scores, n_arms, n_examples
+        self._arms, self._scores, self._n_arms, self._n_examples = (
+            arms,
+            scores,
+            n_arms,
+            n_examples,
+        )
         self._given: Mask = seen >= 0
         shape = len(seen), n_arms
-        self._right, self._wrong = (table(weights, self._columns, arms, shape) for weights in (scores, 1.0 - scores))
-        self._of_right, self._of_wrong, self._of_both = self._right.T, self._wrong.T, (self._right + self._wrong).T
-        self._broad = _broad(0.0 if centre is None else float(np.log(centre / (1.0 - centre))))
+        self._right, self._wrong = (
+            table(weights, self._columns, arms, shape)
+            for weights in (scores, 1.0 - scores)
+        )
+        self._of_right, self._of_wrong, self._of_both = (
+            self._right.T,
+            self._wrong.T,
+            (self._right + self._wrong).T,
+        )
+        self._broad = _broad(
+            0.0 if centre is None else float(np.log(centre / (1.0 - centre)))
+        )
         self._fits = []
         abilities, distribution = np.zeros(n_arms), self._broad
         for log_variance in _LOG_VARIANCES:  # each fit starts where the last fit ended
-            found, distribution = self._fit(float(log_variance), abilities, distribution)
+            found, distribution = self._fit(
+                float(log_variance), abilities, distribution
+            )
             abilities = found.abilities
             self._fits.append(found)
         densities = np.array([found.density for found in self._fits])
         self._weights = np.exp(densities - densities.max())
         self._weights /= self._weights.sum()
 
-    def _fit(self, log_variance: float, abilities: Vector, distribution: Vector) -> tuple[_Fit, Vector]:
+    def _fit(
+        self, log_variance: float, abilities: Vector, distribution: Vector
+    ) -> tuple[_Fit, Vector]:
         """Run EM for one variance of the abilities, from given abilities (K,) and a distribution of the ease (Q,)."""
         variance = np.exp(log_variance)
         for _ in range(_STEPS):
@@ -104,44 +134,65 @@ class Rasch:
             abilities, distribution = abilities + step, new
             if moved < _CONVERGED:
                 break
-        root = cholesky(self._precision(p, ease, curvature), _LEAST_PRECISION / variance, 3.0)
-        # Laplace's approximation of the marginal likelihood of the variance, and the priors.
+        root = cholesky(
+            self._precision(p, ease, curvature), _LEAST_PRECISION / variance, 3.0
+        )
+        # Laplace's approximation of the marginal likelihood of the variance, and the
+        # priors.
         density = float(log_likelihood - 0.5 * (abilities @ abilities) / variance)
         density -= 0.5 * self._n_arms * np.log(variance) + np.log(np.diag(root)).sum()
         density += _BROAD_WEIGHT * float(self._broad @ np.log(distribution))
-        density -= 0.5 * ((log_variance - _LOG_VARIANCE_MEAN) / _LOG_VARIANCE_DEVIATION) ** 2
+        density -= (
+            0.5 * ((log_variance - _LOG_VARIANCE_MEAN) / _LOG_VARIANCE_DEVIATION) ** 2
+        )
         return _Fit(density, abilities, root, ease), distribution
 
-    def _e_step(self, abilities: Vector, distribution: Vector) -> tuple[Matrix, Matrix, float]:
+    def _e_step(
+        self, abilities: Vector, distribution: Vector
+    ) -> tuple[Matrix, Matrix, float]:
         """Probabilities of 1 (K, Q), the posterior (J, Q) of each seen example's ease, and the log likelihood."""
         p = _logistic(abilities)
-        log_ease = self._right @ np.log(p) + self._wrong @ np.log1p(-p) + np.log(distribution)
+        log_ease = (
+            self._right @ np.log(p) + self._wrong @ np.log1p(-p) + np.log(distribution)
+        )
         top = log_ease.max(axis=1, keepdims=True)
         ease = np.exp(log_ease - top)
         total = ease.sum(axis=1, keepdims=True)
         ease /= total
         return p, ease, float((np.log(total) + top).sum())
 
-    def _newton_step(self, abilities: Vector, variance: float, p: Matrix, ease: Matrix) -> tuple[Vector, Vector]:
+    def _newton_step(
+        self, abilities: Vector, variance: float, p: Matrix, ease: Matrix
+    ) -> tuple[Vector, Vector]:
         """The step (K,) of the M step for the abilities, and the expected information (K,) about each of them."""
         wrong = self._of_wrong @ ease
-        gradient = ((self._of_right @ ease) * (1.0 - p) - wrong * p).sum(axis=1) - abilities / variance
-        curvature = ((self._of_both @ ease) * p * (1.0 - p)).sum(axis=1) + 1.0 / variance
+        gradient = ((self._of_right @ ease) * (1.0 - p) - wrong * p).sum(
+            axis=1
+        ) - abilities / variance
+        curvature = ((self._of_both @ ease) * p * (1.0 - p)).sum(
+            axis=1
+        ) + 1.0 / variance
         return np.clip(gradient / curvature, -_LONGEST_STEP, _LONGEST_STEP), curvature
 
     def _new_distribution(self, ease: Matrix) -> Vector:
         """The M step for the distribution of the ease, (Q,)."""
-        return np.asarray((ease.sum(axis=0) + _BROAD_WEIGHT * self._broad) / (len(ease) + _BROAD_WEIGHT))
+        return np.asarray(
+            (ease.sum(axis=0) + _BROAD_WEIGHT * self._broad)
+            / (len(ease) + _BROAD_WEIGHT)
+        )
 
     def _precision(self, p: Matrix, ease: Matrix, curvature: Vector) -> Matrix:
         """(K, K) the precision of the abilities.
 
-        The unknown ease of an example takes away information. The loss is common to the prompts that have seen it.
+        The unknown ease of an example takes away information. The loss is common to the
+        prompts that have seen it.
         """
         result = np.diag(curvature)
         order = np.argsort(self._columns, kind="stable")
         ends = np.cumsum(np.bincount(self._columns))
-        for weights, start, end in zip(ease, np.concatenate(([0], ends)), ends, strict=False):
+        for weights, start, end in zip(
+            ease, np.concatenate(([0], ends)), ends, strict=False
+        ):
             mine = self._arms[order[start:end]]
             off = (p[mine] - (p[mine] @ weights)[:, None]) * np.sqrt(weights)
             result[np.ix_(mine, mine)] -= off @ off.T
@@ -161,35 +212,56 @@ class Rasch:
 
     def _draw(self, found: _Fit, n: int, rng: np.random.Generator) -> Draws:
         """(n, K) draws of the prompts' means from the fit for one variance."""
-        # Not scipy.linalg: importing it takes longer than this solution, however many prompts there are.
+        # Not scipy.linalg: importing it takes longer than this solution, however many
+        # prompts there are.
         off = np.linalg.solve(found.root.T, rng.normal(size=(self._n_arms, n))).T
         p = _logistic(found.abilities + off)  # (S, K, Q)
         distribution = self._distributions(found.ease, n, rng)
         if self._n_examples is None:
             return np.asarray((p @ distribution[:, :, None])[:, :, 0])
-        # The mean over the given examples: right answers seen, and draws of those on the unseen cells.
+        # The mean over the given examples: right answers seen, and draws of those on
+        # the unseen cells.
         known, unseen = self._unseen(found.ease[self._given])
         n_never = self._n_examples - int(self._given.sum())
-        never = rng.multinomial(n_never, distribution) if n_never else np.zeros(distribution.shape)
+        never = (
+            rng.multinomial(n_never, distribution)
+            if n_never
+            else np.zeros(distribution.shape)
+        )
         cells = unseen + never[:, None, :]
         variance = (p * (1.0 - p) * cells).sum(axis=2)
-        right = np.rint((p * cells).sum(axis=2) + np.sqrt(variance) * rng.normal(size=variance.shape))
-        left = self._n_examples - np.bincount(self._arms[self._given[self._columns]], minlength=self._n_arms)
+        right = np.rint(
+            (p * cells).sum(axis=2)
+            + np.sqrt(variance) * rng.normal(size=variance.shape)
+        )
+        left = self._n_examples - np.bincount(
+            self._arms[self._given[self._columns]], minlength=self._n_arms
+        )
         return np.asarray((known + np.clip(right, 0.0, left)) / self._n_examples)
 
     def _distributions(self, ease: Matrix, n: int, rng: np.random.Generator) -> Matrix:
         """(S, Q) draws of the distribution of the ease: a Bayesian bootstrap (Rubin 1981) with the prior."""
-        result = rng.gamma(np.maximum(_BROAD_WEIGHT * self._broad, _LEAST_SHAPE), size=(n, len(_EASE)))
+        result = rng.gamma(
+            np.maximum(_BROAD_WEIGHT * self._broad, _LEAST_SHAPE), size=(n, len(_EASE))
+        )
         weights = rng.gamma(1.0, size=(n, len(ease)))
-        places = (rng.random((n, len(ease)))[:, :, None] > np.cumsum(ease, axis=1)).sum(axis=2)
-        np.add.at(result, (np.arange(n)[:, None], np.minimum(places, len(_EASE) - 1)), weights)
+        places = (rng.random((n, len(ease)))[:, :, None] > np.cumsum(ease, axis=1)).sum(
+            axis=2
+        )
+        np.add.at(
+            result, (np.arange(n)[:, None], np.minimum(places, len(_EASE) - 1)), weights
+        )
         return np.asarray(result / result.sum(axis=1, keepdims=True))
 
     def _unseen(self, ease: Matrix) -> tuple[Vector, Matrix]:
         """Right answers (K,) on the given examples, and expected numbers (K, Q) of unseen cells on seen examples."""
         mine = self._given[self._columns]
-        known = np.bincount(self._arms[mine], self._scores[mine], self._n_arms).astype(np.float64)
-        return known, np.maximum(ease.sum(axis=0) - self._of_both[:, self._given] @ ease, 0.0)
+        known = np.bincount(self._arms[mine], self._scores[mine], self._n_arms).astype(
+            np.float64
+        )
+        return known, np.maximum(
+            ease.sum(axis=0) - self._of_both[:, self._given] @ ease, 0.0
+        )
 
 
 def _broad(centre: float) -> Vector:

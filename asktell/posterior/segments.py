@@ -1,9 +1,11 @@
 """Prompts' means in segments of the examples: the two-way model, with an arm for every pair of a prompt and a segment.
 
-The effect of a pair is the sum of three parts: the prompt's, which is the same in every segment, the segment's, which
-is the same for every prompt, and the pair's own. The shares of the parts are estimated by likelihood, as for candidates
-with factors: prompt and segment are the columns of the basis. So scores of a prompt in other segments count in a
-segment where it has seen little. With more than a hundred prompts they do not, since the equations would take seconds.
+The effect of a pair is the sum of three parts: the prompt's, which is the same in every
+segment, the segment's, which is the same for every prompt, and the pair's own. The
+shares of the parts are estimated by likelihood, as for candidates with factors: prompt
+and segment are the columns of the basis. So scores of a prompt in other segments count
+in a segment where it has seen little. With more than a hundred prompts they do not,
+since the equations would take seconds.
 """
 
 from collections.abc import Sequence
@@ -17,14 +19,17 @@ from asktell.posterior.basis import Basis
 from asktell.posterior.equations import Groups
 from asktell.posterior.two_way import Cells, Posterior, posterior
 
-_MOST_ARMS = 100  # most prompts with a common part in all segments: a quarter of a second for ten segments
+# Most prompts with a common part in all segments: a quarter of a second for ten
+# segments
+_MOST_ARMS = 100
 
 
 class Segments(NamedTuple):
     """The segments of the examples."""
 
     names: tuple[str, ...]  # (G,) in ascending order
-    of_examples: Indices  # (N,) the segment of each example, as its place among the names
+    # (N,) the segment of each example, as its place among the names
+    of_examples: Indices
 
     @classmethod
     def of(cls, labels: Sequence[str]) -> "Segments":
@@ -35,26 +40,51 @@ class Segments(NamedTuple):
     @property
     def sizes(self) -> Vector:
         """(G,) the number of examples in each segment."""
-        return np.bincount(self.of_examples, minlength=len(self.names)).astype(np.float64)
+        return np.bincount(self.of_examples, minlength=len(self.names)).astype(
+            np.float64
+        )
 
 
-def pairs(cells: Cells, column: int, n_arms: int, segments: Segments, n_examples: int, averaged: bool) -> Posterior:
+def pairs(
+    cells: Cells,
+    column: int,
+    n_arms: int,
+    segments: Segments,
+    n_examples: int,
+    averaged: bool,
+) -> Posterior:
     """The posterior of a column's mean for each pair of a prompt and a segment, in the order of prompts.
 
-    The means are over new examples if `n_examples` is ENDLESS. Scores on examples that are none of the N are in no
-    segment, and are not used.
+    The means are over new examples if `n_examples` is ENDLESS. Scores on examples that
+    are none of the N are in no segment, and are not used.
     """
     n, own = len(segments.names), cells.of_column(column)
     real = own.examples >= 0
     arms = own.arms[real] * n + segments.of_examples[own.examples[real]]
     noisy = own.noisy
     if noisy is not None:
-        noisy = Scored(arms, noisy.examples[real], noisy.scores[real], noisy.asks[real], noisy.squares[real])
+        noisy = Scored(
+            arms,
+            noisy.examples[real],
+            noisy.scores[real],
+            noisy.asks[real],
+            noisy.squares[real],
+        )
     in_pairs = Cells(arms, own.examples[real], own.scores[real], noisy)
     given = len(segments.of_examples)
     sizes = segments.sizes if n_examples == given else np.full(n, float(n_examples))
     groups = Groups(np.tile(np.arange(n), n_arms), segments.of_examples, sizes)
-    return posterior(in_pairs, column, n_arms * n, n_examples, None, averaged, _basis(n_arms, n), None, groups)
+    return posterior(
+        in_pairs,
+        column,
+        n_arms * n,
+        n_examples,
+        None,
+        averaged,
+        _basis(n_arms, n),
+        None,
+        groups,
+    )
 
 
 def _basis(n_arms: int, n: int) -> Basis:

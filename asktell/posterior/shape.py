@@ -8,25 +8,35 @@ from asktell.numerics.arrays import Vector
 class Shape(NamedTuple):
     """The parameters of each of the N examples, in units of the mean example's, except for `shift`.
 
-    In the model score = level + loading x prompt effect + shift + example effect + residual, `example` and `residual`
-    are the variances of the last two, each up to a factor that is estimated from the study's own scores.
+    In the model score = level + loading x prompt effect + shift + example effect +
+    residual, `example` and `residual` are the variances of the last two, each up to a
+    factor that is estimated from the study's own scores.
     """
 
     shift: Vector  # in the metric's units, mean 0
     loading: Vector  # mean 1; below 0 where better prompts score less
     example: Vector  # mean 1
     residual: Vector  # mean 1
-    tells: Vector  # information of a score about its prompt, in units of a score on an unseen example
-    # Of prompts, of the mean example's level and of its residual, in squares of the metric's units.
+    # Information of a score about its prompt, in units of a score on an unseen example
+    tells: Vector
+    # Of prompts, of the mean example's level and of its residual, in squares of the
+    # metric's units.
     variances: tuple[float, float, float]
 
     @classmethod
     def of(
-        cls, level: Vector, loading: Vector, example: Vector, residual: Vector, tells: Vector, ability: float
+        cls,
+        level: Vector,
+        loading: Vector,
+        example: Vector,
+        residual: Vector,
+        tells: Vector,
+        ability: float,
     ) -> "Shape":
         """Standardize levels, loadings and variances (N,), and the variance `ability` of the prompts' abilities.
 
-        The ability's variance is in units of the loadings. The mean loading must be above 0.
+        The ability's variance is in units of the loadings. The mean loading must be
+        above 0.
         """
         means = float(loading.mean()), float(example.mean()), float(residual.mean())
         return cls(
@@ -41,8 +51,9 @@ class Shape(NamedTuple):
     def trusted(self, trust: float) -> "Shape | None":
         """The shape for a trust between 0 (examples that are all alike) and 1 (this shape). None for a trust of 0.
 
-        The shift is kept whole, whatever the trust. Half of it would be as wrong where only hard examples were
-        evaluated, and the examples' deviations from it are estimated anyway.
+        The shift is kept whole, whatever the trust. Half of it would be as wrong where
+        only hard examples were evaluated, and the examples' deviations from it are
+        estimated anyway.
         """
         if trust == 0.0:
             return None

@@ -1,18 +1,22 @@
 """The posterior of every prompt's means, on which results base estimates, selections and comparisons.
 
-The mean is the expected score on a new input that is evaluated once, or the mean over the
-given examples (`Problem.inputs`). Each metric has the two-way model, score = level + prompt + example + residual
-(`asktell.posterior.two_way`), averaged over the uncertainty of its variances.
+The mean is the expected score on a new input that is evaluated once, or the mean over
+the given examples (`Problem.inputs`). Each metric has the two-way model, score = level
++ prompt + example + residual (`asktell.posterior.two_way`), averaged over the
+uncertainty of its variances.
 
-Scores of 0 and 1 leave the link open. The effects may add up in the probability itself, as in the two-way model, or in
-its log odds, as in the model of right and wrong answers (`asktell.posterior.rasch`). On simulated and recorded tables
-each model errs where the other does not. So half of the draws come from each (`python -m benchmarks.selection.worlds`).
-As long as all scores are 0, or all are 1, they carry no information on a spread of probabilities, and all draws come
-from the model of log odds. Where candidates have factors, or there are more than 300 of them, all draws come from the
-two-way model. It has effects of factors, and its equations stay small.
+Scores of 0 and 1 leave the link open. The effects may add up in the probability itself,
+as in the two-way model, or in its log odds, as in the model of right and wrong answers
+(`asktell.posterior.rasch`). On simulated and recorded tables each model errs where the
+other does not. So half of the draws come from each (`python -m
+benchmarks.selection.worlds`). As long as all scores are 0, or all are 1, they carry no
+information on a spread of probabilities, and all draws come from the model of log odds.
+Where candidates have factors, or there are more than 300 of them, all draws come from
+the two-way model. It has effects of factors, and its equations stay small.
 
-The prior of a constrained metric's level is concentrated near the bound, since people set a bound near the values that
-they expect. The prior's width was chosen for the least Brier score of P(feasible) on recorded tables.
+The prior of a constrained metric's level is concentrated near the bound, since people
+set a bound near the values that they expect. The prior's width was chosen for the least
+Brier score of P(feasible) on recorded tables.
 """
 
 from typing import NamedTuple, TypeAlias
@@ -29,11 +33,14 @@ from asktell.problem.goals import Goal
 Rng: TypeAlias = np.random.Generator
 
 _DRAWS = 512  # a probability then has a standard error of 0.02
-_MOST_ARMS = 300  # most arms in the model of log odds: their abilities take a tenth of a second
-_LOG_ODDS = 0.5  # share of the draws from the model of log odds, where scores are 0 and 1
-_OF_EXAMPLES = 0.5  # the examples' share of a score's variance: 0.4 to 0.75 on recorded tables
-# The prior of a level: normal around the bound with this deviation, in units of the scores' range, and with this
-# probability. Otherwise the level may be anywhere.
+# Most arms in the model of log odds: their abilities take a tenth of a second
+_MOST_ARMS = 300
+# Share of the draws from the model of log odds, where scores are 0 and 1
+_LOG_ODDS = 0.5
+# The examples' share of a score's variance: 0.4 to 0.75 on recorded tables
+_OF_EXAMPLES = 0.5
+# The prior of a level: normal around the bound with this deviation, in units of the
+# scores' range, and with this probability. Otherwise the level may be anywhere.
 _NEAR, _NEAR_WEIGHT = 0.03, 0.8
 _LEAST_NEAR = 0.1  # least part of that deviation, for bounds within 0.25% of an end
 
@@ -45,35 +52,46 @@ class Statement(NamedTuple):
     columns: Draws  # (c, S, K) the columns' means, in metric units
     means: Means  # (K, c)
     errors: Means  # (K, c) standard deviations, NaN where the scores do not support one
-    kept: Masks  # (K, constraints) arms that satisfied a bound at an end of the scale with every score
+    # (K, constraints) arms that satisfied a bound at an end of the scale with every
+    # score
+    kept: Masks
     example: Vector  # (c,) variances of the example effect
     residual: Vector  # (c,) variances of the residual
     n_seen: int  # number of distinct examples
-    is_guess: bool  # true after a single evaluation, which supports no error and no probability
+    # True after a single evaluation, which supports no error and no probability
+    is_guess: bool
     fits: list[Posterior]  # (c,) posteriors of the two-way model
-    in_segments: tuple[Matrix, Matrix] | None = None  # (K, c, G) means in segments, and their errors
+    # (K, c, G) means in segments, and their errors
+    in_segments: tuple[Matrix, Matrix] | None = None
 
 
 def statement(model: Model) -> Statement:
     """Draw from the posterior of the recorded cells, and estimate every prompt's means."""
     cells, goal = model.cells, model.goal
     rng = np.random.default_rng([model.seed & 0xFFFFFFFFFFFFFFFF, model.n_rows])
-    in_log_odds = {j: _log_odds(model, j, rng) for j in range(len(goal.columns)) if _is_share(model, j)}
+    in_log_odds = {
+        j: _log_odds(model, j, rng)
+        for j in range(len(goal.columns))
+        if _is_share(model, j)
+    }
     found = joint(model, _DRAWS, True, in_log_odds)
     means, errors = found.means.copy(), found.errors.copy()
     for j in in_log_odds:
         known = np.isfinite(errors[:, j])
-        shares = np.clip(found.columns[j], 0.0, 1.0)  # draws of the two-way model may leave the range
+        # Draws of the two-way model may leave the range
+        shares = np.clip(found.columns[j], 0.0, 1.0)
         means[:, j] = shares.mean(axis=0)
         low, high = np.quantile(shares, (0.025, 0.975), axis=0)
-        # With few unseen cells, nearly all draws may agree, and the quantiles with them.
+        # With few unseen cells, nearly all draws may agree, and the quantiles with
+        # them.
         widths = np.where(high > low, (high - low) / (2 * 1.96), shares.std(axis=0))
         errors[known, j] = widths[known]
     if model.n_examples is None or model.n_examples >= ENDLESS:
         _hold_kept(found, model, list(in_log_odds), rng)
     variances = np.array([fit.variances for fit in found.fits])
     for j, (_, p) in in_log_odds.items():
-        # Averaged over the two models, as the draws are. Scores that agree so far need not agree on the next example.
+        # Averaged over the two models, as the draws are. Scores that agree so far need
+        # not agree on the next example.
         part = len(p) / len(found.columns[j])
         own = (p * (1.0 - p)).mean() * np.array([_OF_EXAMPLES, 1.0 - _OF_EXAMPLES])
         variances[j, 1:] = part * own + (1.0 - part) * variances[j, 1:]
@@ -99,7 +117,12 @@ def _is_share(model: Model, j: int) -> bool:
     """True if the scores of a column are 0 or 1, and the model of log odds can be used for it."""
     has_factors = model.basis is not None and model.basis.blocks is not None
     own = model.cells.of_column(j)
-    if has_factors or model.n_arms > _MOST_ARMS or model.shapes[j] is not None or own.noisy is not None:
+    if (
+        has_factors
+        or model.n_arms > _MOST_ARMS
+        or model.shapes[j] is not None
+        or own.noisy is not None
+    ):
         return False
     is_in_range = model.goal.limits(model.goal.columns[j]) in (None, (0.0, 1.0))
     return is_in_range and bool(np.isin(own.scores[:, j], (0.0, 1.0)).all())
@@ -111,20 +134,39 @@ def _log_odds(model: Model, j: int, rng: Rng) -> tuple[Indices, Draws]:
     scores = own.scores[:, j]
     n_draws = model.n_draws(_DRAWS)
     n_own = n_draws if (scores == scores[0]).all() else round(_LOG_ODDS * n_draws)
-    n_examples = None if model.n_examples is None or model.n_examples >= ENDLESS else model.n_examples
-    centre = next((b.bound for b in model.goal.bounds if b.column == j and b.of is None and 0.0 < b.bound < 1.0), None)
+    n_examples = (
+        None
+        if model.n_examples is None or model.n_examples >= ENDLESS
+        else model.n_examples
+    )
+    centre = next(
+        (
+            b.bound
+            for b in model.goal.bounds
+            if b.column == j and b.of is None and 0.0 < b.bound < 1.0
+        ),
+        None,
+    )
     abilities = Rasch(own.arms, own.examples, scores, model.n_arms, n_examples, centre)
     return rng.permutation(n_draws)[:n_own], abilities.draws(n_own, rng)
 
 
 def _of_segments(model: Model) -> tuple[Matrix, Matrix] | None:
     """(K, c, G) means of every column in every segment, and their errors."""
-    if model.segments is None or model.n_examples is None or not (model.cells.examples >= 0).any():
+    if (
+        model.segments is None
+        or model.n_examples is None
+        or not (model.cells.examples >= 0).any()
+    ):
         return None
     found = []
     for j in range(len(model.goal.columns)):
-        fit = pairs(model.cells, j, model.n_arms, model.segments, model.n_examples, True)
-        found.append((fit.mean.reshape(model.n_arms, -1), fit.sd.reshape(model.n_arms, -1)))
+        fit = pairs(
+            model.cells, j, model.n_arms, model.segments, model.n_examples, True
+        )
+        found.append(
+            (fit.mean.reshape(model.n_arms, -1), fit.sd.reshape(model.n_arms, -1))
+        )
     means, errors = (np.stack(part, axis=1) for part in zip(*found, strict=True))
     return means, errors
 
@@ -132,8 +174,9 @@ def _of_segments(model: Model) -> tuple[Matrix, Matrix] | None:
 def _hold_kept(found: Joint, model: Model, shares: list[int], rng: Rng) -> None:
     """Let arms that always satisfied a bound at an end of the scale satisfy it, in some draws over new inputs.
 
-    These are as many draws as the probability that none of as many new scores violates the bound. Over the given
-    examples this is not needed, since draws include the scores on the examples not seen yet.
+    These are as many draws as the probability that none of as many new scores violates
+    the bound. Over the given examples this is not needed, since draws include the
+    scores on the examples not seen yet.
     """
     goal, counts = model.goal, np.bincount(model.cells.arms, minlength=model.n_arms)
     for k, bound in enumerate(goal.bounds):
@@ -148,19 +191,28 @@ def _hold_kept(found: Joint, model: Model, shares: list[int], rng: Rng) -> None:
 def _near_bounds(values: Draws, cells: Cells, goal: Goal) -> Indices:
     """Resample the draws by the prior of the levels: (S,) numbers of draws, likely draws repeatedly.
 
-    A bound at an end of the scale, such as all responses being valid, carries no information on the level.
+    A bound at an end of the scale, such as all responses being valid, carries no
+    information on the level.
     """
     n = len(values)
     weights = np.ones(n)
     for k, bound in enumerate(goal.bounds, len(goal.objectives)):
-        low, high = _ends(goal, goal.columns[bound.column], cells.of_column(bound.column).scores[:, bound.column])
+        low, high = _ends(
+            goal,
+            goal.columns[bound.column],
+            cells.of_column(bound.column).scores[:, bound.column],
+        )
         if low < high and bound.of is None and bound.bound not in (low, high):
-            # The distance shrinks towards the ends, as the standard deviation of a share does: people require a failure
-            # rate of 1% where rates are about 1%.
+            # The distance shrinks towards the ends, as the standard deviation of a
+            # share does: people require a failure rate of 1% where rates are about 1%.
             part = min(1.0, max(0.0, (bound.bound - low) / (high - low)))
             near = _NEAR * max(2.0 * np.sqrt(part * (1.0 - part)), _LEAST_NEAR)
             off = values[:, :, k].mean(axis=1) / (near * (high - low))
-            weights *= _NEAR_WEIGHT * np.exp(-0.5 * off**2) / (near * np.sqrt(2.0 * np.pi)) + 1.0 - _NEAR_WEIGHT
+            weights *= (
+                _NEAR_WEIGHT * np.exp(-0.5 * off**2) / (near * np.sqrt(2.0 * np.pi))
+                + 1.0
+                - _NEAR_WEIGHT
+            )
     if np.ptp(weights) == 0.0:
         return np.arange(n)
     ends = np.cumsum(weights) / weights.sum()
@@ -170,13 +222,15 @@ def _near_bounds(values: Draws, cells: Cells, goal: Goal) -> Indices:
 def _moved(columns: Draws, likely: Indices) -> Means:
     """(K, c) the distance of the mean of the likely draws from the mean of all draws (c, S, K) of bounded columns.
 
-    Only the common level of the prompts decides which draws are likely, so each prompt moves as far as it does with
-    the level. Its own draws would add noise.
+    Only the common level of the prompts decides which draws are likely, so each prompt
+    moves as far as it does with the level. Its own draws would add noise.
     """
     levels = columns.mean(axis=2, keepdims=True)
     off = levels - levels.mean(axis=1, keepdims=True)
     variance = (off**2).mean(axis=1)  # (c, 1)
-    slopes = (off * (columns - columns.mean(axis=1, keepdims=True))).mean(axis=1) / np.maximum(variance, 1e-300)
+    slopes = (off * (columns - columns.mean(axis=1, keepdims=True))).mean(
+        axis=1
+    ) / np.maximum(variance, 1e-300)
     return np.asarray((slopes * off[:, likely].mean(axis=1)).T)
 
 

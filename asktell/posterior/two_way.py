@@ -2,24 +2,28 @@
 
     y_ij = level + a_i + b_j + e_ij,    a_i ~ N(0, s_a²),   b_j ~ N(0, s_b²),   e_ij ~ N(0, s_e²)
 
-The variances are unknown, and the level has a flat prior. The quantity of interest is each prompt's mean theta_i:
-level + a_i over new inputs, or the mean of the prompt's N cells over given examples. Then known cells count as they
-are, and only the unknown cells are inferred. A prompt that has seen every example is known exactly, unless scores are
-noisy. The residual then has a part that is noise within the cell, and no number of examples removes it. Its size is
-estimated in `asktell.numerics.cells`. For given variances, `asktell.posterior.equations` has the equations.
+The variances are unknown, and the level has a flat prior. The quantity of interest is
+each prompt's mean theta_i: level + a_i over new inputs, or the mean of the prompt's N
+cells over given examples. Then known cells count as they are, and only the unknown
+cells are inferred. A prompt that has seen every example is known exactly, unless scores
+are noisy. The residual then has a part that is noise within the cell, and no number of
+examples removes it. Its size is estimated in `asktell.numerics.cells`. For given
+variances, `asktell.posterior.equations` has the equations.
 
-The most likely variances maximize the restricted likelihood (REML). They are found by over-relaxed EM. Near the end,
-Anderson's secants (1965) halve the number of steps.
+The most likely variances maximize the restricted likelihood (REML). They are found by
+over-relaxed EM. Near the end, Anderson's secants (1965) halve the number of steps.
 
-That guess is not taken for the truth. The posterior is averaged over a few more guesses, where prompts or examples
-differ by more or by less. These sigma points (Julier & Uhlmann 1997) are weighted by their likelihood and a weak prior
-(as in INLA, Rue, Martino & Chopin 2009). The scale of all deviations is integrated out, which makes the posterior
-Student's. Where candidates have factors, the posterior is also averaged over the share of the candidates' variance that
-the factors explain, from nothing to nearly all of it, weighted by the likelihood.
+That guess is not taken for the truth. The posterior is averaged over a few more
+guesses, where prompts or examples differ by more or by less. These sigma points (Julier
+& Uhlmann 1997) are weighted by their likelihood and a weak prior (as in INLA, Rue,
+Martino & Chopin 2009). The scale of all deviations is integrated out, which makes the
+posterior Student's. Where candidates have factors, the posterior is also averaged over
+the share of the candidates' variance that the factors explain, from nothing to nearly
+all of it, weighted by the likelihood.
 
-Where earlier studies give the shape of the examples, the posterior is averaged over three degrees of trust in it: none,
-half, and full, which is the likeliest beforehand. They are weighted by the likelihood, so a wrong shape soon loses its
-weight.
+Where earlier studies give the shape of the examples, the posterior is averaged over
+three degrees of trust in it: none, half, and full, which is the likeliest beforehand.
+They are weighted by the likelihood, so a wrong shape soon loses its weight.
 """
 
 from collections.abc import Callable
@@ -37,47 +41,62 @@ from asktell.posterior.shape import Shape
 __all__ = ["Cells", "Posterior", "Variances", "posterior"]
 
 
-# Numerical. EM over-relaxed by less than 2 converges wherever EM does (Salakhutdinov & Roweis 2003). With secants below
-# _NEAR it is within 2% of the maximum after 4 to 10 steps. Changes are of the log of a variance, per step.
+# Numerical. EM over-relaxed by less than 2 converges wherever EM does (Salakhutdinov &
+# Roweis 2003). With secants below _NEAR it is within 2% of the maximum after 4 to 10
+# steps. Changes are of the log of a variance, per step.
 _STEPS, _RELAXATION, _NEAR, _CONVERGED = 16, 1.7, 0.1, 2e-3
 _LONGEST_SECANT = 1.0  # a longer secant is not trusted
-# Bounds of a variance, in units of the scores' variance: far beyond the variance that any data set can establish.
+# Bounds of a variance, in units of the scores' variance: far beyond the variance that
+# any data set can establish.
 _FLOOR, _CEILING = 1e-6, 1e3
-_NOISE_STEPS, _NOISE_STEP = 6, 0.005  # the noise's part of the residual is found to this precision
-_MOST_NOISE = 0.999  # the noise's largest part of the residual, since the cells' own part must stay above 0
-# The least relative weight of a guess, a share or a trust. A smaller weight changes no probability by more than that,
-# and costs as much work as a large one.
+# The noise's part of the residual is found to this precision
+_NOISE_STEPS, _NOISE_STEP = 6, 0.005
+# The noise's largest part of the residual, since the cells' own part must stay above 0
+_MOST_NOISE = 0.999
+# The least relative weight of a guess, a share or a trust. A smaller weight changes no
+# probability by more than that, and costs as much work as a large one.
 _LEAST_WEIGHT = 0.02
 _LEAST_GUESS = 0.01  # the same for the guesses along the axes
-# The deviation of a log ratio below which it counts as known: guesses at 1.7 deviations change a standard deviation by
-# an eighth.
+# The deviation of a log ratio below which it counts as known: guesses at 1.7 deviations
+# change a standard deviation by an eighth.
 _SURE = 0.15
 
-# Weak priors. The shares are of the order found on recorded tables, and their weights are so few members that data soon
-# outweigh them. Deviations of 1.0 to 2.5 were tried: errors were best calibrated at 1.5
-# (docs/explanation/what-was-tried.md).
-_PRIOR_SHARES = (0.1, 0.4, 0.5)  # variances of prompt, example and residual before any data
+# Weak priors. The shares are of the order found on recorded tables, and their weights
+# are so few members that data soon outweigh them. Deviations of 1.0 to 2.5 were tried:
+# errors were best calibrated at 1.5 (docs/explanation/what-was-tried.md).
+# Variances of prompt, example and residual before any data
+_PRIOR_SHARES = (0.1, 0.4, 0.5)
 _PRIOR_WEIGHT = 1.0  # weight of the prior of an effect's variance, in members
-_KNOWN_WEIGHTS = (5.0, 10.0)  # weights of earlier studies' variances of prompts and examples, in members
-_PRIOR_DEVIATION = 1.5  # deviation of the log of either ratio of variances: a factor of 20 either way is rare
-_PRIOR_FREEDOM = 2.0  # weight of the prior of the scale of all deviations, in observations
-_SHARES = (0.0, 0.3, 0.6, 0.9)  # shares of the prompts' variance that factors explain, equally likely beforehand
-_TRUSTS = {0.0: 0.02, 0.5: 0.18, 1.0: 0.8}  # trust in earlier studies: prior probability. Others did no better
+# Weights of earlier studies' variances of prompts and examples, in members
+_KNOWN_WEIGHTS = (5.0, 10.0)
+# Deviation of the log of either ratio of variances: a factor of 20 either way is rare
+_PRIOR_DEVIATION = 1.5
+# Weight of the prior of the scale of all deviations, in observations
+_PRIOR_FREEDOM = 2.0
+# Shares of the prompts' variance that factors explain, equally likely beforehand
+_SHARES = (0.0, 0.3, 0.6, 0.9)
+# Trust in earlier studies: prior probability. Others did no better
+_TRUSTS = {0.0: 0.02, 0.5: 0.18, 1.0: 0.8}
 
-_BLOCKS_SHARE = 0.5  # share of the prompts' variance that belongs to the basis's blocks beforehand
-# Variances of prompt, example and residual over new inputs without examples. The example's variance is never used.
+# Share of the prompts' variance that belongs to the basis's blocks beforehand
+_BLOCKS_SHARE = 0.5
+# Variances of prompt, example and residual over new inputs without examples. The
+# example's variance is never used.
 _SHARES_WITHOUT_EXAMPLES = (0.1, 1.0, 0.9)
 
-_FEWEST_EQUAL = 3  # so many equal scores of no simple value occur by chance only in a metric without noise
-_SIMPLE = 10.0  # multiples of a quarter up to this number are grades, which agree by chance
+# So many equal scores of no simple value occur by chance only in a metric without noise
+_FEWEST_EQUAL = 3
+# Multiples of a quarter up to this number are grades, which agree by chance
+_SIMPLE = 10.0
 
 
 class Cells(NamedTuple):
     """Known cells, in a canonical order.
 
-    `arms` and `examples` (n,) are their places, -1 for an example that is none of the N. `scores` (n, m) are NaN where
-    an evaluation failed. `noisy` has the same cells with the sums for their noise, or is None if all scores of a cell
-    are taken to be equal.
+    `arms` and `examples` (n,) are their places, -1 for an example that is none of the
+    N. `scores` (n, m) are NaN where an evaluation failed. `noisy` has the same cells
+    with the sums for their noise, or is None if all scores of a cell are taken to be
+    equal.
     """
 
     arms: Indices
@@ -87,7 +106,12 @@ class Cells(NamedTuple):
 
     @classmethod
     def of(
-        cls, arms: Indices, examples: Indices, scores: Matrix, n_examples: int | None, noisy: bool = False
+        cls,
+        arms: Indices,
+        examples: Indices,
+        scores: Matrix,
+        n_examples: int | None,
+        noisy: bool = False,
     ) -> "Cells":
         """Collect the cells of rows of scores. A cell that was scored several times counts once, with its mean.
 
@@ -97,7 +121,12 @@ class Cells(NamedTuple):
             order = np.argsort(arms, kind="stable")
             return cls(arms[order], examples[order], scores[order])
         cells = Scored.of(arms, examples, scores, n_examples)
-        return cls(cells.arms, cells.examples, cells.scores, cells if noisy or cells.disagree else None)
+        return cls(
+            cells.arms,
+            cells.examples,
+            cells.scores,
+            cells if noisy or cells.disagree else None,
+        )
 
     @property
     def n_examples_seen(self) -> int:
@@ -109,14 +138,23 @@ class Cells(NamedTuple):
         """The cells with a score in this column. An evaluation that failed has a score in the failures' column only."""
         known = ~np.isnan(self.scores[:, column])
         if known.all():
-            return self if self.noisy is None or len(self.noisy.arms) == len(known) else self._replace(noisy=None)
-        return Cells(self.arms[known], self.examples[known], self.scores[known], self.noisy)
+            return (
+                self
+                if self.noisy is None or len(self.noisy.arms) == len(known)
+                else self._replace(noisy=None)
+            )
+        return Cells(
+            self.arms[known], self.examples[known], self.scores[known], self.noisy
+        )
 
     def with_failures(self, arms: Indices, examples: Indices) -> "Cells":
         """Add cells that failed, with 1 in the last column and NaN in all others."""
         scores = np.full((len(arms), self.scores.shape[1]), np.nan)
         scores[:, -1] = 1.0
-        both = np.concatenate((self.arms, arms)), np.concatenate((self.examples, examples))
+        both = (
+            np.concatenate((self.arms, arms)),
+            np.concatenate((self.examples, examples)),
+        )
         return Cells(*both, np.concatenate((self.scores, scores)), self.noisy)
 
 
@@ -139,7 +177,8 @@ def posterior(
         n_arms: K.
         n_examples: N, or None for means over new inputs.
         limits: The range of the metric's scores, if it is known.
-        averaged: Average over the uncertainty of the variances. Otherwise the most likely variances are used.
+        averaged: Average over the uncertainty of the variances. Otherwise the most
+            likely variances are used.
         basis: Columns (K, q) of the candidates' factors.
         shape: How the examples differ, according to earlier studies.
         groups: Groups of the examples, if each arm stands for its mean over one group.
@@ -151,7 +190,12 @@ def posterior(
     centre = float(scores.mean())
     spread = float(scores.std())
     if cells.noisy is not None:
-        spread = float(np.hypot(spread, np.sqrt((cells.noisy.squares[:, metric] / cells.noisy.asks).mean())))
+        spread = float(
+            np.hypot(
+                spread,
+                np.sqrt((cells.noisy.squares[:, metric] / cells.noisy.asks).mean()),
+            )
+        )
     if spread <= 1e-9 * max(abs(centre), 1e-290):
         sizes = n_examples if groups is None else groups.sizes[groups.of_arms]
         return _constant(cells, float(scores[0]), n_arms, sizes, limits, averaged)
@@ -187,7 +231,9 @@ class _Data(NamedTuple):
         """The variances that earlier studies expect, in units of the squared spread."""
         if self.shape is None:
             return None
-        return Variances(*(max(_FLOOR, v / self.spread**2) for v in self.shape.variances))
+        return Variances(
+            *(max(_FLOOR, v / self.spread**2) for v in self.shape.variances)
+        )
 
     @property
     def of_seen(self) -> "_Data":
@@ -195,14 +241,36 @@ class _Data(NamedTuple):
         seen, arms = np.unique(self.cells.arms, return_inverse=True)
         if len(seen) == self.n_arms:
             return self
-        basis = None if self.basis is None else Basis(self.basis.columns[seen], self.basis.blocks)
-        groups = None if self.groups is None else self.groups._replace(of_arms=self.groups.of_arms[seen])
-        return self._replace(cells=self.cells._replace(arms=arms), n_arms=len(seen), basis=basis, groups=groups)
+        basis = (
+            None
+            if self.basis is None
+            else Basis(self.basis.columns[seen], self.basis.blocks)
+        )
+        groups = (
+            None
+            if self.groups is None
+            else self.groups._replace(of_arms=self.groups.of_arms[seen])
+        )
+        return self._replace(
+            cells=self.cells._replace(arms=arms),
+            n_arms=len(seen),
+            basis=basis,
+            groups=groups,
+        )
 
     def system(self, asks: Counts | None = None, noise: float = 0.0) -> System:
         arms, examples = self.cells.arms, self.cells.examples
         return System(
-            arms, examples, self.y, self.n_arms, self.n_examples, self.basis, asks, noise, self.shape, self.groups
+            arms,
+            examples,
+            self.y,
+            self.n_arms,
+            self.n_examples,
+            self.basis,
+            asks,
+            noise,
+            self.shape,
+            self.groups,
         )
 
 
@@ -214,10 +282,14 @@ def _over_trusts(data: _Data, shape: Shape, averaged: bool) -> Posterior:
     weights = np.exp(densities - densities.max()) * np.array(list(_TRUSTS.values()))
     kept = np.flatnonzero(weights > _LEAST_WEIGHT * weights.max())
     fits = [_fit(trusted[i], *found[i], averaged) for i in kept]
-    return Posterior.averaged(fits, weights[kept] / weights[kept].sum(), np.array(list(_TRUSTS))[kept])
+    return Posterior.averaged(
+        fits, weights[kept] / weights[kept].sum(), np.array(list(_TRUSTS))[kept]
+    )
 
 
-def _fit(data: _Data, system: System, of_seen: System, first: Variances, averaged: bool) -> Posterior:
+def _fit(
+    data: _Data, system: System, of_seen: System, first: Variances, averaged: bool
+) -> Posterior:
     """The posterior in units of the spread, for the most likely variances or averaged over further guesses."""
     guesses, weights, freedom = [first], np.ones(1), np.inf
     if averaged:
@@ -225,21 +297,27 @@ def _fit(data: _Data, system: System, of_seen: System, first: Variances, average
         # At least two observations: a single cell may have several scores that differ.
         freedom = max(system.n, 2) - 1 + _PRIOR_FREEDOM
     parts, weights, explained = _over_shares(system, of_seen, guesses, weights)
-    return Posterior.of(parts, weights, freedom, first, system.noise)._replace(explained=explained)
+    return Posterior.of(parts, weights, freedom, first, system.noise)._replace(
+        explained=explained
+    )
 
 
 def _density(system: System, first: Variances) -> float:
     """The log of the restricted likelihood at the most likely variances, up to a constant."""
     log_det, squares = system.likelihood(first)
-    return float(-0.5 * (log_det + squares / first.residual + (system.n - 1) * np.log(first.residual)))
+    return float(
+        -0.5
+        * (log_det + squares / first.residual + (system.n - 1) * np.log(first.residual))
+    )
 
 
 def _with_noise(data: _Data) -> tuple[System, System, Variances]:
     """The equations of all arms and of the seen arms, and the most likely variances. The residual's includes the noise.
 
-    Let c be the cells' own variance and w the variance of the noise. The mean of r scores of a cell has the variance
-    c + w / r. The likelihood of these means determines c + w / r, and the moments within cells determine w. A few
-    steps bring the two together.
+    Let c be the cells' own variance and w the variance of the noise. The mean of r
+    scores of a cell has the variance c + w / r. The likelihood of these means
+    determines c + w / r, and the moments within cells determine w. A few steps bring
+    the two together.
     """
     noisy, seen = data.cells.noisy, data.of_seen
     asks, noise = (None, 0.0) if noisy is None else (noisy.asks, PRIOR_SHARE)
@@ -251,7 +329,9 @@ def _with_noise(data: _Data) -> tuple[System, System, Variances]:
         inverse = float((1.0 / noisy.asks).mean())
         of_all = np.full(data.cells.scores.shape[1], found.residual * data.spread**2)
         within = float(noisy.noise(of_all)[data.metric]) / data.spread**2
-        total = found.residual * (1.0 - noise + noise * inverse) + within * (1.0 - inverse)
+        total = found.residual * (1.0 - noise + noise * inverse) + within * (
+            1.0 - inverse
+        )
         last, noise = noise, min(_MOST_NOISE, within / total)
         if abs(noise - last) < _NOISE_STEP:
             break
@@ -272,9 +352,15 @@ def _over_shares(
     shares: tuple[float, ...] = _SHARES if system.basis.shape[1] else (0.0,)
     found = np.zeros((len(guesses), 1))
     if len(shares) > 1:
-        found = np.array([[of_seen.density_by_basis(guess, share) for share in shares] for guess in guesses])
+        found = np.array(
+            [
+                [of_seen.density_by_basis(guess, share) for share in shares]
+                for guess in guesses
+            ]
+        )
     gains = found - found[:, :1]
-    # The guess's weight accounts for the density at a share of 0. So a share counts by its gain over that.
+    # The guess's weight accounts for the density at a share of 0. So a share counts by
+    # its gain over that.
     divided = np.exp(gains - gains.max()) * weights[:, None]
     kept = divided > _LEAST_WEIGHT * divided.sum()
     parts = [system.means_by_basis(guesses[i], shares[j]) for i, j in np.argwhere(kept)]
@@ -292,32 +378,46 @@ def _constant(
 ) -> Posterior:
     """The posterior if every score so far is the same.
 
-    The standard deviation is unknown (NaN) if the score's size is 0, or after a single score. If `averaged`, draws have
-    that deviation. Otherwise every draw is the score, so that prompts are equals.
+    The standard deviation is unknown (NaN) if the score's size is 0, or after a single
+    score. If `averaged`, draws have that deviation. Otherwise every draw is the score,
+    so that prompts are equals.
     """
     zeros = np.zeros(n_arms)
     known = np.bincount(cells.arms, minlength=n_arms)
-    own = known if n_examples is None else np.bincount(cells.arms[cells.examples >= 0], minlength=n_arms)
+    own = (
+        known
+        if n_examples is None
+        else np.bincount(cells.arms[cells.examples >= 0], minlength=n_arms)
+    )
     unknown = zeros + 1.0
     # Another score of a noisy cell may differ, so noisy cells are never known exactly.
     if n_examples is not None and cells.noisy is None:
         unknown = np.maximum(0.0, 1.0 - own / n_examples)
     size = limits[1] - limits[0] if limits else abs(score)
     chance = chance_of_another(score, len(cells.arms), known, limits) * np.sqrt(unknown)
-    sd = np.where(unknown == 0.0, 0.0, (size if size and len(cells.arms) > 1 else np.nan) * chance)
-    part = Gaussian(zeros + score, np.zeros((n_arms, 1)), np.zeros((1, 1)), (size or 1.0) * chance * averaged)
+    sd = np.where(
+        unknown == 0.0, 0.0, (size if size and len(cells.arms) > 1 else np.nan) * chance
+    )
+    part = Gaussian(
+        zeros + score,
+        np.zeros((n_arms, 1)),
+        np.zeros((1, 1)),
+        (size or 1.0) * chance * averaged,
+    )
     return Posterior((part,), np.ones(1), np.inf, sd, Variances(0.0, 0.0, 0.0))
 
 
-def chance_of_another(score: float, n: int, known: Counts, limits: tuple[float, float] | None) -> Vector:
+def chance_of_another(
+    score: float, n: int, known: Counts, limits: tuple[float, float] | None
+) -> Vector:
     """(K,) standard deviation of each prompt's mean if all n scores so far are the same, in units of the score's size.
 
-    The next score may differ: after n equal scores, with a chance of about 1 in n + 2 (rule of succession). The
-    deviation is 1 / sqrt((n + 1) (n_i + 1)) for a prompt with `known` n_i of the n cells. The size is the metric's
-    range, or the score itself.
+    The next score may differ: after n equal scores, with a chance of about 1 in n + 2
+    (rule of succession). The deviation is 1 / sqrt((n + 1) (n_i + 1)) for a prompt with
+    `known` n_i of the n cells. The size is the metric's range, or the score itself.
 
-    Scores such as 0, 1 or 2.5 often agree by chance. Scores such as 0.00008 hardly do so in a metric with noise, and
-    the deviation is the square of the above.
+    Scores such as 0, 1 or 2.5 often agree by chance. Scores such as 0.00008 hardly do
+    so in a metric with noise, and the deviation is the square of the above.
     """
     if n >= _FEWEST_EQUAL and not agrees_by_chance(score, limits):
         return np.asarray(1.0 / ((n + 1.0) * (known + 1.0)))
@@ -326,40 +426,56 @@ def chance_of_another(score: float, n: int, known: Counts, limits: tuple[float, 
 
 def agrees_by_chance(score: float, limits: tuple[float, float] | None) -> bool:
     """True if scores of a metric with noise are often exactly this: an end of its range, or a small simple number."""
-    return bool(limits and score in limits) or (abs(score) <= _SIMPLE and float(4.0 * score).is_integer())
+    return bool(limits and score in limits) or (
+        abs(score) <= _SIMPLE and float(4.0 * score).is_integer()
+    )
 
 
 class _Prior(NamedTuple):
     """The prior of the variances, which counts as so many members of each effect with these variances."""
 
-    variances: Vector  # (3 + blocks,) of prompt, example, residual, and of the slopes of each block of the basis
-    prompt: float  # weight of the prompt effect's variance, in members; also of each block's
+    # (3 + blocks,) of prompt, example, residual, and of the slopes of each block of the
+    # basis
+    variances: Vector
+    # Weight of the prompt effect's variance, in members; also of each block's
+    prompt: float
     example: float  # weight of the example effect's variance
     n_slopes: Vector  # (blocks,) the number of slopes of each block
 
 
 def _prior(system: System, expected: Variances | None) -> _Prior:
     """A weak prior on the effects' shares, or a prior on the variances `expected` by earlier studies."""
-    prompt, example = (_PRIOR_WEIGHT, _PRIOR_WEIGHT) if expected is None else _KNOWN_WEIGHTS
+    prompt, example = (
+        (_PRIOR_WEIGHT, _PRIOR_WEIGHT) if expected is None else _KNOWN_WEIGHTS
+    )
     variances = np.array(_PRIOR_SHARES if expected is None else expected)
     if system.n_examples is None:
         variances = np.array(_SHARES_WITHOUT_EXAMPLES)
-    n_slopes = np.zeros(0) if system.blocks is None else np.bincount(system.blocks).astype(float)
+    n_slopes = (
+        np.zeros(0)
+        if system.blocks is None
+        else np.bincount(system.blocks).astype(float)
+    )
     if len(n_slopes):
         of_blocks = variances[0] * _BLOCKS_SHARE
         variances[0] -= of_blocks
-        variances = np.concatenate((variances, np.full(len(n_slopes), of_blocks / len(n_slopes))))
+        variances = np.concatenate(
+            (variances, np.full(len(n_slopes), of_blocks / len(n_slopes)))
+        )
     return _Prior(variances, prompt, example, n_slopes)
 
 
 def reml(system: System, expected: Variances | None = None) -> Variances:
     """Find the most likely variances, with a weak prior on the effects' shares, or a prior on those `expected`.
 
-    Where the basis has blocks, a variance for each block is estimated along with them. The prompts' variance is then
-    the sum of their own variance and the blocks' variances. The blocks' relative sizes are set in `system.scales`.
+    Where the basis has blocks, a variance for each block is estimated along with them.
+    The prompts' variance is then the sum of their own variance and the blocks'
+    variances. The blocks' relative sizes are set in `system.scales`.
     """
     prior = _prior(system, expected)
-    log_variances = fixed_point(lambda at: np.log(_em_step(system, np.exp(at), prior)), np.log(prior.variances))
+    log_variances = fixed_point(
+        lambda at: np.log(_em_step(system, np.exp(at), prior)), np.log(prior.variances)
+    )
     found = np.exp(log_variances)
     if system.blocks is not None:
         of_blocks = float(found[3:].sum())
@@ -371,56 +487,81 @@ def reml(system: System, expected: Variances | None = None) -> Variances:
 def _em_step(system: System, v: Vector, prior: _Prior) -> Vector:
     """One step of EM: variances (3 + blocks,) to variances of higher restricted likelihood.
 
-    E step: the posterior means and variances of the level and both effects, given the variances. M step: each effect's
-    variance becomes the posterior expectation of its mean square, E a'a / K and E b'b / J, with the members of the
-    prior beside them. The residual's variance becomes y'W (y - fitted) / (n - 1).
+    E step: the posterior means and variances of the level and both effects, given the
+    variances. M step: each effect's variance becomes the posterior expectation of its
+    mean square, E a'a / K and E b'b / J, with the members of the prior beside them. The
+    residual's variance becomes y'W (y - fitted) / (n - 1).
     """
     of_kept, of_other, squares, of_slopes = _expected_squares(system, v)
-    per_arm, per_column = (of_kept, of_other) if system.keep_arms else (of_other, of_kept)
+    per_arm, per_column = (
+        (of_kept, of_other) if system.keep_arms else (of_other, of_kept)
+    )
     n_columns = system.n_columns
-    prompt = (per_arm + prior.prompt * prior.variances[0]) / (system.n_arms + prior.prompt)
+    prompt = (per_arm + prior.prompt * prior.variances[0]) / (
+        system.n_arms + prior.prompt
+    )
     example, residual = v[1], v[2]
     if n_columns:
-        example = (per_column + prior.example * prior.variances[1]) / (n_columns + prior.example)
+        example = (per_column + prior.example * prior.variances[1]) / (
+            n_columns + prior.example
+        )
     if system.n > 2:
         residual = squares / max(1, system.n - 1)
-    blocks = (of_slopes + prior.prompt * prior.variances[3:]) / (prior.n_slopes + prior.prompt)
+    blocks = (of_slopes + prior.prompt * prior.variances[3:]) / (
+        prior.n_slopes + prior.prompt
+    )
     return np.asarray(np.maximum([prompt, example, residual, *blocks], _FLOOR))
 
 
 def _expected_squares(system: System, v: Vector) -> tuple[float, float, float, Vector]:
     """The E step: expected sums of squares of the kept effect, of the other effect, and (blocks,) of the slopes.
 
-    The third number is the sum of squares y'W (y - fitted). Without blocks the last vector is empty.
+    The third number is the sum of squares y'W (y - fitted). Without blocks the last
+    vector is empty.
     """
     s = system.solve(Variances(*v[:3]))
     kept, others = system.spread_kept, system.spread_other
     u, other = s.u[:, 0], s.other[:, 0]
     own_kept, own_other, of_slopes = 0.0, 0.0, np.zeros(0)
     if system.blocks is None:
-        squares = system.squares[0, 0] - u @ system.sums[:, 0] - other @ system.sums_other[:, 0]
+        squares = (
+            system.squares[0, 0]
+            - u @ system.sums[:, 0]
+            - other @ system.sums_other[:, 0]
+        )
     else:
-        # The slopes shift the means of both effects, and their uncertainty adds to the squares.
+        # The slopes shift the means of both effects, and their uncertainty adds to the
+        # squares.
         left = system.unexplained(s)
         slopes, root, _ = posterior_of_slopes(left, v[2], np.sqrt(v[3:])[system.blocks])
         u, other = u - s.u[:, 1:] @ slopes, other - s.other[:, 1:] @ slopes
         squares = left[0, 0] - left[0, 1:] @ slopes
         own_kept = float((((s.u[1:, 1:] @ root) ** 2).sum(axis=1) / kept).sum())
         own_other = float((((s.other[:, 1:] @ root) ** 2).sum(axis=1) / others).sum())
-        of_slopes = np.bincount(system.blocks, slopes**2 + (root**2).sum(axis=1)).astype(float)
-    # The variance of u is s_e² times the inverse. The variance of the other effect is s_e² (D + D F' inverse F D).
-    of_kept = u[1:] @ (u[1:] / kept) + v[2] * (np.diagonal(s.inverse)[1:] / kept).sum() + own_kept
+        of_slopes = np.bincount(
+            system.blocks, slopes**2 + (root**2).sum(axis=1)
+        ).astype(float)
+    # The variance of u is s_e² times the inverse. The variance of the other effect is
+    # s_e² (D + D F' inverse F D).
+    of_kept = (
+        u[1:] @ (u[1:] / kept)
+        + v[2] * (np.diagonal(s.inverse)[1:] / kept).sum()
+        + own_kept
+    )
     of_other = other @ (other / others) + own_other
-    of_other += v[2] * ((s.d / others).sum() + system.products.trace(s.d**2 / others, s.inverse))
+    of_other += v[2] * (
+        (s.d / others).sum() + system.products.trace(s.d**2 / others, s.inverse)
+    )
     return float(of_kept), float(of_other), float(squares), of_slopes
 
 
 def fixed_point(step: Callable[[Vector], Vector], start: Vector) -> Vector:
     """Iterate (p,) x = step(x) from `start`, until an iteration changes x by less than 0.002, or for 16 iterations.
 
-    Steps are over-relaxed. Once they are short and become shorter, Anderson's secant takes their place (Anderson 1965,
-    with one earlier step): it goes to the point where the change of x would vanish, if the change were linear along
-    the line through the last two points.
+    Steps are over-relaxed. Once they are short and become shorter, Anderson's secant
+    takes their place (Anderson 1965, with one earlier step): it goes to the point where
+    the change of x would vanish, if the change were linear along the line through the
+    last two points.
     """
     at, moved, gap = start, np.zeros(len(start)), np.zeros(len(start))
     for _ in range(_STEPS):
@@ -457,21 +598,30 @@ class _Plane(NamedTuple):
 
     def at(self, point: Vector) -> _Guess:
         """The guess at a point (2,)."""
-        prompt, example = float(np.exp(point[0])), float(np.exp(point[1]) * (1.0 + np.exp(point[0])))
+        prompt, example = (
+            float(np.exp(point[0])),
+            float(np.exp(point[1]) * (1.0 + np.exp(point[0]))),
+        )
         log_det, squares = self.system.likelihood(Variances(prompt, example, 1.0))
         residual = max((squares + self.own_squares) / self.freedom, _FLOOR**2)
         z = (point - self.prior)[: self.n_axes] / _PRIOR_DEVIATION
         density = -0.5 * (self.freedom * np.log(residual) + log_det + z @ z)
-        return _Guess(float(density), Variances(prompt * residual, example * residual, residual))
+        return _Guess(
+            float(density), Variances(prompt * residual, example * residual, residual)
+        )
 
 
-def _guesses(system: System, first: Variances, expected: Variances | None = None) -> tuple[list[Variances], Vector]:
+def _guesses(
+    system: System, first: Variances, expected: Variances | None = None
+) -> tuple[list[Variances], Vector]:
     """Guesses at the variances and their weights: the first guess, and further ones around it along two axes.
 
-    The axes are the logs of prompt over residual, and of example over prompt + residual. After one evaluation per
-    prompt the scores carry no information on the first axis, whatever they carry on the second. Along each axis, the
-    curvature of the log posterior at the first guess gives its deviation s. The further guesses are at +- sqrt(3) s.
-    There the weights of a Gaussian would be 1/6 each. They are corrected by the posterior at these points.
+    The axes are the logs of prompt over residual, and of example over prompt +
+    residual. After one evaluation per prompt the scores carry no information on the
+    first axis, whatever they carry on the second. Along each axis, the curvature of the
+    log posterior at the first guess gives its deviation s. The further guesses are at
+    +- sqrt(3) s. There the weights of a Gaussian would be 1/6 each. They are corrected
+    by the posterior at these points.
     """
     first, has_residual = _with_residual(system, first)
     plane = _Plane(
@@ -479,10 +629,12 @@ def _guesses(system: System, first: Variances, expected: Variances | None = None
         _prior_of_axes(system, expected),
         n_axes=2 if system.n_columns else 1,
         freedom=system.n - 1 + _PRIOR_FREEDOM,
-        # The prior of the scale is centred at the guess. The spread of the scores, which is 1 here, is no evidence on
-        # a residual far below it. But where cells are too few to separate the residual from the effects, the centre is
-        # the usual share of that spread.
-        own_squares=_PRIOR_FREEDOM * (first.residual if has_residual else _PRIOR_SHARES[2]),
+        # The prior of the scale is centred at the guess. The spread of the scores,
+        # which is 1 here, is no evidence on a residual far below it. But where cells
+        # are too few to separate the residual from the effects, the centre is the usual
+        # share of that spread.
+        own_squares=_PRIOR_FREEDOM
+        * (first.residual if has_residual else _PRIOR_SHARES[2]),
     )
     centre = _axes(first)
     middle = plane.at(centre)
@@ -500,7 +652,8 @@ def _guesses(system: System, first: Variances, expected: Variances | None = None
         for sign in (-1.0, 1.0):
             found = plane.at(centre + sign * step)
             guesses.append(found.variances)
-            # A Gaussian's log density at sqrt(3) deviations is 1.5 below that of its centre.
+            # A Gaussian's log density at sqrt(3) deviations is 1.5 below that of its
+            # centre.
             excess = np.clip(found.density - middle.density + 1.5, -30.0, 3.0)
             weights.append(float(np.exp(excess)) / 6.0)
     kept = np.flatnonzero(np.array(weights) > _LEAST_GUESS * sum(weights))
@@ -519,9 +672,10 @@ def _prior_of_axes(system: System, expected: Variances | None) -> Vector:
 def _with_residual(system: System, first: Variances) -> tuple[Variances, bool]:
     """The first guess, corrected where its residual vanishes, and whether cells separate a residual from the effects.
 
-    Where nearly every cell has an example of its own, scores determine only the sum of the example's and the residual's
-    variance. The most likely residual is then 0, and every other variance would be an unbounded multiple of it. So the
-    sum is divided in the proportion of the prior.
+    Where nearly every cell has an example of its own, scores determine only the sum of
+    the example's and the residual's variance. The most likely residual is then 0, and
+    every other variance would be an unbounded multiple of it. So the sum is divided in
+    the proportion of the prior.
     """
     spare = system.n - len(distinct(system.arms)) - system.n_columns + 1
     if spare > 1 or 2 * system.n_columns <= system.n:
@@ -534,4 +688,6 @@ def _with_residual(system: System, first: Variances) -> tuple[Variances, bool]:
 
 def _axes(v: Variances) -> Vector:
     """(2,) the logs of prompt over residual, and of example over prompt + residual."""
-    return np.asarray(np.log([v.prompt / v.residual, v.example / (v.prompt + v.residual)]))
+    return np.asarray(
+        np.log([v.prompt / v.residual, v.example / (v.prompt + v.residual)])
+    )

@@ -9,10 +9,17 @@ import numpy as np
 from asktell.errors import InvalidArgumentError
 from asktell.numerics.arrays import Vector
 from asktell.numerics.intmap import IntMap
-from asktell.problem.checks import MOST_EVALUATIONS, SMALLEST_COST, check_max_cost, exact, whole
+from asktell.problem.checks import (
+    MOST_EVALUATIONS,
+    SMALLEST_COST,
+    check_max_cost,
+    exact,
+    whole,
+)
 
 _LITTLE_MONEY = 0.01
-_PRIOR_PULLS = 1.0  # that the mean cost of all prompts is worth in a prompt's own; a judgement
+# That the mean cost of all prompts is worth in a prompt's own; a judgement
+_PRIOR_PULLS = 1.0
 
 
 @final
@@ -22,15 +29,18 @@ class Budget:
 
     Args:
         evaluations: how many, as a plain number for `budget` says too.
-        cost: how much, in the unit of what is told: every `tell(trial, scores, cost=...)` then needs a cost.
-        max_cost_per_evaluation: no evaluation costs more than this, as the caller knows. With it `cost` is never
-            exceeded.
+        cost: how much, in the unit of what is told: every `tell(trial, scores,
+            cost=...)` then needs a cost.
+        max_cost_per_evaluation: no evaluation costs more than this, as the caller
+            knows. With it `cost` is never exceeded.
 
-    A trial is handed out only if what was told, and a reserve for it and for every trial that is out, fits into `cost`.
-    The reserve is `max_cost_per_evaluation`; without that it is a guess: what the prompt is expected to cost, but at
-    least the most that it has cost before; for a prompt of which no cost is known, the most that any has cost. Then
-    `cost` is exceeded by no more than what the trials out at that time cost above their reserves. Before the first
-    cost is known, one trial is out at a time.
+    A trial is handed out only if what was told, and a reserve for it and for every
+    trial that is out, fits into `cost`. The reserve is `max_cost_per_evaluation`;
+    without that it is a guess: what the prompt is expected to cost, but at least the
+    most that it has cost before; for a prompt of which no cost is known, the most that
+    any has cost. Then `cost` is exceeded by no more than what the trials out at that
+    time cost above their reserves. Before the first cost is known, one trial is out at
+    a time.
     """
 
     evaluations: int | None = None
@@ -39,14 +49,18 @@ class Budget:
 
     def __post_init__(self) -> None:
         if self.evaluations is None and self.cost is None:
-            raise InvalidArgumentError("Budget needs evaluations=..., cost=..., or both.")
+            raise InvalidArgumentError(
+                "Budget needs evaluations=..., cost=..., or both."
+            )
         if self.evaluations is not None:
             whole("evaluations of Budget", self.evaluations, 1, MOST_EVALUATIONS)
         for name in ("cost", "max_cost_per_evaluation"):
             if (value := getattr(self, name)) is not None:
                 vars(self)[name] = check_max_cost(f"{name} of Budget", value)
         if self.max_cost_per_evaluation is not None and self.cost is None:
-            raise InvalidArgumentError("max_cost_per_evaluation of Budget goes with cost=...")
+            raise InvalidArgumentError(
+                "max_cost_per_evaluation of Budget goes with cost=..."
+            )
         cost, most = self.cost, self.max_cost_per_evaluation or 0.0
         if cost is not None and most > cost:
             raise InvalidArgumentError(
@@ -76,7 +90,14 @@ class Allowance(NamedTuple):
         """Which part of it is spent, 1 at most; 0 if there is no limit."""
         return 0.0 if self.cost is None else min(1.0, spent / self.cost)
 
-    def allows(self, arm: int, spent: float, costs: "Costs", out: IntMap[Any], reserved: float | None) -> bool:
+    def allows(
+        self,
+        arm: int,
+        spent: float,
+        costs: "Costs",
+        out: IntMap[Any],
+        reserved: float | None,
+    ) -> bool:
         """True if the budget allows one more pull of an arm besides those pending; see `Budget`.
 
         `reserved` is what `costs` reserves for those, None: to be added up.
@@ -88,11 +109,19 @@ class Allowance(NamedTuple):
         if not costs.pool.n:
             return not out
         own = costs.reserve(arm)
-        left = self.cost - (spent + own + (costs.reserved(out.values()) if reserved is None else reserved))
-        # Rounding depends on the order of summation: where it may decide, one order does.
+        left = self.cost - (
+            spent
+            + own
+            + (costs.reserved(out.values()) if reserved is None else reserved)
+        )
+        # Rounding depends on the order of summation: where it may decide, one order
+        # does.
         if abs(left) > 1e-15 * (2 + len(out)) * self.cost:
             return left > 0
-        return spent + sum([own, *(costs.reserve(pull.arm) for pull in out.values())]) <= self.cost
+        return (
+            spent + sum([own, *(costs.reserve(pull.arm) for pull in out.values())])
+            <= self.cost
+        )
 
 
 class Costs(NamedTuple):
@@ -105,7 +134,10 @@ class Costs(NamedTuple):
         """The costs with one more; None: none was told."""
         if cost is None:
             return self
-        return Costs(self.by_arm.set(arm, (self.by_arm.get(arm) or Spent()).plus(cost)), self.pool.plus(cost))
+        return Costs(
+            self.by_arm.set(arm, (self.by_arm.get(arm) or Spent()).plus(cost)),
+            self.pool.plus(cost),
+        )
 
     def expected(self, arm: int) -> float:
         """The expected cost of the arm's next pull: its mean cost, shrunk to that of all; there must be a cost."""
@@ -128,7 +160,9 @@ class Costs(NamedTuple):
     def reserve(self, arm: int) -> float:
         """What the arm's next pull may cost, as a guess on the safe side; there must be a cost."""
         own = self.by_arm.get(arm)
-        return self.pool.highest if own is None else max(own.highest, self.expected(arm))
+        return (
+            self.pool.highest if own is None else max(own.highest, self.expected(arm))
+        )
 
 
 def describe_spending(selection: Any) -> str:
@@ -136,7 +170,11 @@ def describe_spending(selection: Any) -> str:
     spent, budget, max_cost = selection.spent, selection.budget, selection.max_cost
     if max_cost is None:
         return f"{spent} of {budget} evaluations"
-    counted = f"{spent} evaluations" if budget >= MOST_EVALUATIONS else f"{spent} of {budget} evaluations"
+    counted = (
+        f"{spent} evaluations"
+        if budget >= MOST_EVALUATIONS
+        else f"{spent} of {budget} evaluations"
+    )
     return f"{counted} and a cost of {selection.spent_cost:.4g} of {max_cost:.4g}"
 
 

@@ -17,13 +17,15 @@ _POSITION = re.compile("0|[1-9][0-9]{0,15}")
 _MOST_CANDIDATES = 10**6
 _LONGEST_LEVEL = 40  # characters of a text that names its own level
 
-Value: TypeAlias = str | int | float | bool | None  # of a factor: what JSON can hold in one item
+# Of a factor: what JSON can hold in one item
+Value: TypeAlias = str | int | float | bool | None
 
 
 class Trial(NamedTuple):
     """One pull: evaluate `prompt` on the example at index `example` (None: draw one yourself), then tell the scores.
 
-    `candidate` maps each factor to its value where the selection is among `Candidates`; None where it is among prompts.
+    `candidate` maps each factor to its value where the selection is among `Candidates`;
+    None where it is among prompts.
     """
 
     id: int
@@ -65,7 +67,9 @@ def from_json(trial: object) -> Trial | int | str:
             f"A trial must be a Trial, its id, or the prompt as str; got {short(trial)} ({type(trial).__name__})."
         )
     if not isinstance(parts[0], int | np.integer) or isinstance(parts[0], bool):
-        raise InvalidArgumentError(f"A trial's id must be a whole number, got {short(parts[0])} in {short(trial)}.")
+        raise InvalidArgumentError(
+            f"A trial's id must be a whole number, got {short(parts[0])} in {short(trial)}."
+        )
     return int(parts[0]) if given == ["id"] else Trial(int(parts[0]), *parts[1:])
 
 
@@ -98,7 +102,11 @@ class Tell(NamedTuple):
     @classmethod
     def of(cls, item: object) -> "Tell":
         """One of the items of `tell_many`."""
-        if isinstance(item, Trial) or not isinstance(item, tuple | list) or not 2 <= len(item) <= 4:
+        if (
+            isinstance(item, Trial)
+            or not isinstance(item, tuple | list)
+            or not 2 <= len(item) <= 4
+        ):
             raise InvalidArgumentError(
                 f"tell_many() takes tuples (trial, scores), (trial, scores, cost) or (trial, scores, cost, details); "
                 f"got {short(item)}."
@@ -108,10 +116,16 @@ class Tell(NamedTuple):
 
 def all_taken(outcomes: Sequence[bool | Exception]) -> list[bool]:
     """What became of a batch of scores, if none was refused."""
-    refused = [(i, outcome) for i, outcome in enumerate(outcomes) if isinstance(outcome, Exception)]
+    refused = [
+        (i, outcome)
+        for i, outcome in enumerate(outcomes)
+        if isinstance(outcome, Exception)
+    ]
     if not refused:
         return [bool(outcome) for outcome in outcomes]
-    shown = "; ".join(f"number {i}: {type(error).__name__}: {error}" for i, error in refused[:3])
+    shown = "; ".join(
+        f"number {i}: {type(error).__name__}: {error}" for i, error in refused[:3]
+    )
     more = f"; and {len(refused) - 3} more" if len(refused) > 3 else ""
     raise TellManyError(
         f"{len(refused)} of {len(outcomes)} scores were refused, counted from 0: {shown}{more}. The others are settled "
@@ -123,16 +137,19 @@ def all_taken(outcomes: Sequence[bool | Exception]) -> list[bool]:
 class Candidates(Sequence[dict[str, Value]]):
     """Candidates that differ in several factors: models, prompts, settings. Each maps every factor to its value.
 
-    `factors` maps each factor to its levels, and each level's name to its value: text, a finite number, true, false or
-    None. The id of a candidate is the names of its levels, joined by "/"; its text is the value of the factor "prompt",
-    or its id if there is no such factor. A level's name is its value as text; of a long text, the beginning and a
-    checksum. `asktell.grid` combines levels, and can give them names.
+    `factors` maps each factor to its levels, and each level's name to its value: text,
+    a finite number, true, false or None. The id of a candidate is the names of its
+    levels, joined by "/"; its text is the value of the factor "prompt", or its id if
+    there is no such factor. A level's name is its value as text; of a long text, the
+    beginning and a checksum. `asktell.grid` combines levels, and can give them names.
     """
 
     def __init__(self, candidates: Iterable[Mapping[str, Value]]) -> None:
         rows = list(candidates)
         if wrong := [row for row in rows if not isinstance(row, Mapping)]:
-            raise InvalidArgumentError(f"A candidate maps factors to values, got {short(wrong[0])}.")
+            raise InvalidArgumentError(
+                f"A candidate maps factors to values, got {short(wrong[0])}."
+            )
         names = list(rows[0]) if rows else []
         factors: dict[str, dict[str, Value]] = {name: {} for name in names}
         levels = []
@@ -141,17 +158,27 @@ class Candidates(Sequence[dict[str, Value]]):
                 raise InvalidArgumentError(
                     f"All candidates have the same factors: the first has {some(names)}, another {some(list(row))}."
                 )
-            levels.append(tuple(_named_level(factors[name], name, row[name]) for name in names))
+            levels.append(
+                tuple(_named_level(factors[name], name, row[name]) for name in names)
+            )
         self._set(factors, levels)
 
-    def _set(self, factors: Mapping[str, Mapping[str, Value]], levels: Iterable[Sequence[str]]) -> "Candidates":
+    def _set(
+        self,
+        factors: Mapping[str, Mapping[str, Value]],
+        levels: Iterable[Sequence[str]],
+    ) -> "Candidates":
         self.levels = [tuple(names) for names in levels]
         """The names of each candidate's levels, in the order of the factors."""
         if not self.levels or not factors:
-            raise InvalidArgumentError("There are no candidates; give at least one, with at least one factor.")
+            raise InvalidArgumentError(
+                "There are no candidates; give at least one, with at least one factor."
+            )
         for factor, named in factors.items():
             if not isinstance(factor, str) or not factor:
-                raise InvalidArgumentError(f"The name of a factor must be text, got {short(factor)}.")
+                raise InvalidArgumentError(
+                    f"The name of a factor must be text, got {short(factor)}."
+                )
             for level, value in named.items():
                 _check_level(factor, level, value)
         used = [set(column) for column in zip(*self.levels, strict=True)]
@@ -162,10 +189,16 @@ class Candidates(Sequence[dict[str, Value]]):
         self.ids = ["/".join(names) for names in self.levels]
         if len(set(self.ids)) < len(self.ids):
             twice = next(id_ for i, id_ in enumerate(self.ids) if id_ in self.ids[:i])
-            raise InvalidArgumentError(f"Two candidates have the id {short(twice)}. Remove one, or rename its levels.")
+            raise InvalidArgumentError(
+                f"Two candidates have the id {short(twice)}. Remove one, or rename its levels."
+            )
         texts = self.factors.get("prompt")
         place = list(self.factors).index("prompt") if texts is not None else 0
-        self.texts = self.ids if texts is None else [str(texts[names[place]]) for names in self.levels]
+        self.texts = (
+            self.ids
+            if texts is None
+            else [str(texts[names[place]]) for names in self.levels]
+        )
         return self
 
     @overload
@@ -174,7 +207,9 @@ class Candidates(Sequence[dict[str, Value]]):
     @overload
     def __getitem__(self, item: slice) -> list[dict[str, Value]]: ...
 
-    def __getitem__(self, item: int | slice) -> dict[str, Value] | list[dict[str, Value]]:
+    def __getitem__(
+        self, item: int | slice
+    ) -> dict[str, Value] | list[dict[str, Value]]:
         if isinstance(item, slice):
             return [self[i] for i in range(len(self))[item]]
         names = zip(self.factors.items(), self.levels[item], strict=True)
@@ -184,17 +219,24 @@ class Candidates(Sequence[dict[str, Value]]):
         return len(self.levels)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Candidates) and (self.factors, self.levels) == (other.factors, other.levels)
+        return isinstance(other, Candidates) and (self.factors, self.levels) == (
+            other.factors,
+            other.levels,
+        )
 
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        sizes = ", ".join(f"{factor} ({len(named)})" for factor, named in self.factors.items())
+        sizes = ", ".join(
+            f"{factor} ({len(named)})" for factor, named in self.factors.items()
+        )
         return f"<Candidates: {len(self)} of {sizes}>"
 
     def part(self, places: Iterable[int]) -> "Candidates":
         """Those at these places."""
-        return Candidates.__new__(Candidates)._set(self.factors, [self.levels[i] for i in places])
+        return Candidates.__new__(Candidates)._set(
+            self.factors, [self.levels[i] for i in places]
+        )
 
     def joined(self, more: "Candidates") -> "Candidates":
         """These, and more of them behind, which may have other levels."""
@@ -207,25 +249,41 @@ class Candidates(Sequence[dict[str, Value]]):
         for factor, named in more.factors.items():
             for level, value in named.items():
                 _put_level(factors[factor], factor, level, value)
-        return Candidates.__new__(Candidates)._set(factors, [*self.levels, *more.levels])
+        return Candidates.__new__(Candidates)._set(
+            factors, [*self.levels, *more.levels]
+        )
 
     def to_data(self) -> dict[str, Any]:
         """JSON-ready: `factors`, and the names of each candidate's levels."""
-        return {"factors": self.factors, "candidates": [list(names) for names in self.levels]}
+        return {
+            "factors": self.factors,
+            "candidates": [list(names) for names in self.levels],
+        }
 
     @classmethod
     def from_data(cls, data: object) -> "Candidates":
         """The candidates that `to_data` made `data` of; without `candidates` in it, all combinations."""
         factors = data.get("factors") if isinstance(data, Mapping) else None
         known = isinstance(data, Mapping) and set(data) <= {"factors", "candidates"}
-        if not isinstance(data, Mapping) or not isinstance(factors, Mapping) or not known:
-            raise InvalidArgumentError(f"Candidates as data have `factors` and `candidates`, got {short(data)}.")
+        if (
+            not isinstance(data, Mapping)
+            or not isinstance(factors, Mapping)
+            or not known
+        ):
+            raise InvalidArgumentError(
+                f"Candidates as data have `factors` and `candidates`, got {short(data)}."
+            )
         if data.get("candidates") is None:
             return grid(**factors)
         for names in data["candidates"]:
             known = isinstance(names, Sequence) and len(names) == len(factors)
-            if not known or any(level not in named for level, named in zip(names, factors.values(), strict=True)):
-                raise InvalidArgumentError(f"A candidate names a level of each factor, got {short(names)}.")
+            if not known or any(
+                level not in named
+                for level, named in zip(names, factors.values(), strict=True)
+            ):
+                raise InvalidArgumentError(
+                    f"A candidate names a level of each factor, got {short(names)}."
+                )
         return cls.__new__(cls)._set(factors, data["candidates"])
 
 
@@ -237,9 +295,10 @@ def grid(
     """All combinations of the factors' levels, a million at most; the last factor changes first.
 
     Args:
-        where: takes a candidate, a mapping from factor to value; those for which it is false are left out.
-        factors: of each the values, or a mapping from the name of a level to its value, as
-            `prompt={"short": "Be brief.", "long": "Take your time."}`.
+        where: takes a candidate, a mapping from factor to value; those for which it is
+            false are left out.
+        factors: of each the values, or a mapping from the name of a level to its value,
+            as `prompt={"short": "Be brief.", "long": "Take your time."}`.
     """
     named: dict[str, dict[str, Value]] = {}
     for factor, values in factors.items():
@@ -254,15 +313,23 @@ def grid(
             for value in values:
                 _named_level(named[factor], factor, value)
             if len(named[factor]) < len(values):
-                raise InvalidArgumentError(f"The factor {factor!r} has a value twice: {some(values)}.")
+                raise InvalidArgumentError(
+                    f"The factor {factor!r} has a value twice: {some(values)}."
+                )
     if math.prod(map(len, named.values())) > _MOST_CANDIDATES:
-        raise InvalidArgumentError(f"These levels have more than {_MOST_CANDIDATES} combinations.")
-    found = Candidates.__new__(Candidates)._set(named, itertools.product(*named.values()))
+        raise InvalidArgumentError(
+            f"These levels have more than {_MOST_CANDIDATES} combinations."
+        )
+    found = Candidates.__new__(Candidates)._set(
+        named, itertools.product(*named.values())
+    )
     if where is None:
         return found
     kept = [i for i, candidate in enumerate(found) if where(candidate)]
     if not kept:
-        raise InvalidArgumentError(f"`where` keeps none of the {len(found)} candidates.")
+        raise InvalidArgumentError(
+            f"`where` keeps none of the {len(found)} candidates."
+        )
     return found.part(kept)
 
 
@@ -288,9 +355,13 @@ def _put_level(levels: dict[str, Value], factor: str, name: str, value: Value) -
 
 def _check_level(factor: str, level: object, value: object) -> None:
     if not isinstance(level, str) or not level:
-        raise InvalidArgumentError(f"The name of a level of {factor!r} must be text, got {short(level)}.")
+        raise InvalidArgumentError(
+            f"The name of a level of {factor!r} must be text, got {short(level)}."
+        )
     if factor == "prompt" and not isinstance(value, str):
-        raise InvalidArgumentError(f"The factor 'prompt' has texts as values, got {short(value)}.")
+        raise InvalidArgumentError(
+            f"The factor 'prompt' has texts as values, got {short(value)}."
+        )
     is_number = isinstance(value, int | float) and -LARGEST <= value <= LARGEST
     if not (value is None or isinstance(value, str) or is_number):
         raise InvalidArgumentError(
@@ -301,7 +372,12 @@ def _check_level(factor: str, level: object, value: object) -> None:
 class Prompts:
     """The K prompts of a selection, by arm: their ids (None: their positions) and texts; `candidates` if they are."""
 
-    def __init__(self, ids: Sequence[str] | None, texts: Sequence[str], candidates: Candidates | None = None) -> None:
+    def __init__(
+        self,
+        ids: Sequence[str] | None,
+        texts: Sequence[str],
+        candidates: Candidates | None = None,
+    ) -> None:
         self.ids: Sequence[str | int] = range(len(texts)) if ids is None else ids
         self.texts = texts
         self.candidates = candidates
@@ -322,7 +398,11 @@ class Prompts:
         """Some of them."""
         if self.candidates is not None:
             return Prompts.of(self.candidates.part(arms))
-        ids = None if isinstance(self.ids, range) else [str(self.ids[arm]) for arm in arms]
+        ids = (
+            None
+            if isinstance(self.ids, range)
+            else [str(self.ids[arm]) for arm in arms]
+        )
         return Prompts(ids, [self.texts[arm] for arm in arms])
 
     def joined(self, more: "Prompts") -> "Prompts":
@@ -330,8 +410,14 @@ class Prompts:
         if self.candidates is not None and more.candidates is not None:
             return Prompts.of(self.candidates.joined(more.candidates))
         if (self.candidates is None) != (more.candidates is None):
-            there, came = ("candidates", "prompts") if more.candidates is None else ("prompts", "candidates")
-            raise InvalidArgumentError(f"add() got {came}, but those that are there are {there}. Nothing was added.")
+            there, came = (
+                ("candidates", "prompts")
+                if more.candidates is None
+                else ("prompts", "candidates")
+            )
+            raise InvalidArgumentError(
+                f"add() got {came}, but those that are there are {there}. Nothing was added."
+            )
         is_named = not isinstance(more.ids, range)
         if is_named == isinstance(self.ids, range):
             raise InvalidArgumentError(
@@ -340,9 +426,15 @@ class Prompts:
                 if is_named
                 else "add() got texts alone, but the prompts that are there have ids: add({id: text, ...})."
             )
-        check_prompts(dict(zip(more.ids, more.texts, strict=True)) if is_named else list(more.texts))
+        check_prompts(
+            dict(zip(more.ids, more.texts, strict=True))
+            if is_named
+            else list(more.texts)
+        )
         if len(set(more.ids)) < len(more):
-            raise InvalidArgumentError(f"Prompts that join have an id twice: {some(sorted(map(str, more.ids)))}.")
+            raise InvalidArgumentError(
+                f"Prompts that join have an id twice: {some(sorted(map(str, more.ids)))}."
+            )
         for id_, text in zip(more.ids, more.texts, strict=True):
             if (arm := self.with_text(text)) is not None:
                 raise InvalidArgumentError(
@@ -372,8 +464,16 @@ class Prompts:
         """The same, None if there is none. An id that is a position may be given as text, as a command line has it."""
         id_: object = prompt
         if not isinstance(prompt, str | int):
-            id_ = prompt.prompt_id if isinstance(prompt, Trial) else getattr(prompt, "id", None)
-        positional = isinstance(self.ids, range) and isinstance(id_, str) and _POSITION.fullmatch(id_)
+            id_ = (
+                prompt.prompt_id
+                if isinstance(prompt, Trial)
+                else getattr(prompt, "id", None)
+            )
+        positional = (
+            isinstance(self.ids, range)
+            and isinstance(id_, str)
+            and _POSITION.fullmatch(id_)
+        )
         by_id = self.with_id(int(str(id_)) if positional else id_)
         by_text = self.with_text(prompt) if isinstance(prompt, str) else None
         if by_id is not None and by_text is not None and by_id != by_text:

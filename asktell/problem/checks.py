@@ -14,8 +14,11 @@ LARGEST = 1e100
 MOST_EVALUATIONS = 10**8
 MOST_EXAMPLES = 10**7
 MOST_REPEATS = 10**6
-SMALLEST_RANGE = 1e-50  # sizes of numbers; within them, squares and sums of scores in units of their range stay finite
-SMALLEST_COST = 1e-50  # in any currency; what is less counts as free, and gains per cost stay finite
+# Sizes of numbers; within them, squares and sums of scores in units of their range stay
+# finite
+SMALLEST_RANGE = 1e-50
+# In any currency; what is less counts as free, and gains per cost stay finite
+SMALLEST_COST = 1e-50
 
 _MOST = 2**63 - 1  # a 64-bit integer
 _SHOWN = 20
@@ -38,8 +41,16 @@ def nearest(name: object, known: Collection[object]) -> str:
     """The known name that is nearest to one that is not known, as a question in brackets; empty if none is near."""
     import difflib
 
-    names = {other.lower(): other for other in itertools.islice(known, _COMPARED) if isinstance(other, str)}
-    close = difflib.get_close_matches(name.lower(), names, 1) if isinstance(name, str) else []
+    names = {
+        other.lower(): other
+        for other in itertools.islice(known, _COMPARED)
+        if isinstance(other, str)
+    }
+    close = (
+        difflib.get_close_matches(name.lower(), names, 1)
+        if isinstance(name, str)
+        else []
+    )
     return f" (did you mean {short(names[close[0]])}?)" if close else ""
 
 
@@ -48,7 +59,9 @@ def check_prompts(prompts: object) -> tuple[list[str] | None, list[str]]:
     if isinstance(prompts, Mapping):
         ids, texts = list(prompts), list(prompts.values())
         if wrong := [id_ for id_ in ids if not isinstance(id_, str)]:
-            raise InvalidArgumentError(f"The ids of prompts must be str, got {short(wrong[0])}.")
+            raise InvalidArgumentError(
+                f"The ids of prompts must be str, got {short(wrong[0])}."
+            )
     elif isinstance(prompts, Sequence) and not isinstance(prompts, (str, bytes)):
         ids, texts = None, list(prompts)
     else:
@@ -60,12 +73,20 @@ def check_prompts(prompts: object) -> tuple[list[str] | None, list[str]]:
     places: dict[str, list[object]] = {}
     for name, text in zip(ids or range(len(texts)), texts, strict=True):
         if not isinstance(text, str):
-            raise InvalidArgumentError(f"Prompt {name!r} must be str, got {type(text).__name__}.")
+            raise InvalidArgumentError(
+                f"Prompt {name!r} must be str, got {type(text).__name__}."
+            )
         places.setdefault(text, []).append(name)
     if len(places) < len(texts):
-        twice = [f"{short(text)} at {names}" for text, names in places.items() if len(names) > 1]
+        twice = [
+            f"{short(text)} at {names}"
+            for text, names in places.items()
+            if len(names) > 1
+        ]
         listed = "; ".join(twice[:5])
-        raise InvalidArgumentError(f"The same prompt is given more than once: {listed}. Remove the duplicates.")
+        raise InvalidArgumentError(
+            f"The same prompt is given more than once: {listed}. Remove the duplicates."
+        )
     return ids, texts
 
 
@@ -74,13 +95,17 @@ def check_features(features: npt.ArrayLike, n_arms: int) -> Features:
     try:
         matrix = np.array(features, dtype=np.float64)
     except (TypeError, ValueError, OverflowError) as error:
-        raise InvalidArgumentError(f"features must be numbers, one row per prompt: {error}.") from error
+        raise InvalidArgumentError(
+            f"features must be numbers, one row per prompt: {error}."
+        ) from error
     if matrix.ndim != 2 or len(matrix) != n_arms or matrix.shape[1] == 0:
         raise InvalidArgumentError(
             f"features must have one row per prompt, shape ({n_arms}, d); got shape {matrix.shape}."
         )
     if not (np.abs(matrix) <= LARGEST).all():
-        raise InvalidArgumentError(f"features must be finite, and at most {LARGEST} in size.")
+        raise InvalidArgumentError(
+            f"features must be finite, and at most {LARGEST} in size."
+        )
     matrix.flags.writeable = False
     return matrix
 
@@ -88,10 +113,14 @@ def check_features(features: npt.ArrayLike, n_arms: int) -> Features:
 def check_trials(what: str, trials: object) -> frozenset[int]:
     """Ids of trials, in any collection."""
     if not isinstance(trials, Collection) or isinstance(trials, (str, bytes)):
-        raise InvalidArgumentError(f"{what} must be a collection of ids of trials, got {short(trials)}.")
+        raise InvalidArgumentError(
+            f"{what} must be a collection of ids of trials, got {short(trials)}."
+        )
     for trial in trials:
         if isinstance(trial, bool) or not isinstance(trial, (int, np.integer)):
-            raise InvalidArgumentError(f"{what} must hold ids of trials, whole numbers; got {short(trial)}.")
+            raise InvalidArgumentError(
+                f"{what} must hold ids of trials, whole numbers; got {short(trial)}."
+            )
     return frozenset(trials)
 
 
@@ -102,9 +131,13 @@ def finite(what: str, number: object) -> float:
     try:
         value = float(number)
     except (TypeError, ValueError, OverflowError) as error:
-        raise InvalidArgumentError(f"{what} needs a single finite number: {error}.") from error
+        raise InvalidArgumentError(
+            f"{what} needs a single finite number: {error}."
+        ) from error
     if not -LARGEST <= value <= LARGEST:
-        raise InvalidArgumentError(f"{what} needs a finite number, at most {LARGEST} in size; got {short(value)}.")
+        raise InvalidArgumentError(
+            f"{what} needs a finite number, at most {LARGEST} in size; got {short(value)}."
+        )
     return value
 
 
@@ -138,7 +171,10 @@ def needed_cost(cost: object, max_cost: float | None) -> float | None:
 
 def cause_of(error: BaseException) -> BaseException:
     """The error itself; of tenacity's RetryError, which says nothing, that of the last attempt."""
-    while type(error).__name__ == "RetryError" and (attempt := getattr(error, "last_attempt", None)) is not None:
+    while (
+        type(error).__name__ == "RetryError"
+        and (attempt := getattr(error, "last_attempt", None)) is not None
+    ):
         last = attempt.exception() if attempt.done() else None
         if last is None:  # it was tried again because of what it returned
             break
@@ -157,38 +193,60 @@ def check_reason(reason: object) -> str:
     if isinstance(reason, BaseException):
         return in_words(reason)
     if not isinstance(reason, str):
-        raise InvalidArgumentError(f"The reason must be text or an exception, got {short(reason)}.")
+        raise InvalidArgumentError(
+            f"The reason must be text or an exception, got {short(reason)}."
+        )
     return reason
 
 
 def whole(name: str, number: object, low: int, high: int = _MOST) -> int:
     """The number as an int from low to high; bools are refused."""
-    if isinstance(number, bool) or not isinstance(number, (int, np.integer)) or not low <= number <= high:
+    if (
+        isinstance(number, bool)
+        or not isinstance(number, (int, np.integer))
+        or not low <= number <= high
+    ):
         is_open = high == _MOST and not (isinstance(number, int) and number > high)
         span = f"of at least {low}" if is_open else f"from {low} to {high}"
-        raise InvalidArgumentError(f"{name} must be a whole number {span}, got {short(number)}.")
+        raise InvalidArgumentError(
+            f"{name} must be a whole number {span}, got {short(number)}."
+        )
     return int(number)
 
 
-def check_number(name: str, number: object, low: float, high: float, *, above: bool = False) -> float:
+def check_number(
+    name: str, number: object, low: float, high: float, *, above: bool = False
+) -> float:
     """The number as a float from low, or `above` it, to high; bools are refused."""
-    is_number = isinstance(number, int | float | np.number) and not isinstance(number, bool | np.complexfloating)
+    is_number = isinstance(number, int | float | np.number) and not isinstance(
+        number, bool | np.complexfloating
+    )
     if not is_number or not low <= number <= high or (above and number == low):  # type: ignore[operator]
         least = f"above {low:g} and at most" if above else f"from {low:g} to"
-        raise InvalidArgumentError(f"{name} must be a number {least} {high:g}, got {short(number)}.")
+        raise InvalidArgumentError(
+            f"{name} must be a number {least} {high:g}, got {short(number)}."
+        )
     return float(number)  # type: ignore[arg-type]
 
 
 def check_part(name: str, number: object) -> None:
     """Check for a number above 0 and below 1, such as a probability."""
-    if isinstance(number, bool) or not isinstance(number, int | float) or not 0 < number < 1:
-        raise InvalidArgumentError(f"{name} must be a number above 0 and below 1, as 0.95 is; got {short(number)}.")
+    if (
+        isinstance(number, bool)
+        or not isinstance(number, int | float)
+        or not 0 < number < 1
+    ):
+        raise InvalidArgumentError(
+            f"{name} must be a number above 0 and below 1, as 0.95 is; got {short(number)}."
+        )
 
 
 def check_name(what: str, name: object) -> str:
     """The name as it is: printable text of 1 to 200 characters."""
     if not isinstance(name, str) or not 0 < len(name) <= 200 or not name.isprintable():
-        raise InvalidArgumentError(f"{what} must be printable text of 1 to 200 characters, got {short(name)}.")
+        raise InvalidArgumentError(
+            f"{what} must be printable text of 1 to 200 characters, got {short(name)}."
+        )
     return name
 
 

@@ -18,7 +18,9 @@ class Examples:
 
     def __init__(self, ids: Sequence[str]) -> None:
         if isinstance(ids, str | bytes):
-            raise InvalidArgumentError(f"The ids of examples are a list of texts; got a single one, {short(ids)}.")
+            raise InvalidArgumentError(
+                f"The ids of examples are a list of texts; got a single one, {short(ids)}."
+            )
         self.ids = tuple(ids)
         for position, id_ in enumerate(self.ids):
             if not isinstance(id_, str) or not id_:
@@ -27,13 +29,20 @@ class Examples:
                     f"position {position}. Give len(dataset), or [str(id), ...]."
                 )
         if not 1 <= len(self.ids) <= MOST_EXAMPLES:
-            raise InvalidArgumentError(f"examples must be 1 to {MOST_EXAMPLES} ids, got {len(self.ids)}.")
+            raise InvalidArgumentError(
+                f"examples must be 1 to {MOST_EXAMPLES} ids, got {len(self.ids)}."
+            )
         self._positions = {id_: position for position, id_ in enumerate(self.ids)}
         if len(self._positions) < len(self.ids):
             again = [i for i, id_ in enumerate(self.ids) if self._positions[id_] != i]
             last = self._positions
-            listed = "; ".join(f"{short(self.ids[i])} at {i} and {last[self.ids[i]]}" for i in again[:_SHOWN])
-            raise InvalidArgumentError(f"The ids of examples must be distinct, but some come again: {listed}.")
+            listed = "; ".join(
+                f"{short(self.ids[i])} at {i} and {last[self.ids[i]]}"
+                for i in again[:_SHOWN]
+            )
+            raise InvalidArgumentError(
+                f"The ids of examples must be distinct, but some come again: {listed}."
+            )
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -57,7 +66,11 @@ def numbered(examples: object) -> tuple[int | None, Examples | None]:
     """How many examples there are, and their ids, from what users pass in: a number, a list of ids, or None."""
     if examples is None:
         return None, None
-    if callable(getattr(examples, "tolist", None)) and getattr(examples, "ndim", 0) == 1:  # numpy's, pandas'
+    # numpy's, pandas'
+    if (
+        callable(getattr(examples, "tolist", None))
+        and getattr(examples, "ndim", 0) == 1
+    ):
         examples = examples.tolist()  # type: ignore[attr-defined]
     if isinstance(examples, Sequence) and not isinstance(examples, str | bytes):
         ids = Examples(examples)
@@ -70,7 +83,9 @@ def numbered(examples: object) -> tuple[int | None, Examples | None]:
     return whole("examples", examples, 1, MOST_EXAMPLES), None
 
 
-def check_examples(what: str, n: int | None, ids: Examples | None, given: object) -> None:
+def check_examples(
+    what: str, n: int | None, ids: Examples | None, given: object
+) -> None:
     """Refuse `given` examples that are not those of a selection: `n` of them, with `ids` if it has some; None: any."""
     if given is None:
         return
@@ -80,7 +95,9 @@ def check_examples(what: str, n: int | None, ids: Examples | None, given: object
     else:
         changed = "" if n == n_given else f"{n} then, {n_given} now"
     if changed:
-        raise InvalidArgumentError(f"{what} was made with other examples: {changed}. Give the same in the same order.")
+        raise InvalidArgumentError(
+            f"{what} was made with other examples: {changed}. Give the same in the same order."
+        )
 
 
 class Changes(NamedTuple):

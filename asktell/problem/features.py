@@ -13,8 +13,10 @@ from asktell.numerics import counters
 from asktell.numerics.arrays import Features, Matrix
 
 _BUCKETS = 1 << 15
-_SMALLEST_DIRECTION = 1e-9  # of columns of length 1: with what is smaller, nothing can be computed well
-_DENSE_ARMS = 256  # up to here the spectrum comes from the full (K, K) matrix of inner products
+# Of columns of length 1: with what is smaller, nothing can be computed well
+_SMALLEST_DIRECTION = 1e-9
+# Up to here the spectrum comes from the full (K, K) matrix of inner products
+_DENSE_ARMS = 256
 
 
 class PCA(NamedTuple):
@@ -31,7 +33,9 @@ def pca(embedding: npt.ArrayLike, d: int) -> PCA:
     """
     x = _matrix(embedding)
     if d < 1:
-        raise InvalidArgumentError(f"pca() got d={d}; the number of dimensions is at least 1.")
+        raise InvalidArgumentError(
+            f"pca() got d={d}; the number of dimensions is at least 1."
+        )
     centred = x - x.mean(axis=0) if len(x) else x
     u, s, _ = np.linalg.svd(centred, full_matrices=False)
     kept = min(d, len(s))
@@ -52,7 +56,8 @@ def rank(features: npt.ArrayLike) -> int:
 def span(features: npt.ArrayLike) -> Features:
     """(K, r) rows x of sum x x^T = identity: coordinates of the rows in their span; columns get unit length first.
 
-    Tolerance of singular values: max(s_max * max(shape) * eps * 100, 1e-9), the value of GEGE's authors.
+    Tolerance of singular values: max(s_max * max(shape) * eps * 100, 1e-9), the value
+    of GEGE's authors.
     """
     x = _of_unit_length(_matrix(features))
     u, s, _ = np.linalg.svd(x, full_matrices=False)
@@ -66,17 +71,23 @@ def lost_directions(features: Features, intercept: bool) -> int:
     Columns that depend on others exactly lose nothing and do not count.
     """
     centred = with_intercept(features)[:, :-1] if intercept else features
-    size, spread = (np.abs(columns).max(axis=0, initial=0.0) for columns in (features, centred))
-    # The rounding of a column that is far from zero is large beside what is left of it when it is centred.
+    size, spread = (
+        np.abs(columns).max(axis=0, initial=0.0) for columns in (features, centred)
+    )
+    # The rounding of a column that is far from zero is large beside what is left of it
+    # when it is centred.
     cancelled = float((size / np.where(spread > 0, spread, np.inf)).max(initial=1.0))
     x = _of_unit_length(centred)
     s = np.linalg.svd(x, compute_uv=False)
-    return int(((s > _rounding_of(s, x) * cancelled) & (s <= _SMALLEST_DIRECTION)).sum())
+    return int(
+        ((s > _rounding_of(s, x) * cancelled) & (s <= _SMALLEST_DIRECTION)).sum()
+    )
 
 
 def _of_unit_length(columns: Matrix) -> Matrix:
     """The columns scaled to length 1, but for those that are zero."""
-    # Scaling by the largest entry first keeps the squares of tiny and of huge entries finite.
+    # Scaling by the largest entry first keeps the squares of tiny and of huge entries
+    # finite.
     top = np.abs(columns).max(axis=0, initial=0.0)
     scaled = columns / np.where(top > 0, top, 1.0)
     norms = np.linalg.norm(scaled, axis=0)
@@ -113,13 +124,16 @@ def fix_signs(columns: Matrix) -> Matrix:
 def text_features(prompts: Sequence[str], d: int = 10, seed: int = 0) -> Features:
     """Features (K, d) of the prompts' texts, without a model or a network; the same in every process.
 
-    Character 3- to 5-grams (of the UTF-8 bytes) and word 1- and 2-grams are hashed, weighted by
-    (1 + log tf) * idf, normalized and reduced to d - 1 principal components; the last column is the standardized
-    logarithm of the length. The first component has unit variance, the others their natural share.
-    `seed` chooses the hash.
+    Character 3- to 5-grams (of the UTF-8 bytes) and word 1- and 2-grams are hashed,
+    weighted by (1 + log tf) * idf, normalized and reduced to d - 1 principal
+    components; the last column is the standardized logarithm of the length. The first
+    component has unit variance, the others their natural share. `seed` chooses the
+    hash.
     """
     if d < 1:
-        raise InvalidArgumentError(f"text_features() got d={d}; the number of dimensions is at least 1.")
+        raise InvalidArgumentError(
+            f"text_features() got d={d}; the number of dimensions is at least 1."
+        )
     return TextBasis(prompts, d, seed).features if len(prompts) else np.zeros((0, d))
 
 
@@ -144,27 +158,46 @@ class TextBasis:
             return self._put(np.zeros((len(prompts), 0)), _log_length(prompts))
         x, y = self._x, self._rows(prompts)
         mean_row = np.asarray(x.mean(axis=0)).ravel()
-        products = (y @ x.T).toarray() - (y @ mean_row)[:, None] - (x @ mean_row)[None] + mean_row @ mean_row
-        # An axis is known by where the first texts lie on it; the squares of that are its eigenvalue.
+        products = (
+            (y @ x.T).toarray()
+            - (y @ mean_row)[:, None]
+            - (x @ mean_row)[None]
+            + mean_row @ mean_row
+        )
+        # An axis is known by where the first texts lie on it; the squares of that are
+        # its eigenvalue.
         squares = (self._components**2).sum(axis=0)
         used = squares > 1e-12 * squares.max(initial=0.0)
-        on_axes = np.where(used, products @ self._components / np.where(used, squares, 1.0), 0.0)
+        on_axes = np.where(
+            used, products @ self._components / np.where(used, squares, 1.0), 0.0
+        )
         return self._put(on_axes, _log_length(prompts))
 
     def _rows(self, prompts: Sequence[str]) -> Any:
         """Sparse (K, buckets) rows of unit length; the first texts decide what each bucket weighs."""
         from scipy.sparse import csr_array
 
-        found = [np.unique(_grams(prompt.lower(), self._seed), return_counts=True) for prompt in prompts]
+        found = [
+            np.unique(_grams(prompt.lower(), self._seed), return_counts=True)
+            for prompt in prompts
+        ]
         n, lengths = len(found), [len(buckets) for buckets, _ in found]
         column = np.concatenate([buckets for buckets, _ in found])
         if self._weights is None:  # inverse document frequency
-            self._weights = np.log((1.0 + n) / (1.0 + np.bincount(column, minlength=_BUCKETS))) + 1.0
-        value = (1.0 + np.log(np.concatenate([counts for _, counts in found]))) * self._weights[column]
+            self._weights = (
+                np.log((1.0 + n) / (1.0 + np.bincount(column, minlength=_BUCKETS)))
+                + 1.0
+            )
+        value = (
+            1.0 + np.log(np.concatenate([counts for _, counts in found]))
+        ) * self._weights[column]
         row = np.repeat(np.arange(n), lengths)
         norm = np.sqrt(np.bincount(row, value**2, minlength=n))
         value /= np.where(norm > 0, norm, 1.0)[row]
-        return csr_array((value, column, np.concatenate(([0], np.cumsum(lengths)))), shape=(n, _BUCKETS))
+        return csr_array(
+            (value, column, np.concatenate(([0], np.cumsum(lengths)))),
+            shape=(n, _BUCKETS),
+        )
 
     def _put(self, components: Features, length: npt.NDArray[np.float64]) -> Features:
         features = np.zeros((len(length), self._d))
@@ -176,12 +209,16 @@ class TextBasis:
 
 
 def _log_length(prompts: Sequence[str]) -> npt.NDArray[np.float64]:
-    return np.asarray(np.log1p(np.array([len(prompt) for prompt in prompts], dtype=float)))
+    return np.asarray(
+        np.log1p(np.array([len(prompt) for prompt in prompts], dtype=float))
+    )
 
 
 def _grams(text: str, seed: int) -> npt.NDArray[np.int64]:
     """Buckets of the n-grams of a text: of its bytes between spaces at the ends, and of its words."""
-    raw = np.frombuffer(f" {text} ".encode("utf-8", "surrogatepass"), dtype=np.uint8).astype(np.uint64)
+    raw = np.frombuffer(
+        f" {text} ".encode("utf-8", "surrogatepass"), dtype=np.uint8
+    ).astype(np.uint64)
     keys = []
     with np.errstate(over="ignore"):
         for n in (3, 4, 5):
@@ -190,10 +227,15 @@ def _grams(text: str, seed: int) -> npt.NDArray[np.int64]:
                 for offset in range(n):
                     key = key * np.uint64(257) + raw[offset : len(raw) - n + 1 + offset]
                 keys.append(key)
-        words = np.array([zlib.crc32(word.encode()) for word in re.findall(r"\w+", text)], dtype=np.uint64)
+        words = np.array(
+            [zlib.crc32(word.encode()) for word in re.findall(r"\w+", text)],
+            dtype=np.uint64,
+        )
         keys.append(words)
         keys.append(words[:-1] * np.uint64(0x9E3779B97F4A7C15) + words[1:])
-    return (counters.bits(seed, "text features", np.concatenate(keys)) % np.uint64(_BUCKETS)).astype(np.int64)
+    return (
+        counters.bits(seed, "text features", np.concatenate(keys)) % np.uint64(_BUCKETS)
+    ).astype(np.int64)
 
 
 def _principal_components(x: Any, d: int) -> Features:
@@ -214,10 +256,19 @@ def _principal_components(x: Any, d: int) -> Features:
             return product
 
         # A start that is fixed makes the Lanczos iterations the same in every process.
-        start = (counters.bits(0, "Lanczos start", np.arange(n)) >> np.uint64(11)).astype(float) / 2**53 - 0.5
-        values, vectors = eigsh(LinearOperator((n, n), matvec=inner_products, dtype=float), k=d, v0=start, tol=1e-9)
+        start = (
+            counters.bits(0, "Lanczos start", np.arange(n)) >> np.uint64(11)
+        ).astype(float) / 2**53 - 0.5
+        values, vectors = eigsh(
+            LinearOperator((n, n), matvec=inner_products, dtype=float),
+            k=d,
+            v0=start,
+            tol=1e-9,
+        )
     top = np.argsort(values)[::-1][:d]
-    components: Features = fix_signs(vectors[:, top]) * np.sqrt(np.maximum(values[top], 0.0))
+    components: Features = fix_signs(vectors[:, top]) * np.sqrt(
+        np.maximum(values[top], 0.0)
+    )
     return components
 
 

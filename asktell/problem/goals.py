@@ -1,7 +1,8 @@
 """Goals: the best feasible prompt, or the Pareto set.
 
-Scores, estimates and saved files keep each metric in its own units and direction. Directions, bounds and scales are
-used only here: a goal turns means into `values`, where larger is better.
+Scores, estimates and saved files keep each metric in its own units and direction.
+Directions, bounds and scales are used only here: a goal turns means into `values`,
+where larger is better.
 """
 
 import contextlib
@@ -16,7 +17,11 @@ from typing import Any, ClassVar, NamedTuple, Self, TypeAlias, final
 
 import numpy as np
 
-from asktell.errors import IncompatibleMethodError, InvalidArgumentError, InvalidScoresError
+from asktell.errors import (
+    IncompatibleMethodError,
+    InvalidArgumentError,
+    InvalidScoresError,
+)
 from asktell.numerics.arrays import Indices, Matrix, Means, Values, Vector
 from asktell.problem.checks import (
     LARGEST,
@@ -30,16 +35,73 @@ from asktell.problem.checks import (
     some,
 )
 
+# Words in the names of metrics where less is usually better, such as `cost`,
+# `latency_ms` or `outputTokens`
 LESS_IS_BETTER = frozenset(
     [
-        *["cost", "costs", "price", "prices", "money", "spend", "spending", "usd", "eur", "dollars", "cents"],
-        *["latency", "delay", "duration", "time", "runtime", "seconds", "ms", "milliseconds", "minutes"],
-        *["tokens", "length", "size", "words", "characters", "chars", "bytes", "calls", "requests", "steps", "turns"],
-        *["error", "errors", "loss", "perplexity", "distance", "mse", "rmse", "mae", "wer", "cer", "memory"],
-        *["toxicity", "harm", "bias", "risk", "hallucination", "hallucinations", "violations", "penalty"],
+        *[
+            "cost",
+            "costs",
+            "price",
+            "prices",
+            "money",
+            "spend",
+            "spending",
+            "usd",
+            "eur",
+            "dollars",
+            "cents",
+        ],
+        *[
+            "latency",
+            "delay",
+            "duration",
+            "time",
+            "runtime",
+            "seconds",
+            "ms",
+            "milliseconds",
+            "minutes",
+        ],
+        *[
+            "tokens",
+            "length",
+            "size",
+            "words",
+            "characters",
+            "chars",
+            "bytes",
+            "calls",
+            "requests",
+            "steps",
+            "turns",
+        ],
+        *[
+            "error",
+            "errors",
+            "loss",
+            "perplexity",
+            "distance",
+            "mse",
+            "rmse",
+            "mae",
+            "wer",
+            "cer",
+            "memory",
+        ],
+        *[
+            "toxicity",
+            "harm",
+            "bias",
+            "risk",
+            "hallucination",
+            "hallucinations",
+            "violations",
+            "penalty",
+        ],
         *["failure", "failures"],
     ]
-)  # words in the names of metrics where less is usually better, such as `cost`, `latency_ms` or `outputTokens`
+)
 
 
 def less_may_be_better(metric: str) -> bool:
@@ -53,14 +115,15 @@ def less_may_be_better(metric: str) -> bool:
 class Objective:
     """A metric with a direction, and optionally the range of its scores. Made by `maximize` and `minimize`.
 
-    The range puts metrics on a common scale. Confidence statements about a metric are guaranteed only if its range is
-    known, so scores outside the range are refused.
+    The range puts metrics on a common scale. Confidence statements about a metric are
+    guaranteed only if its range is known, so scores outside the range are refused.
 
     Attributes:
         metric: the name of the metric.
         minimize: whether less is better.
         range: the lowest and the highest possible score, None if unknown.
-        worst_segment: whether the mean of the worst segment counts instead of the overall mean.
+        worst_segment: whether the mean of the worst segment counts instead of the
+            overall mean.
     """
 
     metric: str
@@ -70,7 +133,9 @@ class Objective:
 
     def __post_init__(self) -> None:
         if not isinstance(self.metric, str) or not self.metric:
-            raise InvalidArgumentError(f"A metric's name must be a non-empty str, got {short(self.metric)}.")
+            raise InvalidArgumentError(
+                f"A metric's name must be a non-empty str, got {short(self.metric)}."
+            )
         _truth("minimize", self.minimize)
         _truth("worst_segment", self.worst_segment)
         if self.range is not None:
@@ -115,10 +180,10 @@ def maximize(
 
     Args:
         metric: the name of the metric, as in the scores.
-        range: the lowest and the highest possible score. Scores outside the range are refused. Confidence statements
-            are guaranteed only for metrics with a range.
-        worst_segment: maximize the mean of the segment where the prompt is worst, instead of the overall mean. Needs
-            `Selector(..., segments=...)`.
+        range: the lowest and the highest possible score. Scores outside the range are
+            refused. Confidence statements are guaranteed only for metrics with a range.
+        worst_segment: maximize the mean of the segment where the prompt is worst,
+            instead of the overall mean. Needs `Selector(..., segments=...)`.
     """
     return Objective(metric, False, range, worst_segment)
 
@@ -157,7 +222,9 @@ class Threshold:
         _truth("in_every_segment", self.in_every_segment)
 
 
-def at_least(bound: float, *, quantile: float | None = None, in_every_segment: bool = False) -> Threshold:
+def at_least(
+    bound: float, *, quantile: float | None = None, in_every_segment: bool = False
+) -> Threshold:
     """Require that a metric's mean is at least `bound`.
 
         >>> import asktell
@@ -168,21 +235,28 @@ def at_least(bound: float, *, quantile: float | None = None, in_every_segment: b
         maximize rouge subject to brevity >= 0.5 on 95% of the examples
 
     Args:
-        bound: in the metric's units. A mean that equals the bound satisfies the constraint.
-        quantile: constrain this quantile over the examples instead of the mean, above 0 and below 1. With
-            `at_least(0.5, quantile=0.05)`, at least 95% of the examples must score 0.5 or more.
-        in_every_segment: require the bound in each segment of the examples (`Selector(..., segments=...)`).
+        bound: in the metric's units. A mean that equals the bound satisfies the
+            constraint.
+        quantile: constrain this quantile over the examples instead of the mean, above 0
+            and below 1. With `at_least(0.5, quantile=0.05)`, at least 95% of the
+            examples must score 0.5 or more.
+        in_every_segment: require the bound in each segment of the examples
+            (`Selector(..., segments=...)`).
 
     Raises:
-        InvalidArgumentError: the bound is not finite, or the quantile is not between 0 and 1.
+        InvalidArgumentError: the bound is not finite, or the quantile is not between 0
+            and 1.
     """
     return Threshold(bound, False, quantile, in_every_segment)
 
 
-def at_most(bound: float, *, quantile: float | None = None, in_every_segment: bool = False) -> Threshold:
+def at_most(
+    bound: float, *, quantile: float | None = None, in_every_segment: bool = False
+) -> Threshold:
     """Require that a metric's mean is at most `bound`. The arguments and errors are those of `at_least`.
 
-    With `at_most(2.0, quantile=0.95)`, at least 95% of the examples must score 2.0 or less.
+    With `at_most(2.0, quantile=0.95)`, at least 95% of the examples must score 2.0 or
+    less.
 
         >>> import asktell
         >>> print(asktell.BestFeasible("rouge", subject_to={"latency": asktell.at_most(2.0)}))
@@ -215,9 +289,10 @@ class Within:
 def within(margin: float, *, of: str = BEST) -> Within:
     """Require that a metric's mean is at most `margin` worse than the mean of a reference prompt.
 
-    "Worse" follows the metric's direction. An objective has its own direction. For other metrics more is better, unless
-    the key is `minimize(...)`, as in `{asktell.minimize("latency"): asktell.within(0.5)}`. A bare name such as
-    "latency" or "cost" is refused, because its direction would be ambiguous.
+    "Worse" follows the metric's direction. An objective has its own direction. For
+    other metrics more is better, unless the key is `minimize(...)`, as in
+    `{asktell.minimize("latency"): asktell.within(0.5)}`. A bare name such as "latency"
+    or "cost" is refused, because its direction would be ambiguous.
 
         >>> import asktell
         >>> cheapest = asktell.minimize("cost")
@@ -225,13 +300,16 @@ def within(margin: float, *, of: str = BEST) -> Within:
         minimize cost subject to accuracy >= best - 0.02
 
     Args:
-        margin: in the metric's units, 0 or more. A mean that is worse by exactly the margin satisfies the constraint.
-        of: the reference. "best" is the best prompt in this metric, whether or not it satisfies the constraints. An
-            eliminated prompt can be the reference. A failed or retired prompt cannot. "baseline" is the prompt in use
+        margin: in the metric's units, 0 or more. A mean that is worse by exactly the
+            margin satisfies the constraint.
+        of: the reference. "best" is the best prompt in this metric, whether or not it
+            satisfies the constraints. An eliminated prompt can be the reference. A
+            failed or retired prompt cannot. "baseline" is the prompt in use
             (`Selector(..., baseline=ID)`), which is never eliminated.
 
     Raises:
-        InvalidArgumentError: the margin is negative or not finite, or `of` is neither "best" nor "baseline".
+        InvalidArgumentError: the margin is negative or not finite, or `of` is neither
+            "best" nor "baseline".
     """
     return Within(margin, of)
 
@@ -245,12 +323,14 @@ class Constraint:
         metric: the name of the constrained metric.
         bound: the bound on its mean, in the metric's units. With `of`, the margin.
         at_most: whether the mean must be at most the bound, instead of at least.
-        scale: the unit of violations, in the metric's units: the width of the range, or 1.
+        scale: the unit of violations, in the metric's units: the width of the range, or
+            1.
         range: the lowest and the highest possible score, None if unknown.
-        quantile: the quantile over the examples that is constrained, None for the mean. Violations are then shares of
-            the examples.
+        quantile: the quantile over the examples that is constrained, None for the mean.
+            Violations are then shares of the examples.
         in_every_segment: whether each segment must satisfy the constraint.
-        of: the reference of a relative constraint, "best" or "baseline". None for an absolute constraint.
+        of: the reference of a relative constraint, "best" or "baseline". None for an
+            absolute constraint.
     """
 
     metric: str
@@ -263,12 +343,16 @@ class Constraint:
     of: str | None = None
 
     def __post_init__(self) -> None:
-        bound = Threshold(self.bound, self.at_most, self.quantile, self.in_every_segment).bound
+        bound = Threshold(
+            self.bound, self.at_most, self.quantile, self.in_every_segment
+        ).bound
         if self.of is not None:
             bound = Within(self.bound, self.of).margin
             self._check_relative()
         like = Objective(self.metric, self.at_most, self.range)
-        scale = check_number("a constraint's scale", self.scale, SMALLEST_RANGE, 2 * LARGEST)
+        scale = check_number(
+            "a constraint's scale", self.scale, SMALLEST_RANGE, 2 * LARGEST
+        )
         vars(self).update(bound=bound, scale=scale, range=like.range)
 
     def _check_relative(self) -> None:
@@ -292,7 +376,11 @@ class Constraint:
     def _bounded(self) -> str:
         number = exact(self.bound)
         if self.of is not None:
-            number = f"{self.of} {'+' if self.at_most else '-'} {number}" if self.bound else self.of
+            number = (
+                f"{self.of} {'+' if self.at_most else '-'} {number}"
+                if self.bound
+                else self.of
+            )
         return f"{self.metric} {'<=' if self.at_most else '>='} {number}"
 
     def __str__(self) -> str:
@@ -308,8 +396,9 @@ class Constraint:
 class Bound(NamedTuple):
     """A constraint on the mean of a column, in the form that the engine uses.
 
-    The mean must be at least `bound`, or with `at_most` at most `bound`. Violations are in units of `scale`. With `of`
-    ("best" or "baseline"), `bound` is added to the mean of that prompt.
+    The mean must be at least `bound`, or with `at_most` at most `bound`. Violations are
+    in units of `scale`. With `of` ("best" or "baseline"), `bound` is added to the mean
+    of that prompt.
     """
 
     column: int
@@ -334,22 +423,29 @@ class _Share(NamedTuple):
 
     def of(self, scores: Vector) -> Vector:
         off = (scores - self.bound) * (1.0 if self.at_most else -1.0)
-        return np.asarray(off <= max(_ROUNDING, _SINGLE * abs(self.bound)), dtype=np.float64)
+        return np.asarray(
+            off <= max(_ROUNDING, _SINGLE * abs(self.bound)), dtype=np.float64
+        )
 
 
-FAILURE_RATE = "failure_rate"  # the metric that the engine itself fills in: 1 for an evaluation that failed, else 0
+# The metric that the engine itself fills in: 1 for an evaluation that failed, else 0
+FAILURE_RATE = "failure_rate"
 
 
 Scores: TypeAlias = Mapping[str, float] | Sequence[float] | float
 
-SubjectTo: TypeAlias = Mapping[str | Objective, float | Threshold | Within] | Sequence[Constraint]
+SubjectTo: TypeAlias = (
+    Mapping[str | Objective, float | Threshold | Within] | Sequence[Constraint]
+)
 """The constraints of a goal: a mapping from metric to bound."""
 
-# Rounding can put a score slightly outside its range. Up to this share of the range's width, it counts as the end.
+# Rounding can put a score slightly outside its range. Up to this share of the range's
+# width, it counts as the end.
 _AT_THE_LIMIT = 1e-9
 
-# Averages of decimal fractions can violate a bound that they equal, by some units in the last place. So can scores in
-# single precision, for example from a GPU, whose last place is 6e-8 of the score.
+# Averages of decimal fractions can violate a bound that they equal, by some units in
+# the last place. So can scores in single precision, for example from a GPU, whose last
+# place is 6e-8 of the score.
 _ROUNDING = 1e-12
 _SINGLE = 1e-7
 
@@ -358,15 +454,19 @@ class Goal(ABC):
     """The goal of a selection: the best `objectives` among the prompts that satisfy all `constraints`.
 
     Attributes:
-        metrics: the names of the metrics in the order of a score vector: first the objectives, then other metrics.
-        columns: the (c,) quantities whose means are estimated for every prompt. These are the metrics, then the share
-            of examples for each constraint on a quantile, then "failure_rate" if it is constrained.
+        metrics: the names of the metrics in the order of a score vector: first the
+            objectives, then other metrics.
+        columns: the (c,) quantities whose means are estimated for every prompt. These
+            are the metrics, then the share of examples for each constraint on a
+            quantile, then "failure_rate" if it is constrained.
         bounds: the constraints in the form that the engine uses, on means of columns.
-        by_segment: the columns whose means in every segment count. Arrays of means have the columns first, then the
-            `n_segments` means of each of these columns.
+        by_segment: the columns whose means in every segment count. Arrays of means have
+            the columns first, then the `n_segments` means of each of these columns.
         ranges: the lowest and the highest score of each column with a known range.
-        baseline: the arm of the prompt in use, for `within(..., of="baseline")`. None if there is no baseline.
-        offsets: (B,) the number that is added to the reference of each bound. An absolute bound has the reference 0.
+        baseline: the arm of the prompt in use, for `within(..., of="baseline")`. None
+            if there is no baseline.
+        offsets: (B,) the number that is added to the reference of each bound. An
+            absolute bound has the reference 0.
     """
 
     objectives: tuple[Objective, ...]
@@ -383,11 +483,22 @@ class Goal(ABC):
     _weights: tuple[float, ...]  # of the objectives' columns
     _title: ClassVar[str] = ""
 
-    def _settle(self, objectives: tuple[Objective, ...], weights: tuple[float, ...], subject_to: object) -> None:
-        constraints, ranges = _constraints(subject_to, objectives), dict[str, tuple[float, float]]()
+    def _settle(
+        self,
+        objectives: tuple[Objective, ...],
+        weights: tuple[float, ...],
+        subject_to: object,
+    ) -> None:
+        constraints, ranges = (
+            _constraints(subject_to, objectives),
+            dict[str, tuple[float, float]](),
+        )
         parts: tuple[Objective | Constraint, ...] = (*objectives, *constraints)
         for part in parts:
-            if part.range is not None and ranges.setdefault(part.metric, part.range) != part.range:
+            if (
+                part.range is not None
+                and ranges.setdefault(part.metric, part.range) != part.range
+            ):
                 raise InvalidArgumentError(
                     f"The metric {part.metric!r} has two ranges, {ranges[part.metric]} and {part.range}. Give one."
                 )
@@ -398,7 +509,9 @@ class Goal(ABC):
             )
         metrics = tuple(name for name in names if name != FAILURE_RATE)
         tails = {c.column: c for c in constraints if c.quantile is not None}
-        shares = tuple(_Share(metrics.index(c.metric), c.bound, c.at_most) for c in tails.values())
+        shares = tuple(
+            _Share(metrics.index(c.metric), c.bound, c.at_most) for c in tails.values()
+        )
         columns = (*metrics, *tails, *(name for name in names if name == FAILURE_RATE))
         if len(set(columns)) < len(columns):
             raise InvalidArgumentError(
@@ -408,13 +521,29 @@ class Goal(ABC):
         bounds = tuple(_bound(c, columns) for c in constraints)
         in_segments = [columns.index(o.metric) for o in objectives if o.worst_segment]
         in_segments += [b.column for b in bounds if b.in_every_segment]
-        vars(self).update(objectives=objectives, constraints=constraints, metrics=metrics, ranges=ranges)
-        vars(self).update(columns=columns, bounds=bounds, by_segment=tuple(dict.fromkeys(in_segments)), n_segments=0)
+        vars(self).update(
+            objectives=objectives,
+            constraints=constraints,
+            metrics=metrics,
+            ranges=ranges,
+        )
+        vars(self).update(
+            columns=columns,
+            bounds=bounds,
+            by_segment=tuple(dict.fromkeys(in_segments)),
+            n_segments=0,
+        )
         offsets = np.array([b.bound for b in bounds], dtype=np.float64)
-        vars(self).update(_weights=weights, _shares=shares, baseline=None, offsets=offsets)
+        vars(self).update(
+            _weights=weights, _shares=shares, baseline=None, offsets=offsets
+        )
 
     def __str__(self) -> str:
-        bounds = f" subject to {', '.join(map(str, self.constraints))}" if self.constraints else ""
+        bounds = (
+            f" subject to {', '.join(map(str, self.constraints))}"
+            if self.constraints
+            else ""
+        )
         return self._title + ", ".join(map(str, self.objectives)) + bounds
 
     @property
@@ -437,7 +566,8 @@ class Goal(ABC):
         """The same goal with the baseline's arm, the row of its means.
 
         Raises:
-            InvalidArgumentError: a constraint is relative to the baseline, and `arm` is None.
+            InvalidArgumentError: a constraint is relative to the baseline, and `arm` is
+                None.
         """
         needing = next((str(c) for c in self.constraints if c.of == BASELINE), None)
         if needing is not None and arm is None:
@@ -457,9 +587,10 @@ class Goal(ABC):
     def resolved(self, means: Matrix, among: Indices | None = None) -> Matrix:
         """The bounds in metric units, (..., B), for the means (..., K, c) of all K prompts.
 
-        Each set of means, such as a draw of a posterior, has its own best prompt. `among`: the arms that can be that
-        best prompt, None or empty for all. A bound without a mean to refer to is NaN. If no bound is relative, the
-        result has the shape (B,).
+        Each set of means, such as a draw of a posterior, has its own best prompt.
+        `among`: the arms that can be that best prompt, None or empty for all. A bound
+        without a mean to refer to is NaN. If no bound is relative, the result has the
+        shape (B,).
         """
         if not self.is_relative:
             return self.offsets
@@ -471,8 +602,14 @@ class Goal(ABC):
             elif bound.of == BASELINE:
                 reference = column[..., self.baseline]
             else:
-                rivals = column if among is None or not len(among) else column[..., among]
-                reference = np.fmin.reduce(rivals, axis=-1) if bound.at_most else np.fmax.reduce(rivals, axis=-1)
+                rivals = (
+                    column if among is None or not len(among) else column[..., among]
+                )
+                reference = (
+                    np.fmin.reduce(rivals, axis=-1)
+                    if bound.at_most
+                    else np.fmax.reduce(rivals, axis=-1)
+                )
             found[..., k] = reference + bound.bound
         return found
 
@@ -486,21 +623,30 @@ class Goal(ABC):
     def minimized(self) -> frozenset[str]:
         """The metrics where less is better: minimized objectives, and other metrics with an `at_most` constraint."""
         wanted = {o.metric: o.minimize for o in self.objectives}
-        bounded = {c.metric for c in self.constraints if c.at_most and c.metric not in wanted}
-        return frozenset({metric for metric, is_less in wanted.items() if is_less} | bounded)
+        bounded = {
+            c.metric for c in self.constraints if c.at_most and c.metric not in wanted
+        }
+        return frozenset(
+            {metric for metric, is_less in wanted.items() if is_less} | bounded
+        )
 
     def values(self, means: Means, bounds: Matrix | None = None) -> Values:
         """Turn means (A, c) of the columns into values (A, q), where larger is better.
 
-        There is one value per objective, then one slack per constraint, in units of its scale. A slack of 0 or more
-        satisfies the constraint. With segments, the worst segment counts. If the means in segments are left out, the
-        overall mean counts.
+        There is one value per objective, then one slack per constraint, in units of its
+        scale. A slack of 0 or more satisfies the constraint. With segments, the worst
+        segment counts. If the means in segments are left out, the overall mean counts.
 
-        `bounds`: (B,) or (A, B) from `resolved`. None resolves them from these means, which must then be the means of
-        all prompts. Pass `goal.offsets` for scores, since a single row does not contain the best prompt's mean. A
-        relative slack is then the score in the metric's direction, and only differences of two prompts are meaningful.
+        `bounds`: (B,) or (A, B) from `resolved`. None resolves them from these means,
+        which must then be the means of all prompts. Pass `goal.offsets` for scores,
+        since a single row does not contain the best prompt's mean. A relative slack is
+        then the score in the metric's direction, and only differences of two prompts
+        are meaningful.
         """
-        wanted = np.stack([self._worst(means, j, weight) for j, weight in enumerate(self._weights)], axis=1)
+        wanted = np.stack(
+            [self._worst(means, j, weight) for j, weight in enumerate(self._weights)],
+            axis=1,
+        )
         if not self.constraints:
             return wanted
         bounds = self.resolved(means) if bounds is None else bounds
@@ -521,7 +667,11 @@ class Goal(ABC):
     def _slacks(self, means: Means, bounds: Matrix) -> list[Means]:
         columns = []
         for k, b in enumerate(self.bounds):
-            own = self.in_segments(means, b.column) if b.in_every_segment else means[:, [b.column]]
+            own = (
+                self.in_segments(means, b.column)
+                if b.in_every_segment
+                else means[:, [b.column]]
+            )
             bound = bounds[..., [k]]
             slack = (own - bound) * (-1.0 if b.at_most else 1.0)
             slack[np.abs(slack) <= np.maximum(_ROUNDING, _SINGLE * np.abs(bound))] = 0.0
@@ -540,8 +690,8 @@ class Goal(ABC):
         `failed`: whether the scores stand for a failed evaluation.
 
         Raises:
-            InvalidScoresError: a metric is missing, not a number, NaN, infinite or outside its range, or the number of
-                scores is wrong.
+            InvalidScoresError: a metric is missing, not a number, NaN, infinite or
+                outside its range, or the number of scores is wrong.
         """
         metrics, ranges = self.metrics, self.ranges
         if isinstance(scores, np.ndarray) and scores.ndim:
@@ -549,8 +699,14 @@ class Goal(ABC):
         if isinstance(scores, Mapping):
             if missing := [name for name in metrics if name not in scores]:
                 others = [name for name in scores if name not in metrics]
-                got = f"; got [{some(others)}]{nearest(others[0], missing)}" if others else ""
-                raise InvalidScoresError(f"Scores must have the metrics {list(metrics)}; missing: {missing}{got}.")
+                got = (
+                    f"; got [{some(others)}]{nearest(others[0], missing)}"
+                    if others
+                    else ""
+                )
+                raise InvalidScoresError(
+                    f"Scores must have the metrics {list(metrics)}; missing: {missing}{got}."
+                )
             items: list[Any] = [scores[name] for name in metrics]
         elif isinstance(scores, Sequence) and not isinstance(scores, str | bytes):
             items = list(scores)
@@ -567,7 +723,12 @@ class Goal(ABC):
                 f"Scores must be a mapping from metric to number, or a sequence in the order {list(metrics)}{bare}; "
                 f"got {short(scores)} ({type(scores).__name__})."
             )
-        told = tuple([_score(name, item, ranges.get(name)) for name, item in zip(metrics, items, strict=True)])
+        told = tuple(
+            [
+                _score(name, item, ranges.get(name))
+                for name, item in zip(metrics, items, strict=True)
+            ]
+        )
         if len(self.columns) == len(metrics):
             return told
         whole: list[float] = self.complete(np.array([told]))[0].tolist()
@@ -579,7 +740,8 @@ class Goal(ABC):
 class BestFeasible(Goal):
     """Goal: the prompt with the best mean of one metric among the prompts that satisfy every constraint.
 
-    Without constraints, this is simply the best prompt. A mean that equals its bound satisfies the constraint.
+    Without constraints, this is simply the best prompt. A mean that equals its bound
+    satisfies the constraint.
 
         >>> import asktell
         >>> print(asktell.BestFeasible("rouge"))
@@ -588,26 +750,36 @@ class BestFeasible(Goal):
         maximize rouge subject to brevity >= 0.5, latency <= 2
 
     Args:
-        objective: a metric to maximize, by its name, or `maximize(...)` or `minimize(...)`.
-        subject_to: a mapping from metric to bound. A bound is `at_least(...)`, `at_most(...)`, `within(...)` or a
-            number. A number is a least value, and for `minimize("latency")` as a key a greatest value. To declare the
-            range of the scores, use a key such as `maximize("brevity", range=(0, 1))`.
-        sure: select the best among the prompts that satisfy every constraint with at least this probability on unseen
-            examples, above 0 and below 1. If no prompt does, the prompt with the highest probability is selected.
-            Methods that do not estimate probabilities refuse it.
+        objective: a metric to maximize, by its name, or `maximize(...)` or
+            `minimize(...)`.
+        subject_to: a mapping from metric to bound. A bound is `at_least(...)`,
+            `at_most(...)`, `within(...)` or a number. A number is a least value, and
+            for `minimize("latency")` as a key a greatest value. To declare the range of
+            the scores, use a key such as `maximize("brevity", range=(0, 1))`.
+        sure: select the best among the prompts that satisfy every constraint with at
+            least this probability on unseen examples, above 0 and below 1. If no prompt
+            does, the prompt with the highest probability is selected. Methods that do
+            not estimate probabilities refuse it.
 
-    A number is refused if the metric's name contains a word of `asktell.problem.goals.LESS_IS_BETTER`, such as `cost`,
-    `latency_ms`, `output_tokens` or `toxicity`, because its direction would be ambiguous.
+    A number is refused if the metric's name contains a word of
+    `asktell.problem.goals.LESS_IS_BETTER`, such as `cost`, `latency_ms`,
+    `output_tokens` or `toxicity`, because its direction would be ambiguous.
 
     Raises:
-        InvalidArgumentError: an objective or a bound is invalid or ambiguous, or `sure` is given without constraints.
+        InvalidArgumentError: an objective or a bound is invalid or ambiguous, or `sure`
+            is given without constraints.
     """
 
     objective: Objective
     constraints: tuple[Constraint, ...]
     sure: float | None = None
 
-    def __init__(self, objective: str | Objective, subject_to: SubjectTo = (), sure: float | None = None) -> None:
+    def __init__(
+        self,
+        objective: str | Objective,
+        subject_to: SubjectTo = (),
+        sure: float | None = None,
+    ) -> None:
         vars(self)["objective"] = _objective(objective)
         self._settle((self.objective,), (self.objective.sign,), subject_to)
         if sure is not None:
@@ -619,7 +791,9 @@ class BestFeasible(Goal):
         vars(self)["sure"] = sure
 
     def __str__(self) -> str:
-        return super().__str__() + (f", kept with probability {self.sure:g}" if self.sure is not None else "")
+        return super().__str__() + (
+            f", kept with probability {self.sure:g}" if self.sure is not None else ""
+        )
 
 
 @final
@@ -627,33 +801,41 @@ class BestFeasible(Goal):
 class ParetoSet(Goal):
     """Goal: every prompt that no other prompt dominates.
 
-    A prompt dominates another if it is at least as good in every objective and better in one. With constraints, the
-    Pareto set of the prompts that satisfy every constraint is selected. If no prompt does, the prompt that violates
-    its constraints least is selected.
+    A prompt dominates another if it is at least as good in every objective and better
+    in one. With constraints, the Pareto set of the prompts that satisfy every
+    constraint is selected. If no prompt does, the prompt that violates its constraints
+    least is selected.
 
         >>> import asktell
         >>> print(asktell.ParetoSet("rouge", asktell.minimize("cost"), subject_to={"toxicity": asktell.at_most(0.1)}))
         Pareto set: maximize rouge, minimize cost subject to toxicity <= 0.1
 
     Args:
-        objectives: metrics to maximize, by their names, or `maximize(...)` or `minimize(...)`.
-        subject_to: constraints as in `BestFeasible`, on the objectives or on other metrics. A number for a minimized
-            objective is a greatest value.
+        objectives: metrics to maximize, by their names, or `maximize(...)` or
+            `minimize(...)`.
+        subject_to: constraints as in `BestFeasible`, on the objectives or on other
+            metrics. A number for a minimized objective is a greatest value.
 
-    The set does not depend on the units of the metrics. The order in which prompts are eliminated does, so give metrics
-    on very different scales a range, such as `minimize("latency", range=(0, 10))`.
+    The set does not depend on the units of the metrics. The order in which prompts are
+    eliminated does, so give metrics on very different scales a range, such as
+    `minimize("latency", range=(0, 10))`.
 
     Raises:
-        InvalidArgumentError: there is no objective, an objective occurs twice, or a bound is invalid or ambiguous.
+        InvalidArgumentError: there is no objective, an objective occurs twice, or a
+            bound is invalid or ambiguous.
     """
 
     objectives: tuple[Objective, ...]
     constraints: tuple[Constraint, ...]
     _title: ClassVar[str] = "Pareto set: "
 
-    def __init__(self, *objectives: str | Objective, subject_to: SubjectTo = ()) -> None:
+    def __init__(
+        self, *objectives: str | Objective, subject_to: SubjectTo = ()
+    ) -> None:
         if not objectives:
-            raise InvalidArgumentError('ParetoSet needs at least one metric: ParetoSet("rouge", "brevity").')
+            raise InvalidArgumentError(
+                'ParetoSet needs at least one metric: ParetoSet("rouge", "brevity").'
+            )
         if isinstance(objectives[-1], Mapping):
             raise InvalidArgumentError(
                 f"Pass the constraints of ParetoSet by name: ParetoSet(..., subject_to={objectives[-1]!r})."
@@ -675,20 +857,31 @@ def _objective(objective: str | Objective) -> Objective:
     )
 
 
-def _constraints(subject_to: object, objectives: tuple[Objective, ...]) -> tuple[Constraint, ...]:
+def _constraints(
+    subject_to: object, objectives: tuple[Objective, ...]
+) -> tuple[Constraint, ...]:
     if isinstance(subject_to, Mapping):
         known = {o.metric: o for o in objectives}
-        named = [(known.get(m, m) if isinstance(m, str) else m, bound) for m, bound in subject_to.items()]
+        named = [
+            (known.get(m, m) if isinstance(m, str) else m, bound)
+            for m, bound in subject_to.items()
+        ]
         constraints = tuple(_constraint(metric, bound) for metric, bound in named)
         for each in constraints:
-            if each.of is not None and each.metric in known and known[each.metric].minimize != each.at_most:
+            if (
+                each.of is not None
+                and each.metric in known
+                and known[each.metric].minimize != each.at_most
+            ):
                 raise InvalidArgumentError(
                     f"The constraint {str(each)!r} and the objective {str(known[each.metric])!r} have opposite "
                     "directions. Use the metric's name as key: "
                     f"subject_to={{{each.metric!r}: asktell.within({exact(each.bound)})}}."
                 )
         return constraints
-    if isinstance(subject_to, Sequence) and all(isinstance(c, Constraint) for c in subject_to):
+    if isinstance(subject_to, Sequence) and all(
+        isinstance(c, Constraint) for c in subject_to
+    ):
         return tuple(subject_to)
     raise InvalidArgumentError(
         f'subject_to must be a mapping from metric to bound, such as {{"brevity": 0.5}}; got {short(subject_to)}.'
@@ -708,32 +901,62 @@ def _constraint(metric: str | Objective, bound: object) -> Constraint:
                 f"Use asktell.at_most({bound!r}) or asktell.at_least({bound!r})."
             )
         bound = Threshold(value, at_most=objective.minimize)
-    if objective.metric == FAILURE_RATE and (not bound.at_most or bound.quantile is not None):
+    if objective.metric == FAILURE_RATE and (
+        not bound.at_most or bound.quantile is not None
+    ):
         raise InvalidArgumentError(
             f"{FAILURE_RATE!r} is a share of evaluations. Constrain it from above, for example by "
             "asktell.at_most(0.02)."
         )
-    parts = bound.bound, bound.at_most, objective.scale, objective.range, bound.quantile, bound.in_every_segment
+    parts = (
+        bound.bound,
+        bound.at_most,
+        objective.scale,
+        objective.range,
+        bound.quantile,
+        bound.in_every_segment,
+    )
     return Constraint(objective.metric, *parts)
 
 
-def _relative(metric: str | Objective, objective: Objective, bound: Within) -> Constraint:
+def _relative(
+    metric: str | Objective, objective: Objective, bound: Within
+) -> Constraint:
     name = objective.metric
-    if not isinstance(metric, Objective) and name != FAILURE_RATE and less_may_be_better(name):
+    if (
+        not isinstance(metric, Objective)
+        and name != FAILURE_RATE
+        and less_may_be_better(name)
+    ):
         raise InvalidArgumentError(
             f"subject_to={{{name!r}: within({exact(bound.margin)})}} is ambiguous, because less {name!r} is often "
             f"better. Use {{asktell.minimize({name!r}): within({exact(bound.margin)})}}, or asktell.maximize."
         )
-    return Constraint(name, bound.margin, objective.minimize, objective.scale, objective.range, of=bound.of)
+    return Constraint(
+        name,
+        bound.margin,
+        objective.minimize,
+        objective.scale,
+        objective.range,
+        of=bound.of,
+    )
 
 
 def _bound(c: Constraint, columns: Sequence[str]) -> Bound:
     at = columns.index(c.column)
     if c.of is not None:
-        return Bound(at, c.bound if c.at_most else -c.bound, c.at_most, c.scale, False, c.of)
+        return Bound(
+            at, c.bound if c.at_most else -c.bound, c.at_most, c.scale, False, c.of
+        )
     if c.quantile is None:
         return Bound(at, c.bound, c.at_most, c.scale, c.in_every_segment)
-    return Bound(at, c.quantile if c.at_most else 1.0 - c.quantile, False, 1.0, c.in_every_segment)
+    return Bound(
+        at,
+        c.quantile if c.at_most else 1.0 - c.quantile,
+        False,
+        1.0,
+        c.in_every_segment,
+    )
 
 
 def _truth(name: str, value: object) -> None:
@@ -744,11 +967,15 @@ def _truth(name: str, value: object) -> None:
 def _score(name: str, item: Any, span: tuple[float, float] | None) -> float:
     if type(item) is not float:
         if isinstance(item, (str, bytes)) or not hasattr(item, "__float__"):
-            raise InvalidScoresError(f"The score of {name!r} must be a number, got {short(item)}.")
+            raise InvalidScoresError(
+                f"The score of {name!r} must be a number, got {short(item)}."
+            )
         try:
             item = float(item)
         except (TypeError, ValueError, OverflowError) as error:
-            raise InvalidScoresError(f"The score of {name!r} must be a single finite number: {error}.") from error
+            raise InvalidScoresError(
+                f"The score of {name!r} must be a single finite number: {error}."
+            ) from error
     if not -LARGEST <= item <= LARGEST:
         limit = f", and between -{LARGEST} and {LARGEST}" if math.isfinite(item) else ""
         raise InvalidScoresError(
@@ -788,8 +1015,9 @@ def parse_goal(
         kind: "best-feasible" or "pareto-set".
         maximize: the objectives to maximize, a name or names.
         minimize: the objectives to minimize.
-        at_least: metric to bound. A bound is a number, a mapping such as {"bound": 2.0, "quantile": 0.95,
-            "in_every_segment": True}, or a text such as "within 0.02 of best" or "within 0.02 of baseline".
+        at_least: metric to bound. A bound is a number, a mapping such as {"bound": 2.0,
+            "quantile": 0.95, "in_every_segment": True}, or a text such as "within 0.02
+            of best" or "within 0.02 of baseline".
         at_most: the same, for metrics where less is better.
         ranges: metric to [low, high].
         sure: as in `BestFeasible`.
@@ -810,9 +1038,13 @@ def parse_goal(
         for name in ([names] if isinstance(names, str) else names)
     ]
     if unknown := sorted(worst - {o.metric for o in wanted}):
-        raise InvalidArgumentError(f"worst_segment has {unknown[0]!r}, which is neither in maximize nor in minimize.")
+        raise InvalidArgumentError(
+            f"worst_segment has {unknown[0]!r}, which is neither in maximize nor in minimize."
+        )
     if both := set(at_least) & set(at_most):
-        raise InvalidArgumentError(f"at_least and at_most both bound {min(both)!r}. Give one of them.")
+        raise InvalidArgumentError(
+            f"at_least and at_most both bound {min(both)!r}. Give one of them."
+        )
     used = [*(o.metric for o in wanted), *at_least, *at_most]
     if unused := [name for name in ranges if name not in used]:
         raise InvalidArgumentError(
@@ -849,7 +1081,9 @@ def parse_goal(
 
 def parse_within(metric: str, text: str) -> Within:
     """The relative bound in a text such as "within 0.02 of best" or "within 0.02 of baseline"."""
-    found = re.fullmatch(rf"within\s+(\S+)\s+of\s+(?:the\s+)?({BEST}|{BASELINE})", text.strip())
+    found = re.fullmatch(
+        rf"within\s+(\S+)\s+of\s+(?:the\s+)?({BEST}|{BASELINE})", text.strip()
+    )
     margin = math.nan
     if found is not None:
         with contextlib.suppress(ValueError):
@@ -868,10 +1102,19 @@ def _threshold(metric: str, bound: object, at_most: bool) -> float | Threshold |
     if not isinstance(bound, Mapping):
         return bound  # type: ignore[return-value]  # which the constraint checks
     known = ("bound", "quantile", "in_every_segment")
-    if "bound" not in bound or (unknown := [name for name in bound if name not in known]):
+    if "bound" not in bound or (
+        unknown := [name for name in bound if name not in known]
+    ):
         wrong = f"got {short(unknown[0])}" if "bound" in bound else "bound is missing"
-        raise InvalidArgumentError(f"The bound on {metric!r} must be a number or have the keys {list(known)}: {wrong}.")
-    return Threshold(bound["bound"], at_most, bound.get("quantile"), bound.get("in_every_segment", False))
+        raise InvalidArgumentError(
+            f"The bound on {metric!r} must be a number or have the keys {list(known)}: {wrong}."
+        )
+    return Threshold(
+        bound["bound"],
+        at_most,
+        bound.get("quantile"),
+        bound.get("in_every_segment", False),
+    )
 
 
 def check_no_segments(goal: Goal, method: str) -> None:

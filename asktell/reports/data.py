@@ -1,6 +1,7 @@
 """The data of a report as one JSON-ready document, which the page draws.
 
-Prompts are named by their position everywhere; columns of numbers stand in the same order.
+Prompts are named by their position everywhere; columns of numbers stand in the same
+order.
 """
 
 import hashlib
@@ -25,7 +26,13 @@ from asktell.problem.budget import describe_spending, money_per
 from asktell.problem.candidates import Candidates, Prompts
 from asktell.problem.goals import ParetoSet
 from asktell.reports import words
-from asktell.reports.heat_map import Grid, examples_that_tell, heat_map, pairs_of, spending
+from asktell.reports.heat_map import (
+    Grid,
+    examples_that_tell,
+    heat_map,
+    pairs_of,
+    spending,
+)
 from asktell.results import Result
 from asktell.results.evaluations import Evaluation, evaluations_of
 from asktell.results.result import ranking
@@ -61,8 +68,8 @@ def document(
 ) -> dict[str, Any]:
     """The data of a selection's report; `name` is that of the study, and `paused` whether it is.
 
-    `evaluations`: with costs and details; by default those of the state, which have none. `about`: settings of the run
-    to show, by name: the model, the data, ...
+    `evaluations`: with costs and details; by default those of the state, which have
+    none. `about`: settings of the run to show, by name: the model, the data, ...
     """
     result = summarize(state, method, prompts)
     place = {entry.id: arm for arm, entry in enumerate(result.prompts)}
@@ -85,7 +92,17 @@ def document(
         "paused": paused,
         "pending": len(state.pending),
         "goal": _goal(result, limits_of(state)),
-        **{name: getattr(result, name) for name in ("done", "spent", "budget", "spent_cost", "max_cost", "feasible")},
+        **{
+            name: getattr(result, name)
+            for name in (
+                "done",
+                "spent",
+                "budget",
+                "spent_cost",
+                "max_cost",
+                "feasible",
+            )
+        },
         "currency": _currency(about or {}),
         "spending": describe_spending(result),
         "examples": state.problem.n_examples,
@@ -96,22 +113,35 @@ def document(
         "verdict": result.verdict.to_dict(),
         "unresolved": rivals,
         "baseline": baseline,
-        "comparison": None if result.comparison is None else result.comparison.to_dict(),
+        "comparison": None
+        if result.comparison is None
+        else result.comparison.to_dict(),
         "order": order.tolist(),
         "prompts": _prompts(result, [readable(text) for text in prompts.texts]),
         "spending_by_prompt": spending(state, order),
         "segments": _segments(result, answer, rivals, baseline),
         "heat_map": heat_map(grid, order),
-        "telling": examples_that_tell(grid, [] if state.problem.n_examples is None else result.examples()),
+        "telling": examples_that_tell(
+            grid, [] if state.problem.n_examples is None else result.examples()
+        ),
         "duels": _duels(result, grid, extras, pairs),
         "quantities": extras.quantities(len(result.prompts)),
         "failures": extras.failures(),
         "made": _made(state, method, prompts, about),
     }
-    costs = [mean for quantity in data["quantities"] if quantity["name"] == "cost" for mean in quantity["means"]]
-    data["money_per"] = money_per([*costs, *(entry.estimate.get("cost") for entry in result.prompts)])
+    costs = [
+        mean
+        for quantity in data["quantities"]
+        if quantity["name"] == "cost"
+        for mean in quantity["means"]
+    ]
+    data["money_per"] = money_per(
+        [*costs, *(entry.estimate.get("cost") for entry in result.prompts)]
+    )
     if prompts.candidates is not None:
-        data["factors"] = _factors(result.factors(), metrics, prompts.candidates, answer)
+        data["factors"] = _factors(
+            result.factors(), metrics, prompts.candidates, answer
+        )
     if state.problem.examples is not None:
         data["example_names"] = list(state.problem.examples.ids)
     data["words"] = words.conclusions(data, result)
@@ -142,7 +172,9 @@ def _goal(result: Result, seen: Sequence[tuple[float, float] | None]) -> dict[st
             {
                 "name": metric,
                 "direction": objectives.get(metric),
-                "range": [*limits] if (limits := goal.ranges.get(metric, limits_seen)) else None,
+                "range": [*limits]
+                if (limits := goal.ranges.get(metric, limits_seen))
+                else None,
                 "thresholds": [
                     {"bound": bound, "at_most": b.at_most, "text": str(c)}
                     for c, b, bound in bounds
@@ -160,18 +192,33 @@ def _prompts(result: Result, texts: list[str]) -> dict[str, Any]:
     entries, metrics = result.prompts, result.goal.columns
 
     def by_metric(field: str) -> list[list[float | None]]:
-        return [[getattr(entry, field).get(metric) for metric in metrics] for entry in entries]
+        return [
+            [getattr(entry, field).get(metric) for metric in metrics]
+            for entry in entries
+        ]
 
-    columns = [column for column in columns_of(result, entries) if column.kind != "mark"]
-    arrays: dict[str, list[Any]] = {column.name: column.texts for column in columns if not column.values}
+    columns = [
+        column for column in columns_of(result, entries) if column.kind != "mark"
+    ]
+    arrays: dict[str, list[Any]] = {
+        column.name: column.texts for column in columns if not column.values
+    }
     for column in columns:
         arrays |= {} if column.kind == "estimate" else column.values
-    arrays["reason"] = [None if entry.reason is None else entry.reason[:_MOST_REASON] for entry in entries]
+    arrays["reason"] = [
+        None if entry.reason is None else entry.reason[:_MOST_REASON]
+        for entry in entries
+    ]
     return {
         **arrays,
-        # The columns of the table. Those that are estimates come first, in the order of the metrics.
+        # The columns of the table. Those that are estimates come first, in the order of
+        # the metrics.
         "columns": [
-            {"name": column.name, "kind": column.kind, "array": next(iter(column.values), column.name)}
+            {
+                "name": column.name,
+                "kind": column.kind,
+                "array": next(iter(column.values), column.name),
+            }
             for column in columns
             if column.shown
         ],
@@ -184,15 +231,23 @@ def _prompts(result: Result, texts: list[str]) -> dict[str, Any]:
     }
 
 
-def _segments(result: Result, answer: list[int], rivals: list[int], baseline: int | None) -> dict[str, Any] | None:
+def _segments(
+    result: Result, answer: list[int], rivals: list[int], baseline: int | None
+) -> dict[str, Any] | None:
     """Estimates of the few that matter, by prompt, segment and metric; those metrics first that the goal judges so."""
-    goal, arms = result.goal, [*answer[:_IN_SEGMENTS], *rivals[:_IN_SEGMENTS]][:_IN_SEGMENTS]
+    goal, arms = (
+        result.goal,
+        [*answer[:_IN_SEGMENTS], *rivals[:_IN_SEGMENTS]][:_IN_SEGMENTS],
+    )
     arms += [baseline] if baseline is not None and baseline not in arms else []
     if not arms or not result.prompts[arms[0]].segments:
         return None
     rows = [result.prompts[arm].segments for arm in arms]
     columns = sorted(range(len(goal.columns)), key=lambda j: j not in goal.by_segment)
-    cells = [[[row[name][goal.columns[j]] for j in columns] for name in rows[0]] for row in rows]
+    cells = [
+        [[row[name][goal.columns[j]] for j in columns] for name in rows[0]]
+        for row in rows
+    ]
     return {
         "names": list(rows[0]),
         "columns": columns,
@@ -209,13 +264,20 @@ def _factors(
     answer: Sequence[int],
 ) -> list[dict[str, Any]]:
     """The factors of candidates: their levels, with estimates and errors by metric, and which are in the answer."""
-    chosen = {name: {candidates.levels[arm][i] for arm in answer} for i, name in enumerate(candidates.factors)}
+    chosen = {
+        name: {candidates.levels[arm][i] for arm in answer}
+        for i, name in enumerate(candidates.factors)
+    }
     return [
         {
             "name": name,
             "levels": list(levels),
-            "estimates": [[means[metric][0] for metric in metrics] for means in levels.values()],
-            "errors": [[means[metric][1] for metric in metrics] for means in levels.values()],
+            "estimates": [
+                [means[metric][0] for metric in metrics] for means in levels.values()
+            ],
+            "errors": [
+                [means[metric][1] for metric in metrics] for means in levels.values()
+            ],
             "answer": [i for i, level in enumerate(levels) if level in chosen[name]],
         }
         for name, levels in found.items()
@@ -243,26 +305,41 @@ def _whole(state: State, result: Result) -> dict[str, Any] | None:
     cells = problem.n_arms * problem.n_examples
     cost = None
     if pool.n and pool.total:
-        cost = float(problem.n_examples * state.costs.expected_all(problem.n_arms).sum())
+        cost = float(
+            problem.n_examples * state.costs.expected_all(problem.n_arms).sum()
+        )
     return {"evaluations": cells, "cost": cost}
 
 
 def _pairs(
-    result: Result, answer: list[int], baseline: int | None, rivals: list[int], order: list[int]
+    result: Result,
+    answer: list[int],
+    baseline: int | None,
+    rivals: list[int],
+    order: list[int],
 ) -> list[tuple[int, int, str]]:
     """Pairs of prompts to compare, with the role of the second: baseline or runner-up."""
     if not answer:
         return []
     first = next((arm for arm in answer if arm != baseline), answer[0])
     pairs = [] if baseline in (None, first) else [(first, baseline, "baseline")]
-    known = [arm for arm in order if arm not in (first, baseline) and result.prompts[arm].evaluations]
+    known = [
+        arm
+        for arm in order
+        if arm not in (first, baseline) and result.prompts[arm].evaluations
+    ]
     if known:  # of equals the first in the order
-        runner_up = min(known, key=lambda arm: (arm not in rivals, -(result.prompts[arm].p_best or 0.0)))
+        runner_up = min(
+            known,
+            key=lambda arm: (arm not in rivals, -(result.prompts[arm].p_best or 0.0)),
+        )
         pairs.append((first, runner_up, "runner-up"))
     return pairs
 
 
-def _duels(result: Result, grid: Grid, extras: "Extras", pairs: list[tuple[int, int, str]]) -> list[dict[str, Any]]:
+def _duels(
+    result: Result, grid: Grid, extras: "Extras", pairs: list[tuple[int, int, str]]
+) -> list[dict[str, Any]]:
     """Comparisons of two prompts by example, those worst for the first prompt first."""
     if grid.problem.n_examples is None:
         return []
@@ -271,17 +348,29 @@ def _duels(result: Result, grid: Grid, extras: "Extras", pairs: list[tuple[int, 
         of_a, of_b = grid.of(a), grid.of(b)
         examples = pairs_of(grid.problem, of_a, of_b)
         half = _MOST_PAIRS // 2
-        shown = examples if len(examples) <= _MOST_PAIRS else examples[:half] + examples[-half:]
+        shown = (
+            examples
+            if len(examples) <= _MOST_PAIRS
+            else examples[:half] + examples[-half:]
+        )
         rows = []
         for example in shown:
-            row: dict[str, Any] = {"example": example, "a": of_a[example], "b": of_b[example]}
+            row: dict[str, Any] = {
+                "example": example,
+                "a": of_a[example],
+                "b": of_b[example],
+            }
             answers = [extras.answers.get((arm, example)) for arm in (a, b)]
             if any(answers) and room > 0:
-                row["answers"] = [None if text is None else text[:_ONE_ANSWER] for text in answers]
+                row["answers"] = [
+                    None if text is None else text[:_ONE_ANSWER] for text in answers
+                ]
                 room -= sum(_size(text or "") for text in row["answers"])
             rows.append(row)
         stated = result.comparison if what == "baseline" else None
-        comparison = (stated or result.compare(result.prompts[a], result.prompts[b])).to_dict()
+        comparison = (
+            stated or result.compare(result.prompts[a], result.prompts[b])
+        ).to_dict()
         duels.append({
             "a": a, "b": b, "what": what, "pairs": len(examples), "rows": rows, "counts": _counts(grid, of_a, of_b),
             "differences": comparison["differences"], "confidence": comparison["confidence"],
@@ -291,24 +380,40 @@ def _duels(result: Result, grid: Grid, extras: "Extras", pairs: list[tuple[int, 
     return duels
 
 
-def _counts(grid: Grid, of_a: dict[int, list[float]], of_b: dict[int, list[float]]) -> list[list[int]]:
+def _counts(
+    grid: Grid, of_a: dict[int, list[float]], of_b: dict[int, list[float]]
+) -> list[list[int]]:
     """Wins, ties and losses of the first prompt for each metric; without a direction, larger wins."""
     goal = grid.problem.goal
     counts = []
     for j, metric in enumerate(goal.columns):
         sign = -1.0 if metric in goal.minimized else 1.0
-        ahead = np.array([of_a[e][j] - of_b[e][j] for e in of_a.keys() & of_b.keys()]) * sign
-        counts.append([int((ahead > 0).sum()), int((ahead == 0).sum()), int((ahead < 0).sum())])
+        ahead = (
+            np.array([of_a[e][j] - of_b[e][j] for e in of_a.keys() & of_b.keys()])
+            * sign
+        )
+        counts.append(
+            [int((ahead > 0).sum()), int((ahead == 0).sum()), int((ahead < 0).sum())]
+        )
     return counts
 
 
-def _made(state: State, method: Method, prompts: Prompts, about: Mapping[str, Any] | None) -> dict[str, Any]:
+def _made(
+    state: State, method: Method, prompts: Prompts, about: Mapping[str, Any] | None
+) -> dict[str, Any]:
     """Method, settings, versions and digests, with which the selection can be repeated."""
     problem, history = state.problem, state.history
-    told = [column.tobytes() for column in (history.arms(), history.examples(), history.scores())]
+    told = [
+        column.tobytes()
+        for column in (history.arms(), history.examples(), history.scores())
+    ]
     return {
         "at": datetime.now(UTC).isoformat(timespec="seconds"),
-        "versions": {"asktell": own_version(), "python": platform.python_version(), "numpy": np.__version__},
+        "versions": {
+            "asktell": own_version(),
+            "python": platform.python_version(),
+            "numpy": np.__version__,
+        },
         "method": _settings(method),
         "seed": str(problem.seed),
         "sampling": problem.sampling,
@@ -316,7 +421,11 @@ def _made(state: State, method: Method, prompts: Prompts, about: Mapping[str, An
         "max_failure_rate": problem.max_failure_rate,
         "features": None if problem.features is None else list(problem.features.shape),
         "digests": {
-            "prompts": _digest(json.dumps([[str(i) for i in prompts.ids], list(prompts.texts)]).encode()),
+            "prompts": _digest(
+                json.dumps(
+                    [[str(i) for i in prompts.ids], list(prompts.texts)]
+                ).encode()
+            ),
             "scores": _digest(b"".join(told)),
         },
         "about": plain(about),
@@ -339,8 +448,13 @@ def _currency(about: Mapping[str, Any]) -> str:
 
 def _settings(part: Any) -> Any:
     if not is_dataclass(part):
-        return part if part is None or isinstance(part, str | int | float) else repr(part)
-    return {"type": type(part).__name__, **{f.name: _settings(getattr(part, f.name)) for f in fields(part)}}
+        return (
+            part if part is None or isinstance(part, str | int | float) else repr(part)
+        )
+    return {
+        "type": type(part).__name__,
+        **{f.name: _settings(getattr(part, f.name)) for f in fields(part)},
+    }
 
 
 def _digest(data: bytes) -> str:
@@ -350,8 +464,8 @@ def _digest(data: bytes) -> str:
 class Extras:
     """Quantities, costs and answers beside the scores, and failures, summed over evaluations in one pass.
 
-    What is a number among the details, as seconds or tokens, and none of the `metrics` is a quantity of its own.
-    `answers_of`: arms whose answers are kept.
+    What is a number among the details, as seconds or tokens, and none of the `metrics`
+    is a quantity of its own. `answers_of`: arms whose answers are kept.
     """
 
     def __init__(
@@ -370,13 +484,24 @@ class Extras:
             if each.cost is not None:
                 self._count("cost", arm, each.cost)
             extra = details.get("scores")
-            for name, value in [*details.items(), *(extra.items() if isinstance(extra, dict) else ())]:
-                is_number = isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= _LARGEST
+            for name, value in [
+                *details.items(),
+                *(extra.items() if isinstance(extra, dict) else ()),
+            ]:
+                is_number = (
+                    isinstance(value, int | float)
+                    and not isinstance(value, bool)
+                    and abs(value) <= _LARGEST
+                )
                 if is_number and name not in metrics and name != "cost":
                     self._count(str(name), arm, float(value))
             if each.error is not None:
                 self._fail(arm, each.example, each.error)
-            elif arm in answers_of and each.example is not None and each.answer is not None:
+            elif (
+                arm in answers_of
+                and each.example is not None
+                and each.answer is not None
+            ):
                 self.answers[arm, each.example] = each.answer
 
     def _count(self, name: str, arm: int, value: float) -> None:
@@ -388,26 +513,52 @@ class Extras:
         """Group a failure with those whose reasons differ only in numbers."""
         group = self._reasons.setdefault(
             _NUMBERS.sub("#", " ".join(reason.split()))[:_MOST_GROUP_REASON],
-            {"reason": reason[:_MOST_GROUP_REASON], "count": 0, "prompts": Counter(), "examples": []},
+            {
+                "reason": reason[:_MOST_GROUP_REASON],
+                "count": 0,
+                "prompts": Counter(),
+                "examples": [],
+            },
         )
         group["count"] += 1
         group["prompts"][arm] += 1
-        if example is not None and len(group["examples"]) < 20 and example not in group["examples"]:
+        if (
+            example is not None
+            and len(group["examples"]) < 20
+            and example not in group["examples"]
+        ):
             group["examples"].append(example)
 
     def quantities(self, n_arms: int) -> list[dict[str, Any]]:
         """Means per prompt of numbers told with the scores; None for prompts without any."""
         found = []
         for name, of_arm in self._sums.items():
-            means = [None if arm not in of_arm else of_arm[arm][1] / of_arm[arm][0] for arm in range(n_arms)]
+            means = [
+                None if arm not in of_arm else of_arm[arm][1] / of_arm[arm][0]
+                for arm in range(n_arms)
+            ]
             n, total = (sum(column) for column in zip(*of_arm.values(), strict=True))
-            found.append({"name": name, "mean": total / n, "total": total, "of": n, "means": means})
+            found.append(
+                {
+                    "name": name,
+                    "mean": total / n,
+                    "total": total,
+                    "of": n,
+                    "means": means,
+                }
+            )
         return found
 
     def failures(self) -> list[dict[str, Any]]:
         """Failures by reason, the most frequent first."""
-        groups = sorted(self._reasons.values(), key=lambda group: -group["count"])[:_MOST_GROUPS]
+        groups = sorted(self._reasons.values(), key=lambda group: -group["count"])[
+            :_MOST_GROUPS
+        ]
         return [
-            {**group, "prompts": [*map(list, group["prompts"].most_common(20))], "n_prompts": len(group["prompts"])}
+            {
+                **group,
+                "prompts": [*map(list, group["prompts"].most_common(20))],
+                "n_prompts": len(group["prompts"]),
+            }
             for group in groups
         ]

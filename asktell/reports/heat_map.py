@@ -23,19 +23,24 @@ _FEWEST_PROMPTS = 3  # that must have seen an example before anything is said ab
 class Grid:
     """Mean scores of the evaluated cells.
 
-    `arms`, `examples` (n,), `scores` (n, m) in metric units, `counts` (n,) how often each was scored.
+    `arms`, `examples` (n,), `scores` (n, m) in metric units, `counts` (n,) how often
+    each was scored.
     """
 
     def __init__(self, state: State) -> None:
         history, self.problem = state.history, state.problem
         known = history.examples() >= 0
         rows = history.arms()[known], history.examples()[known], history.scores()[known]
-        self.arms, self.examples, self.scores, self.counts, _ = Scored.of(*rows, self.problem.n_examples or 1)
+        self.arms, self.examples, self.scores, self.counts, _ = Scored.of(
+            *rows, self.problem.n_examples or 1
+        )
 
     def of(self, arm: int) -> dict[int, list[float]]:
         """The scores of one prompt by example."""
         mine = self.arms == arm
-        return dict(zip(self.examples[mine].tolist(), self.scores[mine].tolist(), strict=True))
+        return dict(
+            zip(self.examples[mine].tolist(), self.scores[mine].tolist(), strict=True)
+        )
 
     def effects(self, metric: int) -> Vector:
         """(N,) mean score of each example above its prompts' means, NaN if unseen."""
@@ -43,14 +48,18 @@ class Grid:
         rows = np.bincount(self.arms, scores) / np.maximum(np.bincount(self.arms), 1)
         counts = np.bincount(self.examples, minlength=n)
         with np.errstate(invalid="ignore", divide="ignore"):
-            return np.asarray(np.bincount(self.examples, scores - rows[self.arms], minlength=n) / counts)
+            return np.asarray(
+                np.bincount(self.examples, scores - rows[self.arms], minlength=n)
+                / counts
+            )
 
 
 def heat_map(grid: Grid, order: Indices) -> dict[str, Any] | None:
     """The scores as bytes per metric: 0 unseen, 1 to 255 from the lowest to the highest; None without examples.
 
-    Rows are prompts, in the `order` given, columns examples, those that are hard for everybody first. What is more
-    than a screen can show is binned: neighbours are averaged over the cells that were seen.
+    Rows are prompts, in the `order` given, columns examples, those that are hard for
+    everybody first. What is more than a screen can show is binned: neighbours are
+    averaged over the cells that were seen.
     """
     problem = grid.problem
     if problem.n_examples is None or not len(grid.arms):
@@ -69,11 +78,20 @@ def heat_map(grid: Grid, order: Indices) -> dict[str, Any] | None:
     pictures = []
     for j, metric in enumerate(goal.columns):
         values = grid.scores[:, j]
-        low, high = goal.ranges.get(metric) or (float(values.min()), float(values.max()))
-        means = np.bincount(cells, values, minlength=len(counts)) / np.maximum(counts, 1)
+        low, high = goal.ranges.get(metric) or (
+            float(values.min()),
+            float(values.max()),
+        )
+        means = np.bincount(cells, values, minlength=len(counts)) / np.maximum(
+            counts, 1
+        )
         part = (means - low) / (high - low) if high > low else np.full(len(means), 0.5)
-        levels = np.where(counts > 0, 1 + np.clip(np.rint(part * 254), 0, 254), 0).astype(np.uint8)
-        pictures.append({"metric": metric, "low": low, "high": high, "bytes": _text(levels)})
+        levels = np.where(
+            counts > 0, 1 + np.clip(np.rint(part * 254), 0, 254), 0
+        ).astype(np.uint8)
+        pictures.append(
+            {"metric": metric, "low": low, "high": high, "bytes": _text(levels)}
+        )
     return {
         "rows": order.tolist(),
         "row_starts": row_starts,
@@ -86,19 +104,24 @@ def heat_map(grid: Grid, order: Indices) -> dict[str, Any] | None:
     }
 
 
-def examples_that_tell(grid: Grid, found: Sequence[ExampleResult]) -> dict[str, Any] | None:
+def examples_that_tell(
+    grid: Grid, found: Sequence[ExampleResult]
+) -> dict[str, Any] | None:
     """What there is to see in the examples, by the first objective; None without examples.
 
-    `found` says what the scores are worth on each. Those that look wrong are listed first, then those that divide the
-    prompts most, by the standard deviation of their scores. All fail an example if even its best score is below the
-    mean of all scores by their standard deviation, or is the lowest score that there is.
+    `found` says what the scores are worth on each. Those that look wrong are listed
+    first, then those that divide the prompts most, by the standard deviation of their
+    scores. All fail an example if even its best score is below the mean of all scores
+    by their standard deviation, or is the lowest score that there is.
     """
     problem = grid.problem
     if problem.n_examples is None or not len(grid.arms):
         return None
     objective = problem.goal.objectives[0]
     metric = problem.goal.columns.index(objective.metric)
-    enough = np.array([each.prompts >= min(_FEWEST_PROMPTS, problem.n_arms) for each in found])
+    enough = np.array(
+        [each.prompts >= min(_FEWEST_PROMPTS, problem.n_arms) for each in found]
+    )
     signed = objective.sign * grid.scores[:, metric]
     best = np.full(problem.n_examples, -np.inf)
     np.maximum.at(best, grid.examples, signed)
@@ -107,23 +130,36 @@ def examples_that_tell(grid: Grid, found: Sequence[ExampleResult]) -> dict[str, 
     spread = _spread(grid, metric, found)
     wrong = np.array([each.likely_mislabelled for each in found])
     copied = np.array([bool(each.near_duplicates) for each in found])
-    ranked = np.lexsort((-spread, ~failed, ~copied, ~wrong, ~enough))  # by the last key first
-    of_each_kind = [ranked[kind[ranked]][:_EXAMPLES_LISTED] for kind in (wrong, copied, failed)]
-    by_spread = np.lexsort((-spread, ~enough))[: min(_EXAMPLES_LISTED, int(enough.sum()))]
+    # By the last key first
+    ranked = np.lexsort((-spread, ~failed, ~copied, ~wrong, ~enough))
+    of_each_kind = [
+        ranked[kind[ranked]][:_EXAMPLES_LISTED] for kind in (wrong, copied, failed)
+    ]
+    by_spread = np.lexsort((-spread, ~enough))[
+        : min(_EXAMPLES_LISTED, int(enough.sum()))
+    ]
     listed = np.unique(np.concatenate((by_spread, *of_each_kind)))
     listed = listed[np.argsort(-spread[listed], kind="stable")].tolist()
     shape, earlier = problem.shapes[metric], None
-    if shape is not None:  # the share of cells on its most informative fifth of examples
+    # The share of cells on its most informative fifth of examples
+    if shape is not None:
         most = np.argsort(-shape.tells, kind="stable")[: max(1, len(shape.tells) // 5)]
         share = float(np.isin(grid.examples, most).mean())
-        earlier = {"studies": problem.profile.studies if problem.profile else 0, "share": share}
+        earlier = {
+            "studies": problem.profile.studies if problem.profile else 0,
+            "share": share,
+        }
     place = {each.id: e for e, each in enumerate(found)}
     return {
         "earlier": earlier,
         "metric": objective.metric,
         "judged": int(enough.sum()),
         "failed": int(failed.sum()),
-        "same": sum(each.separates_nobody for each, is_judged in zip(found, enough, strict=True) if is_judged),
+        "same": sum(
+            each.separates_nobody
+            for each, is_judged in zip(found, enough, strict=True)
+            if is_judged
+        ),
         "mislabelled": int(wrong.sum()),
         "duplicates": int(copied.sum()),
         "rows": [
@@ -150,9 +186,12 @@ def _spread(grid: Grid, metric: int, found: Sequence[ExampleResult]) -> Vector:
     values, n_examples = grid.scores[:, metric], len(found)
     counts = np.maximum(np.bincount(grid.examples, minlength=n_examples), 1)
     mean = np.bincount(grid.examples, values, n_examples) / counts
-    squares = np.bincount(grid.examples, (values - mean[grid.examples]) ** 2, n_examples)
+    squares = np.bincount(
+        grid.examples, (values - mean[grid.examples]) ** 2, n_examples
+    )
     is_same = np.array([each.separates_nobody for each in found])
-    return np.asarray(np.where(is_same, 0.0, np.sqrt(squares / counts)))  # not what rounding leaves
+    # Not what rounding leaves
+    return np.asarray(np.where(is_same, 0.0, np.sqrt(squares / counts)))
 
 
 def spending(state: State, order: Indices) -> dict[str, Any]:
@@ -164,9 +203,13 @@ def spending(state: State, order: Indices) -> dict[str, Any]:
     n_steps = max(1, min(_MOST_STEPS, len(arms)))
     row_of, row_starts = _bins(order, state.problem.n_arms, _MOST_LINES)
     step = np.arange(len(arms)) * n_steps // max(1, len(arms))
-    counts = np.bincount(row_of[arms] * n_steps + step, minlength=len(row_starts) * n_steps)
+    counts = np.bincount(
+        row_of[arms] * n_steps + step, minlength=len(row_starts) * n_steps
+    )
     most = int(counts.max(initial=0))
-    levels = np.where(counts > 0, np.maximum(1, np.rint(counts * 255 / max(most, 1))), 0).astype(np.uint8)
+    levels = np.where(
+        counts > 0, np.maximum(1, np.rint(counts * 255 / max(most, 1))), 0
+    ).astype(np.uint8)
     return {
         "rows": order.tolist(),
         "row_starts": row_starts,
@@ -176,7 +219,12 @@ def spending(state: State, order: Indices) -> dict[str, Any]:
         "bytes": _text(levels),
         "decisions": _decisions(state),
         "left_otherwise": [
-            {"prompt": arm, "status": left.status, "reason": left.reason[:_MOST_REASON], "round": number}
+            {
+                "prompt": arm,
+                "status": left.status,
+                "reason": left.reason[:_MOST_REASON],
+                "round": number,
+            }
             for arm, (number, left) in sorted(state.left.items())
             if left.status in (FAILED, RETIRED)
         ],
@@ -191,7 +239,10 @@ def _decisions(state: State) -> list[dict[str, Any]]:
         if not decided.departures and number not in (0, last):
             between += 1
             continue
-        left = [{"prompt": d.arm, "status": d.status, "reason": d.reason[:_MOST_REASON]} for d in decided.departures]
+        left = [
+            {"prompt": d.arm, "status": d.status, "reason": d.reason[:_MOST_REASON]}
+            for d in decided.departures
+        ]
         found.append({
             "round": decided.round, "after": rows, "skipped": between, "finished": decided.finished,
             "settled": decided.settled, "planned": None if decided.plan is None else len(decided.plan), "left": left,
@@ -213,9 +264,14 @@ def _text(levels: "np.ndarray[Any, np.dtype[np.uint8]]") -> str:
     return base64.b64encode(levels.tobytes()).decode("ascii")
 
 
-def pairs_of(problem: Problem, a: dict[int, list[float]], b: dict[int, list[float]]) -> list[int]:
+def pairs_of(
+    problem: Problem, a: dict[int, list[float]], b: dict[int, list[float]]
+) -> list[int]:
     """Examples seen by both, those worst for `a` in the first objective first."""
     objective = problem.goal.objectives[0]
     metric = problem.goal.columns.index(objective.metric)
     common = sorted(a.keys() & b.keys())
-    return sorted(common, key=lambda example: objective.sign * (a[example][metric] - b[example][metric]))
+    return sorted(
+        common,
+        key=lambda example: objective.sign * (a[example][metric] - b[example][metric]),
+    )

@@ -1,8 +1,9 @@
 """A report's document as a self-contained HTML page.
 
-Texts in a document are untrusted. The page holds them as data, escaped so that they cannot end its element, and the
-script shows them as text only. The Content-Security-Policy allows only the page's own script and style, by their
-digests, and no requests.
+Texts in a document are untrusted. The page holds them as data, escaped so that they
+cannot end its element, and the script shows them as text only. The
+Content-Security-Policy allows only the page's own script and style, by their digests,
+and no requests.
 """
 
 import base64
@@ -34,7 +35,13 @@ def write(path: str | Path, document: Mapping[str, Any]) -> None:
 
 def render(document: Mapping[str, Any]) -> str:
     """The page of what `asktell.reports.document` gathered."""
-    summary = "\n".join([document["words"]["answer"], document["words"]["verdict"], document["goal"]["text"]])
+    summary = "\n".join(
+        [
+            document["words"]["answer"],
+            document["words"]["verdict"],
+            document["goal"]["text"],
+        ]
+    )
     title = str(document["name"] or "Selection")
     return frame(title, assets()[1], encode(document), summary=summary, live=False)
 
@@ -42,7 +49,8 @@ def render(document: Mapping[str, Any]) -> str:
 def render_live(title: str, live: str, **attributes: str) -> str:
     """A page that polls for its document, at the address `live` relative to its own, with `attributes` as of `frame`.
 
-    There it finds the document of the study as it stands, with `live` beside it: see `watching.LiveReport`.
+    There it finds the document of the study as it stands, with `live` beside it: see
+    `watching.LiveReport`.
     """
     return frame(title, assets()[1], attributes={"live": live, **attributes})
 
@@ -58,10 +66,14 @@ def frame(
 ) -> str:
     """A page that runs one script, in asktell's style; whoever runs none sees the `summary`.
 
-    `data`: JSON for the script, as `encode` writes it. `live`: whether the script asks the server that the page came
-    from for anything. `attributes`: the script finds them as `document.documentElement.dataset`.
+    `data`: JSON for the script, as `encode` writes it. `live`: whether the script asks
+    the server that the page came from for anything. `attributes`: the script finds them
+    as `document.documentElement.dataset`.
     """
-    found = "".join(f' data-{name}="{html.escape(_clean(value))}"' for name, value in (attributes or {}).items())
+    found = "".join(
+        f' data-{name}="{html.escape(_clean(value))}"'
+        for name, value in (attributes or {}).items()
+    )
     return _PAGE.format(
         policy=_policy(script, live), attributes=found, title=html.escape(_clean(title)), style=assets()[0],
         script=script, data=data, summary=html.escape(_clean(summary)),
@@ -78,7 +90,9 @@ def _policy(script: str, live: bool) -> str:
 
 def encode(document: Mapping[str, Any]) -> str:
     """JSON for a script element of HTML: without markup, line separators and lone surrogates."""
-    text = json.dumps(document, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    text = json.dumps(
+        document, ensure_ascii=False, allow_nan=False, separators=(",", ":")
+    )
     return _UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
@@ -90,11 +104,15 @@ def assets() -> tuple[str, str]:
 
 def script_of(*files: str | Path) -> str:
     """Files as one script: those of this page by their names, others by absolute paths."""
-    return '"use strict";\n' + "\n".join((_FOLDER / file).read_text(encoding="utf-8") for file in files)
+    return '"use strict";\n' + "\n".join(
+        (_FOLDER / file).read_text(encoding="utf-8") for file in files
+    )
 
 
 def _digest(text: str) -> str:
-    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode("ascii")
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode(
+        "ascii"
+    )
 
 
 def _clean(text: str) -> str:

@@ -51,9 +51,15 @@ def _segments(result: Result) -> str:
     if not result.selected or not result.selected[0].segments:
         return "No segment has an estimate yet."
     entry, goal = result.selected[0], result.goal
-    name = goal.columns[goal.by_segment[0]] if goal.by_segment else goal.objectives[0].metric
+    name = (
+        goal.columns[goal.by_segment[0]]
+        if goal.by_segment
+        else goal.objectives[0].metric
+    )
     means = {label: metrics[name][0] for label, metrics in entry.segments.items()}
-    ordered = sorted(means, key=lambda label: means[label] * (-1 if name in goal.minimized else 1))
+    ordered = sorted(
+        means, key=lambda label: means[label] * (-1 if name in goal.minimized else 1)
+    )
     worst, best = ordered[0], ordered[-1]
     return (
         f"{_short(entry.id)} is worst in {_short(worst)} ({_own(name)} {means[worst]:.3g}) and best in {_short(best)} "
@@ -67,14 +73,28 @@ def _factors(factors: Sequence[Mapping[str, Any]], result: Result) -> str:
     j = result.goal.columns.index(objective.metric)
     clear = []
     for factor in factors:
-        columns = zip(factor["levels"], factor["estimates"], factor["errors"], strict=True)
+        columns = zip(
+            factor["levels"], factor["estimates"], factor["errors"], strict=True
+        )
         rows = [(means[j], name, errors[j]) for name, means, errors in columns]
-        known = [(objective.sign * mean, name, error) for mean, name, error in rows if None not in (mean, error)]
+        known = [
+            (objective.sign * mean, name, error)
+            for mean, name, error in rows
+            if None not in (mean, error)
+        ]
         if len(known) > 1:
             best, worst = max(known), min(known)
             gap = best[0] - worst[0]
             if gap > 2 * math.hypot(best[2], worst[2]):
-                clear.append((gap, math.hypot(best[2], worst[2]), factor["name"], best[1], worst[1]))
+                clear.append(
+                    (
+                        gap,
+                        math.hypot(best[2], worst[2]),
+                        factor["name"],
+                        best[1],
+                        worst[1],
+                    )
+                )
     if not clear:
         return f"No factor makes a clear difference in {objective.metric} yet."
     gap, error, name, best_level, worst_level = max(clear)
@@ -85,8 +105,12 @@ def _factors(factors: Sequence[Mapping[str, Any]], result: Result) -> str:
 
 
 def _names(entries: Sequence[PromptResult], note: str = "") -> str:
-    shown = ", ".join(_short(entry.id) + note.format(entry) for entry in entries[:_NAMED])
-    return shown if len(entries) <= _NAMED else f"{shown} and {len(entries) - _NAMED} more"
+    shown = ", ".join(
+        _short(entry.id) + note.format(entry) for entry in entries[:_NAMED]
+    )
+    return (
+        shown if len(entries) <= _NAMED else f"{shown} and {len(entries) - _NAMED} more"
+    )
 
 
 def _short(id_: str | int) -> str:
@@ -100,13 +124,23 @@ def _short(id_: str | int) -> str:
 
 def _own(name: str) -> str:
     """Isolate a name that is written from right to left, so that the sentence around it keeps its direction."""
-    return f"\u2068{name}\u2069" if any(unicodedata.bidirectional(c) in ("R", "AL") for c in name) else name
+    return (
+        f"\u2068{name}\u2069"
+        if any(unicodedata.bidirectional(c) in ("R", "AL") for c in name)
+        else name
+    )
 
 
 def _isolated(sentence: str, names: Iterable[str]) -> str:
     """Isolate those of the names in a sentence that are written from right to left."""
-    turned = sorted((name for name in map(safe, names) if _own(name) != name), key=len, reverse=True)
-    return re.sub("|".join(map(re.escape, turned)), lambda found: _own(found[0]), sentence) if turned else sentence
+    turned = sorted(
+        (name for name in map(safe, names) if _own(name) != name), key=len, reverse=True
+    )
+    return (
+        re.sub("|".join(map(re.escape, turned)), lambda found: _own(found[0]), sentence)
+        if turned
+        else sentence
+    )
 
 
 def _count(n: int, what: str) -> str:
@@ -114,7 +148,13 @@ def _count(n: int, what: str) -> str:
 
 
 def _percent(part: float) -> str:
-    return "over 99%" if 0.99 < part < 1 else "under 1%" if 0 < part < 0.01 else f"{100 * part:.0f}%"
+    return (
+        "over 99%"
+        if 0.99 < part < 1
+        else "under 1%"
+        if 0 < part < 0.01
+        else f"{100 * part:.0f}%"
+    )
 
 
 def _headline(result: Result) -> str:
@@ -124,9 +164,15 @@ def _headline(result: Result) -> str:
     if result.verdict.action == "none":
         return f"No prompt is likely to satisfy every constraint{'' if result.done else ' so far'}"
     if isinstance(result.goal, BestFeasible):
-        return f"Selected prompt: {names}" if result.done else f"Leading so far: {names}"
+        return (
+            f"Selected prompt: {names}" if result.done else f"Leading so far: {names}"
+        )
     count = _count(len(result.selected), "prompt")
-    return f"Pareto set: {count} ({names})" if result.done else f"Pareto set so far: {count} ({names})"
+    return (
+        f"Pareto set: {count} ({names})"
+        if result.done
+        else f"Pareto set so far: {count} ({names})"
+    )
 
 
 def _verdict(data: Mapping[str, Any], result: Result) -> list[str]:
@@ -134,10 +180,19 @@ def _verdict(data: Mapping[str, Any], result: Result) -> list[str]:
         return [result.verdict.sentence]
     first, said = result.selected[0], []
     if data["paused"]:
-        said.append("The selection is paused: no trials are handed out until it is resumed.")
+        said.append(
+            "The selection is paused: no trials are handed out until it is resumed."
+        )
     elif not result.done:
         said.append("The selection is still running.")
-    named = {str(id_) for id_ in (first.id, result.baseline, *(id_ for id_, _ in result.verdict.contenders))}
+    named = {
+        str(id_)
+        for id_ in (
+            first.id,
+            result.baseline,
+            *(id_ for id_, _ in result.verdict.contenders),
+        )
+    }
     said.append(_isolated(result.verdict.sentence, named))
     if isinstance(result.goal, BestFeasible):
         said += _better_but_gone(result, first)
@@ -153,18 +208,24 @@ def _better_but_gone(result: Result, first: PromptResult) -> list[str]:
     gone = [
         entry
         for entry in result.prompts
-        if entry.status in (FAILED, RETIRED) and entry.feasible is first.feasible and _is_ahead(result, entry, first)
+        if entry.status in (FAILED, RETIRED)
+        and entry.feasible is first.feasible
+        and _is_ahead(result, entry, first)
     ]
     if not gone:
         return []
     named = _names(gone, " ({0.status})")
-    return [f"Failed or retired, but with better {_own(result.goal.objectives[0].metric)}: {named}."]
+    return [
+        f"Failed or retired, but with better {_own(result.goal.objectives[0].metric)}: {named}."
+    ]
 
 
 def _is_ahead(result: Result, a: PromptResult, b: PromptResult) -> bool:
     objective = result.goal.objectives[0]
     mean, other = a.estimate[objective.metric], b.estimate[objective.metric]
-    return mean is not None and other is not None and objective.sign * (mean - other) > 0
+    return (
+        mean is not None and other is not None and objective.sign * (mean - other) > 0
+    )
 
 
 def _plane(data: Mapping[str, Any], result: Result) -> str:
@@ -174,14 +235,22 @@ def _plane(data: Mapping[str, Any], result: Result) -> str:
     if result.goal.is_constrained:
         kept = [entry for entry in result.prompts if entry.feasible is True]
         verb = "satisfies" if len(kept) == 1 else "satisfy"
-        which = "the constraint" if len(result.goal.constraints) == 1 else "every constraint"
+        which = (
+            "the constraint"
+            if len(result.goal.constraints) == 1
+            else "every constraint"
+        )
         count = f"{len(kept)} of {_count(len(known), 'evaluated prompt')}"
         lead = _lead(result, kept, "Of these, ")
         return f"Based on the estimates, {count} {verb} {which}.{f' {lead}' if lead else ''}"
     if len(result.goal.columns) == 1:
         lead = _lead(result, known, "Based on the estimates, ")
         alone = "Overlapping intervals of means cannot decide between prompts"
-        paired = "." if data["examples"] is None else ", but differences on common examples can."
+        paired = (
+            "."
+            if data["examples"] is None
+            else ", but differences on common examples can."
+        )
         return f"{f'{lead} ' if lead else ''}{alone}{paired}"
     among = _count(len(known), "evaluated prompt")
     if len(result.selected) == 1:
@@ -193,19 +262,32 @@ def _lead(result: Result, among: Sequence[PromptResult], start: str) -> str:
     """A sentence on the selected prompt, after `start`, if it has the best estimate among these prompts."""
     rivals = [entry for entry in among if entry.status not in (FAILED, RETIRED)]
     objectives = result.goal.objectives
-    if len(objectives) > 1 or len(rivals) < 2 or not result.selected or result.selected[0] not in rivals:
+    if (
+        len(objectives) > 1
+        or len(rivals) < 2
+        or not result.selected
+        or result.selected[0] not in rivals
+    ):
         return ""
     first = result.selected[0]
     if any(_is_ahead(result, entry, first) for entry in rivals):
         return ""
     amount = "lowest" if objectives[0].minimize else "highest"
-    others = "" if len(rivals) == len(among) else " of all prompts that can still be selected"
+    others = (
+        ""
+        if len(rivals) == len(among)
+        else " of all prompts that can still be selected"
+    )
     return f"{start}{_short(first.id)} has the {amount} {_own(objectives[0].metric)}{others}."
 
 
 def _prompts(result: Result) -> str:
     counts = Counter(entry.status for entry in result.prompts)
-    return f"{_count(len(result.prompts), 'prompt')}: " + ", ".join(f"{n:,} {word}" for word, n in counts.items()) + "."
+    return (
+        f"{_count(len(result.prompts), 'prompt')}: "
+        + ", ".join(f"{n:,} {word}" for word, n in counts.items())
+        + "."
+    )
 
 
 def _spending(data: Mapping[str, Any], result: Result) -> str:
@@ -216,10 +298,22 @@ def _spending(data: Mapping[str, Any], result: Result) -> str:
     few = max(1, len(pulls) // 10)
     part = sum(pulls[:few]) / total
     left = sum(entry.status in (REJECTED, FAILED, RETIRED) for entry in result.prompts)
-    most = "The most-evaluated prompt" if few == 1 else f"The {few:,} most-evaluated prompts"
-    gone = f"{left} of {_count(len(pulls), 'prompt')} {'has' if left == 1 else 'have'}" if left else "No prompt has"
+    most = (
+        "The most-evaluated prompt"
+        if few == 1
+        else f"The {few:,} most-evaluated prompts"
+    )
+    gone = (
+        f"{left} of {_count(len(pulls), 'prompt')} {'has' if left == 1 else 'have'}"
+        if left
+        else "No prompt has"
+    )
     received = f"{most} received {_percent(part)} of the {_count(total, 'evaluation')}."
-    return f"{received} {gone} been eliminated, failed or retired." if left else f"{received} {gone} been eliminated."
+    return (
+        f"{received} {gone} been eliminated, failed or retired."
+        if left
+        else f"{received} {gone} been eliminated."
+    )
 
 
 def _examples(data: Mapping[str, Any]) -> str:
@@ -228,7 +322,10 @@ def _examples(data: Mapping[str, Any]) -> str:
         return "The evaluations have no examples, so prompts cannot be compared example by example."
     seen = f"{_percent(heat['seen'] / heat['all'])} of the {heat['all']:,} (prompt, example) pairs were evaluated."
     if telling["earlier"] is not None:
-        share, studies = _percent(telling["earlier"]["share"]), telling["earlier"]["studies"]
+        share, studies = (
+            _percent(telling["earlier"]["share"]),
+            telling["earlier"]["studies"],
+        )
         whose = "an earlier study" if studies == 1 else f"{studies} earlier studies"
         fifth = f"the most informative fifth of the examples for {telling['metric']}"
         seen += f" According to {whose}, {share} of them are on {fifth}."
@@ -241,11 +338,19 @@ def _examples(data: Mapping[str, Any]) -> str:
             "Check the labels of these examples first."
         )
     if telling["duplicates"]:
-        are = "example may be a near duplicate" if telling["duplicates"] == 1 else "examples may be near duplicates"
-        said.append(f"{telling['duplicates']:,} {are}: all prompts score on them as on another example.")
+        are = (
+            "example may be a near duplicate"
+            if telling["duplicates"] == 1
+            else "examples may be near duplicates"
+        )
+        said.append(
+            f"{telling['duplicates']:,} {are}: all prompts score on them as on another example."
+        )
     if telling["failed"]:
         failed = _count(telling["failed"], "example")
-        said.append(f"On {failed}, even the best prompt has bad {metric}. Check their data for errors.")
+        said.append(
+            f"On {failed}, even the best prompt has bad {metric}. Check their data for errors."
+        )
     if len(said) == 1:
         said.append("There is no example on which all prompts fail.")
     return " ".join(said)
@@ -258,13 +363,21 @@ def _duel(data: Mapping[str, Any], duel: Mapping[str, Any]) -> str:
     if not duel["pairs"]:
         return f"{ids[duel['a']]} and {ids[duel['b']]} have no common examples."
     said = f"On {_count(duel['pairs'], 'common example')}, {ids[duel['a']]} wins {wins}, ties {ties} and loses {losses}"
-    more = " Read the losses first, because a change would make these examples worse." if losses else ""
+    more = (
+        " Read the losses first, because a change would make these examples worse."
+        if losses
+        else ""
+    )
     return f"{said} against {ids[duel['b']]} in {_own(name)}.{more}"
 
 
 def _costs(data: Mapping[str, Any]) -> str:
     n_failed = sum(group["count"] for group in data["failures"])
-    failed = f"{_count(n_failed, 'evaluation')} failed." if n_failed else "No evaluation failed."
+    failed = (
+        f"{_count(n_failed, 'evaluation')} failed."
+        if n_failed
+        else "No evaluation failed."
+    )
     cost = next((q for q in data["quantities"] if q["name"] == "cost"), None)
     if cost is None:
         return failed
@@ -279,7 +392,9 @@ def _costs(data: Mapping[str, Any]) -> str:
 
 def _names_of(data: Mapping[str, Any]) -> list[str]:
     numbered = data["prompts"]["numbered"]
-    return [f"prompt {id_}" if numbered else _short(id_) for id_ in data["prompts"]["ids"]]
+    return [
+        f"prompt {id_}" if numbered else _short(id_) for id_ in data["prompts"]["ids"]
+    ]
 
 
 def _money(data: Mapping[str, Any], cost: float) -> str:
@@ -288,4 +403,6 @@ def _money(data: Mapping[str, Any], cost: float) -> str:
 
 
 def _evaluations(data: Mapping[str, Any]) -> str:
-    return "evaluation" if data["money_per"] == 1 else f"{data['money_per']:,} evaluations"
+    return (
+        "evaluation" if data["money_per"] == 1 else f"{data['money_per']:,} evaluations"
+    )

@@ -11,12 +11,15 @@ from asktell.methods.belief import drift
 from asktell.state import State
 from asktell.state.history import Repeated, repeated
 
-CheckName: TypeAlias = Literal["range", "noise", "order", "failures", "drift", "labels", "examples"]
+CheckName: TypeAlias = Literal[
+    "range", "noise", "order", "failures", "drift", "labels", "examples"
+]
 
 ORDER = "order"
 """The topic of a remark on why scores may be missing because of their values."""
 
-# The rule of three: an event that did not occur in n examples has a rate of at most 3 / n, with 95% confidence.
+# The rule of three: an event that did not occur in n examples has a rate of at most 3 /
+# n, with 95% confidence.
 _UNSEEN = 3.0
 _FEW = 30  # examples: with fewer, errors and intervals are rough
 
@@ -77,7 +80,8 @@ def warnings(found: tuple[Check, ...]) -> Iterator[str]:
 def n_seen(state: State) -> int:
     """The number of examples that were evaluated.
 
-    If evaluators draw their own examples, the number of evaluations of the most evaluated prompt.
+    If evaluators draw their own examples, the number of evaluations of the most
+    evaluated prompt.
     """
     examples = state.history.examples()
     if state.problem.n_examples is None:
@@ -96,7 +100,11 @@ def unseen_part(n: int, population: int | None) -> float:
 
 def _range(state: State) -> Check:
     goal = state.problem.goal
-    unknown = [metric for metric in goal.columns if metric not in goal.ranges and goal.limits(metric) is None]
+    unknown = [
+        metric
+        for metric in goal.columns
+        if metric not in goal.ranges and goal.limits(metric) is None
+    ]
     if not unknown:
         return Check("range", True, "The range of every metric is declared.")
     names = ", ".join(f'"{safe(metric)}"' for metric in unknown)
@@ -113,7 +121,9 @@ def _noise(state: State, again: Repeated) -> Check:
     problem = state.problem
     soon, changed = again.times - again.late, again.changed - again.late_changed
     counts = [f"{changed} of {soon} repeated early"] if soon else []
-    counts += [f"{again.late_changed} of {again.late} repeated late"] if again.late else []
+    counts += (
+        [f"{again.late_changed} of {again.late} repeated late"] if again.late else []
+    )
     if again.changed:
         found = f"Repeated evaluations differ ({', '.join(counts)})."
     elif again.times:
@@ -125,16 +135,26 @@ def _noise(state: State, again: Repeated) -> Check:
         return Check("noise", True, f"{found} {counted}")
     if problem.repeats > 1:
         return Check(
-            "noise", True, f"{found} Several evaluations of an example are averaged, and the statements include noise."
+            "noise",
+            True,
+            f"{found} Several evaluations of an example are averaged, and the statements include noise.",
         )
     if again.changed:
         return Check(
-            "noise", False, f"{found} The scores count as noisy. Set `repeats` above 1 to average several evaluations."
+            "noise",
+            False,
+            f"{found} The scores count as noisy. Set `repeats` above 1 to average several evaluations.",
         )
     if not state.seen.is_noisy:
-        said = "" if again.times else " Scores were declared to be free of noise (`repeats=1`)."
+        said = (
+            ""
+            if again.times
+            else " Scores were declared to be free of noise (`repeats=1`)."
+        )
         return Check("noise", True, found + said)
-    unknown = "It is not known whether scores would differ, so the statements include noise."
+    unknown = (
+        "It is not known whether scores would differ, so the statements include noise."
+    )
     return Check("noise", None, f"{found} {unknown}")
 
 
@@ -143,7 +163,9 @@ def _order(state: State) -> Check:
     if state.was_widened:
         added = "Prompts or examples were added after the first scores."
         return Check(
-            "order", None, f"{added} If those scores were used to write or choose them, they look better than they are."
+            "order",
+            None,
+            f"{added} If those scores were used to write or choose them, they look better than they are.",
         )
     if (remark := state.remarks.get(ORDER)) is not None:
         return Check("order", None, remark.text)
@@ -154,9 +176,15 @@ def _order(state: State) -> Check:
             "Confidence statements use the first examples of a random order, which does not depend on scores.",
         )
     if problem.n_examples is None:
-        return Check("order", True, "The evaluator drew a new example for every evaluation.")
+        return Check(
+            "order", True, "The evaluator drew a new example for every evaluation."
+        )
     drawn = f"Every evaluation draws one of the {problem.n_examples} examples, with replacement."
-    return Check("order", None, f"{drawn} Intervals are therefore about these examples and not about new inputs.")
+    return Check(
+        "order",
+        None,
+        f"{drawn} Intervals are therefore about these examples and not about new inputs.",
+    )
 
 
 def _failures(state: State, said: str) -> Check:
@@ -174,14 +202,23 @@ def _drift(state: State, again: Repeated) -> Check:
     if again.has_drifted:
         means = again.moved.mean(axis=0)
         columns = state.problem.goal.columns
-        moved = [f", {safe(columns[j])} {means[j]:+.2g} on average" for j in np.flatnonzero(means)]
+        moved = [
+            f", {safe(columns[j])} {means[j]:+.2g} on average"
+            for j in np.flatnonzero(means)
+        ]
         found = f"{again.late_changed} of {again.late} evaluations repeated late differ{''.join(moved)}."
         return Check("drift", False, f"{_CHANGED} {found}")
     if again.late_changed:
         found = f"{again.late_changed} of {again.late} evaluations repeated late differ"
-        return Check("drift", None, f"{found}. Either the scores are noisy or the model has changed.")
+        return Check(
+            "drift",
+            None,
+            f"{found}. Either the scores are noisy or the model has changed.",
+        )
     return Check(
-        "drift", True, f"{again.late} evaluations were repeated late and show no sign of a change during the run."
+        "drift",
+        True,
+        f"{again.late} evaluations were repeated late and show no sign of a change during the run.",
     )
 
 
@@ -191,19 +228,29 @@ _CHANGED = "The model seems to have changed during the run."
 def _drift_of_residuals(state: State) -> Check:
     found = drift(state)
     if not found.steps:
-        return Check("drift", None, "It was not possible to check whether the model changed during the run.")
+        return Check(
+            "drift",
+            None,
+            "It was not possible to check whether the model changed during the run.",
+        )
     if not found.is_found:
         sentence = f"The scores of {found.n} evaluations show no sign of a change during the run."
         return Check("drift", True, sentence)
     metric, step = max(found.steps.items(), key=lambda each: abs(each[1].errors))
     moved = f"{safe(metric)} moved by {step.shift:+.2g} after about {step.after:.0%} of the evaluations"
-    return Check("drift", False, f"{_CHANGED} For the same prompts and examples, {moved}.")
+    return Check(
+        "drift", False, f"{_CHANGED} For the same prompts and examples, {moved}."
+    )
 
 
 def _labels(state: State) -> Check:
     if state.doubts:
         return Check("labels", False, " ".join(state.doubts))
-    of_metrics = [state.remarks[topic].text for topic in sorted(state.remarks) if topic in state.problem.goal.metrics]
+    of_metrics = [
+        state.remarks[topic].text
+        for topic in sorted(state.remarks)
+        if topic in state.problem.goal.metrics
+    ]
     if of_metrics:
         return Check("labels", True, " ".join(of_metrics))
     return Check("labels", None, "The scores were not compared with human judgments.")
@@ -214,10 +261,16 @@ def _examples(state: State) -> Check:
     were = "1 example was evaluated" if n == 1 else f"{n} examples were evaluated"
     if problem.target is not None:
         return Check(
-            "examples", True, f"Statements are about exactly the {problem.target} given examples. So far {were}."
+            "examples",
+            True,
+            f"Statements are about exactly the {problem.target} given examples. So far {were}.",
         )
     if n < _FEW:
         few = f"Only {were}, so estimates and probabilities are rough."
         return Check("examples", False if state.finished else None, few)
     alike = "If several come from one document, user or conversation, the errors are larger than stated"
-    return Check("examples", True, f"{were[0].upper()}{were[1:]}. They count as independent. {alike}.")
+    return Check(
+        "examples",
+        True,
+        f"{were[0].upper()}{were[1:]}. They count as independent. {alike}.",
+    )

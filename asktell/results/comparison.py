@@ -42,8 +42,8 @@ class ChangedExample:
         b: mean score of prompt b.
         evaluations_a: number of evaluations of prompt a on the example.
         evaluations_b: number of evaluations of prompt b on the example.
-        false_rate: the local false discovery rate: the probability that a is in fact not worse on this example, or not
-            better in a list of improvements.
+        false_rate: the local false discovery rate: the probability that a is in fact
+            not worse on this example, or not better in a list of improvements.
     """
 
     example: str | int
@@ -59,10 +59,12 @@ class Noise:
     """How many examples have different scores, and how many would differ by noise alone. `str()` is a sentence.
 
     Attributes:
-        differ: number of examples on which the first evaluations of the two prompts differ.
+        differ: number of examples on which the first evaluations of the two prompts
+            differ.
         examples: number of common examples.
-        share: the share of examples on which two evaluations of prompt a would differ. 0 if evaluations always repeat
-            their scores. None if it is unknown: it takes scores of 0 and 1, and examples with several evaluations.
+        share: the share of examples on which two evaluations of prompt a would differ.
+            0 if evaluations always repeat their scores. None if it is unknown: it takes
+            scores of 0 and 1, and examples with several evaluations.
     """
 
     differ: int
@@ -123,28 +125,37 @@ class Comparison:
     examples: int | None = None
     tolerance: float = 0.0
     _changes: _Changes | None = field(default=None, repr=False, compare=False)
-    _example_ids: tuple[str, ...] | None = field(default=None, repr=False, compare=False)
+    _example_ids: tuple[str, ...] | None = field(
+        default=None, repr=False, compare=False
+    )
     _minimized: Collection[str] = field(default=(), repr=False, compare=False)
 
-    def regressions(self, fdr: float = 0.1, metric: str | None = None) -> tuple[ChangedExample, ...]:
+    def regressions(
+        self, fdr: float = 0.1, metric: str | None = None
+    ) -> tuple[ChangedExample, ...]:
         """The examples on which prompt a is worse than b by more than noise, the most certain first.
 
-        Scores also differ by noise: two runs of the same agent often differ on a fifth of the examples. The amount of
-        noise is learned from repeated evaluations. Without repeats, differences that are equally frequent in both
-        directions count as noise.
+        Scores also differ by noise: two runs of the same agent often differ on a fifth
+        of the examples. The amount of noise is learned from repeated evaluations.
+        Without repeats, differences that are equally frequent in both directions count
+        as noise.
 
         Args:
-            fdr: the false discovery rate: the largest probability that a is not in fact worse on a listed example. 1
-                lists all examples on which the mean score of a is worse.
+            fdr: the false discovery rate: the largest probability that a is not in fact
+                worse on a listed example. 1 lists all examples on which the mean score
+                of a is worse.
             metric: by default the first objective.
 
         Raises:
-            InvalidArgumentError: `fdr` is not above 0 and at most 1, the metric is unknown, or the comparison has no
-                scores because it came over HTTP or from JSON.
+            InvalidArgumentError: `fdr` is not above 0 and at most 1, the metric is
+                unknown, or the comparison has no scores because it came over HTTP or
+                from JSON.
         """
         return self._changed(fdr, metric, wanted=-1)
 
-    def improvements(self, fdr: float = 0.1, metric: str | None = None) -> tuple[ChangedExample, ...]:
+    def improvements(
+        self, fdr: float = 0.1, metric: str | None = None
+    ) -> tuple[ChangedExample, ...]:
         """The examples on which prompt a is better than b by more than noise. See `regressions`."""
         return self._changed(fdr, metric, wanted=1)
 
@@ -158,7 +169,9 @@ class Comparison:
             return None
         return Noise(found.differ, len(found.examples), found.noise)
 
-    def _changed(self, fdr: float, metric: str | None, wanted: int) -> tuple[ChangedExample, ...]:
+    def _changed(
+        self, fdr: float, metric: str | None, wanted: int
+    ) -> tuple[ChangedExample, ...]:
         """The regressions (`wanted` -1) or the improvements (1)."""
         check_number("fdr", fdr, 0.0, 1.0, above=True)
         found = self._flips(metric)
@@ -167,11 +180,17 @@ class Comparison:
         name = self._metric(metric)
         sign = -wanted if name in self._minimized else wanted
         rates = found.not_less if sign < 0 else found.not_more
-        rows = [row for row in at_rate(rates, fdr) if sign * (found.a[row] - found.b[row]) > 0.0]
+        rows = [
+            row
+            for row in at_rate(rates, fdr)
+            if sign * (found.a[row] - found.b[row]) > 0.0
+        ]
         ids = self._example_ids
         return tuple(
             ChangedExample(
-                example=int(found.examples[row]) if ids is None else ids[int(found.examples[row])],
+                example=int(found.examples[row])
+                if ids is None
+                else ids[int(found.examples[row])],
                 a=float(found.a[row]),
                 b=float(found.b[row]),
                 evaluations_a=int(found.times_a[row]),
@@ -185,7 +204,9 @@ class Comparison:
         name = next(iter(self.differences)) if metric is None else metric
         if name not in self.differences:
             known = some(list(self.differences))
-            raise InvalidArgumentError(f"There is no metric {short(name)}. The metrics are {known}.")
+            raise InvalidArgumentError(
+                f"There is no metric {short(name)}. The metrics are {known}."
+            )
         return name
 
     def _flips(self, metric: str | None) -> Flips | None:
@@ -204,30 +225,68 @@ class Comparison:
 
     def to_dict(self) -> dict[str, Any]:
         """The comparison as JSON-ready data, with the same names."""
-        plain = {each.name: getattr(self, each.name) for each in fields(self) if not each.name.startswith("_")}
-        differences = {name: asdict(difference) for name, difference in self.differences.items()}
+        plain = {
+            each.name: getattr(self, each.name)
+            for each in fields(self)
+            if not each.name.startswith("_")
+        }
+        differences = {
+            name: asdict(difference) for name, difference in self.differences.items()
+        }
         return {**plain, "differences": differences, "guaranteed": self.guaranteed}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "Comparison":
         """The comparison that `to_dict` turned into `data`."""
-        differences = {name: Difference(**each) for name, each in data["differences"].items()}
-        others = {name: data[name] for name in ("a", "b", "confidence", "examples", "tolerance")}
+        differences = {
+            name: Difference(**each) for name, each in data["differences"].items()
+        }
+        others = {
+            name: data[name]
+            for name in ("a", "b", "confidence", "examples", "tolerance")
+        }
         return cls(**others, differences=differences)
 
     def __str__(self) -> str:
-        return "\n".join(f"{safe(name)}: {self.sentence(name)}" for name in self.differences)
+        return "\n".join(
+            f"{safe(name)}: {self.sentence(name)}" for name in self.differences
+        )
 
     def _repr_html_(self) -> str:
         a, b = quoted(self.a), quoted(self.b)
-        verdicts = ", ".join(f"{each.verdict} in {metric}" for metric, each in self.differences.items())
+        verdicts = ", ".join(
+            f"{each.verdict} in {metric}" for metric, each in self.differences.items()
+        )
         rows = []
         for metric, each in self.differences.items():
-            interval = "-" if each.low is None or each.high is None else f"{each.low:+.3g} to {each.high:+.3g}"
+            interval = (
+                "-"
+                if each.low is None or each.high is None
+                else f"{each.low:+.3g} to {each.high:+.3g}"
+            )
             estimate = "-" if each.estimate is None else f"{each.estimate:+.3g}"
-            rows.append([metric, estimate, interval, with_doubt(each.p_better), str(each.pairs), each.verdict])
-        head = ["metric", f"{a} minus {b}", f"{self._percent} interval", "P(better)", "common examples", "verdict"]
-        return notebook.block(notebook.heading(f"{a} against {b}: {verdicts}."), notebook.table(head, rows))
+            rows.append(
+                [
+                    metric,
+                    estimate,
+                    interval,
+                    with_doubt(each.p_better),
+                    str(each.pairs),
+                    each.verdict,
+                ]
+            )
+        head = [
+            "metric",
+            f"{a} minus {b}",
+            f"{self._percent} interval",
+            "P(better)",
+            "common examples",
+            "verdict",
+        ]
+        return notebook.block(
+            notebook.heading(f"{a} against {b}: {verdicts}."),
+            notebook.table(head, rows),
+        )
 
     @property
     def _percent(self) -> str:
@@ -251,7 +310,8 @@ class Comparison:
             return f"{a} is {difference.verdict} than {b}"
         if difference.estimate == 0:
             return f"{a} and {b} are level so far"
-        if difference.p_better == 0.5:  # a probability is a share of draws, and seldom exactly one half
+        # A probability is a share of draws, and seldom exactly one half
+        if difference.p_better == 0.5:
             return f"{a} and {b} cannot be ranked yet"
         word, probability = BETTER, difference.p_better
         if probability < 0.5:
@@ -263,7 +323,9 @@ class Comparison:
         parts = [f"difference {_signed(difference.estimate)}"]
         has_interval = difference.low is not None and difference.high is not None
         if difference.pairs and has_interval and difference.low != difference.high:
-            parts.append(f"{self._percent} interval {_signed(difference.low)} to {_signed(difference.high)}")
+            parts.append(
+                f"{self._percent} interval {_signed(difference.low)} to {_signed(difference.high)}"
+            )
         if not difference.pairs:
             return ", ".join([*parts, "no common examples"])
         of = "" if self.examples is None else f" of {self.examples}"
@@ -303,13 +365,15 @@ class Pairs:
 
     Attributes:
         problem: the problem.
-        seen: the problem with the number of repeats and the noise that were observed (see `State.seen`).
+        seen: the problem with the number of repeats and the noise that were observed
+            (see `State.seen`).
         history: the recorded evaluations.
         missing: the failed evaluations.
         out: the pending evaluations.
         stated: the posterior, None if nothing was recorded.
         doubtful: whether a remark marks the scores as doubtful.
-        late: the arms that were added after the first scores, which may have been used to write them.
+        late: the arms that were added after the first scores, which may have been used
+            to write them.
         has_drifted: whether the model seems to have changed during the run.
     """
 
@@ -323,15 +387,21 @@ class Pairs:
     late: Collection[int] = ()
     has_drifted: Callable[[], bool] = lambda: False
 
-    def __call__(self, a: Place, b: Place, confidence: float, tolerance: float) -> Comparison:
+    def __call__(
+        self, a: Place, b: Place, confidence: float, tolerance: float
+    ) -> Comparison:
         """Compare two prompts. The error is divided among the metrics."""
         goal = self.problem.goal
         (arm_a, id_a), (arm_b, id_b) = a, b
         of_a, of_b, is_whole = self._common(arm_a, arm_b)
-        # Doubtful scores guarantee nothing. After a change of the model, scores are not identically distributed.
+        # Doubtful scores guarantee nothing. After a change of the model, scores are not
+        # identically distributed.
         is_late = arm_a in self.late or arm_b in self.late
-        holds = is_whole and not is_late and not self.doubtful and not self.has_drifted()
-        # The failure rate is the last column, if it is constrained. It has no scores to compare.
+        holds = (
+            is_whole and not is_late and not self.doubtful and not self.has_drifted()
+        )
+        # The failure rate is the last column, if it is constrained. It has no scores to
+        # compare.
         compared = goal.columns[: len(goal.columns) - goal.counts_failures]
         error = (1 - confidence) / (len(compared) * n_sequences(self.seen))
         differences: dict[str, Difference] = {}
@@ -346,7 +416,15 @@ class Pairs:
         ids = None if self.problem.examples is None else self.problem.examples.ids
         changes = partial(self._changes, arm_a, arm_b)
         return Comparison(
-            id_a, id_b, confidence, differences, self.problem.population, tolerance, changes, ids, goal.minimized
+            id_a,
+            id_b,
+            confidence,
+            differences,
+            self.problem.population,
+            tolerance,
+            changes,
+            ids,
+            goal.minimized,
         )
 
     def _changes(self, a: int, b: int, metric: str) -> Flips | None:
@@ -364,14 +442,17 @@ class Pairs:
         if stated is None or not (told == a).any() or not (told == b).any():
             return None
         found = lead(stated.columns[metric], stated.means[:, metric], a, b, minimize)
-        return found._replace(p_better=0.5) if stated.is_guess or self.doubtful else found
+        return (
+            found._replace(p_better=0.5) if stated.is_guess or self.doubtful else found
+        )
 
     def _common(self, a: int, b: int) -> tuple[Means, Means, bool]:
         """Paired scores (n, m) of both arms for confidence statements, and whether these statements are guaranteed.
 
-        The pairs are the first examples of the shared order that both arms have completed. The order does not depend on
-        scores. The number of pairs may, and confidence sequences allow that. If an evaluation failed, its score cannot
-        be known. Arms that draw their own examples are paired draw by draw.
+        The pairs are the first examples of the shared order that both arms have
+        completed. The order does not depend on scores. The number of pairs may, and
+        confidence sequences allow that. If an evaluation failed, its score cannot be
+        known. Arms that draw their own examples are paired draw by draw.
         """
         history, problem, missing = self.history, self.seen, self.missing
         scores, arms = history.scores(), history.arms()
@@ -380,18 +461,29 @@ class Pairs:
         if problem.population is None:
             (of_a, drawn_a), (of_b, drawn_b) = self._draws(a), self._draws(b)
             n = min(len(of_a), len(of_b))
-            # A draw from given examples can repeat an example, which is not a new input.
-            return of_a[:n], of_b[:n], drawn_a and drawn_b and problem.n_examples is None
+            # A draw from given examples can repeat an example, which is not a new
+            # input.
+            return (
+                of_a[:n],
+                of_b[:n],
+                drawn_a and drawn_b and problem.n_examples is None,
+            )
         if problem.target is None:
             rounds = observations(problem, history, missing, scores, None, self.out)
         else:
-            rounds = [in_turns(problem, missing, history.trials(), arms, history.examples(), scores)]
+            rounds = [
+                in_turns(
+                    problem, missing, history.trials(), arms, history.examples(), scores
+                )
+            ]
         rounds = rounds or [(np.arange(0), np.arange(0), scores[:0])]
         n_both = int(completed(problem, history, missing, rounds[0][:2])[[a, b]].min())
         rows = []
         for of_arms, places, values in rounds:
             kept = places < n_both
-            rows.append(Rows.of(of_arms[kept], places[kept], values[kept], problem.n_arms))
+            rows.append(
+                Rows.of(of_arms[kept], places[kept], values[kept], problem.n_arms)
+            )
         places, of_a, of_b = longest(rows[::-1], a, b)
         return of_a, of_b, len(places) == n_both
 
@@ -400,7 +492,10 @@ class Pairs:
         history = self.history
         mine = history.arms() == arm
         trials, scores = history.trials()[mine], history.scores()[mine]
-        first_out = min((p.trial for p in self.out if p.arm == arm and p.trial is not None), default=np.inf)
+        first_out = min(
+            (p.trial for p in self.out if p.arm == arm and p.trial is not None),
+            default=np.inf,
+        )
         order = np.argsort(trials, kind="stable")
         order = order[trials[order] < first_out]
         failed = bool((self.missing.pulls.arms() == arm).any())
@@ -422,13 +517,23 @@ def compare_two(
     one = prompts.arm(a)
     other = default if b is None else prompts.arm(b)
     if other is None:
-        raise InvalidArgumentError("compare() needs b, because there is no baseline and no prompt is selected yet.")
+        raise InvalidArgumentError(
+            "compare() needs b, because there is no baseline and no prompt is selected yet."
+        )
     if one == other:
-        what = "" if b is not None else " (b is the baseline by default, or the selected prompt)"
-        raise InvalidArgumentError(f"compare() needs two different prompts. Got {short(a)} twice{what}.")
+        what = (
+            ""
+            if b is not None
+            else " (b is the baseline by default, or the selected prompt)"
+        )
+        raise InvalidArgumentError(
+            f"compare() needs two different prompts. Got {short(a)} twice{what}."
+        )
     if comparer is None:
         raise InvalidArgumentError(
             "This result has no scores to compare, because it was loaded from JSON or came over HTTP. Use "
             "RemoteStudy.compare(a, b)."
         )
-    return comparer((one, prompts.ids[one]), (other, prompts.ids[other]), confidence, tolerance)
+    return comparer(
+        (one, prompts.ids[one]), (other, prompts.ids[other]), confidence, tolerance
+    )

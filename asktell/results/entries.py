@@ -31,24 +31,29 @@ class PromptResult:
     Attributes:
         id: the prompt's id, or its position if the prompts have no ids.
         prompt: its text.
-        estimate: metric -> the prompt's mean, in the metric's units. None if there is not enough data. The mean is the
-            expected score on a new input, evaluated once, or with inputs="given" the mean over the given examples. All
-            methods use the same posterior.
-        standard_error: metric -> the standard error of the estimate, None if there is not enough data. The true mean is
-            within 1.96 standard errors about 19 times in 20.
+        estimate: metric -> the prompt's mean, in the metric's units. None if there is
+            not enough data. The mean is the expected score on a new input, evaluated
+            once, or with inputs="given" the mean over the given examples. All methods
+            use the same posterior.
+        standard_error: metric -> the standard error of the estimate, None if there is
+            not enough data. The true mean is within 1.96 standard errors about 19 times
+            in 20.
         evaluations: number of recorded evaluations of the prompt.
         status: "active", "accepted", "rejected", "failed" or "retired".
-        round: the round in which the prompt was accepted or eliminated, None if it is active.
+        round: the round in which the prompt was accepted or eliminated, None if it is
+            active.
         reason: why it was eliminated, failed or retired, if known.
-        feasible: True if `p_feasible` is at least 0.5. None without constraints. A bound at the end of the scale, such
-            as `at_least(1)` for a share, counts as satisfied while every score satisfies it.
+        feasible: True if `p_feasible` is at least 0.5. None without constraints. A
+            bound at the end of the scale, such as `at_least(1)` for a share, counts as
+            satisfied while every score satisfies it.
         failures: number of failed evaluations.
-        p_feasible: the probability that the prompt satisfies every constraint. None without constraints or with too
-            little data, such as a single example.
-        p_best: the probability of being the best feasible prompt, or of belonging to the Pareto set. None with too
-            little data.
+        p_feasible: the probability that the prompt satisfies every constraint. None
+            without constraints or with too little data, such as a single example.
+        p_best: the probability of being the best feasible prompt, or of belonging to
+            the Pareto set. None with too little data.
         candidate: factor -> value, if the selection is among `Candidates`.
-        segments: segment -> metric -> (estimate, standard error), if the examples have segments.
+        segments: segment -> metric -> (estimate, standard error), if the examples have
+            segments.
     """
 
     id: str | int
@@ -64,12 +69,22 @@ class PromptResult:
     p_feasible: float | None = None
     p_best: float | None = None
     candidate: Mapping[str, Value] | None = None
-    segments: Mapping[str, Mapping[str, tuple[float, float | None]]] = field(default_factory=dict)
+    segments: Mapping[str, Mapping[str, tuple[float, float | None]]] = field(
+        default_factory=dict
+    )
 
     def to_dict(self) -> dict[str, Any]:
         """The entry as JSON-ready data with the same names. Empty `candidate` and `segments` are left out."""
-        data = {**vars(self), "estimate": dict(self.estimate), "standard_error": dict(self.standard_error)}
-        return {name: value for name, value in data.items() if name not in ("candidate", "segments") or value}
+        data = {
+            **vars(self),
+            "estimate": dict(self.estimate),
+            "standard_error": dict(self.standard_error),
+        }
+        return {
+            name: value
+            for name, value in data.items()
+            if name not in ("candidate", "segments") or value
+        }
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "PromptResult":
@@ -84,9 +99,9 @@ class PromptResult:
 class Summary(Protocol):
     """The parts of a result that its table and its plots show.
 
-    `selected`: the selected prompts, best first. `unresolved`: the other contenders. `dominated` maps the id of a
-    selected prompt to the id of the selected prompt that dominates it. `bounds`: the bound of each constraint, in the
-    units of its metric.
+    `selected`: the selected prompts, best first. `unresolved`: the other contenders.
+    `dominated` maps the id of a selected prompt to the id of the selected prompt that
+    dominates it. `bounds`: the bound of each constraint, in the units of its metric.
     """
 
     @property
@@ -123,38 +138,60 @@ _LONGEST_ID = 60  # characters of an id in a sentence
 
 def quoted(id_: str | int) -> str:
     """A prompt's id in a sentence: in quotes, or `prompt 3` if ids are positions."""
-    return f'"{one_line(id_, _LONGEST_ID)}"' if isinstance(id_, str) else f"prompt {id_}"
+    return (
+        f'"{one_line(id_, _LONGEST_ID)}"' if isinstance(id_, str) else f"prompt {id_}"
+    )
 
 
-def bounds_of(goal: Goal, prompts: Sequence[PromptResult], baseline: str | int | None) -> Vector:
+def bounds_of(
+    goal: Goal, prompts: Sequence[PromptResult], baseline: str | int | None
+) -> Vector:
     """(B,) the goal's bounds in metric units. Relative bounds use the estimate of their reference."""
     if not goal.is_relative:
         return goal.offsets
-    means = np.array([[entry.estimate[name] for name in goal.columns] for entry in prompts], dtype=np.float64)
-    counts = [entry.evaluations > 0 and entry.status not in ("failed", "retired") for entry in prompts]
+    means = np.array(
+        [[entry.estimate[name] for name in goal.columns] for entry in prompts],
+        dtype=np.float64,
+    )
+    counts = [
+        entry.evaluations > 0 and entry.status not in ("failed", "retired")
+        for entry in prompts
+    ]
     in_use = [arm for arm, entry in enumerate(prompts) if entry.id == baseline]
-    return goal.with_baseline(in_use[0] if in_use else None).resolved(means, np.flatnonzero(counts))
+    return goal.with_baseline(in_use[0] if in_use else None).resolved(
+        means, np.flatnonzero(counts)
+    )
 
 
 def unit_of(metric: str, means: Iterable[float | None]) -> tuple[str, int]:
     """A metric's name for readers, and the factor for its numbers.
 
-    The metric "cost" is money. Small costs are shown per 1,000 evaluations, and the name then includes that.
+    The metric "cost" is money. Small costs are shown per 1,000 evaluations, and the
+    name then includes that.
     """
     per = money_per(means) if metric == "cost" else 1
     return metric if per == 1 else f"{metric} per {per:,}", per
 
 
-def shown_estimates(entries: Sequence[PromptResult], metric: str) -> tuple[str, list[str]]:
+def shown_estimates(
+    entries: Sequence[PromptResult], metric: str
+) -> tuple[str, list[str]]:
     """A metric's name for readers, and the prompts' estimates with their standard errors as text."""
     name, per = unit_of(metric, [entry.estimate[metric] for entry in entries])
-    known = [(entry.estimate[metric], entry.standard_error[metric]) for entry in entries]
-    cells = [with_error(*(None if number is None else per * number for number in each)) for each in known]
+    known = [
+        (entry.estimate[metric], entry.standard_error[metric]) for entry in entries
+    ]
+    cells = [
+        with_error(*(None if number is None else per * number for number in each))
+        for each in known
+    ]
     return name, cells
 
 
 # The parts of a reason that differ between evaluations: quoted names and numbers.
-_PARTICULAR = re.compile(r"'[^']*'|\"[^\"]*\"|[-+]?\d+(\.\d+)?(e[-+]?\d+)?", re.IGNORECASE)
+_PARTICULAR = re.compile(
+    r"'[^']*'|\"[^\"]*\"|[-+]?\d+(\.\d+)?(e[-+]?\d+)?", re.IGNORECASE
+)
 _COMPARED = 300  # characters of a reason
 
 
@@ -183,7 +220,10 @@ def grouped(failures: Iterable[tuple[str | int, str]]) -> list[FailureGroup]:
     found: dict[str, tuple[str, list[str | int]]] = {}
     for prompt, reason in failures:
         found.setdefault(kind_of(reason), (reason, []))[1].append(prompt)
-    groups = [FailureGroup(reason, len(ids), list(dict.fromkeys(ids))) for reason, ids in found.values()]
+    groups = [
+        FailureGroup(reason, len(ids), list(dict.fromkeys(ids)))
+        for reason, ids in found.values()
+    ]
     return sorted(groups, key=lambda group: -group.count)
 
 
@@ -191,7 +231,9 @@ def in_words(groups: list[FailureGroup], most: int = 3) -> Iterator[str]:
     """One line per reason, for the most common reasons."""
     total = sum(group.count for group in groups)
     for group in groups[:most]:
-        ids = ", ".join(map(quoted, group.prompts[:5])) + (", ..." if len(group.prompts) > 5 else "")
+        ids = ", ".join(map(quoted, group.prompts[:5])) + (
+            ", ..." if len(group.prompts) > 5 else ""
+        )
         yield f"{group.count} of {total} failures ({ids}): {group.reason}"
     if len(groups) > most:
         yield f"... and {len(groups) - most} other reasons"

@@ -26,7 +26,10 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     if not rows:
         return ""
     names = "".join(f"<th>{_text(name)}</th>" for name in head)
-    body = "".join("<tr>" + "".join(f"<td>{_text(cell)}</td>" for cell in row) + "</tr>" for row in rows)
+    body = "".join(
+        "<tr>" + "".join(f"<td>{_text(cell)}</td>" for cell in row) + "</tr>"
+        for row in rows
+    )
     return f"<table><thead><tr>{names}</tr></thead><tbody>{body}</tbody></table>"
 
 

@@ -36,8 +36,13 @@ class Label(NamedTuple):
 def drawable(text: str) -> str:
     """The text with U+FFFD for characters that cannot be drawn: half surrogate pairs and control characters."""
     whole = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    spaced = "".join(" " if letter.isspace() and letter != "\n" else letter for letter in whole)
-    return "".join(letter if letter.isprintable() or letter == "\n" else "\ufffd" for letter in spaced)
+    spaced = "".join(
+        " " if letter.isspace() and letter != "\n" else letter for letter in whole
+    )
+    return "".join(
+        letter if letter.isprintable() or letter == "\n" else "\ufffd"
+        for letter in spaced
+    )
 
 
 def write(artist: Any, text: str) -> None:
@@ -59,16 +64,24 @@ def _write_names(ax: "Axes", labels: Sequence[Label], most: int = MOST_LABELS) -
             "", (label.x, label.y), xytext=_OFFSET, textcoords="offset points", color=label.color, fontsize=9,
             fontweight="bold", zorder=5, in_layout=False,
         )  # fmt: skip
-        write(note, label.text if len(label.text) <= _LONGEST else label.text[: _LONGEST - 1] + "…")
+        write(
+            note,
+            label.text
+            if len(label.text) <= _LONGEST
+            else label.text[: _LONGEST - 1] + "…",
+        )
 
 
 _GREY, _BLUE, _RED, _AMBER = "#767e8c", "#0067b0", "#b33a00", "#c98500"
-_MOST_BARS = 300  # prompts with error bars; of more prompts, only the selected ones have them
+# Prompts with error bars; of more prompts, only the selected ones have them
+_MOST_BARS = 300
 _MOST_PAIRS = 10
 _MOST_LABELS_OF_MANY = 5  # in each of several scatter plots
 
 
-def draw(result: Summary, title: str, x: str | None, y: str | None, ax: "Axes | None") -> "Axes":
+def draw(
+    result: Summary, title: str, x: str | None, y: str | None, ax: "Axes | None"
+) -> "Axes":
     """Draw the metrics x and y, by default those of the goal. Returns the axes, or the first axes of several."""
     with needs_extra("plot"):
         import matplotlib.pyplot as plt
@@ -95,17 +108,30 @@ def _draw_pairs(result: Summary, title: str) -> "Axes":
     n_columns = min(3, len(shown))
     n_rows = -(-len(shown) // n_columns)
     figure, grid = plt.subplots(
-        n_rows, n_columns, figsize=(5 * n_columns, 4.4 * n_rows + 0.8), layout="constrained", squeeze=False
+        n_rows,
+        n_columns,
+        figsize=(5 * n_columns, 4.4 * n_rows + 0.8),
+        layout="constrained",
+        squeeze=False,
     )
-    names = [_draw_scatter(place, result, x, y) for place, (x, y) in zip(grid.flat, shown, strict=False)]
+    names = [
+        _draw_scatter(place, result, x, y)
+        for place, (x, y) in zip(grid.flat, shown, strict=False)
+    ]
     for place in list(grid.flat)[len(shown) :]:
         place.set_axis_off()
-    more = f"; {len(shown)} of {len(pairs)} pairs of metrics" if len(pairs) > len(shown) else ""
+    more = (
+        f"; {len(shown)} of {len(pairs)} pairs of metrics"
+        if len(pairs) > len(shown)
+        else ""
+    )
     write_title(figure.suptitle("", fontsize=10), title + more)
     first: Axes = grid.flat[0]
     entries = first.get_legend_handles_labels()
     if entries[0]:
-        legend = figure.legend(*entries, loc="outside lower center", ncols=4, fontsize=8, frameon=False)
+        legend = figure.legend(
+            *entries, loc="outside lower center", ncols=4, fontsize=8, frameon=False
+        )
         _letter(legend)
     for place, labels in zip(grid.flat, names, strict=False):
         _write_names(place, labels, _MOST_LABELS_OF_MANY)
@@ -114,18 +140,37 @@ def _draw_pairs(result: Summary, title: str) -> "Axes":
 
 def _draw_scatter(ax: "Axes", result: Summary, x: str, y: str) -> list[Label]:
     goal = result.goal
-    drawn = [e for e in result.prompts if e.estimate[x] is not None and e.estimate[y] is not None]
+    drawn = [
+        e
+        for e in result.prompts
+        if e.estimate[x] is not None and e.estimate[y] is not None
+    ]
     places = {e.id: (e.estimate[x] or 0.0, e.estimate[y] or 0.0) for e in drawn}
-    errors = {e.id: (e.standard_error[x] or 0.0, e.standard_error[y] or 0.0) for e in drawn}
+    errors = {
+        e.id: (e.standard_error[x] or 0.0, e.standard_error[y] or 0.0) for e in drawn
+    }
     names = _draw_points(ax, result, places, errors, _MOST_BARS)
     for metric, along_x in ((x, True), (y, False)):
         _constraints(ax, result, metric, along_x)
     missing = [places[e.id] for e in drawn if e.feasible is False]
-    hidden = any(bound.in_every_segment or goal.columns[bound.column] not in (x, y) for bound in goal.bounds)
+    hidden = any(
+        bound.in_every_segment or goal.columns[bound.column] not in (x, y)
+        for bound in goal.bounds
+    )
     if missing and hidden:  # by a constraint on a metric that is on neither axis
         label = f"violates a constraint ({len(missing)})"
-        ax.plot(*zip(*missing, strict=True), "x", color=_RED, markersize=7, mew=1.0, zorder=5, label=label)
-    if isinstance(goal, ParetoSet) and sorted((x, y)) == sorted(o.metric for o in goal.objectives):
+        ax.plot(
+            *zip(*missing, strict=True),
+            "x",
+            color=_RED,
+            markersize=7,
+            mew=1.0,
+            zorder=5,
+            label=label,
+        )
+    if isinstance(goal, ParetoSet) and sorted((x, y)) == sorted(
+        o.metric for o in goal.objectives
+    ):
         _staircase(ax, result, x, y)
     write(ax.xaxis.label, _label(goal, x))
     write(ax.yaxis.label, _label(goal, y))
@@ -152,14 +197,20 @@ def _draw_ranked(ax: "Axes", result: Summary, metric: str) -> list[Label]:
 
 
 def _draw_points(
-    ax: "Axes", result: Summary, places: dict[str | int, Point], errors: dict[str | int, Point], most_bars: int
+    ax: "Axes",
+    result: Summary,
+    places: dict[str | int, Point],
+    errors: dict[str | int, Point],
+    most_bars: int,
 ) -> list[Label]:
     """Draw the prompts, colored by whether they are selected or contenders, and a ring around the baseline.
 
-    With more prompts than `most_bars`, only the selected prompts have error bars. Returns the names, the most important
-    first.
+    With more prompts than `most_bars`, only the selected prompts have error bars.
+    Returns the names, the most important first.
     """
-    chosen, open_ = ([entry.id for entry in each] for each in (result.selected, result.unresolved))
+    chosen, open_ = (
+        [entry.id for entry in each] for each in (result.selected, result.unresolved)
+    )
     behind = [id_ for id_ in places if id_ not in {*chosen, *open_}]
     for ids, color, marker, size, label in (
         (behind, _GREY, "o", 4.5, "other"),
@@ -167,7 +218,10 @@ def _draw_points(
         (chosen, _BLUE, "D", 6.0, "selected"),
     ):
         if ids := [id_ for id_ in ids if id_ in places]:
-            many, bare = len(ids) > _MOST_BARS, len(places) > most_bars and ids[0] not in chosen
+            many, bare = (
+                len(ids) > _MOST_BARS,
+                len(places) > most_bars and ids[0] not in chosen,
+            )
             x, y = np.transpose([places[id_] for id_ in ids])
             bars = (None, None) if bare else np.transpose([errors[id_] for id_ in ids])
             ax.errorbar(
@@ -177,9 +231,25 @@ def _draw_points(
             )  # fmt: skip
     baseline = [id_ for id_ in (result.baseline,) if id_ is not None and id_ in places]
     for id_ in baseline:
-        ax.plot(*places[id_], "o", markersize=13, mfc="none", color=_RED, zorder=5, label=f"baseline: {id_}")
-    colors = dict.fromkeys(open_, _AMBER) | dict.fromkeys(chosen, _BLUE) | dict.fromkeys(baseline, _RED)
-    named = [id_ for id_ in dict.fromkeys([*chosen[:1], *baseline, *chosen[1:], *open_]) if id_ in places]
+        ax.plot(
+            *places[id_],
+            "o",
+            markersize=13,
+            mfc="none",
+            color=_RED,
+            zorder=5,
+            label=f"baseline: {id_}",
+        )
+    colors = (
+        dict.fromkeys(open_, _AMBER)
+        | dict.fromkeys(chosen, _BLUE)
+        | dict.fromkeys(baseline, _RED)
+    )
+    named = [
+        id_
+        for id_ in dict.fromkeys([*chosen[:1], *baseline, *chosen[1:], *open_])
+        if id_ in places
+    ]
     return [Label(str(id_), *places[id_], colors[id_]) for id_ in named]
 
 
@@ -189,9 +259,12 @@ def _constraints(ax: "Axes", result: Summary, metric: str, along_x: bool) -> Non
     for constraint, (column, _, is_most, *_), bound in found:
         if goal.columns[column] != metric or math.isnan(bound):
             continue
-        (ax.axvline if along_x else ax.axhline)(bound, color=_RED, lw=1.2, ls="--", label=str(constraint))
+        (ax.axvline if along_x else ax.axhline)(
+            bound, color=_RED, lw=1.2, ls="--", label=str(constraint)
+        )
         low, high = ax.get_xlim() if along_x else ax.get_ylim()
-        # The infeasible side; the limits are set again because a span would stretch them.
+        # The infeasible side; the limits are set again because a span would stretch
+        # them.
         side = (bound, max(high, bound)) if is_most else (min(low, bound), bound)
         (ax.axvspan if along_x else ax.axhspan)(*side, color=_RED, alpha=0.06, lw=0)
         (ax.set_xlim if along_x else ax.set_ylim)(min(low, bound), max(high, bound))
@@ -200,12 +273,23 @@ def _constraints(ax: "Axes", result: Summary, metric: str, along_x: bool) -> Non
 def _staircase(ax: "Axes", result: Summary, x: str, y: str) -> None:
     """Draw the Pareto set of the selected prompts as a staircase. Everything on its worse side is dominated."""
     goal = result.goal
-    selected = [e for e in result.selected if None not in e.estimate.values() and e.feasible is not False]
-    means = np.array([[e.estimate[metric] for metric in goal.columns] for e in selected], dtype=float)
+    selected = [
+        e
+        for e in result.selected
+        if None not in e.estimate.values() and e.feasible is not False
+    ]
+    means = np.array(
+        [[e.estimate[metric] for metric in goal.columns] for e in selected], dtype=float
+    )
     means = means.reshape(len(selected), len(goal.columns))
     optimal = pareto_mask(goal.values(means, goal.offsets)[:, : len(goal.objectives)])
-    points = sorted((e.estimate[x], e.estimate[y]) for e, on in zip(selected, optimal, strict=True) if on)
-    # Points are ordered by x. Where more is better, a point dominates everything to its left.
+    points = sorted(
+        (e.estimate[x], e.estimate[y])
+        for e, on in zip(selected, optimal, strict=True)
+        if on
+    )
+    # Points are ordered by x. Where more is better, a point dominates everything to its
+    # left.
     where: Literal["pre", "post"] = "pre" if x not in goal.minimized else "post"
     xs, ys = [point[0] for point in points], [point[1] for point in points]
     ax.step(xs, ys, where=where, color=_BLUE, lw=1.2, alpha=0.6, label="Pareto set")  # type: ignore[arg-type]
@@ -216,7 +300,11 @@ def _legend(ax: "Axes", bars: bool = True) -> None:
     if not ax.get_legend_handles_labels()[0]:
         return
     ranked = ax.get_xlabel().startswith("prompts")
-    title = ("bars: two standard errors" if ranked else "bars: one standard error") if bars else None
+    title = (
+        ("bars: two standard errors" if ranked else "bars: one standard error")
+        if bars
+        else None
+    )
     legend = ax.legend(
         loc="upper center", bbox_to_anchor=(0.5, -0.13), ncols=4, fontsize=8, frameon=False, title=title,
         title_fontsize=8,
@@ -230,5 +318,9 @@ def _letter(legend: Any) -> None:
 
 
 def _label(goal: Goal, metric: str) -> str:
-    directions = [("minimized" if o.minimize else "maximized") for o in goal.objectives if o.metric == metric]
+    directions = [
+        ("minimized" if o.minimize else "maximized")
+        for o in goal.objectives
+        if o.metric == metric
+    ]
     return f"{metric} ({directions[0]})" if directions else metric

@@ -19,7 +19,13 @@ from asktell.problem.goals import BestFeasible, Goal, ParetoSet
 from asktell.results import notebook
 from asktell.results.checks import Check
 from asktell.results.comparison import Comparer, Comparison, compare_two
-from asktell.results.entries import FailureGroup, PromptResult, bounds_of, in_words, quoted
+from asktell.results.entries import (
+    FailureGroup,
+    PromptResult,
+    bounds_of,
+    in_words,
+    quoted,
+)
 from asktell.results.examples import ExampleResult
 from asktell.results.table import as_frame, shown_columns, values_of
 from asktell.results.verdict import Verdict
@@ -37,19 +43,24 @@ def hypervolume(values: Values, reference: npt.NDArray[np.float64]) -> float:
     with needs_extra("analysis"):
         from pymoo.indicators.hv import HV
 
-    return float(HV(ref_point=-reference)(-values)) if len(values) else 0.0  # pymoo minimizes
+    # Pymoo minimizes
+    return float(HV(ref_point=-reference)(-values)) if len(values) else 0.0
 
 
 def layers(values: Values) -> list[Indices]:
     """Positions of the rows (n, q) by layer, ascending in each.
 
-    The first layer is the Pareto set, the second is the Pareto set of the other rows, and so on. Equal rows are in the
-    same layer.
+    The first layer is the Pareto set, the second is the Pareto set of the other rows,
+    and so on. Equal rows are in the same layer.
     """
     with needs_extra("analysis"):
         from pymoo.util.nds.non_dominated_sorting import NonDominatedSorting
 
-    return [np.sort(layer) for layer in NonDominatedSorting().do(-values)] if len(values) else []
+    return (
+        [np.sort(layer) for layer in NonDominatedSorting().do(-values)]
+        if len(values)
+        else []
+    )
 
 
 _PLAIN = (
@@ -62,17 +73,19 @@ _ROWS_SHOWN = 10
 _GONE = ("failed", "retired")
 WIDTH = 110  # characters of a line, if the width of the terminal is unknown
 
-Levels: TypeAlias = Mapping[str, Mapping[str, tuple[float, float | None]]]  # level -> metric -> estimate and error
+# Level -> metric -> estimate and error
+Levels: TypeAlias = Mapping[str, Mapping[str, tuple[float, float | None]]]
 
-Analyzed: TypeAlias = Callable[[str | None, float], list[ExampleResult]]  # by a metric, at a false discovery rate
+# By a metric, at a false discovery rate
+Analyzed: TypeAlias = Callable[[str | None, float], list[ExampleResult]]
 
 
 @dataclass(frozen=True, repr=False)
 class Result:
     """The selected prompts, the estimates of every prompt, and how sure they are. Final once `done`.
 
-    `print(result)` shows the selected prompts, the other contenders and the verdict. `result.table()` shows every
-    prompt.
+    `print(result)` shows the selected prompts, the other contenders and the verdict.
+    `result.table()` shows every prompt.
 
         >>> import asktell
         >>> scores = [[1, 1, 1, 0] * 10, [1, 0, 1, 0] * 10, [0, 0, 1, 0] * 10]
@@ -87,8 +100,8 @@ class Result:
 
     Attributes:
         goal: the goal of the selection.
-        selected: the best feasible prompt or the Pareto set, best first. If no prompt is feasible, the prompt that
-            violates the constraints least.
+        selected: the best feasible prompt or the Pareto set, best first. If no prompt
+            is feasible, the prompt that violates the constraints least.
         prompts: every prompt, in the order given.
         verdict: the recommendation, and how sure it is.
         spent: number of recorded evaluations.
@@ -96,24 +109,28 @@ class Result:
         spent_cost: sum of the recorded costs.
         max_cost: maximum cost, None if unlimited.
         done: whether the selection has ended.
-        feasible: whether every selected prompt satisfies every constraint (see `PromptResult`). None without
-            constraints.
-        n_examples: number of examples on which a prompt can be evaluated, None if unlimited.
+        feasible: whether every selected prompt satisfies every constraint (see
+            `PromptResult`). None without constraints.
+        n_examples: number of examples on which a prompt can be evaluated, None if
+            unlimited.
         repeats: how often a prompt can be evaluated on the same example.
-        inputs: the subject of estimates, errors and probabilities. "new": the expected score on a new input, evaluated
-            once. "given": the mean over exactly the given examples.
-        stopped_early: whether the run ended before the budget was spent because the requested confidence was reached
-            (`Adaptive(confidence=...)`, `Race`).
-        finished_early: whether budget was left over because every remaining prompt was evaluated on every example.
+        inputs: the subject of estimates, errors and probabilities. "new": the expected
+            score on a new input, evaluated once. "given": the mean over exactly the
+            given examples.
+        stopped_early: whether the run ended before the budget was spent because the
+            requested confidence was reached (`Adaptive(confidence=...)`, `Race`).
+        finished_early: whether budget was left over because every remaining prompt was
+            evaluated on every example.
         notes: further remarks, in sentences.
         checks: the premises of the statements, and whether they hold.
         baseline: id of the prompt in use, if the selector has one.
         example_ids: the ids of the examples by position, if the examples have ids.
         failures: the failed evaluations by reason, the most common reason first.
 
-    "auto" selects the Pareto set with the highest expected quality. The set can include a prompt whose estimate is
-    dominated by another selected prompt, or slightly violates a constraint, if the prompt may still be optimal. A note
-    in the result explains this.
+    "auto" selects the Pareto set with the highest expected quality. The set can include
+    a prompt whose estimate is dominated by another selected prompt, or slightly
+    violates a constraint, if the prompt may still be optimal. A note in the result
+    explains this.
     """
 
     goal: Goal
@@ -150,28 +167,40 @@ class Result:
     def bounds(self) -> tuple[float, ...]:
         """The bound of each constraint in `goal.constraints`, in metric units.
 
-        A relative bound (`asktell.within`) moves with the estimate of its reference. It is NaN without a reference.
+        A relative bound (`asktell.within`) moves with the estimate of its reference. It
+        is NaN without a reference.
         """
         return tuple(bounds_of(self.goal, self.prompts, self.baseline).tolist())
 
     @property
     def unresolved(self) -> list[PromptResult]:
         """The contenders that are not selected: prompts that may be better, or may belong to the Pareto set."""
-        entries, chosen = {entry.id: entry for entry in self.prompts}, {entry.id for entry in self.selected}
+        entries, chosen = (
+            {entry.id: entry for entry in self.prompts},
+            {entry.id for entry in self.selected},
+        )
         return [entries[id_] for id_, _ in self.verdict.contenders if id_ not in chosen]
 
     def factors(self) -> dict[str, Levels]:
         """The effect of each factor, such as model and prompt: factor -> level -> metric -> (estimate, error).
 
-        The estimate is the mean of all candidates with this level on the given examples, whether they were evaluated or
-        not. The error is its posterior standard deviation, or None if there is not enough data. With `where` in
-        `asktell.grid`, levels can occur with different levels of the other factors, and these differences are included.
+        The estimate is the mean of all candidates with this level on the given
+        examples, whether they were evaluated or not. The error is its posterior
+        standard deviation, or None if there is not enough data. With `where` in
+        `asktell.grid`, levels can occur with different levels of the other factors, and
+        these differences are included.
 
-        The mapping is empty before the first scores, and if no two candidates share a level.
+        The mapping is empty before the first scores, and if no two candidates share a
+        level.
         """
-        return {factor: {level: dict(means) for level, means in own.items()} for factor, own in self._factors.items()}
+        return {
+            factor: {level: dict(means) for level, means in own.items()}
+            for factor, own in self._factors.items()
+        }
 
-    def examples(self, metric: str | None = None, fdr: float = 0.1) -> list[ExampleResult]:
+    def examples(
+        self, metric: str | None = None, fdr: float = 0.1
+    ) -> list[ExampleResult]:
         """Item analysis: how hard each example is, which prompts it separates, whether its label looks wrong.
 
         `pandas.DataFrame(result.examples())` makes a table.
@@ -184,24 +213,31 @@ class Result:
 
         Args:
             metric: the metric, by default the goal's first objective.
-            fdr: the false discovery rate of `likely_mislabelled`: the share of the flagged examples whose scores are
-                unrelated to the quality of the prompts. A person must check whether the label or the metric is wrong or
-                the question is a trick. Prompts count as independent, so with many variants of a few prompts too many
-                examples are flagged.
+            fdr: the false discovery rate of `likely_mislabelled`: the share of the
+                flagged examples whose scores are unrelated to the quality of the
+                prompts. A person must check whether the label or the metric is wrong or
+                the question is a trick. Prompts count as independent, so with many
+                variants of a few prompts too many examples are flagged.
 
         Returns:
             One entry per example, in their order.
 
         Raises:
-            InvalidArgumentError: the metric is unknown, `fdr` is not between 0 and 1, evaluations have no examples, or
-                the result was loaded from JSON.
+            InvalidArgumentError: the metric is unknown, `fdr` is not between 0 and 1,
+                evaluations have no examples, or the result was loaded from JSON.
         """
         if self._analyzed is None:
-            raise InvalidArgumentError("This result holds no scores: neither a selector nor a study made it.")
+            raise InvalidArgumentError(
+                "This result holds no scores: neither a selector nor a study made it."
+            )
         return self._analyzed(metric, fdr)
 
     def compare(
-        self, a: AnyPrompt, b: AnyPrompt | None = None, confidence: float = 0.95, tolerance: float = 0.0
+        self,
+        a: AnyPrompt,
+        b: AnyPrompt | None = None,
+        confidence: float = 0.95,
+        tolerance: float = 0.0,
     ) -> Comparison:
         """Compare two prompts in every metric: the difference, its interval and the probability that a is better.
 
@@ -214,41 +250,70 @@ class Result:
 
         Args:
             a: id or text of a prompt, or its entry of `prompts`.
-            b: another prompt, by default the baseline, or the selected prompt if there is no baseline.
-            confidence: the probability that all intervals of this comparison hold, no matter when you look. For several
-                comparisons, or to compare the best of many prompts, divide the error among them.
+            b: another prompt, by default the baseline, or the selected prompt if there
+                is no baseline.
+            confidence: the probability that all intervals of this comparison hold, no
+                matter when you look. For several comparisons, or to compare the best of
+                many prompts, divide the error among them.
             tolerance: differences up to this size do not matter, in the metrics' units.
 
         Raises:
-            InvalidArgumentError: a prompt is unknown or ambiguous, both are the same, or a number is out of range.
+            InvalidArgumentError: a prompt is unknown or ambiguous, both are the same,
+                or a number is out of range.
         """
-        default = self.baseline if self.baseline is not None or not self.selected else self.selected[0].id
+        default = (
+            self.baseline
+            if self.baseline is not None or not self.selected
+            else self.selected[0].id
+        )
         prompts = self._named
-        return compare_two(self._comparer, prompts, a, b, prompts.with_id(default), confidence, tolerance)
+        return compare_two(
+            self._comparer,
+            prompts,
+            a,
+            b,
+            prompts.with_id(default),
+            confidence,
+            tolerance,
+        )
 
     @cached_property
     def _named(self) -> Prompts:
-        ids = [entry.id for entry in self.prompts if isinstance(entry.id, str)]  # the others are positions
+        # The others are positions
+        ids = [entry.id for entry in self.prompts if isinstance(entry.id, str)]
         return Prompts(ids or None, [entry.prompt for entry in self.prompts])
 
     @cached_property
     def comparison(self) -> Comparison | None:
         """The selected prompt compared with the baseline, None if there is no such pair.
 
-        For a Pareto set, the first selected prompt other than the baseline. Without a baseline, a selected prompt is
-        compared with the other prompt if there are two.
+        For a Pareto set, the first selected prompt other than the baseline. Without a
+        baseline, a selected prompt is compared with the other prompt if there are two.
 
-        The prompt was selected for its scores, so the error of the intervals is divided among all prompts that could
-        have been selected.
+        The prompt was selected for its scores, so the error of the intervals is divided
+        among all prompts that could have been selected.
         """
-        chosen = next((entry for entry in self.selected if entry.id != self.baseline), None)
-        against = None if self.baseline is None else self.prompts[self._named.arm(ById(self.baseline))]
+        chosen = next(
+            (entry for entry in self.selected if entry.id != self.baseline), None
+        )
+        against = (
+            None
+            if self.baseline is None
+            else self.prompts[self._named.arm(ById(self.baseline))]
+        )
         if against is None and len(self.prompts) == 2 and len(self.selected) == 1:
             against = next(entry for entry in self.prompts if entry != self.selected[0])
-        if self._comparison is not None or against is None or chosen is None or self._comparer is None:
+        if (
+            self._comparison is not None
+            or against is None
+            or chosen is None
+            or self._comparer is None
+        ):
             return self._comparison
         among = len(self.prompts) - 1
-        found = self.compare(chosen, against, CONFIDENCE if among == 1 else 1 - (1 - CONFIDENCE) / among)
+        found = self.compare(
+            chosen, against, CONFIDENCE if among == 1 else 1 - (1 - CONFIDENCE) / among
+        )
 
         return replace(found, confidence=CONFIDENCE)
 
@@ -260,7 +325,11 @@ class Result:
         if self.comparison is None:
             ids = [entry.id for entry in self.selected]
             only = self.baseline if ids == [self.baseline] else None
-            return f"The baseline {quoted(only)} is the selected prompt." if only is not None else None
+            return (
+                f"The baseline {quoted(only)} is the selected prompt."
+                if only is not None
+                else None
+            )
         if isinstance(self.goal, BestFeasible):
             return self.comparison.sentence(self.goal.objective.metric)
         return str(self.comparison)
@@ -269,14 +338,16 @@ class Result:
     def dominated(self) -> dict[str | int, str | int]:
         """The id of each dominated selected prompt -> the id of the selected prompt that dominates it most.
 
-        Based on the estimates. A dominated prompt is selected if its true means may still be optimal. Empty unless the
-        goal is a `ParetoSet`.
+        Based on the estimates. A dominated prompt is selected if its true means may
+        still be optimal. Empty unless the goal is a `ParetoSet`.
         """
         if not isinstance(self.goal, ParetoSet):
             return {}
         known = _comparable(self.selected)
         found = dominators(self._values(known))
-        return {known[i].id: known[by].id for i, by in enumerate(found) if by is not None}
+        return {
+            known[i].id: known[by].id for i, by in enumerate(found) if by is not None
+        }
 
     @property
     def early(self) -> str:
@@ -301,17 +372,26 @@ class Result:
             "notes": list(self.notes),
             "checks": [asdict(check) for check in self.checks],
             "baseline": self.baseline,
-            **({} if self.example_ids is None else {"example_ids": list(self.example_ids)}),
+            **(
+                {}
+                if self.example_ids is None
+                else {"example_ids": list(self.example_ids)}
+            ),
             **({"factors": _as_lists(self._factors)} if self._factors else {}),
-            "comparison": None if self.comparison is None else self.comparison.to_dict(),
+            "comparison": None
+            if self.comparison is None
+            else self.comparison.to_dict(),
         }
 
-    def plot(self, x: str | None = None, y: str | None = None, ax: "Axes | None" = None) -> "Axes":
+    def plot(
+        self, x: str | None = None, y: str | None = None, ax: "Axes | None" = None
+    ) -> "Axes":
         """Plot every prompt with its error bars, the constraints, the selected prompts and the baseline.
 
-        Two metrics make a scatter plot. One metric ranks the prompts from best to worst. With three or more metrics and
-        neither `x`, `y` nor `ax`, every pair of metrics is plotted, up to ten pairs. A plot labels at most 8 prompts.
-        Needs matplotlib.
+        Two metrics make a scatter plot. One metric ranks the prompts from best to
+        worst. With three or more metrics and neither `x`, `y` nor `ax`, every pair of
+        metrics is plotted, up to ten pairs. A plot labels at most 8 prompts. Needs
+        matplotlib.
 
         Args:
             x: the metric of the X axis, by default the first metric.
@@ -335,7 +415,9 @@ class Result:
 
     def _known_metric(self, name: str, who: str) -> str:
         if name not in self.goal.columns:
-            raise InvalidArgumentError(f"{who} got the metric {name!r}, but the goal has {list(self.goal.columns)}.")
+            raise InvalidArgumentError(
+                f"{who} got the metric {name!r}, but the goal has {list(self.goal.columns)}."
+            )
         return name
 
     def to_columns(self) -> dict[str, list[Any]]:
@@ -345,8 +427,9 @@ class Result:
     def to_dataframe(self) -> "pandas.DataFrame":
         """A table with one row per prompt.
 
-        Each metric has two columns, NAME and "NAME error". If a metric has the name of another column, its columns are
-        "metric NAME" and "metric NAME error". Needs pandas.
+        Each metric has two columns, NAME and "NAME error". If a metric has the name of
+        another column, its columns are "metric NAME" and "metric NAME error". Needs
+        pandas.
 
         Raises:
             MissingExtraError: pandas is missing.
@@ -356,10 +439,17 @@ class Result:
     def _repr_html_(self) -> str:
         found = [*self.selected, *self.unresolved]
         shown = found[:_ROWS_SHOWN]
-        columns = [["id", *(str(entry.id) for entry in shown)], *shown_columns(self, shown)]
+        columns = [
+            ["id", *(str(entry.id) for entry in shown)],
+            *shown_columns(self, shown),
+        ]
         columns.append(["prompt", *(one_line(entry.prompt, 60) for entry in shown)])
         head, *rows = ([*cells] for cells in zip(*columns, strict=True))
-        below = [f"... and {len(found) - len(shown)} more."] if len(found) > len(shown) else []
+        below = (
+            [f"... and {len(found) - len(shown)} more."]
+            if len(found) > len(shown)
+            else []
+        )
         below += [self._legend] if self.unresolved else []
         below += [*self.notes, *(self.sentence or "").splitlines()]
         marks = {True: "✓", False: "✗", None: "?"}
@@ -370,7 +460,10 @@ class Result:
             notebook.paragraphs(heading(self)),
             notebook.table(head, rows),
             notebook.paragraphs(below),
-            notebook.folded("What could go wrong", [f"{marks[check.ok]} {check.sentence}" for check in checks]),
+            notebook.folded(
+                "What could go wrong",
+                [f"{marks[check.ok]} {check.sentence}" for check in checks],
+            ),
         )
 
     @property
@@ -383,11 +476,13 @@ class Result:
     def hypervolume(self, reference: Mapping[str, float] | None = None) -> float:
         """The hypervolume that the selected prompts' estimates dominate, in the product of the objectives' units.
 
-        With constraints, only prompts whose estimates satisfy them count. Without such a prompt the volume is 0.
-        Compare only volumes with the same reference. Needs pymoo.
+        With constraints, only prompts whose estimates satisfy them count. Without such
+        a prompt the volume is 0. Compare only volumes with the same reference. Needs
+        pymoo.
 
         Args:
-            reference: a number per objective, by default the worst estimate of each objective among all prompts.
+            reference: a number per objective, by default the worst estimate of each
+                objective among all prompts.
 
         Raises:
             IncompatibleMethodError: the goal is not a `ParetoSet`.
@@ -396,16 +491,20 @@ class Result:
         """
         everyone = self._values(self.prompts)
         if reference is None:
-            return hypervolume(self._values(self.selected), everyone.min(axis=0)) if len(everyone) else 0.0
+            return (
+                hypervolume(self._values(self.selected), everyone.min(axis=0))
+                if len(everyone)
+                else 0.0
+            )
         least = self._signs() * ParetoSet(*self.goal.objectives).vector(reference)
         return hypervolume(self._values(self.selected), least)
 
     def layers(self) -> list[list[PromptResult]]:
         """Prompts by Pareto rank, based on their estimates.
 
-        The first layer has the prompts that no prompt dominates, the second the prompts that only prompts of the first
-        layer dominate, and so on. Prompts without estimates, or whose estimates violate a constraint, are left out.
-        Needs pymoo.
+        The first layer has the prompts that no prompt dominates, the second the prompts
+        that only prompts of the first layer dominate, and so on. Prompts without
+        estimates, or whose estimates violate a constraint, are left out. Needs pymoo.
 
         Raises:
             IncompatibleMethodError: the goal is not a `ParetoSet`.
@@ -423,8 +522,14 @@ class Result:
 
     def _values(self, entries: list[PromptResult]) -> Values:
         """(n, q) estimates of the objectives, larger is better, of prompts that satisfy every constraint."""
-        signs, metrics = self._signs(), [objective.metric for objective in self.goal.objectives]
-        rows = [[entry.estimate[metric] for metric in metrics] for entry in _comparable(entries)]
+        signs, metrics = (
+            self._signs(),
+            [objective.metric for objective in self.goal.objectives],
+        )
+        rows = [
+            [entry.estimate[metric] for metric in metrics]
+            for entry in _comparable(entries)
+        ]
         return np.array(rows, dtype=float).reshape(len(rows), len(metrics)) * signs
 
     def __repr__(self) -> str:
@@ -444,15 +549,21 @@ class Result:
         if len(entries) > _ROWS_SHOWN:
             lines.append(f"... and {len(entries) - _ROWS_SHOWN} more.")
         if self.inputs == "given":
-            lines.append(f"Estimates are means over the given {self.n_examples:,} examples.")
+            lines.append(
+                f"Estimates are means over the given {self.n_examples:,} examples."
+            )
         cost = "" if self.max_cost is not None else self._cost
         return "\n".join([*lines, *self._conclusion(WIDTH, cost)])
 
     def table(self, width: int = WIDTH) -> str:
         """Every prompt with its estimates, the selected prompts first, then best first. Failures and notes follow."""
         lines = list(self._heading(width))
-        lines += self._rows([self.prompts[arm] for arm in ranking(self)], width, status=True)
-        lines += (one_line(line, 2 * width) for line in in_words(self.failures, most=10))
+        lines += self._rows(
+            [self.prompts[arm] for arm in ranking(self)], width, status=True
+        )
+        lines += (
+            one_line(line, 2 * width) for line in in_words(self.failures, most=10)
+        )
         for entry in self.prompts:
             if entry.status == "retired":
                 why = f": {one_line(entry.reason, 2 * width)}" if entry.reason else "."
@@ -464,7 +575,9 @@ class Result:
         for line in heading(self):
             yield from filled(line, width)
 
-    def _rows(self, entries: Sequence[PromptResult], width: int, status: bool) -> list[str]:
+    def _rows(
+        self, entries: Sequence[PromptResult], width: int, status: bool
+    ) -> list[str]:
         """The table of these prompts, with a legend of its marks."""
         marks, *columns = shown_columns(self, entries, status)
         keys = [["id", *(str(entry.id) for entry in entries)]]
@@ -472,7 +585,11 @@ class Result:
         legend = self._legend if "?" in marks else "* selected"
         if set(marks[1:]) != {"*"}:
             keys.insert(0, marks)
-        lines = list(in_blocks(keys, columns, ["prompt", *(entry.prompt for entry in entries)], width))
+        lines = list(
+            in_blocks(
+                keys, columns, ["prompt", *(entry.prompt for entry in entries)], width
+            )
+        )
         return lines if set(marks[1:]) == {"*"} else [*lines, legend]
 
     def _conclusion(self, width: int, cost: str) -> list[str]:
@@ -488,9 +605,14 @@ class Result:
         return f"Cost: {self.spent_cost:.4g}." if self.spent_cost else ""
 
 
-def _as_lists(factors: Mapping[str, Levels]) -> dict[str, dict[str, dict[str, list[float | None]]]]:
+def _as_lists(
+    factors: Mapping[str, Levels],
+) -> dict[str, dict[str, dict[str, list[float | None]]]]:
     return {
-        factor: {level: {name: list(known) for name, known in means.items()} for level, means in levels.items()}
+        factor: {
+            level: {name: list(known) for name, known in means.items()}
+            for level, means in levels.items()
+        }
         for factor, levels in factors.items()
     }
 
@@ -499,9 +621,14 @@ def _by_factor(result: Result) -> Iterator[str]:
     objective = result.goal.objectives[0]
     for factor, levels in result.factors().items():
         if 1 < len(levels) <= _LEVELS_SHOWN:
-            known = [(level, *means[objective.metric]) for level, means in levels.items()]
+            known = [
+                (level, *means[objective.metric]) for level, means in levels.items()
+            ]
             known.sort(key=lambda each: -objective.sign * each[1])
-            shown = ", ".join(f"{safe(level)} {with_error(mean, error)}" for level, mean, error in known)
+            shown = ", ".join(
+                f"{safe(level)} {with_error(mean, error)}"
+                for level, mean, error in known
+            )
             yield f"{safe(objective.metric)} by {safe(factor)}: {shown}."
 
 
@@ -509,7 +636,11 @@ def ranking(result: Result) -> Indices:
     """All arms: the selected prompts, then feasible prompts by their estimates, then others. Unknown estimates last."""
     goal, n = result.goal, len(result.goal.objectives)
     means = [
-        [np.nan if e.estimate[name] is None else e.estimate[name] for name in goal.columns] for e in result.prompts
+        [
+            np.nan if e.estimate[name] is None else e.estimate[name]
+            for name in goal.columns
+        ]
+        for e in result.prompts
     ]
     values = goal.values(np.array(means, dtype=np.float64), np.array(result.bounds))
     objectives, slacks = np.split(values, [n], axis=1)
@@ -520,15 +651,29 @@ def ranking(result: Result) -> Indices:
     merit = (objectives / np.where(spread > 0, spread, 1.0)).mean(axis=1)
     first = {entry.id: place for place, entry in enumerate(result.selected)}
     place = np.array([first.get(entry.id, len(first)) for entry in result.prompts])
-    return np.lexsort((np.where(known, -merit, 0.0), np.where(known, violation, 0.0), misses, ~known, place))
+    return np.lexsort(
+        (
+            np.where(known, -merit, 0.0),
+            np.where(known, violation, 0.0),
+            misses,
+            ~known,
+            place,
+        )
+    )
 
 
 def _comparable(entries: list[PromptResult]) -> list[PromptResult]:
-    return [entry for entry in entries if None not in entry.estimate.values() and entry.feasible is not False]
+    return [
+        entry
+        for entry in entries
+        if None not in entry.estimate.values() and entry.feasible is not False
+    ]
 
 
 def heading(result: Result) -> list[str]:
     """The goal and the progress."""
     state = "final" if result.done else "so far"
     early = f"; {result.early}" if result.early else ""
-    return [f"{safe(str(result.goal))} ({state}, {describe_spending(result)} spent{early})"]
+    return [
+        f"{safe(str(result.goal))} ({state}, {describe_spending(result)} spent{early})"
+    ]

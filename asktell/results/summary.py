@@ -30,11 +30,18 @@ from asktell.state import ACCEPTED, ACTIVE, REJECTED, Problem, State
 def limits_of(state: State) -> list[tuple[float, float] | None]:
     """The limits of every metric's scores: those of its range, else 0 and 1 if all are one of these, else None."""
     scores, goal = state.history.scores(), state.problem.goal
-    binary = [bool(len(column)) and bool(np.isin(column, (0.0, 1.0)).all()) for column in scores.T]
-    return [goal.limits(name) or ((0.0, 1.0) if is_ else None) for name, is_ in zip(goal.columns, binary, strict=True)]
+    binary = [
+        bool(len(column)) and bool(np.isin(column, (0.0, 1.0)).all())
+        for column in scores.T
+    ]
+    return [
+        goal.limits(name) or ((0.0, 1.0) if is_ else None)
+        for name, is_ in zip(goal.columns, binary, strict=True)
+    ]
 
 
-_PAIRS_SHOWN = 2  # of prompts that dominate and are dominated; str() of a result has them all
+# Of prompts that dominate and are dominated; str() of a result has them all
+_PAIRS_SHOWN = 2
 _ROUNDING = 1e-12  # of a mean: what is less is no error of sampling
 _WITH_FEATURES = "Only lcsh, gege, mlp-csr and mlp-ege do."
 _FEW = 4  # scores whose span says how far apart scores are
@@ -43,7 +50,9 @@ _FEW = 4  # scores whose span says how far apart scores are
 @one_thread
 def summarize(state: State, method: Method, named: Prompts) -> Result:
     """The result: the recorded answer if finished, otherwise the best answer so far."""
-    answer = list(state.decisions[-1][1].answer) if state.finished else method.answer(state)
+    answer = (
+        list(state.decisions[-1][1].answer) if state.finished else method.answer(state)
+    )
     found = stated(state)
     likely = None if found is None or state.doubts else chances(state, found)
     prompts = _prompt_results(state, method, named, found, likely)
@@ -54,7 +63,9 @@ def summarize(state: State, method: Method, named: Prompts) -> Result:
     tolerance = method.tolerance if is_best else 0.0
     verdict = judge(state, found, likely, answer, named.ids, tolerance)
     if state.doubts and answer:
-        verdict = replace(verdict, sentence=f"Do not rely on these scores. {' '.join(state.doubts)}")
+        verdict = replace(
+            verdict, sentence=f"Do not rely on these scores. {' '.join(state.doubts)}"
+        )
     of_failures = "".join(_of_failures(state, answer))
     found_checks = checks(state, of_failures)
     result = Result(
@@ -73,11 +84,19 @@ def summarize(state: State, method: Method, named: Prompts) -> Result:
         n_examples=state.problem.population,
         repeats=state.problem.repeats,
         inputs=state.problem.inputs,
-        stopped_early=state.finished and state.decisions[-1][1].settled and not state.doubts,
+        stopped_early=state.finished
+        and state.decisions[-1][1].settled
+        and not state.doubts,
         finished_early=_finished_early(state),
-        baseline=None if state.problem.baseline is None else named.ids[state.problem.baseline],
-        example_ids=None if state.problem.examples is None else state.problem.examples.ids,
-        failures=grouped((named.ids[failure.arm], failure.reason) for failure in state.failures),
+        baseline=None
+        if state.problem.baseline is None
+        else named.ids[state.problem.baseline],
+        example_ids=None
+        if state.problem.examples is None
+        else state.problem.examples.ids,
+        failures=grouped(
+            (named.ids[failure.arm], failure.reason) for failure in state.failures
+        ),
         _factors=_factors(state.problem, found),
         _comparer=_pairs(state, found),
         _analyzed=partial(example_results, state),
@@ -90,15 +109,23 @@ def _factors(problem: Problem, found: Statement | None) -> dict[str, Levels]:
     candidates, means = problem.candidates, dict[str, Levels]()
     if candidates is None or found is None or not levels_of(candidates):
         return means
-    for factor, column in zip(candidates.factors, zip(*candidates.levels, strict=True), strict=True):
+    for factor, column in zip(
+        candidates.factors, zip(*candidates.levels, strict=True), strict=True
+    ):
         levels = list(candidates.factors[factor])
-        has: Means = np.array([[level == own for own in column] for level in levels], dtype=np.float64)
-        by_metric = [fit.averages(has / has.sum(axis=1, keepdims=True)) for fit in found.fits]
+        has: Means = np.array(
+            [[level == own for own in column] for level in levels], dtype=np.float64
+        )
+        by_metric = [
+            fit.averages(has / has.sum(axis=1, keepdims=True)) for fit in found.fits
+        ]
         known = np.atleast_1d((~np.isnan(found.errors)).any(axis=0))
         means[factor] = {
             level: {
                 name: (float(mean[i]), float(error[i]) if known[j] else None)
-                for j, (name, (mean, error)) in enumerate(zip(problem.goal.columns, by_metric, strict=True))
+                for j, (name, (mean, error)) in enumerate(
+                    zip(problem.goal.columns, by_metric, strict=True)
+                )
             }
             for i, level in enumerate(levels)
         }
@@ -118,12 +145,18 @@ def compare(
     baseline = state.problem.baseline
     if b is None and baseline is None:
         return summarize(state, method, named).compare(a, None, confidence, tolerance)
-    return compare_two(_pairs(state, stated(state)), named, a, b, baseline, confidence, tolerance)
+    return compare_two(
+        _pairs(state, stated(state)), named, a, b, baseline, confidence, tolerance
+    )
 
 
 def _pairs(state: State, found: Statement | None) -> Pairs:
     out = (*state.pending.values(), *state.returned)
-    late = range(state.problem.n_arms) if ORDER in state.remarks else np.flatnonzero(joined_at(state)).tolist()
+    late = (
+        range(state.problem.n_arms)
+        if ORDER in state.remarks
+        else np.flatnonzero(joined_at(state)).tolist()
+    )
     return Pairs(
         state.problem, state.seen, state.history, state.missing, out, found, bool(state.doubts), late,
         partial(has_drifted, state),
@@ -131,10 +164,21 @@ def _pairs(state: State, found: Statement | None) -> Pairs:
 
 
 def _notes(
-    state: State, method: Method, selected: list[PromptResult], found: tuple[Check, ...], failures: str
+    state: State,
+    method: Method,
+    selected: list[PromptResult],
+    found: tuple[Check, ...],
+    failures: str,
 ) -> tuple[str, ...]:
-    notes = [*_of_method(state, method), *(remark.text for _, remark in sorted(state.remarks.items()))]
-    if state.finished and not state.doubts and (isinstance(method, Race) or state.decisions[-1][1].settled):
+    notes = [
+        *_of_method(state, method),
+        *(remark.text for _, remark in sorted(state.remarks.items())),
+    ]
+    if (
+        state.finished
+        and not state.doubts
+        and (isinstance(method, Race) or state.decisions[-1][1].settled)
+    ):
         notes.append(_certainty(state, method, found))
     said = {*state.doubts, " ".join(state.doubts), failures}
     notes += (warning for warning in warnings(found) if warning not in said)
@@ -142,7 +186,11 @@ def _notes(
     if len(np.unique(state.history.arms())) > 1 and (scores == scores[0]).all():
         notes.append("All scores are the same so far.")
     feasible = [entry for entry in selected if entry.feasible is not False]
-    if isinstance(state.problem.goal, ParetoSet) and feasible and len(feasible) < len(selected):
+    if (
+        isinstance(state.problem.goal, ParetoSet)
+        and feasible
+        and len(feasible) < len(selected)
+    ):
         notes.append(
             f"{len(selected) - len(feasible)} of the selected prompts probably violate a constraint. They are selected "
             "because this is uncertain."
@@ -172,10 +220,15 @@ def _certainty(state: State, method: Method, found: tuple[Check, ...]) -> str:
         return f"{type(method).__name__} ended the run before the budget was spent."
     by_name: dict[str, Check] = {check.name: check for check in found}
     within = f" within {method.tolerance:g}" if method.tolerance else ""
-    percent = f"{100 * (method.confidence or 0.0):g}%"  # a run that stopped early has a confidence
+    # A run that stopped early has a confidence
+    percent = f"{100 * (method.confidence or 0.0):g}%"
     has_changed = by_name["drift"].ok is False
     if has_changed or (by_name["noise"].ok is False and state.problem.exact):
-        why = "the model seems to have changed" if has_changed else "repeated evaluations differ"
+        why = (
+            "the model seems to have changed"
+            if has_changed
+            else "repeated evaluations differ"
+        )
         return f"The run stopped at {percent} confidence, but {why}. This confidence does not hold."
     if isinstance(method, Adaptive) and method.confidence_kind == "posterior":
         sure = f"The selection is correct{within} with {percent} probability, according to the model."
@@ -197,12 +250,20 @@ def _of_failures(state: State, answer: list[int]) -> Iterator[str]:
     said = f"{len(state.failures)} of {state.spent + len(state.missing)} evaluations failed"
     if answer:
         of_answer = sum(state.failures.count(arm) for arm in answer)
-        n_asked = sum(state.history.n_asked(arm) + state.missing.count(arm) for arm in answer)
+        n_asked = sum(
+            state.history.n_asked(arm) + state.missing.count(arm) for arm in answer
+        )
         of_whom = "the selected prompt" if len(answer) == 1 else "the selected prompts"
         said += f", including {of_answer} of {n_asked} for {of_whom}"
-    as_what = "left out of the other estimates" if state.problem.goal.counts_failures else "left out of the estimates"
+    as_what = (
+        "left out of the other estimates"
+        if state.problem.goal.counts_failures
+        else "left out of the estimates"
+    )
     if isinstance(scores := state.problem.on_failure, dict):
-        as_what = "counted as " + ", ".join(f"{safe(metric)} {score:g}" for metric, score in scores.items())
+        as_what = "counted as " + ", ".join(
+            f"{safe(metric)} {score:g}" for metric, score in scores.items()
+        )
     yield f"{said}. Failures are {as_what}."
 
 
@@ -217,7 +278,11 @@ def _of_dominated(by: Mapping[str | int, str | int]) -> Iterator[str]:
 
 
 def _prompt_results(
-    state: State, method: Method, named: Prompts, found: Statement | None, likely: Chances | None
+    state: State,
+    method: Method,
+    named: Prompts,
+    found: Statement | None,
+    likely: Chances | None,
 ) -> list[PromptResult]:
     """An entry for each prompt, with the posterior's estimates whatever the method is."""
     problem, metrics = state.problem, state.problem.goal.columns
@@ -236,10 +301,18 @@ def _prompt_results(
     evaluations = state.told if problem.repeats > 1 else tally.counts
     estimated, deviations = (_by_metric(metrics, rows) for rows in (means, errors))
     segments: Sequence[Mapping[str, Any]] = [{}] * problem.n_arms
-    if problem.segments is not None and found is not None and found.in_segments is not None:
-        lows, highs = np.array([limits or (-np.inf, np.inf) for limits in limits_of(state)]).T
+    if (
+        problem.segments is not None
+        and found is not None
+        and found.in_segments is not None
+    ):
+        lows, highs = np.array(
+            [limits or (-np.inf, np.inf) for limits in limits_of(state)]
+        ).T
         in_segments = np.clip(found.in_segments[0], lows[:, None], highs[:, None])
-        segments = _by_segment(problem.segments.names, metrics, in_segments, found.in_segments[1])
+        segments = _by_segment(
+            problem.segments.names, metrics, in_segments, found.in_segments[1]
+        )
     entries = []
     for arm, text in enumerate(named.texts):
         round_, departure = state.left.get(arm) or (None, None)
@@ -267,11 +340,15 @@ def _prompt_results(
 def _within_range(state: State, means: Means, errors: Means) -> tuple[Means, Means]:
     """Models know no range: no estimate leaves it, and no error is larger than half of it.
 
-    Where there is none, no error is larger than what a few scores span: 1.96 of them are then twice as far off as any
-    two scores were.
+    Where there is none, no error is larger than what a few scores span: 1.96 of them
+    are then twice as far off as any two scores were.
     """
     scores = state.history.scores()
-    spans = np.ptp(scores, axis=0) if len(scores) >= _FEW else np.zeros(len(state.problem.goal.columns))
+    spans = (
+        np.ptp(scores, axis=0)
+        if len(scores) >= _FEW
+        else np.zeros(len(state.problem.goal.columns))
+    )
     for j, limits in enumerate(limits_of(state)):
         if limits is not None:
             means[:, j] = np.clip(means[:, j], *limits)
@@ -285,31 +362,64 @@ def _finished_early(state: State) -> bool:
     """True if budget was left over because every prompt in the last round had no evaluation left."""
     most, rounds = (
         state.problem.most_pulls,
-        {arm: r for arm, (r, d) in state.left.items() if d.status in (ACCEPTED, REJECTED)},
+        {
+            arm: r
+            for arm, (r, d) in state.left.items()
+            if d.status in (ACCEPTED, REJECTED)
+        },
     )
-    if not state.finished or state.decisions[-1][1].settled or most is None or not rounds:
+    if (
+        not state.finished
+        or state.decisions[-1][1].settled
+        or most is None
+        or not rounds
+    ):
         return False
     latest = max(rounds.values())
     last = [arm for arm, round_ in rounds.items() if round_ == latest]
-    return state.spent < state.problem.budget and bool((state.used_pulls()[last] >= most).all())
+    return state.spent < state.problem.budget and bool(
+        (state.used_pulls()[last] >= most).all()
+    )
 
 
-def _best_first(answer: list[int], prompts: list[PromptResult], state: State) -> list[int]:
+def _best_first(
+    answer: list[int], prompts: list[PromptResult], state: State
+) -> list[int]:
     """The answer, feasible ones first, ordered by the first column of the goal's values, then by chance."""
     if not answer:
         return answer
     answer = [answer[i] for i in counters.chance_order(state.problem.seed, answer)]
-    means = np.array([[np.nan if x is None else x for x in prompts[arm].estimate.values()] for arm in answer])
-    misses, goal = np.array([prompts[arm].feasible is False for arm in answer]), state.problem.goal
-    return [answer[i] for i in np.lexsort((-goal.values(means, goal.offsets)[:, 0], misses))]
+    means = np.array(
+        [
+            [np.nan if x is None else x for x in prompts[arm].estimate.values()]
+            for arm in answer
+        ]
+    )
+    misses, goal = (
+        np.array([prompts[arm].feasible is False for arm in answer]),
+        state.problem.goal,
+    )
+    return [
+        answer[i] for i in np.lexsort((-goal.values(means, goal.offsets)[:, 0], misses))
+    ]
 
 
-def _by_segment(names: Sequence[str], metrics: Sequence[str], means: Draws, errors: Draws) -> list[dict[str, Any]]:
+def _by_segment(
+    names: Sequence[str], metrics: Sequence[str], means: Draws, errors: Draws
+) -> list[dict[str, Any]]:
     """(K, c, G) means and errors by prompt, segment and metric; None for an error of NaN."""
     found = []
     for rows in np.stack((means, errors), axis=3).transpose(0, 2, 1, 3).tolist():
-        by_metric = ([(mean, None if error != error else error) for mean, error in row] for row in rows)
-        found.append({name: dict(zip(metrics, row, strict=True)) for name, row in zip(names, by_metric, strict=True)})
+        by_metric = (
+            [(mean, None if error != error else error) for mean, error in row]
+            for row in rows
+        )
+        found.append(
+            {
+                name: dict(zip(metrics, row, strict=True))
+                for name, row in zip(names, by_metric, strict=True)
+            }
+        )
     return found
 
 

@@ -21,10 +21,12 @@ if TYPE_CHECKING:
 class Column:
     """One column of the table of prompts.
 
-    `name` is its header for readers and `texts` one cell per prompt for readers. `values` maps each name for programs
-    to one value per prompt (None: unknown): a metric has two, its estimate and its standard error. `dtype` is the
-    pandas type of these values. `kind` says how the report draws a cell: "estimate", "probability", "count", "status"
-    or "text". Readers see the column only if it is `shown`, and programs only if it has values.
+    `name` is its header for readers and `texts` one cell per prompt for readers.
+    `values` maps each name for programs to one value per prompt (None: unknown): a
+    metric has two, its estimate and its standard error. `dtype` is the pandas type of
+    these values. `kind` says how the report draws a cell: "estimate", "probability",
+    "count", "status" or "text". Readers see the column only if it is `shown`, and
+    programs only if it has values.
     """
 
     name: str
@@ -46,7 +48,12 @@ def columns_of(result: Summary, entries: Sequence[PromptResult]) -> list[Column]
         _probability(best, "p_best", entries),
         _probability("P(feasible)", "p_feasible", entries),
         _count("evaluations", "evaluations", entries, shown=True),
-        _count("failed", "failures", entries, shown=any(entry.failures for entry in entries)),
+        _count(
+            "failed",
+            "failures",
+            entries,
+            shown=any(entry.failures for entry in entries),
+        ),
         _dominated(result, entries),
         _status(entries),
         _plain("round", entries, "Int64"),
@@ -55,10 +62,16 @@ def columns_of(result: Summary, entries: Sequence[PromptResult]) -> list[Column]
     ]
 
 
-def shown_columns(result: Summary, entries: Sequence[PromptResult], status: bool = False) -> list[list[str]]:
+def shown_columns(
+    result: Summary, entries: Sequence[PromptResult], status: bool = False
+) -> list[list[str]]:
     """The shown columns as text, each with its header first; the status only on request."""
     columns = [column for column in columns_of(result, entries) if column.shown]
-    return [[column.name, *column.texts] for column in columns if status or column.name != "status"]
+    return [
+        [column.name, *column.texts]
+        for column in columns
+        if status or column.name != "status"
+    ]
 
 
 def values_of(result: Summary, entries: Sequence[PromptResult]) -> dict[str, list[Any]]:
@@ -73,7 +86,11 @@ def as_frame(result: Summary) -> "pandas.DataFrame":
     """A row per prompt, a column per value."""
     with needs_extra("analysis"):
         import pandas
-    dtypes = {name: column.dtype for column in columns_of(result, result.prompts) for name in column.values}
+    dtypes = {
+        name: column.dtype
+        for column in columns_of(result, result.prompts)
+        for name in column.values
+    }
     return pandas.DataFrame(values_of(result, result.prompts)).astype(dtypes)
 
 
@@ -81,7 +98,10 @@ def _selection(result: Summary, entries: Sequence[PromptResult]) -> Column:
     """Whether a prompt is selected ("*"), or a contender besides the selected prompts ("?")."""
     selected = {entry.id for entry in result.selected}
     unresolved = {entry.id for entry in result.unresolved} - selected
-    marks = ["*" if entry.id in selected else "?" if entry.id in unresolved else "" for entry in entries]
+    marks = [
+        "*" if entry.id in selected else "?" if entry.id in unresolved else ""
+        for entry in entries
+    ]
     values = {
         "selected": [entry.id in selected for entry in entries],
         "unresolved": [entry.id in unresolved for entry in entries],
@@ -91,7 +111,9 @@ def _selection(result: Summary, entries: Sequence[PromptResult]) -> Column:
 
 def _estimates(goal: Goal, entries: Sequence[PromptResult]) -> Iterator[Column]:
     """Per metric the estimates with their standard errors. A small cost is shown per 1,000 evaluations."""
-    for metric, name in zip(goal.columns, column_names(goal.columns, _TAKEN), strict=True):
+    for metric, name in zip(
+        goal.columns, column_names(goal.columns, _TAKEN), strict=True
+    ):
         header, texts = shown_estimates(entries, metric)
         values = {
             name: [entry.estimate[metric] for entry in entries],
@@ -109,7 +131,9 @@ def _worst_segments(goal: Goal, entries: Sequence[PromptResult]) -> Iterator[Col
         for entry in entries:
             known = ((means[metric], label) for label, means in entry.segments.items())
             worst = worst_of(known, default=None)
-            texts.append("" if worst is None else f"{with_error(*worst[0])} ({worst[1]})")
+            texts.append(
+                "" if worst is None else f"{with_error(*worst[0])} ({worst[1]})"
+            )
         yield Column(f"{metric}, worst", "text", texts, {}, "object")
 
 
@@ -117,12 +141,23 @@ def _probability(name: str, field: str, entries: Sequence[PromptResult]) -> Colu
     """A probability; shown where it is known for at least one prompt."""
     values = [getattr(entry, field) for entry in entries]
     shown = any(value is not None for value in values)
-    return Column(name, "probability", [with_doubt(value) for value in values], {field: values}, "float64", shown)
+    return Column(
+        name,
+        "probability",
+        [with_doubt(value) for value in values],
+        {field: values},
+        "float64",
+        shown,
+    )
 
 
-def _count(name: str, field: str, entries: Sequence[PromptResult], shown: bool) -> Column:
+def _count(
+    name: str, field: str, entries: Sequence[PromptResult], shown: bool
+) -> Column:
     values = [getattr(entry, field) for entry in entries]
-    return Column(name, "count", [str(value) for value in values], {field: values}, "int64", shown)
+    return Column(
+        name, "count", [str(value) for value in values], {field: values}, "int64", shown
+    )
 
 
 def _dominated(result: Summary, entries: Sequence[PromptResult]) -> Column:
@@ -139,12 +174,25 @@ def _status(entries: Sequence[PromptResult]) -> Column:
         parts += [] if entry.round is None else [f"round {entry.round}"]
         parts += ["infeasible"] if entry.feasible is False else []
         texts.append(", ".join(parts))
-    return Column("status", "status", texts, {"status": [entry.status for entry in entries]}, "object")
+    return Column(
+        "status",
+        "status",
+        texts,
+        {"status": [entry.status for entry in entries]},
+        "object",
+    )
 
 
 def _plain(field: str, entries: Sequence[PromptResult], dtype: str) -> Column:
     """A column for programs only."""
-    return Column(field, "text", [], {field: [getattr(entry, field) for entry in entries]}, dtype, shown=False)
+    return Column(
+        field,
+        "text",
+        [],
+        {field: [getattr(entry, field) for entry in entries]},
+        dtype,
+        shown=False,
+    )
 
 
 # Names of columns that a metric of the same name must not take.

@@ -1,7 +1,8 @@
 """The verdict: the recommendation, its certainty, and the expected gain of more evaluations.
 
-Everything that shows a result shows this verdict, and certainty is stated nowhere else. Probabilities come from
-`asktell.posterior.statement`. They are about new inputs, or with inputs="given" about the given examples.
+Everything that shows a result shows this verdict, and certainty is stated nowhere else.
+Probabilities come from `asktell.posterior.statement`. They are about new inputs, or
+with inputs="given" about the given examples.
 
 The outlook is a preposterior calculation (Raiffa & Schlaifer 1961, chapter 5):
 
@@ -27,20 +28,35 @@ from asktell.state import State
 
 TAKE, EITHER, GO_ON, NONE = "take", "either", "go on", "none"
 
-_COVERED = 0.95  # probability that the best prompt is among the contenders, and that the loss is at most `loss_95`
-_LIKELY = 0.5  # probability of satisfying every constraint from which a prompt may be taken
-_NONE = 0.05  # probability that some prompt satisfies every constraint: below it, the verdict is "none"
+# Probability that the best prompt is among the contenders, and that the loss is at most
+# `loss_95`
+_COVERED = 0.95
+# Probability of satisfying every constraint from which a prompt may be taken
+_LIKELY = 0.5
+# Probability that some prompt satisfies every constraint: below it, the verdict is
+# "none"
+_NONE = 0.05
 _FEWEST_EXAMPLES = 4  # before the verdict can be "none"
-_IN_SET = 0.05  # probability of being in the Pareto set from which a prompt that is not selected is a contender
+# Probability of being in the Pareto set from which a prompt that is not selected is a
+# contender
+_IN_SET = 0.05
 _TOLERATED = 0.01  # of the metric's range: a smaller loss does not matter
-_WORTHWHILE = 0.1  # of the loss: more evaluations are advised if they save at least this share
-_MORE = (0.5, 1.0, 2.0)  # evaluations in the outlook, relative to the number spent. At most twice as many are advised
-_LARGER = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)  # numbers of new examples to try, relative to the number of examples
-# Share of an evaluation's information that is about the prompt. The rest is about the example.
+# Of the loss: more evaluations are advised if they save at least this share
+_WORTHWHILE = 0.1
+# Evaluations in the outlook, relative to the number spent. At most twice as many are
+# advised
+_MORE = (0.5, 1.0, 2.0)
+# Numbers of new examples to try, relative to the number of examples
+_LARGER = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
+# Share of an evaluation's information that is about the prompt. The rest is about the
+# example.
 _TOLD = 0.5
-_STAGES = 3  # of further evaluations in the outlook, since `auto` narrows its contenders over time
-_SET_DRAWS, _SET_ARMS = 64, 300  # for a set's hypervolume: exact to 0.01 within a tenth of a second
-_MOST_NUMBERS = 1 << 17  # draws times prompts in a loss: a tenth of a second for a thousand prompts
+# Of further evaluations in the outlook, since `auto` narrows its contenders over time
+_STAGES = 3
+# For a set's hypervolume: exact to 0.01 within a tenth of a second
+_SET_DRAWS, _SET_ARMS = 64, 300
+# Draws times prompts in a loss: a tenth of a second for a thousand prompts
+_MOST_NUMBERS = 1 << 17
 _NOTABLE = 0.03  # the smallest gain of a probability that a sentence mentions
 _NAMED = 3  # prompts by name in a sentence
 
@@ -56,7 +72,8 @@ class Outlook:
     Attributes:
         evaluations: the number of further evaluations.
         cost: their expected cost, None if no costs were recorded.
-        p_best: the expected probability of selecting the best prompt, None for a Pareto set.
+        p_best: the expected probability of selecting the best prompt, None for a Pareto
+            set.
         loss: the expected loss, in the units of `Verdict.loss`.
     """
 
@@ -81,23 +98,27 @@ class Verdict:
         Take "a": it is the best with over 99% probability.
 
     Attributes:
-        answer: id of the selected prompt. None for a Pareto set, or if no prompt is likely to satisfy every constraint.
-        action: "take", "either" (several prompts are equally good), "go on" (keep evaluating) or "none" (no prompt is
-            likely to satisfy every constraint).
+        answer: id of the selected prompt. None for a Pareto set, or if no prompt is
+            likely to satisfy every constraint.
+        action: "take", "either" (several prompts are equally good), "go on" (keep
+            evaluating) or "none" (no prompt is likely to satisfy every constraint).
         sentence: the recommendation in words.
-        p_best: probability that the selected prompt is the best prompt that satisfies every constraint. None for a
-            Pareto set.
-        p_feasible: probability that the selected prompt satisfies every constraint, or for a Pareto set that all
-            selected prompts do. None without constraints.
-        loss: how much worse than the best feasible prompt the selected prompt is expected to be, in the units of the
-            first objective. For a Pareto set, the expected share of the true Pareto set's hypervolume that the selected
+        p_best: probability that the selected prompt is the best prompt that satisfies
+            every constraint. None for a Pareto set.
+        p_feasible: probability that the selected prompt satisfies every constraint, or
+            for a Pareto set that all selected prompts do. None without constraints.
+        loss: how much worse than the best feasible prompt the selected prompt is
+            expected to be, in the units of the first objective. For a Pareto set, the
+            expected share of the true Pareto set's hypervolume that the selected
             prompts do not reach.
         loss_95: the loss is at most this with 95% probability.
-        contenders: pairs (id, probability), the selected prompts first. For one best prompt, the smallest set of
-            prompts that contains the best feasible prompt with 95% probability, given that a feasible prompt exists.
-            For a Pareto set, the selected prompts and every prompt with a probability of at least 5% of belonging to
-            the set.
-        outlook: the forecasts for half, once and twice as many evaluations as were spent, and for all that remain.
+        contenders: pairs (id, probability), the selected prompts first. For one best
+            prompt, the smallest set of prompts that contains the best feasible prompt
+            with 95% probability, given that a feasible prompt exists. For a Pareto set,
+            the selected prompts and every prompt with a probability of at least 5% of
+            belonging to the set.
+        outlook: the forecasts for half, once and twice as many evaluations as were
+            spent, and for all that remain.
     """
 
     answer: str | int | None
@@ -113,13 +134,23 @@ class Verdict:
     def to_dict(self) -> dict[str, Any]:
         """The verdict as JSON-ready data, with the same names."""
         outlook = [asdict(each) for each in self.outlook]
-        return {**asdict(self), "contenders": [list(each) for each in self.contenders], "outlook": outlook}
+        return {
+            **asdict(self),
+            "contenders": [list(each) for each in self.contenders],
+            "outlook": outlook,
+        }
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
         """The verdict that `to_dict` turned into `data`."""
         contenders = tuple((id_, float(p)) for id_, p in data["contenders"])
-        return cls(**{**data, "contenders": contenders, "outlook": tuple(Outlook(**each) for each in data["outlook"])})
+        return cls(
+            **{
+                **data,
+                "contenders": contenders,
+                "outlook": tuple(Outlook(**each) for each in data["outlook"]),
+            }
+        )
 
 
 class Chances(NamedTuple):
@@ -127,14 +158,16 @@ class Chances(NamedTuple):
 
     p_best: Vector  # (K,)
     p_feasible: Vector | None  # (K,) None without constraints
-    taken: Mask | None  # (K,) prompts that count as feasible (see `PromptResult.feasible`)
+    # (K,) prompts that count as feasible (see `PromptResult.feasible`)
+    taken: Mask | None
 
 
 def chances(state: State, stated: Statement) -> Chances | None:
     """The chances of all prompts. A failed or retired prompt has the probability 0 of being the best.
 
-    None if there is not enough data for probabilities: after a single evaluation or, with constraints, after a single
-    example, because nothing shows how much examples differ.
+    None if there is not enough data for probabilities: after a single evaluation or,
+    with constraints, after a single example, because nothing shows how much examples
+    differ.
     """
     alive, goal = _alive(state), state.problem.goal
     if stated.is_guess or (goal.is_constrained and stated.n_seen < 2):
@@ -143,7 +176,9 @@ def chances(state: State, stated: Statement) -> Chances | None:
     if not goal.is_constrained:
         return Chances(p_best, None, None)
     n = len(goal.objectives)
-    taken = ((stated.values[:, :, n:] >= 0) | stated.kept).all(axis=2).mean(axis=0) >= _LIKELY
+    taken = ((stated.values[:, :, n:] >= 0) | stated.kept).all(axis=2).mean(
+        axis=0
+    ) >= _LIKELY
     return Chances(p_best, membership.feasible(stated.values, n).mean(axis=0), taken)
 
 
@@ -162,18 +197,30 @@ def judge(
 ) -> Verdict:
     """The verdict on the selected arms, the best first.
 
-    `stated` is None if nothing was recorded. `likely` is None if there is not enough data for probabilities.
-    `tolerance`: a loss of a single best prompt that does not matter, in the objective's units. 0 stands for 1% of the
-    objective's range. Without a range, it is 1% of the larger of the spread of the means and the standard deviation of
-    the scores.
+    `stated` is None if nothing was recorded. `likely` is None if there is not enough
+    data for probabilities. `tolerance`: a loss of a single best prompt that does not
+    matter, in the objective's units. 0 stands for 1% of the objective's range. Without
+    a range, it is 1% of the larger of the spread of the means and the standard
+    deviation of the scores.
     """
-    one_example = stated is not None and stated.n_seen < 2 and state.problem.n_examples != 1
-    if stated is None or likely is None or not answer or one_example:  # any prompt may be the best
+    one_example = (
+        stated is not None and stated.n_seen < 2 and state.problem.n_examples != 1
+    )
+    # Any prompt may be the best
+    if stated is None or likely is None or not answer or one_example:
         out = {*answer, *state.no_rivals()}
-        arms = [*answer, *(arm for arm in range(state.problem.n_arms) if arm not in out)]
+        arms = [
+            *answer,
+            *(arm for arm in range(state.problem.n_arms) if arm not in out),
+        ]
         open_ = tuple((ids[arm], 1.0 / len(arms)) for arm in arms)
         if stated is None or not answer:
-            return Verdict(None, NONE, "No prompt has been evaluated successfully yet.", contenders=open_)
+            return Verdict(
+                None,
+                NONE,
+                "No prompt has been evaluated successfully yet.",
+                contenders=open_,
+            )
         best = None if isinstance(state.problem.goal, ParetoSet) else ids[answer[0]]
         few = "evaluation" if stated.is_guess else "example"
         said = f"Keep evaluating: one {few} is not enough to estimate a probability."
@@ -192,16 +239,31 @@ class _Judge(ABC):
         ids: Sequence[str | int],
         tolerance: float,
     ) -> None:
-        self.state, self.stated, self.chances, self.answer, self.ids = state, stated, likely, answer, ids
-        self.goal, self.alive, self.first = state.problem.goal, _alive(state), int(answer[0])
+        self.state, self.stated, self.chances, self.answer, self.ids = (
+            state,
+            stated,
+            likely,
+            answer,
+            ids,
+        )
+        self.goal, self.alive, self.first = (
+            state.problem.goal,
+            _alive(state),
+            int(answer[0]),
+        )
         n = len(self.goal.objectives)
-        self.p_some = float((membership.feasible(stated.values, n) & self.alive).any(axis=1).mean())
+        self.p_some = float(
+            (membership.feasible(stated.values, n) & self.alive).any(axis=1).mean()
+        )
         self.p_feasible = self._p_feasible()
         self.values = self.truths(stated.values)
         self.held = np.zeros(self.values.shape[:2], dtype=bool)
         self.held[:, answer] = True
         losses = self.losses(self.held)
-        self.loss, self.loss_95 = float(losses.mean()), float(np.quantile(losses, _COVERED))
+        self.loss, self.loss_95 = (
+            float(losses.mean()),
+            float(np.quantile(losses, _COVERED)),
+        )
         self.tolerance = tolerance or self.least_loss()
         self.outlook = self._outlook()
 
@@ -237,7 +299,14 @@ class _Judge(ABC):
     def verdict(self) -> Verdict:
         """The verdict."""
 
-    def _stated(self, action: str, sentence: str, contenders: list[int], likely: Vector, **own: Any) -> Verdict:
+    def _stated(
+        self,
+        action: str,
+        sentence: str,
+        contenders: list[int],
+        likely: Vector,
+        **own: Any,
+    ) -> Verdict:
         return Verdict(
             action=action,
             sentence=sentence,
@@ -253,18 +322,26 @@ class _Judge(ABC):
         if not self.goal.is_constrained:
             return None
         values = self.stated.values[:, self.answer]
-        return float(membership.feasible(values, len(self.goal.objectives)).all(axis=1).mean())
+        return float(
+            membership.feasible(values, len(self.goal.objectives)).all(axis=1).mean()
+        )
 
     @property
     def none_is_feasible(self) -> bool:
         """True if it is unlikely that any prompt satisfies every constraint, after enough examples."""
-        kept = self.chances.taken is not None and bool(self.chances.taken[self.alive].any())
-        return self.p_some < _NONE and not kept and self.stated.n_seen >= _FEWEST_EXAMPLES
+        kept = self.chances.taken is not None and bool(
+            self.chances.taken[self.alive].any()
+        )
+        return (
+            self.p_some < _NONE and not kept and self.stated.n_seen >= _FEWEST_EXAMPLES
+        )
 
     @property
     def is_unlikely(self) -> bool:
         """True if the selected prompts probably violate a constraint."""
-        kept = self.chances.taken is not None and bool(self.chances.taken[self.answer].all())
+        kept = self.chances.taken is not None and bool(
+            self.chances.taken[self.answer].all()
+        )
         return self.p_feasible is not None and self.p_feasible < _LIKELY and not kept
 
     # The outlook
@@ -273,59 +350,88 @@ class _Judge(ABC):
     def room(self) -> Vector:
         """(K,) remaining evaluations of each prompt, infinite without a fixed set of examples."""
         problem = self.state.problem
-        most = np.inf if problem.n_examples is None else float(problem.n_examples * problem.repeats)
+        most = (
+            np.inf
+            if problem.n_examples is None
+            else float(problem.n_examples * problem.repeats)
+        )
         return np.where(self.alive, np.maximum(most - self.state.told, 0.0), 0.0)
 
     def _outlook(self) -> tuple[Outlook, ...]:
         problem, spent = self.state.problem, max(1, len(self.state.history))
         room, left = self.room, float(self.room.sum())
-        wanted = [float(round(part * spent)) for part in _MORE if round(part * spent) < left]
+        wanted = [
+            float(round(part * spent)) for part in _MORE if round(part * spent) < left
+        ]
         wanted += [left] if 0 < left < np.inf else []
-        new_examples = np.inf if problem.n_examples is None else float(problem.n_examples - self.stated.n_seen)
+        new_examples = (
+            np.inf
+            if problem.n_examples is None
+            else float(problem.n_examples - self.stated.n_seen)
+        )
         p_last, last, found = self.hits(self.held), self.loss, []
         for n in wanted:
             first = _allotted(n / _STAGES, self.interest(), room)
-            predicted = self._predicted(first, n - n / _STAGES, min(new_examples, float(first.max()) * _STAGES))
+            predicted = self._predicted(
+                first, n - n / _STAGES, min(new_examples, float(first.max()) * _STAGES)
+            )
             held = self.chosen(predicted)
             p_best, loss = self.hits(held), float(self.losses(held).mean())
-            p_last = None if p_best is None or p_last is None else max(p_best, p_last)  # more scores never do harm
+            # More scores never do harm
+            p_last = None if p_best is None or p_last is None else max(p_best, p_last)
             last = min(loss, last)
             costs = self.state.costs
             per_arm = _allotted(n, self.interest(), room)
-            price = float(per_arm @ costs.expected_all(len(per_arm))) if costs.pool.total else None
+            price = (
+                float(per_arm @ costs.expected_all(len(per_arm)))
+                if costs.pool.total
+                else None
+            )
             found.append(Outlook(int(n), price, p_last, last))
         return tuple(found)
 
     def _predicted(self, first: Vector, rest: float, new_examples: float) -> Draws:
         """(S, K, q) the means that more evaluations would lead to if each draw were the truth.
 
-        `first` (K,) are the next evaluations of each prompt. The `rest` is divided among the prompts that lead by then,
-        fewer at each stage. An evaluation observes a prompt's distance from the common level with the variance of the
-        residual. The level itself becomes known with the number of new examples.
+        `first` (K,) are the next evaluations of each prompt. The `rest` is divided
+        among the prompts that lead by then, fewer at each stage. An evaluation observes
+        a prompt's distance from the common level with the variance of the residual. The
+        level itself becomes known with the number of new examples.
         """
         example, residual = self._variances()
-        rng = np.random.default_rng([self.state.problem.seed & 0xFFFFFFFFFFFFFFFF, len(self.state.history)])
+        rng = np.random.default_rng(
+            [self.state.problem.seed & 0xFFFFFFFFFFFFFFFF, len(self.state.history)]
+        )
         mean = self.values.mean(axis=0)  # (K, q)
         level = self.values[:, self.alive].mean(axis=1, keepdims=True)
         level = level - level.mean(axis=0)  # (S, 1, q)
         off = self.values - mean - level  # the truth, about the means of now
-        known, variance = np.zeros_like(off), np.broadcast_to(off.var(axis=0), off.shape)
+        known, variance = (
+            np.zeros_like(off),
+            np.broadcast_to(off.var(axis=0), off.shape),
+        )
         known, variance = _observed(known, variance, off, first, residual, rng)
         contenders = max(2, _effective(self.interest()))
         for stage in range(1, _STAGES):
             n = max(2, round(contenders ** (1.0 - stage / _STAGES)))
             share = self.leaders(mean + known, n) * (rest / (_STAGES - 1))
             known, variance = _observed(known, variance, off, share, residual, rng)
-        at_level = _moved(level, new_examples, example + residual / self.alive.sum(), rng)
+        at_level = _moved(
+            level, new_examples, example + residual / self.alive.sum(), rng
+        )
         return np.asarray(mean + known + at_level)
 
     def _variances(self) -> tuple[Vector, Vector]:
         """(q,) variances of the example effect and of the residual, of the goal's values."""
         goal = self.goal
         unit, zero = np.eye(len(goal.columns)), np.zeros((1, len(goal.columns)))
-        weight = (goal.values(unit, goal.offsets) - goal.values(zero, goal.offsets)) ** 2
+        weight = (
+            goal.values(unit, goal.offsets) - goal.values(zero, goal.offsets)
+        ) ** 2
         example, residual = self.stated.example @ weight, self.stated.residual @ weight
-        within = [objective.worst_segment for objective in goal.objectives] + [b.in_every_segment for b in goal.bounds]
+        within = [objective.worst_segment for objective in goal.objectives] + [
+            b.in_every_segment for b in goal.bounds
+        ]
         # Each segment gets its share of the evaluations.
         return example, residual * np.where(within, max(1, goal.n_segments), 1)
 
@@ -338,11 +444,18 @@ class _Judge(ABC):
     def worthwhile(self) -> Outlook | None:
         """The first near forecast whose gain is worth the evaluations and visible after rounding."""
         for then in self.near:
-            saves = then.loss < (1.0 - _WORTHWHILE) * self.loss and self.loss > self.tolerance
+            saves = (
+                then.loss < (1.0 - _WORTHWHILE) * self.loss
+                and self.loss > self.tolerance
+            )
             if saves and self.number(then.loss) != self.number(self.loss):
                 return then
             p_now = self.hits(self.held)
-            if then.p_best is not None and p_now is not None and then.p_best - p_now > _WORTHWHILE:
+            if (
+                then.p_best is not None
+                and p_now is not None
+                and then.p_best - p_now > _WORTHWHILE
+            ):
                 return then
         return None
 
@@ -358,7 +471,9 @@ class _Judge(ABC):
         if self.p_feasible is None:
             return ""
         it = "It satisfies" if len(self.answer) == 1 else "All of them satisfy"
-        every = "the constraint" if len(self.goal.constraints) == 1 else "every constraint"
+        every = (
+            "the constraint" if len(self.goal.constraints) == 1 else "every constraint"
+        )
         return f" {it} {every} with {in_percent(self.p_feasible)} probability."
 
     def none(self) -> str:
@@ -370,7 +485,11 @@ class _Judge(ABC):
 
     def unlikely(self) -> str:
         """The sentence if the selected prompts probably violate a constraint, but more scores may help."""
-        p_feasible = np.zeros(len(self.alive)) if self.chances.p_feasible is None else self.chances.p_feasible
+        p_feasible = (
+            np.zeros(len(self.alive))
+            if self.chances.p_feasible is None
+            else self.chances.p_feasible
+        )
         likeliest = int(np.where(self.alive, p_feasible, -1.0).argmax())
         what = (
             f"The likeliest prompt to satisfy every constraint is {self.name(likeliest)}, with "
@@ -386,9 +505,17 @@ class _Judge(ABC):
         price = "" if then.cost is None else f" (cost about {then.cost:.3g})"
         p_now, gains = self.hits(self.held), []
         if self.number(then.loss) != self.number(self.loss):
-            gains.append(f"lower the expected loss from {self.number(self.loss)} to {self.number(then.loss)}")
-        if then.p_best is not None and p_now is not None and then.p_best - p_now >= _NOTABLE:
-            gains.append(f"raise the probability of selecting the best prompt to {in_percent(then.p_best)}")
+            gains.append(
+                f"lower the expected loss from {self.number(self.loss)} to {self.number(then.loss)}"
+            )
+        if (
+            then.p_best is not None
+            and p_now is not None
+            and then.p_best - p_now >= _NOTABLE
+        ):
+            gains.append(
+                f"raise the probability of selecting the best prompt to {in_percent(then.p_best)}"
+            )
         return f"{then.evaluations:,} more evaluations{price} are expected to {' and '.join(gains)}."
 
     def no_use(self, arms: Sequence[int]) -> str:
@@ -396,7 +523,10 @@ class _Judge(ABC):
         given = self.state.problem.n_examples
         if given is None:
             return "More evaluations would change little."
-        said, of_arms = f"More evaluations of these {given:,} examples would change little.", np.zeros(len(self.alive))
+        said, of_arms = (
+            f"More evaluations of these {given:,} examples would change little.",
+            np.zeros(len(self.alive)),
+        )
         of_arms[list(arms)] = 1.0
         for n in (max(1, round(part * given)) for part in _LARGER if self.loss > 0.0):
             held = self.chosen(self._predicted(n * of_arms, 0.0, float(n)))
@@ -426,7 +556,9 @@ class _OfBest(_Judge):
         return np.asarray(np.where(keeps, objective, -np.inf).max(axis=1))
 
     def hits(self, held: Masks) -> float | None:
-        return float((_shares(self.values, self.goal, self.alive) * held).sum(axis=1).mean())
+        return float(
+            (_shares(self.values, self.goal, self.alive) * held).sum(axis=1).mean()
+        )
 
     def chosen(self, predicted: Draws) -> Masks:
         merits = np.where(self.alive, membership.merit(predicted), -np.inf)
@@ -443,19 +575,26 @@ class _OfBest(_Judge):
     def leaders(self, predicted: Draws, n: int) -> Matrix:
         merits = np.where(self.alive, membership.merit(predicted), -np.inf)
         n = min(n, int(self.alive.sum()))
-        least = np.partition(merits, merits.shape[1] - n, axis=1)[:, [merits.shape[1] - n]]
+        least = np.partition(merits, merits.shape[1] - n, axis=1)[
+            :, [merits.shape[1] - n]
+        ]
         leading = (merits >= least) & (self.room > 0)
         return np.asarray(leading / np.maximum(leading.sum(axis=1, keepdims=True), 1))
 
     def least_loss(self) -> float:
         metric = self.goal.objectives[0].metric
         scores, limits = self.state.history.scores(), self.goal.limits(metric)
-        if limits is None and np.isin(scores[:, self.goal.columns.index(metric)], (0.0, 1.0)).all():
+        if (
+            limits is None
+            and np.isin(scores[:, self.goal.columns.index(metric)], (0.0, 1.0)).all()
+        ):
             limits = (0.0, 1.0)
         if limits is not None:
             return _TOLERATED * (limits[1] - limits[0])
         of_scores = float(np.nanstd(scores[:, self.goal.columns.index(metric)]))
-        return _TOLERATED * max(of_scores, float(np.ptp(self.values[:, :, 0].mean(axis=0))))
+        return _TOLERATED * max(
+            of_scores, float(np.ptp(self.values[:, :, 0].mean(axis=0)))
+        )
 
     def number(self, loss: float) -> str:
         objective = self.goal.objectives[0]
@@ -481,24 +620,40 @@ class _OfBest(_Judge):
         if self.none_is_feasible:
             p_best = self.chosen(self.values).mean(axis=0)
         order = np.argsort(-p_best, kind="stable")
-        enough = int(np.searchsorted(np.cumsum(p_best[order]), _COVERED * p_best.sum() - 1e-9)) + 1
+        enough = (
+            int(
+                np.searchsorted(
+                    np.cumsum(p_best[order]), _COVERED * p_best.sum() - 1e-9
+                )
+            )
+            + 1
+        )
         return [int(arm) for arm in order[:enough] if p_best[arm] > 0.0], p_best
 
     def _equals(self) -> tuple[list[int], float]:
         """The contenders and the largest expected loss among them, if they are equally good. Otherwise none.
 
-        All must be likely feasible. They are equally good if the expected loss of each is within the tolerance. They
-        are also equally good if their means are equal within the tolerance and more evaluations are not worthwhile.
+        All must be likely feasible. They are equally good if the expected loss of each
+        is within the tolerance. They are also equally good if their means are equal
+        within the tolerance and more evaluations are not worthwhile.
         """
         contenders, objective = self._contenders(), self.values[:, :, 0]
         best = self._best(objective)
         some = np.isfinite(best)
-        feasible = membership.feasible(self.values)[:, contenders].mean(axis=0) >= _LIKELY
+        feasible = (
+            membership.feasible(self.values)[:, contenders].mean(axis=0) >= _LIKELY
+        )
         if len(contenders) < 2 or not some.any() or not feasible.all():
             return [], 0.0
-        most = float(np.maximum(0.0, best[some, None] - objective[some][:, contenders]).mean(axis=0).max())
+        most = float(
+            np.maximum(0.0, best[some, None] - objective[some][:, contenders])
+            .mean(axis=0)
+            .max()
+        )
         spread = float(np.ptp(objective[:, contenders].mean(axis=0)))
-        are_equal = most <= self.tolerance or (spread <= self.tolerance and self.worthwhile() is None)
+        are_equal = most <= self.tolerance or (
+            spread <= self.tolerance and self.worthwhile() is None
+        )
         return (contenders, most) if are_equal else ([], 0.0)
 
     def _action(self) -> str:
@@ -513,8 +668,14 @@ class _OfBest(_Judge):
         return TAKE if self.worthwhile() is None else GO_ON
 
     def _is_settled(self) -> bool:
-        needed = _COVERED if not isinstance(self.goal, BestFeasible) or self.goal.sure is None else self.goal.sure
-        return (self.p_feasible is None or self.p_feasible >= needed) and self.loss_95 <= self.tolerance
+        needed = (
+            _COVERED
+            if not isinstance(self.goal, BestFeasible) or self.goal.sure is None
+            else self.goal.sure
+        )
+        return (
+            self.p_feasible is None or self.p_feasible >= needed
+        ) and self.loss_95 <= self.tolerance
 
     def _sentence(self, action: str) -> str:
         name, p_best = self.name(self.first), float(self.chances.p_best[self.first])
@@ -539,7 +700,11 @@ class _OfBest(_Judge):
         loss = f"Its expected loss against the best is {self.number(self.loss)}."
         then = self.worthwhile()
         if action == GO_ON and then is not None:
-            leads = "leads" if p_best >= self.chances.p_best.max() else "is narrowly ahead in expected quality"
+            leads = (
+                "leads"
+                if p_best >= self.chances.p_best.max()
+                else "is narrowly ahead in expected quality"
+            )
             return f"Keep evaluating: {name} {leads} and is {best}.{self.satisfies} {self.gain(then)}"
         return f"{take} {name}: it is {best}. {loss}{self.satisfies} {self.no_use(self._contenders())}"
 
@@ -553,11 +718,19 @@ class _OfSet(_Judge):
         p = len(self.goal.objectives)
         arms = np.flatnonzero(self.alive | held.any(axis=0))
         if len(arms) > _SET_ARMS:
-            order = np.argsort(-(self.chances.p_best + held.any(axis=0))[arms], kind="stable")
+            order = np.argsort(
+                -(self.chances.p_best + held.any(axis=0))[arms], kind="stable"
+            )
             arms = np.sort(arms[order[:_SET_ARMS]])
         values = membership.standing(self.values[:, arms], p)
-        low = np.maximum(values.min(axis=1), 0.0) if self.goal.is_constrained else values.min(axis=1)
-        covers = membership.coverage(values, np.arange(len(arms)), low, self.state.problem.seed)
+        low = (
+            np.maximum(values.min(axis=1), 0.0)
+            if self.goal.is_constrained
+            else values.min(axis=1)
+        )
+        covers = membership.coverage(
+            values, np.arange(len(arms)), low, self.state.problem.seed
+        )
         whole = covers.any(axis=1).sum(axis=1)
         own = (covers & held[:, arms, None]).any(axis=1).sum(axis=1)
         some = membership.feasible(self.values[:, arms], p).any(axis=1) & (whole > 0)
@@ -585,9 +758,16 @@ class _OfSet(_Judge):
         action, p_in = self._action(), self.chances.p_best
         if self.none_is_feasible:
             p_in = self.chosen(self.values, closest=True).mean(axis=0)
-        others = [int(arm) for arm in np.argsort(-p_in, kind="stable") if p_in[arm] >= _IN_SET]
-        contenders = [*self.answer.tolist(), *(arm for arm in others if arm not in self.answer)]
-        return self._stated(action, self._sentence(action, contenders), contenders, p_in, answer=None)
+        others = [
+            int(arm) for arm in np.argsort(-p_in, kind="stable") if p_in[arm] >= _IN_SET
+        ]
+        contenders = [
+            *self.answer.tolist(),
+            *(arm for arm in others if arm not in self.answer),
+        ]
+        return self._stated(
+            action, self._sentence(action, contenders), contenders, p_in, answer=None
+        )
 
     @property
     def is_unlikely(self) -> bool:
@@ -599,7 +779,11 @@ class _OfSet(_Judge):
             return NONE
         if self.is_unlikely:
             return GO_ON
-        return TAKE if self.loss_95 <= self.tolerance or self.worthwhile() is None else GO_ON
+        return (
+            TAKE
+            if self.loss_95 <= self.tolerance or self.worthwhile() is None
+            else GO_ON
+        )
 
     def _sentence(self, action: str, contenders: Sequence[int]) -> str:
         if action == NONE:
@@ -613,9 +797,19 @@ class _OfSet(_Judge):
         reach = f"{reach} of the hypervolume of the true Pareto set."
         then = self.worthwhile()
         if action == GO_ON and then is not None:
-            these = f"these {n} prompts are selected so far" if n > 1 else f"{self.name(self.first)} is selected so far"
-            return f"Keep evaluating: {these}. {reach}{self.satisfies} {self.gain(then)}"
-        these = f"Choose among these {n} trade-offs" if n > 1 else f"Take {self.name(self.first)}"
+            these = (
+                f"these {n} prompts are selected so far"
+                if n > 1
+                else f"{self.name(self.first)} is selected so far"
+            )
+            return (
+                f"Keep evaluating: {these}. {reach}{self.satisfies} {self.gain(then)}"
+            )
+        these = (
+            f"Choose among these {n} trade-offs"
+            if n > 1
+            else f"Take {self.name(self.first)}"
+        )
         rest = "" if self.loss <= self.tolerance else f" {self.no_use(contenders)}"
         return f"{these}. {reach}{self.satisfies}{rest}"
 
@@ -630,8 +824,9 @@ def _alive(state: State) -> Mask:
 def _shares(values: Draws, goal: Goal, alive: Mask, closest: bool = False) -> Draws:
     """(S, K) membership of each draw's selection.
 
-    For a single best prompt, 1 for the best feasible prompt, divided among equals. For a Pareto set, 1 for its members.
-    `closest`: if no prompt is feasible, the prompts that violate least are members.
+    For a single best prompt, 1 for the best feasible prompt, divided among equals. For
+    a Pareto set, 1 for its members. `closest`: if no prompt is feasible, the prompts
+    that violate least are members.
     """
     n = len(goal.objectives)
     keeps = membership.feasible(values, n) & alive
@@ -664,15 +859,23 @@ def _allotted(n: float, interest: Vector, room: Vector) -> Vector:
 
 
 def _observed(
-    known: Draws, variance: Draws, truth: Draws, n: Matrix, residual: Vector, rng: np.random.Generator
+    known: Draws,
+    variance: Draws,
+    truth: Draws,
+    n: Matrix,
+    residual: Vector,
+    rng: np.random.Generator,
 ) -> tuple[Draws, Draws]:
     """Posterior means and variances (S, K, q) after n more scores (K,) or (S, K) about the truth (S, K, q).
 
-    A score has the variance of the residual (q,). The update is the normal-normal posterior of a mean.
+    A score has the variance of the residual (q,). The update is the normal-normal
+    posterior of a mean.
     """
     n = np.broadcast_to(n, truth.shape[:2])[:, :, None]
     n = n * _TOLD
-    part = np.where(np.isinf(n), 1.0, n * variance / np.maximum(n * variance + residual, 1e-300))
+    part = np.where(
+        np.isinf(n), 1.0, n * variance / np.maximum(n * variance + residual, 1e-300)
+    )
     part = np.where((residual > 0) | (n == 0), part, 1.0)
     squares = np.divide(residual, n, out=np.zeros(truth.shape), where=n > 0)
     error = np.sqrt(squares) * rng.normal(size=truth.shape)
@@ -682,7 +885,12 @@ def _observed(
 def _moved(off: Draws, n: float, variance: Vector, rng: np.random.Generator) -> Draws:
     """Posterior means (S, 1, q) of the common level after n more examples, given centered draws `off` of it."""
     found, _ = _observed(
-        np.zeros_like(off), np.broadcast_to(off.var(axis=0), off.shape), off, np.array([n]), variance, rng
+        np.zeros_like(off),
+        np.broadcast_to(off.var(axis=0), off.shape),
+        off,
+        np.array([n]),
+        variance,
+        rng,
     )
     return found
 

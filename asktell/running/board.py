@@ -6,7 +6,12 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal, TypeAlias
 
-from asktell.errors import AsktellError, EvaluatorError, InvalidArgumentError, TellManyError
+from asktell.errors import (
+    AsktellError,
+    EvaluatorError,
+    InvalidArgumentError,
+    TellManyError,
+)
 from asktell.problem.candidates import ById, Tell, Trial
 from asktell.problem.checks import cause_of, check_reason, in_words, whole
 from asktell.results.entries import kind_of
@@ -38,8 +43,8 @@ def open_board(
 ) -> "Iterator[Board]":
     """Open a board for a run. The arguments are those of `run`.
 
-    Trials that are pending at the beginning are released, so that this run evaluates them. Trials that are pending at
-    the end of the `with` block are released as well.
+    Trials that are pending at the beginning are released, so that this run evaluates
+    them. Trials that are pending at the end of the `with` block are released as well.
     """
     failures = Failures(max_failures_in_a_row)
     with contextlib.ExitStack() as stack:
@@ -48,7 +53,9 @@ def open_board(
         if isinstance(asked, SelectionWorker):
             stack.enter_context(asked)
         elif not isinstance(asked, Selector):
-            raise InvalidArgumentError(f"run() needs a Selector or a Study, got {type(selector).__name__}.")
+            raise InvalidArgumentError(
+                f"run() needs a Selector or a Study, got {type(selector).__name__}."
+            )
         for trial in asked.pending:
             asked.release(trial)
         bar = Bar(asked, progress)
@@ -62,9 +69,14 @@ class Failures:
     """Counts the failures since the last success of a run, to stop the run after too many."""
 
     def __init__(self, limit: MaxFailures) -> None:
-        self._limit = limit if limit is None or limit == "first" else whole("max_failures_in_a_row", limit, 1)
+        self._limit = (
+            limit
+            if limit is None or limit == "first"
+            else whole("max_failures_in_a_row", limit, 1)
+        )
         self._has_succeeded = False
-        self._kinds = set[str]()  # kinds of errors before the first success; "" for a failure that cost something
+        # Kinds of errors before the first success; "" for a failure that cost something
+        self._kinds = set[str]()
         self._n = 0
         self._examples = set[int | None]()
         self._last: BaseException | None = None
@@ -77,7 +89,8 @@ class Failures:
 
     def add(self, trial: Trial, found: Finding) -> None:
         """An evaluation has failed."""
-        # Errors of one kind differ only in names and numbers. A failure that cost something is not from a wrong key.
+        # Errors of one kind differ only in names and numbers. A failure that cost
+        # something is not from a wrong key.
         self._kinds.add("" if found.cost else kind_of(check_reason(found.error)))
         self._n += 1
         self._examples.add(trial.example)
@@ -86,15 +99,23 @@ class Failures:
     @property
     def _are_first(self) -> bool:
         """True if all evaluations of the run failed in the same way, at no cost."""
-        return not self._has_succeeded and len(self._kinds) == 1 and "" not in self._kinds
+        return (
+            not self._has_succeeded and len(self._kinds) == 1 and "" not in self._kinds
+        )
 
     @property
     def end_the_run(self) -> bool:
         """True after too many failures, on more than one example: a single bad example may crash every prompt."""
-        if self._limit is None or (len(self._examples) < 2 and None not in self._examples):
+        if self._limit is None or (
+            len(self._examples) < 2 and None not in self._examples
+        ):
             return False
         if self._are_first:
-            return self._n >= (_FIRST_ALIKE if self._limit == "first" else min(self._limit, _FIRST_ALIKE))
+            return self._n >= (
+                _FIRST_ALIKE
+                if self._limit == "first"
+                else min(self._limit, _FIRST_ALIKE)
+            )
         return self._limit != "first" and self._n >= self._limit
 
     def stop(self) -> EvaluatorError:
@@ -114,8 +135,9 @@ class Failures:
 class Board:
     """The trials that a run is evaluating, and their outcomes. The trials themselves are pending in the selection.
 
-    A failure is recorded at once. After too many in a row, no new trial is asked for until the running evaluations have
-    ended, because one of them may succeed. If none does, the run stops. Trials that fail in this time are released.
+    A failure is recorded at once. After too many in a row, no new trial is asked for
+    until the running evaluations have ended, because one of them may succeed. If none
+    does, the run stops. Trials that fail in this time are released.
     """
 
     def __init__(
@@ -131,26 +153,33 @@ class Board:
         self._worker = None if isinstance(selector, Selector) else selector
         self._bar = bar
         self._on_tell = on_tell
-        self._told: deque[Trial] = deque()  # told or failed, and `on_tell` not called yet
+        # Told or failed, and `on_tell` not called yet
+        self._told: deque[Trial] = deque()
         self._failures = failures
-        self._taken: list[tuple[Trial, Finding]] = []  # scores that are not recorded yet
-        self._is_together = False  # True inside `together`: more scores will come, to be recorded at once
+        # Scores that are not recorded yet
+        self._taken: list[tuple[Trial, Finding]] = []
+        # True inside `together`: more scores will come, to be recorded at once
+        self._is_together = False
         self._until, self._is_enough = until, False
         self.stopped: set[int] = set()
         """Ids of running trials whose prompt has been eliminated or retired. See `unwanted`."""
-        self._left: object = None  # the prompts that were eliminated or retired at the last call of `unwanted`
+        # The prompts that were eliminated or retired at the last call of `unwanted`
+        self._left: object = None
         self.repeatable = repeatable
-        # Repeated evaluations are not trials of the selection. Their ids are -1, -2, ...
+        # Repeated evaluations are not trials of the selection. Their ids are -1, -2,
+        # ...
         self._n_repeats = self._repeats_out = 0
         self._repeats_lost = 0  # running, or failed
         self._n_told = 0  # scores recorded by this run
-        self._look_at = _FIRST_LOOK  # the number of scores after which to search for evaluations to repeat
+        # The number of scores after which to search for evaluations to repeat
+        self._look_at = _FIRST_LOOK
 
     def ask(self, n: int) -> list[Trial]:
         """Return up to n trials: none if the run is over, or must wait for its running evaluations.
 
         Raises:
-            EvaluatorError: too many evaluations failed in a row, and no running one may still succeed.
+            EvaluatorError: too many evaluations failed in a row, and no running one may
+                still succeed.
         """
         if self._failures.end_the_run:
             if self._is_busy:
@@ -166,15 +195,22 @@ class Board:
         return bool(self._repeats_out or self.selector.pending)
 
     def _ask(self, n: int) -> list[Trial]:
-        self._is_enough = self._is_enough or (self._until is not None and self._until(self.selector))
+        self._is_enough = self._is_enough or (
+            self._until is not None and self._until(self.selector)
+        )
         return [] if self._is_enough else self.selector.ask(n)
 
     def _repeat(self, n: int, late: bool = False) -> list[Trial]:
         """Return up to n evaluations to repeat. See `to_repeat`."""
         if self.repeatable or not (late or self._n_told >= self._look_at):
             return []
-        selector = self.selector if isinstance(self.selector, Selector) else self.selector.selector
-        n = 1 if late and self._worker else n  # other workers may be repeating some at the same time
+        selector = (
+            self.selector
+            if isinstance(self.selector, Selector)
+            else self.selector.selector
+        )
+        # Other workers may be repeating some at the same time
+        n = 1 if late and self._worker else n
         due, trials = to_repeat(selector.state, self._repeats_lost, late), []
         if len(due) <= n:
             self._look_at = self._n_told + max(_FIRST_LOOK, self._n_told // 10)
@@ -192,18 +228,22 @@ class Board:
     def unwanted(self) -> list[Trial]:
         """Return the running trials whose prompt has been eliminated or retired since the last call.
 
-        From now on their failures do not count. Their scores do, because they were paid for. A worker of a study
-        notices at its heartbeats, because other workers eliminate prompts too.
+        From now on their failures do not count. Their scores do, because they were paid
+        for. A worker of a study notices at its heartbeats, because other workers
+        eliminate prompts too.
         """
         if not isinstance(self.selector, Selector):
             trials = self.selector.unwanted
         else:
             state, prompts = self.selector.state, self.selector.prompts
-            if state.left is self._left:  # no prompt was eliminated or retired since the last call
+            # No prompt was eliminated or retired since the last call
+            if state.left is self._left:
                 return []
             self._left = state.left
             trials = [
-                trial for trial in self.selector.pending if state.is_eliminated(prompts.arm(ById(trial.prompt_id)))
+                trial
+                for trial in self.selector.pending
+                if state.is_eliminated(prompts.arm(ById(trial.prompt_id)))
             ]
         new = [trial for trial in trials if trial.id not in self.stopped]
         self.stopped.update(trial.id for trial in new)
@@ -235,19 +275,25 @@ class Board:
         self._announce()
 
     def _found(self, outcome: Outcome) -> Finding:
-        return Finding.of(self.selector, outcome, with_details=self._worker is not None)  # only a study stores details
+        # Only a study stores details
+        return Finding.of(self.selector, outcome, with_details=self._worker is not None)
 
     def take_batch(self, trials: list[Trial], outcomes: object) -> None:
         """Record the outcomes of a batch. If the whole batch failed, or has the wrong length, each trial fails."""
         try:
-            each = [outcomes] * len(trials) if isinstance(outcomes, BaseException) else one_each(trials, outcomes)
+            each = (
+                [outcomes] * len(trials)
+                if isinstance(outcomes, BaseException)
+                else one_each(trials, outcomes)
+            )
         except EvaluatorError as error:
             each = [error] * len(trials)
         with self.together():
             for i, trial in enumerate(trials):
                 try:
                     self.take(trial, each[i])
-                except BaseException:  # the run ends, and the other outcomes of the batch must not be lost
+                except BaseException:
+                    # The run ends, and the other outcomes of the batch must not be lost
                     self.rescue(trials[i + 1 :], each[i + 1 :])
                     raise
 
@@ -275,7 +321,9 @@ class Board:
     def rescue(self, trials: Sequence[Trial], outcomes: object) -> None:
         """Record scores that arrived while the run was ending, and the cost of failures."""
         self._on_tell = None  # it may have raised the error that ends the run
-        for trial, outcome in zip(trials, outcomes if isinstance(outcomes, Sequence) else [], strict=False):
+        for trial, outcome in zip(
+            trials, outcomes if isinstance(outcomes, Sequence) else [], strict=False
+        ):
             found = self._found(outcome)
             with contextlib.suppress(AsktellError):
                 if found.error is None:
@@ -296,7 +344,9 @@ class Board:
 
     def _record_taken(self) -> None:
         """Record all scores in `_taken` at once. A trial whose scores the selector refuses has failed."""
-        tells = [Tell(trial, *found[1:]) for trial, found in self._taken if trial.id >= 0]
+        tells = [
+            Tell(trial, *found[1:]) for trial, found in self._taken if trial.id >= 0
+        ]
         refused: dict[int, Exception] = {}
         try:
             if tells:
@@ -307,7 +357,12 @@ class Board:
                     refused[tell.trial.id] = outcome
         while self._taken:
             trial, found = self._taken[0]
-            self._conclude(trial, found._replace(error=refused[trial.id]) if trial.id in refused else found)
+            self._conclude(
+                trial,
+                found._replace(error=refused[trial.id])
+                if trial.id in refused
+                else found,
+            )
             del self._taken[0]
 
     def _conclude(self, trial: Trial, found: Finding) -> None:
@@ -341,4 +396,10 @@ class Board:
 def _log_failure(trial: Trial, found: Finding) -> None:
     assert found.error is not None
     what = f"trial {trial.id}" if trial.id >= 0 else "a repeated evaluation"
-    _log.warning("%s (prompt %r, example %r) failed: %r", what, trial.prompt_id, trial.example, cause_of(found.error))
+    _log.warning(
+        "%s (prompt %r, example %r) failed: %r",
+        what,
+        trial.prompt_id,
+        trial.example,
+        cause_of(found.error),
+    )

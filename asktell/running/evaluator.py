@@ -7,7 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 from numbers import Real
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from asktell.errors import AsktellError, EvaluatorError, InvalidArgumentError, MissingExtraError
+from asktell.errors import (
+    AsktellError,
+    EvaluatorError,
+    InvalidArgumentError,
+    MissingExtraError,
+)
 from asktell.problem.candidates import Trial
 from asktell.problem.checks import cause_of, needed_cost, some
 from asktell.selector import Selection
@@ -30,7 +35,8 @@ class Calling(NamedTuple):
         with_repeats: True if it also takes the numbers of the repeats.
         first: name of its first argument.
         cancel: the function that stops an evaluation, None if there is none.
-        can_stop: True if running evaluations can be stopped, by `cancel` or by cancelling their task.
+        can_stop: True if running evaluations can be stopped, by `cancel` or by
+            cancelling their task.
     """
 
     call: Callable[..., Any]
@@ -60,20 +66,41 @@ class Calling(NamedTuple):
         repeats = "repeats" if in_batches else "repeat"
         with_repeats = taken[len(names) : len(names) + 1] == [repeats]
         if signature is not None:
-            _check_signature(evaluator, call, signature, (*names, repeats) if with_repeats else names)
+            _check_signature(
+                evaluator, call, signature, (*names, repeats) if with_repeats else names
+            )
         calls = (call, getattr(call, "__call__", None))  # noqa: B004
         is_async = any(map(inspect.iscoroutinefunction, calls))
         cancel = getattr(evaluator, "cancel", _NOT_SAID)
         if is_async:  # stopped by cancelling its task, unless it has `cancel = None`
-            return cls(call, in_batches, is_async, with_repeats, first, None, can_stop=cancel is not None)
+            return cls(
+                call,
+                in_batches,
+                is_async,
+                with_repeats,
+                first,
+                None,
+                can_stop=cancel is not None,
+            )
         cancel = None if cancel is _NOT_SAID else _checked_cancel(cancel)
-        return cls(call, in_batches, is_async, with_repeats, first, cancel, can_stop=cancel is not None)
+        return cls(
+            call,
+            in_batches,
+            is_async,
+            with_repeats,
+            first,
+            cancel,
+            can_stop=cancel is not None,
+        )
 
-    def arguments(self, group: list[Trial], repeat_of: Callable[[Trial], int]) -> tuple[Any, ...]:
+    def arguments(
+        self, group: list[Trial], repeat_of: Callable[[Trial], int]
+    ) -> tuple[Any, ...]:
         """Return the arguments of the call for these trials: a single trial, unless the evaluator takes batches.
 
         Raises:
-            InvalidArgumentError: the trial's candidate has several factors, but the evaluator takes a prompt.
+            InvalidArgumentError: the trial's candidate has several factors, but the
+                evaluator takes a prompt.
         """
         repeats = [repeat_of(trial) for trial in group] if self.with_repeats else []
         if self.in_batches:
@@ -81,12 +108,20 @@ class Calling(NamedTuple):
         (trial,) = group
         if self.first == "trial":
             return (trial, *repeats)
-        if self.first == "prompt" and trial.candidate is not None and len(trial.candidate) > 1:
+        if (
+            self.first == "prompt"
+            and trial.candidate is not None
+            and len(trial.candidate) > 1
+        ):
             raise InvalidArgumentError(
                 f"The candidates have the factors {some(list(trial.candidate))}, but this evaluator takes (prompt, "
                 "example). Rename its first parameter to `candidate`. Then it gets a mapping from factor to value."
             )
-        what = (trial.candidate or {"prompt": trial.prompt}) if self.first == "candidate" else trial.prompt
+        what = (
+            (trial.candidate or {"prompt": trial.prompt})
+            if self.first == "candidate"
+            else trial.prompt
+        )
         return (what, trial.example, *repeats)
 
 
@@ -106,7 +141,9 @@ def _function_of(evaluator: Evaluator, in_batches: bool) -> Callable[..., Any]:
     )
 
 
-def _first_argument(taken: list[str], in_batches: bool) -> Literal["trials", "trial", "candidate", "prompt"]:
+def _first_argument(
+    taken: list[str], in_batches: bool
+) -> Literal["trials", "trial", "candidate", "prompt"]:
     """Return what the first argument holds, by its name: `taken` are the names of all arguments."""
     if in_batches:
         return "trials"
@@ -131,15 +168,29 @@ def _checked_cancel(cancel: Any) -> Callable[[Trial], object] | None:
 
 
 def _check_signature(
-    evaluator: Evaluator, call: Callable[..., Any], signature: inspect.Signature, names: tuple[str, ...]
+    evaluator: Evaluator,
+    call: Callable[..., Any],
+    signature: inspect.Signature,
+    names: tuple[str, ...],
 ) -> None:
     try:
-        signature.bind(*(("self",) if inspect.isclass(evaluator) and call is not evaluator else ()), *names)
+        signature.bind(
+            *(
+                ("self",)
+                if inspect.isclass(evaluator) and call is not evaluator
+                else ()
+            ),
+            *names,
+        )
         if inspect.isclass(evaluator) and call is not evaluator:
             raise TypeError("the method needs an object")
     except TypeError as error:
         name = getattr(call, "__qualname__", None) or repr(call)
-        cure = f" Pass an object of the class: {evaluator.__name__}(...)." if inspect.isclass(evaluator) else ""
+        cure = (
+            f" Pass an object of the class: {evaluator.__name__}(...)."
+            if inspect.isclass(evaluator)
+            else ""
+        )
         raise InvalidArgumentError(
             f"An evaluator is called as {name}({', '.join(names)}), but this one is {name}{signature}: {error}.{cure}"
         ) from error
@@ -172,7 +223,11 @@ def one_each(trials: Sequence[Trial], outcomes: object) -> Sequence[Any]:
         EvaluatorError: they are not a sequence with one outcome for each trial.
     """
     if not isinstance(outcomes, Sequence) or len(outcomes) != len(trials):
-        size = f"{len(outcomes)} results" if isinstance(outcomes, Sequence) else type(outcomes).__name__
+        size = (
+            f"{len(outcomes)} results"
+            if isinstance(outcomes, Sequence)
+            else type(outcomes).__name__
+        )
         raise EvaluatorError(
             f"evaluate_batch() got {len(trials)} trials and returned {size}. It must return a list with one outcome "
             "for each trial."
@@ -207,8 +262,14 @@ class Finding(NamedTuple):
     def of(cls, selector: Selection, outcome: Outcome, with_details: bool) -> "Finding":
         """Check an outcome. Scores or a cost that the selector would refuse become an error."""
         details = details_of(selector, outcome) if with_details else None
-        if isinstance(outcome, BaseException):  # adapters set its `cost` to the price of a request that failed
-            return cls(outcome, None, _as_cost(getattr(cause_of(outcome), "cost", None)), details)
+        # Adapters set its `cost` to the price of a request that failed
+        if isinstance(outcome, BaseException):
+            return cls(
+                outcome,
+                None,
+                _as_cost(getattr(cause_of(outcome), "cost", None)),
+                details,
+            )
         scores, cost = goal_scores(selector, outcome)
         try:
             selector.goal.vector(scores)
@@ -226,7 +287,8 @@ def goal_scores(selector: Selection, scores: Any) -> tuple[Any, Any]:
     cost = getattr(scores, "paid", None)
     if cost is None:
         cost = scores.get("cost")
-        if "cost" in metrics and selector.max_cost is None:  # a score like others, which need not be money
+        # A score like others, which need not be money
+        if "cost" in metrics and selector.max_cost is None:
             cost = _as_cost(cost)
     return {name: scores[name] for name in metrics if name in scores}, cost
 
@@ -239,13 +301,20 @@ def _as_cost(value: Any) -> float | None:
 def details_of(selector: Selection, outcome: Outcome) -> dict[str, Any] | None:
     """Return the details that a study stores with the scores, None if there are none.
 
-    They are the outcome's `details` and, under "scores", all metrics if the goal does not have all of them. Scores that
-    are not finite numbers become None. Values that JSON cannot represent are left out.
+    They are the outcome's `details` and, under "scores", all metrics if the goal does
+    not have all of them. Scores that are not finite numbers become None. Values that
+    JSON cannot represent are left out.
     """
     found = getattr(outcome, "details", None)
-    details = {name: value for name, value in found.items() if _is_json(value)} if isinstance(found, Mapping) else {}
+    details = (
+        {name: value for name, value in found.items() if _is_json(value)}
+        if isinstance(found, Mapping)
+        else {}
+    )
     if isinstance(outcome, Mapping) and not set(outcome) <= set(selector.metrics):
-        details["scores"] = {str(name): _finite(score) for name, score in outcome.items()}
+        details["scores"] = {
+            str(name): _finite(score) for name, score in outcome.items()
+        }
     return details or None
 
 

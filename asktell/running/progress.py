@@ -8,8 +8,10 @@ from asktell.problem.budget import describe_spending
 from asktell.results.entries import unit_of
 from asktell.selector import Selection
 
-_SECONDS_BETWEEN_LOOKS = 0.5  # between two computations of the best prompt so far, at least
-_SHARE_OF_LOOKS = 0.05  # of the run's time at most, because the result of very many prompts takes long
+# Between two computations of the best prompt so far, at least
+_SECONDS_BETWEEN_LOOKS = 0.5
+# Of the run's time at most, because the result of very many prompts takes long
+_SHARE_OF_LOOKS = 0.05
 
 
 class Bar:
@@ -23,10 +25,20 @@ class Bar:
             from tqdm.auto import tqdm
 
             if selector.max_cost is None:
-                self._bar = tqdm(total=selector.budget, initial=selector.spent, unit="eval", dynamic_ncols=True)
+                self._bar = tqdm(
+                    total=selector.budget,
+                    initial=selector.spent,
+                    unit="eval",
+                    dynamic_ncols=True,
+                )
             else:
                 money = "{percentage:3.0f}%|{bar}| [{elapsed}<{remaining}{postfix}]"
-                self._bar = tqdm(total=selector.max_cost, initial=self._done, bar_format=money, dynamic_ncols=True)
+                self._bar = tqdm(
+                    total=selector.max_cost,
+                    initial=self._done,
+                    bar_format=money,
+                    dynamic_ncols=True,
+                )
 
     def __enter__(self) -> "Bar":
         return self
@@ -47,22 +59,35 @@ class Bar:
     @property
     def _done(self) -> float:
         max_cost = self._selector.max_cost
-        return self._selector.spent if max_cost is None else min(self._selector.spent_cost, max_cost)
+        return (
+            self._selector.spent
+            if max_cost is None
+            else min(self._selector.spent_cost, max_cost)
+        )
 
     def _look(self) -> None:
         started = time.monotonic()
         result = self._selector.result()
         looked = time.monotonic()
-        self._next_look = looked + max(_SECONDS_BETWEEN_LOOKS, (looked - started) / _SHARE_OF_LOOKS)
-        self._bar.total = result.budget if result.max_cost is None else result.max_cost  # the budget may be extended
+        self._next_look = looked + max(
+            _SECONDS_BETWEEN_LOOKS, (looked - started) / _SHARE_OF_LOOKS
+        )
+        # The budget may be extended
+        self._bar.total = result.budget if result.max_cost is None else result.max_cost
         parts = [] if result.max_cost is None else [describe_spending(result)]
         parts.append(f"{self._selector.n_active} active")
         if len(result.selected) > 1:
             parts.append(f"{len(result.selected)} in the Pareto set")
         elif (best := result.best) is not None and best.evaluations:
-            known = [(metric, mean) for metric, mean in best.estimate.items() if mean is not None]
+            known = [
+                (metric, mean)
+                for metric, mean in best.estimate.items()
+                if mean is not None
+            ]
             units = [(*unit_of(metric, [mean]), mean) for metric, mean in known]
-            scores = ", ".join(f"{name} {in_three_digits(per * mean)}" for name, per, mean in units)
+            scores = ", ".join(
+                f"{name} {in_three_digits(per * mean)}" for name, per, mean in units
+            )
             infeasible = " (infeasible)" if best.feasible is False else ""
             parts.append(f"best {best.id!s:.20}: {scores}{infeasible}")
         failures = sum(entry.failures for entry in result.prompts)

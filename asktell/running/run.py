@@ -22,7 +22,13 @@ from asktell.problem.candidates import Trial
 from asktell.problem.checks import whole
 from asktell.results import Result
 from asktell.running.board import Board, MaxFailures, OnTell, Until, open_board
-from asktell.running.evaluator import Calling, Evaluator, attempt, attempt_async, is_failure
+from asktell.running.evaluator import (
+    Calling,
+    Evaluator,
+    attempt,
+    attempt_async,
+    is_failure,
+)
 from asktell.selector import Selection
 
 if TYPE_CHECKING:
@@ -61,84 +67,106 @@ def run(
         'long'
 
     Args:
-        selector: the selection. Its pending trials are evaluated first, so that a selector that was saved during a run
-            can be continued.
+        selector: the selection. Its pending trials are evaluated first, so that a
+            selector that was saved during a run can be continued.
 
-            With a Study, a RemoteStudy or a `study.worker(name)`, this run is one worker of the study. At the end it
-            waits for the other workers.
+            With a Study, a RemoteStudy or a `study.worker(name)`, this run is one
+            worker of the study. At the end it waits for the other workers.
         evaluator: evaluates prompts on examples. See "Evaluators" below.
-        executor: runs the evaluator in threads, in processes or with Dask. Not for async evaluators.
-        concurrency: number of evaluations at the same time. 8 by default with an executor, and for async and batch
-            evaluators, otherwise 1.
-        batch_size: trials per call of a batch evaluator, by default `concurrency`. With a smaller number, an executor
-            or an async evaluator has several calls at the same time.
+        executor: runs the evaluator in threads, in processes or with Dask. Not for
+            async evaluators.
+        concurrency: number of evaluations at the same time. 8 by default with an
+            executor, and for async and batch evaluators, otherwise 1.
+        batch_size: trials per call of a batch evaluator, by default `concurrency`. With
+            a smaller number, an executor or an async evaluator has several calls at the
+            same time.
         progress: show a progress bar on stderr, or below the cell of a notebook.
-        on_tell: called with the selector (or the worker) and the trial, after the trial was told or has failed, in this
-            thread. Use it to save, log or plot, or to add prompts, which are then evaluated too.
-        max_failures_in_a_row: stop the run after this number of failures in a row, on more than one example. The usual
-            cause is a server that is down. With "first" (default), the run stops only if its first five evaluations all
-            fail in the same way and cost nothing, as with a wrong key. A run with a number stops then as well. With
-            None, no failure stops the run.
+        on_tell: called with the selector (or the worker) and the trial, after the trial
+            was told or has failed, in this thread. Use it to save, log or plot, or to
+            add prompts, which are then evaluated too.
+        max_failures_in_a_row: stop the run after this number of failures in a row, on
+            more than one example. The usual cause is a server that is down. With
+            "first" (default), the run stops only if its first five evaluations all fail
+            in the same way and cost nothing, as with a wrong key. A run with a number
+            stops then as well. With None, no failure stops the run.
 
-            Every failure is recorded at once, for its prompt. After the last allowed failure, no new trial is asked for
-            until the running evaluations have ended. If one of them succeeds, the run continues. Trials that fail in
-            this time are released, and their cost is recorded.
-        repeatable: True if an evaluation that is repeated gives the same scores. None: use the evaluator's attribute
-            `repeatable` (`LLMEvaluator` has one), False without it.
+            Every failure is recorded at once, for its prompt. After the last allowed
+            failure, no new trial is asked for until the running evaluations have ended.
+            If one of them succeeds, the run continues. Trials that fail in this time
+            are released, and their cost is recorded.
+        repeatable: True if an evaluation that is repeated gives the same scores. None:
+            use the evaluator's attribute `repeatable` (`LLMEvaluator` has one), False
+            without it.
 
-            If it is False, and the selection is about the given examples only (`inputs="given"`), a few evaluations are
-            repeated, on top of the budget: every 40th soon after it was made, at least two, and as many of the first
-            ones at the end of the run. If scores differ, they count as noisy from then on, and the result has a note.
-            If they differ at the end, the note says that the model may have changed during the run.
-        until: called with the selector (or the worker) before each `ask`. The run ends when it returns True.
+            If it is False, and the selection is about the given examples only
+            (`inputs="given"`), a few evaluations are repeated, on top of the budget:
+            every 40th soon after it was made, at least two, and as many of the first
+            ones at the end of the run. If scores differ, they count as noisy from then
+            on, and the result has a note. If they differ at the end, the note says that
+            the model may have changed during the run.
+        until: called with the selector (or the worker) before each `ask`. The run ends
+            when it returns True.
 
     **Evaluators.** An evaluator is one of these:
 
-    - a callable `(prompt, example) -> scores`, where `example` is the example's index, or an object with such a method
-      `evaluate`
-    - an object with `evaluate_batch(trials)`, which returns a list of scores or exceptions, one for each trial
+    - a callable `(prompt, example) -> scores`, where `example` is the example's index,
+      or an object with such a method `evaluate`
+    - an object with `evaluate_batch(trials)`, which returns a list of scores or
+      exceptions, one for each trial
 
-    All may be async. Scores are a mapping by metric, a sequence in the goal's order or, for a single metric, a number.
-    In a mapping, "cost" is the trial's cost, even if it is one of the goal's metrics, and other metrics beyond the
-    goal's are ignored.
+    All may be async. Scores are a mapping by metric, a sequence in the goal's order or,
+    for a single metric, a number. In a mapping, "cost" is the trial's cost, even if it
+    is one of the goal's metrics, and other metrics beyond the goal's are ignored.
 
     The names of the arguments select what an evaluator gets:
 
-    - a first argument `candidate` gets `trial.candidate` (factor -> value) in the place of the prompt
+    - a first argument `candidate` gets `trial.candidate` (factor -> value) in the place
+      of the prompt
     - a first argument `trial` gets the trial in the place of the prompt and the example
-    - a further argument `repeat`, for `evaluate_batch` a second argument `repeats`, gets the number of times that the
-      prompt was asked on the example before: see `Selector.repeat_of`
+    - a further argument `repeat`, for `evaluate_batch` a second argument `repeats`,
+      gets the number of times that the prompt was asked on the example before: see
+      `Selector.repeat_of`
 
     An evaluator may also have these methods:
 
-    - `check_prompts(prompts)` gets all prompts (id -> text) or candidates (id -> mapping) before the first evaluation.
-      It may raise an error.
-    - `begin(result)` gets a function that returns the present result, when a run begins.
+    - `check_prompts(prompts)` gets all prompts (id -> text) or candidates (id ->
+      mapping) before the first evaluation. It may raise an error.
+    - `begin(result)` gets a function that returns the present result, when a run
+      begins.
     - `remarks()` returns notes for the result, by metric: see `Selector.remark`.
     - `cancel(trial)` stops an evaluation.
 
-    **Stopped evaluations.** When a prompt is eliminated or retired, its running evaluations are stopped. The task of an
-    async evaluator is cancelled, unless the evaluator has `cancel = None`. For other evaluators, `cancel(trial)` is
-    called in this process, in another thread than the evaluation, which should then raise an exception. So an evaluator
-    with `cancel` runs in a thread, even without an executor. The trial is released and does not count as a failure. The
-    `cost` of its exception is recorded. If the evaluation returns scores in spite of `cancel`, they are recorded. In a
-    study, a worker notices at its next heartbeat, after a third of its lease.
+    **Stopped evaluations.** When a prompt is eliminated or retired, its running
+    evaluations are stopped. The task of an async evaluator is cancelled, unless the
+    evaluator has `cancel = None`. For other evaluators, `cancel(trial)` is called in
+    this process, in another thread than the evaluation, which should then raise an
+    exception. So an evaluator with `cancel` runs in a thread, even without an executor.
+    The trial is released and does not count as a failure. The `cost` of its exception
+    is recorded. If the evaluation returns scores in spite of `cancel`, they are
+    recorded. In a study, a worker notices at its next heartbeat, after a third of its
+    lease.
 
-    **Failures.** An exception of the evaluator (also SystemExit and cancellation), or scores that the selector refuses,
-    fail the trial and not the run. Only a MissingExtraError fails the run. If an executor loses a whole batch because
-    its process died, the trials of the batch are evaluated again one by one.
+    **Failures.** An exception of the evaluator (also SystemExit and cancellation), or
+    scores that the selector refuses, fail the trial and not the run. Only a
+    MissingExtraError fails the run. If an executor loses a whole batch because its
+    process died, the trials of the batch are evaluated again one by one.
 
-    **Details.** In a study, the mapping `details` of scores or of an exception is stored with the scores, and so are
-    metrics beyond the goal's: see `Study.evaluations`.
+    **Details.** In a study, the mapping `details` of scores or of an exception is
+    stored with the scores, and so are metrics beyond the goal's: see
+    `Study.evaluations`.
 
-    **The end of a run.** However a run ends, all scores that were paid for are recorded. The run waits for async
-    evaluations, and for those that an executor has started and cannot cancel. KeyboardInterrupt cancels async
-    evaluations, and a second one ends the waiting. All other trials are released, so that the selector can be saved and
-    continued. The cost of evaluations that failed or were stopped meanwhile is recorded.
+    **The end of a run.** However a run ends, all scores that were paid for are
+    recorded. The run waits for async evaluations, and for those that an executor has
+    started and cannot cancel. KeyboardInterrupt cancels async evaluations, and a second
+    one ends the waiting. All other trials are released, so that the selector can be
+    saved and continued. The cost of evaluations that failed or were stopped meanwhile
+    is recorded.
 
     Raises:
-        InvalidArgumentError: an argument is invalid, such as an evaluator with other arguments.
-        EvaluatorError: the executor broke down, or too many evaluations failed in a row.
+        InvalidArgumentError: an argument is invalid, such as an evaluator with other
+            arguments.
+        EvaluatorError: the executor broke down, or too many evaluations failed in a
+            row.
         StorageError: the storage of a study was unreachable for more than a minute.
     """
     if concurrency is not None:
@@ -152,12 +180,17 @@ def run(
         )
     how = Calling.of(evaluator)
     if how.is_async and executor is not None:
-        raise InvalidArgumentError("An async evaluator runs in an event loop. Leave out executor=.")
+        raise InvalidArgumentError(
+            "An async evaluator runs in an event loop. Leave out executor=."
+        )
     at_once = concurrency or _DEFAULT_CONCURRENCY
     size = min(batch_size or at_once, at_once) if how.in_batches else 1
-    with open_board(selector, progress, on_tell, max_failures_in_a_row, bool(repeatable), until) as board:
+    with open_board(
+        selector, progress, on_tell, max_failures_in_a_row, bool(repeatable), until
+    ) as board:
         _check_prompts(evaluator, board)
-        if repeatable is None:  # read only after check_prompts: candidates may have a temperature as a factor
+        # Read only after check_prompts: candidates may have a temperature as a factor
+        if repeatable is None:
             board.repeatable = bool(getattr(evaluator, "repeatable", False))
         if callable(begin := getattr(evaluator, "begin", None)):
             begin(board.selector.result)
@@ -170,7 +203,9 @@ def run(
             _run_executor(board, how, executor, at_once, size)
         elif how.can_stop:
             with ThreadPoolExecutor(1) as thread:
-                _run_executor(board, how, thread, at_once if how.in_batches else 1, size)
+                _run_executor(
+                    board, how, thread, at_once if how.in_batches else 1, size
+                )
         else:
             _run_here(board, how, at_once if how.in_batches else 1, size)
         _remark(evaluator, board)
@@ -190,7 +225,12 @@ def _check_prompts(evaluator: Evaluator, board: Board) -> None:
     if callable(check := getattr(evaluator, "check_prompts", None)):
         result = board.selector.result()
         if not result.spent or result.prompts[0].candidate is not None:
-            check({str(entry.id): entry.candidate or entry.prompt for entry in result.prompts})
+            check(
+                {
+                    str(entry.id): entry.candidate or entry.prompt
+                    for entry in result.prompts
+                }
+            )
 
 
 def _run_here(board: Board, how: Calling, at_once: int, size: int) -> None:
@@ -213,8 +253,11 @@ class _Crew:
         """Submit groups of trials."""
         for group in groups:
             try:
-                future = self._executor.submit(self._how.call, *self._how.arguments(group, self._board.repeat_of))
-            except Exception as error:  # each executor has its own exception for having been closed
+                future = self._executor.submit(
+                    self._how.call, *self._how.arguments(group, self._board.repeat_of)
+                )
+            except Exception as error:
+                # Each executor has its own exception for having been closed
                 raise self._broken(error) from error
             self.running[future] = group
 
@@ -232,7 +275,8 @@ class _Crew:
         """Record the outcome of an evaluation that has ended."""
         try:
             error = future.exception()
-        except CancelledError as cancelled:  # by the executor: this class cancels no future that it waits for
+        except CancelledError as cancelled:
+            # By the executor: this class cancels no future that it waits for
             raise self._broken(cancelled) from cancelled
         if isinstance(error, BrokenExecutor):
             raise self._broken(error) from error
@@ -244,17 +288,24 @@ class _Crew:
             self.start([trial] for trial in group)
         else:
             outcome = error or future.result()
-            self._board.take_batch(group, outcome if self._how.in_batches else [outcome])
+            self._board.take_batch(
+                group, outcome if self._how.in_batches else [outcome]
+            )
 
     def end(self, reason: BaseException) -> None:
         """Cancel what has not started, wait for the other evaluations, and record their scores."""
-        started = {future: group for future, group in self.running.items() if not future.cancel()}
+        started = {
+            future: group
+            for future, group in self.running.items()
+            if not future.cancel()
+        }
         if self._how.cancel is not None and not isinstance(reason, Exception):
             for future, group in started.items():
                 if not future.done():
                     _cancel(self._how.cancel, group)
         try:
-            if not self._is_broken:  # the evaluations of a broken executor may never end
+            # The evaluations of a broken executor may never end
+            if not self._is_broken:
                 _warn_of_waiting(started)
                 wait(started)
         finally:
@@ -262,36 +313,50 @@ class _Crew:
 
     def _broken(self, error: BaseException) -> EvaluatorError:
         self._is_broken = True
-        return EvaluatorError(f"The executor broke down: {error!r}. Its trials were released.")
+        return EvaluatorError(
+            f"The executor broke down: {error!r}. Its trials were released."
+        )
 
 
-def _run_executor(board: Board, how: Calling, executor: Executor, at_once: int, size: int) -> None:
+def _run_executor(
+    board: Board, how: Calling, executor: Executor, at_once: int, size: int
+) -> None:
     """Evaluate with an executor: up to `at_once` trials at the same time, in groups of `size`."""
     crew = _Crew(board, how, executor)
     running = crew.running
     try:
         while True:
-            crew.start(_groups(board.ask(at_once - sum(map(len, running.values()))), size))
+            crew.start(
+                _groups(board.ask(at_once - sum(map(len, running.values()))), size)
+            )
             if not running:
                 return
             crew.stop_unwanted()
-            while not (done := wait(running, _LOOK if how.can_stop else None, FIRST_COMPLETED).done):
+            while not (
+                done := wait(
+                    running, _LOOK if how.can_stop else None, FIRST_COMPLETED
+                ).done
+            ):
                 crew.stop_unwanted()
             with board.together():
-                for future in [each for each in running if each in done]:  # in the order in which they started
+                # In the order in which they started
+                for future in [each for each in running if each in done]:
                     crew.take(future)
     except BaseException as error:
         crew.end(error)
         raise
 
 
-def _newly_unwanted(board: Board, running: Mapping[Any, list[Trial]]) -> dict[Any, list[Trial]]:
+def _newly_unwanted(
+    board: Board, running: Mapping[Any, list[Trial]]
+) -> dict[Any, list[Trial]]:
     """Return the running evaluations whose trials are all unwanted, and at least one of them since the last call."""
     new = {trial.id for trial in board.unwanted()}
     return {
         each: group
         for each, group in running.items()
-        if any(trial.id in new for trial in group) and all(trial.id in board.stopped for trial in group)
+        if any(trial.id in new for trial in group)
+        and all(trial.id in board.stopped for trial in group)
     }
 
 
@@ -300,12 +365,19 @@ def _cancel(cancel: Callable[[Trial], object], group: list[Trial]) -> None:
         try:
             cancel(trial)
         except Exception as error:  # the evaluation continues, and its scores count
-            _log.warning("cancel() failed, so the evaluation of trial %d continues: %r", trial.id, error)
+            _log.warning(
+                "cancel() failed, so the evaluation of trial %d continues: %r",
+                trial.id,
+                error,
+            )
 
 
 def _warn_of_waiting(running: "Iterable[Future[Any] | asyncio.Task[Any]]") -> None:
     if n := sum(not each.done() for each in running):
-        _log.warning("The run is ending. It waits for %d running evaluations. Interrupt it to abandon them.", n)
+        _log.warning(
+            "The run is ending. It waits for %d running evaluations. Interrupt it to abandon them.",
+            n,
+        )
 
 
 def _rescue(board: Board, how: Calling, running: Mapping[Any, list[Trial]]) -> None:
@@ -323,7 +395,9 @@ async def _run_async(board: Board, how: Calling, at_once: int, size: int) -> Non
     running: dict[Any, list[Trial]] = {}
     try:
         while True:
-            for group in _groups(board.ask(at_once - sum(map(len, running.values()))), size):
+            for group in _groups(
+                board.ask(at_once - sum(map(len, running.values()))), size
+            ):
                 called = attempt_async(how.call, *how.arguments(group, board.repeat_of))
                 running[asyncio.create_task(called)] = group
             if not running:
@@ -333,13 +407,17 @@ async def _run_async(board: Board, how: Calling, at_once: int, size: int) -> Non
                 for task in _newly_unwanted(board, running) if how.can_stop else ():
                     task.cancel()
                 look = _LOOK if how.can_stop else None
-                finished, _ = await asyncio.wait(running, timeout=look, return_when=asyncio.FIRST_COMPLETED)
+                finished, _ = await asyncio.wait(
+                    running, timeout=look, return_when=asyncio.FIRST_COMPLETED
+                )
             with board.together():
-                for task in [each for each in running if each in finished]:  # in the order in which they started
+                # In the order in which they started
+                for task in [each for each in running if each in finished]:
                     group = running.pop(task)
                     try:
                         outcome = task.result()
-                    except asyncio.CancelledError as error:  # by the evaluator, or because the trial is unwanted
+                    except asyncio.CancelledError as error:
+                        # By the evaluator, or because the trial is unwanted
                         outcome = error
                     board.take_batch(group, outcome if how.in_batches else [outcome])
     except BaseException as error:

@@ -6,4 +6,11 @@ from asktell.schedulers.sequential_halving import SequentialHalving
 from asktell.schedulers.single import Single
 from asktell.schedulers.successive_rejects import SuccessiveRejects
 
-__all__ = ["AbstractScheduler", "GEGEHalving", "Round", "SequentialHalving", "Single", "SuccessiveRejects"]
+__all__ = [
+    "AbstractScheduler",
+    "GEGEHalving",
+    "Round",
+    "SequentialHalving",
+    "Single",
+    "SuccessiveRejects",
+]

@@ -17,8 +17,11 @@ class AbstractScheduler(ABC):
     needs_features: ClassVar[bool] = False
 
     @abstractmethod
-    def rounds(self, n_arms: int, budget: int, rank: int | None = None) -> tuple[Round, ...]:
+    def rounds(
+        self, n_arms: int, budget: int, rank: int | None = None
+    ) -> tuple[Round, ...]:
         """The rounds for K = `n_arms` arms and `budget` evaluations, which the rounds never exceed.
 
-        `rank` is the rank of the arms' features, for schedulers that count directions instead of arms.
+        `rank` is the rank of the arms' features, for schedulers that count directions
+        instead of arms.
         """

@@ -11,13 +11,16 @@ from asktell.schedulers.base import AbstractScheduler, Round
 class GEGEHalving(AbstractScheduler):
     """R = ceil(log2 h) rounds of floor(B / R) pulls that keep ceil(h / 2^r) arms. The remainder goes to round 1.
 
-    h is the rank of the features of all arms. Round 1 goes from K arms straight to ceil(h / 2). With h = 1 there is one
-    round, which keeps one arm. A round that begins with no more arms than it keeps eliminates none.
+    h is the rank of the features of all arms. Round 1 goes from K arms straight to
+    ceil(h / 2). With h = 1 there is one round, which keeps one arm. A round that begins
+    with no more arms than it keeps eliminates none.
     """
 
     needs_features: ClassVar[bool] = True
 
-    def rounds(self, n_arms: int, budget: int, rank: int | None = None) -> tuple[Round, ...]:
+    def rounds(
+        self, n_arms: int, budget: int, rank: int | None = None
+    ) -> tuple[Round, ...]:
         assert rank is not None, "the method has checked that there are features"
         if n_arms == 1:
             return ()
@@ -25,6 +28,9 @@ class GEGEHalving(AbstractScheduler):
         n_rounds = max(1, (rank - 1).bit_length())
         per_round, left_over = divmod(budget, n_rounds)
         return tuple(
-            Round(pulls=per_round + (left_over if r == 1 else 0), keep=min(n_arms, -(-rank // 2**r)))
+            Round(
+                pulls=per_round + (left_over if r == 1 else 0),
+                keep=min(n_arms, -(-rank // 2**r)),
+            )
             for r in range(1, n_rounds + 1)
         )

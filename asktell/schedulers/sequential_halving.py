@@ -12,14 +12,17 @@ from asktell.schedulers.base import AbstractScheduler, Round
 class SequentialHalving(AbstractScheduler):
     """R = ceil(log2 K) rounds of floor(B / R) pulls that keep ceil(K / 2^r) arms. The remainder goes to round 1.
 
-    With `adaptive` (default) and floor(B / R) < K, some arms would not be evaluated in round 1. There are then
-    R = max(1, floor(B / K)) rounds that keep ceil(K^(1 - r/R)) arms. `adaptive=False` is the published schedule, where
-    sample means are undefined for the arms that round 1 does not reach.
+    With `adaptive` (default) and floor(B / R) < K, some arms would not be evaluated in
+    round 1. There are then R = max(1, floor(B / K)) rounds that keep ceil(K^(1 - r/R))
+    arms. `adaptive=False` is the published schedule, where sample means are undefined
+    for the arms that round 1 does not reach.
     """
 
     adaptive: bool = True
 
-    def rounds(self, n_arms: int, budget: int, rank: int | None = None) -> tuple[Round, ...]:
+    def rounds(
+        self, n_arms: int, budget: int, rank: int | None = None
+    ) -> tuple[Round, ...]:
         n_rounds = (n_arms - 1).bit_length()
         if n_rounds == 0:
             return ()
@@ -27,7 +30,13 @@ class SequentialHalving(AbstractScheduler):
         if self.adaptive and budget // n_rounds < n_arms:
             n_rounds = max(1, budget // n_arms)
             # The rounding guards against 1000^(2/3) = 100.00000000000001.
-            keep = [ceil(round(n_arms ** (1 - r / n_rounds), 9)) for r in range(1, n_rounds + 1)]
+            keep = [
+                ceil(round(n_arms ** (1 - r / n_rounds), 9))
+                for r in range(1, n_rounds + 1)
+            ]
             keep[-1] = 1
         per_round, left_over = divmod(budget, n_rounds)
-        return tuple(Round(pulls=per_round + (left_over if r == 0 else 0), keep=k) for r, k in enumerate(keep))
+        return tuple(
+            Round(pulls=per_round + (left_over if r == 0 else 0), keep=k)
+            for r, k in enumerate(keep)
+        )

@@ -11,5 +11,7 @@ from asktell.schedulers.base import AbstractScheduler, Round
 class Single(AbstractScheduler):
     """The whole budget in one round that eliminates no arm. The selected arms follow from the estimates."""
 
-    def rounds(self, n_arms: int, budget: int, rank: int | None = None) -> tuple[Round, ...]:
+    def rounds(
+        self, n_arms: int, budget: int, rank: int | None = None
+    ) -> tuple[Round, ...]:
         return (Round(pulls=budget, keep=n_arms),)

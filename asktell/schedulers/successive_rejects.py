@@ -12,14 +12,17 @@ from asktell.schedulers.base import AbstractScheduler, Round
 class SuccessiveRejects(AbstractScheduler):
     """Each round eliminates one arm. In phase k every active arm reaches n_k evaluations.
 
-    `tight` (default): n_k = ceil(c / (K + 1 - k)) with the largest c that fits the budget. It spends all but a
-    few evaluations, works from a budget of K, and no n_k is below the published one. `tight=False` is the published
-    n_k = ceil((B - K) / (logbar(K) (K + 1 - k))), which leaves up to a fifth of a small budget unspent.
+    `tight` (default): n_k = ceil(c / (K + 1 - k)) with the largest c that fits the
+    budget. It spends all but a few evaluations, works from a budget of K, and no n_k is
+    below the published one. `tight=False` is the published n_k = ceil((B - K) /
+    (logbar(K) (K + 1 - k))), which leaves up to a fifth of a small budget unspent.
     """
 
     tight: bool = True
 
-    def rounds(self, n_arms: int, budget: int, rank: int | None = None) -> tuple[Round, ...]:
+    def rounds(
+        self, n_arms: int, budget: int, rank: int | None = None
+    ) -> tuple[Round, ...]:
         totals = self.pulls_per_arm(n_arms, budget)
         return tuple(
             Round(pulls=(n_arms - k) * (total - before), keep=n_arms - k - 1)
@@ -32,7 +35,8 @@ class SuccessiveRejects(AbstractScheduler):
         if not self.tight:
             logbar = 0.5 + sum(1.0 / i for i in range(2, n_arms + 1))
             return [max(0, ceil((budget - n_arms) / (logbar * size))) for size in sizes]
-        # Every n_k changes only where c is a whole number, so a search over whole numbers finds the largest c.
+        # Every n_k changes only where c is a whole number, so a search over whole
+        # numbers finds the largest c.
         low, high = 0, budget
         while low < high:
             c = (low + high + 1) // 2

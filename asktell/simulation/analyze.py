@@ -25,7 +25,8 @@ Names: TypeAlias = Sequence[str] | Mapping[str, str] | Candidates | None
 """Names of prompts, a mapping from name to text, or candidates. None for positions."""
 
 PROMPT, EXAMPLE, SEGMENT, ERROR = "prompt", "example", "segment", "error"
-_EXAMPLE_IDS = ("example_id", EXAMPLE)  # a table of evaluations has both, and the id is preferred
+# A table of evaluations has both, and the id is preferred
+_EXAMPLE_IDS = ("example_id", EXAMPLE)
 _ROUNDING = 1e-9  # part of a range: a score that is outside by less counts as its end
 _SHAPES = (
     "(K prompts, N examples), (K, N, m) for m metrics, or (K, N, m, R) for R repeated evaluations, with NaN for "
@@ -45,8 +46,8 @@ def analyze(
 ) -> Result:
     """Return the result for existing scores: the best prompt, how certain that is, and what would settle it.
 
-    Nothing is evaluated. The result is `done`. Its verdict, comparison, checks and plots are those of a selection with
-    the same evaluations.
+    Nothing is evaluated. The result is `done`. Its verdict, comparison, checks and
+    plots are those of a selection with the same evaluations.
 
         >>> import asktell
         >>> scores = [[1, 1, 0, 1, 0, 1, 1, 0], [1, 0, 0, 1, 0, 0, 1, 0]]
@@ -61,36 +62,47 @@ def analyze(
     Args:
         scores: an array or a data frame.
 
-            Array: (K prompts, N examples), (K, N, m) with the metrics in the goal's order (`goal.metrics`), or (K, N,
-            m, R) with R repeated evaluations of each (prompt, example) pair. Scores are in each metric's own units, and
-            the goal has the direction. NaN is a missing score. A pair without a score for each metric counts as not
-            evaluated. Repeated evaluations are averaged.
+            Array: (K prompts, N examples), (K, N, m) with the metrics in the goal's
+            order (`goal.metrics`), or (K, N, m, R) with R repeated evaluations of each
+            (prompt, example) pair. Scores are in each metric's own units, and the goal
+            has the direction. NaN is a missing score. A pair without a score for each
+            metric counts as not evaluated. Repeated evaluations are averaged.
 
-            Long data frame (pandas or polars): the columns `prompt`, `example` (or `example_id`) and one for each
-            metric of the goal. It may have `segment`, and `error`: a row with an error is an evaluation that failed.
-            Several rows with the same prompt and example are repeated evaluations.
+            Long data frame (pandas or polars): the columns `prompt`, `example` (or
+            `example_id`) and one for each metric of the goal. It may have `segment`,
+            and `error`: a row with an error is an evaluation that failed. Several rows
+            with the same prompt and example are repeated evaluations.
 
-            Wide data frame, without a column `prompt`: a single metric, with a row for each example and a column of
-            numbers for each prompt. The columns `example` (or `example_id`) and `segment` are not prompts.
+            Wide data frame, without a column `prompt`: a single metric, with a row for
+            each example and a column of numbers for each prompt. The columns `example`
+            (or `example_id`) and `segment` are not prompts.
         goal: `BestFeasible(...)` or `ParetoSet(...)`.
-        prompts: names of the K prompts, a mapping from name to text, or `asktell.grid(...)`. By default they are the
-            positions in the array, or the names in the data frame. If you name prompts of a data frame, only these are
+        prompts: names of the K prompts, a mapping from name to text, or
+            `asktell.grid(...)`. By default they are the positions in the array, or the
+            names in the data frame. If you name prompts of a data frame, only these are
             analyzed.
-        examples: distinct ids of the N examples, by default their positions. A data frame has its own.
+        examples: distinct ids of the N examples, by default their positions. A data
+            frame has its own.
         segments: the label of each example's segment.
-        baseline: name or text of the prompt in use today. The selected prompt is compared with it.
-        inputs: "new" if the statements should be about new inputs like these examples, "given" for exactly these
-            examples, as in `Selector`.
+        baseline: name or text of the prompt in use today. The selected prompt is
+            compared with it.
+        inputs: "new" if the statements should be about new inputs like these examples,
+            "given" for exactly these examples, as in `Selector`.
 
     Raises:
-        InvalidArgumentError: the shape does not fit, a column is missing or has text, or a name is unknown.
+        InvalidArgumentError: the shape does not fit, a column is missing or has text,
+            or a name is unknown.
         InvalidScoresError: a score is infinite or outside its range.
     """
     if not isinstance(goal, Goal):
-        raise InvalidArgumentError(f"goal must be a BestFeasible or a ParetoSet, got {short(goal)}.")
+        raise InvalidArgumentError(
+            f"goal must be a BestFeasible or a ParetoSet, got {short(goal)}."
+        )
     if hasattr(scores, "columns") and hasattr(scores, "__getitem__"):
         if examples is not None:
-            raise InvalidArgumentError("A data frame has its own examples. Leave out examples=.")
+            raise InvalidArgumentError(
+                "A data frame has its own examples. Leave out examples=."
+            )
         table = _of_frame(scores, goal, prompts, segments)
     else:
         table = _of_array(scores, goal, prompts, examples, segments)
@@ -108,8 +120,8 @@ class FinishedTable:
         arms: (n,) position of each evaluation's prompt.
         places: (n,) position of its example.
         scores: (n, m) in the goal's order. A row with a NaN counts as not evaluated.
-        failed: for each evaluation that failed, the position of its prompt, the position of its example, and the
-            reason.
+        failed: for each evaluation that failed, the position of its prompt, the
+            position of its example, and the reason.
         segments: (N,) labels, or None.
     """
 
@@ -165,14 +177,16 @@ def finished_selector(
     assert isinstance(method, Adaptive)
     if gone := _no_rivals(state):
         state = apply(state, Decided(0, tuple(gone), plan=()))
-    # The last decision has already computed the statements of the result, so that they are not computed again.
+    # The last decision has already computed the statements of the result, so that they
+    # are not computed again.
     return selector._at(apply(state, method.finish(state)))
 
 
 class _Rows(NamedTuple):
     """The scores and then the failures, each with its trial.
 
-    A trial is -1 for an additional evaluation of a cell, a (prompt, example) pair, that not all evaluated cells have.
+    A trial is -1 for an additional evaluation of a cell, a (prompt, example) pair, that
+    not all evaluated cells have.
     """
 
     arms: Indices
@@ -184,20 +198,32 @@ class _Rows(NamedTuple):
 
     @classmethod
     def of(cls, table: FinishedTable, known: npt.NDArray[np.bool_]) -> "_Rows":
-        failed = np.array([each[:2] for each in table.failed], dtype=np.int64).reshape(-1, 2)
+        failed = np.array([each[:2] for each in table.failed], dtype=np.int64).reshape(
+            -1, 2
+        )
         arms = np.concatenate((table.arms[known], failed[:, 0]))
         places = np.concatenate((table.places[known], failed[:, 1]))
-        n_examples = table.examples if isinstance(table.examples, int) else len(table.examples)
+        n_examples = (
+            table.examples if isinstance(table.examples, int) else len(table.examples)
+        )
         cells = arms * n_examples + places
         _, times = counted(cells)
         asks = int(times.min()) if len(times) else 1
-        # The evaluations of a cell come one after another, so that they show no drift: their true times are unknown.
+        # The evaluations of a cell come one after another, so that they show no drift:
+        # their true times are unknown.
         nth = nth_asks(np.arange(len(cells)), cells)
         order = np.lexsort((nth, arms, places))
         is_trial = nth[order] < asks
         trials = np.full(len(cells), -1, dtype=np.int64)
         trials[order[is_trial]] = np.arange(int(is_trial.sum()))
-        return cls(arms, places, trials, table.scores[known], [each[2] for each in table.failed], asks)
+        return cls(
+            arms,
+            places,
+            trials,
+            table.scores[known],
+            [each[2] for each in table.failed],
+            asks,
+        )
 
     def unscored(self, n_arms: int, n_examples: int) -> str:
         """Return a sentence about the cells that were never evaluated. Empty if there are none."""
@@ -214,7 +240,9 @@ class _Rows(NamedTuple):
         )
 
 
-def _check_range(rows: _Rows, goal: Goal, named: Prompts, examples: int | Sequence[str]) -> None:
+def _check_range(
+    rows: _Rows, goal: Goal, named: Prompts, examples: int | Sequence[str]
+) -> None:
     """Check that scores are finite and in their range. Scores outside by a rounding error are set to its end.
 
     Raises:
@@ -224,9 +252,15 @@ def _check_range(rows: _Rows, goal: Goal, named: Prompts, examples: int | Sequen
         column = rows.scores[:, j]
         low, high = span = goal.ranges.get(metric, (-LARGEST, LARGEST))
         rounding = _ROUNDING * (high - low) if metric in goal.ranges else 0.0
-        if (unusual := ~((low - rounding <= column) & (column <= high + rounding))).any():
+        if (
+            unusual := ~((low - rounding <= column) & (column <= high + rounding))
+        ).any():
             row = int(unusual.argmax())
-            example = rows.places[row] if isinstance(examples, int) else examples[rows.places[row]]
+            example = (
+                rows.places[row]
+                if isinstance(examples, int)
+                else examples[rows.places[row]]
+            )
             name = named.ids[rows.arms[row]]
             expected = (
                 f"within its range [{exact(span[0])}, {exact(span[1])}]. Correct the score, or widen the range"
@@ -247,7 +281,13 @@ def _told(state: State, rows: _Rows) -> State:
     of_scores, of_failures = slice(None, n), slice(n, None)
     arms, places, trials = rows.arms, rows.places, rows.trials
     # In the order of trials. Rows without a trial come after the trials of their cell.
-    order = np.lexsort((np.where(trials[of_scores] < 0, 1, 0), arms[of_scores], problem.place[places[of_scores]]))
+    order = np.lexsort(
+        (
+            np.where(trials[of_scores] < 0, 1, 0),
+            arms[of_scores],
+            problem.place[places[of_scores]],
+        )
+    )
     history = History.from_columns(
         trials[of_scores][order],
         arms[of_scores][order],
@@ -255,7 +295,9 @@ def _told(state: State, rows: _Rows) -> State:
         problem.goal.complete(rows.scores[order]),
     )
     no_scores = np.empty((len(rows.reasons), 0))
-    pulls = History.from_columns(trials[of_failures], arms[of_failures], places[of_failures], no_scores)
+    pulls = History.from_columns(
+        trials[of_failures], arms[of_failures], places[of_failures], no_scores
+    )
     is_trial = trials >= 0
     return state._replace(
         origin=problem,
@@ -271,7 +313,8 @@ def _told(state: State, rows: _Rows) -> State:
 def _complete_first(problem: Problem, rows: _Rows) -> Problem:
     """Return the problem. If cells are missing, its order begins with the examples that most prompts have.
 
-    Confidence sequences use the first examples, up to the first one that a prompt lacks.
+    Confidence sequences use the first examples, up to the first one that a prompt
+    lacks.
     """
     n = len(problem.order)
     cells, _ = counted(rows.arms * n + rows.places)
@@ -302,12 +345,18 @@ def _no_rivals(state: State) -> list[Any]:
 
 
 def _of_array(
-    scores: Any, goal: Goal, prompts: Names, examples: Sequence[str] | None, segments: Sequence[str] | None
+    scores: Any,
+    goal: Goal,
+    prompts: Names,
+    examples: Sequence[str] | None,
+    segments: Sequence[str] | None,
 ) -> FinishedTable:
     try:
         array = np.array(scores, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise InvalidArgumentError(f"scores must be numbers of shape {_SHAPES}: {error}.") from error
+        raise InvalidArgumentError(
+            f"scores must be numbers of shape {_SHAPES}: {error}."
+        ) from error
     m = len(goal.metrics)
     if array.ndim == 2 and m == 1:
         array = array[:, :, None]
@@ -319,19 +368,35 @@ def _of_array(
             f"{np.shape(scores)}."
         )
     n_prompts, n_examples, _, n_repeats = array.shape
-    named = _named(prompts, [f"prompt {arm}" for arm in range(n_prompts)] if prompts is None else None)
+    named = _named(
+        prompts,
+        [f"prompt {arm}" for arm in range(n_prompts)] if prompts is None else None,
+    )
     if len(named) != n_prompts:
-        raise InvalidArgumentError(f"Got {len(named)} prompts for {n_prompts} rows of scores. Pass one for each row.")
+        raise InvalidArgumentError(
+            f"Got {len(named)} prompts for {n_prompts} rows of scores. Pass one for each row."
+        )
     if examples is not None and len(examples) != n_examples:
         raise InvalidArgumentError(
             f"Got {len(examples)} ids of examples for {n_examples} columns of scores. Pass one for each column."
         )
-    arms, places = np.divmod(np.repeat(np.arange(n_prompts * n_examples), n_repeats), n_examples)
+    arms, places = np.divmod(
+        np.repeat(np.arange(n_prompts * n_examples), n_repeats), n_examples
+    )
     told = array.transpose(0, 1, 3, 2).reshape(-1, m)
-    return FinishedTable(named, n_examples if examples is None else examples, arms, places, told, segments=segments)
+    return FinishedTable(
+        named,
+        n_examples if examples is None else examples,
+        arms,
+        places,
+        told,
+        segments=segments,
+    )
 
 
-def _named(prompts: Names, otherwise: Sequence[str] | None) -> Sequence[str] | Mapping[str, str] | Candidates:
+def _named(
+    prompts: Names, otherwise: Sequence[str] | None
+) -> Sequence[str] | Mapping[str, str] | Candidates:
     """Return prompts as a selector takes them. A name is the id, and also the text if there is none."""
     if prompts is None:
         return otherwise or []
@@ -339,22 +404,32 @@ def _named(prompts: Names, otherwise: Sequence[str] | None) -> Sequence[str] | M
         return prompts
     if callable(getattr(prompts, "tolist", None)):  # numpy's, pandas'
         prompts = prompts.tolist()  # type: ignore[attr-defined]
-    if isinstance(prompts, str) or not isinstance(prompts, Sequence) or not all(isinstance(p, str) for p in prompts):
+    if (
+        isinstance(prompts, str)
+        or not isinstance(prompts, Sequence)
+        or not all(isinstance(p, str) for p in prompts)
+    ):
         raise InvalidArgumentError(
             f"prompts must be names (texts), or a mapping from name to text. Got {short(prompts)}."
         )
     if again := [name for name, times in Counter(prompts).items() if times > 1]:
-        raise InvalidArgumentError(f"prompts has the name {short(again[0])} more than once. Names must be distinct.")
+        raise InvalidArgumentError(
+            f"prompts has the name {short(again[0])} more than once. Names must be distinct."
+        )
     return {str(name): str(name) for name in prompts}
 
 
 # Data frames
 
 
-def _of_frame(frame: Any, goal: Goal, prompts: Names, segments: Sequence[str] | None) -> FinishedTable:
+def _of_frame(
+    frame: Any, goal: Goal, prompts: Names, segments: Sequence[str] | None
+) -> FinishedTable:
     columns = [str(name) for name in frame.columns]
     if again := [name for name, times in Counter(columns).items() if times > 1]:
-        raise InvalidArgumentError(f"The data frame has the column {short(again[0])} more than once. Rename one.")
+        raise InvalidArgumentError(
+            f"The data frame has the column {short(again[0])} more than once. Rename one."
+        )
     if not len(frame):
         raise InvalidArgumentError("The data frame has no rows.")
     by_name = dict(zip(columns, frame.columns, strict=True))
@@ -362,7 +437,14 @@ def _of_frame(frame: Any, goal: Goal, prompts: Names, segments: Sequence[str] | 
     def column(name: str) -> npt.NDArray[Any]:
         return np.asarray(frame[by_name[name]].to_numpy())
 
-    example = next((name for name in _EXAMPLE_IDS if name in columns and not _is_empty(column(name)).any()), None)
+    example = next(
+        (
+            name
+            for name in _EXAMPLE_IDS
+            if name in columns and not _is_empty(column(name)).any()
+        ),
+        None,
+    )
     if PROMPT in columns:
         return _of_long(column, columns, goal, prompts, segments, example)
     return _of_wide(frame, column, columns, goal, prompts, segments, example)
@@ -384,7 +466,10 @@ def _of_long(
         raise InvalidArgumentError(
             f"A long data frame needs a column 'example' without empty values, next to 'prompt'. It has {columns}."
         )
-    of_metric = [f"metric {name}" if f"metric {name}" in columns else name for name in goal.metrics]
+    of_metric = [
+        f"metric {name}" if f"metric {name}" in columns else name
+        for name in goal.metrics
+    ]
     for name in of_metric:
         if name not in columns:
             raise InvalidArgumentError(
@@ -395,10 +480,14 @@ def _of_long(
     ids, places = _coded(column(example))
     scores = np.column_stack([_numbers(column(name), name) for name in of_metric])
     keep = np.ones(len(arms), dtype=bool)
-    named = _named(prompts, None) if prompts is not None else {name: name for name in names}
+    named = (
+        _named(prompts, None) if prompts is not None else {name: name for name in names}
+    )
     known = list(named.ids if isinstance(named, Candidates) else named)
     if missing := [name for name in known if name not in names]:
-        raise InvalidArgumentError(f"The data frame has no prompt {short(missing[0])}. It has {some(names)}.")
+        raise InvalidArgumentError(
+            f"The data frame has no prompt {short(missing[0])}. It has {some(names)}."
+        )
     new = np.full(len(names), -1, dtype=np.int64)
     new[[names.index(name) for name in known]] = np.arange(len(known))
     arms = new[arms]
@@ -407,10 +496,15 @@ def _of_long(
     if ERROR in columns:
         errors = column(ERROR)
         has_error = ~_is_empty(errors)
-        failed = [(int(arms[row]), int(places[row]), str(errors[row])) for row in np.flatnonzero(has_error & keep)]
+        failed = [
+            (int(arms[row]), int(places[row]), str(errors[row]))
+            for row in np.flatnonzero(has_error & keep)
+        ]
         keep &= ~has_error
     labels = _labels(column(SEGMENT), places, ids) if SEGMENT in columns else None
-    return FinishedTable(named, ids, arms[keep], places[keep], scores[keep], failed, labels)
+    return FinishedTable(
+        named, ids, arms[keep], places[keep], scores[keep], failed, labels
+    )
 
 
 def _of_wide(
@@ -428,12 +522,20 @@ def _of_wide(
             f"with the columns 'prompt', 'example' and one for each metric. This one has {columns}."
         )
     others = [name for name in columns if name not in (*_EXAMPLE_IDS, SEGMENT)]
-    named = _named(prompts, None) if prompts is not None else {name: name for name in others}
+    named = (
+        _named(prompts, None)
+        if prompts is not None
+        else {name: name for name in others}
+    )
     known = list(named.ids if isinstance(named, Candidates) else named)
     if missing := [name for name in known if name not in columns]:
-        raise InvalidArgumentError(f"The data frame has no column {short(missing[0])}. It has {some(columns)}.")
+        raise InvalidArgumentError(
+            f"The data frame has no column {short(missing[0])}. It has {some(columns)}."
+        )
     if not known:
-        raise InvalidArgumentError(f"The data frame has no column of scores. It has {some(columns)}.")
+        raise InvalidArgumentError(
+            f"The data frame has no column of scores. It has {some(columns)}."
+        )
     cure = " Name the columns of scores with prompts=[...]." if prompts is None else ""
     scores = np.stack([_numbers(column(name), name, cure) for name in known])
     n_examples = len(frame)
@@ -442,9 +544,20 @@ def _of_wide(
     if example is not None:
         ids, places = _coded(column(example))
     if segments is None and SEGMENT in columns:
-        segments = _labels(column(SEGMENT), places, ids if isinstance(ids, list) else list(map(str, range(n_examples))))
+        segments = _labels(
+            column(SEGMENT),
+            places,
+            ids if isinstance(ids, list) else list(map(str, range(n_examples))),
+        )
     arms = np.repeat(np.arange(len(known)), n_examples)
-    return FinishedTable(named, ids, arms, np.tile(places, len(known)), scores.reshape(-1, 1), segments=segments)
+    return FinishedTable(
+        named,
+        ids,
+        arms,
+        np.tile(places, len(known)),
+        scores.reshape(-1, 1),
+        segments=segments,
+    )
 
 
 def _coded(values: npt.NDArray[Any]) -> tuple[list[str], Indices]:
@@ -455,15 +568,21 @@ def _coded(values: npt.NDArray[Any]) -> tuple[list[str], Indices]:
     return distinct, np.array([code[text] for text in texts], dtype=np.int64)
 
 
-def _numbers(values: npt.NDArray[Any], name: str, cure: str = "") -> npt.NDArray[np.float64]:
+def _numbers(
+    values: npt.NDArray[Any], name: str, cure: str = ""
+) -> npt.NDArray[np.float64]:
     try:
         return np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):
         empty = _is_empty(values)
         try:
-            return np.where(empty, np.nan, np.where(empty, np.nan, values)).astype(np.float64)
+            return np.where(empty, np.nan, np.where(empty, np.nan, values)).astype(
+                np.float64
+            )
         except (TypeError, ValueError) as error:
-            raise InvalidArgumentError(f"The column {name!r} must hold numbers: {error}.{cure}") from error
+            raise InvalidArgumentError(
+                f"The column {name!r} must hold numbers: {error}.{cure}"
+            ) from error
 
 
 def _is_empty(values: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
@@ -472,7 +591,10 @@ def _is_empty(values: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
     if values.dtype.kind != "O":
         return np.zeros(len(values), dtype=bool)
     # None, NaN, and pandas' NA and NaT, which compare equal to nothing
-    return np.array([value is None or str(value) in ("", "nan", "<NA>", "NaT") for value in values], dtype=bool)
+    return np.array(
+        [value is None or str(value) in ("", "nan", "<NA>", "NaT") for value in values],
+        dtype=bool,
+    )
 
 
 def _labels(values: npt.NDArray[Any], places: Indices, ids: Sequence[str]) -> list[str]:

@@ -21,7 +21,10 @@ def read_lines(path: Path) -> list[Line]:
     if not path.exists():
         return []
     if path.suffix == ".xz":
-        return [json.loads(line) for line in lzma.decompress(path.read_bytes()).decode().splitlines()]
+        return [
+            json.loads(line)
+            for line in lzma.decompress(path.read_bytes()).decode().splitlines()
+        ]
     raw = path.read_bytes()
     end = raw.rfind(b"\n") + 1
     if end < len(raw):
@@ -39,9 +42,14 @@ def known_lines(
 ) -> dict[_Key, Line]:
     """The file's lines by key; those that are wanted and missing are run and appended to it, but for what is None.
 
-    `on_progress` is called with how many are done, and of how many; by default there is a progress bar.
+    `on_progress` is called with how many are done, and of how many; by default there is
+    a progress bar.
     """
-    known = {} if path is None else {key(line): line for line in read_lines(path) if keep(line)}
+    known = (
+        {}
+        if path is None
+        else {key(line): line for line in read_lines(path) if keep(line)}
+    )
     missing = [task for task in wanted if task not in known]
     if not missing:
         return known
@@ -57,7 +65,9 @@ def known_lines(
     return known
 
 
-def _watched(lines: Iterable[Line | None], total: int, on_progress: OnProgress | None) -> Iterable[Line | None]:
+def _watched(
+    lines: Iterable[Line | None], total: int, on_progress: OnProgress | None
+) -> Iterable[Line | None]:
     if on_progress is None:
         from tqdm.auto import tqdm
 

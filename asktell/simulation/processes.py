@@ -1,7 +1,8 @@
 """A function of many tasks, in processes of one thread each.
 
-A process would import the caller's script anew, and so start a simulation itself, where the script has no
-`if __name__ == "__main__"`. These start beside an empty one, and import only what the function needs.
+A process would import the caller's script anew, and so start a simulation itself, where
+the script has no `if __name__ == "__main__"`. These start beside an empty one, and
+import only what the function needs.
 """
 
 import os
@@ -37,9 +38,13 @@ def can_leave(value: object) -> bool:
         return False
 
 
-def in_processes(work: Callable[[_Task], _Result], tasks: Sequence[_Task], jobs: int) -> Iterator[_Result]:
+def in_processes(
+    work: Callable[[_Task], _Result], tasks: Sequence[_Task], jobs: int
+) -> Iterator[_Result]:
     """What `work` returns for each task, as it comes; the first error ends it, as does the death of a process."""
-    pool = ProcessPoolExecutor(min(jobs, len(tasks)), get_context("spawn"), _begin, (pickle.dumps(work),))
+    pool = ProcessPoolExecutor(
+        min(jobs, len(tasks)), get_context("spawn"), _begin, (pickle.dumps(work),)
+    )
     script, sys.modules["__main__"] = sys.modules["__main__"], ModuleType("__main__")
     try:
         running = [pool.submit(_done, task) for task in tasks]
@@ -49,14 +54,19 @@ def in_processes(work: Callable[[_Task], _Result], tasks: Sequence[_Task], jobs:
         for each in as_completed(running):
             yield each.result()
     except BrokenProcessPool:
-        raise AsktellError("A process of the simulation died; if memory ran out, take fewer jobs.") from None
+        raise AsktellError(
+            "A process of the simulation died; if memory ran out, take fewer jobs."
+        ) from None
     finally:
         pool.shutdown(cancel_futures=True)
 
 
 def _begin(work: bytes) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends this process
-    os.environ.update({name: value for name, value in ONE_THREAD.items() if name not in os.environ})  # before NumPy
+    # Before NumPy
+    os.environ.update(
+        {name: value for name, value in ONE_THREAD.items() if name not in os.environ}
+    )
     globals()["_work"] = pickle.loads(work)
 
 

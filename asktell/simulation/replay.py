@@ -24,15 +24,20 @@ def by_chance(scores: Array, seed: int) -> Array:
         return scores
     k, n, _, r = scores.shape
     arms, examples, numbers = np.ix_(np.arange(k), np.arange(n), np.arange(r))
-    order = np.argsort(counters.bits(seed, "recorded repeats", arms, examples, numbers), axis=2, kind="stable")
+    order = np.argsort(
+        counters.bits(seed, "recorded repeats", arms, examples, numbers),
+        axis=2,
+        kind="stable",
+    )
     return np.take_along_axis(scores, order[:, :, None], axis=3)
 
 
 def play(selector: Selector, scores: Array, until: int | None = None) -> Result:
     """Run a selector to its end (or to `until` evaluations) on scores (K, N, m); NaN is an evaluation that failed.
 
-    Of scores (K, N, m, R) the first evaluation of a cell takes the first of R, the next one the second, and so on, and
-    the one after the last the first again. The prompts' ids are their rows, as those of a sequence of texts are.
+    Of scores (K, N, m, R) the first evaluation of a cell takes the first of R, the next
+    one the second, and so on, and the one after the last the first again. The prompts'
+    ids are their rows, as those of a sequence of texts are.
     """
     numbered = scores if scores.ndim == 4 else scores[..., None]
     times = Counter[tuple[int, int]]()
@@ -53,11 +58,13 @@ class Replay:
 
     Attributes:
         n_prompts, n_examples: K and N.
-        repeats: how often a prompt may be evaluated on an example; None where each evaluation gives the same scores,
-            and so may come again at will.
-        goal: what to find. `goal.values(means)` makes objectives, larger is better, and slacks, of means (K, m).
+        repeats: how often a prompt may be evaluated on an example; None where each
+            evaluation gives the same scores, and so may come again at will.
+        goal: what to find. `goal.values(means)` makes objectives, larger is better, and
+            slacks, of means (K, m).
         budget, spent: evaluations allowed, and made so far.
-        order: (N,) examples in the order of the seed, in which asktell's methods look at them: comparisons are paired.
+        order: (N,) examples in the order of the seed, in which asktell's methods look
+            at them: comparisons are paired.
         features, segments: as given to `simulate`.
     """
 
@@ -87,14 +94,21 @@ class Replay:
         """Scores in the goal's order of metrics; None if the evaluation failed, which costs no budget.
 
         Raises:
-            InvalidArgumentError: the budget is spent, there is no such prompt or example, or the prompt was evaluated
-                on it `repeats` times already.
+            InvalidArgumentError: the budget is spent, there is no such prompt or
+                example, or the prompt was evaluated on it `repeats` times already.
         """
         if self.left <= 0:
-            raise InvalidArgumentError(f"The budget of {self.budget} evaluations is spent; end when `left` is 0.")
-        for name, at, n in (("prompt", prompt, self.n_prompts), ("example", example, self.n_examples)):
+            raise InvalidArgumentError(
+                f"The budget of {self.budget} evaluations is spent; end when `left` is 0."
+            )
+        for name, at, n in (
+            ("prompt", prompt, self.n_prompts),
+            ("example", example, self.n_examples),
+        ):
             if not 0 <= at < n:
-                raise InvalidArgumentError(f"The {name} must be a position from 0 to {n - 1}, got {short(at)}.")
+                raise InvalidArgumentError(
+                    f"The {name} must be a position from 0 to {n - 1}, got {short(at)}."
+                )
         scores = self._scores[prompt, example]
         if self.repeats is not None:
             number = self._times[prompt, example]

@@ -14,7 +14,11 @@ import numpy as np
 import numpy.typing as npt
 
 from asktell._util.extras import check_extra, own_version
-from asktell.errors import BudgetTooSmallError, IncompatibleMethodError, InvalidArgumentError
+from asktell.errors import (
+    BudgetTooSmallError,
+    IncompatibleMethodError,
+    InvalidArgumentError,
+)
 from asktell.methods import Method, preset
 from asktell.problem.checks import short, whole
 from asktell.problem.goals import Goal, ParetoSet
@@ -35,7 +39,11 @@ Methods: TypeAlias = Iterable[str | Method | Rival | Mapping[str, str | Method |
 def simulate(
     scores: npt.ArrayLike,
     goal: Goal,
-    methods: Methods | Mapping[str, str | Method | Rival] = ("auto", "csr-sh", "uniform"),
+    methods: Methods | Mapping[str, str | Method | Rival] = (
+        "auto",
+        "csr-sh",
+        "uniform",
+    ),
     budgets: float | Sequence[float] = (1, 2, 3, 5, 10),
     seeds: int | Sequence[int] = 20,
     jobs: int | None = None,
@@ -50,8 +58,8 @@ def simulate(
 ) -> Simulation:
     """Compare methods on recorded scores, without evaluating anything.
 
-    Each method runs many times on the scores, with different seeds and budgets. Its selected prompts are judged by the
-    means of all scores.
+    Each method runs many times on the scores, with different seeds and budgets. Its
+    selected prompts are judged by the means of all scores.
 
         >>> import asktell
         >>> scores = [[1, 1, 0, 1, 1, 1], [1, 0, 0, 1, 0, 0], [0, 0, 0, 1, 0, 0]]
@@ -64,43 +72,55 @@ def simulate(
 
     `print(simulation.summary())` prints a table, and `simulation.plot()` draws curves.
 
-    A method that does not support the goal, or needs a larger budget, is left out, and the summary has the reason.
+    A method that does not support the goal, or needs a larger budget, is left out, and
+    the summary has the reason.
 
     Args:
-        scores: (K, N, m) the scores of every prompt on every example, with the metrics in the goal's order
-            (`goal.metrics`), each in its own units and direction. NaN is an evaluation that failed. For a single
-            metric, also (K, N).
+        scores: (K, N, m) the scores of every prompt on every example, with the metrics
+            in the goal's order (`goal.metrics`), each in its own units and direction.
+            NaN is an evaluation that failed. For a single metric, also (K, N).
 
-            Or (K, N, m, R), if every prompt was evaluated R times on every example, as agents are. Then each evaluation
-            of a (prompt, example) pair takes another one of the R, in a random order that depends on the seed. Methods
-            are judged by the means over all R and all examples.
+            Or (K, N, m, R), if every prompt was evaluated R times on every example, as
+            agents are. Then each evaluation of a (prompt, example) pair takes another
+            one of the R, in a random order that depends on the seed. Methods are judged
+            by the means over all R and all examples.
         goal: `BestFeasible(...)` or `ParetoSet(...)`.
-        methods: names of presets, asktell methods, and functions of your own. A function `(problem, budget, seed)`
-            calls `problem.evaluate(prompt, example)` (see `asktell.simulation.replay.Replay`), and returns the row of
-            the selected prompt, or several rows, the best first. Use a mapping for names: `{"mine": function}`, alone
-            or as an item of the list. Differences are relative to the first method.
+        methods: names of presets, asktell methods, and functions of your own. A
+            function `(problem, budget, seed)` calls `problem.evaluate(prompt, example)`
+            (see `asktell.simulation.replay.Replay`), and returns the row of the
+            selected prompt, or several rows, the best first. Use a mapping for names:
+            `{"mine": function}`, alone or as an item of the list. Differences are
+            relative to the first method.
         budgets: evaluations per prompt.
         seeds: the number of runs for each method and budget, or a list of seeds.
-        jobs: number of processes with one thread each, by default one per core. A function that is defined in a script
-            or a notebook runs in this process, and a function from an importable module in parallel.
-        on_progress: called with the number of finished runs and the number of all runs. By default, a progress bar is
-            shown.
+        jobs: number of processes with one thread each, by default one per core. A
+            function that is defined in a script or a notebook runs in this process, and
+            a function from an importable module in parallel.
+        on_progress: called with the number of finished runs and the number of all runs.
+            By default, a progress bar is shown.
         features: (K, d) numbers that describe the prompts, for methods that use them.
         segments: (N,) the label of each example's segment, for goals with segments.
         baseline: row of the prompt in use, for goals with `within(..., of="baseline")`.
-        sampling: as for `Selector`, for asktell's methods. "iid" draws an example for every evaluation. If a pair is
-            drawn more often than it was recorded, its scores are used again from the first.
-        repeats: how often a method may evaluate a prompt on the same example, from 1 to R. R by default.
-        lines: a file of JSON lines, which gets a line for each run. Runs that it already has are not repeated. They
-            must have the same scores, goal, method name, budget, seed and version of asktell.
+        sampling: as for `Selector`, for asktell's methods. "iid" draws an example for
+            every evaluation. If a pair is drawn more often than it was recorded, its
+            scores are used again from the first.
+        repeats: how often a method may evaluate a prompt on the same example, from 1 to
+            R. R by default.
+        lines: a file of JSON lines, which gets a line for each run. Runs that it
+            already has are not repeated. They must have the same scores, goal, method
+            name, budget, seed and version of asktell.
 
     Raises:
-        InvalidArgumentError: an argument is invalid, no prompt satisfies the constraints, or a function of your own
-            returned something else than rows, or exceeded its budget.
-        MissingExtraError: a package is missing: that of a method, or pymoo for a Pareto set.
+        InvalidArgumentError: an argument is invalid, no prompt satisfies the
+            constraints, or a function of your own returned something else than rows, or
+            exceeded its budget.
+        MissingExtraError: a package is missing: that of a method, or pymoo for a Pareto
+            set.
     """
     if not isinstance(goal, Goal):
-        raise InvalidArgumentError(f"goal must be a BestFeasible or a ParetoSet, got {short(goal)}.")
+        raise InvalidArgumentError(
+            f"goal must be a BestFeasible or a ParetoSet, got {short(goal)}."
+        )
     if isinstance(goal, ParetoSet):
         check_extra("analysis", "pymoo")
     recorded = _checked(scores, goal, segments)
@@ -108,36 +128,78 @@ def simulate(
         baseline = whole("baseline", baseline, 0, len(recorded) - 1)
     goal = goal.with_baseline(baseline)
     named = _named(methods, goal)
-    work = _Work(recorded, goal, named, features, segments, sampling, _repeats(repeats, recorded), baseline)
+    work = _Work(
+        recorded,
+        goal,
+        named,
+        features,
+        segments,
+        sampling,
+        _repeats(repeats, recorded),
+        baseline,
+    )
     if not work.truth.feasible.any():
-        closest = float(np.nanmax(work.truth.slack)) if np.isfinite(work.truth.values).any() else math.nan
+        closest = (
+            float(np.nanmax(work.truth.slack))
+            if np.isfinite(work.truth.values).any()
+            else math.nan
+        )
         raise InvalidArgumentError(
             f"No prompt satisfies the constraints on all scores, so no method can succeed: {goal}. The closest prompt "
             f"violates them by {-closest:.3g}. Relax the constraints, or check that the columns have the order "
             f"{list(goal.metrics)}."
         )
     each = [budgets] if isinstance(budgets, int | float) else list(budgets)
-    if not each or not all(math.isfinite(b) and round(b * len(work.scores)) >= 1 for b in each):
-        raise InvalidArgumentError(f"budgets must be evaluations per prompt, such as (1, 3, 10). Got {short(budgets)}.")
-    count = range(whole("seeds", seeds, 1)) if isinstance(seeds, int) else [whole("seeds", seed, 0) for seed in seeds]
-    wanted = [_Run(name, float(budget), seed) for name in work.methods for budget in each for seed in count]
+    if not each or not all(
+        math.isfinite(b) and round(b * len(work.scores)) >= 1 for b in each
+    ):
+        raise InvalidArgumentError(
+            f"budgets must be evaluations per prompt, such as (1, 3, 10). Got {short(budgets)}."
+        )
+    count = (
+        range(whole("seeds", seeds, 1))
+        if isinstance(seeds, int)
+        else [whole("seeds", seed, 0) for seed in seeds]
+    )
+    wanted = [
+        _Run(name, float(budget), seed)
+        for name in work.methods
+        for budget in each
+        for seed in count
+    ]
     has_affinity = hasattr(os, "sched_getaffinity")
     cores = len(os.sched_getaffinity(0)) if has_affinity else os.cpu_count() or 1
     jobs = cores if jobs is None else whole("jobs", jobs, 1)
 
     def run_all(missing: Sequence[_Run]) -> Iterator[Line]:
-        away = {name for name, method in work.methods.items() if jobs > 1 and can_leave(method)}
+        away = {
+            name
+            for name, method in work.methods.items()
+            if jobs > 1 and can_leave(method)
+        }
         apart = [run for run in missing if run.method in away]
         if len(apart) > 1:
-            portable = {name: method for name, method in work.methods.items() if name in away}
+            portable = {
+                name: method for name, method in work.methods.items() if name in away
+            }
             job = replace(work, methods=portable)
             yield from in_processes(job, apart, jobs)
             missing = [run for run in missing if run.method not in away]
         yield from map(work, missing)
 
     path = None if lines is None else Path(lines)
-    known = known_lines(path, wanted, _key, run_all, lambda line: line.get("data") == work.data, on_progress)
-    runs = [{name: value for name, value in known[run].items() if name != "data"} for run in wanted]
+    known = known_lines(
+        path,
+        wanted,
+        _key,
+        run_all,
+        lambda line: line.get("data") == work.data,
+        on_progress,
+    )
+    runs = [
+        {name: value for name, value in known[run].items() if name != "data"}
+        for run in wanted
+    ]
     return Simulation(goal, runs, list(work.methods))
 
 
@@ -180,10 +242,14 @@ def run_once(
             repeats=repeats if repeats > 1 else None, baseline=baseline,
         )  # fmt: skip
         result = play(selector, shuffled)
-        return Outcome([int(entry.id) for entry in result.selected], selector.spent, result)
+        return Outcome(
+            [int(entry.id) for entry in result.selected], selector.spent, result
+        )
     numbers = None if features is None else np.asarray(features, dtype=float)
     allowed = shuffled if shuffled.ndim == 3 else shuffled[..., :repeats]
-    problem = Replay(allowed, goal.with_baseline(baseline), budget, seed, numbers, segments)
+    problem = Replay(
+        allowed, goal.with_baseline(baseline), budget, seed, numbers, segments
+    )
     given = method(problem, budget, seed)
     try:
         answer = [int(row) for row in np.atleast_1d(np.asarray(given)).tolist()]
@@ -231,7 +297,15 @@ class _Work:
     def data(self) -> str:
         """A digest of everything that all runs of a simulation have in common."""
         features = None if self.features is None else np.asarray(self.features).tolist()
-        alike = (self.goal, self.scores.shape, self.segments, self.sampling, self.repeats, features, self.baseline)
+        alike = (
+            self.goal,
+            self.scores.shape,
+            self.segments,
+            self.sampling,
+            self.repeats,
+            features,
+            self.baseline,
+        )
         text = repr((own_version(), *alike))
         return hashlib.sha256(text.encode() + self.scores.tobytes()).hexdigest()[:16]
 
@@ -246,7 +320,9 @@ class _Work:
         except (IncompatibleMethodError, BudgetTooSmallError) as error:
             return {"data": self.data, **run._asdict(), "refused": str(error)}
         except Exception as error:
-            error.add_note(f"Method {run.method}, budget {run.budget:g} per prompt, seed {run.seed}.")
+            error.add_note(
+                f"Method {run.method}, budget {run.budget:g} per prompt, seed {run.seed}."
+            )
             raise
         found = self.truth.judge(answer)
         return {
@@ -263,18 +339,25 @@ class _Work:
         }
 
 
-def _named(methods: Methods | Mapping[str, str | Method | Rival], goal: Goal) -> dict[str, str | Method | Rival]:
+def _named(
+    methods: Methods | Mapping[str, str | Method | Rival], goal: Goal
+) -> dict[str, str | Method | Rival]:
     """Return the methods by name, after checking the names of presets."""
     found: dict[str, str | Method | Rival] = {}
     for item in [methods] if isinstance(methods, str | Mapping) else methods:
-        pairs = item.items() if isinstance(item, Mapping) else [(getattr(item, "__name__", str(item)), item)]
+        pairs = (
+            item.items()
+            if isinstance(item, Mapping)
+            else [(getattr(item, "__name__", str(item)), item)]
+        )
         for name, method in pairs:
             if name in found:
                 raise InvalidArgumentError(
                     f"Two methods have the name {short(name)}. Name one of them: {{'mine': ...}}."
                 )
             if isinstance(method, str):
-                with contextlib.suppress(IncompatibleMethodError):  # its runs report that
+                # Its runs report that
+                with contextlib.suppress(IncompatibleMethodError):
                     preset(method, goal)
             elif not isinstance(method, Method) and not callable(method):
                 raise InvalidArgumentError(
@@ -283,15 +366,21 @@ def _named(methods: Methods | Mapping[str, str | Method | Rival], goal: Goal) ->
                 )
             found[str(name)] = method
     if not found:
-        raise InvalidArgumentError("methods is empty. Pass at least one, such as 'auto'.")
+        raise InvalidArgumentError(
+            "methods is empty. Pass at least one, such as 'auto'."
+        )
     return found
 
 
-def _checked(scores: npt.ArrayLike, goal: Goal, segments: Sequence[str] | None) -> Array:
+def _checked(
+    scores: npt.ArrayLike, goal: Goal, segments: Sequence[str] | None
+) -> Array:
     try:
         array = np.array(scores, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise InvalidArgumentError(f"scores must be numbers of shape (K, N, m) or (K, N, m, R): {error}.") from error
+        raise InvalidArgumentError(
+            f"scores must be numbers of shape (K, N, m) or (K, N, m, R): {error}."
+        ) from error
     m = len(goal.metrics)
     if array.ndim == 2 and m == 1:
         array = array[:, :, None]
@@ -301,10 +390,14 @@ def _checked(scores: npt.ArrayLike, goal: Goal, segments: Sequence[str] | None) 
             f"each pair, and the metrics in the order {list(goal.metrics)}. Got {np.shape(scores)}."
         )
     if np.isinf(array).any():
-        raise InvalidArgumentError("A score is infinite. Write NaN where an evaluation failed.")
+        raise InvalidArgumentError(
+            "A score is infinite. Write NaN where an evaluation failed."
+        )
     n = array.shape[1]
     if segments is not None and len(segments) != n:
-        raise InvalidArgumentError(f"Got {len(segments)} segments for {n} examples. Pass one label for each example.")
+        raise InvalidArgumentError(
+            f"Got {len(segments)} segments for {n} examples. Pass one label for each example."
+        )
     return array
 
 

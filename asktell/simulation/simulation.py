@@ -21,7 +21,13 @@ COLUMNS = (
     "method", "budget", "seed", "quality", "regret", "feasible", "size", "hypervolume", "f1", "evaluations",
 )  # fmt: skip
 LEVEL = 0.05
-_CURVES = {"quality": "quality", "regret": "regret", "hypervolume": "hypervolume", "f1": "F1", "size": "prompts"}
+_CURVES = {
+    "quality": "quality",
+    "regret": "regret",
+    "hypervolume": "hypervolume",
+    "f1": "F1",
+    "size": "prompts",
+}
 
 
 def half_width(values: Vector) -> float:
@@ -29,28 +35,38 @@ def half_width(values: Vector) -> float:
     from scipy.stats import t
 
     n = len(values)
-    return float(t.ppf(0.975, n - 1) * values.std(ddof=1) / np.sqrt(n)) if n > 1 else float("nan")
+    return (
+        float(t.ppf(0.975, n - 1) * values.std(ddof=1) / np.sqrt(n))
+        if n > 1
+        else float("nan")
+    )
 
 
 def mean_below(differences: Vector) -> tuple[float, float, float]:
     """Return the mean of paired differences, its standard error, and the one-sided p-value for a mean below 0.
 
-    The p-value is the probability of such a low mean, or a lower one, if the true difference is 0: by Student's t, for
-    two differences or more.
+    The p-value is the probability of such a low mean, or a lower one, if the true
+    difference is 0: by Student's t, for two differences or more.
     """
     from scipy.stats import t
 
     n, mean = len(differences), float(differences.mean())
     error = float(differences.std(ddof=1) / np.sqrt(n))
     without_noise = 0.5 if mean == 0 else float(mean > 0)
-    return mean, error, float(t.cdf(mean / error, n - 1)) if error > 0 else without_noise
+    return (
+        mean,
+        error,
+        float(t.cdf(mean / error, n - 1)) if error > 0 else without_noise,
+    )
 
 
 def holm(p: Vector) -> Vector:
     """Return p-values adjusted by the method of Holm (1979), in the same order."""
     n, order = len(p), np.argsort(p, kind="stable")
     adjusted = np.empty(n)
-    adjusted[order] = np.minimum(1.0, np.maximum.accumulate(p[order] * (n - np.arange(n))))
+    adjusted[order] = np.minimum(
+        1.0, np.maximum.accumulate(p[order] * (n - np.arange(n)))
+    )
     return adjusted
 
 
@@ -59,11 +75,13 @@ def holm(p: Vector) -> Vector:
 class SummaryRow:
     """A method at a budget: means over `runs` seeds.
 
-    `budget` is in evaluations per prompt. Each `..._error` is half the width of a 95% interval.
+    `budget` is in evaluations per prompt. Each `..._error` is half the width of a 95%
+    interval.
 
-    `difference` is the method's quality minus that of the first method, with the same seeds. `p` is its two-sided
-    p-value, adjusted by the method of Holm for all comparisons in the summary. Both are None for the first method, and
-    if there is only one seed.
+    `difference` is the method's quality minus that of the first method, with the same
+    seeds. `p` is its two-sided p-value, adjusted by the method of Holm for all
+    comparisons in the summary. Both are None for the first method, and if there is only
+    one seed.
     """
 
     method: str
@@ -110,7 +128,16 @@ class Summary:
         return pandas.DataFrame([asdict(row) for row in self.rows])
 
     def __str__(self) -> str:
-        titles = ["budget", "method", "quality", "regret", "feasible", "evaluations", f"minus {self.first}", "p (Holm)"]
+        titles = [
+            "budget",
+            "method",
+            "quality",
+            "regret",
+            "feasible",
+            "evaluations",
+            f"minus {self.first}",
+            "p (Holm)",
+        ]
         table = [titles]
         for row in self.rows:
             sure = row.p is not None and row.p < LEVEL
@@ -120,7 +147,11 @@ class Summary:
                 "" if row.p is None else f"{row.p:.2g}{' *' if sure else ''}",
             ])  # fmt: skip
         about = "budget: evaluations per prompt   ±: half of a 95% interval over seeds"
-        about += f"   *: significant (p < {LEVEL:g})" if any(row.p is not None for row in self.rows) else ""
+        about += (
+            f"   *: significant (p < {LEVEL:g})"
+            if any(row.p is not None for row in self.rows)
+            else ""
+        )
         refused = (f"{name} did not run {why}" for name, why in self.refused.items())
         return "\n".join([*(line.rstrip() for line in aligned(table)), about, *refused])
 
@@ -137,12 +168,15 @@ class Simulation:
 
     Attributes:
         goal: the goal.
-        runs: a mapping for each run, ready for JSON: the columns of `to_dataframe`, and `answer`, the rows of the
-            selected prompts. Or `refused`, the reason why a method cannot run with this goal or budget.
+        runs: a mapping for each run, ready for JSON: the columns of `to_dataframe`, and
+            `answer`, the rows of the selected prompts. Or `refused`, the reason why a
+            method cannot run with this goal or budget.
         methods: names of the methods, in the order of the argument.
     """
 
-    def __init__(self, goal: Goal, runs: Sequence[Mapping[str, Any]], methods: Sequence[str]) -> None:
+    def __init__(
+        self, goal: Goal, runs: Sequence[Mapping[str, Any]], methods: Sequence[str]
+    ) -> None:
         self.goal, self.methods = goal, tuple(methods)
         self.runs = [dict(run) for run in runs]
 
@@ -153,33 +187,56 @@ class Simulation:
     def to_dataframe(self) -> "pandas.DataFrame":
         """Return a data frame with a row for each run.
 
-        Columns: method, budget (evaluations per prompt), seed, quality (0 to 1), regret (in the metric's units),
-        feasible (all selected prompts satisfy the constraints), size (number of selected prompts), hypervolume and f1
-        (0 to 1, of Pareto sets), evaluations (made). See `asktell.simulation.truth.Truth.judge` for the definitions.
+        Columns: method, budget (evaluations per prompt), seed, quality (0 to 1), regret
+        (in the metric's units), feasible (all selected prompts satisfy the
+        constraints), size (number of selected prompts), hypervolume and f1 (0 to 1, of
+        Pareto sets), evaluations (made). See `asktell.simulation.truth.Truth.judge` for
+        the definitions.
 
         Raises:
             MissingExtraError: pandas is missing.
         """
         with needs_extra("analysis"):
             import pandas
-        return pandas.DataFrame([[run[name] for name in COLUMNS] for run in self._done], columns=list(COLUMNS))
+        return pandas.DataFrame(
+            [[run[name] for name in COLUMNS] for run in self._done],
+            columns=list(COLUMNS),
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return the runs and their summary, ready for JSON."""
-        return {"goal": str(self.goal), "runs": self.runs, "summary": self.summary().to_dict()}
+        return {
+            "goal": str(self.goal),
+            "runs": self.runs,
+            "summary": self.summary().to_dict(),
+        }
 
     def summary(self) -> Summary:
         """Return means with 95% intervals over seeds, and the paired differences of each method from the first.
 
-        The intervals measure the randomness of the seeds on these scores. They do not apply to other data.
+        The intervals measure the randomness of the seeds on these scores. They do not
+        apply to other data.
         """
         cells = self._cells()
-        first = next((name for name in self.methods if any(method == name for method, _ in cells)), "")
+        first = next(
+            (
+                name
+                for name in self.methods
+                if any(method == name for method, _ in cells)
+            ),
+            "",
+        )
         rows = []
-        for (method, budget), runs in sorted(cells.items(), key=lambda item: item[0][1]):
+        for (method, budget), runs in sorted(
+            cells.items(), key=lambda item: item[0][1]
+        ):
             mine = {run["seed"]: run["quality"] for run in runs}
-            theirs = {run["seed"]: run["quality"] for run in cells.get((first, budget), ())}
-            paired = np.array([mine[seed] - theirs[seed] for seed in mine if seed in theirs])
+            theirs = {
+                run["seed"]: run["quality"] for run in cells.get((first, budget), ())
+            }
+            paired = np.array(
+                [mine[seed] - theirs[seed] for seed in mine if seed in theirs]
+            )
             row = SummaryRow(
                 method, budget, len(runs), *_mean(runs, "quality"), *_mean(runs, "regret"), _mean(runs, "feasible")[0],
                 _mean(runs, "evaluations")[0],
@@ -187,7 +244,9 @@ class Simulation:
             if method != first and len(paired) > 1:
                 gain = float(paired.mean())
                 p = min(1.0, 2.0 * mean_below(-np.sign(gain) * paired)[2])
-                row = replace(row, difference=gain, difference_error=half_width(paired), p=p)
+                row = replace(
+                    row, difference=gain, difference_error=half_width(paired), p=p
+                )
             rows.append(row)
         compared = [i for i, row in enumerate(rows) if row.p is not None]
         adjusted = holm(np.array([rows[i].p for i in compared], dtype=float)).tolist()
@@ -205,9 +264,14 @@ class Simulation:
         found: dict[str, dict[str, set[float]]] = {}
         for run in self.runs:
             if "refused" in run:
-                found.setdefault(run["method"], {}).setdefault(run["refused"], set()).add(run["budget"])
+                found.setdefault(run["method"], {}).setdefault(
+                    run["refused"], set()
+                ).add(run["budget"])
         return {
-            method: "; ".join(f"at {', '.join(f'{b:g}' for b in sorted(at))}: {why}" for why, at in reasons.items())
+            method: "; ".join(
+                f"at {', '.join(f'{b:g}' for b in sorted(at))}: {why}"
+                for why, at in reasons.items()
+            )
             for method, reasons in found.items()
         }
 
@@ -234,9 +298,16 @@ class Simulation:
             _, ax = plt.subplots(figsize=(7.5, 4.5), layout="constrained")
         cells = self._cells()
         for name in self.methods:
-            points = sorted((b, runs) for (method, b), runs in cells.items() if method == name)
-            known = {b: np.array([run[what] for run in runs if run[what] is not None]) for b, runs in points}
-            draw_curve(ax, {b: values for b, values in known.items() if len(values)}, name)
+            points = sorted(
+                (b, runs) for (method, b), runs in cells.items() if method == name
+            )
+            known = {
+                b: np.array([run[what] for run in runs if run[what] is not None])
+                for b, runs in points
+            }
+            draw_curve(
+                ax, {b: values for b, values in known.items() if len(values)}, name
+            )
         ax.set(xscale="log", ylabel=_CURVES[what], xlabel="evaluations per prompt")
         ticks = sorted({budget for _, budget in cells})
         ax.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
@@ -247,14 +318,23 @@ class Simulation:
         return ax
 
 
-def draw_curve(ax: "Axes", values: Mapping[float, Vector], label: str, style: str = "-") -> None:
+def draw_curve(
+    ax: "Axes", values: Mapping[float, Vector], label: str, style: str = "-"
+) -> None:
     """Draw means over x with a 95% band. Draws nothing without values."""
     if not values:
         return
     middle = np.array([each.mean() for each in values.values()])
     error = np.nan_to_num([half_width(each) for each in values.values()])
     (curve,) = ax.plot(list(values), middle, style, marker=".", label=label)
-    ax.fill_between(list(values), middle - error, middle + error, alpha=0.12, color=curve.get_color(), linewidth=0)
+    ax.fill_between(
+        list(values),
+        middle - error,
+        middle + error,
+        alpha=0.12,
+        color=curve.get_color(),
+        linewidth=0,
+    )
 
 
 def _mean(runs: Sequence[Mapping[str, Any]], column: str) -> tuple[float, float | None]:

@@ -13,11 +13,14 @@ from asktell.problem.goals import BestFeasible, Goal
 from asktell.results.result import hypervolume
 
 
-def means_of(scores: Draws, goal: Goal, segments: Sequence[str] | None = None) -> tuple[Goal, Means]:
+def means_of(
+    scores: Draws, goal: Goal, segments: Sequence[str] | None = None
+) -> tuple[Goal, Means]:
     """The goal for means in these segments, and the means (K, c) that its `values` takes, of scores (K, N, m).
 
-    A cell with a NaN is a failed evaluation: means are over the others, and it counts in the failure rate. A prompt
-    whose evaluations all failed has NaN. Of scores (K, N, m, R) all R evaluations of a cell count.
+    A cell with a NaN is a failed evaluation: means are over the others, and it counts
+    in the failure rate. A prompt whose evaluations all failed has NaN. Of scores (K, N,
+    m, R) all R evaluations of a cell count.
     """
     if scores.ndim == 4:
         k, n, m, r = scores.shape
@@ -35,7 +38,11 @@ def means_of(scores: Draws, goal: Goal, segments: Sequence[str] | None = None) -
         return goal, means
     labels = np.asarray(segments)
     names = sorted(set(segments))
-    parts = [_mean(every[:, labels == name][:, :, [column]]) for column in goal.by_segment for name in names]
+    parts = [
+        _mean(every[:, labels == name][:, :, [column]])
+        for column in goal.by_segment
+        for name in names
+    ]
     return goal.with_segments(len(names)), np.concatenate((means, *parts), axis=1)
 
 
@@ -50,7 +57,8 @@ def _mean(cells: Draws) -> Means:
 class Truth:
     """What is true of the prompts: `means` (K, c) of the goal's columns; NaN for a prompt of which nothing is known.
 
-    Bounds that are relative to the best prompt are so to the one that is truly the best.
+    Bounds that are relative to the best prompt are so to the one that is truly the
+    best.
     """
 
     goal: Goal
@@ -69,7 +77,9 @@ class Truth:
     @property
     def slack(self) -> Vector:
         """(K,) the least slack of the constraints; infinite if there is none."""
-        return np.asarray(self.values[:, len(self.goal.objectives) :].min(axis=1, initial=np.inf))
+        return np.asarray(
+            self.values[:, len(self.goal.objectives) :].min(axis=1, initial=np.inf)
+        )
 
     @cached_property
     def feasible(self) -> Mask:
@@ -88,32 +98,53 @@ class Truth:
 
         Of `BestFeasible` the first prompt counts:
 
-        - `quality`: 0 if infeasible, else 1 - (best - chosen) / (best - median) over the feasible prompts, at least 0.
-        - `regret`: how far its objective is behind the best feasible one's, in the metric's units; 0 if ahead.
-          Of no answer, the worst prompt's.
-        - `violation`: how far a constraint is missed, in units of its scale; `infeasible`: whether one is.
+        - `quality`: 0 if infeasible, else 1 - (best - chosen) / (best - median) over
+          the feasible prompts, at least 0.
+        - `regret`: how far its objective is behind the best feasible one's, in the
+          metric's units; 0 if ahead. Of no answer, the worst prompt's.
+        - `violation`: how far a constraint is missed, in units of its scale;
+          `infeasible`: whether one is.
         - `identified`: whether it is the best.
 
         Of `ParetoSet` the whole answer counts:
 
-        - `hypervolume`: of the answer's feasible prompts over that of the true Pareto set, from the worst value of
-          each objective among all feasible prompts, in units of its range. It never falls when more are returned.
-        - `precision`, `recall`, `f1` of the set, its `size`, and how many of it are `infeasible`.
-        - `quality`: the mean of hypervolume and F1; 0 if nothing feasible was returned. `regret`: 1 - hypervolume.
+        - `hypervolume`: of the answer's feasible prompts over that of the true Pareto
+          set, from the worst value of each objective among all feasible prompts, in
+          units of its range. It never falls when more are returned.
+        - `precision`, `recall`, `f1` of the set, its `size`, and how many of it are
+          `infeasible`.
+        - `quality`: the mean of hypervolume and F1; 0 if nothing feasible was returned.
+          `regret`: 1 - hypervolume.
 
         Raises:
             MissingExtraError: pymoo is missing, for a hypervolume.
         """
-        return self._of_best(answer) if isinstance(self.goal, BestFeasible) else self._of_set(answer)
+        return (
+            self._of_best(answer)
+            if isinstance(self.goal, BestFeasible)
+            else self._of_set(answer)
+        )
 
     def _of_best(self, answer: Sequence[int]) -> dict[str, float]:
         objective, feasible = self.values[:, 0], self.feasible
-        best, median = float(objective[feasible].max()), float(np.median(objective[feasible]))
+        best, median = (
+            float(objective[feasible].max()),
+            float(np.median(objective[feasible])),
+        )
         if not len(answer):
-            return {"quality": 0.0, "regret": best - float(np.nanmin(objective)), "infeasible": 1.0, "identified": 0.0}
+            return {
+                "quality": 0.0,
+                "regret": best - float(np.nanmin(objective)),
+                "infeasible": 1.0,
+                "identified": 0.0,
+            }
         arm = answer[0]
         chosen, keeps = float(objective[arm]), bool(feasible[arm])
-        quality = max(0.0, 1.0 - (best - chosen) / (best - median)) if best > median else float(chosen >= best)
+        quality = (
+            max(0.0, 1.0 - (best - chosen) / (best - median))
+            if best > median
+            else float(chosen >= best)
+        )
         return {
             "quality": quality * keeps,
             "regret": max(0.0, best - chosen),
@@ -136,7 +167,11 @@ class Truth:
             "precision": float(hits / chosen.sum() if chosen.any() else 0.0),
             "recall": float(hits / self.front.sum()),
             "size": float(chosen.sum()),
-            **({"infeasible": float((chosen & ~self.feasible).sum())} if self.goal.is_constrained else {}),
+            **(
+                {"infeasible": float((chosen & ~self.feasible).sum())}
+                if self.goal.is_constrained
+                else {}
+            ),
         }
 
     def _hypervolume(self, chosen: Mask) -> float:

@@ -1,6 +1,7 @@
 """The problem, the events of a selection, and the state that follows from both.
 
-Everything in this package is an immutable value, and every function is pure: no clock, no I/O, no random state.
+Everything in this package is an immutable value, and every function is pure: no clock,
+no I/O, no random state.
 """
 
 from asktell.state.events import (

@@ -2,10 +2,11 @@
 
 A decision is an event too: it is recorded when it is made, and never recomputed.
 
-In JSON an event is a list: its tag (the letter in the definition), then its fields in order. Fields with a default may
-be missing at the end, so a file stays readable when a later version adds a field. The annotations bound each field by
-itself. `asktell.state.fold.check` checks bounds that depend on the problem, such as the number of arms, before an event
-is applied.
+In JSON an event is a list: its tag (the letter in the definition), then its fields in
+order. Fields with a default may be missing at the end, so a file stays readable when a
+later version adds a field. The annotations bound each field by itself.
+`asktell.state.fold.check` checks bounds that depend on the problem, such as the number
+of arms, before an event is applied.
 """
 
 import sys
@@ -23,14 +24,17 @@ Index: TypeAlias = Annotated[int, Meta(ge=0, le=2**62)]
 """The index of a trial, an arm, an example or a round, or a number of them."""
 Score: TypeAlias = Annotated[float, Meta(ge=-LARGEST, le=LARGEST)]
 Cost: TypeAlias = Annotated[float, Meta(ge=0.0, le=LARGEST)]
-Estimate: TypeAlias = Annotated[float, Meta(ge=-sys.float_info.max, le=sys.float_info.max)]
+Estimate: TypeAlias = Annotated[
+    float, Meta(ge=-sys.float_info.max, le=sys.float_info.max)
+]
 """Any finite number."""
 
 # The status of a prompt:
 ACTIVE: Final = "active"  # it may still be selected
 ACCEPTED: Final = "accepted"  # it was selected
 REJECTED: Final = "rejected"  # it was not selected
-FAILED: Final = "failed"  # it failed too often, or on every example, and no longer competes
+# It failed too often, or on every example, and no longer competes
+FAILED: Final = "failed"
 RETIRED: Final = "retired"  # the user retired it, and it no longer competes
 
 
@@ -71,7 +75,8 @@ class Failed(Event, frozen=True, tag="f"):
 class Observed(Event, frozen=True, tag="o"):
     """Scores from elsewhere, outside the budget of evaluations.
 
-    `scores` is None if only a cost is recorded. `cost` is the amount paid, None if it is not recorded.
+    `scores` is None if only a cost is recorded. `cost` is the amount paid, None if it
+    is not recorded.
     """
 
     arm: Index
@@ -98,7 +103,13 @@ class Departure(NamedTuple):
     standard_errors: tuple[Estimate | None, ...] = ()
 
     @classmethod
-    def of(cls, arm: int, is_accepted: bool, reason: str, estimate: tuple[Vector, Vector] | None) -> "Departure":
+    def of(
+        cls,
+        arm: int,
+        is_accepted: bool,
+        reason: str,
+        estimate: tuple[Vector, Vector] | None,
+    ) -> "Departure":
         """An accepted or rejected arm. `estimate` is the (m,) means and the (m,) standard errors, NaN if unknown."""
         status: Literal["accepted", "rejected"] = ACCEPTED if is_accepted else REJECTED
         if estimate is None:
@@ -112,14 +123,15 @@ class Decided(Event, frozen=True, tag="d"):
 
     - `round`: the number of earlier decisions.
     - `departures`: the arms that are accepted or eliminated, with reasons.
-    - `pulls`: the number of evaluations of each arm that stays, in ascending order of arms. One number if all arms have
-      the same.
-    - `plan`: instead of `pulls`, the evaluations themselves as pairs of arm and example (-1 for none), in the order of
-      asking.
-    - `finished`: True for the last decision. It has no evaluations, but an answer, and a departure for each remaining
-      arm.
+    - `pulls`: the number of evaluations of each arm that stays, in ascending order of
+      arms. One number if all arms have the same.
+    - `plan`: instead of `pulls`, the evaluations themselves as pairs of arm and example
+      (-1 for none), in the order of asking.
+    - `finished`: True for the last decision. It has no evaluations, but an answer, and
+      a departure for each remaining arm.
     - `answer`: the selected arms, best first.
-    - `settled`: True if the selection ended before the budget, because it reached the required confidence.
+    - `settled`: True if the selection ended before the budget, because it reached the
+      required confidence.
     """
 
     round: Index
@@ -136,7 +148,8 @@ class Added(Event, frozen=True, tag="n"):
 
     - `ids`: None if prompts are identified by their positions.
     - `features`: a row for each prompt, None if the problem has no features.
-    - `key`: the idempotency key of the request, here and in the events that follow. A repeated request has this key.
+    - `key`: the idempotency key of the request, here and in the events that follow. A
+      repeated request has this key.
     - `candidates`: the added candidates, if candidates have factors.
     """
 
@@ -177,7 +190,9 @@ class Remarked(Event, frozen=True, tag="c"):
 
 
 Growth: TypeAlias = Added | Retired | Extended
-AnyEvent: TypeAlias = Asked | Told | Released | Failed | Observed | Decided | Growth | Remarked
+AnyEvent: TypeAlias = (
+    Asked | Told | Released | Failed | Observed | Decided | Growth | Remarked
+)
 
 
 class Failure(NamedTuple):

@@ -1,6 +1,7 @@
 """Fold events into the state: `apply` keeps the books, and `decide` calls the method. Both are pure functions.
 
-`check` refuses an event that cannot come next. It is for events from files and logs, which may contain anything.
+`check` refuses an event that cannot come next. It is for events from files and logs,
+which may contain anything.
 """
 
 from collections.abc import Callable
@@ -47,7 +48,8 @@ def check(state: State, event: events.Event) -> None:
 
     Raises:
         InvalidStateError: the event cannot follow this state.
-        InvalidArgumentError: the event refers to an unknown arm or example, or the problem does not allow the growth.
+        InvalidArgumentError: the event refers to an unknown arm or example, or the
+            problem does not allow the growth.
     """
     _CHECK[type(event)](state, event)
 
@@ -57,7 +59,9 @@ def _check_asked(state: State, event: events.Asked) -> None:
     if pull is not None and pull.trial is None:
         pull = pull._replace(trial=state.asked)
     if pull != (event.trial, event.arm, event.example):
-        raise InvalidStateError(f"The log has {event}, but the next evaluation is {pull}.")
+        raise InvalidStateError(
+            f"The log has {event}, but the next evaluation is {pull}."
+        )
 
 
 def _check_told(state: State, event: events.Told) -> None:
@@ -81,7 +85,9 @@ def _check_observed(state: State, event: events.Observed) -> None:
     if event.example is not None:
         whole("an example", event.example, 0, (state.problem.n_examples or 0) - 1)
     if event.scores is None and event.cost is None:
-        raise InvalidStateError("The log has an observation with neither scores nor a cost.")
+        raise InvalidStateError(
+            "The log has an observation with neither scores nor a cost."
+        )
     if event.scores is not None:
         _check_scores(state.problem, event.scores)
     _check_cost(event.cost)
@@ -90,24 +96,32 @@ def _check_observed(state: State, event: events.Observed) -> None:
 def _check_out(state: State, event: events.Told | events.Failed) -> None:
     """Check that a trial is pending, or waits to be assigned again. In the latter case its scores come late."""
     if event.trial not in state.pending and state.returned.find(event.trial) is None:
-        raise InvalidStateError(f"The log has {short(event)}, but this trial was not pending.")
+        raise InvalidStateError(
+            f"The log has {short(event)}, but this trial was not pending."
+        )
 
 
 def _check_scores(problem: Problem, scores: tuple[float, ...]) -> None:
     n_metrics = len(problem.goal.columns)
     if len(scores) != n_metrics:
-        raise InvalidStateError(f"The log has {len(scores)} scores, but the goal has {n_metrics} metrics.")
+        raise InvalidStateError(
+            f"The log has {len(scores)} scores, but the goal has {n_metrics} metrics."
+        )
 
 
 def _check_cost(cost: float | None) -> None:
     if cost is not None and 0.0 < cost < SMALLEST_COST:
-        raise InvalidStateError(f"A cost must be 0 or at least {SMALLEST_COST:g}, got {cost:g}.")
+        raise InvalidStateError(
+            f"A cost must be 0 or at least {SMALLEST_COST:g}, got {cost:g}."
+        )
 
 
 def _check_decided(state: State, decided: events.Decided) -> None:
     check_decision(state.problem, decided)
     if not state.may_decide or decided.round != len(state.decisions):
-        raise InvalidStateError(f"Decision {decided.round} is not due after {len(state.decisions)} decisions.")
+        raise InvalidStateError(
+            f"Decision {decided.round} is not due after {len(state.decisions)} decisions."
+        )
     if decided.plan is not None:
         n_planned = len(decided.plan)
     elif isinstance(decided.pulls, int):
@@ -115,7 +129,9 @@ def _check_decided(state: State, decided: events.Decided) -> None:
     else:
         n_planned = sum(decided.pulls)
     if n_planned > state.problem.budget - state.spent - len(state.pending):
-        raise InvalidStateError(f"Decision {decided.round} plans {n_planned} evaluations, more than the budget allows.")
+        raise InvalidStateError(
+            f"Decision {decided.round} plans {n_planned} evaluations, more than the budget allows."
+        )
 
 
 def check_decision(problem: Problem, decided: events.Decided) -> None:
@@ -127,7 +143,11 @@ def check_decision(problem: Problem, decided: events.Decided) -> None:
     """
     n_metrics, last_example = len(problem.goal.columns), (problem.n_examples or 0) - 1
     plan = () if decided.plan is None else decided.plan
-    for arm in (*(each.arm for each in decided.departures), *decided.answer, *(arm for arm, _ in plan)):
+    for arm in (
+        *(each.arm for each in decided.departures),
+        *decided.answer,
+        *(arm for arm, _ in plan),
+    ):
         whole("arm", arm, 0, problem.n_arms - 1)
     for _, example in plan:
         whole("example", example, -1, last_example)
@@ -135,7 +155,9 @@ def check_decision(problem: Problem, decided: events.Decided) -> None:
         whole("pulls", pulls, 0, problem.budget)
     for each in decided.departures:
         if {len(each.means), len(each.standard_errors)} not in ({0}, {n_metrics}):
-            raise InvalidStateError(f"A departure's estimate needs {n_metrics} means and errors, got {short(each)}.")
+            raise InvalidStateError(
+                f"A departure's estimate needs {n_metrics} means and errors, got {short(each)}."
+            )
 
 
 _CHECK: dict[type, Callable[[State, Any], None]] = {
@@ -157,11 +179,18 @@ def _asked(state: State, event: events.Asked) -> State:
     pending = state.pending.set(event.trial, pull)
     asked = max(state.asked, event.trial + 1)
     if state.problem.allowance.cost is not None and state.costs.pool.n:
-        # The reserve is kept until costs change, so that n asks in a row take O(n) time.
-        reserved = state.costs.reserved(state.pending.values()) if state.reserve is None else state.reserve
+        # The reserve is kept until costs change, so that n asks in a row take O(n)
+        # time.
+        reserved = (
+            state.costs.reserved(state.pending.values())
+            if state.reserve is None
+            else state.reserve
+        )
         state = state._replace(reserve=reserved + state.costs.reserve(event.arm))
     if not state.returned.is_empty:
-        return state._replace(pending=pending, returned=state.returned.without_front(), asked=asked)
+        return state._replace(
+            pending=pending, returned=state.returned.without_front(), asked=asked
+        )
     return state._replace(pending=pending, position=state.position + 1, asked=asked)
 
 
@@ -189,7 +218,9 @@ def _failed(state: State, event: events.Failed) -> State:
     arm, scores = pull.arm, state.problem.failure_scores
     state = state._replace(
         **rest,
-        failures=state.failures.append(events.Failure(event.trial, arm, pull.example, event.reason)),
+        failures=state.failures.append(
+            events.Failure(event.trial, arm, pull.example, event.reason)
+        ),
         cost=state.cost + (event.cost or 0.0),
         costs=state.costs.plus(arm, event.cost),
     )
@@ -212,15 +243,29 @@ def _failed(state: State, event: events.Failed) -> State:
 def _observed(state: State, event: events.Observed) -> State:
     arm, example = event.arm, event.example
     if event.cost is not None:
-        state = state._replace(cost=state.cost + event.cost, costs=state.costs.plus(arm, event.cost), reserve=None)
+        state = state._replace(
+            cost=state.cost + event.cost,
+            costs=state.costs.plus(arm, event.cost),
+            reserve=None,
+        )
     if event.scores is None:
         return state
-    state = state._replace(history=state.history.append(None, arm, example, event.scores))
+    state = state._replace(
+        history=state.history.append(None, arm, example, event.scores)
+    )
     if example is None or state.problem.population is None or arm in state.left:
         return state
-    # A planned evaluation of this cell moves to another example. An evaluation in progress stays.
-    planned = zip(state.plan_arms[state.position :], state.plan_examples[state.position :], strict=True)
-    i = next((i for i, cell in enumerate(planned, state.position) if cell == (arm, example)), None)
+    # A planned evaluation of this cell moves to another example. An evaluation in
+    # progress stays.
+    planned = zip(
+        state.plan_arms[state.position :],
+        state.plan_examples[state.position :],
+        strict=True,
+    )
+    i = next(
+        (i for i, cell in enumerate(planned, state.position) if cell == (arm, example)),
+        None,
+    )
     if i is None and Pull(None, arm, example) not in state.returned:
         return state
     replacement = None if state.is_explicit else _next_example(state, arm)
@@ -234,17 +279,24 @@ def _observed(state: State, event: events.Observed) -> State:
         del plan_arms[i], plan_examples[i]
     else:
         plan_examples[i] = replacement.example
-    return state._replace(plan_arms=tuple(plan_arms), plan_examples=tuple(plan_examples))
+    return state._replace(
+        plan_arms=tuple(plan_arms), plan_examples=tuple(plan_examples)
+    )
 
 
 def _decided(state: State, event: events.Decided) -> State:
     rows = len(state.history)
     state = state._replace(
-        tally=state.next_tally(), tallied=rows, decisions=(*state.decisions, (rows, event)), reopened=False
+        tally=state.next_tally(),
+        tallied=rows,
+        decisions=(*state.decisions, (rows, event)),
+        reopened=False,
     )
     state = _leave(state, event.departures, event.round)
     if event.finished:
-        return state._replace(plan_arms=(), plan_examples=(), position=0, returned=Queue())
+        return state._replace(
+            plan_arms=(), plan_examples=(), position=0, returned=Queue()
+        )
     if event.plan is not None:
         arms = np.array([arm for arm, _ in event.plan], dtype=np.int64)
         return state._replace(
@@ -261,7 +313,11 @@ def _decided(state: State, event: events.Decided) -> State:
     drawn = state.drawn()
     drawn[active] += pulls
     return state._replace(
-        plan_arms=tuple(arms.tolist()), plan_examples=tuple(examples.tolist()), position=0, draws=drawn, redraws={}
+        plan_arms=tuple(arms.tolist()),
+        plan_examples=tuple(examples.tolist()),
+        position=0,
+        draws=drawn,
+        redraws={},
     )
 
 
@@ -281,8 +337,14 @@ def _grown(state: State, event: events.Growth) -> State:
     if isinstance(event, events.Retired):
         return _without(state, {event.arm})
     # Who is back may have failed meanwhile.
-    failed = [arm for arm in state.failures.arms() if arm not in state.left and state.fails_too_often(arm)]
-    return _leave(state, tuple(state.given_up(arm) for arm in failed), len(state.decisions))
+    failed = [
+        arm
+        for arm in state.failures.arms()
+        if arm not in state.left and state.fails_too_often(arm)
+    ]
+    return _leave(
+        state, tuple(state.given_up(arm) for arm in failed), len(state.decisions)
+    )
 
 
 _APPLY: dict[type, Callable[[State, Any], State]] = {
@@ -292,7 +354,9 @@ _APPLY: dict[type, Callable[[State, Any], State]] = {
     events.Failed: _failed,
     events.Observed: _observed,
     events.Decided: _decided,
-    events.Remarked: lambda state, event: state._replace(remarks={**state.remarks, event.topic: event}),
+    events.Remarked: lambda state, event: state._replace(
+        remarks={**state.remarks, event.topic: event}
+    ),
     events.Added: _grown,
     events.Retired: _grown,
     events.Extended: _grown,
@@ -302,11 +366,16 @@ _APPLY: dict[type, Callable[[State, Any], State]] = {
 def plan(state: State, active: Indices, pulls: Counts) -> tuple[Indices, Indices]:
     """Arms and examples of a round's pulls, in the order of asking: round robin, so that any cut is balanced."""
     arms = np.repeat(active, pulls)
-    nth = np.arange(len(arms)) - np.repeat(np.cumsum(pulls) - pulls, pulls)  # 0, 1, ... within each arm
+    # 0, 1, ... within each arm
+    nth = np.arange(len(arms)) - np.repeat(np.cumsum(pulls) - pulls, pulls)
     examples = np.empty(len(arms), dtype=np.int64)
     observed = observed_examples(state)
-    usual = ~np.isin(arms, list(observed)) if observed else np.ones(len(arms), dtype=bool)
-    examples[usual] = state.problem.draw(arms[usual], (state.drawn()[arms] + nth)[usual])
+    usual = (
+        ~np.isin(arms, list(observed)) if observed else np.ones(len(arms), dtype=bool)
+    )
+    examples[usual] = state.problem.draw(
+        arms[usual], (state.drawn()[arms] + nth)[usual]
+    )
     for arm, seen in observed.items():
         mine = arms == arm
         n_mine = int(mine.sum())
@@ -315,18 +384,26 @@ def plan(state: State, active: Indices, pulls: Counts) -> tuple[Indices, Indices
     return arms[order], examples[order]
 
 
-def _leave(state: State, departures: tuple[events.Departure, ...], round_: int) -> State:
+def _leave(
+    state: State, departures: tuple[events.Departure, ...], round_: int
+) -> State:
     if not departures:
         return state
     left = state.left
     for departure in departures:
         left = left.set(departure.arm, (round_, departure))
-    return _without(state._replace(left=left), {departure.arm for departure in departures})
+    return _without(
+        state._replace(left=left), {departure.arm for departure in departures}
+    )
 
 
 def _without(state: State, gone: set[int]) -> State:
     """The state without the evaluations of some arms that were not assigned yet."""
-    keep = [i for i in range(state.position, len(state.plan_arms)) if state.plan_arms[i] not in gone]
+    keep = [
+        i
+        for i in range(state.position, len(state.plan_arms))
+        if state.plan_arms[i] not in gone
+    ]
     return state._replace(
         returned=state.returned.where(lambda pull: pull.arm not in gone),
         plan_arms=tuple(state.plan_arms[i] for i in keep),
@@ -355,7 +432,9 @@ def _next_example(state: State, arm: int) -> Pull | None:
     observed = observed_examples(state, arm).get(arm)
     if observed is not None:
         ahead = range(state.position, len(state.plan_arms))
-        observed.update(state.plan_examples[i] for i in ahead if state.plan_arms[i] == arm)
+        observed.update(
+            state.plan_examples[i] for i in ahead if state.plan_arms[i] == arm
+        )
         free = next(examples_left(state.problem, observed), None)
         return None if free is None else Pull(None, arm, free)
     nth = int(state.draws[arm]) + state.redraws.get(arm, 0)

@@ -13,7 +13,17 @@ from asktell.problem.candidates import Prompts
 from asktell.problem.checks import short, whole
 from asktell.problem.examples import numbered
 from asktell.problem.features import TextBasis
-from asktell.state.events import ACCEPTED, REJECTED, RETIRED, Added, Decided, Departure, Extended, Growth, Retired
+from asktell.state.events import (
+    ACCEPTED,
+    REJECTED,
+    RETIRED,
+    Added,
+    Decided,
+    Departure,
+    Extended,
+    Growth,
+    Retired,
+)
 from asktell.state.problem import Problem
 from asktell.state.state import Grown, State
 
@@ -21,22 +31,33 @@ from asktell.state.state import Grown, State
 def reopens(event: Growth, last: Decided | None) -> bool:
     """True if an event reopens a selection that its `last` decision finished (None: it is not finished).
 
-    New prompts, budget or examples reopen it. A retired prompt reopens it if it was selected.
+    New prompts, budget or examples reopen it. A retired prompt reopens it if it was
+    selected.
     """
-    return last is not None and (not isinstance(event, Retired) or event.arm in last.answer)
+    return last is not None and (
+        not isinstance(event, Retired) or event.arm in last.answer
+    )
 
 
 def departed(
-    left: IntMap[tuple[int, Departure]], event: Growth, decisions: Sequence[tuple[int, Decided]], reopening: bool
+    left: IntMap[tuple[int, Departure]],
+    event: Growth,
+    decisions: Sequence[tuple[int, Decided]],
+    reopening: bool,
 ) -> IntMap[tuple[int, Departure]]:
     """The departed arms after growth. Reopening brings back the arms that the last decision accepted or rejected."""
     if reopening:
         last = decisions[-1][1]
         for departure in last.departures:
-            if departure.status in (ACCEPTED, REJECTED) and left.get(departure.arm) == (last.round, departure):
+            if departure.status in (ACCEPTED, REJECTED) and left.get(departure.arm) == (
+                last.round,
+                departure,
+            ):
                 left = left.delete(departure.arm)
     if isinstance(event, Retired):
-        left = left.set(event.arm, (len(decisions), Departure(event.arm, RETIRED, event.reason)))
+        left = left.set(
+            event.arm, (len(decisions), Departure(event.arm, RETIRED, event.reason))
+        )
     return left
 
 
@@ -54,7 +75,10 @@ def told_departures(
         reopened = False
         while waiting and waiting[-1].decisions == number:
             event = waiting.pop().event
-            reopening = reopens(event, last if last is not None and last.finished and not reopened else None)
+            reopening = reopens(
+                event,
+                last if last is not None and last.finished and not reopened else None,
+            )
             left = departed(left, event, decisions[:number], reopening)
             reopened = reopened or reopening
         if number < len(decisions):
@@ -88,11 +112,18 @@ def check_growth(state: State, event: Growth) -> None:
 
 
 def _check_retired(state: State, event: Retired) -> None:
-    if whole("an arm", event.arm, 0, state.problem.n_arms - 1) == state.problem.baseline:
-        raise InvalidArgumentError("The baseline cannot be retired, because the selected prompt is compared with it.")
+    if (
+        whole("an arm", event.arm, 0, state.problem.n_arms - 1)
+        == state.problem.baseline
+    ):
+        raise InvalidArgumentError(
+            "The baseline cannot be retired, because the selected prompt is compared with it."
+        )
     gone = state.left.get(event.arm)
     if gone is not None and gone[1].status == RETIRED:
-        raise InvalidArgumentError(f"This prompt was retired already: {short(gone[1].reason)}.")
+        raise InvalidArgumentError(
+            f"This prompt was retired already: {short(gone[1].reason)}."
+        )
 
 
 def _check_new_features(problem: Problem, event: Added) -> None:
@@ -115,19 +146,37 @@ def _check_names(problem: Problem, event: Added) -> None:
     joined, n = Prompts.of(known.joined(came)), len(known)
     ids = None if isinstance(joined.ids, range) else tuple(map(str, joined.ids[n:]))
     if (event.ids, event.texts) != (ids, tuple(joined.texts[n:])):
-        raise InvalidArgumentError(f"The ids of the new candidates must be {short(ids)}, got {short(event.ids)}.")
+        raise InvalidArgumentError(
+            f"The ids of the new candidates must be {short(ids)}, got {short(event.ids)}."
+        )
 
 
 def _check_extended(problem: Problem, event: Extended) -> None:
-    evaluations, cost, examples, ids = event.evaluations, event.cost, event.examples, event.ids
+    evaluations, cost, examples, ids = (
+        event.evaluations,
+        event.cost,
+        event.examples,
+        event.ids,
+    )
     if ids is not None and len(ids) != examples:
-        raise InvalidArgumentError(f"Got {len(ids)} ids for {examples} new examples. Pass one id per example.")
+        raise InvalidArgumentError(
+            f"Got {len(ids)} ids for {examples} new examples. Pass one id per example."
+        )
     # The same checks of each value as for the arguments of extend().
-    extension(evaluations or None, cost or None, (examples if ids is None else ids) or None, event.key)
+    extension(
+        evaluations or None,
+        cost or None,
+        (examples if ids is None else ids) or None,
+        event.key,
+    )
     if examples and problem.labels is not None:
-        raise InvalidArgumentError("extend() cannot add examples to a selection with segments. Start a new selection.")
+        raise InvalidArgumentError(
+            "extend() cannot add examples to a selection with segments. Start a new selection."
+        )
     if not (evaluations or cost or examples):
-        raise InvalidArgumentError("extend() needs evaluations=..., cost=... or examples=..., each above 0.")
+        raise InvalidArgumentError(
+            "extend() needs evaluations=..., cost=... or examples=..., each above 0."
+        )
     if cost and problem.max_cost is None:
         raise InvalidArgumentError(
             f"extend() got cost={cost:g}, but the budget is {problem.budget} evaluations, whatever they cost. Use "
@@ -149,7 +198,9 @@ def _check_extended(problem: Problem, event: Extended) -> None:
             )
 
 
-def _check_new_examples(problem: Problem, examples: int, ids: tuple[str, ...] | None) -> None:
+def _check_new_examples(
+    problem: Problem, examples: int, ids: tuple[str, ...] | None
+) -> None:
     """Check that new examples, as many as `examples`, have ids exactly if the existing examples have ids."""
     if examples and problem.n_examples is None:
         raise InvalidArgumentError(
@@ -168,7 +219,11 @@ def _check_new_examples(problem: Problem, examples: int, ids: tuple[str, ...] | 
 
 
 def addition(
-    state: State, prompts: Prompts, more: object, features: npt.ArrayLike | str | None, key: str | None
+    state: State,
+    prompts: Prompts,
+    more: object,
+    features: npt.ArrayLike | str | None,
+    key: str | None,
 ) -> tuple[Added | None, list[str | int]]:
     """The event that adds prompts, and the ids of all prompts of the request.
 
@@ -176,18 +231,29 @@ def addition(
     """
     check_key(key)
     came = Prompts.of(more)
-    rows = None if features is None or isinstance(features, str) else checks.check_features(features, len(came))
+    rows = (
+        None
+        if features is None or isinstance(features, str)
+        else checks.check_features(features, len(came))
+    )
     new = [arm for arm in range(len(came)) if not _is_there(prompts, came, arm)]
     if not new:
         return None, list(came.ids)
     new_prompts = came.part(new)
-    # Before the features, because an error in the texts matters more than an error in the features.
+    # Before the features, because an error in the texts matters more than an error in
+    # the features.
     joined = prompts.joined(new_prompts)
     has_ids = not isinstance(came.ids, range)
     event = Added(
         ids=tuple(map(str, joined.ids[len(prompts) :])) if has_ids else None,
         texts=tuple(new_prompts.texts),
-        features=_features(state, prompts, new_prompts.texts, features, None if rows is None else rows[new]),
+        features=_features(
+            state,
+            prompts,
+            new_prompts.texts,
+            features,
+            None if rows is None else rows[new],
+        ),
         key=key,
         candidates=new_prompts.candidates,
     )
@@ -195,11 +261,15 @@ def addition(
     return event, list(came.ids) if has_ids else list(joined.ids[len(prompts) :])
 
 
-def extension(evaluations: object, cost: object, examples: object, key: str | None) -> Extended:
+def extension(
+    evaluations: object, cost: object, examples: object, key: str | None
+) -> Extended:
     """The event that extends the budget or the examples. `check_growth` checks that it fits the problem."""
     n_examples, ids = numbered(examples)
     return Extended(
-        evaluations=0 if evaluations is None else whole("evaluations", evaluations, 1, checks.MOST_EVALUATIONS),
+        evaluations=0
+        if evaluations is None
+        else whole("evaluations", evaluations, 1, checks.MOST_EVALUATIONS),
         cost=0.0 if cost is None else checks.check_max_cost("cost", cost),
         examples=n_examples or 0,
         key=check_key(key),
@@ -213,11 +283,16 @@ def is_new(state: State, event: Retired | Extended) -> bool:
     if known is None:
         check_growth(state, event)
         return True
-    check_again(event.key, known[1].arm == event.arm if isinstance(event, Retired) else known[1] == event)
+    check_again(
+        event.key,
+        known[1].arm == event.arm if isinstance(event, Retired) else known[1] == event,
+    )
     return False
 
 
-def request(state: State, key: str | None, kind: type[Growth]) -> tuple[int, Any] | None:
+def request(
+    state: State, key: str | None, kind: type[Growth]
+) -> tuple[int, Any] | None:
     """The number of arms before an earlier request with this key, and its event. None for a new request.
 
     Raises:
@@ -232,14 +307,18 @@ def request(state: State, key: str | None, kind: type[Growth]) -> tuple[int, Any
     return None
 
 
-def ids_again(prompts: Prompts, more: object, first: int, event: Added) -> list[str | int]:
+def ids_again(
+    prompts: Prompts, more: object, first: int, event: Added
+) -> list[str | int]:
     """The ids that a repeated request returned the first time. `event` is its event, and `first` its first new arm."""
     came = Prompts.of(more)
     joined = list(prompts.ids[first : first + len(event.texts)])
     if isinstance(came.ids, range):
         check_again(event.key, list(came.texts) == list(event.texts))
         return joined
-    same = set(joined) <= set(came.ids) and all(_is_there(prompts, came, arm) for arm in range(len(came)))
+    same = set(joined) <= set(came.ids) and all(
+        _is_there(prompts, came, arm) for arm in range(len(came))
+    )
     check_again(event.key, same)
     return list(came.ids)
 
@@ -263,15 +342,23 @@ def _is_there(prompts: Prompts, came: Prompts, number: int) -> bool:
     if arm is None or prompts.texts[arm] != came.texts[number]:
         return False
     known, new = prompts.candidates, came.candidates
-    return (known is None) == (new is None) and (known is None or new is None or known[arm] == new[number])
+    return (known is None) == (new is None) and (
+        known is None or new is None or known[arm] == new[number]
+    )
 
 
 def _features(
-    state: State, prompts: Prompts, texts: Sequence[str], given: object, rows: npt.NDArray[np.float64] | None
+    state: State,
+    prompts: Prompts,
+    texts: Sequence[str],
+    given: object,
+    rows: npt.NDArray[np.float64] | None,
 ) -> tuple[tuple[float, ...], ...] | None:
     known = state.problem.features
     if isinstance(given, str) and given != "text":
-        raise InvalidArgumentError(f'features must be numbers, "text" or None, got {short(given)}.')
+        raise InvalidArgumentError(
+            f'features must be numbers, "text" or None, got {short(given)}.'
+        )
     if known is None:
         if given is not None:
             raise InvalidArgumentError(

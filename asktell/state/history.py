@@ -1,8 +1,9 @@
 """The scores recorded so far, as columns that only grow.
 
-States that follow from one another share the same columns, and each state reads only its own first rows. So appending
-costs O(m) for m metrics and copies nothing, yet every earlier state stays unchanged. Appending to a state that is no
-longer the newest copies its rows first.
+States that follow from one another share the same columns, and each state reads only
+its own first rows. So appending costs O(m) for m metrics and copies nothing, yet every
+earlier state stays unchanged. Appending to a state that is no longer the newest copies
+its rows first.
 """
 
 from array import array
@@ -27,19 +28,34 @@ class _Columns:
     """The rows of a history and of all histories that it was appended to."""
 
     n_metrics: int
-    trials: "array[int]" = field(default_factory=lambda: array("q"))  # -1: observed elsewhere
+    # -1: observed elsewhere
+    trials: "array[int]" = field(default_factory=lambda: array("q"))
     arms: "array[int]" = field(default_factory=lambda: array("q"))
     examples: "array[int]" = field(default_factory=lambda: array("q"))  # -1: none
-    scores: "array[float]" = field(default_factory=lambda: array("d"))  # n_metrics per row
+    # n_metrics per row
+    scores: "array[float]" = field(default_factory=lambda: array("d"))
     row_of: "array[int]" = field(default_factory=lambda: array("q"))  # by trial
-    rows_of: dict[int, "array[int]"] = field(default_factory=dict)  # by arm, those of trials; ascending
+    # By arm, those of trials; ascending
+    rows_of: dict[int, "array[int]"] = field(default_factory=dict)
 
     def head(self, n: int) -> "_Columns":
         """A copy of the first n rows."""
         rows = array("q", [r if r < n else _NOT_TOLD for r in self.row_of])
         m = self.n_metrics
-        of_arms = {arm: own[: bisect_left(own, n)] for arm, own in self.rows_of.items() if own[0] < n}
-        return _Columns(m, self.trials[:n], self.arms[:n], self.examples[:n], self.scores[: n * m], rows, of_arms)
+        of_arms = {
+            arm: own[: bisect_left(own, n)]
+            for arm, own in self.rows_of.items()
+            if own[0] < n
+        }
+        return _Columns(
+            m,
+            self.trials[:n],
+            self.arms[:n],
+            self.examples[:n],
+            self.scores[: n * m],
+            rows,
+            of_arms,
+        )
 
 
 class History:
@@ -55,13 +71,19 @@ class History:
     def __len__(self) -> int:
         return self._length
 
-    def append(self, trial: int | None, arm: int, example: int | None, scores: tuple[float, ...]) -> "History":
+    def append(
+        self,
+        trial: int | None,
+        arm: int,
+        example: int | None,
+        scores: tuple[float, ...],
+    ) -> "History":
         """The history with one more row. `trial` is None for scores observed elsewhere."""
         columns = self._columns
         if len(columns.arms) != self._length:
             columns = columns.head(self._length)
-        # The arm comes first. If an exception interrupts this function, the columns are then longer than every history,
-        # so the next append copies them.
+        # The arm comes first. If an exception interrupts this function, the columns are
+        # then longer than every history, so the next append copies them.
         columns.arms.append(arm)
         if trial is not None:
             row_of = columns.row_of
@@ -86,7 +108,11 @@ class History:
     def scores_of(self, trial: int) -> tuple[float, ...] | None:
         """The recorded scores of a trial. None without scores."""
         row, m = self._row_of(trial), self._columns.n_metrics
-        return None if row is None else tuple(self._columns.scores[row * m : (row + 1) * m])
+        return (
+            None
+            if row is None
+            else tuple(self._columns.scores[row * m : (row + 1) * m])
+        )
 
     def pull_of(self, trial: int) -> tuple[int, int | None] | None:
         """The arm and the example of a trial with scores. None without scores."""
@@ -116,30 +142,41 @@ class History:
     def scores(self, start: int = 0) -> Means:
         """(n, m) scores of the rows from `start` on, in metric units."""
         m = self._columns.n_metrics
-        rows = np.array(self._columns.scores[start * m : self._length * m], dtype=np.float64)
+        rows = np.array(
+            self._columns.scores[start * m : self._length * m], dtype=np.float64
+        )
         return rows.reshape(-1, m)
 
     def in_asked_order(self, start: int = 0) -> tuple[Indices, Means]:
         """Arms and scores of the rows from `start` on, observed ones first, then by trial.
 
-        Results computed from rows in this order do not depend on the order in which scores arrived.
+        Results computed from rows in this order do not depend on the order in which
+        scores arrived.
         """
         order = np.argsort(self.trials(start), kind="stable")
         return self.arms(start)[order], self.scores(start)[order]
 
     def copy(self) -> "History":
         """A copy that shares no rows with another history."""
-        return self.from_columns(self.trials(), self.arms(), self.examples(), self.scores())
+        return self.from_columns(
+            self.trials(), self.arms(), self.examples(), self.scores()
+        )
 
     @classmethod
-    def from_columns(cls, trials: Indices, arms: Indices, examples: Indices, scores: Means) -> "History":
+    def from_columns(
+        cls, trials: Indices, arms: Indices, examples: Indices, scores: Means
+    ) -> "History":
         """A history from trials (n,), arms (n,), examples (n,) and scores (n, m), as they were saved."""
         history = cls(scores.shape[1])
         columns = history._columns
         columns.trials.frombytes(np.ascontiguousarray(trials, dtype=np.int64).tobytes())
         columns.arms.frombytes(np.ascontiguousarray(arms, dtype=np.int64).tobytes())
-        columns.examples.frombytes(np.ascontiguousarray(examples, dtype=np.int64).tobytes())
-        columns.scores.frombytes(np.ascontiguousarray(scores, dtype=np.float64).tobytes())
+        columns.examples.frombytes(
+            np.ascontiguousarray(examples, dtype=np.int64).tobytes()
+        )
+        columns.scores.frombytes(
+            np.ascontiguousarray(scores, dtype=np.float64).tobytes()
+        )
         row_of = np.full(int(trials.max(initial=-1)) + 1, _NOT_TOLD, dtype=np.int64)
         told = np.flatnonzero(trials >= 0)
         row_of[trials[told]] = told
@@ -163,13 +200,24 @@ class Failures:
         return len(self.pulls)
 
     def __iter__(self) -> Iterator[Failure]:
-        pulls = (column.tolist() for column in (self.pulls.trials(), self.pulls.arms(), self.pulls.examples()))
+        pulls = (
+            column.tolist()
+            for column in (
+                self.pulls.trials(),
+                self.pulls.arms(),
+                self.pulls.examples(),
+            )
+        )
         for trial, arm, example, reason in zip(*pulls, self.reasons(), strict=True):
             yield Failure(trial, arm, None if example < 0 else example, reason)
 
     def append(self, failure: Failure) -> "Failures":
         """The failures with one more."""
-        reasons = self._reasons if len(self._reasons) == len(self) else self._reasons[: len(self)]
+        reasons = (
+            self._reasons
+            if len(self._reasons) == len(self)
+            else self._reasons[: len(self)]
+        )
         reasons.append(failure.reason)
         return Failures(self.pulls.append(*failure[:3], ()), reasons)
 
@@ -206,11 +254,18 @@ class Failures:
 _LATEST = 2**62
 
 
-def turns(problem: Problem, missing: Failures, trials: Indices, arms: Indices, examples: Indices) -> Indices:
+def turns(
+    problem: Problem,
+    missing: Failures,
+    trials: Indices,
+    arms: Indices,
+    examples: Indices,
+) -> Indices:
     """(n,) the turn of each row of scores in the order of all evaluations of its arm. Each row must have an example.
 
-    If a cell was asked for several times, its first score or failure counts in the first round, its second in the
-    second round, and so on. Without rounds, all have the place of the example.
+    If a cell was asked for several times, its first score or failure counts in the
+    first round, its second in the second round, and so on. Without rounds, all have the
+    place of the example.
     """
     place = problem.place[examples]
     if problem.repeats == 1:
@@ -219,7 +274,9 @@ def turns(problem: Problem, missing: Failures, trials: Indices, arms: Indices, e
     real = missing.pulls.examples() >= 0
     failed = missing.pulls.arms()[real] * n_examples + missing.pulls.examples()[real]
     cells = np.concatenate((arms * n_examples + examples, failed))
-    nth = nth_asks(np.concatenate((trials, missing.pulls.trials()[real])), cells)[: len(place)]
+    nth = nth_asks(np.concatenate((trials, missing.pulls.trials()[real])), cells)[
+        : len(place)
+    ]
     return np.asarray(nth * n_examples + place)
 
 
@@ -253,23 +310,33 @@ def in_rounds(
 ) -> list[tuple[Indices, Indices, Matrix]]:
     """Arms, places and mean scores of the first evaluation of every cell, of the first two, and so on.
 
-    Sorted by arm and place. The list has at most `repeats` items, since further repeats serve another purpose. The rows
-    must be in the order of recording. A row of NaN is an evaluation in progress. Later evaluations of its cell do not
-    count until its score is recorded, because a score may be late because of its value.
+    Sorted by arm and place. The list has at most `repeats` items, since further repeats
+    serve another purpose. The rows must be in the order of recording. A row of NaN is
+    an evaluation in progress. Later evaluations of its cell do not count until its
+    score is recorded, because a score may be late because of its value.
     """
     known = np.flatnonzero(examples >= 0)
     trials, arms, scores = trials[known], arms[known], scores[known]
     places = problem.place[examples[known]]
-    # An evaluation from elsewhere has no trial. It follows all trials that were assigned before it.
+    # An evaluation from elsewhere has no trial. It follows all trials that were
+    # assigned before it.
     when = np.where(trials >= 0, 2 * trials, 2 * np.maximum.accumulate(trials) + 1)
     cells = arms * len(problem.order) + places
     order = np.lexsort((when, cells))
     cells, scores = cells[order], scores[order]
     starts = np.flatnonzero(np.diff(cells, prepend=-1))
-    n_scores, sums, found = np.diff(starts, append=len(cells)), np.zeros((len(starts), scores.shape[1])), []
+    n_scores, sums, found = (
+        np.diff(starts, append=len(cells)),
+        np.zeros((len(starts), scores.shape[1])),
+        [],
+    )
     for number in range(min(problem.repeats, int(n_scores.max(initial=0)))):
         long_enough = n_scores > number
-        starts, n_scores, sums = starts[long_enough], n_scores[long_enough], sums[long_enough]
+        starts, n_scores, sums = (
+            starts[long_enough],
+            n_scores[long_enough],
+            sums[long_enough],
+        )
         sums = sums + scores[starts + number]
         whole = ~np.isnan(sums).any(axis=1)
         own_arms, own_places = np.divmod(cells[starts[whole]], len(problem.order))
@@ -277,22 +344,35 @@ def in_rounds(
     return found
 
 
-def turns_out(problem: Problem, history: History, missing: Failures, out: Iterable[Pull]) -> list[int]:
+def turns_out(
+    problem: Problem, history: History, missing: Failures, out: Iterable[Pull]
+) -> list[int]:
     """The turns of the evaluations in progress (`out`) that have an example, in the order of all evaluations."""
-    numbers = [[_LATEST if p.trial is None else p.trial, p.arm, p.example] for p in out if p.example is not None]
+    numbers = [
+        [_LATEST if p.trial is None else p.trial, p.arm, p.example]
+        for p in out
+        if p.example is not None
+    ]
     rows = np.array(numbers, dtype=np.int64).reshape(-1, 3)
     if problem.repeats > 1:
         told = np.column_stack((history.trials(), history.arms(), history.examples()))
         rows = np.concatenate((told[told[:, 2] >= 0], rows))
     trials, arms, examples = rows.T
-    return [int(turn) for turn in turns(problem, missing, trials, arms, examples)[len(rows) - len(numbers) :]]
+    return [
+        int(turn)
+        for turn in turns(problem, missing, trials, arms, examples)[
+            len(rows) - len(numbers) :
+        ]
+    ]
 
 
-# Smallest part of all scores that lies between an evaluation and its late repeat. A judgement.
+# Smallest part of all scores that lies between an evaluation and its late repeat. A
+# judgement.
 _LATE = 1 / 3
 # Fewest late repeats for a test of drift.
 _FEWEST = 4
-# Error of each of the two tests. Together they err in at most 4 of 100 runs (Bonferroni).
+# Error of each of the two tests. Together they err in at most 4 of 100 runs
+# (Bonferroni).
 _ERROR = 0.02
 
 
@@ -321,8 +401,8 @@ class Repeated(NamedTuple):
     def has_drifted(self) -> bool:
         """True if late repeats differ by more than noise. False alarms occur in at most 4 of 100 runs.
 
-        Either late repeats changed more often than early repeats (Fisher's exact test), or their mean moved (Student's
-        t-test).
+        Either late repeats changed more often than early repeats (Fisher's exact test),
+        or their mean moved (Student's t-test).
         """
         n, n_metrics = self.moved.shape
         if not self.tells_drift or not self.late_changed:
@@ -334,7 +414,10 @@ class Repeated(NamedTuple):
         counts = [[self.late_changed, n - self.late_changed], [changed, soon - changed]]
         if stats.fisher_exact(counts, "greater")[1] < _ERROR:
             return True
-        mean, error = self.moved.mean(axis=0), self.moved.std(axis=0, ddof=1) / np.sqrt(n)
+        mean, error = (
+            self.moved.mean(axis=0),
+            self.moved.std(axis=0, ddof=1) / np.sqrt(n),
+        )
         bound = stats.t.isf(_ERROR / (2 * n_metrics), n - 1)
         return bool((np.abs(mean) > bound * error).any())
 
@@ -342,13 +425,26 @@ class Repeated(NamedTuple):
 def repeated(problem: Problem, history: History) -> Repeated:
     """The repeats so far. The order of recording decides about first and last. O(n log n)."""
     arms, examples, scores = history.arms(), history.examples(), history.scores()
-    rows = np.flatnonzero(examples >= 0) if problem.population is not None else np.arange(0)
+    rows = (
+        np.flatnonzero(examples >= 0)
+        if problem.population is not None
+        else np.arange(0)
+    )
     cells = arms[rows] * (problem.n_examples or 1) + examples[rows]
     order = np.argsort(cells, kind="stable")
     starts = np.flatnonzero(np.diff(cells[order], prepend=-1))
-    first, last = rows[order[starts]], rows[order[np.append(starts[1:], len(rows))[: len(starts)] - 1]]
+    first, last = (
+        rows[order[starts]],
+        rows[order[np.append(starts[1:], len(rows))[: len(starts)] - 1]],
+    )
     again = first != last
     first, last = first[again], last[again]
     moved = scores[last] - scores[first]
     changed, late = (moved != 0.0).any(axis=1), last - first > _LATE * len(history)
-    return Repeated(len(first), int(changed.sum()), int(late.sum()), int((changed & late).sum()), moved[late])
+    return Repeated(
+        len(first),
+        int(changed.sum()),
+        int(late.sum()),
+        int((changed & late).sum()),
+        moved[late],
+    )

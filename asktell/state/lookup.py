@@ -27,9 +27,12 @@ def trial_id(state: State, prompts: Prompts, trial: AnyTrial) -> int:
     """The id of a trial, given as a trial, its JSON, its id, or a prompt. For a prompt, its oldest pending trial.
 
     Raises:
-        UnknownTrialError: the trial belongs to another prompt or example, or the prompt has no pending trial.
+        UnknownTrialError: the trial belongs to another prompt or example, or the prompt
+            has no pending trial.
     """
-    found = trial if type(trial) is Trial and type(trial.id) is int else from_json(trial)
+    found = (
+        trial if type(trial) is Trial and type(trial.id) is int else from_json(trial)
+    )
     if isinstance(found, Trial):
         _check_match(state, prompts, found)
         return found.id
@@ -39,9 +42,15 @@ def trial_id(state: State, prompts: Prompts, trial: AnyTrial) -> int:
     if arm is None:
         raise UnknownTrialError(f"{prompts.unknown(found)} {_pending(state)}")
     out = [id_ for id_, pull in state.pending.items() if pull.arm == arm]
-    out += [pull.trial for pull in state.returned if pull.arm == arm and pull.trial is not None]
+    out += [
+        pull.trial
+        for pull in state.returned
+        if pull.arm == arm and pull.trial is not None
+    ]
     if not out:
-        raise UnknownTrialError(f"The prompt {short(found)} has no pending trial. {_pending(state)}")
+        raise UnknownTrialError(
+            f"The prompt {short(found)} has no pending trial. {_pending(state)}"
+        )
     return min(out)
 
 
@@ -50,7 +59,9 @@ def find_example(problem: Problem, example: int | str | None) -> int | None:
     if example is None:
         return None
     if problem.n_examples is None:
-        raise InvalidArgumentError(f"Got example {short(example)}, but this selector was made without `examples`.")
+        raise InvalidArgumentError(
+            f"Got example {short(example)}, but this selector was made without `examples`."
+        )
     if isinstance(example, str):
         if problem.examples is None:
             raise InvalidArgumentError(
@@ -83,7 +94,10 @@ def check_same(state: State, trial: int, scores: tuple[float, ...]) -> None:
     if told is None or trial in state.failures:
         raise not_out(state, trial)
     if told != scores:
-        before, now = (dict(zip(state.problem.goal.columns, vector, strict=True)) for vector in (told, scores))
+        before, now = (
+            dict(zip(state.problem.goal.columns, vector, strict=True))
+            for vector in (told, scores)
+        )
         raise ConflictingTellError(
             f"Trial {trial} was told {before} before, and now {now}. "
             "A trial is evaluated once. Record further scores of the same prompt with observe()."
@@ -92,4 +106,8 @@ def check_same(state: State, trial: int, scores: tuple[float, ...]) -> None:
 
 def _pending(state: State) -> str:
     pending = sorted(state.pending)
-    return f"Pending trials: {some(pending)}." if pending else "No trial is pending: ask() first."
+    return (
+        f"Pending trials: {some(pending)}."
+        if pending
+        else "No trial is pending: ask() first."
+    )

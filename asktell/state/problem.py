@@ -38,27 +38,33 @@ class Problem:
     - `n_arms`: the number of prompts, K.
     - `goal`: the objectives and constraints.
     - `budget`: the number of evaluations.
-    - `n_examples`: the number of examples, N. None: the evaluator draws its own examples.
+    - `n_examples`: the number of examples, N. None: the evaluator draws its own
+      examples.
     - `features` (K, d): the features of the prompts, None without features.
     - `seed`: the seed of all random numbers.
-    - `sampling`: with "shared", the t-th evaluation of every prompt uses the t-th example of one seeded order, without
-      replacement. With "iid", every evaluation draws its own example.
-    - `failure_scores`: the scores of a failed evaluation. None: its scores are missing, and an arm with a failure rate
-      above `max_failure_rate` is eliminated.
+    - `sampling`: with "shared", the t-th evaluation of every prompt uses the t-th
+      example of one seeded order, without replacement. With "iid", every evaluation
+      draws its own example.
+    - `failure_scores`: the scores of a failed evaluation. None: its scores are missing,
+      and an arm with a failure rate above `max_failure_rate` is eliminated.
     - `max_cost`, `max_cost_per_evaluation`: see `asktell.Budget`.
-    - `baseline`: the arm in use today, which is never eliminated. None without a baseline.
+    - `baseline`: the arm in use today, which is never eliminated. None without a
+      baseline.
     - `examples`: the ids of the examples, None without ids.
-    - `repeats`: how often the same cell (arm, example) may be evaluated. Above 1, scores are noisy, their mean counts,
-      and an arm sees all examples in the order before any example again. With "iid", a cell is evaluated as often as it
-      is drawn, and `repeats` only decides whether scores are noisy.
+    - `repeats`: how often the same cell (arm, example) may be evaluated. Above 1,
+      scores are noisy, their mean counts, and an arm sees all examples in the order
+      before any example again. With "iid", a cell is evaluated as often as it is drawn,
+      and `repeats` only decides whether scores are noisy.
     - `joined_examples`: the number of examples that were added, one item per event.
     - `profile`: the example profile from earlier studies, None without one.
-    - `differs`: True if repeated evaluations are known to differ although `repeats` is 1.
+    - `differs`: True if repeated evaluations are known to differ although `repeats` is
+      1.
     - `candidates`: the candidates, if they have factors, else None.
     - `labels` (N,): the label of the segment of each example, None without segments.
-    - `inputs`: the population of estimates, probabilities and claims. With "new", a mean is the expected score on a new
-      input that is evaluated once, and the examples are a sample of such inputs. With "given", it is the mean over
-      exactly the given examples.
+    - `inputs`: the population of estimates, probabilities and claims. With "new", a
+      mean is the expected score on a new input that is evaluated once, and the examples
+      are a sample of such inputs. With "given", it is the mean over exactly the given
+      examples.
     - `exact`: True if the user states that repeated evaluations give the same scores.
     """
 
@@ -100,7 +106,9 @@ class Problem:
         first = (self.n_examples or 0) - sum(self.joined_examples)
         order = counters.permutation(self.seed, "example order", first)
         for number, n in enumerate(self.joined_examples, start=1):
-            more = len(order) + counters.permutation(self.seed, "example order", n, number)
+            more = len(order) + counters.permutation(
+                self.seed, "example order", n, number
+            )
             order = np.concatenate((order, more))
         return order
 
@@ -152,10 +160,15 @@ class Problem:
     def is_noisy(self) -> bool:
         """True if repeated evaluations of a cell may give different scores.
 
-        Given examples count as noisy unless the user states, or repeats show, that repeated evaluations agree. New
-        inputs are evaluated once, so noise is part of their scores.
+        Given examples count as noisy unless the user states, or repeats show, that
+        repeated evaluations agree. New inputs are evaluated once, so noise is part of
+        their scores.
         """
-        return self.repeats > 1 or self.differs or (self.inputs == "given" and not self.exact)
+        return (
+            self.repeats > 1
+            or self.differs
+            or (self.inputs == "given" and not self.exact)
+        )
 
     @property
     def rounds(self) -> int | None:
@@ -189,7 +202,10 @@ class Problem:
         """For each column of the goal, the differences between the examples in earlier studies. None where unknown."""
         if self.profile is None or self.examples is None:
             return (None,) * len(self.goal.columns)
-        told = tuple(self.profile.shape(metric, self.examples.ids) for metric in self.goal.metrics)
+        told = tuple(
+            self.profile.shape(metric, self.examples.ids)
+            for metric in self.goal.metrics
+        )
         return told + (None,) * (len(self.goal.columns) - len(told))
 
     @cached_property
@@ -198,7 +214,9 @@ class Problem:
         known = [shape.tells for shape in self.shapes if shape is not None]
         if not known:
             return None
-        return np.asarray((np.sum(known, axis=0) + len(self.shapes) - len(known)) / len(self.shapes))
+        return np.asarray(
+            (np.sum(known, axis=0) + len(self.shapes) - len(known)) / len(self.shapes)
+        )
 
     @cached_property
     def telling_order(self) -> Indices:
@@ -230,7 +248,9 @@ class Problem:
         return counters.integers(self.seed, "example", self.n_examples, arms, nth)
 
 
-def most_evaluations(n_arms: int, n_examples: int | None, sampling: str, repeats: int) -> int:
+def most_evaluations(
+    n_arms: int, n_examples: int | None, sampling: str, repeats: int
+) -> int:
     """The number of evaluations that exist, at most `checks.MOST_EVALUATIONS`."""
     if sampling != "shared" or n_examples is None:
         return checks.MOST_EVALUATIONS
@@ -242,28 +262,39 @@ def grown(problem: Problem, event: object) -> Problem:
     if isinstance(event, Added):
         features = problem.features
         if features is not None and event.features is not None:
-            features = np.concatenate((features, np.array(event.features, dtype=np.float64)))
+            features = np.concatenate(
+                (features, np.array(event.features, dtype=np.float64))
+            )
             features.flags.writeable = False
         candidates = problem.candidates
         if candidates is not None and event.candidates is not None:
             candidates = candidates.joined(event.candidates)
         n_arms = problem.n_arms + len(event.texts)
-        larger = replace(problem, n_arms=n_arms, features=features, candidates=candidates)
+        larger = replace(
+            problem, n_arms=n_arms, features=features, candidates=candidates
+        )
     elif isinstance(event, Extended):
         larger = replace(
             problem,
             budget=problem.budget + event.evaluations,
-            max_cost=None if problem.max_cost is None else problem.max_cost + event.cost,
-            n_examples=None if problem.n_examples is None else problem.n_examples + event.examples,
+            max_cost=None
+            if problem.max_cost is None
+            else problem.max_cost + event.cost,
+            n_examples=None
+            if problem.n_examples is None
+            else problem.n_examples + event.examples,
             examples=problem.examples
             if problem.examples is None or event.ids is None
             else problem.examples.with_more(event.ids),
-            joined_examples=problem.joined_examples + ((event.examples,) if event.examples else ()),
+            joined_examples=problem.joined_examples
+            + ((event.examples,) if event.examples else ()),
         )
     else:
         return problem
     if problem.is_bound_by_cost_alone:
-        budget = most_evaluations(larger.n_arms, larger.n_examples, larger.sampling, larger.repeats)
+        budget = most_evaluations(
+            larger.n_arms, larger.n_examples, larger.sampling, larger.repeats
+        )
         larger = replace(larger, budget=budget)
     if larger.n_examples == problem.n_examples:
         # The order is unchanged, so it need not be drawn again.
@@ -297,7 +328,9 @@ def checked_problem(
             f"goal must be asktell.BestFeasible(...) or asktell.ParetoSet(...), got {short(goal)}."
         )
     if sampling not in SAMPLINGS:
-        raise InvalidArgumentError(f"sampling must be one of {list(SAMPLINGS)}, got {short(sampling)}.")
+        raise InvalidArgumentError(
+            f"sampling must be one of {list(SAMPLINGS)}, got {short(sampling)}."
+        )
     if inputs not in INPUTS:
         raise InvalidArgumentError(
             f'inputs must be one of {list(INPUTS)}, got {short(inputs)}. "new" estimates the mean score on new inputs '
@@ -310,7 +343,9 @@ def checked_problem(
             "from evaluations of different examples."
         )
     exact = repeats == 1
-    repeats = whole("repeats", 1 if repeats is None else repeats, 1, checks.MOST_REPEATS)
+    repeats = whole(
+        "repeats", 1 if repeats is None else repeats, 1, checks.MOST_REPEATS
+    )
     if repeats > 1 and n_examples is None:
         raise InvalidArgumentError(
             f"repeats={repeats} needs examples=..., because a repeat evaluates a prompt on the same example again. If "
@@ -332,7 +367,9 @@ def checked_problem(
         seed=whole("seed", seed, 0, 2**64 - 1),
         sampling=sampling,
         failure_scores=_failure_scores(on_failure, goal),
-        max_failure_rate=checks.check_number("max_failure_rate", max_failure_rate, 0.0, 1.0, above=True),
+        max_failure_rate=checks.check_number(
+            "max_failure_rate", max_failure_rate, 0.0, 1.0, above=True
+        ),
         max_cost=budget.cost,
         max_cost_per_evaluation=budget.max_cost_per_evaluation,
         baseline=in_use,
@@ -346,7 +383,9 @@ def checked_problem(
     )
 
 
-def _labels(segments: Any, n_examples: int | None, goal: Goal) -> tuple[str, ...] | None:
+def _labels(
+    segments: Any, n_examples: int | None, goal: Goal
+) -> tuple[str, ...] | None:
     if segments is None:
         if goal.by_segment:
             raise InvalidArgumentError(
@@ -374,17 +413,23 @@ def _failure_scores(on_failure: object, goal: Goal) -> tuple[float, ...] | None:
         return None
     expected = f'"{SKIP}", or a mapping with a score for each of the metrics {some(goal.metrics)}'
     if not isinstance(on_failure, Mapping):
-        raise InvalidArgumentError(f"on_failure must be {expected}. Got {short(on_failure)}.")
+        raise InvalidArgumentError(
+            f"on_failure must be {expected}. Got {short(on_failure)}."
+        )
     if unknown := [metric for metric in on_failure if metric not in goal.metrics]:
         near = nearest(unknown[0], goal.metrics)
-        raise InvalidArgumentError(f"on_failure must be {expected}. {short(unknown[0])} is none of them{near}.")
+        raise InvalidArgumentError(
+            f"on_failure must be {expected}. {short(unknown[0])} is none of them{near}."
+        )
     try:
         return goal.vector(on_failure, failed=True)
     except InvalidScoresError as error:
         raise InvalidArgumentError(f"on_failure must be {expected}: {error}") from error
 
 
-def _profile(profile: object, goal: Goal, ids: Examples | None) -> ExampleProfile | None:
+def _profile(
+    profile: object, goal: Goal, ids: Examples | None
+) -> ExampleProfile | None:
     if profile is None:
         return None
     if isinstance(profile, Mapping):
@@ -401,7 +446,10 @@ def _profile(profile: object, goal: Goal, ids: Examples | None) -> ExampleProfil
         raise InvalidArgumentError(
             f"A profile matches examples by their ids. Pass examples=[...], a list of ids such as {some(profile.ids)}."
         )
-    for what, known, given in (("metrics", profile.metrics, goal.metrics), ("examples", profile.ids, ids.ids)):
+    for what, known, given in (
+        ("metrics", profile.metrics, goal.metrics),
+        ("examples", profile.ids, ids.ids),
+    ):
         if set(known).isdisjoint(given):
             raise InvalidArgumentError(
                 f"The profile has none of these {what}. It has {some(known[:3])}. Got {some(given[:3])}."
@@ -414,6 +462,8 @@ def _features(features: npt.ArrayLike | None, texts: Sequence[str]) -> Features 
         return None
     if isinstance(features, str):
         if features != "text":
-            raise InvalidArgumentError(f'features must be numbers, "text" or None, got {short(features)}.')
+            raise InvalidArgumentError(
+                f'features must be numbers, "text" or None, got {short(features)}.'
+            )
         features = text_features(texts)
     return checks.check_features(features, len(texts))

@@ -1,6 +1,7 @@
 """Example profiles: the levels and the informativeness of examples, learned from earlier studies.
 
-In the terms of item response theory, the level of an example is its difficulty, and its loading is its discrimination.
+In the terms of item response theory, the level of an example is its difficulty, and its
+loading is its discrimination.
 """
 
 import json
@@ -15,11 +16,19 @@ from asktell.numerics.arrays import Indices, Vector
 from asktell.numerics.cells import Scored
 from asktell.posterior.profile_factor import Learned, Sums, fitted, learned
 from asktell.posterior.shape import Shape
-from asktell.problem.checks import LARGEST, MOST_EVALUATIONS, MOST_EXAMPLES, check_number, short, some
+from asktell.problem.checks import (
+    LARGEST,
+    MOST_EVALUATIONS,
+    MOST_EXAMPLES,
+    check_number,
+    short,
+    some,
+)
 from asktell.problem.examples import Examples
 
 FORMAT, VERSION = "asktell.profile", 1
-# Mean loading, relative to the loading of an unseen example, below which loadings measure nothing.
+# Mean loading, relative to the loading of an unseen example, below which loadings
+# measure nothing.
 _LEAST_LOADING = 0.05
 # Variance between the levels of two studies, relative to the variance of the levels.
 _DRIFT = 0.1
@@ -34,7 +43,8 @@ class OfMetric(NamedTuple):
 
     - `binary`: True if all scores are 0 or 1.
     - `prompts`: the number of prompts behind the sums, weighted by age.
-    - `ability`: the sum of the squared abilities of these prompts, in squared units of the metric.
+    - `ability`: the sum of the squared abilities of these prompts, in squared units of
+      the metric.
     """
 
     binary: bool
@@ -42,7 +52,9 @@ class OfMetric(NamedTuple):
     prompts: float
     ability: float
 
-    def plus(self, other: "OfMetric", places: Indices, n_examples: int, weight: float) -> "OfMetric":
+    def plus(
+        self, other: "OfMetric", places: Indices, n_examples: int, weight: float
+    ) -> "OfMetric":
         """The sums of both. The examples of `other` are at these `places` (E,), and its prompts have this weight."""
         return OfMetric(
             self.binary and other.binary,
@@ -60,11 +72,12 @@ class OfMetric(NamedTuple):
 class KnownExample(NamedTuple):
     """The entry of a profile for an example and a metric.
 
-    - `level`: the expected score of an average prompt, in units of the metric, with its standard error `level_error`.
-    - `loading`: how strongly the example discriminates between prompts, relative to an average example, with its
-      standard error `loading_error`.
-    - `tells`: how informative a score is: the part of the variance of scores that comes from the prompts, relative to
-      an unseen example.
+    - `level`: the expected score of an average prompt, in units of the metric, with its
+      standard error `level_error`.
+    - `loading`: how strongly the example discriminates between prompts, relative to an
+      average example, with its standard error `loading_error`.
+    - `tells`: how informative a score is: the part of the variance of scores that comes
+      from the prompts, relative to an unseen example.
     - `cells`: the number of scores behind the entry, weighted by age.
     """
 
@@ -81,11 +94,14 @@ class KnownExample(NamedTuple):
 class ExampleProfile:
     """What earlier studies have shown about each example: its level and its informativeness, with standard errors.
 
-    Make a profile with `ExampleProfile.of(study, ...)`, and pass it to `asktell.Selector(..., examples=ids,
-    profile=...)`. Examples are matched by their ids. A profile stores sums per example only, and no prompts or texts.
+    Make a profile with `ExampleProfile.of(study, ...)`, and pass it to
+    `asktell.Selector(..., examples=ids, profile=...)`. Examples are matched by their
+    ids. A profile stores sums per example only, and no prompts or texts.
     """
 
-    def __init__(self, ids: Sequence[str], metrics: Mapping[str, OfMetric], studies: int) -> None:
+    def __init__(
+        self, ids: Sequence[str], metrics: Mapping[str, OfMetric], studies: int
+    ) -> None:
         self._examples = Examples(ids)
         self._metrics = dict(metrics)
         self._studies = studies
@@ -95,17 +111,21 @@ class ExampleProfile:
         """Make a profile from studies or selectors, the oldest first, with any prompts.
 
         Args:
-            studies: `Study` or `Selector` objects whose examples have ids and scores. Their methods do not matter.
-            half_life: the number of later studies after which a study counts half, for data or models that drift.
-                None: all studies count the same.
+            studies: `Study` or `Selector` objects whose examples have ids and scores.
+                Their methods do not matter.
+            half_life: the number of later studies after which a study counts half, for
+                data or models that drift. None: all studies count the same.
 
         Raises:
-            InvalidArgumentError: an argument is not a study or selector, or its examples have no ids or no scores.
+            InvalidArgumentError: an argument is not a study or selector, or its
+                examples have no ids or no scores.
         """
         return cls.merged(*(_of(study) for study in studies), half_life=half_life)
 
     @classmethod
-    def merged(cls, *profiles: "ExampleProfile", half_life: float | None = None) -> "ExampleProfile":
+    def merged(
+        cls, *profiles: "ExampleProfile", half_life: float | None = None
+    ) -> "ExampleProfile":
         """Merge profiles, the oldest first.
 
         Args:
@@ -115,22 +135,32 @@ class ExampleProfile:
         Raises:
             InvalidArgumentError: an argument is not a profile, or there is none.
         """
-        if not profiles or not all(isinstance(profile, ExampleProfile) for profile in profiles):
-            raise InvalidArgumentError(f"A profile needs at least one study or profile. Got {some(profiles)}.")
+        if not profiles or not all(
+            isinstance(profile, ExampleProfile) for profile in profiles
+        ):
+            raise InvalidArgumentError(
+                f"A profile needs at least one study or profile. Got {some(profiles)}."
+            )
         if half_life is not None:
             check_number("half_life", half_life, 0.0, LARGEST, above=True)
         ids = tuple(dict.fromkeys(id_ for profile in profiles for id_ in profile.ids))
         place = {id_: i for i, id_ in enumerate(ids)}
         # The age of a profile is the number of studies in later profiles.
-        later = np.cumsum([0, *(profile.studies for profile in reversed(profiles))])[-2::-1].tolist()
+        later = np.cumsum([0, *(profile.studies for profile in reversed(profiles))])[
+            -2::-1
+        ].tolist()
         metrics: dict[str, OfMetric] = {}
         for profile, age in zip(profiles, later, strict=True):
             weight = 1.0 if half_life is None else 0.5 ** (age / half_life)
             places = np.array([place[id_] for id_ in profile.ids], dtype=np.int64)
             for name, one in profile._metrics.items():
-                before = metrics.get(name, OfMetric(True, Sums.none(len(ids)), 0.0, 0.0))
+                before = metrics.get(
+                    name, OfMetric(True, Sums.none(len(ids)), 0.0, 0.0)
+                )
                 metrics[name] = before.plus(one, places, len(ids), weight)
-        small = {name: one._replace(sums=one.sums.rounded()) for name, one in metrics.items()}
+        small = {
+            name: one._replace(sums=one.sums.rounded()) for name, one in metrics.items()
+        }
         return cls(ids, small, sum(profile.studies for profile in profiles))
 
     @property
@@ -167,8 +197,18 @@ class ExampleProfile:
             return [KnownExample(id_, level, 0.0, 0.0, 0.0, 1.0, n) for id_, n in each]
         mean = _mean_loading(found)
         levels = found.level, np.sqrt(found.level_variance)
-        columns = *levels, found.loading / mean, np.sqrt(found.loading_variance) / mean, _tells(known, found)
-        rows = zip(self.ids, *(column[:-1].tolist() for column in columns), known.sums.n.tolist(), strict=True)
+        columns = (
+            *levels,
+            found.loading / mean,
+            np.sqrt(found.loading_variance) / mean,
+            _tells(known, found),
+        )
+        rows = zip(
+            self.ids,
+            *(column[:-1].tolist() for column in columns),
+            known.sums.n.tolist(),
+            strict=True,
+        )
         return sorted((KnownExample(*row) for row in rows), key=lambda one: -one.tells)
 
     def shape(self, metric: str, ids: Sequence[str]) -> Shape | None:
@@ -203,7 +243,10 @@ class ExampleProfile:
                     "binary": one.binary,
                     "prompts": one.prompts,
                     "ability": one.ability,
-                    "sums": {field: column.tolist() for field, column in one.sums._asdict().items()},
+                    "sums": {
+                        field: column.tolist()
+                        for field, column in one.sums._asdict().items()
+                    },
                 }
                 for name, one in self._metrics.items()
             },
@@ -225,25 +268,43 @@ class ExampleProfile:
         except (ValueError, TypeError, RecursionError) as error:
             if isinstance(error, InvalidStateError):
                 raise
-            raise InvalidStateError(f"The profile is not complete JSON: {error}. Is the file truncated?") from error
+            raise InvalidStateError(
+                f"The profile is not complete JSON: {error}. Is the file truncated?"
+            ) from error
 
     @classmethod
     def from_data(cls, data: object) -> "ExampleProfile":
         """Read the data that `to_data` returned.
 
         Raises:
-            InvalidStateError: the data are malformed, foreign, or of an unknown version.
+            InvalidStateError: the data are malformed, foreign, or of an unknown
+                version.
         """
         if not isinstance(data, dict):
-            raise InvalidStateError(f"An example profile must be a mapping, got {short(data)}.")
+            raise InvalidStateError(
+                f"An example profile must be a mapping, got {short(data)}."
+            )
         check_format("The profile of examples", data, FORMAT, VERSION)
         try:
             ids, studies, metrics = data["examples"], data["studies"], data["metrics"]
-            if type(studies) is not int or not 1 <= studies <= MOST_EVALUATIONS or not isinstance(ids, list):
-                raise ValueError(f"studies must be a number and examples a list, got {short(studies)} and {short(ids)}")
+            if (
+                type(studies) is not int
+                or not 1 <= studies <= MOST_EVALUATIONS
+                or not isinstance(ids, list)
+            ):
+                raise ValueError(
+                    f"studies must be a number and examples a list, got {short(studies)} and {short(ids)}"
+                )
             loaded = {str(name): _load(one, len(ids)) for name, one in metrics.items()}
             return cls(ids, loaded, studies)
-        except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError) as error:
+        except (
+            LookupError,
+            TypeError,
+            ValueError,
+            AttributeError,
+            ArithmeticError,
+            RecursionError,
+        ) as error:
             raise InvalidStateError(f"The profile is malformed: {error}") from error
 
     def __eq__(self, other: object) -> bool:
@@ -253,7 +314,9 @@ class ExampleProfile:
         return hash((self.ids, self.metrics, self.studies))
 
     def __repr__(self) -> str:
-        cells = max((float(one.sums.n.sum()) for one in self._metrics.values()), default=0.0)
+        cells = max(
+            (float(one.sums.n.sum()) for one in self._metrics.values()), default=0.0
+        )
         rests_on = f"{self.studies} studies, {cells:.0f} evaluations"
         return f"<ExampleProfile: {len(self.ids)} examples, {', '.join(self.metrics)}; of {rests_on}>"
 
@@ -263,7 +326,9 @@ def _of(study: object) -> ExampleProfile:
     state = getattr(getattr(study, "selector", study), "state", None)
     problem = getattr(state, "problem", None)
     if state is None or problem is None:
-        raise InvalidArgumentError(f"A profile is made from studies and selectors, got {short(study)}.")
+        raise InvalidArgumentError(
+            f"A profile is made from studies and selectors, got {short(study)}."
+        )
     if problem.examples is None:
         raise InvalidArgumentError(
             "A profile needs a study whose examples have ids. Create the study with examples=[...], a list of ids."
@@ -272,7 +337,9 @@ def _of(study: object) -> ExampleProfile:
     examples, real = history.examples(), history.examples() >= 0
     if not real.any():
         raise InvalidArgumentError("The study has no scores on its examples yet.")
-    cells = Scored.of(history.arms()[real], examples[real], history.scores()[real], problem.n_examples)
+    cells = Scored.of(
+        history.arms()[real], examples[real], history.scores()[real], problem.n_examples
+    )
     n_prompts, metrics = len(np.unique(cells.arms)), dict[str, OfMetric]()
     for j, name in enumerate(problem.goal.metrics):
         binary = bool(np.isin(history.scores()[real, j], (0.0, 1.0)).all())
@@ -314,14 +381,25 @@ def _load(data: Any, n_examples: int) -> OfMetric:
     columns = [np.array(data["sums"][name], dtype=np.float64) for name in Sums._fields]
     for column in columns:
         if column.shape != (n_examples,) or not (np.abs(column) <= LARGEST).all():
-            raise ValueError(f"each column of sums must have {n_examples} finite numbers")
+            raise ValueError(
+                f"each column of sums must have {n_examples} finite numbers"
+            )
     sums = Sums(*columns)
-    prompts, ability = (check_number(name, data[name], 0.0, LARGEST) for name in ("prompts", "ability"))
-    if (sums.n < 0).any() or (sums.aa < 0).any() or (sums.yy < 0).any() or type(data["binary"]) is not bool:
+    prompts, ability = (
+        check_number(name, data[name], 0.0, LARGEST) for name in ("prompts", "ability")
+    )
+    if (
+        (sums.n < 0).any()
+        or (sums.aa < 0).any()
+        or (sums.yy < 0).any()
+        or type(data["binary"]) is not bool
+    ):
         raise ValueError("n, aa and yy must be at least 0, and binary true or false")
     # The Cauchy-Schwarz inequality, for each example.
     possible = sums.a**2 <= _SLACK * sums.n * sums.aa
-    possible &= (sums.y**2 <= _SLACK * sums.n * sums.yy) & (sums.ya**2 <= _SLACK * sums.aa * sums.yy)
+    possible &= (sums.y**2 <= _SLACK * sums.n * sums.yy) & (
+        sums.ya**2 <= _SLACK * sums.aa * sums.yy
+    )
     if not possible.all():
         raise ValueError("the sums contradict each other")
     if n_examples > MOST_EXAMPLES or not sums.n.sum() > 0:

@@ -9,8 +9,8 @@ from asktell.state.events import Pull
 class Queue:
     """Evaluations in the order in which they were returned. Every step except iteration and filtering is O(log n).
 
-    Thousands of leases may expire at once. So adding an evaluation, taking the first one, and removing a trial whose
-    scores came late must all be fast for a long queue.
+    Thousands of leases may expire at once. So adding an evaluation, taking the first
+    one, and removing a trial whose scores came late must all be fast for a long queue.
     """
 
     __slots__ = ("_end", "_first", "_places", "_pulls", "is_empty")
@@ -18,7 +18,9 @@ class Queue:
     def __init__(self, pulls: Iterable[Pull] = ()) -> None:
         numbered = dict(enumerate(pulls))
         self._pulls: IntMap[Pull] = IntMap(numbered)
-        self._places: IntMap[int] = IntMap({p.trial: i for i, p in numbered.items() if p.trial is not None})
+        self._places: IntMap[int] = IntMap(
+            {p.trial: i for i, p in numbered.items() if p.trial is not None}
+        )
         self._first, self._end = 0, len(numbered)
         self.is_empty = not numbered
 
@@ -48,8 +50,14 @@ class Queue:
 
     def append(self, pull: Pull) -> "Queue":
         """The queue with one more evaluation at the end."""
-        places = self._places if pull.trial is None else self._places.set(pull.trial, self._end)
-        return self._with(self._pulls.set(self._end, pull), places, self._first, self._end + 1)
+        places = (
+            self._places
+            if pull.trial is None
+            else self._places.set(pull.trial, self._end)
+        )
+        return self._with(
+            self._pulls.set(self._end, pull), places, self._first, self._end + 1
+        )
 
     def without_front(self) -> "Queue":
         """The queue without the first evaluation."""
@@ -74,8 +82,15 @@ class Queue:
         return self._with(pulls, places, first, self._end)
 
     @staticmethod
-    def _with(pulls: IntMap[Pull], places: IntMap[int], first: int, end: int) -> "Queue":
+    def _with(
+        pulls: IntMap[Pull], places: IntMap[int], first: int, end: int
+    ) -> "Queue":
         queue = Queue.__new__(Queue)
-        queue._pulls, queue._places, queue._first, queue._end = pulls, places, first, end
+        queue._pulls, queue._places, queue._first, queue._end = (
+            pulls,
+            places,
+            first,
+            end,
+        )
         queue.is_empty = not pulls
         return queue

@@ -1,9 +1,11 @@
 """Repeat some evaluations of a run on given examples, to measure whether scores differ when repeated.
 
-A mean over exactly the given examples is known exactly after one evaluation of each, unless scores are noisy. On new
-inputs, noise is part of a score, so no evaluation is repeated. The repeats are not part of the budget, and are recorded
-as observations. A fortieth of the evaluations is repeated soon, and as many of the first evaluations when the run ends.
-Noise appears in both. A model that has changed appears only in the latter.
+A mean over exactly the given examples is known exactly after one evaluation of each,
+unless scores are noisy. On new inputs, noise is part of a score, so no evaluation is
+repeated. The repeats are not part of the budget, and are recorded as observations. A
+fortieth of the evaluations is repeated soon, and as many of the first evaluations when
+the run ends. Noise appears in both. A model that has changed appears only in the
+latter.
 """
 
 import numpy as np
@@ -13,11 +15,13 @@ from asktell.numerics.arrays import Indices
 from asktell.state.history import repeated
 from asktell.state.state import State
 
-# Evaluations before the first repeat. Fewer evaluations establish nothing that repeats could refute.
+# Evaluations before the first repeat. Fewer evaluations establish nothing that repeats
+# could refute.
 _FIRST = 16
 # One repeat in so many evaluations, with the fewest and the most repeats of each kind.
 _SHARE, _FEWEST, _MOST = 40, 2, 100
-# The first and the last fifth of the evaluations so far are candidates for late and for early repeats.
+# The first and the last fifth of the evaluations so far are candidates for late and for
+# early repeats.
 _PART = 5
 
 
@@ -34,7 +38,8 @@ def _early(spent: int) -> int:
 def to_repeat(state: State, done: int, late: bool) -> list[tuple[int, int]]:
     """The cells (arm, example) to evaluate again now.
 
-    `done` is the number of repeats in progress or failed. `late` is True when the run ends.
+    `done` is the number of repeats in progress or failed. `late` is True when the run
+    ends.
     """
     problem, history = state.problem, state.history
     if problem.population is None or problem.target is None:
@@ -43,7 +48,11 @@ def to_repeat(state: State, done: int, late: bool) -> list[tuple[int, int]]:
         # All examples are evaluated again anyway.
         return []
     so_far, wanted = repeated(problem, history), _early(state.spent)
-    n = wanted - so_far.late if problem.repeats > 1 else (2 if late else 1) * wanted - so_far.times
+    n = (
+        wanted - so_far.late
+        if problem.repeats > 1
+        else (2 if late else 1) * wanted - so_far.times
+    )
     n -= done
     if n <= 0:
         return []
@@ -55,8 +64,14 @@ def to_repeat(state: State, done: int, late: bool) -> list[tuple[int, int]]:
     few = max(_FIRST, len(told) // _PART)
     once = np.intersect1d(told[:few] if late else told[-few:], _alone(cells))
     once = once[~np.isin(once // n_examples, state.no_rivals())]
-    chosen = once[np.argsort(counters.bits(problem.seed, "again", once), kind="stable")][:n]
-    return [divmod(cell, n_examples) for cell in chosen.tolist() if state.fits(cell // n_examples)]
+    chosen = once[
+        np.argsort(counters.bits(problem.seed, "again", once), kind="stable")
+    ][:n]
+    return [
+        divmod(cell, n_examples)
+        for cell in chosen.tolist()
+        if state.fits(cell // n_examples)
+    ]
 
 
 def _alone(cells: Indices) -> Indices:

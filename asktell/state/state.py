@@ -13,7 +13,17 @@ from asktell.numerics.cells import Scored
 from asktell.numerics.intmap import IntMap
 from asktell.numerics.tally import Tally
 from asktell.problem.budget import Costs
-from asktell.state.events import ACCEPTED, FAILED, RETIRED, Added, Decided, Departure, Growth, Pull, Remarked
+from asktell.state.events import (
+    ACCEPTED,
+    FAILED,
+    RETIRED,
+    Added,
+    Decided,
+    Departure,
+    Growth,
+    Pull,
+    Remarked,
+)
 from asktell.state.history import Failures, History, repeated
 from asktell.state.problem import Problem
 from asktell.state.queue import Queue
@@ -30,11 +40,13 @@ then 1 - 2^-7, and 1 - 2^-6 after five failures. A prompt that always fails cost
 prompt that fails once in ten is rarely eliminated, since six failures in a row have a probability of one in a million.
 """
 
-# Standard deviations below which a rate cannot be above the allowed rate with a probability of 0.99, which takes 2.3.
+# Standard deviations below which a rate cannot be above the allowed rate with a
+# probability of 0.99, which takes 2.3.
 _CLOSE = 2.0
 # Evaluations from which the normal approximation behind `_CLOSE` is good enough.
 _MANY = 100
-# Repeats that all agree, from which scores count as free of noise. With 95% confidence, fewer than 14% would differ.
+# Repeats that all agree, from which scores count as free of noise. With 95% confidence,
+# fewer than 14% would differ.
 _ENOUGH_AGREE = 20
 # Terms of a sum below this part of its largest term are ignored.
 _NOTHING = 1e-20
@@ -59,7 +71,8 @@ class State(NamedTuple):
     draws: Counts  # (K,) examples drawn by the end of the plan
     tally: Tally  # of the rows up to the last decision
     tallied: int = 0  # the number of these rows
-    decisions: tuple[tuple[int, Decided], ...] = ()  # each with the number of rows before it
+    # Each with the number of rows before it
+    decisions: tuple[tuple[int, Decided], ...] = ()
     growth: tuple[Grown, ...] = ()  # between the origin and the problem
     reopened: bool = False  # growth after the last decision reopened the selection
     pending: IntMap[Pull] = IntMap()  # by trial
@@ -71,8 +84,10 @@ class State(NamedTuple):
     spent: int = 0
     cost: float = 0.0
     costs: Costs = Costs()
-    reserve: float | None = None  # expected cost of the pending trials. None: not computed yet
-    left: IntMap[tuple[int, Departure]] = IntMap()  # by arm: the round of the departure, and the departure
+    # Expected cost of the pending trials. None: not computed yet
+    reserve: float | None = None
+    # By arm: the round of the departure, and the departure
+    left: IntMap[tuple[int, Departure]] = IntMap()
     redraws: Mapping[int, int] = {}  # by arm: draws that replaced failed evaluations
     remarks: Mapping[str, Remarked] = {}  # by topic
 
@@ -86,7 +101,11 @@ class State(NamedTuple):
     @property
     def finished(self) -> bool:
         """True if the last decision has been made, unless prompts, budget or examples are added."""
-        return bool(self.decisions) and self.decisions[-1][1].finished and not self.reopened
+        return (
+            bool(self.decisions)
+            and self.decisions[-1][1].finished
+            and not self.reopened
+        )
 
     @property
     def doubts(self) -> list[str]:
@@ -114,7 +133,9 @@ class State(NamedTuple):
     @property
     def is_explicit(self) -> bool:
         """True if the last decision planned each evaluation by itself. Failed evaluations are then not replaced."""
-        return self.reopened or (bool(self.decisions) and self.decisions[-1][1].plan is not None)
+        return self.reopened or (
+            bool(self.decisions) and self.decisions[-1][1].plan is not None
+        )
 
     @property
     def plan_is_empty(self) -> bool:
@@ -125,7 +146,9 @@ class State(NamedTuple):
     def may_decide(self) -> bool:
         """True if a decision can come next: no evaluation is left to assign, or the rest may cost too much."""
         has_limit = self.problem.allowance.cost is not None
-        return (self.plan_is_empty or (has_limit and not self.pending)) and not self.finished
+        return (
+            self.plan_is_empty or (has_limit and not self.pending)
+        ) and not self.finished
 
     def is_eliminated(self, arm: int) -> bool:
         """True if an arm was rejected, failed or was retired."""
@@ -134,7 +157,9 @@ class State(NamedTuple):
     def fits(self, arm: int) -> bool:
         """True if the budget of cost allows another evaluation of an arm, besides the pending evaluations."""
         allowance = self.problem.allowance
-        return allowance.cost is None or allowance.allows(arm, self.cost, self.costs, self.pending, self.reserve)
+        return allowance.cost is None or allowance.allows(
+            arm, self.cost, self.costs, self.pending, self.reserve
+        )
 
     def part_spent(self) -> float:
         """The part of the budget that is spent or in progress, the larger part of evaluations and cost."""
@@ -147,7 +172,10 @@ class State(NamedTuple):
         first = self.origin.n_arms
         for _, spent, cost, event in self.growth:
             if isinstance(event, Added):
-                then = max(min(1.0, spent / self.problem.budget), self.problem.allowance.part(cost))
+                then = max(
+                    min(1.0, spent / self.problem.budget),
+                    self.problem.allowance.part(cost),
+                )
                 began[first : first + len(event.texts)] = min(now, then)
                 first += len(event.texts)
         return np.asarray((now - began) / np.maximum(1.0 - began, 1e-12))
@@ -155,7 +183,9 @@ class State(NamedTuple):
     @property
     def room(self) -> int:
         """The number of evaluations that the budget still allows."""
-        return max(0, self.problem.budget - self.spent - len(self.pending) - len(self.returned))
+        return max(
+            0, self.problem.budget - self.spent - len(self.pending) - len(self.returned)
+        )
 
     @property
     def told(self) -> Counts:
@@ -164,7 +194,11 @@ class State(NamedTuple):
 
     def no_rivals(self) -> list[int]:
         """The arms that have failed or were retired, ascending."""
-        return sorted(arm for arm, (_, departure) in self.left.items() if departure.status in (FAILED, RETIRED))
+        return sorted(
+            arm
+            for arm, (_, departure) in self.left.items()
+            if departure.status in (FAILED, RETIRED)
+        )
 
     @property
     def missing(self) -> Failures:
@@ -176,36 +210,51 @@ class State(NamedTuple):
         if self.problem.failure_scores is not None or arm == self.problem.baseline:
             return False
         n_failed = self.failures.count(arm)
-        return is_above(self.problem.max_failure_rate, n_failed, n_failed + self.history.n_asked(arm))
+        return is_above(
+            self.problem.max_failure_rate,
+            n_failed,
+            n_failed + self.history.n_asked(arm),
+        )
 
     def is_exhausted(self, arm: int) -> bool:
         """True if an arm has too many failures per score to be evaluated again.
 
-        This ends a selection whose baseline always fails, since the baseline is never eliminated.
+        This ends a selection whose baseline always fails, since the baseline is never
+        eliminated.
         """
-        return self.missing.count(arm) >= _FAILURES_PER_SCORE * (1 + self.history.n_asked(arm))
+        return self.missing.count(arm) >= _FAILURES_PER_SCORE * (
+            1 + self.history.n_asked(arm)
+        )
 
     def exhausted(self) -> Indices:
         """The arms with too many failures per score to be evaluated again, ascending."""
-        return np.array([arm for arm in self.missing.arms() if self.is_exhausted(arm)], dtype=np.int64)
+        return np.array(
+            [arm for arm in self.missing.arms() if self.is_exhausted(arm)],
+            dtype=np.int64,
+        )
 
     def given_up(self, arm: int) -> Departure:
         """The departure of an arm that fails too often."""
         n_failed = self.failures.count(arm)
-        said = f"{n_failed} of {n_failed + self.history.n_asked(arm)} evaluations failed"
+        said = (
+            f"{n_failed} of {n_failed + self.history.n_asked(arm)} evaluations failed"
+        )
         return Departure(arm, FAILED, f"{said}, last: {self.failures.last(arm)}")
 
     def unscored(self, arm: int) -> Departure:
         """The departure of an arm without a score at the end."""
         reason = (
-            f"every evaluation failed, last: {self.failures.last(arm)}" if self.failures.count(arm) else "no scores"
+            f"every evaluation failed, last: {self.failures.last(arm)}"
+            if self.failures.count(arm)
+            else "no scores"
         )
         return Departure(arm, FAILED, reason)
 
     def open_arms(self) -> Mask:
         """(K,) True for active arms with an evaluation left.
 
-        If no evaluation is in progress, also the budget of cost must allow the evaluation.
+        If no evaluation is in progress, also the budget of cost must allow the
+        evaluation.
         """
         mask = np.zeros(self.problem.n_arms, dtype=bool)
         mask[self.active] = True
@@ -217,14 +266,20 @@ class State(NamedTuple):
     def have_pulls(self) -> Mask:
         """(K,) True for arms with an evaluation left."""
         most = self.problem.most_pulls
-        mask = np.ones(self.problem.n_arms, dtype=bool) if most is None else self.used_pulls() < most
+        mask = (
+            np.ones(self.problem.n_arms, dtype=bool)
+            if most is None
+            else self.used_pulls() < most
+        )
         mask[self.exhausted()] = False
         return mask
 
     def used_pulls(self) -> Counts:
         """(K,) the number of used evaluations of each arm: with scores, in progress, failed or observed."""
         arms, _, asks = self.used_cells()
-        pulls = np.bincount(arms, np.minimum(asks, self.problem.repeats), self.problem.n_arms)
+        pulls = np.bincount(
+            arms, np.minimum(asks, self.problem.repeats), self.problem.n_arms
+        )
         return np.asarray(pulls, dtype=np.int64)
 
     def used_cells(self, observed: bool = True) -> tuple[Indices, Indices, Counts]:
@@ -234,21 +289,38 @@ class State(NamedTuple):
         """
         rows = slice(None) if observed else self.history.trials() >= 0
         n, missing = self.problem.n_examples or 1, self.missing
-        more = [(p.arm, p.example) for p in (*self.pending.values(), *self.returned) if p.example is not None]
+        more = [
+            (p.arm, p.example)
+            for p in (*self.pending.values(), *self.returned)
+            if p.example is not None
+        ]
         extra = np.array(more, dtype=np.int64).reshape(-1, 2)
-        arms = np.concatenate((self.history.arms()[rows], missing.pulls.arms(), extra[:, 0]))
-        examples = np.concatenate((self.history.examples()[rows], missing.pulls.examples(), extra[:, 1]))
+        arms = np.concatenate(
+            (self.history.arms()[rows], missing.pulls.arms(), extra[:, 0])
+        )
+        examples = np.concatenate(
+            (self.history.examples()[rows], missing.pulls.examples(), extra[:, 1])
+        )
         real = examples >= 0
         cells, asks = counted(arms[real] * n + examples[real])
         return cells // n, cells % n, asks
 
     def asked_before(self, trial: int, arm: int, example: int) -> int:
         """The number of trials of a cell that were assigned before this trial, including failed trials."""
-        others = [p.trial for p in (*self.pending.values(), *self.returned) if (p.arm, p.example) == (arm, example)]
+        others = [
+            p.trial
+            for p in (*self.pending.values(), *self.returned)
+            if (p.arm, p.example) == (arm, example)
+        ]
         before = len([other for other in others if other is not None and other < trial])
         for rows in (self.history, self.missing.pulls):
             trials = rows.trials()
-            asked = (trials >= 0) & (trials < trial) & (rows.arms() == arm) & (rows.examples() == example)
+            asked = (
+                (trials >= 0)
+                & (trials < trial)
+                & (rows.arms() == arm)
+                & (rows.examples() == example)
+            )
             before += int(asked.sum())
         return before
 
@@ -262,7 +334,9 @@ class State(NamedTuple):
             return self.returned.front
         if self.position < len(self.plan_arms):
             example = self.plan_examples[self.position]
-            return Pull(None, self.plan_arms[self.position], None if example < 0 else example)
+            return Pull(
+                None, self.plan_arms[self.position], None if example < 0 else example
+            )
         return None
 
     def current_tally(self) -> Tally:
@@ -300,9 +374,15 @@ class State(NamedTuple):
     def _cells(self, start: int) -> Scored | None:
         """The cells in the rows from `start` on. None if scores are not noisy and no cell was scored twice."""
         problem = self.problem
-        if problem.population is None or (not problem.is_noisy and len(self.history) == self.spent):
+        if problem.population is None or (
+            not problem.is_noisy and len(self.history) == self.spent
+        ):
             return None
-        rows = self.history.arms(start), self.history.examples(start), self.history.scores(start)
+        rows = (
+            self.history.arms(start),
+            self.history.examples(start),
+            self.history.scores(start),
+        )
         cells = Scored.of(*rows, problem.population)
         return cells if problem.is_noisy or len(cells.arms) < len(rows[0]) else None
 
@@ -329,7 +409,14 @@ def initial(problem: Problem) -> State:
     """The state before the first event."""
     n_arms, n_metrics = problem.n_arms, len(problem.goal.columns)
     draws = np.zeros(n_arms, dtype=np.int64)
-    return State(problem, problem, History(n_metrics), Failures(), draws, Tally.empty(n_arms, n_metrics))
+    return State(
+        problem,
+        problem,
+        History(n_metrics),
+        Failures(),
+        draws,
+        Tally.empty(n_arms, n_metrics),
+    )
 
 
 def observed_examples(state: State, only: int | None = None) -> dict[int, Counter[int]]:
@@ -340,11 +427,23 @@ def observed_examples(state: State, only: int | None = None) -> dict[int, Counte
     # Without observations, all rows belong to trials.
     if state.problem.population is None or len(state.history) == state.spent:
         return {}
-    trials, arms, examples = state.history.trials(), state.history.arms(), state.history.examples()
+    trials, arms, examples = (
+        state.history.trials(),
+        state.history.arms(),
+        state.history.examples(),
+    )
     seen_elsewhere = (trials < 0) & (examples >= 0) & ((arms == only) | (only is None))
     used_by, used, asks = state.used_cells()
     return {
-        arm: Counter(dict(zip(used[used_by == arm].tolist(), asks[used_by == arm].tolist(), strict=True)))
+        arm: Counter(
+            dict(
+                zip(
+                    used[used_by == arm].tolist(),
+                    asks[used_by == arm].tolist(),
+                    strict=True,
+                )
+            )
+        )
         for arm in np.unique(arms[seen_elsewhere]).tolist()
     }
 
@@ -352,21 +451,25 @@ def observed_examples(state: State, only: int | None = None) -> dict[int, Counte
 def examples_left(problem: Problem, had: "Counter[int]") -> Iterator[int]:
     """The examples for further evaluations of an arm: first the unused examples in their order, then used ones.
 
-    With repeats, examples that were used once follow, then examples that were used twice, and so on. `had` counts the
-    uses of each example.
+    With repeats, examples that were used once follow, then examples that were used
+    twice, and so on. `had` counts the uses of each example.
     """
     for nth in range(problem.repeats):
-        yield from (example for example in problem.order.tolist() if had[example] <= nth)
+        yield from (
+            example for example in problem.order.tolist() if had[example] <= nth
+        )
 
 
 def is_above(rate: float, failures: int, n: int) -> bool:
     """True if a failure rate is above `rate` with the probability `SURE`, after `failures` out of n evaluations.
 
-    With a uniform prior, the posterior of the rate is a beta distribution. The probability that the rate is above
-    `rate` equals the binomial probability that at most `failures` of n + 1 evaluations fail at the rate `rate`.
+    With a uniform prior, the posterior of the rate is a beta distribution. The
+    probability that the rate is above `rate` equals the binomial probability that at
+    most `failures` of n + 1 evaluations fail at the rate `rate`.
 
-    The terms are computed from the largest term outwards, with products and quotients only. So all machines agree on
-    every bit, and a log that is read on another machine gives the same state.
+    The terms are computed from the largest term outwards, with products and quotients
+    only. So all machines agree on every bit, and a log that is read on another machine
+    gives the same state.
     """
     if rate >= 1.0 or failures <= n * rate:
         return False
@@ -374,10 +477,13 @@ def is_above(rate: float, failures: int, n: int) -> bool:
     if n > _MANY and failures - n * rate < _CLOSE * math.sqrt(n * rate * (1.0 - rate)):
         return False
     odds, largest = rate / (1.0 - rate), int((n + 2) * rate)
-    # Sums of the terms up to `failures` and above. The terms from the largest one up come first, then those below it.
+    # Sums of the terms up to `failures` and above. The terms from the largest one up
+    # come first, then those below it.
     at_most, more, term = 0.0, 0.0, 1.0
     for k in range(largest, n + 2):
-        at_most, more = (at_most + term, more) if k <= failures else (at_most, more + term)
+        at_most, more = (
+            (at_most + term, more) if k <= failures else (at_most, more + term)
+        )
         term *= odds * (n + 1 - k) / (k + 1)
         if term < _NOTHING:
             break

@@ -11,7 +11,15 @@ from typing import TypeAlias
 from asktell.errors import InvalidArgumentError
 from asktell.storages.base import MOST, AbstractStorage, Line, Snapshot, Transaction
 
-__all__ = ["MOST", "AbstractStorage", "Line", "Location", "Snapshot", "Transaction", "open_storage"]
+__all__ = [
+    "MOST",
+    "AbstractStorage",
+    "Line",
+    "Location",
+    "Snapshot",
+    "Transaction",
+    "open_storage",
+]
 
 Location: TypeAlias = str | Path | AbstractStorage
 """A URL, the path of a SQLite file, or a storage."""
@@ -36,7 +44,9 @@ def open_storage(location: Location) -> AbstractStorage:
     if isinstance(location, Path):
         location = f"sqlite:///{location}"
     if not isinstance(location, str) or not location or "\0" in location:
-        raise InvalidArgumentError(f"The location of a study must be a URL or a path, got {location!r:.60}.")
+        raise InvalidArgumentError(
+            f"The location of a study must be a URL or a path, got {location!r:.60}."
+        )
     scheme, found, rest = location.partition("://")
     if not found:
         scheme, rest = "sqlite", f"/{location}"

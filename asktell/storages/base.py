@@ -44,7 +44,9 @@ class Transaction(Protocol):
     def head(self) -> Snapshot | None:
         """Return the snapshot without its parts, None if there is none."""
 
-    def save(self, position: int, head: bytes, part: bytes, replace: bool = False) -> None:
+    def save(
+        self, position: int, head: bytes, part: bytes, replace: bool = False
+    ) -> None:
         """Replace the position and the head of the snapshot, and add a part. With `replace`, remove the other parts."""
 
 
@@ -53,14 +55,19 @@ class AbstractStorage(ABC):
 
     A storage may be used from several threads.
 
-    Every method raises StorageError if the storage is damaged, full, read-only or unreachable, and StorageBusyError if
-    another process locks it for too long. Then nothing was changed. Methods raise StudyNotFoundError if the study does
-    not exist or was deleted, and `names` if the storage does not exist.
+    Every method raises StorageError if the storage is damaged, full, read-only or
+    unreachable, and StorageBusyError if another process locks it for too long. Then
+    nothing was changed. Methods raise StudyNotFoundError if the study does not exist or
+    was deleted, and `names` if the storage does not exist.
     """
 
     @abstractmethod
     def create(
-        self, name: str, document: bytes, lines: Iterable[str] = (), details: Iterable[tuple[int, str]] = ()
+        self,
+        name: str,
+        document: bytes,
+        lines: Iterable[str] = (),
+        details: Iterable[tuple[int, str]] = (),
     ) -> int:
         """Create a study with the first lines of its log, durably, and return its key, which is never used again.
 
@@ -99,11 +106,14 @@ class AbstractStorage(ABC):
         """Return the snapshot with the parts that belong to its head, None if there is none."""
 
     @abstractmethod
-    def transaction(self, key: int, durable: bool) -> AbstractContextManager[Transaction]:
+    def transaction(
+        self, key: int, durable: bool
+    ) -> AbstractContextManager[Transaction]:
         """Open a transaction. It is committed at the end of the `with` block or, after an exception, discarded.
 
-        With `durable`, the end waits until everything is on the disk. Other changes survive the death of every process.
-        A crash of the machine may lose the last ones, but never a change that came before one that it keeps.
+        With `durable`, the end waits until everything is on the disk. Other changes
+        survive the death of every process. A crash of the machine may lose the last
+        ones, but never a change that came before one that it keeps.
         """
 
     @abstractmethod
@@ -114,8 +124,8 @@ class AbstractStorage(ABC):
     def check(self, patience: float = 1.0) -> None:
         """Raise StorageError if no study could be written to now. Writes nothing. Used by health checks of a service.
 
-        A storage that does not exist yet passes if it could be created. `patience` is the number of seconds to wait for
-        other threads and processes.
+        A storage that does not exist yet passes if it could be created. `patience` is
+        the number of seconds to wait for other threads and processes.
         """
 
     @abstractmethod
@@ -127,7 +137,9 @@ def no_study(name: object, names: Sequence[str], where: str) -> StudyNotFoundErr
     """Return the error for a study that does not exist."""
     known = ", ".join(map(repr, names[:10])) + (", ..." if len(names) > 10 else "")
     there = f"It has {known}." if names else "It has no studies."
-    return StudyNotFoundError(f"There is no study {name!r} in {where}. {there} Use Study.create() to create one.")
+    return StudyNotFoundError(
+        f"There is no study {name!r} in {where}. {there} Use Study.create() to create one."
+    )
 
 
 def study_exists(name: str, where: str) -> StudyExistsError:
@@ -144,4 +156,6 @@ def study_gone(where: str) -> StudyNotFoundError:
 
 def taken(what: str, where: str) -> StorageError:
     """Return the error for a line or details that exist already: a program writes outside of transactions."""
-    return StorageError(f"{what} already, in {where}. Stop other programs that write to it.")
+    return StorageError(
+        f"{what} already, in {where}. Stop other programs that write to it."
+    )

@@ -8,7 +8,16 @@ from dataclasses import dataclass, field
 from threading import RLock
 
 from asktell._util.forks import fresh_after_fork
-from asktell.storages.base import MOST, AbstractStorage, Line, Snapshot, no_study, study_exists, study_gone, taken
+from asktell.storages.base import (
+    MOST,
+    AbstractStorage,
+    Line,
+    Snapshot,
+    no_study,
+    study_exists,
+    study_gone,
+    taken,
+)
 
 _shared: dict[str, "MemoryStorage"] = {}
 
@@ -53,7 +62,9 @@ class _Transaction:
     def head(self) -> Snapshot | None:
         return self.snapshot
 
-    def save(self, position: int, head: bytes, part: bytes, replace: bool = False) -> None:
+    def save(
+        self, position: int, head: bytes, part: bytes, replace: bool = False
+    ) -> None:
         parts = () if self.snapshot is None or replace else self.snapshot.parts
         self.snapshot = Snapshot(position, head, (*parts, part))
 
@@ -61,7 +72,9 @@ class _Transaction:
 class MemoryStorage(AbstractStorage):
     """Studies in memory, shared by the threads of a process."""
 
-    def __init__(self, url: str = "memory://", clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self, url: str = "memory://", clock: Callable[[], float] = time.time
+    ) -> None:
         self.url = url
         self._clock = clock
         self._logs: dict[int, _Log] = {}
@@ -75,7 +88,11 @@ class MemoryStorage(AbstractStorage):
             log.lock = RLock()
 
     def create(
-        self, name: str, document: bytes, lines: Iterable[str] = (), details: Iterable[tuple[int, str]] = ()
+        self,
+        name: str,
+        document: bytes,
+        lines: Iterable[str] = (),
+        details: Iterable[tuple[int, str]] = (),
     ) -> int:
         with self._lock:
             if name in self.names():
@@ -86,7 +103,9 @@ class MemoryStorage(AbstractStorage):
 
     def find(self, name: str) -> int:
         with self._lock:
-            key = next((key for key, log in self._logs.items() if log.name == name), None)
+            key = next(
+                (key for key, log in self._logs.items() if log.name == name), None
+            )
             if key is None:
                 raise no_study(name, self.names(), self.url)
             return key
@@ -139,4 +158,9 @@ class MemoryStorage(AbstractStorage):
 
 
 def _lines(log: _Log, after: int, most: int = MOST) -> list[Line]:
-    return [Line(position, text) for position, text in enumerate(log.lines[after : after + most], start=after + 1)]
+    return [
+        Line(position, text)
+        for position, text in enumerate(
+            log.lines[after : after + most], start=after + 1
+        )
+    ]

@@ -1,13 +1,16 @@
 """Studies in a PostgreSQL database: several machines. By psycopg 3.
 
-A transaction locks its study's row. Locking and reading are one round trip, appending and committing another.
-`synchronous_commit` is off, so that nobody waits for the disk (or a standby server) while he keeps the others out: the
-server's log keeps the order, so that a crash takes at most the last of it, and never what came before a synchronous
-commit. What must be durable is followed by one, of a transaction that holds no lock; the server writes those of many
-processes at once. It is sent together with the commit before it.
+A transaction locks its study's row. Locking and reading are one round trip, appending
+and committing another. `synchronous_commit` is off, so that nobody waits for the disk
+(or a standby server) while he keeps the others out: the server's log keeps the order,
+so that a crash takes at most the last of it, and never what came before a synchronous
+commit. What must be durable is followed by one, of a transaction that holds no lock;
+the server writes those of many processes at once. It is sent together with the commit
+before it.
 
-A storage has a pool of connections, which is made when it first needs one. A server that is gone is noticed by
-TCP (`tcp_user_timeout`, keepalives), and one that takes too long ends the statement itself (`statement_timeout`).
+A storage has a pool of connections, which is made when it first needs one. A server
+that is gone is noticed by TCP (`tcp_user_timeout`, keepalives), and one that takes too
+long ends the statement itself (`statement_timeout`).
 """
 
 import math
@@ -37,9 +40,12 @@ CONNECTIONS = 8
 _SECONDS_TO_CONNECT = 10
 _SECONDS_OF_GRACE = 5.0  # for a server's answer, beyond the patience with others
 _SECONDS_UNUSED = 60.0  # after which a connection is closed
-_SECONDS_PAUSED = 30  # a machine that vanishes in the middle of a transaction must not keep the others out
+# A machine that vanishes in the middle of a transaction must not keep the others out
+_SECONDS_PAUSED = 30
 
-_TABLES = tables("BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY", "BIGINT", "BYTEA", "")
+_TABLES = tables(
+    "BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY", "BIGINT", "BYTEA", ""
+)
 _LOCK_OF_SCHEMA = 0x61736B74656C6C  # "asktell"
 
 _LOOK: LiteralString = (
@@ -53,8 +59,11 @@ _BEGIN = b"""
     SELECT position, entries FROM asktell_log WHERE study = %d AND position > %d
     UNION ALL SELECT 0, extract(epoch FROM clock_timestamp())::text ORDER BY position
 """
-_SYNC = b"SELECT pg_logical_emit_message(true, 'asktell', '')"  # who writes nothing waits for no disk
-_DETAILS: LiteralString = "SELECT trial, details FROM asktell_details WHERE study = ? AND trial = ANY(?)"
+# Who writes nothing waits for no disk
+_SYNC = b"SELECT pg_logical_emit_message(true, 'asktell', '')"
+_DETAILS: LiteralString = (
+    "SELECT trial, details FROM asktell_details WHERE study = ? AND trial = ANY(?)"
+)
 _NOW: LiteralString = "SELECT extract(epoch FROM clock_timestamp())::float8"
 
 
@@ -62,7 +71,12 @@ class _Transaction(SQLTransaction):
     """Begins when it first reads, to save a round trip; what it writes is sent with the commit, for the same reason."""
 
     def __init__(
-        self, connection: Connection, key: int, durable: bool, where: str, clock: Callable[[], float] | None
+        self,
+        connection: Connection,
+        key: int,
+        durable: bool,
+        where: str,
+        clock: Callable[[], float] | None,
     ) -> None:
         self._connection = connection
         self._key = key
@@ -75,10 +89,13 @@ class _Transaction(SQLTransaction):
         self._writes: list[bytes] = []
 
     def read(self, after: int) -> Sequence[Line]:
-        # One query of several statements, each of which sees what was committed while the one before it waited. Not a
-        # pipeline: what psycopg sends at the end of one stops the server's clock of transactions that pause.
+        # One query of several statements, each of which sees what was committed while
+        # the one before it waited. Not a pipeline: what psycopg sends at the end of one
+        # stops the server's clock of transactions that pause.
         cursor = self._connection.execute(_BEGIN % (self._key, self._key, after))
-        locked, ((_, time_), *lines) = [cursor.fetchall() for _ in _results(cursor) if cursor.description]
+        locked, ((_, time_), *lines) = [
+            cursor.fetchall() for _ in _results(cursor) if cursor.description
+        ]
         if not locked:
             raise study_gone(self._where)
         self._time = float(time_)
@@ -90,20 +107,29 @@ class _Transaction(SQLTransaction):
     def append(self, line: Line) -> None:
         self._position = line.position
         self._writes.append(
-            b"INSERT INTO asktell_log VALUES (%d, %d, %s)" % (self._key, line.position, _quoted(line.text))
+            b"INSERT INTO asktell_log VALUES (%d, %d, %s)"
+            % (self._key, line.position, _quoted(line.text))
         )
 
     def attach(self, trial: int, details: str) -> None:
         self._trial = trial
-        self._writes.append(b"INSERT INTO asktell_details VALUES (%d, %d, %s)" % (self._key, trial, _quoted(details)))
+        self._writes.append(
+            b"INSERT INTO asktell_details VALUES (%d, %d, %s)"
+            % (self._key, trial, _quoted(details))
+        )
 
     def _execute(self, sql: LiteralString, *values: object) -> list[Any]:
         return _execute(self._connection, sql, values)
 
     def commit(self) -> None:
         try:
-            # The server goes on with the next statement by itself, and with none after an error.
-            self._connection.execute(b";".join([*self._writes, b"COMMIT", *([_SYNC] if self._durable else [])]))
+            # The server goes on with the next statement by itself, and with none after
+            # an error.
+            self._connection.execute(
+                b";".join(
+                    [*self._writes, b"COMMIT", *([_SYNC] if self._durable else [])]
+                )
+            )
         except errors.UniqueViolation as error:
             if error.diag.table_name == "asktell_details":
                 raise taken(f"Trial {self._trial} has details", self._where) from error
@@ -118,19 +144,25 @@ class PostgreSQLStorage(SQLStorage):
     """Studies in a database, whose tables are made with the first study.
 
     Args:
-        url: `postgresql://user@host:port/database`; what it leaves out comes from the PG* environment variables, and
-            the password best from there or from ~/.pgpass.
+        url: `postgresql://user@host:port/database`; what it leaves out comes from the
+            PG* environment variables, and the password best from there or from
+            ~/.pgpass.
         clock: gives seconds since 1970; None (for all but tests): the server's.
-        patience: seconds to wait for other processes, and for a connection that is free, before StorageBusyError.
-        connections: the most that this storage opens; when all are in use, others wait. Studies that are given the same
-            storage share them.
+        patience: seconds to wait for other processes, and for a connection that is
+            free, before StorageBusyError.
+        connections: the most that this storage opens; when all are in use, others wait.
+            Studies that are given the same storage share them.
     """
 
     _pool: ConnectionPool[Connection] | None = None
     _closes: "finalize[Any, Any]"
 
     def __init__(
-        self, url: str, clock: Callable[[], float] | None = None, patience: float = 60.0, connections: int = CONNECTIONS
+        self,
+        url: str,
+        clock: Callable[[], float] | None = None,
+        patience: float = 60.0,
+        connections: int = CONNECTIONS,
     ) -> None:
         self._clock = clock
         self._patience = patience
@@ -144,11 +176,17 @@ class PostgreSQLStorage(SQLStorage):
         self._renew()
         fresh_after_fork(self, PostgreSQLStorage._renew)
         # For messages, and so without the password.
-        host = ":".join(str(parts[name]) for name in ("host", "port") if parts.get(name))
+        host = ":".join(
+            str(parts[name]) for name in ("host", "port") if parts.get(name)
+        )
         self.where = f"PostgreSQL database {str(parts.get('dbname', ''))!r} at {host or 'the default host'}"
 
     def create(
-        self, name: str, document: bytes, lines: Iterable[str] = (), details: Iterable[tuple[int, str]] = ()
+        self,
+        name: str,
+        document: bytes,
+        lines: Iterable[str] = (),
+        details: Iterable[tuple[int, str]] = (),
     ) -> int:
         with self._connected(create=True) as connection, connection.transaction():
             insert: LiteralString = "INSERT INTO asktell_studies (name, document) VALUES (?, ?) RETURNING key"
@@ -156,12 +194,19 @@ class PostgreSQLStorage(SQLStorage):
                 ((key,),) = _execute(connection, insert, (name, document))
             except errors.UniqueViolation:
                 raise study_exists(name, self.where) from None
-            connection.cursor().executemany(_marked(APPEND), ((key, i, text) for i, text in enumerate(lines, start=1)))
-            connection.cursor().executemany(_marked(ATTACH), ((key, *each) for each in details))
+            connection.cursor().executemany(
+                _marked(APPEND),
+                ((key, i, text) for i, text in enumerate(lines, start=1)),
+            )
+            connection.cursor().executemany(
+                _marked(ATTACH), ((key, *each) for each in details)
+            )
             return int(key)
 
     def delete(self, name: str) -> None:
-        self._query("DELETE FROM asktell_studies WHERE key = ? RETURNING key", self.find(name))
+        self._query(
+            "DELETE FROM asktell_studies WHERE key = ? RETURNING key", self.find(name)
+        )
 
     def details(self, key: int, trials: Sequence[int]) -> dict[int, str]:
         return dict(self._query(_DETAILS, key, list(trials)))
@@ -169,7 +214,9 @@ class PostgreSQLStorage(SQLStorage):
     @contextmanager
     def transaction(self, key: int, durable: bool) -> Iterator[_Transaction]:
         with self._connected() as connection:
-            transaction = _Transaction(connection, key, durable, self.where, self._clock)
+            transaction = _Transaction(
+                connection, key, durable, self.where, self._clock
+            )
             try:
                 yield transaction
                 transaction.commit()
@@ -187,12 +234,17 @@ class PostgreSQLStorage(SQLStorage):
             self._connection(patience) as connection,
             connection.transaction(force_rollback=True),
         ):
-            (row,) = connection.execute(_LOOK, [f"{max(1, round(1000 * patience))}ms"]).fetchall()
+            (row,) = connection.execute(
+                _LOOK, [f"{max(1, round(1000 * patience))}ms"]
+            ).fetchall()
             read_only, table, _ = row
-            if read_only != "on" and table is not None:  # no row is written, but a lock is waited for
+            # No row is written, but a lock is waited for
+            if read_only != "on" and table is not None:
                 connection.execute("UPDATE asktell_studies SET name = name WHERE false")
         if read_only == "on":
-            raise StorageError(f"{self.where} is read-only. Connect to the primary server.")
+            raise StorageError(
+                f"{self.where} is read-only. Connect to the primary server."
+            )
 
     def close(self) -> None:
         if self._pool is not None:
@@ -233,8 +285,11 @@ class PostgreSQLStorage(SQLStorage):
             raise PoolTimeout
         try:
             if self._pool is None:
-                # A pool would go on trying where the first connection shows at once what is wrong.
-                with psycopg.connect(self._url, **self._options(patience)) as connection:
+                # A pool would go on trying where the first connection shows at once
+                # what is wrong.
+                with psycopg.connect(
+                    self._url, **self._options(patience)
+                ) as connection:
                     connection.execute("SELECT 1")
                 self._pool = ConnectionPool(
                     self._url,
@@ -247,7 +302,8 @@ class PostgreSQLStorage(SQLStorage):
                     num_workers=1,
                     open=True,
                 )
-                # Also before the interpreter ends, when the threads of a pool can still be stopped.
+                # Also before the interpreter ends, when the threads of a pool can still
+                # be stopped.
                 self._closes = finalize(self, self._pool.close)
             return self._pool
         finally:
@@ -259,13 +315,17 @@ class PostgreSQLStorage(SQLStorage):
         options = {
             "connect_timeout": math.ceil(min(patience + 1, _SECONDS_TO_CONNECT)),
             "application_name": "asktell",
-            # A connection that is not used must also notice that the other end has vanished.
+            # A connection that is not used must also notice that the other end has
+            # vanished.
             "keepalives_idle": 30,
             "keepalives_interval": 10,
             "keepalives_count": 3,
             "tcp_user_timeout": int(1000 * (self._patience + _SECONDS_OF_GRACE)),
         }
-        return {"autocommit": True, **{name: value for name, value in options.items() if name not in given}}
+        return {
+            "autocommit": True,
+            **{name: value for name, value in options.items() if name not in given},
+        }
 
     def _close(self, pool: ConnectionPool[Connection]) -> None:
         """Close the connections. Whoever still needs one gets a new one."""
@@ -286,7 +346,10 @@ class PostgreSQLStorage(SQLStorage):
         if held is not None:
             yield held
             return
-        with self._translated(self._patience), self._connection(self._patience) as connection:
+        with (
+            self._translated(self._patience),
+            self._connection(self._patience) as connection,
+        ):
             if not self._is_prepared:
                 self._prepare(connection, create)
                 self._is_prepared = True
@@ -308,11 +371,16 @@ class PostgreSQLStorage(SQLStorage):
                 connection.execute(_TABLES)
 
     def _has_tables(self, connection: Connection) -> bool:
-        # Not by to_regclass(), which may not see yet what another process made while this one waited for its lock.
+        # Not by to_regclass(), which may not see yet what another process made while
+        # this one waited for its lock.
         is_there = "SELECT 1 FROM pg_class WHERE relname = 'asktell_schema' AND pg_table_is_visible(oid)"
         if not connection.execute(is_there).fetchall():
             return False
-        self._check_schema(connection.execute("SELECT max(version) FROM asktell_schema").fetchall()[0][0])
+        self._check_schema(
+            connection.execute("SELECT max(version) FROM asktell_schema").fetchall()[0][
+                0
+            ]
+        )
         return True
 
     @contextmanager
@@ -337,9 +405,13 @@ class PostgreSQLStorage(SQLStorage):
         text = " ".join(str(error).split())
         if isinstance(error, errors.DiskFull):
             cure = "The server's disk is full. Nothing that was confirmed is lost; make room and try again."
-        elif isinstance(error, errors.ReadOnlySqlTransaction | errors.InsufficientPrivilege):
+        elif isinstance(
+            error, errors.ReadOnlySqlTransaction | errors.InsufficientPrivilege
+        ):
             cure = "Connect to the primary server, as a user who may write there."
-        elif isinstance(error, psycopg.OperationalError | errors.IdleInTransactionSessionTimeout):
+        elif isinstance(
+            error, psycopg.OperationalError | errors.IdleInTransactionSessionTimeout
+        ):
             cure = "The server is out of reach or went away. Nothing that was confirmed is lost; try again."
         else:
             cure = "Nothing was changed."
@@ -353,7 +425,10 @@ def _configure(connection: Connection, patience: float) -> None:
         "SELECT set_config('lock_timeout', %s, false), set_config('statement_timeout', %s, false), "
         "set_config('idle_in_transaction_session_timeout', %s, false), "
         "set_config('default_transaction_isolation', 'read committed', false)",
-        [f"{max(1, round(1000 * seconds))}ms" for seconds in (locks, statements, _SECONDS_PAUSED)],
+        [
+            f"{max(1, round(1000 * seconds))}ms"
+            for seconds in (locks, statements, _SECONDS_PAUSED)
+        ],
     )
 
 
@@ -362,7 +437,9 @@ def _marked(statement: LiteralString) -> LiteralString:
     return statement.replace("?", "%s")
 
 
-def _execute(connection: Connection, statement: LiteralString, values: Sequence[object]) -> list[Any]:
+def _execute(
+    connection: Connection, statement: LiteralString, values: Sequence[object]
+) -> list[Any]:
     cursor = connection.execute(_marked(statement), values)
     return cursor.fetchall() if cursor.description else []
 

@@ -8,23 +8,42 @@ from collections.abc import Sequence
 from typing import Any, LiteralString
 
 from asktell.errors import StorageError
-from asktell.storages.base import MOST, AbstractStorage, Line, Snapshot, no_study, study_gone
+from asktell.storages.base import (
+    MOST,
+    AbstractStorage,
+    Line,
+    Snapshot,
+    no_study,
+    study_gone,
+)
 
 SCHEMA_VERSION = 1
 """Of the tables. `create` makes them; nothing else changes them."""
 
 READ: LiteralString = (
-    "SELECT position, entries FROM asktell_log WHERE study = ? AND position > ? ORDER BY position LIMIT ?"
+    "SELECT position, entries FROM asktell_log "
+    "WHERE study = ? AND position > ? ORDER BY position LIMIT ?"
 )
 APPEND: LiteralString = "INSERT INTO asktell_log VALUES (?, ?, ?)"
 ATTACH: LiteralString = "INSERT INTO asktell_details VALUES (?, ?, ?)"
-_HEAD: LiteralString = "SELECT position, parts, head FROM asktell_snapshots WHERE study = ?"
-_PARTS: LiteralString = "SELECT part FROM asktell_parts WHERE study = ? AND number <= ? ORDER BY number"
+_HEAD: LiteralString = (
+    "SELECT position, parts, head FROM asktell_snapshots WHERE study = ?"
+)
+_PARTS: LiteralString = (
+    "SELECT part FROM asktell_parts WHERE study = ? AND number <= ? ORDER BY number"
+)
 
 
-def tables(key: LiteralString, integer: LiteralString, blob: LiteralString, by_key: LiteralString) -> LiteralString:
+def tables(
+    key: LiteralString,
+    integer: LiteralString,
+    blob: LiteralString,
+    by_key: LiteralString,
+) -> LiteralString:
     """The statements that make the tables, given the types of columns and the options of tables kept by their key."""
-    study: LiteralString = f"study {integer} NOT NULL REFERENCES asktell_studies ON DELETE CASCADE"
+    study: LiteralString = (
+        f"study {integer} NOT NULL REFERENCES asktell_studies ON DELETE CASCADE"
+    )
     return f"""
         CREATE TABLE asktell_schema (version {integer} NOT NULL);
         INSERT INTO asktell_schema VALUES (1);
@@ -52,12 +71,16 @@ class SQLTransaction(ABC):
         rows = self._execute(_HEAD, self._key)
         return Snapshot(rows[0][0], rows[0][2]) if rows else None
 
-    def save(self, position: int, head: bytes, part: bytes, replace: bool = False) -> None:
+    def save(
+        self, position: int, head: bytes, part: bytes, replace: bool = False
+    ) -> None:
         if replace:
             self._execute("DELETE FROM asktell_parts WHERE study = ?", self._key)
         rows = self._execute(_HEAD, self._key)
         number = 1 + rows[0][1] if rows and not replace else 1
-        self._execute("INSERT INTO asktell_parts VALUES (?, ?, ?)", self._key, number, part)
+        self._execute(
+            "INSERT INTO asktell_parts VALUES (?, ?, ?)", self._key, number, part
+        )
         self._execute(
             "INSERT INTO asktell_snapshots VALUES (?, ?, ?, ?) ON CONFLICT (study) DO UPDATE SET "
             "position = excluded.position, parts = excluded.parts, head = excluded.head",
@@ -82,7 +105,10 @@ class SQLStorage(AbstractStorage):
         return int(rows[0][0])
 
     def names(self) -> list[str]:
-        return [str(name) for (name,) in self._query("SELECT name FROM asktell_studies ORDER BY key")]
+        return [
+            str(name)
+            for (name,) in self._query("SELECT name FROM asktell_studies ORDER BY key")
+        ]
 
     def document(self, key: int) -> bytes:
         rows = self._query("SELECT document FROM asktell_studies WHERE key = ?", key)

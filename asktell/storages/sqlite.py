@@ -1,10 +1,12 @@
 """Studies in a SQLite file: several processes on one machine. Not for network file systems.
 
-In WAL mode readers wait for nobody, and writers for each other. `PRAGMA synchronous` is set for each transaction: with
-FULL, COMMIT returns once it is on the disk, with everything that was committed before; with NORMAL it does not wait.
+In WAL mode readers wait for nobody, and writers for each other. `PRAGMA synchronous` is
+set for each transaction: with FULL, COMMIT returns once it is on the disk, with
+everything that was committed before; with NORMAL it does not wait.
 
-SQLite goes on writing to a file that has lost its name, and to a write-ahead log that nobody else will read. So every
-operation compares the files at the path with those that are open, before it begins and before anything is confirmed.
+SQLite goes on writing to a file that has lost its name, and to a write-ahead log that
+nobody else will read. So every operation compares the files at the path with those that
+are open, before it begins and before anything is confirmed.
 """
 
 import json
@@ -22,11 +24,25 @@ from typing import Any, TypeAlias
 from weakref import WeakSet
 
 from asktell._util.files import make_private
-from asktell.errors import AsktellError, StorageBusyError, StorageError, StudyNotFoundError
+from asktell.errors import (
+    AsktellError,
+    StorageBusyError,
+    StorageError,
+    StudyNotFoundError,
+)
 from asktell.storages.base import MOST, Line, study_exists, study_gone, taken
-from asktell.storages.sql import APPEND, ATTACH, READ, SQLStorage, SQLTransaction, tables
+from asktell.storages.sql import (
+    APPEND,
+    ATTACH,
+    READ,
+    SQLStorage,
+    SQLTransaction,
+    tables,
+)
 
-_TABLES = tables("INTEGER PRIMARY KEY AUTOINCREMENT", "INTEGER", "BLOB", " WITHOUT ROWID")
+_TABLES = tables(
+    "INTEGER PRIMARY KEY AUTOINCREMENT", "INTEGER", "BLOB", " WITHOUT ROWID"
+)
 _SECONDS_BETWEEN_ATTEMPTS = (0.0002, 0.002)
 
 _Identity: TypeAlias = tuple[int, int] | None
@@ -55,7 +71,9 @@ def _identity(path: str) -> _Identity:
 
 
 class _Transaction(SQLTransaction):
-    def __init__(self, connection: sqlite3.Connection, key: int, storage: "SQLiteStorage") -> None:
+    def __init__(
+        self, connection: sqlite3.Connection, key: int, storage: "SQLiteStorage"
+    ) -> None:
         self._connection = connection
         self._key = key
         self._where = storage.where
@@ -65,41 +83,57 @@ class _Transaction(SQLTransaction):
         return self._connection.execute(sql, values).fetchall()
 
     def read(self, after: int) -> Sequence[Line]:
-        return list(starmap(Line, self._connection.execute(READ, (self._key, after, MOST))))
+        return list(
+            starmap(Line, self._connection.execute(READ, (self._key, after, MOST)))
+        )
 
     def append(self, line: Line) -> None:
         try:
             self._connection.execute(APPEND, (self._key, *line))
         except sqlite3.IntegrityError as error:
-            raise self._refused(error, taken(f"Line {line.position} is in the log", self._where)) from error
+            raise self._refused(
+                error, taken(f"Line {line.position} is in the log", self._where)
+            ) from error
 
     def attach(self, trial: int, details: str) -> None:
         try:
             self._connection.execute(ATTACH, (self._key, trial, details))
         except sqlite3.IntegrityError as error:
-            raise self._refused(error, taken(f"Trial {trial} has details", self._where)) from error
+            raise self._refused(
+                error, taken(f"Trial {trial} has details", self._where)
+            ) from error
 
-    def _refused(self, error: sqlite3.IntegrityError, taken: StorageError) -> AsktellError:
+    def _refused(
+        self, error: sqlite3.IntegrityError, taken: StorageError
+    ) -> AsktellError:
         is_key = error.sqlite_errorcode == sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY
-        return taken if is_key else study_gone(self._where)  # its foreign key leads nowhere
+        # Its foreign key leads nowhere
+        return taken if is_key else study_gone(self._where)
 
 
 class SQLiteStorage(SQLStorage):
     """Studies in one file, made when the first study is.
 
-    It is opened when it is first needed; its folder must exist. For several threads, and goes on in a forked process.
-    `patience` is the number of seconds to wait for other processes before StorageBusyError.
+    It is opened when it is first needed; its folder must exist. For several threads,
+    and goes on in a forked process. `patience` is the number of seconds to wait for
+    other processes before StorageBusyError.
     """
 
     _open: sqlite3.Connection | None = None
 
-    def __init__(self, path: str | Path, clock: Callable[[], float] = time.time, patience: float = 60.0) -> None:
+    def __init__(
+        self,
+        path: str | Path,
+        clock: Callable[[], float] = time.time,
+        patience: float = 60.0,
+    ) -> None:
         # Absolute, as a change of the working directory must not lead to another file.
         self.path = self.where = os.path.abspath(path)
         self._clock = clock
         self._patience = patience
         self._still = False  # whether it is open as a file that nobody writes to
-        self._files: dict[str, _Identity] = {}  # that are open, or were last, by their paths
+        # That are open, or were last, by their paths
+        self._files: dict[str, _Identity] = {}
         self._lock = RLock()
         with _forking:
             _storages.add(self)
@@ -108,17 +142,24 @@ class SQLiteStorage(SQLStorage):
         self._disconnect()  # since Python 3.13 sqlite3 warns where nobody does
 
     def create(
-        self, name: str, document: bytes, lines: Iterable[str] = (), details: Iterable[tuple[int, str]] = ()
+        self,
+        name: str,
+        document: bytes,
+        lines: Iterable[str] = (),
+        details: Iterable[tuple[int, str]] = (),
     ) -> int:
         with self._writing(durable=True, create=True) as connection:
             try:
                 key = connection.execute(
-                    "INSERT INTO asktell_studies (name, document) VALUES (?, ?)", (name, document)
+                    "INSERT INTO asktell_studies (name, document) VALUES (?, ?)",
+                    (name, document),
                 ).lastrowid
             except sqlite3.IntegrityError:
                 raise study_exists(name, self.path) from None
             assert key is not None
-            rows = ((key, position, text) for position, text in enumerate(lines, start=1))
+            rows = (
+                (key, position, text) for position, text in enumerate(lines, start=1)
+            )
             connection.executemany(APPEND, rows)
             connection.executemany(ATTACH, ((key, *each) for each in details))
             return key
@@ -145,9 +186,12 @@ class SQLiteStorage(SQLStorage):
         try:
             if not self._files and not os.path.exists(self.path):
                 if not os.access(os.path.dirname(self.path), os.W_OK | os.X_OK):
-                    raise StorageError(f"{self.path!r} cannot be made. Check its folder, and its permissions.")
+                    raise StorageError(
+                        f"{self.path!r} cannot be made. Check its folder, and its permissions."
+                    )
                 return
-            with self._translated(patience), suppress(StudyNotFoundError):  # there are no tables yet
+            # There are no tables yet
+            with self._translated(patience), suppress(StudyNotFoundError):
                 connection = self._connection()
                 self._compare_files()
                 self._patiently(connection, "BEGIN IMMEDIATE", patience=patience)
@@ -169,21 +213,28 @@ class SQLiteStorage(SQLStorage):
             return rows
 
     @contextmanager
-    def _writing(self, durable: bool, create: bool = False) -> Iterator[sqlite3.Connection]:
+    def _writing(
+        self, durable: bool, create: bool = False
+    ) -> Iterator[sqlite3.Connection]:
         with self._lock, self._translated():
             connection = self._connection(create)
             self._compare_files()
-            connection.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
+            connection.execute(
+                f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}"
+            )
             with self._committed(connection):
                 before = connection.total_changes
                 yield connection
                 if durable and connection.total_changes == before:
-                    # COMMIT syncs nothing if nothing is written, and what was found may not be on the disk yet.
+                    # COMMIT syncs nothing if nothing is written, and what was found may
+                    # not be on the disk yet.
                     connection.execute("PRAGMA user_version = 0")
             self._compare_files()
 
     @contextmanager
-    def _committed(self, connection: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
+    def _committed(
+        self, connection: sqlite3.Connection
+    ) -> Iterator[sqlite3.Connection]:
         try:
             self._patiently(connection, "BEGIN IMMEDIATE")
             yield connection
@@ -194,12 +245,17 @@ class SQLiteStorage(SQLStorage):
             raise
 
     def _patiently(
-        self, connection: sqlite3.Connection, sql: str, values: Sequence[object] = (), patience: float | None = None
+        self,
+        connection: sqlite3.Connection,
+        sql: str,
+        values: Sequence[object] = (),
+        patience: float | None = None,
     ) -> sqlite3.Cursor:
         """Execute what may have to wait for another process.
 
-        SQLite itself waits longer and longer between its attempts, so that among many processes some starve for
-        seconds. With short waits of random length everybody has the same chance.
+        SQLite itself waits longer and longer between its attempts, so that among many
+        processes some starve for seconds. With short waits of random length everybody
+        has the same chance.
         """
         deadline = math.inf
         while True:
@@ -207,15 +263,24 @@ class SQLiteStorage(SQLStorage):
                 return connection.execute(sql, values)
             except sqlite3.OperationalError as error:
                 now = time.monotonic()
-                deadline = min(deadline, now + (self._patience if patience is None else patience))
-                if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or now >= deadline:
+                deadline = min(
+                    deadline, now + (self._patience if patience is None else patience)
+                )
+                if (
+                    error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY
+                    or now >= deadline
+                ):
                     raise
             time.sleep(random.uniform(*_SECONDS_BETWEEN_ATTEMPTS))
 
     # The connection
 
     def _connection(self, create: bool = False) -> sqlite3.Connection:
-        if self._open is not None and self._still and os.path.exists(f"{os.path.realpath(self.path)}-wal"):
+        if (
+            self._open is not None
+            and self._still
+            and os.path.exists(f"{os.path.realpath(self.path)}-wal")
+        ):
             self._disconnect()  # somebody writes, and what was read once may be old
         if self._open is not None:
             return self._open
@@ -223,14 +288,23 @@ class SQLiteStorage(SQLStorage):
         if self._files.get(self.path, before) != before:
             raise self._moved()
         if before is None and not create:
-            raise StudyNotFoundError(f"There is no file {self.path!r}. Study.create() makes it.")
-        real_path = os.path.realpath(self.path)  # beside which the log lies, if the path is a link
+            raise StudyNotFoundError(
+                f"There is no file {self.path!r}. Study.create() makes it."
+            )
+        # Beside which the log lies, if the path is a link
+        real_path = os.path.realpath(self.path)
         if before is None:
             with suppress(OSError):  # SQLite says what is wrong
-                make_private(Path(real_path))  # SQLite gives the -wal and -shm files the same permissions
-        # Without the right to make the log's files it can be read only while it has none, that is, nobody writes.
+                # SQLite gives the -wal and -shm files the same permissions
+                make_private(Path(real_path))
+        # Without the right to make the log's files it can be read only while it has
+        # none, that is, nobody writes.
         folder = os.path.dirname(real_path)
-        self._still = not create and not os.access(folder, os.W_OK) and not os.path.exists(f"{real_path}-wal")
+        self._still = (
+            not create
+            and not os.access(folder, os.W_OK)
+            and not os.path.exists(f"{real_path}-wal")
+        )
         how = "ro&immutable=1" if self._still else "rwc" if create else "rw"
         connection = sqlite3.connect(
             f"{Path(real_path).as_uri()}?mode={how}",
@@ -241,15 +315,20 @@ class SQLiteStorage(SQLStorage):
             cached_statements=32,
         )
         try:
-            if before not in (None, _identity(self.path)):  # another file has taken its place
+            # Another file has taken its place
+            if before not in (None, _identity(self.path)):
                 raise self._moved()
             connection.execute("PRAGMA foreign_keys = ON")
-            connection.execute("PRAGMA fullfsync = ON")  # macOS: a sync reaches the disk, not its cache
+            # macOS: a sync reaches the disk, not its cache
+            connection.execute("PRAGMA fullfsync = ON")
             self._prepare(connection, create)
             connection.execute("PRAGMA busy_timeout = 0")  # from now on see _patiently
-            # The last two are there as long as the database is open, unless it may only be read.
+            # The last two are there as long as the database is open, unless it may only
+            # be read.
             paths = self.path, f"{real_path}-wal", f"{real_path}-shm"
-            self._files = {path: found for path in paths if (found := _identity(path)) is not None}
+            self._files = {
+                path: found for path in paths if (found := _identity(path)) is not None
+            }
             self._open = connection
             return connection
         finally:
@@ -277,7 +356,9 @@ class SQLiteStorage(SQLStorage):
         if self._has_tables(connection):
             return
         if not create:
-            raise StudyNotFoundError(f"There are no studies in {self.path!r}. Study.create() makes one.")
+            raise StudyNotFoundError(
+                f"There are no studies in {self.path!r}. Study.create() makes one."
+            )
         (mode,) = self._patiently(connection, "PRAGMA journal_mode = WAL").fetchone()
         if mode != "wal":
             raise StorageError(
@@ -290,9 +371,13 @@ class SQLiteStorage(SQLStorage):
                     connection.execute(statement)
 
     def _has_tables(self, connection: sqlite3.Connection) -> bool:
-        if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'asktell_schema'").fetchone():
+        if not connection.execute(
+            "SELECT 1 FROM sqlite_master WHERE name = 'asktell_schema'"
+        ).fetchone():
             return False
-        self._check_schema(connection.execute("SELECT max(version) FROM asktell_schema").fetchone()[0])
+        self._check_schema(
+            connection.execute("SELECT max(version) FROM asktell_schema").fetchone()[0]
+        )
         return True
 
     # Errors
@@ -308,8 +393,12 @@ class SQLiteStorage(SQLStorage):
                 self._disconnect()  # whatever state it is in: the next call begins anew
             code = getattr(error, "sqlite_errorcode", 0) & 0xFF
             if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
-                raise self._busy(self._patience if patience is None else patience) from error
-            raise StorageError(f"{self.path!r} cannot be used: {error}. {_CURES.get(code, '')}".rstrip()) from error
+                raise self._busy(
+                    self._patience if patience is None else patience
+                ) from error
+            raise StorageError(
+                f"{self.path!r} cannot be used: {error}. {_CURES.get(code, '')}".rstrip()
+            ) from error
 
     def _busy(self, patience: float) -> StorageBusyError:
         return StorageBusyError(
@@ -324,14 +413,16 @@ class SQLiteStorage(SQLStorage):
         )
 
 
-# Forks. A child that used its parent's connection would believe that it holds the parent's locks, and the parent, when
-# it closes, would remove the log that the child writes to (https://www.sqlite.org/howtocorrupt.html, section 2.6). So
-# connections are closed before a fork.
+# Forks. A child that used its parent's connection would believe that it holds the
+# parent's locks, and the parent, when it closes, would remove the log that the child
+# writes to (https://www.sqlite.org/howtocorrupt.html, section 2.6). So connections are
+# closed before a fork.
 
 _storages: WeakSet[SQLiteStorage] = WeakSet()
 _forking = RLock()  # held during a fork, and while a storage is added
 _held: list[SQLiteStorage] = []  # by the thread that forks
-_inherited: list[sqlite3.Connection] = []  # by a fork in the middle of a transaction; to be left alone
+# By a fork in the middle of a transaction; to be left alone
+_inherited: list[sqlite3.Connection] = []
 
 
 def _before_fork() -> None:
@@ -340,7 +431,8 @@ def _before_fork() -> None:
     for storage in list(_storages):
         if storage._lock.acquire(timeout=storage._patience):
             _held.append(storage)
-            if storage._open is not None and not storage._open.in_transaction:  # otherwise this thread is in one
+            # Otherwise this thread is in one
+            if storage._open is not None and not storage._open.in_transaction:
                 storage._disconnect()
 
 
@@ -362,4 +454,8 @@ def _after_fork_in_child() -> None:
 
 
 if hasattr(os, "register_at_fork"):  # not on Windows
-    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork_in_parent, after_in_child=_after_fork_in_child)
+    os.register_at_fork(
+        before=_before_fork,
+        after_in_parent=_after_fork_in_parent,
+        after_in_child=_after_fork_in_child,
+    )

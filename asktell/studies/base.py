@@ -7,7 +7,13 @@ from typing import Any, Self, overload
 
 from asktell.errors import InvalidArgumentError
 from asktell.problem.candidates import AnyTrial, Tell, Trial, all_taken
-from asktell.problem.checks import check_name, check_reason, check_seconds, check_trials, whole
+from asktell.problem.checks import (
+    check_name,
+    check_reason,
+    check_seconds,
+    check_trials,
+    whole,
+)
 from asktell.problem.goals import Scores
 from asktell.selector import Selection, SelectionWorker, Selector
 from asktell.studies.details import encode
@@ -17,8 +23,9 @@ from asktell.studies.leases import SECONDS, Holding, check_lease, check_worker
 class AbstractStudy(Selection):
     """A stored selection that several workers share: the interface of `Study` and `RemoteStudy`.
 
-    It has all methods of `Selector`. When `tell`, `tell_many`, `fail`, `observe`, `add`, `retire`, `extend`, `remark`,
-    `pause` or `resume` returns, its change is stored durably.
+    It has all methods of `Selector`. When `tell`, `tell_many`, `fail`, `observe`,
+    `add`, `retire`, `extend`, `remark`, `pause` or `resume` returns, its change is
+    stored durably.
 
         >>> import asktell
         >>> prompts = {"short": "Answer in one word.", "long": "Think first."}
@@ -30,28 +37,40 @@ class AbstractStudy(Selection):
         True
         1
 
-    **Workers and leases.** `worker=` is a name of your choice. Give each worker a different name. A worker that asks
-    with its name gets a lease on its trials. When the lease expires, the trials are given to another worker. A trial
-    that was asked for without a name stays pending until it is told, failed or released.
+    **Workers and leases.** `worker=` is a name of your choice. Give each worker a
+    different name. A worker that asks with its name gets a lease on its trials. When
+    the lease expires, the trials are given to another worker. A trial that was asked
+    for without a name stays pending until it is told, failed or released.
 
-    If several workers evaluate the same trial, the first scores are recorded. `tell` returns False to the others, which
-    can simply ask for the next trial.
+    If several workers evaluate the same trial, the first scores are recorded. `tell`
+    returns False to the others, which can simply ask for the next trial.
 
-    **Errors.** Every method may raise a StorageError if the storage cannot be used. Usually nothing was changed then.
-    Rarely, the outcome is unknown. Repeat the call in either case: scores that are told twice count once, and `add`,
-    `retire` and `extend` take a `key` that makes them safe to repeat.
+    **Errors.** Every method may raise a StorageError if the storage cannot be used.
+    Usually nothing was changed then. Rarely, the outcome is unknown. Repeat the call in
+    either case: scores that are told twice count once, and `add`, `retire` and `extend`
+    take a `key` that makes them safe to repeat.
     """
 
     # Asking and telling
 
     @overload
     def ask(
-        self, n: None = None, *, worker: str | None = None, lease: float | None = None, besides: Collection[int] = ()
+        self,
+        n: None = None,
+        *,
+        worker: str | None = None,
+        lease: float | None = None,
+        besides: Collection[int] = (),
     ) -> Trial | None: ...
 
     @overload
     def ask(
-        self, n: int, *, worker: str | None = None, lease: float | None = None, besides: Collection[int] = ()
+        self,
+        n: int,
+        *,
+        worker: str | None = None,
+        lease: float | None = None,
+        besides: Collection[int] = (),
     ) -> list[Trial]: ...
 
     def ask(
@@ -64,23 +83,30 @@ class AbstractStudy(Selection):
     ) -> Trial | list[Trial] | None:
         """Return the next trial to evaluate or, with `n`, a list of up to n trials, grouped by prompt.
 
-        Returns None, or an empty list, if the selection is `done`, is `paused`, or cannot decide before the scores of
-        `pending` trials arrive. Never waits for scores.
+        Returns None, or an empty list, if the selection is `done`, is `paused`, or
+        cannot decide before the scores of `pending` trials arrive. Never waits for
+        scores.
 
         Args:
             n: the number of trials that the worker is to hold.
-            worker: name of the worker. It first gets back the trials that it already holds, oldest first, and then new
-                ones, up to n in all. So a worker that was restarted continues with its own trials.
-            lease: seconds until the trials may be given to another worker, 600 by default. Requires `worker`.
-            besides: ids of trials that the worker is evaluating. They are not returned, and do not count towards n.
-                Requires `worker`.
+            worker: name of the worker. It first gets back the trials that it already
+                holds, oldest first, and then new ones, up to n in all. So a worker that
+                was restarted continues with its own trials.
+            lease: seconds until the trials may be given to another worker, 600 by
+                default. Requires `worker`.
+            besides: ids of trials that the worker is evaluating. They are not returned,
+                and do not count towards n. Requires `worker`.
 
         Raises:
-            InvalidArgumentError: an argument is invalid, or `lease` or `besides` was given without `worker`.
+            InvalidArgumentError: an argument is invalid, or `lease` or `besides` was
+                given without `worker`.
         """
         if worker is not None:
             check_name("A worker", worker)
-        wanted, busy = 1 if n is None else whole("n", n, 0), check_trials("besides", besides)
+        wanted, busy = (
+            1 if n is None else whole("n", n, 0),
+            check_trials("besides", besides),
+        )
         if busy and worker is None:
             raise InvalidArgumentError(
                 "besides needs worker: give the name of the worker that is busy with these trials."
@@ -93,7 +119,11 @@ class AbstractStudy(Selection):
 
     @abstractmethod
     def _ask(
-        self, n: int, worker: str | None = None, seconds: float = SECONDS, besides: Collection[int] = ()
+        self,
+        n: int,
+        worker: str | None = None,
+        seconds: float = SECONDS,
+        besides: Collection[int] = (),
     ) -> list[Trial]:
         """Return up to n trials. The arguments are valid: `ask` has checked them."""
 
@@ -108,39 +138,48 @@ class AbstractStudy(Selection):
     ) -> bool:
         """Record the scores of a trial. Trials may be told in any order.
 
-        Returns True if the scores were recorded. Returns False if the same scores were recorded before, or if another
-        worker recorded its scores first.
+        Returns True if the scores were recorded. Returns False if the same scores were
+        recorded before, or if another worker recorded its scores first.
 
         Args:
-            trial: as for `Selector.tell`. If you pass a prompt, the scores go to a pending trial of this prompt: to one
-                that the worker holds, or otherwise to the oldest.
+            trial: as for `Selector.tell`. If you pass a prompt, the scores go to a
+                pending trial of this prompt: to one that the worker holds, or otherwise
+                to the oldest.
             scores: as for `Selector.tell`.
             cost: as for `Selector.tell`.
             worker: name of the worker that evaluated the trial.
-            details: more data about the evaluation, such as the response, seconds or other metrics, as a mapping of
-                JSON types. It is stored with the scores, and returned by `evaluations`.
+            details: more data about the evaluation, such as the response, seconds or
+                other metrics, as a mapping of JSON types. It is stored with the scores,
+                and returned by `evaluations`.
 
         Raises:
-            ConflictingTellError: other scores of this trial were recorded before, by the same worker, or by any worker
-                if the trial was handed out only once.
+            ConflictingTellError: other scores of this trial were recorded before, by
+                the same worker, or by any worker if the trial was handed out only once.
         """
-        (outcome,) = self._tell([Tell(trial, scores, cost, details)], check_worker(worker))
+        (outcome,) = self._tell(
+            [Tell(trial, scores, cost, details)], check_worker(worker)
+        )
         if isinstance(outcome, Exception):
             raise outcome
         return outcome
 
-    def tell_many(self, tells: Iterable[Tell | tuple[Any, ...]], *, worker: str | None = None) -> list[bool]:
+    def tell_many(
+        self, tells: Iterable[Tell | tuple[Any, ...]], *, worker: str | None = None
+    ) -> list[bool]:
         """Record the scores of several trials at once, in little more time than those of one.
 
-        Returns, for each tell, what `tell` would return. An error in one of them does not affect the others.
+        Returns, for each tell, what `tell` would return. An error in one of them does
+        not affect the others.
 
         Args:
-            tells: tuples `(trial, scores)`, `(trial, scores, cost)` or `(trial, scores, cost, details)`.
+            tells: tuples `(trial, scores)`, `(trial, scores, cost)` or `(trial, scores,
+                cost, details)`.
             worker: name of the worker that evaluated the trials.
 
         Raises:
-            TellManyError: some tells were refused, each for one of the reasons of `tell`. All others are stored. The
-                error's `outcomes` has the result or the error of each.
+            TellManyError: some tells were refused, each for one of the reasons of
+                `tell`. All others are stored. The error's `outcomes` has the result or
+                the error of each.
         """
         return all_taken(self._tell(list(tells), check_worker(worker)))
 
@@ -161,10 +200,19 @@ class AbstractStudy(Selection):
 
         Also returns False if another worker holds the trial.
         """
-        return self._fail(trial, check_reason(reason), cost, check_worker(worker), encode(details))
+        return self._fail(
+            trial, check_reason(reason), cost, check_worker(worker), encode(details)
+        )
 
     @abstractmethod
-    def _fail(self, trial: AnyTrial, reason: str, cost: float | None, worker: str | None, details: str | None) -> bool:
+    def _fail(
+        self,
+        trial: AnyTrial,
+        reason: str,
+        cost: float | None,
+        worker: str | None,
+        details: str | None,
+    ) -> bool:
         """Do what `fail` does. The arguments are valid, and `details` is JSON text."""
 
     @abstractmethod
@@ -174,10 +222,13 @@ class AbstractStudy(Selection):
     # Workers
 
     @abstractmethod
-    def heartbeat(self, worker: str, trial: AnyTrial | None = None, *, lease: float | None = None) -> list[Trial]:
+    def heartbeat(
+        self, worker: str, trial: AnyTrial | None = None, *, lease: float | None = None
+    ) -> list[Trial]:
         """Extend the leases of a worker and return the trials that it still holds, oldest first.
 
-        A trial is missing from the returned list if it was told, or if its lease expired and another worker took it.
+        A trial is missing from the returned list if it was told, or if its lease
+        expired and another worker took it.
 
         Args:
             worker: name of the worker.
@@ -186,16 +237,21 @@ class AbstractStudy(Selection):
         """
 
     @abstractmethod
-    def worker(self, name: str | None = None, *, lease: float = 60.0, ahead: int = 0) -> SelectionWorker:
+    def worker(
+        self, name: str | None = None, *, lease: float = 60.0, ahead: int = 0
+    ) -> SelectionWorker:
         """Return this study as one worker sees it. Use it in a `with` block, which keeps extending the leases.
 
         Args:
-            name: name of the worker, different from all others. By default it is made of the host, the process id and
-                random letters. Give a name if the worker should continue with its own trials after a restart.
-            lease: seconds after which the trials of a worker that died are given to other workers.
-            ahead: number of trials that the worker requests in advance. Larger numbers need fewer transactions, so that
-                many workers block each other less. But these trials are chosen before the latest scores arrive, and at
-                the end of a study other workers wait for them.
+            name: name of the worker, different from all others. By default it is made
+                of the host, the process id and random letters. Give a name if the
+                worker should continue with its own trials after a restart.
+            lease: seconds after which the trials of a worker that died are given to
+                other workers.
+            ahead: number of trials that the worker requests in advance. Larger numbers
+                need fewer transactions, so that many workers block each other less. But
+                these trials are chosen before the latest scores arrive, and at the end
+                of a study other workers wait for them.
         """
 
     @abstractmethod
@@ -210,8 +266,9 @@ class AbstractStudy(Selection):
     def pause(self) -> None:
         """Stop handing out trials until `resume`. Has no effect on a study that is paused already.
 
-        Workers keep their pending trials, and their scores are recorded. Workers wait instead of ending. A worker that
-        is restarted during the pause gets its trials back afterwards, unless their lease has expired by then.
+        Workers keep their pending trials, and their scores are recorded. Workers wait
+        instead of ending. A worker that is restarted during the pause gets its trials
+        back afterwards, unless their lease has expired by then.
         """
 
     @abstractmethod

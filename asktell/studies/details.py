@@ -7,7 +7,8 @@ from typing import Any
 from asktell.errors import InvalidArgumentError
 from asktell.problem.checks import short
 
-# Readers parse JSON by recursion, possibly far down a call stack. Deeper nesting could exceed Python's recursion limit.
+# Readers parse JSON by recursion, possibly far down a call stack. Deeper nesting could
+# exceed Python's recursion limit.
 _MOST_LEVELS = 100
 
 
@@ -15,7 +16,8 @@ def encode(details: Mapping[str, Any] | None) -> str | None:
     """Convert details to JSON text in ASCII. None stays None.
 
     Raises:
-        InvalidArgumentError: the details are not a mapping, or contain a value that JSON cannot represent.
+        InvalidArgumentError: the details are not a mapping, or contain a value that
+            JSON cannot represent.
     """
     if details is None:
         return None
@@ -23,7 +25,10 @@ def encode(details: Mapping[str, Any] | None) -> str | None:
         if not isinstance(details, Mapping):
             raise TypeError("a mapping is expected")
         text = json.dumps(dict(details), separators=(",", ":"), allow_nan=False)
-        if text.count("[") + text.count("{") > _MOST_LEVELS and _levels(details) > _MOST_LEVELS:
+        if (
+            text.count("[") + text.count("{") > _MOST_LEVELS
+            and _levels(details) > _MOST_LEVELS
+        ):
             raise ValueError(f"they are nested more than {_MOST_LEVELS} levels deep")
         return text
     except (TypeError, ValueError, RecursionError) as error:

@@ -1,8 +1,9 @@
 """The document of a study, which holds its fixed settings, and files that hold whole studies.
 
-A file has JSON lines. The first line is the document, with the study's name. Then come the lines of the log, and the
-details of trials as `{"trial": NUMBER, "details": {...}}`. The last line has the numbers of lines and details, so that
-reading notices a file that was cut off.
+A file has JSON lines. The first line is the document, with the study's name. Then come
+the lines of the log, and the details of trials as `{"trial": NUMBER, "details":
+{...}}`. The last line has the numbers of lines and details, so that reading notices a
+file that was cut off.
 """
 
 import json
@@ -45,12 +46,21 @@ class Document(NamedTuple):
 
     def refuse_others(self, other: "Document", name: str) -> None:
         """Raise a StudyExistsError if another document of the same name differs, except for its evaluations."""
-        mine, theirs, apart = self.selector, other.selector, ("asktell", "state", "examples", "example_ids")
-        found = [key for key in {**mine, **theirs} if key not in apart and mine.get(key) != theirs.get(key)]
+        mine, theirs, apart = (
+            self.selector,
+            other.selector,
+            ("asktell", "state", "examples", "example_ids"),
+        )
+        found = [
+            key
+            for key in {**mine, **theirs}
+            if key not in apart and mine.get(key) != theirs.get(key)
+        ]
         ids: tuple[Any, Any] = mine.get("example_ids"), theirs.get("example_ids")
         if all(ids):
             found += [f"examples: {changed}"] if (changed := changes(*ids)) else []
-        elif ids[0] or mine["examples"] != theirs["examples"]:  # a study without ids fits others of the same number
+        elif ids[0] or mine["examples"] != theirs["examples"]:
+            # A study without ids fits others of the same number
             found.append("examples")
         if self.max_attempts != other.max_attempts:
             found.append("max_attempts")
@@ -66,7 +76,13 @@ def from_bytes(data: bytes) -> Document:
     return _document(serialization.parse(serialization.decompress(data, what), what))
 
 
-def write(path: Path, document: Document, name: str, lines: Iterable[str], details: Iterable[tuple[int, str]]) -> None:
+def write(
+    path: Path,
+    document: Document,
+    name: str,
+    lines: Iterable[str],
+    details: Iterable[tuple[int, str]],
+) -> None:
     """Write a study to a file. An existing file is replaced only when the new one is complete."""
     with replacing(path) as file:
         file.write(document.to_json(name=name) + "\n")
@@ -78,7 +94,12 @@ def write(path: Path, document: Document, name: str, lines: Iterable[str], detai
         for trial, text in details:
             file.write(f'{{"trial":{trial},"details":{text}}}\n')
             n_details += 1
-        file.write(json.dumps({"lines": n_lines, **({"details": n_details} if n_details else {})}) + "\n")
+        file.write(
+            json.dumps(
+                {"lines": n_lines, **({"details": n_details} if n_details else {})}
+            )
+            + "\n"
+        )
 
 
 class Content(NamedTuple):
@@ -99,10 +120,17 @@ def read(file: Iterable[bytes], method: Method | None = None) -> Content:
     first, *rest = [*file] or [b""]
     data = serialization.parse(first, "Line 1 of the file")
     document = _document(data)
-    is_cut = not rest or rest[-1].startswith(b"[")  # the file ends with a line of the log, without the numbers
-    end = serialization.parse(b"{}" if is_cut else rest.pop(), "The last line of the file")
+    # The file ends with a line of the log, without the numbers
+    is_cut = not rest or rest[-1].startswith(b"[")
+    end = serialization.parse(
+        b"{}" if is_cut else rest.pop(), "The last line of the file"
+    )
     n_lines, n_details = end.get("lines"), end.get("details", 0)
-    if type(n_lines) is not int or type(n_details) is not int or len(rest) != n_lines + n_details:
+    if (
+        type(n_lines) is not int
+        or type(n_details) is not int
+        or len(rest) != n_lines + n_details
+    ):
         raise InvalidStateError(
             f"The last line of the file does not fit to the {len(rest)} lines before it. The file seems to be cut off."
         )
@@ -111,14 +139,19 @@ def read(file: Iterable[bytes], method: Method | None = None) -> Content:
         try:
             if number < n_lines:
                 logged.replay([line])
-                lines.append(log.encode(log.decode(line)))  # always in ASCII, which the file need not be
+                # Always in ASCII, which the file need not be
+                lines.append(log.encode(log.decode(line)))
             else:
-                trial, text = _details(serialization.parse(line, "The details of a trial"), logged)
+                trial, text = _details(
+                    serialization.parse(line, "The details of a trial"), logged
+                )
                 if trial in details:
                     raise InvalidStateError(f"Trial {trial} has details already.")
                 details[trial] = text
         except InvalidStateError as error:
-            raise InvalidStateError(f"Line {number + 2} of the file: {error}") from error
+            raise InvalidStateError(
+                f"Line {number + 2} of the file: {error}"
+            ) from error
     return Content(document, data.get("name"), lines, list(details.items()))
 
 
@@ -126,7 +159,9 @@ def _details(data: Mapping[str, Any], logged: LoggedSelector) -> tuple[int, str]
     """Return a trial that was told or failed, and its details as JSON."""
     trial, details = data.get("trial"), data.get("details")
     if type(trial) is not int or not isinstance(details, dict):
-        raise InvalidStateError("The line has neither events nor the details of a trial.")
+        raise InvalidStateError(
+            "The line has neither events nor the details of a trial."
+        )
     if not 0 <= trial < logged.state.asked or logged.state.open(trial) is not None:
         raise InvalidStateError(f"Trial {trial} has details, but no scores.")
     with serialization.checked("The details of a trial"):
@@ -137,6 +172,12 @@ def _document(data: Mapping[str, Any]) -> Document:
     max_attempts, selector = data.get("max_attempts"), data.get("selector")
     writer = selector.get("asktell") if isinstance(selector, dict) else None
     check_format("The study", data, FORMAT, VERSION, writer)
-    if type(max_attempts) is not int or not 0 < max_attempts < 2**62 or not isinstance(selector, dict):
-        raise InvalidStateError("The study's document is malformed: it needs max_attempts and a selector.")
+    if (
+        type(max_attempts) is not int
+        or not 0 < max_attempts < 2**62
+        or not isinstance(selector, dict)
+    ):
+        raise InvalidStateError(
+            "The study's document is malformed: it needs max_attempts and a selector."
+        )
     return Document(max_attempts, selector)

@@ -1,7 +1,8 @@
 """Leases: which worker holds which trial, until when, and whether the study is paused. They follow from its log.
 
-A lease ends when its trial is told, fails or is released. A lease that ran out stays until the next worker asks. Then
-the log gets an `Expired`, and the trial is handed out again with the same id.
+A lease ends when its trial is told, fails or is released. A lease that ran out stays
+until the next worker asks. Then the log gets an `Expired`, and the trial is handed out
+again with the same id.
 """
 
 import math
@@ -64,10 +65,12 @@ class Holding(NamedTuple):
     Attributes:
         worker: name of the worker, None for a trial that was asked for without a name.
         trial: the trial.
-        seconds_left: seconds until the lease expires, None without a lease. Negative if the lease has expired and no
-            worker has asked since.
-        attempt: 1 when the trial is handed out first, 2 after its first lease expired, and so on.
-        wanted: False once the trial's prompt is eliminated or retired. Then stop the evaluation and release the trial.
+        seconds_left: seconds until the lease expires, None without a lease. Negative if
+            the lease has expired and no worker has asked since.
+        attempt: 1 when the trial is handed out first, 2 after its first lease expired,
+            and so on.
+        wanted: False once the trial's prompt is eliminated or retired. Then stop the
+            evaluation and release the trial.
     """
 
     worker: str | None
@@ -89,8 +92,10 @@ class Leases(NamedTuple):
 
     by_trial: IntMap[Lease] = IntMap()
     by_worker: Mapping[str, IntMap[None]] = {}  # the ids of the worker's trials
-    reissued: IntMap[Reissue] = IntMap()  # by trial; kept after the trial's end, because scores may come late
-    earliest: float = math.inf  # no lease expires before this time; a lower bound, because leases can end early
+    # By trial; kept after the trial's end, because scores may come late
+    reissued: IntMap[Reissue] = IntMap()
+    # No lease expires before this time; a lower bound, because leases can end early
+    earliest: float = math.inf
     paused: float | None = None  # the time of the pause, by the storage's clock
 
     def held(self, worker: str | None) -> tuple[int, ...]:
@@ -106,7 +111,9 @@ class Leases(NamedTuple):
         """Return the number of the present attempt at a trial, from 1."""
         return 1 + (self.reissued.get(trial) or Reissue()).expired
 
-    def with_lease(self, worker: str, deadline: float, trials: tuple[int, ...]) -> "Leases":
+    def with_lease(
+        self, worker: str, deadline: float, trials: tuple[int, ...]
+    ) -> "Leases":
         """Return these leases with trials that the worker holds from now on, in the place of other workers."""
         leases = self
         for trial in trials:
@@ -114,10 +121,15 @@ class Leases(NamedTuple):
                 leases = leases.without(trial)
         by_trial, held = leases.by_trial, leases.by_worker.get(worker, _NONE)
         for trial in trials:
-            by_trial, held = by_trial.set(trial, Lease(worker, deadline)), held.set(trial, None)
+            by_trial, held = (
+                by_trial.set(trial, Lease(worker, deadline)),
+                held.set(trial, None),
+            )
         return leases._replace(
             by_trial=by_trial,
-            by_worker={**leases.by_worker, worker: held} if trials else leases.by_worker,
+            by_worker={**leases.by_worker, worker: held}
+            if trials
+            else leases.by_worker,
             earliest=min(leases.earliest, deadline),
         )
 
@@ -134,7 +146,11 @@ class Leases(NamedTuple):
 
     def tightened(self) -> "Leases":
         """Return these leases with the exact `earliest`."""
-        return self._replace(earliest=min((lease.deadline for lease in self.by_trial.values()), default=math.inf))
+        return self._replace(
+            earliest=min(
+                (lease.deadline for lease in self.by_trial.values()), default=math.inf
+            )
+        )
 
 
 _NONE: IntMap[None] = IntMap()
@@ -145,7 +161,9 @@ def follow(leases: Leases, entry: Entry) -> Leases:
     if isinstance(entry, Leased):
         return leases.with_lease(entry.worker, entry.deadline, entry.trials)
     if isinstance(entry, Paused | Resumed):
-        return leases._replace(paused=entry.since if isinstance(entry, Paused) else None)
+        return leases._replace(
+            paused=entry.since if isinstance(entry, Paused) else None
+        )
     if not isinstance(entry, _ENDINGS):
         return leases
     trial = entry.trial
@@ -174,5 +192,7 @@ def check_lease(worker: str | None, lease: float | None) -> float:
     if lease is None:
         return SECONDS
     if worker is None:
-        raise InvalidArgumentError("lease= requires worker=: ask(worker=NAME, lease=SECONDS).")
+        raise InvalidArgumentError(
+            "lease= requires worker=: ask(worker=NAME, lease=SECONDS)."
+        )
     return check_seconds("lease", lease)

@@ -1,7 +1,8 @@
 """The log of a study, as lines of compact JSON: its format, `LoggedSelector`, which follows it, and `evaluations`.
 
-A line holds the entries of one operation. An entry is a list that begins with a letter. Entries are defined in
-`asktell.state.events` or, if they are about leases, in `asktell.studies.leases`:
+A line holds the entries of one operation. An entry is a list that begins with a letter.
+Entries are defined in `asktell.state.events` or, if they are about leases, in
+`asktell.studies.leases`:
 
 | entry                                               | what happened                                          |
 |-----------------------------------------------------|--------------------------------------------------------|
@@ -20,10 +21,11 @@ A line holds the entries of one operation. An entry is a list that begins with a
 | `["p", time]`                                       | paused: no trials are handed out                       |
 | `["g"]`                                             | resumed                                                |
 
-Fields with a default may be missing at the end. Lines are plain ASCII: JSON escapes all other characters.
+Fields with a default may be missing at the end. Lines are plain ASCII: JSON escapes all
+other characters.
 
-Entries that are read are checked twice. `decode` refuses a malformed entry, and `check` an entry that is impossible in
-the present state.
+Entries that are read are checked twice. `decode` refuses a malformed entry, and `check`
+an entry that is impossible in the present state.
 """
 
 from collections import Counter
@@ -43,7 +45,15 @@ from asktell.selector import Selector
 from asktell.state import State, apply, decide, events, grown
 from asktell.state.growth import prompts_after
 from asktell.state.lookup import trial_id
-from asktell.studies.leases import Entry, Expired, Leased, Leases, Paused, Resumed, follow
+from asktell.studies.leases import (
+    Entry,
+    Expired,
+    Leased,
+    Leases,
+    Paused,
+    Resumed,
+    follow,
+)
 
 _ABOUT_LEASES = (Leased, Expired, Paused, Resumed)
 _DETAILS_AT_ONCE = 500  # responses of an LLM may be long
@@ -52,7 +62,9 @@ _DETAILS_AT_ONCE = 500  # responses of an LLM may be long
 encode = serialization.encode
 """Convert entries to a line."""
 
-decode = serialization.Decoder[tuple[Entry, ...]]("A line of the study's log", tuple[Entry, ...]).decode
+decode = serialization.Decoder[tuple[Entry, ...]](
+    "A line of the study's log", tuple[Entry, ...]
+).decode
 """Convert a line to its entries. Raises an InvalidStateError if it is malformed."""
 
 
@@ -60,10 +72,14 @@ def check(state: State, entry: Entry) -> None:
     """Raise an InvalidStateError if an entry is impossible in this state."""
     if isinstance(entry, Expired):
         if entry.trial not in state.pending:
-            raise InvalidStateError(f"The log has {entry}, but this trial was not pending.")
+            raise InvalidStateError(
+                f"The log has {entry}, but this trial was not pending."
+            )
     elif isinstance(entry, Leased):
         if any(state.open(trial) is None for trial in entry.trials):
-            raise InvalidStateError(f"The log has {short(entry)}, but not all of these trials were pending.")
+            raise InvalidStateError(
+                f"The log has {short(entry)}, but not all of these trials were pending."
+            )
     elif not isinstance(entry, _ABOUT_LEASES):
         states.check(state, entry)
 
@@ -79,7 +95,8 @@ class LoggedSelector:
         selector: the selector. It decides only when it is asked for trials.
         leases: the leases.
         new: entries since the list was last cleared, still to be written.
-        told: by worker, the number of scores that it told since this object began to follow the log.
+        told: by worker, the number of scores that it told since this object began to
+            follow the log.
     """
 
     def __init__(self, selector: Selector) -> None:
@@ -137,9 +154,16 @@ class LoggedSelector:
         self.go_back((state, leases))
         return n_entries
 
-    def _folded(self, lines: Iterable[str | bytes], told: "Counter[str]") -> tuple[State, Leases, int]:
+    def _folded(
+        self, lines: Iterable[str | bytes], told: "Counter[str]"
+    ) -> tuple[State, Leases, int]:
         """Return the state, the leases and the number of entries after the lines. Counts in `told` scores by worker."""
-        state, leases, prompts, n_entries = self.state, self.leases, self.selector.prompts, 0
+        state, leases, prompts, n_entries = (
+            self.state,
+            self.leases,
+            self.selector.prompts,
+            0,
+        )
         for line in lines:
             entries = decode(line)
             leased: list[Leased] = []
@@ -156,7 +180,9 @@ class LoggedSelector:
                 leases = follow(leases, entry)
             for trial in (trial for each in leased for trial in each.trials):
                 if leases.holder(trial) is not None and trial not in state.pending:
-                    raise InvalidStateError(f"The log has a lease on trial {trial}, which was not pending.")
+                    raise InvalidStateError(
+                        f"The log has a lease on trial {trial}, which was not pending."
+                    )
             n_entries += len(entries)
         return state, leases, n_entries
 
@@ -170,7 +196,11 @@ class LoggedSelector:
 
     def _decide(self, method: Method, state: State) -> events.Decided | None:
         prepared = self._prepared
-        return prepared[1] if prepared is not None and prepared[0] is state else decide(method, state)
+        return (
+            prepared[1]
+            if prepared is not None and prepared[0] is state
+            else decide(method, state)
+        )
 
     def view(self) -> Selector:
         """Return a selector in the same state for reading.
@@ -192,7 +222,11 @@ class LoggedSelector:
         """Return a trial's id. For a prompt, it is a trial that the worker holds, or otherwise the oldest."""
         if isinstance(trial, str) and worker is not None:
             arm = self.selector.prompts.find(trial)
-            own = [id_ for id_ in self.leases.held(worker) if self.state.pending[id_].arm == arm]
+            own = [
+                id_
+                for id_ in self.leases.held(worker)
+                if self.state.pending[id_].arm == arm
+            ]
             if own:
                 return min(own)
         return trial_id(self.state, self.selector.prompts, trial)
@@ -201,12 +235,19 @@ class LoggedSelector:
 
     def expire(self, now: float, max_attempts: int) -> None:
         """End the leases that have expired. Their trials are handed out again, or fail after `max_attempts` leases."""
-        for id_ in sorted(trial for trial, lease in self.leases.by_trial.items() if lease.deadline <= now):
+        for id_ in sorted(
+            trial
+            for trial, lease in self.leases.by_trial.items()
+            if lease.deadline <= now
+        ):
             worker = self.leases.holder(id_)
             self.note(Expired(id_))
             expired = self.leases.reissued[id_].expired
             if expired >= max_attempts:
-                self.selector.fail(id_, f"{expired} leases of this trial expired, the last of worker {worker}")
+                self.selector.fail(
+                    id_,
+                    f"{expired} leases of this trial expired, the last of worker {worker}",
+                )
             else:
                 self.selector.release(id_)
         self.leases = self.leases.tightened()
@@ -220,7 +261,10 @@ class LoggedSelector:
 
 def _count(told: "Counter[str]", leases: Leases, entry: Entry) -> None:
     """Count recorded scores for the worker that holds the trial."""
-    if isinstance(entry, events.Told) and (worker := leases.holder(entry.trial)) is not None:
+    if (
+        isinstance(entry, events.Told)
+        and (worker := leases.holder(entry.trial)) is not None
+    ):
         told[worker] += 1
 
 
@@ -233,13 +277,15 @@ def evaluations(
 ) -> Iterator[Evaluation]:
     """Yield the evaluations of a study, without the first `after`.
 
-    Evaluations that the selector had before the study was created come first, and among them the failures last.
+    Evaluations that the selector had before the study was created come first, and among
+    them the failures last.
 
     Args:
         base: the state at which the study began.
         lines: its log.
         prompts: the prompts at the beginning.
-        find: returns the details, as JSON text, for those of the given trials that have some.
+        find: returns the details, as JSON text, for those of the given trials that have
+            some.
         after: number of evaluations to skip.
     """
     told = islice(_evaluations(base, lines, prompts), after, None)
@@ -247,15 +293,23 @@ def evaluations(
         details = find([evaluation.trial for evaluation in group])
         for evaluation in group:
             if (text := details.get(evaluation.trial)) is not None:
-                evaluation = evaluation._replace(details=serialization.parse(text, "The details of a trial"))
+                evaluation = evaluation._replace(
+                    details=serialization.parse(text, "The details of a trial")
+                )
             yield evaluation
 
 
-def _evaluations(base: State, lines: Iterable[str], prompts: Prompts) -> Iterator[Evaluation]:
+def _evaluations(
+    base: State, lines: Iterable[str], prompts: Prompts
+) -> Iterator[Evaluation]:
     problem = base.problem
     counted = problem.on_failure if isinstance(problem.on_failure, dict) else None
     yield from evaluations_of(base, prompts.ids)
-    out = {t: (pull.arm, pull.example) for t in range(base.asked) if (pull := base.open(t)) is not None}
+    out = {
+        t: (pull.arm, pull.example)
+        for t in range(base.asked)
+        if (pull := base.open(t)) is not None
+    }
     for line in lines:
         for entry in decode(line):
             if isinstance(entry, events.Growth):
@@ -270,4 +324,12 @@ def _evaluations(base: State, lines: Iterable[str], prompts: Prompts) -> Iterato
                 else:
                     reason = entry.reason
                 id_ = id_of_example(problem, example)
-                yield Evaluation(entry.trial, prompts.ids[arm], example, scores, entry.cost, reason, example_id=id_)
+                yield Evaluation(
+                    entry.trial,
+                    prompts.ids[arm],
+                    example,
+                    scores,
+                    entry.cost,
+                    reason,
+                    example_id=id_,
+                )

@@ -14,11 +14,27 @@ from asktell import reports, serialization
 from asktell.errors import InvalidArgumentError, ServiceError
 from asktell.methods import Method
 from asktell.problem import checks
-from asktell.problem.candidates import AnyPrompt, AnyTrial, ById, Candidates, Prompts, Tell, Trial, from_json
+from asktell.problem.candidates import (
+    AnyPrompt,
+    AnyTrial,
+    ById,
+    Candidates,
+    Prompts,
+    Tell,
+    Trial,
+    from_json,
+)
 from asktell.problem.checks import short, some, whole
 from asktell.problem.examples import Examples, check_examples, numbered
 from asktell.problem.goals import Goal, Scores
-from asktell.results import Check, Comparison, ExampleResult, PromptResult, Result, Verdict
+from asktell.results import (
+    Check,
+    Comparison,
+    ExampleResult,
+    PromptResult,
+    Result,
+    Verdict,
+)
 from asktell.results.comparison import Place
 from asktell.results.entries import FailureGroup
 from asktell.results.evaluations import Evaluation, Evaluations
@@ -42,38 +58,48 @@ _OF_A_RESULT = (
 
 def definition(study: AbstractStudy) -> dict[str, Any]:
     """Return a study's goal and method as JSON, as a service sends them to `RemoteStudy`."""
-    return {"goal": serialization.dump_goal(study.goal), "method": serialization.dump_part(study.method)}
+    return {
+        "goal": serialization.dump_goal(study.goal),
+        "method": serialization.dump_part(study.method),
+    }
 
 
 def _of_info(name: str, key: str = "") -> Any:
     """Make a property whose value is read from the service's description of the study."""
-    return property(lambda self: self._info()[key or name], doc=getattr(AbstractStudy, name).__doc__)
+    return property(
+        lambda self: self._info()[key or name], doc=getattr(AbstractStudy, name).__doc__
+    )
 
 
 class RemoteStudy(AbstractStudy):
     """A study in a service (`asktell serve`), with the methods of `asktell.Study`.
 
-    Make one with `RemoteStudy.create` or `RemoteStudy.open`. Close it, or use it in a `with` block.
+    Make one with `RemoteStudy.create` or `RemoteStudy.open`. Close it, or use it in a
+    `with` block.
 
         study = asktell.RemoteStudy.open("https://asktell.example.org", "my study")
         with study:
             result = asktell.run(study, evaluator)
 
-    Requests that fail for a while are sent again: see `retries` of `open`. May be used from several threads, and also
-    in a forked process.
+    Requests that fail for a while are sent again: see `retries` of `open`. May be used
+    from several threads, and also in a forked process.
 
-    Every method may raise a ServiceError if the service cannot be reached, or an AccessDeniedError if the service
-    refuses the token. Arguments are checked before they are sent, with the errors of `Study`.
+    Every method may raise a ServiceError if the service cannot be reached, or an
+    AccessDeniedError if the service refuses the token. Arguments are checked before
+    they are sent, with the errors of `Study`.
     """
 
-    def __init__(self, connection: Connection, name: str, info: Mapping[str, Any]) -> None:
+    def __init__(
+        self, connection: Connection, name: str, info: Mapping[str, Any]
+    ) -> None:
         self._connection = connection
         self._name = name
         self._path = path_of(name)
         self._goal = serialization.load_goal(info["definition"]["goal"])
         self._method: Method = serialization.load_part(info["definition"]["method"])
         self._is_cost_limited = info["max_cost"] is not None
-        self._repeats: dict[int, int] = {}  # by trial; without the first evaluations of a prompt on an example
+        # By trial; without the first evaluations of a prompt on an example
+        self._repeats: dict[int, int] = {}
 
     # Making, opening, removing
 
@@ -92,14 +118,19 @@ class RemoteStudy(AbstractStudy):
     ) -> Self:
         """Create a study in a service, from a selector and its evaluations.
 
-        See `Study.create` for `name`, `selector`, `max_attempts` and `exist_ok`, and `open` for the other arguments.
+        See `Study.create` for `name`, `selector`, `max_attempts` and `exist_ok`, and
+        `open` for the other arguments.
 
         Raises:
-            StudyExistsError: a study with this name exists (with `exist_ok`: exists with different settings).
-            InvalidArgumentError: the method has a part that is your own code, which cannot be sent to a service.
+            StudyExistsError: a study with this name exists (with `exist_ok`: exists
+                with different settings).
+            InvalidArgumentError: the method has a part that is your own code, which
+                cannot be sent to a service.
         """
         if not isinstance(selector, Selector):
-            raise InvalidArgumentError(f"RemoteStudy.create() needs a Selector, got {short(selector)}.")
+            raise InvalidArgumentError(
+                f"RemoteStudy.create() needs a Selector, got {short(selector)}."
+            )
         own_parts = serialization.own_parts(serialization.dump_part(selector.method))
         if own_parts:
             raise InvalidArgumentError(
@@ -110,7 +141,9 @@ class RemoteStudy(AbstractStudy):
             )
         connection = Connection(url, token, timeout, retries)
         query = f"max_attempts={whole('max_attempts', max_attempts, 1)}&exist_ok={'true' if exist_ok else 'false'}"
-        info = connection.send("PUT", f"{path_of(name)}/selector?{query}", json.loads(selector.to_json()))
+        info = connection.send(
+            "PUT", f"{path_of(name)}/selector?{query}", json.loads(selector.to_json())
+        )
         return cls(connection, name, _record(info, "definition", "max_cost"))
 
     @classmethod
@@ -129,37 +162,59 @@ class RemoteStudy(AbstractStudy):
         Args:
             url: address of the service, such as https://example.org:8000.
             name: name of the study.
-            examples: the number of examples, or their ids. If they differ from those of the study, `open` raises an
-                error.
-            token: the service's token, by default the environment variable ASKTELL_TOKEN.
+            examples: the number of examples, or their ids. If they differ from those of
+                the study, `open` raises an error.
+            token: the service's token, by default the environment variable
+                ASKTELL_TOKEN.
             timeout: seconds to wait for a response.
-            retries: how often a request is sent again if the service does not respond or is overloaded. With 8, a
-                service that has responded before may be unreachable for about 20 seconds. At a wrong address the error
-                comes after about a second.
+            retries: how often a request is sent again if the service does not respond
+                or is overloaded. With 8, a service that has responded before may be
+                unreachable for about 20 seconds. At a wrong address the error comes
+                after about a second.
 
-                The service does a repeated request only once, unless it was restarted in between. Even then, scores
-                that are told twice count once, and a worker that asks with its name gets its trials back.
+                The service does a repeated request only once, unless it was restarted
+                in between. Even then, scores that are told twice count once, and a
+                worker that asks with its name gets its trials back.
 
         Raises:
             StudyNotFoundError: the study does not exist.
-            InvalidArgumentError: the examples differ. The message names the differences.
+            InvalidArgumentError: the examples differ. The message names the
+                differences.
         """
         connection = Connection(url, token, timeout, retries)
-        info = _record(connection.send("GET", path_of(name)), "definition", "max_cost", "examples")
+        info = _record(
+            connection.send("GET", path_of(name)), "definition", "max_cost", "examples"
+        )
         study = cls(connection, name, info)
         if examples is not None:
             ids = study.example_ids
-            check_examples(f"The study {name!r}", info["examples"], None if ids is None else Examples(ids), examples)
+            check_examples(
+                f"The study {name!r}",
+                info["examples"],
+                None if ids is None else Examples(ids),
+                examples,
+            )
         return study
 
     @staticmethod
-    def names(url: str, *, token: str | None = None, timeout: float = 90.0, retries: int = 8) -> list[str]:
+    def names(
+        url: str, *, token: str | None = None, timeout: float = 90.0, retries: int = 8
+    ) -> list[str]:
         """Return the names of all studies in a service, oldest first."""
         with closing(Connection(url, token, timeout, retries)) as connection:
-            return [str(name) for name in connection.send("GET", "/v1/studies")["studies"]]
+            return [
+                str(name) for name in connection.send("GET", "/v1/studies")["studies"]
+            ]
 
     @staticmethod
-    def delete(url: str, name: str, *, token: str | None = None, timeout: float = 90.0, retries: int = 8) -> None:
+    def delete(
+        url: str,
+        name: str,
+        *,
+        token: str | None = None,
+        timeout: float = 90.0,
+        retries: int = 8,
+    ) -> None:
         """Remove a study and all of its evaluations.
 
         Raises:
@@ -174,15 +229,23 @@ class RemoteStudy(AbstractStudy):
     def __repr__(self) -> str:
         return f"<RemoteStudy {self._name!r} at {self._connection.url}>"
 
-    # Asking and telling. Arguments are checked here first, so that an invalid one costs no request.
+    # Asking and telling. Arguments are checked here first, so that an invalid one costs
+    # no request.
 
     def _ask(
-        self, n: int, worker: str | None = None, seconds: float = SECONDS, besides: Collection[int] = ()
+        self,
+        n: int,
+        worker: str | None = None,
+        seconds: float = SECONDS,
+        besides: Collection[int] = (),
     ) -> list[Trial]:
         lease = None if worker is None else seconds
-        data = self._post("ask", n=n, worker=worker, lease=lease, besides=[*map(int, besides)])
+        data = self._post(
+            "ask", n=n, worker=worker, lease=lease, besides=[*map(int, besides)]
+        )
         trials = _trials(data)
-        repeated = zip(trials, data.get("repeats", ()), strict=False)  # missing if no trial is a repeat
+        # Missing if no trial is a repeat
+        repeated = zip(trials, data.get("repeats", ()), strict=False)
         self._repeats.update({trial.id: repeat for trial, repeat in repeated if repeat})
         return trials
 
@@ -195,7 +258,9 @@ class RemoteStudy(AbstractStudy):
         worker: str | None = None,
         details: Mapping[str, Any] | None = None,
     ) -> bool:
-        return self._taken("tell", **self._told(Tell(trial, scores, cost, details)), worker=worker)
+        return self._taken(
+            "tell", **self._told(Tell(trial, scores, cost, details)), worker=worker
+        )
 
     def _tell(self, tells: Sequence[Any], worker: str | None) -> list[bool | Exception]:
         outcomes: list[bool | Exception | None] = []
@@ -204,69 +269,125 @@ class RemoteStudy(AbstractStudy):
             try:
                 scores.append(self._told(Tell.of(item)))
                 outcomes.append(None)
-            except Exception as error:  # of any kind: the scores of the other tells were paid for and must be sent
+            except Exception as error:
+                # Of any kind: the scores of the other tells were paid for and must be
+                # sent
                 outcomes.append(error)
         settled: list[bool | Exception] = []
         for start in range(0, len(scores), _TELLS_AT_ONCE):
-            data = self._post("tell-many", tells=scores[start : start + _TELLS_AT_ONCE], worker=worker)
+            data = self._post(
+                "tell-many", tells=scores[start : start + _TELLS_AT_ONCE], worker=worker
+            )
             for each in _record(data, "outcomes")["outcomes"]:
                 problem = each["problem"]
-                settled.append(error_of(problem["status"], problem) if problem else each["taken"])
+                settled.append(
+                    error_of(problem["status"], problem) if problem else each["taken"]
+                )
         found = iter(settled)
         return [next(found) if outcome is None else outcome for outcome in outcomes]
 
     def _told(self, tell: Tell) -> dict[str, Any]:
         vector = self._vector(tell.scores)
         cost = None if tell.cost is None else checks.check_cost(tell.cost)
-        return {"trial": _named(tell.trial), "scores": vector, "cost": cost, **_kept(encode(tell.details))}
+        return {
+            "trial": _named(tell.trial),
+            "scores": vector,
+            "cost": cost,
+            **_kept(encode(tell.details)),
+        }
 
     def _vector(self, scores: object) -> tuple[float, ...]:
         return self._goal.vector(scores)[: len(self._goal.metrics)]
 
     def observe(
-        self, prompt: AnyPrompt, scores: Scores | None, example: int | str | None = None, cost: float | None = None
+        self,
+        prompt: AnyPrompt,
+        scores: Scores | None,
+        example: int | str | None = None,
+        cost: float | None = None,
     ) -> bool:
         vector = None if scores is None and cost is not None else self._vector(scores)
         cost = None if cost is None else checks.check_cost(cost)
         if not isinstance(example, str | None):
             example = whole("example", example, 0)
-        return self._taken("observe", prompt=_named_prompt(prompt), scores=vector, example=example, cost=cost)
+        return self._taken(
+            "observe",
+            prompt=_named_prompt(prompt),
+            scores=vector,
+            example=example,
+            cost=cost,
+        )
 
-    def _fail(self, trial: AnyTrial, reason: str, cost: float | None, worker: str | None, details: str | None) -> bool:
+    def _fail(
+        self,
+        trial: AnyTrial,
+        reason: str,
+        cost: float | None,
+        worker: str | None,
+        details: str | None,
+    ) -> bool:
         cost = None if cost is None else checks.check_cost(cost)
-        return self._taken("fail", trial=_named(trial), reason=reason, cost=cost, worker=worker, **_kept(details))
+        return self._taken(
+            "fail",
+            trial=_named(trial),
+            reason=reason,
+            cost=cost,
+            worker=worker,
+            **_kept(details),
+        )
 
     def release(self, trial: AnyTrial, *, worker: str | None = None) -> bool:
         return self._taken("release", trial=_named(trial), worker=worker)
 
     # Workers
 
-    def worker(self, name: str | None = None, *, lease: float = 60.0, ahead: int = 0) -> Worker:
+    def worker(
+        self, name: str | None = None, *, lease: float = 60.0, ahead: int = 0
+    ) -> Worker:
         return Worker(self, name, lease, ahead)
 
-    def heartbeat(self, worker: str, trial: AnyTrial | None = None, *, lease: float | None = None) -> list[Trial]:
+    def heartbeat(
+        self, worker: str, trial: AnyTrial | None = None, *, lease: float | None = None
+    ) -> list[Trial]:
         seconds = check_lease(checks.check_name("A worker", worker), lease)
         only = None if trial is None else _named(trial)
-        return _trials(self._post("heartbeat", worker=worker, trial=only, lease=seconds))
+        return _trials(
+            self._post("heartbeat", worker=worker, trial=only, lease=seconds)
+        )
 
     def workers(self) -> list[Holding]:
         holdings = self._get("workers")["holdings"]
-        return [Holding(**{**holding, "trial": Trial(**holding["trial"])}) for holding in holdings]
+        return [
+            Holding(**{**holding, "trial": Trial(**holding["trial"])})
+            for holding in holdings
+        ]
 
-    # Changing the selection. Each request has a key, which is stored with the study, so that a request that is sent
-    # again is done once, even if the service was restarted in between.
+    # Changing the selection. Each request has a key, which is stored with the study, so
+    # that a request that is sent again is done once, even if the service was restarted
+    # in between.
 
-    def add(self, prompts: NewPrompts, features: Features = None, *, key: str | None = None) -> list[str | int]:
-        named: object = prompts.to_data() if isinstance(prompts, Candidates) else prompts
+    def add(
+        self, prompts: NewPrompts, features: Features = None, *, key: str | None = None
+    ) -> list[str | int]:
+        named: object = (
+            prompts.to_data() if isinstance(prompts, Candidates) else prompts
+        )
         n_prompts, rows = len(Prompts.of(prompts)), features
         if features is not None and not isinstance(features, str):
             rows = checks.check_features(features, n_prompts).tolist()
-        found: list[str | int] = self._post("add", prompts=named, features=rows, key=key or uuid.uuid4().hex)["ids"]
+        found: list[str | int] = self._post(
+            "add", prompts=named, features=rows, key=key or uuid.uuid4().hex
+        )["ids"]
         return found
 
-    def retire(self, prompt: AnyPrompt, reason: str | BaseException, *, key: str | None = None) -> None:
+    def retire(
+        self, prompt: AnyPrompt, reason: str | BaseException, *, key: str | None = None
+    ) -> None:
         self._post(
-            "retire", prompt=_named_prompt(prompt), reason=checks.check_reason(reason), key=key or uuid.uuid4().hex
+            "retire",
+            prompt=_named_prompt(prompt),
+            reason=checks.check_reason(reason),
+            key=key or uuid.uuid4().hex,
         )
 
     def extend(
@@ -278,11 +399,20 @@ class RemoteStudy(AbstractStudy):
         key: str | None = None,
     ) -> None:
         n_examples, ids = numbered(examples)
-        given = {"evaluations": evaluations, "cost": cost, "examples": n_examples if ids is None else list(ids.ids)}
-        plain = {name: value.item() if isinstance(value, np.generic) else value for name, value in given.items()}
+        given = {
+            "evaluations": evaluations,
+            "cost": cost,
+            "examples": n_examples if ids is None else list(ids.ids),
+        }
+        plain = {
+            name: value.item() if isinstance(value, np.generic) else value
+            for name, value in given.items()
+        }
         self._post("extend", **plain, key=key or uuid.uuid4().hex)
 
-    def remark(self, text: str, *, topic: str = "scores", doubtful: bool = False) -> None:
+    def remark(
+        self, text: str, *, topic: str = "scores", doubtful: bool = False
+    ) -> None:
         self._post("remark", text=text, topic=topic, doubtful=doubtful)
 
     def pause(self) -> None:
@@ -309,11 +439,13 @@ class RemoteStudy(AbstractStudy):
         return [holding.trial for holding in self.workers()]
 
     def repeat_of(self, trial: Trial) -> int:
-        return self._repeats.get(trial.id, 0)  # known for trials that this object asked for
+        # Known for trials that this object asked for
+        return self._repeats.get(trial.id, 0)
 
     @property
     def max_cost(self) -> float | None:
-        # A study never gains or loses its bound on cost, so that without one no request is needed.
+        # A study never gains or loses its bound on cost, so that without one no request
+        # is needed.
         return float(self._info()["max_cost"]) if self._is_cost_limited else None
 
     @property
@@ -328,7 +460,9 @@ class RemoteStudy(AbstractStudy):
     def result(self) -> Result:
         """Return the result so far. Its `compare` and `examples` send requests, about the study at that later time."""
         data = self._get("result")
-        prompts = {entry["id"]: PromptResult.from_dict(entry) for entry in data["prompts"]}
+        prompts = {
+            entry["id"]: PromptResult.from_dict(entry) for entry in data["prompts"]
+        }
         ids, comparison = data.get("example_ids"), data["comparison"]
         return Result(
             goal=self._goal,
@@ -342,32 +476,45 @@ class RemoteStudy(AbstractStudy):
             _analyzed=_Asks(self._examples),
             _factors={
                 factor: {
-                    level: {m: (mean, error) for m, (mean, error) in means.items()} for level, means in own.items()
+                    level: {m: (mean, error) for m, (mean, error) in means.items()}
+                    for level, means in own.items()
                 }
                 for factor, own in data.get("factors", {}).items()
             },
             example_ids=None if ids is None else tuple(ids),
             failures=[FailureGroup(**group) for group in data["failures"]],
-            _comparison=None if comparison is None else Comparison.from_dict(comparison),
+            _comparison=None
+            if comparison is None
+            else Comparison.from_dict(comparison),
             n_examples=data["n_examples"],
             **{name: data[name] for name in _OF_A_RESULT},
         )
 
-    def _compare_places(self, a: Place, b: Place, confidence: float, tolerance: float) -> Comparison:
+    def _compare_places(
+        self, a: Place, b: Place, confidence: float, tolerance: float
+    ) -> Comparison:
         return self.compare(ById(a[1]), ById(b[1]), confidence, tolerance)
 
     def _examples(self, metric: str | None, fdr: float) -> list[ExampleResult]:
         return self.selector.result().examples(metric, fdr)
 
     def compare(
-        self, a: AnyPrompt, b: AnyPrompt | None = None, confidence: float = 0.95, tolerance: float = 0.0
+        self,
+        a: AnyPrompt,
+        b: AnyPrompt | None = None,
+        confidence: float = 0.95,
+        tolerance: float = 0.0,
     ) -> Comparison:
         asked: dict[str, object] = {"confidence": confidence, "tolerance": tolerance}
         for key, prompt in (("a", a), *((("b", b),) if b is not None else ())):
             found = _named_prompt(prompt)
-            asked.update({f"{key}_id": found["id"]} if isinstance(found, dict) else {key: found})
+            asked.update(
+                {f"{key}_id": found["id"]} if isinstance(found, dict) else {key: found}
+            )
         query = urlencode(asked, errors="surrogatepass")
-        return Comparison.from_dict(_record(self._get(f"compare?{query}"), "a", "b", "differences"))
+        return Comparison.from_dict(
+            _record(self._get(f"compare?{query}"), "a", "b", "differences")
+        )
 
     def evaluations(self, after: int = 0) -> Evaluations:
         return Evaluations(self._evaluations(whole("after", after, 0)), self.metrics)
@@ -375,7 +522,9 @@ class RemoteStudy(AbstractStudy):
     def _evaluations(self, after: int) -> Iterator[Evaluation]:
         while True:
             query = urlencode({"after": after, "n": _EVALUATIONS_AT_ONCE})
-            found = _record(self._get(f"evaluations?{query}"), "evaluations")["evaluations"]
+            found = _record(self._get(f"evaluations?{query}"), "evaluations")[
+                "evaluations"
+            ]
             yield from (Evaluation(**each) for each in found)
             after += len(found)
             if len(found) < _EVALUATIONS_AT_ONCE:
@@ -383,7 +532,10 @@ class RemoteStudy(AbstractStudy):
 
     def report(self, path: str | Path, about: Mapping[str, Any] | None = None) -> None:
         document = _record(self._get("report"), "format", "version", "made")
-        if (document["format"], document["version"]) != (reports.FORMAT, reports.VERSION):
+        if (document["format"], document["version"]) != (
+            reports.FORMAT,
+            reports.VERSION,
+        ):
             raise ServiceError(
                 f"The service's report has version {document['version']!r}, but this asktell writes version "
                 f"{reports.VERSION}. Use the same version of asktell on both sides, or open the service's own page."
@@ -397,7 +549,9 @@ class RemoteStudy(AbstractStudy):
         return _record(self._connection.send("GET", f"{self._path}/{what}"))
 
     def _info(self) -> dict[str, Any]:
-        return _record(self._connection.send("GET", self._path), "definition", "budget", "max_cost")
+        return _record(
+            self._connection.send("GET", self._path), "definition", "budget", "max_cost"
+        )
 
     def _post(self, what: str, **data: object) -> Any:
         return self._connection.send("POST", f"{self._path}/{what}", data)
@@ -458,5 +612,7 @@ def _named_prompt(prompt: AnyPrompt) -> str | dict[str, str | int]:
     else:
         id_ = prompt if isinstance(prompt, int) else getattr(prompt, "id", None)
     if isinstance(id_, bool) or not isinstance(id_, str | int):
-        raise InvalidArgumentError(f"Name a prompt by its id or its text, got {short(prompt)}.")
+        raise InvalidArgumentError(
+            f"Name a prompt by its id or its text, got {short(prompt)}."
+        )
     return {"id": id_}

@@ -1,7 +1,8 @@
 """A study's log in a storage, and this process's copy of the state that follows from it.
 
-Every change is one transaction: read the entries that others appended, apply them, do the change, append its entries.
-Only the committed log counts. If the copy does not fit to it, it is discarded and computed again.
+Every change is one transaction: read the entries that others appended, apply them, do
+the change, append its entries. Only the committed log counts. If the copy does not fit
+to it, it is discarded and computed again.
 """
 
 from collections import deque
@@ -26,30 +27,41 @@ Clock: TypeAlias = Callable[[], float]
 Operation: TypeAlias = Callable[[LoggedSelector, Clock], _T]
 
 ENTRIES_PER_SNAPSHOT = 4096  # new entries until the next snapshot, at least
-HEAD_BYTES_PER_ENTRY = 64  # a snapshot whose head is larger waits for more entries, so that writing it stays cheap
+# A snapshot whose head is larger waits for more entries, so that writing it stays cheap
+HEAD_BYTES_PER_ENTRY = 64
 _LINES_AT_ONCE = 10_000
 
 
 class Replica:
     """A LoggedSelector that follows the log of a study in a storage."""
 
-    def __init__(self, storage: AbstractStorage, key: int, logged: LoggedSelector) -> None:
+    def __init__(
+        self, storage: AbstractStorage, key: int, logged: LoggedSelector
+    ) -> None:
         self.storage = storage
         self.key = key
         self.logged = logged
         self._base = logged.mark()
         self._position = 0
-        self._last: str | None = None  # the line at this position, None if it was not read
+        # The line at this position, None if it was not read
+        self._last: str | None = None
         self._unsaved = 0  # entries since the last snapshot
-        self._next_save = ENTRIES_PER_SNAPSHOT  # entries after which the next one is made
-        self._saved = 0  # the position of the last snapshot that this object made or read
-        self._doubted: int | None = None  # the position of a snapshot that could not be used
-        self._view: tuple[State, Selector] | None = None  # a state, and the selector that `view` returns for it
-        # A thread acquires the two locks in this order, and a storage's own lock last. It may hold any one alone.
+        # Entries after which the next one is made
+        self._next_save = ENTRIES_PER_SNAPSHOT
+        # The position of the last snapshot that this object made or read
+        self._saved = 0
+        # The position of a snapshot that could not be used
+        self._doubted: int | None = None
+        # A state, and the selector that `view` returns for it
+        self._view: tuple[State, Selector] | None = None
+        # A thread acquires the two locks in this order, and a storage's own lock last.
+        # It may hold any one alone.
         self._deciding = Lock()
         self.lock = RLock()
-        self._waiting: deque[Any] = deque()  # operations of all threads that wait in `together`
-        self._details: list[tuple[int, str]] = []  # to be committed with the new entries
+        # Operations of all threads that wait in `together`
+        self._waiting: deque[Any] = deque()
+        # To be committed with the new entries
+        self._details: list[tuple[int, str]] = []
         self._restore()
         with self.reading():
             pass
@@ -61,7 +73,8 @@ class Replica:
         self.logged.new.clear()
         self._details.clear()
         self._view = None
-        # No line is empty. So the log does not fit to this copy, and `_catch_up` restores it.
+        # No line is empty. So the log does not fit to this copy, and `_catch_up`
+        # restores it.
         self._position, self._last = max(self._position, 1), ""
 
     # Reading
@@ -83,8 +96,8 @@ class Replica:
     def view(self) -> Selector:
         """Return a selector in the study's present state for reading.
 
-        If no trial is pending, it also has the decisions that are due. They are not written, because reading never
-        writes. The next `ask` writes them.
+        If no trial is pending, it also has the decisions that are due. They are not
+        written, because reading never writes. The next `ask` writes them.
         """
         self.prepare()
         with self.reading() as logged:
@@ -107,8 +120,8 @@ class Replica:
     def writing(self, durable: bool) -> Iterator[tuple[LoggedSelector, Clock]]:
         """Give the logged selector and a clock for a transaction.
 
-        At the end of the `with` block its new entries are appended to the log. After an exception, the changes are
-        undone.
+        At the end of the `with` block its new entries are appended to the log. After an
+        exception, the changes are undone.
         """
         with self.lock:
             logged, mark = self.logged, None
@@ -126,7 +139,8 @@ class Replica:
                     self._position, self._last = line
                     self._unsaved += len(logged.new)
             except BaseException:
-                # The commit may have succeeded in spite of the error. Then its entries are read like those of others.
+                # The commit may have succeeded in spite of the error. Then its entries
+                # are read like those of others.
                 if mark is not None:
                     logged.go_back(mark)
                 raise
@@ -144,17 +158,23 @@ class Replica:
     def together(self, operations: Sequence[Operation[_T]]) -> list[_T | Exception]:
         """Do operations durably, in one transaction with the operations that other threads wait for at the same time.
 
-        So many threads wait for the disk once. Returns the result of each operation, or the error that it raised. An
-        operation that raised an error has changed nothing, and does not affect the others.
+        So many threads wait for the disk once. Returns the result of each operation, or
+        the error that it raised. An operation that raised an error has changed nothing,
+        and does not affect the others.
 
         Raises:
             StorageError: the transaction failed, and with it all operations.
         """
-        tickets = [SimpleNamespace(operation=each, outcome=None, error=None, done=False) for each in operations]
+        tickets = [
+            SimpleNamespace(operation=each, outcome=None, error=None, done=False)
+            for each in operations
+        ]
         self._waiting.extend(tickets)
         with self.lock:
             if not all(ticket.done for ticket in tickets):
-                self._commit([self._waiting.popleft() for _ in range(len(self._waiting))])
+                self._commit(
+                    [self._waiting.popleft() for _ in range(len(self._waiting))]
+                )
         for ticket in tickets:
             if ticket.error is not None:
                 raise ticket.error
@@ -167,13 +187,20 @@ class Replica:
                     try:
                         with logged.attempt():
                             ticket.outcome = ticket.operation(logged, clock)
-                    except StorageError:  # the clock failed, so nothing can be committed
+                    except StorageError:
+                        # The clock failed, so nothing can be committed
                         raise
                     except Exception as error:
                         ticket.outcome = error
         except BaseException as error:
-            for ticket in tickets:  # each thread raises its own copy, because threads must not share a traceback
-                ticket.error = type(error)(*error.args) if isinstance(error, AsktellError) else error
+            # Each thread raises its own copy, because threads must not share a
+            # traceback
+            for ticket in tickets:
+                ticket.error = (
+                    type(error)(*error.args)
+                    if isinstance(error, AsktellError)
+                    else error
+                )
         finally:
             for ticket in tickets:
                 ticket.done = True
@@ -183,15 +210,21 @@ class Replica:
     def _catch_up(self, read: Callable[[int], Any]) -> None:
         """Apply the new lines of the log.
 
-        The last known line is read again. If it is missing or differs, the log was changed under this copy: a server
-        crashed, or another one took its place, and lines that were not durable are lost. Then the copy is restored.
+        The last known line is read again. If it is missing or differs, the log was
+        changed under this copy: a server crashed, or another one took its place, and
+        lines that were not durable are lost. Then the copy is restored.
 
         Raises:
-            InvalidStateError: the log lacks a line, or has a malformed or impossible entry.
+            InvalidStateError: the log lacks a line, or has a malformed or impossible
+                entry.
         """
         lines = read(max(self._position - 1, 0))
         if self._position:
-            if not lines or lines[0].position != self._position or self._last not in (None, lines[0].text):
+            if (
+                not lines
+                or lines[0].position != self._position
+                or self._last not in (None, lines[0].text)
+            ):
                 self._restore()
                 lines = read(self._position)
             else:
@@ -211,11 +244,14 @@ class Replica:
         found = self.storage.snapshot(self.key)
         if found is None:
             return
-        # A snapshot only saves time. If it cannot be used, the log is read from its beginning.
+        # A snapshot only saves time. If it cannot be used, the log is read from its
+        # beginning.
         self._saved = found.position
         try:
             line = self._line(found.position)
-            loaded = snapshots.load(found.head, found.parts, self.logged.state.origin, line)
+            loaded = snapshots.load(
+                found.head, found.parts, self.logged.state.origin, line
+            )
         except InvalidStateError:
             self._doubted = found.position
             return
@@ -229,12 +265,19 @@ class Replica:
         A snapshot only saves time. If the storage fails, the next process saves one.
         """
         self._unsaved = 0
-        with self.lock, suppress(StorageError), self.storage.transaction(self.key, durable=False) as transaction:
+        with (
+            self.lock,
+            suppress(StorageError),
+            self.storage.transaction(self.key, durable=False) as transaction,
+        ):
             self._catch_up(transaction.read)
             last = transaction.head()
-            if self._last is None or (last is not None and snapshots.is_newer(last.head)):
+            if self._last is None or (
+                last is not None and snapshots.is_newer(last.head)
+            ):
                 return
-            if last is not None and last.position not in (self._saved, self._doubted):  # saved by another process
+            # Saved by another process
+            if last is not None and last.position not in (self._saved, self._doubted):
                 self._saved = last.position
                 if 0 <= self._position - last.position < ENTRIES_PER_SNAPSHOT // 4:
                     return

@@ -1,14 +1,16 @@
 """Snapshots: the state of a study as bytes, so that opening the study need not apply its whole log.
 
-The largest parts of a state (rows, failures and decisions) only grow at their end. So a snapshot consists of a head and
-several parts. The head holds everything else, and replaces the last head. A part holds the rows, failures and decisions
-that were appended since the last snapshot, and is added to the earlier parts. So the cost of a snapshot does not grow
-with the length of the history.
+The largest parts of a state (rows, failures and decisions) only grow at their end. So a
+snapshot consists of a head and several parts. The head holds everything else, and
+replaces the last head. A part holds the rows, failures and decisions that were appended
+since the last snapshot, and is added to the earlier parts. So the cost of a snapshot
+does not grow with the length of the history.
 
-Heads and parts are compressed JSON. Columns of numbers in it are little-endian bytes in base64.
+Heads and parts are compressed JSON. Columns of numbers in it are little-endian bytes in
+base64.
 
-A snapshot is a cache. If it has another version, is damaged, or belongs to another log, it is ignored and the log is
-applied from its beginning.
+A snapshot is a cache. If it has another version, is damaged, or belongs to another log,
+it is ignored and the log is applied from its beginning.
 """
 
 import base64
@@ -29,8 +31,8 @@ from asktell.studies.leases import Leases, Reissue, Time
 
 VERSION = 1
 _BYTES = 8  # size of a column's item in memory
-# Bytes that the columns of a head may have in memory, however well they compress. A plan of millions of evaluations
-# compresses to very little.
+# Bytes that the columns of a head may have in memory, however well they compress. A
+# plan of millions of evaluations compresses to very little.
 _FREE_COLUMNS = 2**26
 
 Pack: TypeAlias = Callable[[Any], list[str]]
@@ -51,7 +53,8 @@ class SavedLeases(Saved, frozen=True, kw_only=True):
     Attributes:
         paused: the time of the pause, None if the study is not paused.
         held: for each worker, its name and its trials, each with the deadline.
-        reissued: for each trial that was handed out again, its number, how many leases expired, and the teller.
+        reissued: for each trial that was handed out again, its number, how many leases
+            expired, and the teller.
     """
 
     paused: Time | None = None
@@ -74,7 +77,9 @@ _HEAD = serialization.Decoder[_Head](_WHAT, _Head)
 _PART = serialization.Decoder[SavedRows](_WHAT, SavedRows)
 
 
-def dump(state: State, leases: Leases, covered: Covered, line: str) -> tuple[bytes, bytes]:
+def dump(
+    state: State, leases: Leases, covered: Covered, line: str
+) -> tuple[bytes, bytes]:
     """Make a head and the next part.
 
     Args:
@@ -88,7 +93,9 @@ def dump(state: State, leases: Leases, covered: Covered, line: str) -> tuple[byt
     def head(pack: Pack) -> _Head:
         return _Head(
             version=VERSION,
-            covered=Covered(len(state.history), len(state.decisions), len(state.failures), n_parts),
+            covered=Covered(
+                len(state.history), len(state.decisions), len(state.failures), n_parts
+            ),
             line=_checksum(line),
             state=serialization.dump_rest(state, pack),
             leases=_dump_leases(leases),
@@ -103,7 +110,9 @@ def dump(state: State, leases: Leases, covered: Covered, line: str) -> tuple[byt
 def is_newer(head: bytes) -> bool:
     """True if a newer version of asktell made a head. An older one must not replace its snapshots."""
     try:
-        version = serialization.parse(serialization.decompress(head, _WHAT), _WHAT).get("version")
+        version = serialization.parse(serialization.decompress(head, _WHAT), _WHAT).get(
+            "version"
+        )
     except InvalidStateError:
         return False
     return type(version) is int and version > VERSION
@@ -116,7 +125,9 @@ def read_covered(head: bytes, line: str) -> Covered:
 
 
 @serialization.checked(_WHAT)
-def load(head: bytes, parts: Sequence[bytes], problem: Problem, line: str) -> tuple[State, Leases]:
+def load(
+    head: bytes, parts: Sequence[bytes], problem: Problem, line: str
+) -> tuple[State, Leases]:
     """Return the state and leases of a snapshot.
 
     Args:
@@ -126,23 +137,36 @@ def load(head: bytes, parts: Sequence[bytes], problem: Problem, line: str) -> tu
         line: the line of the log at the snapshot's position.
 
     Raises:
-        InvalidStateError: the snapshot has another version, is damaged, or belongs to another log.
+        InvalidStateError: the snapshot has another version, is damaged, or belongs to
+            another log.
     """
     found = _read(head, line)
     unpack = _Columns(head, *parts).unpack
-    rows = _joined([_PART.decode(serialization.decompress(part, _WHAT)) for part in parts], problem, unpack)
-    covered = Covered(len(rows.trials), len(rows.decisions), len(rows.failures.reasons), len(parts))
+    rows = _joined(
+        [_PART.decode(serialization.decompress(part, _WHAT)) for part in parts],
+        problem,
+        unpack,
+    )
+    covered = Covered(
+        len(rows.trials), len(rows.decisions), len(rows.failures.reasons), len(parts)
+    )
     if found.covered != covered:
-        raise InvalidStateError(f"{_WHAT} has {covered}, but its head has {found.covered}.")
+        raise InvalidStateError(
+            f"{_WHAT} has {covered}, but its head has {found.covered}."
+        )
     plan_arms, plan_examples = found.state.plan
     rest = structs.replace(
-        found.state, plan=(unpack(plan_arms), unpack(plan_examples)), draws=unpack(found.state.draws)
+        found.state,
+        plan=(unpack(plan_arms), unpack(plan_examples)),
+        draws=unpack(found.state.draws),
     )
     state = serialization.load_state(serialization.with_rows(rest, rows), problem)
     return state, _load_leases(found.leases, state)
 
 
-def _joined(parts: Sequence[SavedRows], problem: Problem, unpack: Callable[[Any], Any]) -> SavedRows:
+def _joined(
+    parts: Sequence[SavedRows], problem: Problem, unpack: Callable[[Any], Any]
+) -> SavedRows:
     """Return the rows of all parts, with unpacked columns."""
 
     def joined(columns: Sequence[Any]) -> Any:
@@ -150,7 +174,9 @@ def _joined(parts: Sequence[SavedRows], problem: Problem, unpack: Callable[[Any]
 
     failures = [part.failures for part in parts]
     trials = joined([part.trials for part in parts])
-    scores = joined([part.scores for part in parts]).reshape(len(trials), len(problem.goal.columns))
+    scores = joined([part.scores for part in parts]).reshape(
+        len(trials), len(problem.goal.columns)
+    )
     return SavedRows(
         trials=trials,
         arms=joined([part.arms for part in parts]),
@@ -169,7 +195,9 @@ def _joined(parts: Sequence[SavedRows], problem: Problem, unpack: Callable[[Any]
 def _read(head: bytes, line: str) -> _Head:
     found = _HEAD.decode(serialization.decompress(head, _WHAT))
     if found.version != VERSION:
-        raise InvalidStateError(f"{_WHAT} has version {found.version}, but this asktell reads {VERSION}.")
+        raise InvalidStateError(
+            f"{_WHAT} has version {found.version}, but this asktell reads {VERSION}."
+        )
     if found.line != _checksum(line):
         raise InvalidStateError(f"{_WHAT} belongs to another log.")
     return found
@@ -183,10 +211,18 @@ def _dump_leases(leases: Leases) -> SavedLeases:
     return SavedLeases(
         paused=leases.paused,
         held=tuple(
-            (worker, tuple((trial, leases.by_trial[trial].deadline) for trial in leases.held(worker)))
+            (
+                worker,
+                tuple(
+                    (trial, leases.by_trial[trial].deadline)
+                    for trial in leases.held(worker)
+                ),
+            )
             for worker in sorted(leases.by_worker)
         ),
-        reissued=tuple((trial, *reissue) for trial, reissue in sorted(leases.reissued.items())),
+        reissued=tuple(
+            (trial, *reissue) for trial, reissue in sorted(leases.reissued.items())
+        ),
     )
 
 
@@ -201,20 +237,27 @@ def _load_leases(saved: SavedLeases, state: State) -> Leases:
     if not all(trial in state.pending for trial in leases.by_trial):
         raise InvalidStateError(f"{_WHAT} has leases on trials that are not pending.")
     return leases._replace(
-        reissued=IntMap({trial: Reissue(expired, teller) for trial, expired, teller in saved.reissued})
+        reissued=IntMap(
+            {
+                trial: Reissue(expired, teller)
+                for trial, expired, teller in saved.reissued
+            }
+        )
     )
 
 
 def _compress(make: Callable[[Pack], Saved], free: int = 0) -> bytes:
     """Return the compressed JSON of the record that `make` makes. `make` gets a function that packs its columns.
 
-    Readers limit how much memory a file may need, in proportion to its size. Data that compresses better than that,
-    such as a million equal scores, is not compressed.
+    Readers limit how much memory a file may need, in proportion to its size. Data that
+    compresses better than that, such as a million equal scores, is not compressed.
     """
     for level in (1, 0):
         columns: list[Any] = []
 
-        def pack(column: Any, columns: list[Any] = columns, level: int = level) -> list[str]:
+        def pack(
+            column: Any, columns: list[Any] = columns, level: int = level
+        ) -> list[str]:
             columns.append(column)
             return _pack(column, level)
 
@@ -231,16 +274,27 @@ def _pack(column: Any, level: int) -> list[str]:
     """Return [type, base64 text] of a column: integers of the smallest type that holds them, or floats."""
     array = np.asarray(column) if len(column) else np.zeros(0, dtype=np.int8)
     if array.dtype.kind == "i":
-        array = array.astype(np.result_type(*map(np.min_scalar_type, (array.min(initial=-1), array.max(initial=0)))))
+        array = array.astype(
+            np.result_type(
+                *map(np.min_scalar_type, (array.min(initial=-1), array.max(initial=0)))
+            )
+        )
     kind = f"<{array.dtype.kind}{array.dtype.itemsize}"
-    return [kind, base64.b64encode(zlib.compress(array.astype(kind).tobytes(), level)).decode("ascii")]
+    return [
+        kind,
+        base64.b64encode(zlib.compress(array.astype(kind).tobytes(), level)).decode(
+            "ascii"
+        ),
+    ]
 
 
 class _Columns:
     """Unpacks the columns of one snapshot, up to a limit on the memory that they take together."""
 
     def __init__(self, head: bytes, *parts: bytes) -> None:
-        self._left = _FREE_COLUMNS + sum(serialization.most_bytes(len(part)) for part in (head, *parts))
+        self._left = _FREE_COLUMNS + sum(
+            serialization.most_bytes(len(part)) for part in (head, *parts)
+        )
 
     def unpack(self, packed: Any) -> Any:
         """Return the column that `_pack` packed.
@@ -253,6 +307,9 @@ class _Columns:
             raise InvalidStateError(f"{str(kind)[:20]!r} is not a type of numbers.")
         dtype = np.dtype(kind)
         most = self._left // _BYTES * dtype.itemsize
-        array = np.frombuffer(serialization.decompress(base64.b64decode(text), "A column", most), dtype=dtype)
+        array = np.frombuffer(
+            serialization.decompress(base64.b64decode(text), "A column", most),
+            dtype=dtype,
+        )
         self._left -= _BYTES * len(array)
         return array.astype(np.float64 if kind == "<f8" else np.int64)

@@ -1,8 +1,9 @@
 """Study: a selector whose events are kept in a storage.
 
-Every operation that changes a study is one transaction: read the entries that others appended, apply them, do the
-operation, append its entries. So two workers never get the same trial, and the committed log is the whole state:
-nothing else needs to survive a crash.
+Every operation that changes a study is one transaction: read the entries that others
+appended, apply them, do the operation, append its entries. So two workers never get the
+same trial, and the committed log is the whole state: nothing else needs to survive a
+crash.
 """
 
 import json
@@ -29,7 +30,16 @@ from asktell.studies import export as documents
 from asktell.studies.base import AbstractStudy
 from asktell.studies.details import encode
 from asktell.studies.export import Document
-from asktell.studies.leases import SECONDS, Holding, Lease, Leased, Paused, Resumed, check_lease, check_worker
+from asktell.studies.leases import (
+    SECONDS,
+    Holding,
+    Lease,
+    Leased,
+    Paused,
+    Resumed,
+    check_lease,
+    check_worker,
+)
 from asktell.studies.log import LoggedSelector, evaluations
 from asktell.studies.replica import Clock, Replica
 from asktell.studies.worker import Worker
@@ -40,8 +50,10 @@ class Attendance(NamedTuple):
 
     Attributes:
         now: seconds since 1970, by the storage's clock.
-        out: for each pending trial, oldest first: its id, (arm, example), its lease, and the number of the attempt.
-        told: the number of scores that each worker told since this object began to follow the log.
+        out: for each pending trial, oldest first: its id, (arm, example), its lease,
+            and the number of the attempt.
+        told: the number of scores that each worker told since this object began to
+            follow the log.
     """
 
     now: float
@@ -52,8 +64,9 @@ class Attendance(NamedTuple):
 class Standing(NamedTuple):
     """The progress of a study, as it was logged. Decisions that are due are not computed.
 
-    `spent` and `budget` are evaluations, `spent_cost` and `max_cost` are in the unit of the costs. `active`, `pending`,
-    `failures` and `workers` count prompts, trials, evaluations and workers. `version` changes when the study does.
+    `spent` and `budget` are evaluations, `spent_cost` and `max_cost` are in the unit of
+    the costs. `active`, `pending`, `failures` and `workers` count prompts, trials,
+    evaluations and workers. `version` changes when the study does.
     """
 
     spent: int
@@ -81,8 +94,9 @@ def _committed(name: str) -> Any:
 class Study(AbstractStudy):
     """A selector whose every step is stored: for long runs, crashes, and many workers.
 
-    Make one with `Study.create` or `Study.open`, in any number of processes at once. A study has the methods of
-    `Selector`, and adds workers and leases: see `AbstractStudy`. Close it, or use it in a `with` block.
+    Make one with `Study.create` or `Study.open`, in any number of processes at once. A
+    study has the methods of `Selector`, and adds workers and leases: see
+    `AbstractStudy`. Close it, or use it in a `with` block.
 
         >>> import asktell
         >>> prompts = {"short": "Answer in one word.", "long": "Think first."}
@@ -92,15 +106,18 @@ class Study(AbstractStudy):
         >>> result.best.id
         'short'
 
-    Use the path of a SQLite file, such as "studies.db", in the place of "memory://docs". Then the study survives the
-    process, and `Study.open("studies.db", "my study")` continues it.
+    Use the path of a SQLite file, such as "studies.db", in the place of
+    "memory://docs". Then the study survives the process, and `Study.open("studies.db",
+    "my study")` continues it.
 
     A trial whose lease expires `max_attempts` times counts as a failed evaluation.
 
     A study may be used from several threads, and also in a forked process.
     """
 
-    def __init__(self, replica: Replica, name: str, max_attempts: int, owned: bool) -> None:
+    def __init__(
+        self, replica: Replica, name: str, max_attempts: int, owned: bool
+    ) -> None:
         self._replica = replica
         self._name = name
         self._max_attempts = max_attempts
@@ -122,33 +139,48 @@ class Study(AbstractStudy):
         """Create a study from a selector, with all evaluations that the selector has recorded.
 
         Args:
-            location: the place of the study: the path of a SQLite file, a URL or a storage. See
-                `asktell.storages.open_storage`.
+            location: the place of the study: the path of a SQLite file, a URL or a
+                storage. See `asktell.storages.open_storage`.
             name: name of the study, printable text of at most 200 characters.
             selector: the selection to store. It is copied.
-            max_attempts: a trial whose lease has expired this many times counts as a failed evaluation.
-            exist_ok: open the study if it exists, so that every worker can run the same program. The existing study
-                must have been created with the same prompts, goal, budget, method and so on.
-            details: (trial id, details) for trials whose scores the selector has recorded.
+            max_attempts: a trial whose lease has expired this many times counts as a
+                failed evaluation.
+            exist_ok: open the study if it exists, so that every worker can run the same
+                program. The existing study must have been created with the same
+                prompts, goal, budget, method and so on.
+            details: (trial id, details) for trials whose scores the selector has
+                recorded.
 
         Raises:
-            StudyExistsError: a study with this name exists (with `exist_ok`: exists with different settings).
-            InvalidStateError: the method has a part of your own with a parameter that is not a plain value.
+            StudyExistsError: a study with this name exists (with `exist_ok`: exists
+                with different settings).
+            InvalidStateError: the method has a part of your own with a parameter that
+                is not a plain value.
             StorageError: the storage cannot be used.
         """
         if not isinstance(selector, Selector):
-            raise InvalidArgumentError(f"Study.create() needs a Selector, got {short(selector)}.")
-        document = Document(whole("max_attempts", max_attempts, 1), json.loads(selector.to_json()))
+            raise InvalidArgumentError(
+                f"Study.create() needs a Selector, got {short(selector)}."
+            )
+        document = Document(
+            whole("max_attempts", max_attempts, 1), json.loads(selector.to_json())
+        )
         check_name("The name of a study", name)
         with opened(location, keep=True) as storage:
             try:
-                texts = ((trial, text) for trial, each in details if (text := encode(each)) is not None)
+                texts = (
+                    (trial, text)
+                    for trial, each in details
+                    if (text := encode(each)) is not None
+                )
                 key = storage.create(name, document.to_bytes(), details=texts)
             except StudyExistsError:
                 if not exist_ok:
                     raise
                 key = storage.find(name)
-                documents.from_bytes(storage.document(key)).refuse_others(document, name)
+                documents.from_bytes(storage.document(key)).refuse_others(
+                    document, name
+                )
             return cls._at(storage, name, key, storage is not location, selector.method)
 
     @classmethod
@@ -165,33 +197,56 @@ class Study(AbstractStudy):
         Args:
             location: as for `create`.
             name: name of the study.
-            method: the study's method. Required if the method, or a part of it, is your own code: a storage holds only
-                its class name and its parameters, and they must match.
-            examples: the number of examples, or their ids. If they differ from those of the study, `open` raises an
-                error.
+            method: the study's method. Required if the method, or a part of it, is your
+                own code: a storage holds only its class name and its parameters, and
+                they must match.
+            examples: the number of examples, or their ids. If they differ from those of
+                the study, `open` raises an error.
 
         Raises:
             StudyNotFoundError: the study or the whole storage does not exist.
-            InvalidArgumentError: the examples differ. The message names the differences.
-            InvalidStateError: the stored data is not a study, or has an unknown version, or the method is missing or
-                differs.
+            InvalidArgumentError: the examples differ. The message names the
+                differences.
+            InvalidStateError: the stored data is not a study, or has an unknown
+                version, or the method is missing or differs.
             StorageError: the storage cannot be used.
         """
         check_name("The name of a study", name)
         with opened(location, keep=True) as storage:
-            study = cls._at(storage, name, storage.find(name), storage is not location, method)
+            study = cls._at(
+                storage, name, storage.find(name), storage is not location, method
+            )
             problem = study._replica.logged.state.problem
-            check_examples(f"The study {name!r}", problem.n_examples, problem.examples, examples)
+            check_examples(
+                f"The study {name!r}", problem.n_examples, problem.examples, examples
+            )
             return study
 
     @classmethod
-    def _at(cls, storage: AbstractStorage, name: str, key: int, owned: bool, method: Method | None) -> Self:
+    def _at(
+        cls,
+        storage: AbstractStorage,
+        name: str,
+        key: int,
+        owned: bool,
+        method: Method | None,
+    ) -> Self:
         document = documents.from_bytes(storage.document(key))
-        return cls(Replica(storage, key, document.logged(method)), name, document.max_attempts, owned)
+        return cls(
+            Replica(storage, key, document.logged(method)),
+            name,
+            document.max_attempts,
+            owned,
+        )
 
     @classmethod
     def import_(
-        cls, location: Location, path: str | Path, name: str | None = None, *, method: Method | None = None
+        cls,
+        location: Location,
+        path: str | Path,
+        name: str | None = None,
+        *,
+        method: Method | None = None,
     ) -> Self:
         """Create a study from a file that `export` wrote. After an error, nothing was created.
 
@@ -203,12 +258,17 @@ class Study(AbstractStudy):
 
         Raises:
             StudyExistsError: a study with this name exists.
-            InvalidStateError: the file is malformed, cut off, or has an unknown version.
+            InvalidStateError: the file is malformed, cut off, or has an unknown
+                version.
         """
         with Path(path).open("rb") as file, opened(location, keep=True) as storage:
             content = documents.read(file, method)
-            new_name = check_name("The name of a study", content.name if name is None else name)
-            key = storage.create(new_name, content.document.to_bytes(), content.lines, content.details)
+            new_name = check_name(
+                "The name of a study", content.name if name is None else name
+            )
+            key = storage.create(
+                new_name, content.document.to_bytes(), content.lines, content.details
+            )
             return cls._at(storage, new_name, key, storage is not location, method)
 
     @staticmethod
@@ -241,7 +301,11 @@ class Study(AbstractStudy):
     # Asking
 
     def _ask(
-        self, n: int, worker: str | None = None, seconds: float = SECONDS, besides: Collection[int] = ()
+        self,
+        n: int,
+        worker: str | None = None,
+        seconds: float = SECONDS,
+        besides: Collection[int] = (),
     ) -> list[Trial]:
         self._replica.prepare()
         with self._replica.writing(durable=False) as (logged, clock):
@@ -251,46 +315,82 @@ class Study(AbstractStudy):
             if now >= logged.leases.earliest:
                 logged.expire(now, self._max_attempts)
             if worker in logged.leases.by_worker:
-                ids = [id_ for id_ in logged.leases.held(worker) if id_ not in besides][:n]
+                ids = [id_ for id_ in logged.leases.held(worker) if id_ not in besides][
+                    :n
+                ]
                 trials = [logged.trial(id_) for id_ in ids]
             held = len(trials)
             trials += logged.selector._ask(n - held)
             if worker is not None and trials:
-                logged.note(Leased(worker, round(now + seconds, 3), tuple(map(attrgetter("id"), trials))))
-            return sorted(trials, key=lambda trial: logged.state.pending[trial.id].arm) if held else trials
+                logged.note(
+                    Leased(
+                        worker,
+                        round(now + seconds, 3),
+                        tuple(map(attrgetter("id"), trials)),
+                    )
+                )
+            return (
+                sorted(trials, key=lambda trial: logged.state.pending[trial.id].arm)
+                if held
+                else trials
+            )
 
     # Telling. When these methods return, the scores are stored durably.
 
     def _tell(self, tells: Sequence[Any], worker: str | None) -> list[bool | Exception]:
-        return self._replica.together([partial(self._take, tell, worker) for tell in tells]) if tells else []
+        return (
+            self._replica.together(
+                [partial(self._take, tell, worker) for tell in tells]
+            )
+            if tells
+            else []
+        )
 
-    def _take(self, item: object, worker: str | None, logged: LoggedSelector, clock: Clock) -> bool:
+    def _take(
+        self, item: object, worker: str | None, logged: LoggedSelector, clock: Clock
+    ) -> bool:
         tell = Tell.of(item)
         text = encode(tell.details)
         vector = logged.selector.goal.vector(tell.scores)
         id_ = logged.find(tell.trial, worker)
-        # A trial that was handed out once needs no more checks: the selector compares its scores with recorded ones.
+        # A trial that was handed out once needs no more checks: the selector compares
+        # its scores with recorded ones.
         reissue = logged.leases.reissued.get(id_)
         if reissue is not None:
             if logged.state.open(id_) is None:
-                # Only the worker whose scores were recorded can contradict itself. Others were too late.
+                # Only the worker whose scores were recorded can contradict itself.
+                # Others were too late.
                 told = logged.state.history.scores_of(id_)
-                if told is None or (told != vector and (worker is None or worker != reissue.teller)):
+                if told is None or (
+                    told != vector and (worker is None or worker != reissue.teller)
+                ):
                     return False
             elif worker is not None and worker != logged.leases.holder(id_):
-                logged.note(Leased(worker, round(clock(), 3), (id_,)))  # so that this worker counts as the teller
+                # So that this worker counts as the teller
+                logged.note(Leased(worker, round(clock(), 3), (id_,)))
         is_new = logged.selector.tell(id_, tell.scores, tell.cost)
         if is_new:
             self._replica.attach(id_, text)
         return is_new
 
     def observe(
-        self, prompt: AnyPrompt, scores: Scores | None, example: int | str | None = None, cost: float | None = None
+        self,
+        prompt: AnyPrompt,
+        scores: Scores | None,
+        example: int | str | None = None,
+        cost: float | None = None,
     ) -> bool:
         with self._replica.writing(durable=True) as (logged, _):
             return logged.selector.observe(prompt, scores, example, cost)
 
-    def _fail(self, trial: AnyTrial, reason: str, cost: float | None, worker: str | None, details: str | None) -> bool:
+    def _fail(
+        self,
+        trial: AnyTrial,
+        reason: str,
+        cost: float | None,
+        worker: str | None,
+        details: str | None,
+    ) -> bool:
         with self._replica.writing(durable=True) as (logged, _):
             id_ = logged.find(trial, worker)
             if logged.lost(id_, worker) or not logged.selector.fail(id_, reason, cost):
@@ -306,10 +406,14 @@ class Study(AbstractStudy):
 
     # Workers
 
-    def worker(self, name: str | None = None, *, lease: float = 60.0, ahead: int = 0) -> Worker:
+    def worker(
+        self, name: str | None = None, *, lease: float = 60.0, ahead: int = 0
+    ) -> Worker:
         return Worker(self, name, lease, ahead)
 
-    def heartbeat(self, worker: str, trial: AnyTrial | None = None, *, lease: float | None = None) -> list[Trial]:
+    def heartbeat(
+        self, worker: str, trial: AnyTrial | None = None, *, lease: float | None = None
+    ) -> list[Trial]:
         seconds = check_lease(check_name("A worker", worker), lease)
         with self._replica.writing(durable=False) as (logged, clock):
             held = logged.leases.held(worker)
@@ -340,18 +444,27 @@ class Study(AbstractStudy):
         with self._replica.reading() as logged:
             leases = logged.leases
             out = [
-                (trial, (pull.arm, pull.example), leases.by_trial.get(trial), leases.attempt(trial))
+                (
+                    trial,
+                    (pull.arm, pull.example),
+                    leases.by_trial.get(trial),
+                    leases.attempt(trial),
+                )
                 for trial, pull in sorted(logged.state.pending.items())
             ]
             return Attendance(self._replica.storage.now(), out, dict(logged.told))
 
     # Changing the selection
 
-    def add(self, prompts: NewPrompts, features: Features = None, *, key: str | None = None) -> list[str | int]:
+    def add(
+        self, prompts: NewPrompts, features: Features = None, *, key: str | None = None
+    ) -> list[str | int]:
         with self._replica.writing(durable=True) as (logged, _):
             return logged.selector.add(prompts, features, key=key)
 
-    def retire(self, prompt: AnyPrompt, reason: str | BaseException, *, key: str | None = None) -> None:
+    def retire(
+        self, prompt: AnyPrompt, reason: str | BaseException, *, key: str | None = None
+    ) -> None:
         with self._replica.writing(durable=True) as (logged, _):
             logged.selector.retire(prompt, reason, key=key)
 
@@ -366,7 +479,9 @@ class Study(AbstractStudy):
         with self._replica.writing(durable=True) as (logged, _):
             logged.selector.extend(evaluations, cost, examples, key=key)
 
-    def remark(self, text: str, *, topic: str = "scores", doubtful: bool = False) -> None:
+    def remark(
+        self, text: str, *, topic: str = "scores", doubtful: bool = False
+    ) -> None:
         with self._replica.writing(durable=True) as (logged, _):
             logged.selector.remark(text, topic=topic, doubtful=doubtful)
 
@@ -408,7 +523,8 @@ class Study(AbstractStudy):
 
     @property
     def max_cost(self) -> float | None:
-        if self._replica.logged.selector.max_cost is None:  # a study never gains or loses its bound on cost
+        # A study never gains or loses its bound on cost
+        if self._replica.logged.selector.max_cost is None:
             return None
         with self._replica.reading() as logged:
             return logged.selector.max_cost
@@ -424,7 +540,11 @@ class Study(AbstractStudy):
     def standing(self) -> Standing:
         """The progress of the study. Cheap. `workers` counts the workers with leases, expired ones included."""
         with self._replica.reading() as logged:
-            selector, state, paused = logged.selector, logged.state, logged.leases.paused is not None
+            selector, state, paused = (
+                logged.selector,
+                logged.state,
+                logged.leases.paused is not None,
+            )
             return Standing(
                 selector.spent,
                 selector.budget,
@@ -446,15 +566,27 @@ class Study(AbstractStudy):
         return self._replica.view().result()
 
     def compare(
-        self, a: AnyPrompt, b: AnyPrompt | None = None, confidence: float = 0.95, tolerance: float = 0.0
+        self,
+        a: AnyPrompt,
+        b: AnyPrompt | None = None,
+        confidence: float = 0.95,
+        tolerance: float = 0.0,
     ) -> Comparison:
         return self._replica.view().compare(a, b, confidence, tolerance)
 
     def evaluations(self, after: int = 0) -> Evaluations:
         replica, after = self._replica, whole("after", after, 0)
-        base = documents.from_bytes(replica.storage.document(replica.key)).logged(self.method)
+        base = documents.from_bytes(replica.storage.document(replica.key)).logged(
+            self.method
+        )
         prompts = base.selector.prompts
-        found = evaluations(base.state, replica.lines(), prompts, partial(replica.storage.details, replica.key), after)
+        found = evaluations(
+            base.state,
+            replica.lines(),
+            prompts,
+            partial(replica.storage.details, replica.key),
+            after,
+        )
         return Evaluations(found, self.metrics)
 
     def report(self, path: str | Path, about: Mapping[str, Any] | None = None) -> None:
@@ -472,5 +604,9 @@ class Study(AbstractStudy):
         """Write the whole study to a file of JSON lines. `Study.import_` reads it into any storage."""
         replica = self._replica
         document = documents.from_bytes(replica.storage.document(replica.key))
-        details = ((e.trial, text) for e in self.evaluations() if (text := encode(e.details)) is not None)
+        details = (
+            (e.trial, text)
+            for e in self.evaluations()
+            if (text := encode(e.details)) is not None
+        )
         documents.write(Path(path), document, self._name, replica.lines(), details)

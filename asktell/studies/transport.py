@@ -16,25 +16,32 @@ if TYPE_CHECKING:
     from urllib3 import PoolManager
 
 TOKEN = "ASKTELL_TOKEN"  # name of the environment variable
-_PROBLEM = "urn:asktell:problem:"  # the type of each error in a response begins with this
+# The type of each error in a response begins with this
+_PROBLEM = "urn:asktell:problem:"
 _CONNECTIONS = 64  # kept open at most; more threads open and close their own
 _COME_AGAIN = (429, 502, 503, 504)  # statuses after which a request is sent again
 _LONGEST_PAUSE = 10.0  # seconds between two attempts
-_FIRST_RETRIES, _FIRST_SECONDS = 2, 5.0  # until the address has answered once, so that a wrong one fails soon
+# Until the address has answered once, so that a wrong one fails soon
+_FIRST_RETRIES, _FIRST_SECONDS = 2, 5.0
 
 
 class Connection:
     """Requests to one service.
 
-    A request is sent again if the service cannot be reached or responds with 429, 502, 503 or 504. All attempts carry
-    the same idempotency key, so that the service does no request twice.
+    A request is sent again if the service cannot be reached or responds with 429, 502,
+    503 or 504. All attempts carry the same idempotency key, so that the service does no
+    request twice.
 
     May be used from several threads, and also in a forked process.
     """
 
-    def __init__(self, url: str, token: str | None, timeout: float, retries: int) -> None:
+    def __init__(
+        self, url: str, token: str | None, timeout: float, retries: int
+    ) -> None:
         self.url = address(url)
-        token = checked_token("token=", token) or checked_token(TOKEN, os.environ.get(TOKEN))
+        token = checked_token("token=", token) or checked_token(
+            TOKEN, os.environ.get(TOKEN)
+        )
         self._headers = {"Authorization": f"Bearer {token}"} if token else {}
         self._timeout = timeout
         self._retries = retries
@@ -46,7 +53,8 @@ class Connection:
         """Send a request and return the JSON of the response, None if it has no body.
 
         Raises:
-            ServiceError: the service cannot be reached, or the response is not from an asktell service.
+            ServiceError: the service cannot be reached, or the response is not from an
+                asktell service.
             AsktellError: the error that the service reports, by its own class.
         """
         pool = self._connected()
@@ -61,14 +69,22 @@ class Connection:
             response = pool.request(method, self.url + path, body=body, **options)
         except HTTPError as error:
             reason = getattr(error, "reason", None) or error
-            doubt = "" if self._answered else " Check the address, and whether `asktell serve` is running there."
-            raise ServiceError(f"The service at {self.url} cannot be reached: {reason}.{doubt}") from error
+            doubt = (
+                ""
+                if self._answered
+                else " Check the address, and whether `asktell serve` is running there."
+            )
+            raise ServiceError(
+                f"The service at {self.url} cannot be reached: {reason}.{doubt}"
+            ) from error
         self._answered = True
         try:
             content = json.loads(response.data) if response.data else None
         except (ValueError, RecursionError):
             content = None
-        if response.status not in (200, 201, 204) or (content is None and response.status != 204):
+        if response.status not in (200, 201, 204) or (
+            content is None and response.status != 204
+        ):
             raise error_of(response.status, content)
         return content
 
@@ -83,7 +99,10 @@ class Connection:
         if self._pool is None or self._pid != os.getpid():
             with needs_extra("client"):
                 from urllib3 import PoolManager
-            self._pool, self._pid = PoolManager(num_pools=2, maxsize=_CONNECTIONS), os.getpid()
+            self._pool, self._pid = (
+                PoolManager(num_pools=2, maxsize=_CONNECTIONS),
+                os.getpid(),
+            )
         return self._pool
 
     def _patience(self) -> dict[str, Any]:
@@ -92,7 +111,10 @@ class Connection:
 
         unconnected, seconds = None, self._timeout
         if not self._answered:
-            unconnected, seconds = min(self._retries, _FIRST_RETRIES), min(self._timeout, _FIRST_SECONDS)
+            unconnected, seconds = (
+                min(self._retries, _FIRST_RETRIES),
+                min(self._timeout, _FIRST_SECONDS),
+            )
         retries = Retry(
             self._retries,
             connect=unconnected,
@@ -105,17 +127,23 @@ class Connection:
             raise_on_status=False,
             retry_after_max=60,
         )
-        return {"retries": retries, "timeout": Timeout(connect=seconds, read=self._timeout)}
+        return {
+            "retries": retries,
+            "timeout": Timeout(connect=seconds, read=self._timeout),
+        }
 
 
 def address(url: object) -> str:
     """Return the address of a service without a slash at its end.
 
     Raises:
-        InvalidArgumentError: it is not an address. The message does not show a URL that may contain a token.
+        InvalidArgumentError: it is not an address. The message does not show a URL that
+            may contain a token.
     """
     if not isinstance(url, str):
-        raise InvalidArgumentError(f"A service's URL must be text, got {type(url).__name__}.")
+        raise InvalidArgumentError(
+            f"A service's URL must be text, got {type(url).__name__}."
+        )
     if any(mark in url for mark in "@?#"):
         raise InvalidArgumentError(
             "A service's URL is http://HOST:PORT or https://HOST, without @, ? and #. "
@@ -126,7 +154,9 @@ def address(url: object) -> str:
     except ValueError:
         parts = None
     if parts is None or parts.scheme not in ("http", "https") or not parts.netloc:
-        raise InvalidArgumentError(f"A service's URL is http://HOST:PORT or https://HOST, got {short(url)}.")
+        raise InvalidArgumentError(
+            f"A service's URL is http://HOST:PORT or https://HOST, got {short(url)}."
+        )
     return url.rstrip("/")
 
 

@@ -26,9 +26,11 @@ _T = TypeVar("_T")
 _P = ParamSpec("_P")
 Details: TypeAlias = Mapping[str, Any]
 _log = logging.getLogger("asktell")
-_PATIENCE = 60.0  # seconds: a worker gives up when the storage has been unreachable for so long
+# seconds: a worker gives up when the storage has been unreachable for so long
+_PATIENCE = 60.0
 _LONGEST_WAIT = 1.0  # seconds between two calls of `ask` that return nothing
-# Seconds of waiting until a worker first logs what it waits for, and until it logs that again.
+# Seconds of waiting until a worker first logs what it waits for, and until it logs that
+# again.
 _SAID_AFTER, _SAID_AGAIN = 2.0, 60.0
 
 
@@ -46,22 +48,32 @@ def held_by(holdings: Sequence[Holding], now: float) -> str:
     for worker, left in held.items():
         trials = f"{len(left)} trial{'s' if len(left) > 1 else ''}"
         if worker is None:
-            parts.append(f"{trials} asked without a worker's name, until told, failed or released")
+            parts.append(
+                f"{trials} asked without a worker's name, until told, failed or released"
+            )
         else:
             until = datetime.fromtimestamp(now + max(0.0, *left))
-            parts.append(f"{trials} held by worker {worker} until {until:%H:%M:%S}, or longer if it is still running")
+            parts.append(
+                f"{trials} held by worker {worker} until {until:%H:%M:%S}, or longer if it is still running"
+            )
     return "; ".join(parts)
 
 
 def _of_study(name: str) -> Any:
     """Make a property that reads the study's property of this name, and retries while the storage is unreachable."""
-    return property(lambda self: self._persist(lambda: getattr(self.study, name)), doc=f"See `Study.{name}`.")
+    return property(
+        lambda self: self._persist(lambda: getattr(self.study, name)),
+        doc=f"See `Study.{name}`.",
+    )
 
 
-def _persisted(method: Callable[Concatenate[Any, _P], _T]) -> Callable[Concatenate[Any, _P], _T]:
+def _persisted(
+    method: Callable[Concatenate[Any, _P], _T],
+) -> Callable[Concatenate[Any, _P], _T]:
     """Make a method that calls the study's method of this name, and retries while the storage is unreachable.
 
-    If the method takes a `key`, all attempts have the same one, so that the change is made once.
+    If the method takes a `key`, all attempts have the same one, so that the change is
+    made once.
     """
     has_key = "key" in inspect.signature(method).parameters
 
@@ -78,13 +90,15 @@ def _persisted(method: Callable[Concatenate[Any, _P], _T]) -> Callable[Concatena
 class Worker(SelectionWorker):
     """One worker of a study. Use it in a `with` block, in which a thread extends its leases.
 
-    Made by `Study.worker`, which describes the arguments. `asktell.run` accepts it like a selector.
+    Made by `Study.worker`, which describes the arguments. `asktell.run` accepts it like
+    a selector.
 
-    `pending` has the trials of this worker only, and `ask` never returns them again. After a restart, `ask` first
-    returns the trials that the worker held before.
+    `pending` has the trials of this worker only, and `ask` never returns them again.
+    After a restart, `ask` first returns the trials that the worker held before.
 
-    If the storage is unreachable, the worker retries for a minute. If it becomes unreachable during `tell`, the scores
-    may have been recorded by the first attempt, and then the retry returns False.
+    If the storage is unreachable, the worker retries for a minute. If it becomes
+    unreachable during `tell`, the scores may have been recorded by the first attempt,
+    and then the retry returns False.
     """
 
     selector: Selector = _of_study("selector")
@@ -99,27 +113,39 @@ class Worker(SelectionWorker):
     max_cost: float | None = _of_study("max_cost")
     n_active: int = _of_study("n_active")
 
-    def __init__(self, study: AbstractStudy, name: str | None = None, lease: float = 60.0, ahead: int = 0) -> None:
+    def __init__(
+        self,
+        study: AbstractStudy,
+        name: str | None = None,
+        lease: float = 60.0,
+        ahead: int = 0,
+    ) -> None:
         self.study = study
         self.name = default_name() if name is None else check_name("A worker", name)
         self.lease = check_seconds("lease", lease)
         self.ahead = whole("ahead", ahead, 0)
-        self._at_hand: list[Trial] = []  # requested in advance, and not returned by `ask` yet
+        # Requested in advance, and not returned by `ask` yet
+        self._at_hand: list[Trial] = []
         self._out: dict[int, Trial] = {}  # returned by `ask`, and still pending; by id
         self._stop = Event()
         self._thread: Thread | None = None
         self._blocks = 0  # nested `with` blocks
         self._idle = 0.0  # seconds of the last wait
         self._quiet_until = 0.0  # no message about waiting before this time
-        self._asking = False  # True from the request for trials until they are in `_out`
-        self._waits = False  # True once the log has the message that this worker waits for the end of a pause
+        # True from the request for trials until they are in `_out`
+        self._asking = False
+        # True once the log has the message that this worker waits for the end of a
+        # pause
+        self._waits = False
         self._unwanted: frozenset[int] = frozenset()  # ids, as of the last heartbeat
 
     def __enter__(self) -> "Worker":
         self._blocks += 1
         if self._blocks == 1:
             self._stop.clear()
-            self._thread = Thread(target=self._beat, name=f"heartbeat of {self.name}", daemon=True)
+            self._thread = Thread(
+                target=self._beat, name=f"heartbeat of {self.name}", daemon=True
+            )
             self._thread.start()
         return self
 
@@ -138,7 +164,9 @@ class Worker(SelectionWorker):
             self._asking = True
             try:
                 self._at_hand += self._persist(
-                    lambda: self.study.ask(more, worker=self.name, lease=self.lease, besides=busy)
+                    lambda: self.study.ask(
+                        more, worker=self.name, lease=self.lease, besides=busy
+                    )
                 )
             except AsktellError:
                 self._asking = False
@@ -150,16 +178,28 @@ class Worker(SelectionWorker):
         return trials
 
     def tell(
-        self, trial: AnyTrial, scores: Scores, cost: float | None = None, *, details: Details | None = None
+        self,
+        trial: AnyTrial,
+        scores: Scores,
+        cost: float | None = None,
+        *,
+        details: Details | None = None,
     ) -> bool:
         trial = self._own(trial)
-        return self._report(trial, lambda: self.study.tell(trial, scores, cost, worker=self.name, details=details))
+        return self._report(
+            trial,
+            lambda: self.study.tell(
+                trial, scores, cost, worker=self.name, details=details
+            ),
+        )
 
     def tell_many(self, tells: Iterable[Tell | tuple[Any, ...]]) -> list[bool]:
         batch = list(tells)
         outcomes: Sequence[bool | Exception] = ()
         try:
-            outcomes = taken = self._persist(lambda: self.study.tell_many(batch, worker=self.name))
+            outcomes = taken = self._persist(
+                lambda: self.study.tell_many(batch, worker=self.name)
+            )
         except TellManyError as error:
             outcomes = error.outcomes
             raise
@@ -170,10 +210,20 @@ class Worker(SelectionWorker):
         return taken
 
     def fail(
-        self, trial: AnyTrial, reason: str | BaseException, cost: float | None = None, *, details: Details | None = None
+        self,
+        trial: AnyTrial,
+        reason: str | BaseException,
+        cost: float | None = None,
+        *,
+        details: Details | None = None,
     ) -> bool:
         trial = self._own(trial)
-        return self._report(trial, lambda: self.study.fail(trial, reason, cost, worker=self.name, details=details))
+        return self._report(
+            trial,
+            lambda: self.study.fail(
+                trial, reason, cost, worker=self.name, details=details
+            ),
+        )
 
     def release(self, trial: AnyTrial) -> bool:
         trial = self._own(trial)
@@ -205,7 +255,9 @@ class Worker(SelectionWorker):
             return False
         if not self._waits and self.paused:
             self._waits = True
-            _log.warning("The study is paused: %s waits until it is resumed.", self.name)
+            _log.warning(
+                "The study is paused: %s waits until it is resumed.", self.name
+            )
         elif not self._waits:
             self._say_what_for()
         self._idle = min(_LONGEST_WAIT, 2 * self._idle or 0.02)
@@ -218,7 +270,11 @@ class Worker(SelectionWorker):
         if not self._idle:
             self._quiet_until = max(self._quiet_until, now + _SAID_AFTER)
         if now >= self._quiet_until:
-            others = [each for each in self._persist(self.study.workers) if each.worker != self.name]
+            others = [
+                each
+                for each in self._persist(self.study.workers)
+                if each.worker != self.name
+            ]
             if others:
                 self._quiet_until = now + _SAID_AGAIN
                 _log.warning("Waiting for %s.", held_by(others, time.time()))
@@ -228,7 +284,11 @@ class Worker(SelectionWorker):
         trial = from_json(trial)
         if not isinstance(trial, str):
             return trial
-        own = [each.id for each in self._out.values() if trial in (each.prompt, str(each.prompt_id))]
+        own = [
+            each.id
+            for each in self._out.values()
+            if trial in (each.prompt, str(each.prompt_id))
+        ]
         return min(own, default=trial)
 
     def _report(self, trial: AnyTrial, operation: Callable[[], bool]) -> bool:
@@ -272,7 +332,14 @@ class Worker(SelectionWorker):
             if self._out or self._at_hand:
                 try:
                     self.study.heartbeat(self.name, lease=self.lease)
-                    held = [each for each in self.study.workers() if each.worker == self.name]
-                    self._unwanted = frozenset(each.trial.id for each in held if not each.wanted)
-                except AsktellError as error:  # the next heartbeat may succeed, and so may a late tell
+                    held = [
+                        each
+                        for each in self.study.workers()
+                        if each.worker == self.name
+                    ]
+                    self._unwanted = frozenset(
+                        each.trial.id for each in held if not each.wanted
+                    )
+                except AsktellError as error:
+                    # The next heartbeat may succeed, and so may a late tell
                     _log.warning("The heartbeat of %s failed: %s", self.name, error)

@@ -21,7 +21,12 @@ Script: TypeAlias = Callable[[str, int], float | Fault]
 """(prompt, example) -> the score that the harness is to come to, or what is to go wrong there."""
 Make: TypeAlias = Callable[[Script], Any]
 
-PROMPTS = ("Answer.", "Answer briefly.", "Think, then answer.", "Answer {as you} like: 100%")
+PROMPTS = (
+    "Answer.",
+    "Answer briefly.",
+    "Think, then answer.",
+    "Answer {as you} like: 100%",
+)
 
 
 def good(prompt: str, example: int) -> float:
@@ -34,8 +39,10 @@ class EvaluatorContract:
 
     Attributes:
         metric: the name under which the score comes.
-        n_examples: of the data set behind the harness; its example i is what the script calls i.
-        faults: what can go wrong in this harness. Leave one out only if it cannot, and say why.
+        n_examples: of the data set behind the harness; its example i is what the script
+            calls i.
+        faults: what can go wrong in this harness. Leave one out only if it cannot, and
+            say why.
         batches: numbers of evaluations at once that are tried.
     """
 
@@ -52,17 +59,29 @@ class EvaluatorContract:
     def selector(self, method: str = "uniform", seed: int = 0) -> Selector:
         """A selector that has every prompt evaluated on every example."""
         goal = BestFeasible(self.metric)
-        return Selector(PROMPTS, goal, len(PROMPTS) * self.n_examples, method, examples=self.n_examples, seed=seed)
+        return Selector(
+            PROMPTS,
+            goal,
+            len(PROMPTS) * self.n_examples,
+            method,
+            examples=self.n_examples,
+            seed=seed,
+        )
 
     def told(self, selector: Selector) -> dict[tuple[str, int], float]:
         """Scores by prompt and example."""
         history = selector.state.history
         cells = zip(history.arms(), history.examples(), history.scores(), strict=True)
-        return {(PROMPTS[arm], int(example)): float(scores[0]) for arm, example, scores in cells}
+        return {
+            (PROMPTS[arm], int(example)): float(scores[0])
+            for arm, example, scores in cells
+        }
 
     def test_each_score_comes_to_its_trial(self, make: Make) -> None:
         expected = {
-            (prompt, example): good(prompt, example) for prompt in PROMPTS for example in range(self.n_examples)
+            (prompt, example): good(prompt, example)
+            for prompt in PROMPTS
+            for example in range(self.n_examples)
         }
         evaluator = make(good)
         for seed, size in enumerate(self.batches):
@@ -71,14 +90,20 @@ class EvaluatorContract:
             assert self.told(selector) == pytest.approx(expected)
 
     @pytest.mark.parametrize("fault", ["raises", "times out", "no score", "nan"])
-    def test_one_fault_is_the_failure_of_one_trial(self, fault: Fault, make: Make) -> None:
+    def test_one_fault_is_the_failure_of_one_trial(
+        self, fault: Fault, make: Make
+    ) -> None:
         if fault not in self.faults:
             pytest.skip(f"in this harness no evaluation {fault}")
         bad = (PROMPTS[1], 2)
         selector = self.selector()
         result = run(
             selector,
-            make(lambda prompt, example: fault if (prompt, example) == bad else good(prompt, example)),
+            make(
+                lambda prompt, example: (
+                    fault if (prompt, example) == bad else good(prompt, example)
+                )
+            ),
             concurrency=len(PROMPTS) * self.n_examples,
             progress=False,
             max_failures_in_a_row=None,
@@ -86,14 +111,22 @@ class EvaluatorContract:
         told = self.told(selector)
         assert bad not in told
         assert len(told) == len(PROMPTS) * self.n_examples - 1
-        assert all(math.isclose(score, good(*cell), abs_tol=1e-9) for cell, score in told.items())
+        assert all(
+            math.isclose(score, good(*cell), abs_tol=1e-9)
+            for cell, score in told.items()
+        )
         assert [entry.failures for entry in result.prompts] == [0, 1, 0, 0]
         (failure,) = selector.state.failures
         assert failure.reason, "the failure says why"
 
     def test_a_harness_that_only_fails_ends_with_its_reason(self, make: Make) -> None:
         with pytest.raises(EvaluatorError, match=r"evaluations (all|in a row) failed"):
-            run(self.selector(), make(lambda prompt, example: "raises"), progress=False, max_failures_in_a_row=3)
+            run(
+                self.selector(),
+                make(lambda prompt, example: "raises"),
+                progress=False,
+                max_failures_in_a_row=3,
+            )
 
     def test_a_run_goes_on_where_it_was(self, make: Make) -> None:
         evaluator = make(good)

@@ -20,18 +20,30 @@ class Table:
     Attributes:
         calls: every (prompt, example) that was evaluated, in order.
 
-    An `example` of None replays a prompt's examples one after the other, from the first again after the last.
+    An `example` of None replays a prompt's examples one after the other, from the first
+    again after the last.
     """
 
     def __init__(
-        self, scores: npt.ArrayLike, metrics: Sequence[str] | None = None, prompts: Sequence[str] | None = None
+        self,
+        scores: npt.ArrayLike,
+        metrics: Sequence[str] | None = None,
+        prompts: Sequence[str] | None = None,
     ) -> None:
         self.scores = np.array(scores, dtype=np.float64)
         if self.scores.ndim != 3:
-            raise EvaluatorError(f"A Table needs scores (prompts, examples, metrics), got shape {self.scores.shape}.")
+            raise EvaluatorError(
+                f"A Table needs scores (prompts, examples, metrics), got shape {self.scores.shape}."
+            )
         n_prompts, _, n_metrics = self.scores.shape
-        self.metrics = tuple("abcdefghijklmnopqrstuvwxyz"[:n_metrics] if metrics is None else metrics)
-        self.prompts = [f"prompt {k}" for k in range(n_prompts)] if prompts is None else list(prompts)
+        self.metrics = tuple(
+            "abcdefghijklmnopqrstuvwxyz"[:n_metrics] if metrics is None else metrics
+        )
+        self.prompts = (
+            [f"prompt {k}" for k in range(n_prompts)]
+            if prompts is None
+            else list(prompts)
+        )
         if len(self.metrics) != n_metrics or len(self.prompts) != n_prompts:
             raise EvaluatorError(
                 f"Scores of shape {self.scores.shape} need {n_metrics} metrics and {n_prompts} prompts, "

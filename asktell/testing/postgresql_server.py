@@ -15,10 +15,17 @@ _USERS = ("postgres", "nobody")  # the server refuses to run as root
 
 def find_binaries() -> Path | None:
     """The folder with `initdb` and `postgres`, None if there is none."""
-    folders = sorted(glob.glob("/usr/lib/postgresql/*/bin"), key=lambda path: float(path.split("/")[-2]), reverse=True)
+    folders = sorted(
+        glob.glob("/usr/lib/postgresql/*/bin"),
+        key=lambda path: float(path.split("/")[-2]),
+        reverse=True,
+    )
     found = shutil.which("initdb")
     folders += [os.path.dirname(os.path.realpath(found))] if found else []
-    return next((Path(folder) for folder in folders if os.access(f"{folder}/initdb", os.X_OK)), None)
+    return next(
+        (Path(folder) for folder in folders if os.access(f"{folder}/initdb", os.X_OK)),
+        None,
+    )
 
 
 class Server:
@@ -32,7 +39,17 @@ class Server:
 
     def start(self) -> None:
         """Start it, and wait until it answers."""
-        self._run("pg_ctl", "start", "--wait", "-D", self._data, "-l", self._data / "log", "-o", self._options)
+        self._run(
+            "pg_ctl",
+            "start",
+            "--wait",
+            "-D",
+            self._data,
+            "-l",
+            self._data / "log",
+            "-o",
+            self._options,
+        )
 
     def stop(self, mode: str = "fast") -> None:
         """Stop it; "immediate" is as good as a crash."""
@@ -40,18 +57,40 @@ class Server:
 
     def make(self) -> None:
         """Make its files."""
-        self._run("initdb", "-D", self._data, "-U", "asktell", "-A", "trust", "-E", "UTF8", "--no-locale", "--no-sync")
+        self._run(
+            "initdb",
+            "-D",
+            self._data,
+            "-U",
+            "asktell",
+            "-A",
+            "trust",
+            "-E",
+            "UTF8",
+            "--no-locale",
+            "--no-sync",
+        )
 
     def _run(self, name: str, *arguments: object) -> None:
         command = [str(self._binaries / name), *map(str, arguments)]
         if os.geteuid() == 0:
             user = _user()
-            command = ["setpriv", f"--reuid={user.pw_uid}", f"--regid={user.pw_gid}", "--clear-groups", *command]
+            command = [
+                "setpriv",
+                f"--reuid={user.pw_uid}",
+                f"--regid={user.pw_gid}",
+                "--clear-groups",
+                *command,
+            ]
         # Output goes to a file: a server that inherited a pipe would keep it open.
         with open(self._data.parent / "output", "ab") as output:
-            done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, cwd="/")
+            done = subprocess.run(
+                command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, cwd="/"
+            )
         if done.returncode:
-            raise RuntimeError(f"{name} failed: {(self._data.parent / 'output').read_text()[-2000:]}")
+            raise RuntimeError(
+                f"{name} failed: {(self._data.parent / 'output').read_text()[-2000:]}"
+            )
 
 
 @contextlib.contextmanager
@@ -62,7 +101,9 @@ def postgresql_server(folder: Path, options: str = "-c fsync=off") -> Iterator[S
     """
     binaries = find_binaries()
     if binaries is None:
-        raise RuntimeError("There is no PostgreSQL server on this machine: apt-get install postgresql")
+        raise RuntimeError(
+            "There is no PostgreSQL server on this machine: apt-get install postgresql"
+        )
     folder.mkdir(mode=0o755)
     if os.geteuid() == 0:
         shutil.chown(folder, _user().pw_uid)

@@ -39,7 +39,9 @@ class StorageContract:
 
     # Studies
 
-    def test_what_was_created_is_found(self, storage: AbstractStorage, connect: Connect) -> None:
+    def test_what_was_created_is_found(
+        self, storage: AbstractStorage, connect: Connect
+    ) -> None:
         document = bytes(range(256)) * 3
         key = storage.create("a study", document)
         for one in (storage, connect()):
@@ -55,8 +57,12 @@ class StorageContract:
             transaction.append(Line(3, "three"))
         assert list(storage.read(key, 2)) == [Line(3, "three")]
 
-    @pytest.mark.parametrize("name", ["ü", "'; DROP TABLE studies; --", '"', "%", "x" * 200, "名前"])
-    def test_names_are_only_names(self, name: str, storage: AbstractStorage, connect: Connect) -> None:
+    @pytest.mark.parametrize(
+        "name", ["ü", "'; DROP TABLE studies; --", '"', "%", "x" * 200, "名前"]
+    )
+    def test_names_are_only_names(
+        self, name: str, storage: AbstractStorage, connect: Connect
+    ) -> None:
         storage.create("other", b"1")
         key = storage.create(name, b"2")
         assert connect().document(connect().find(name)) == b"2"
@@ -65,7 +71,9 @@ class StorageContract:
         assert storage.names() == ["other"]
         assert key != storage.find("other")
 
-    def test_a_name_is_taken_once(self, storage: AbstractStorage, connect: Connect) -> None:
+    def test_a_name_is_taken_once(
+        self, storage: AbstractStorage, connect: Connect
+    ) -> None:
         key = storage.create("x", b"first")
         with pytest.raises(StudyExistsError, match="'x'"):
             connect().create("x", b"second", ["line"])
@@ -81,7 +89,9 @@ class StorageContract:
         with pytest.raises(StudyNotFoundError):
             storage.delete("x")
 
-    def test_a_deleted_study_is_gone_for_who_has_it_open(self, storage: AbstractStorage, connect: Connect) -> None:
+    def test_a_deleted_study_is_gone_for_who_has_it_open(
+        self, storage: AbstractStorage, connect: Connect
+    ) -> None:
         key = storage.create("x", b"old", ["line"])
         other = connect()
         other.delete("x")
@@ -90,7 +100,10 @@ class StorageContract:
         assert new != key
         with pytest.raises(StudyNotFoundError):
             storage.document(key)
-        with pytest.raises(StudyNotFoundError), storage.transaction(key, durable=True) as transaction:
+        with (
+            pytest.raises(StudyNotFoundError),
+            storage.transaction(key, durable=True) as transaction,
+        ):
             transaction.append(Line(2, "late"))
         assert list(storage.read(new, 0)) == []
 
@@ -110,7 +123,9 @@ class StorageContract:
         with connect().transaction(key, durable) as transaction:
             assert list(transaction.read(4)) == [Line(5, "line 5")]
 
-    def test_an_exception_undoes_a_transaction(self, storage: AbstractStorage, connect: Connect) -> None:
+    def test_an_exception_undoes_a_transaction(
+        self, storage: AbstractStorage, connect: Connect
+    ) -> None:
         key = storage.create("x", b"")
 
         def fail() -> None:
@@ -127,8 +142,13 @@ class StorageContract:
             transaction.append(Line(1, "first"))
         assert list(connect().read(key, 0)) == [Line(1, "first")]
 
-    def test_details_are_committed_with_the_lines(self, storage: AbstractStorage, connect: Connect) -> None:
-        key, other_key = storage.create("x", b"", ["one"], [(7, '{"a":1}')]), storage.create("y", b"")
+    def test_details_are_committed_with_the_lines(
+        self, storage: AbstractStorage, connect: Connect
+    ) -> None:
+        key, other_key = (
+            storage.create("x", b"", ["one"], [(7, '{"a":1}')]),
+            storage.create("y", b""),
+        )
         text = "\"'\\u0000\\ud800{}%s$1;--" * 10_000
         with storage.transaction(key, durable=True) as transaction:
             transaction.read(0)
@@ -141,25 +161,37 @@ class StorageContract:
 
     def test_a_trial_has_details_once(self, storage: AbstractStorage) -> None:
         key = storage.create("x", b"", (), [(5, "{}")])
-        with pytest.raises(StorageError, match="Trial 5"), storage.transaction(key, durable=True) as transaction:
+        with (
+            pytest.raises(StorageError, match="Trial 5"),
+            storage.transaction(key, durable=True) as transaction,
+        ):
             transaction.attach(5, "{}")
         assert storage.details(key, [5]) == {5: "{}"}
 
-    def test_details_go_with_their_study(self, storage: AbstractStorage, connect: Connect) -> None:
+    def test_details_go_with_their_study(
+        self, storage: AbstractStorage, connect: Connect
+    ) -> None:
         key = storage.create("x", b"", (), [(5, "{}")])
         connect().delete("x")
         storage.create("x", b"")
-        with pytest.raises(StudyNotFoundError), storage.transaction(key, durable=True) as transaction:
+        with (
+            pytest.raises(StudyNotFoundError),
+            storage.transaction(key, durable=True) as transaction,
+        ):
             transaction.attach(6, "{}")
 
-    def test_long_lines_survive(self, storage: AbstractStorage, connect: Connect) -> None:
+    def test_long_lines_survive(
+        self, storage: AbstractStorage, connect: Connect
+    ) -> None:
         key = storage.create("x", b"")
         text = "\"'\\u0000<b>&\x1b\x7f{}%s$1;--" * 100_000
         with storage.transaction(key, durable=True) as transaction:
             transaction.append(Line(1, text))
         assert connect().read(key, 0)[0].text == text
 
-    def test_transactions_of_a_study_exclude_each_other(self, storage: AbstractStorage, connect: Connect) -> None:
+    def test_transactions_of_a_study_exclude_each_other(
+        self, storage: AbstractStorage, connect: Connect
+    ) -> None:
         key = storage.create("x", b"")
         errors: list[BaseException] = []
 
@@ -175,15 +207,22 @@ class StorageContract:
                 one.close()
 
         # Three connections, one of them used by two threads.
-        threads = [threading.Thread(target=count, args=(one,)) for one in (storage, storage, connect(), connect())]
+        threads = [
+            threading.Thread(target=count, args=(one,))
+            for one in (storage, storage, connect(), connect())
+        ]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
         assert not errors
-        assert [line.text for line in storage.read(key, 0)] == [str(n) for n in range(40)]
+        assert [line.text for line in storage.read(key, 0)] == [
+            str(n) for n in range(40)
+        ]
 
-    def test_a_snapshot_grows_by_parts(self, storage: AbstractStorage, connect: Connect) -> None:
+    def test_a_snapshot_grows_by_parts(
+        self, storage: AbstractStorage, connect: Connect
+    ) -> None:
         key = storage.create("x", b"")
         assert storage.snapshot(key) is None
         for position, head in ((1, b"one"), (2, b"two")):
@@ -192,9 +231,13 @@ class StorageContract:
                 transaction.save(position, head, head)
         found = connect().snapshot(key)
         assert found is not None
-        assert found._replace(parts=[*found.parts]) == Snapshot(2, b"two", [b"one", b"two"])
+        assert found._replace(parts=[*found.parts]) == Snapshot(
+            2, b"two", [b"one", b"two"]
+        )
 
-    def test_a_snapshot_is_replaced(self, storage: AbstractStorage, connect: Connect) -> None:
+    def test_a_snapshot_is_replaced(
+        self, storage: AbstractStorage, connect: Connect
+    ) -> None:
         key = storage.create("x", b"")
         for position, replace in ((1, False), (2, False), (3, True), (4, False)):
             with storage.transaction(key, durable=False) as transaction:
@@ -202,7 +245,9 @@ class StorageContract:
                 transaction.save(position, b"head", b"%d" % position, replace=replace)
         found = connect().snapshot(key)
         assert found is not None
-        assert found._replace(parts=[*found.parts]) == Snapshot(4, b"head", [b"3", b"4"])
+        assert found._replace(parts=[*found.parts]) == Snapshot(
+            4, b"head", [b"3", b"4"]
+        )
 
     def test_closed_is_opened_again(self, storage: AbstractStorage) -> None:
         key = storage.create("x", b"document")
@@ -210,7 +255,9 @@ class StorageContract:
         storage.close()
         assert storage.document(key) == b"document"
 
-    def test_it_can_be_checked(self, storage: AbstractStorage, connect: Connect) -> None:
+    def test_it_can_be_checked(
+        self, storage: AbstractStorage, connect: Connect
+    ) -> None:
         storage.check()  # before anything was made
         key = storage.create("x", b"document")
         for one in (storage, connect()):
@@ -227,6 +274,9 @@ class StorageContract:
 
     def test_a_position_is_taken_once(self, storage: AbstractStorage) -> None:
         key = storage.create("x", b"", ["one"])
-        with pytest.raises(StorageError), storage.transaction(key, durable=True) as transaction:
+        with (
+            pytest.raises(StorageError),
+            storage.transaction(key, durable=True) as transaction,
+        ):
             transaction.append(Line(1, "again"))
         assert list(storage.read(key, 0)) == [Line(1, "one")]

@@ -16,7 +16,11 @@ from benchmarks.attack.findings import BrokenPromiseError, promised
 def fingerprint(logged: LoggedSelector) -> tuple[Any, ...]:
     """All that a study knows."""
     leases = logged.leases
-    return logged.selector.to_json(), dict(leases.by_trial.items()), dict(leases.reissued.items())
+    return (
+        logged.selector.to_json(),
+        dict(leases.by_trial.items()),
+        dict(leases.reissued.items()),
+    )
 
 
 def current(study: Study) -> LoggedSelector:
@@ -62,9 +66,13 @@ def check_copies(study: Study, fresh: AbstractStorage) -> None:
     for what, make in copies.items():
         with promised(what):
             found = fingerprint(make())
-        for part, one, other in zip(("selector", "leases", "reissued"), found, expected, strict=True):
+        for part, one, other in zip(
+            ("selector", "leases", "reissued"), found, expected, strict=True
+        ):
             if one != other:
-                raise BrokenPromiseError(f"{what} is another one: its {part}, {difference(one, other)}")
+                raise BrokenPromiseError(
+                    f"{what} is another one: its {part}, {difference(one, other)}"
+                )
     check_saved(live.selector)
 
 
@@ -78,12 +86,17 @@ def check_saved(selector: Selector) -> None:
     with promised("the selector saved and loaded"):
         again = Selector.from_json(text).to_json()
     if again != text:
-        raise BrokenPromiseError(f"the selector saved and loaded is another one: {difference(again, text)}")
+        raise BrokenPromiseError(
+            f"the selector saved and loaded is another one: {difference(again, text)}"
+        )
 
 
 def difference(one: object, other: object) -> str:
     """Where two texts, or other values, begin to differ."""
     left, right = str(one), str(other)
-    i = next((i for i, (a, b) in enumerate(zip(left, right, strict=False)) if a != b), min(len(left), len(right)))
+    i = next(
+        (i for i, (a, b) in enumerate(zip(left, right, strict=False)) if a != b),
+        min(len(left), len(right)),
+    )
     start = max(0, i - 30)
     return f"...{left[start : i + 50]!r} instead of ...{right[start : i + 50]!r}"

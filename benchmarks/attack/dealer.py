@@ -12,16 +12,59 @@ from benchmarks.attack.setups import PROMPTS, example_names, good_cost, good_sco
 from benchmarks.attack.world import Action, World, id_of
 
 NAN, INF = math.nan, math.inf
-BAD_SCORES = [[NAN, NAN], [INF, 0.5], [0.5] * 3, [], {}, {"a": NAN, "b": 1}, {"a": 1, "zz": 1}, None, 5, "text", [None]]
+BAD_SCORES = [
+    [NAN, NAN],
+    [INF, 0.5],
+    [0.5] * 3,
+    [],
+    {},
+    {"a": NAN, "b": 1},
+    {"a": 1, "zz": 1},
+    None,
+    5,
+    "text",
+    [None],
+]
 BAD_COSTS = [NAN, -1.0, INF, "1", 10**400, True, [1.0], None]
-BAD_TRIALS = [-1, 10**6, 2**70, "nobody", None, 1.5, True, Trial(0, "id0", "x", 999), Trial("0", 0, "", 0), b"x", []]  # type: ignore[arg-type]
+BAD_TRIALS = [
+    -1,
+    10**6,
+    2**70,
+    "nobody",
+    None,
+    1.5,
+    True,
+    Trial(0, "id0", "x", 999),
+    Trial("0", 0, "", 0),
+    b"x",
+    [],
+]  # type: ignore[arg-type]
 BAD_WORKERS = ["", 5, "a\nb", "x" * 201, b"w"]
 BAD_LEASES = [NAN, -1.0, 0, INF, 1e10, "1", True]
 BAD_COUNTS = [-1, 1.5, True, "2", 2**70]
 BAD_BESIDES: list[Any] = [5, [None], ["x"], [[]], "text", [1.5]]
 BAD_REASONS = [None, 5, b"x", ["text"]]
-BAD_PROMPTS: list[Any] = [{"id0": "new"}, {"new": "prompt 0"}, ["no id"], {}, [], "text", None, {1: "x"}, {"x": 1}]
-BAD_FEATURES: list[Any] = [None, "text", "no", [[1.0]], [[NAN, 1.0]], [[1, 2], [3, 4]], 5, [["x", "y"]]]
+BAD_PROMPTS: list[Any] = [
+    {"id0": "new"},
+    {"new": "prompt 0"},
+    ["no id"],
+    {},
+    [],
+    "text",
+    None,
+    {1: "x"},
+    {"x": 1},
+]
+BAD_FEATURES: list[Any] = [
+    None,
+    "text",
+    "no",
+    [[1.0]],
+    [[NAN, 1.0]],
+    [[1, 2], [3, 4]],
+    5,
+    [["x", "y"]],
+]
 BAD_MORE: list[Any] = [0, -1, NAN, INF, True, "1", [], 10**400, ""]
 REASONS = ["text", ValueError("no"), "\ud800\n\0", "", "x" * 5000]
 WORKERS = [None, "v", "w", "x"]
@@ -64,36 +107,62 @@ class Dealer:
 
     def _trial(self) -> Any:
         """One that was handed out, most likely one that is still out; by any of its names."""
-        out = list(self._world.holders) if self._rng.random() < 0.8 else list(self._world.known)
+        out = (
+            list(self._world.holders)
+            if self._rng.random() < 0.8
+            else list(self._world.known)
+        )
         if not out:
             return self._rng.choice([0, 1, "prompt 0"])
         trial = self._world.known[self._rng.choice(out)]
-        return self._rng.choice([trial, trial, trial.id, trial.id, np.int64(trial.id), trial.prompt, trial.prompt_id])
+        return self._rng.choice(
+            [
+                trial,
+                trial,
+                trial.id,
+                trial.id,
+                np.int64(trial.id),
+                trial.prompt,
+                trial.prompt_id,
+            ]
+        )
 
     def _worker(self, trial: object = None) -> dict[str, Any]:
         """Mostly who has the trial."""
         if not self._world.is_study:
             return {}
-        worker = self._world.worker_of.get(id_of(trial) or 0) if self._rng.random() < 0.8 else self._rng.choice(WORKERS)
+        worker = (
+            self._world.worker_of.get(id_of(trial) or 0)
+            if self._rng.random() < 0.8
+            else self._rng.choice(WORKERS)
+        )
         return {} if worker is None else {"worker": worker}
 
     def _ask(self) -> Action:
         rng, bad = self._rng, self._is_bad()
         count = rng.choice([None, 1, 1, 2, 3, 8, 0])
         if not self._world.is_study:
-            return Action(0, "ask", (rng.choice(BAD_COUNTS) if bad else count,), good=not bad)
+            return Action(
+                0, "ask", (rng.choice(BAD_COUNTS) if bad else count,), good=not bad
+            )
         options: dict[str, Any] = {}
         if (worker := rng.choice(WORKERS)) is not None:
             options = {"worker": worker, "lease": rng.choice(LEASES)}
             if rng.random() < 0.2:
-                options["besides"] = rng.sample(list(self._world.known), min(2, len(self._world.known)))
+                options["besides"] = rng.sample(
+                    list(self._world.known), min(2, len(self._world.known))
+                )
         args: tuple[Any, ...] = (count,)
         if bad:
             which = rng.randrange(4)
             if which == 0:
                 args = (rng.choice(BAD_COUNTS),)
             else:
-                name, values = [("worker", BAD_WORKERS), ("lease", BAD_LEASES), ("besides", BAD_BESIDES)][which - 1]
+                name, values = [
+                    ("worker", BAD_WORKERS),
+                    ("lease", BAD_LEASES),
+                    ("besides", BAD_BESIDES),
+                ][which - 1]
                 options[name] = rng.choice(values)
         return Action(self._handle(), "ask", args, options, not bad)
 
@@ -101,15 +170,27 @@ class Dealer:
         """As it should be, also late, again, or something else than before."""
         trial, rng, world = self._trial(), self._rng, self._world
         scores = good_scores(rng, world.setup)
-        if (told := world.told.get(id_of(trial) or 0)) is not None and rng.random() < 0.5:
+        if (
+            told := world.told.get(id_of(trial) or 0)
+        ) is not None and rng.random() < 0.5:
             scores = list(told)
         cost = good_cost(rng, world.setup)
-        return Action(self._handle(), "tell", (trial, scores, cost), self._worker(trial))
+        return Action(
+            self._handle(), "tell", (trial, scores, cost), self._worker(trial)
+        )
 
     def _bad_tell(self) -> Action:
         rng = self._rng
-        trial = self._trial() if rng.random() < 0.7 else rng.choice(list(self._world.known) or [0])
-        given = [trial, good_scores(rng, self._world.setup), good_cost(rng, self._world.setup)]
+        trial = (
+            self._trial()
+            if rng.random() < 0.7
+            else rng.choice(list(self._world.known) or [0])
+        )
+        given = [
+            trial,
+            good_scores(rng, self._world.setup),
+            good_cost(rng, self._world.setup),
+        ]
         options = self._worker(trial)
         which = rng.randrange(4)
         if which < 3:
@@ -120,11 +201,17 @@ class Dealer:
 
     def _fail(self) -> Action:
         rng, trial, bad = self._rng, self._trial(), self._is_bad()
-        given = [trial, rng.choice(REASONS), rng.choice([None, good_cost(rng, self._world.setup)])]
+        given = [
+            trial,
+            rng.choice(REASONS),
+            rng.choice([None, good_cost(rng, self._world.setup)]),
+        ]
         if bad:
             which = rng.randrange(3)
             given[which] = rng.choice([BAD_TRIALS, BAD_REASONS, BAD_COSTS][which])  # type: ignore[arg-type]
-        return Action(self._handle(), "fail", tuple(given), self._worker(trial), not bad)
+        return Action(
+            self._handle(), "fail", tuple(given), self._worker(trial), not bad
+        )
 
     def _release(self) -> Action:
         trial, bad = self._trial(), self._is_bad()
@@ -133,13 +220,21 @@ class Dealer:
 
     def _observe(self) -> Action:
         rng, bad, setup = self._rng, self._is_bad(), self._world.setup
-        example: Any = None if setup.examples is None else rng.choice([None, rng.randrange(setup.examples)])
+        example: Any = (
+            None
+            if setup.examples is None
+            else rng.choice([None, rng.randrange(setup.examples)])
+        )
         if setup.named and example is not None and rng.random() < 0.5:
             example = f"example {example}"
         given = [self._prompt(), good_scores(rng, setup), example]
         if bad:
             which = rng.randrange(3)
-            given[which] = rng.choice([["nobody", None, 1.5, []], BAD_SCORES, [-1, 10**6, 1.5, True, "0"]][which])
+            given[which] = rng.choice(
+                [["nobody", None, 1.5, []], BAD_SCORES, [-1, 10**6, 1.5, True, "0"]][
+                    which
+                ]
+            )
         return Action(self._handle(), "observe", tuple(given), good=not bad)
 
     def _prompt(self) -> str:
@@ -149,23 +244,37 @@ class Dealer:
     def _add(self) -> Action:
         """Often of one that is there already, and sometimes the same request once more."""
         rng, bad = self._rng, self._is_bad()
-        there, requests = rng.sample(sorted(PROMPTS), rng.choice([0, 0, 1])), self._world.requests
+        there, requests = (
+            rng.sample(sorted(PROMPTS), rng.choice([0, 0, 1])),
+            self._world.requests,
+        )
         if requests and rng.random() < 0.2:
             key = rng.choice(sorted(requests))
             return Action(self._handle(), "add", requests[key][0], {"key": key})
         new = [str(rng.getrandbits(60)) for _ in range(rng.choice([1, 1, 3]))]
-        prompts = {id_: PROMPTS[id_] for id_ in there} | {name: f"prompt {name}" for name in new}
+        prompts = {id_: PROMPTS[id_] for id_ in there} | {
+            name: f"prompt {name}" for name in new
+        }
         given: list[Any] = [prompts, [[rng.random(), rng.random()] for _ in prompts]]
         if bad:
             which = rng.randrange(2)
             given[which] = rng.choice([BAD_PROMPTS, BAD_FEATURES][which])
         options = {"key": f"key {new[0]}"} if rng.random() < 0.5 else {}
-        return Action(self._handle(), "add", tuple(given), options, good=not bad and self._world.setup.takes_more)
+        return Action(
+            self._handle(),
+            "add",
+            tuple(given),
+            options,
+            good=not bad and self._world.setup.takes_more,
+        )
 
     def _retire(self) -> Action:
         rng, bad = self._rng, self._is_bad()
         prompt = rng.choice(["nobody", None, 1.5]) if bad else self._prompt()
-        return Action(self._handle(), "retire", (prompt, rng.choice(REASONS)), good=False)  # it may be retired already
+        # It may be retired already
+        return Action(
+            self._handle(), "retire", (prompt, rng.choice(REASONS)), good=False
+        )
 
     def _extend(self) -> Action:
         rng, bad, setup = self._rng, self._is_bad(), self._world.setup
@@ -176,8 +285,14 @@ class Dealer:
             more = {"examples": example_names(start, start + n) if setup.named else n}
             options = {**options, **more} if rng.random() < 0.5 else more
         if bad:
-            options = {rng.choice(["evaluations", "cost", "examples", "key"]): rng.choice(BAD_MORE)}
-        return Action(self._handle(), "extend", (), options, not bad and setup.takes_more)
+            options = {
+                rng.choice(["evaluations", "cost", "examples", "key"]): rng.choice(
+                    BAD_MORE
+                )
+            }
+        return Action(
+            self._handle(), "extend", (), options, not bad and setup.takes_more
+        )
 
     def _heartbeat(self) -> Action:
         rng, bad = self._rng, self._is_bad()
@@ -187,7 +302,10 @@ class Dealer:
 
     def _read(self) -> Action:
         names = ["result", "result", "done", "pending", "spent", "n_active"]
-        return Action(self._handle(), self._rng.choice(names + ["selector", "workers"] * self._world.is_study))
+        return Action(
+            self._handle(),
+            self._rng.choice(names + ["selector", "workers"] * self._world.is_study),
+        )
 
     def _reopen(self) -> Action:
         return Action(self._handle(), "reopen", (self._rng.choice(["copy", "load"]),))

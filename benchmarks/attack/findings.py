@@ -24,7 +24,9 @@ def promised(what: str) -> Iterator[None]:
     except BrokenPromiseError:
         raise
     except Exception as error:
-        raise BrokenPromiseError(f"{what} raised {type(error).__name__}: {error}") from error
+        raise BrokenPromiseError(
+            f"{what} raised {type(error).__name__}: {error}"
+        ) from error
 
 
 class Finding(NamedTuple):
@@ -61,7 +63,11 @@ class Report:
 
 def our_frames(stacks: str) -> str:
     """Stacks without the frames of other packages."""
-    return "\n".join(line for line in stacks.splitlines() if not re.search(r"/lib/python|site-packages|<frozen", line))
+    return "\n".join(
+        line
+        for line in stacks.splitlines()
+        if not re.search(r"/lib/python|site-packages|<frozen", line)
+    )
 
 
 def _kind(what: str) -> str:

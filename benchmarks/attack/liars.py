@@ -38,7 +38,10 @@ class Liar:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
     ) -> None:
         self._listener.shutdown(socket.SHUT_RDWR)  # wakes who accepts
         self._listener.close()
@@ -49,7 +52,9 @@ class Liar:
                 connection, _ = self._listener.accept()
             except OSError:
                 return
-            threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
+            threading.Thread(
+                target=self._serve, args=(connection,), daemon=True
+            ).start()
 
     def _serve(self, connection: socket.socket) -> None:
         connection.settimeout(_LONGEST)
@@ -63,7 +68,9 @@ class Liar:
 
 
 def _head(*headers: str, status: str = "200 OK") -> bytes:
-    return "\r\n".join([f"HTTP/1.1 {status}", "Content-Type: application/json", *headers, "", ""]).encode()
+    return "\r\n".join(
+        [f"HTTP/1.1 {status}", "Content-Type: application/json", *headers, "", ""]
+    ).encode()
 
 
 def _flood(head: bytes, block: bytes, most: int = _MOST_SENT) -> Behaviour:
@@ -97,7 +104,12 @@ def _wait(connection: socket.socket) -> None:
 
 def lie(body: bytes, *headers: str, status: str = "200 OK") -> Behaviour:
     """A whole answer."""
-    return _say(_head(f"Content-Length: {len(body)}", "Connection: close", *headers, status=status) + body)
+    return _say(
+        _head(
+            f"Content-Length: {len(body)}", "Connection: close", *headers, status=status
+        )
+        + body
+    )
 
 
 _CHUNKED, _CLOSED = _head("Transfer-Encoding: chunked"), _head("Connection: close")
@@ -122,7 +134,9 @@ CONVERSATIONS: Mapping[str, Behaviour] = {
     "endless continues": _flood(b"", b"HTTP/1.1 100 Continue\r\n\r\n" * 1000, 2**27),
     "endless error body": _flood(_head("Connection: close", status="400 No"), _BLOCK),
     "gzip bomb": lie(_BOMB, "Content-Encoding: gzip"),
-    "gzip bomb in gzip": lie(gzip.compress(gzip.compress(bytes(2**29))), "Content-Encoding: gzip, gzip"),
+    "gzip bomb in gzip": lie(
+        gzip.compress(gzip.compress(bytes(2**29))), "Content-Encoding: gzip, gzip"
+    ),
     "gzip bomb of an error": lie(_BOMB, "Content-Encoding: gzip", status="400 No"),
     "gzip that is none": lie(b"{}", "Content-Encoding: gzip"),
     "deflate that is none": lie(b"{}", "Content-Encoding: deflate"),
@@ -132,12 +146,27 @@ CONVERSATIONS: Mapping[str, Behaviour] = {
     "status 0": lie(b"{}", status="000 ?"),
     "a length that is no number": _say(_head("Content-Length: -5") + b"{}"),
     "two lengths": _say(_head("Content-Length: 2", "Content-Length: 3") + b"{}"),
-    "redirected to itself": lie(b"", "Location: /v1/chat/completions", status="307 There"),
+    "redirected to itself": lie(
+        b"", "Location: /v1/chat/completions", status="307 There"
+    ),
     "redirected nowhere": lie(b"", "Location: \\\\[", status="307 There"),
-    "redirected to a file": lie(b"", "Location: file:///etc/hostname", status="302 There"),
+    "redirected to a file": lie(
+        b"", "Location: file:///etc/hostname", status="302 There"
+    ),
     **{
-        f"try again after {text or 'nothing'}": lie(b"{}", f"Retry-After: {text}", status="429 No")
-        for text in ("nan", "inf", "-1", "1e400", "x", "", "Thu, 99 Foo 9999 99:99:99 GMT", "9" * 400)
+        f"try again after {text or 'nothing'}": lie(
+            b"{}", f"Retry-After: {text}", status="429 No"
+        )
+        for text in (
+            "nan",
+            "inf",
+            "-1",
+            "1e400",
+            "x",
+            "",
+            "Thu, 99 Foo 9999 99:99:99 GMT",
+            "9" * 400,
+        )
     },
 }
 """What a server may do with a connection."""
@@ -149,12 +178,18 @@ def _completion(changes: Mapping[str, Any]) -> bytes:
 
 def _usage(prompt: str, completion: str = "5", details: str = "{}") -> bytes:
     whole = _completion({"usage": "USAGE"})
-    usage = f'{{"prompt_tokens":{prompt},"completion_tokens":{completion},"total_tokens":1,'
-    return whole.replace(b'"USAGE"', f'{usage}"prompt_tokens_details":{details}}}'.encode())
+    usage = (
+        f'{{"prompt_tokens":{prompt},"completion_tokens":{completion},"total_tokens":1,'
+    )
+    return whole.replace(
+        b'"USAGE"', f'{usage}"prompt_tokens_details":{details}}}'.encode()
+    )
 
 
 def _choice(message: Any) -> bytes:
-    return _completion({"choices": [{"index": 0, "finish_reason": "stop", "message": message}]})
+    return _completion(
+        {"choices": [{"index": 0, "finish_reason": "stop", "message": message}]}
+    )
 
 
 LIES: Mapping[str, bytes] = {
@@ -172,7 +207,19 @@ LIES: Mapping[str, bytes] = {
     "an error with status 200": b'{"error":{"message":"no"}}',
     **{
         f"choices {text}": _completion({"choices": json.loads(text)})
-        for text in ("null", "{}", '{"0":{}}', "[]", "[null]", "[5]", '"text"', "5", "[[]]", "true", "[{}]")
+        for text in (
+            "null",
+            "{}",
+            '{"0":{}}',
+            "[]",
+            "[null]",
+            "[5]",
+            '"text"',
+            "5",
+            "[[]]",
+            "true",
+            "[{}]",
+        )
     },
     **{
         f"message {text}": _choice(json.loads(text))
@@ -188,12 +235,30 @@ LIES: Mapping[str, bytes] = {
             '{"content":"\\ud800"}',
         )
     },
-    **{f"usage {text}": _completion({"usage": json.loads(text)}) for text in ("[]", "5", '"x"', "{}", "true", "[1]")},
+    **{
+        f"usage {text}": _completion({"usage": json.loads(text)})
+        for text in ("[]", "5", '"x"', "{}", "true", "[1]")
+    },
     **{
         f"{text} prompt tokens": _usage(text)
-        for text in ("-1000000", "1e400", "-1e400", "NaN", '"many"', "[]", "1.5", "true", "null", "9" * 5000, "9e99")
+        for text in (
+            "-1000000",
+            "1e400",
+            "-1e400",
+            "NaN",
+            '"many"',
+            "[]",
+            "1.5",
+            "true",
+            "null",
+            "9" * 5000,
+            "9e99",
+        )
     },
-    **{f"{text} completion tokens": _usage("1", text) for text in ("-1000000", "1e400", "NaN", '"x"', "[1]", "1e300")},
+    **{
+        f"{text} completion tokens": _usage("1", text)
+        for text in ("-1000000", "1e400", "NaN", '"x"', "[1]", "1e300")
+    },
     **{
         f"details {text}": _usage("1", "1", text)
         for text in (
@@ -205,7 +270,9 @@ LIES: Mapping[str, bytes] = {
             '{"cached_tokens":"x"}',
         )
     },
-    "finish reason {}": _completion({"choices": [{"index": 0, "finish_reason": {}, "message": {"content": "x"}}]}),
+    "finish reason {}": _completion(
+        {"choices": [{"index": 0, "finish_reason": {}, "message": {"content": "x"}}]}
+    ),
 }
 """Whole bodies that are no sound completion."""
 

@@ -1,9 +1,11 @@
 """Semantic plays: every operation with every argument, good and bad, in random order, on studies and on selectors.
 
-A play is a list of actions that are all known before they are performed, so that a failing one is shrunk by leaving
-actions out. At random instants, and at the end, everything that can be made anew is: the log replayed from scratch,
-the study opened with its snapshots, and imported from its export, must each equal the live state in every bit.
-An operation that raised must have left no trace, and what is asked in good order must not raise at all.
+A play is a list of actions that are all known before they are performed, so that a
+failing one is shrunk by leaving actions out. At random instants, and at the end,
+everything that can be made anew is: the log replayed from scratch, the study opened
+with its snapshots, and imported from its export, must each equal the live state in
+every bit. An operation that raised must have left no trace, and what is asked in good
+order must not raise at all.
 """
 
 import random
@@ -38,9 +40,15 @@ def _conditions() -> Iterator[None]:
         yield
 
 
-def perform(setup: Setup, actions: Sequence[Action] | None, length: int = 80) -> tuple[list[Action], str | None]:
+def perform(
+    setup: Setup, actions: Sequence[Action] | None, length: int = 80
+) -> tuple[list[Action], str | None]:
     """Play given actions, or new ones; what was played, and the promise that was broken."""
-    with tempfile.TemporaryDirectory() as folder, _conditions(), closing(World(setup, Path(folder))) as world:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        _conditions(),
+        closing(World(setup, Path(folder))) as world,
+    ):
         dealer = Dealer(random.Random(f"play {setup.seed}"), world)
         played: list[Action] = []
         try:
@@ -54,7 +62,9 @@ def perform(setup: Setup, actions: Sequence[Action] | None, length: int = 80) ->
         return played, None
 
 
-def shrunk(setup: Setup, actions: list[Action], broken: str, seconds: float = 10.0) -> tuple[list[Action], str]:
+def shrunk(
+    setup: Setup, actions: list[Action], broken: str, seconds: float = 10.0
+) -> tuple[list[Action], str]:
     """As few of the actions as break the same promise; bounded in time."""
     end = time.monotonic() + seconds
     size = max(1, len(actions) // 2)
@@ -75,8 +85,14 @@ def described(setup: Setup, actions: Sequence[Action], broken: str) -> Finding:
     """A broken promise, with what leads to it."""
     in_postgresql = setup.backend.startswith("postgresql")
     kind = f"{setup.method}, {setup.goal}, budget of {setup.budget}, {setup.sampling}, examples {setup.examples}"
-    lines = [f"{kind}, {'PostgreSQL' if in_postgresql else setup.backend}", *map(str, actions)]
-    command = f"python -m benchmarks.attack plays --seed {setup.seed} --cases 1" + " --url URL" * in_postgresql
+    lines = [
+        f"{kind}, {'PostgreSQL' if in_postgresql else setup.backend}",
+        *map(str, actions),
+    ]
+    command = (
+        f"python -m benchmarks.attack plays --seed {setup.seed} --cases 1"
+        + " --url URL" * in_postgresql
+    )
     return Finding(broken, command, "\n".join(lines))
 
 

@@ -1,7 +1,8 @@
 """LLM servers that are silent, or lie, at `OpenAIChat` and at the batch API.
 
-Whatever a server does, the outcome is a trial's failure, or scores with a cost that can be: no bare error, no time
-beyond the timeout, no memory beyond a bound. The cases run in a child process, whose memory is limited and measured.
+Whatever a server does, the outcome is a trial's failure, or scores with a cost that can
+be: no bare error, no time beyond the timeout, no memory beyond a bound. The cases run
+in a child process, whose memory is limited and measured.
 """
 
 import argparse
@@ -24,7 +25,13 @@ from typing import Any
 from asktell import AsktellError, BestFeasible, Selector, Study, run
 from asktell.storages.memory import MemoryStorage
 from asktell_adapters.testing.llm_server import Reply
-from benchmarks.attack.findings import BrokenPromiseError, Finding, Limit, Report, our_frames
+from benchmarks.attack.findings import (
+    BrokenPromiseError,
+    Finding,
+    Limit,
+    Report,
+    our_frames,
+)
 from benchmarks.attack.liars import CONVERSATIONS, LIES, PAGES, WORDS, Liar, lie
 from tests.adapters.batch_server import BatchServer, Fault
 
@@ -49,8 +56,18 @@ def chat_case(name: str) -> None:
     behaviour = CONVERSATIONS.get(name) or lie(LIES[name])
     price = Price(input=1.0, output=2.0, cached_input=0.5)
     with Liar(behaviour) as server:
-        options: dict[str, Any] = {"timeout": TIMEOUT, "max_retries": 0, "max_wait": 0.1}
-        llm = OpenAIChat("m", base_url=server.base_url, price=price, api_key_env="NO_SUCH_KEY", **options)
+        options: dict[str, Any] = {
+            "timeout": TIMEOUT,
+            "max_retries": 0,
+            "max_wait": 0.1,
+        }
+        llm = OpenAIChat(
+            "m",
+            base_url=server.base_url,
+            price=price,
+            api_key_env="NO_SUCH_KEY",
+            **options,
+        )
         answers: list[Any] = []
 
         class Watched:
@@ -60,27 +77,53 @@ def chat_case(name: str) -> None:
                 answers.extend(found := llm.complete(requests))
                 return found
 
-        evaluator = LLMEvaluator(Watched(), [Example("x", "y")], {"length": lambda answer, _: len(answer.text)})  # type: ignore[arg-type, list-item]
-        selector = Selector(["prompt"], BestFeasible("length"), 1, "uniform", examples=1, max_failure_rate=1e-6)
+        evaluator = LLMEvaluator(
+            Watched(),
+            [Example("x", "y")],
+            {"length": lambda answer, _: len(answer.text)},
+        )  # type: ignore[arg-type, list-item]
+        selector = Selector(
+            ["prompt"],
+            BestFeasible("length"),
+            1,
+            "uniform",
+            examples=1,
+            max_failure_rate=1e-6,
+        )
         with llm:
             try:
-                result = run(selector, evaluator, progress=False, max_failures_in_a_row=None)
+                result = run(
+                    selector, evaluator, progress=False, max_failures_in_a_row=None
+                )
             except Exception as error:
-                raise BrokenPromiseError(f"asktell.run ended with {type(error).__name__}: {error}") from error
+                raise BrokenPromiseError(
+                    f"asktell.run ended with {type(error).__name__}: {error}"
+                ) from error
     for answer in answers:
         if isinstance(answer, Completion):
-            numbers = (answer.cost, answer.prompt_tokens, answer.completion_tokens, answer.cached_tokens)
+            numbers = (
+                answer.cost,
+                answer.prompt_tokens,
+                answer.completion_tokens,
+                answer.cached_tokens,
+            )
             if not all(0 <= number < math.inf for number in numbers):
-                raise BrokenPromiseError(f"it is believed: cost {answer.cost:g}, tokens {numbers[1:]}")
+                raise BrokenPromiseError(
+                    f"it is believed: cost {answer.cost:g}, tokens {numbers[1:]}"
+                )
         elif not isinstance(answer, CompletionError):
-            raise BrokenPromiseError(f"it led to a bare {type(answer).__name__}: {answer}")
+            raise BrokenPromiseError(
+                f"it led to a bare {type(answer).__name__}: {answer}"
+            )
         elif not 0 <= (getattr(answer, "cost", None) or 0.0) < math.inf:
             raise BrokenPromiseError(f"its failure has the cost {answer.cost!r}")
     if not 0 <= result.spent_cost < math.inf:
         raise BrokenPromiseError(f"the result has the cost {result.spent_cost!r}")
 
 
-def batch_case(call: str, body: bytes | None = None, answer: bytes | None = None) -> None:
+def batch_case(
+    call: str, body: bytes | None = None, answer: bytes | None = None
+) -> None:
     """Submit and collect at a server that lies once, in a call or in its answers, and go on afterwards.
 
     Raises:
@@ -97,14 +140,26 @@ def batch_case(call: str, body: bytes | None = None, answer: bytes | None = None
     with BatchServer(answer=lambda _: next(replies, Reply())) as server:
         pages = call == PAGES
         if pages:
-            server.faults["GET /v1/batches"] = [Fault(Reply(body=_page(i))) for i in range(_PAGES_READ)]
+            server.faults["GET /v1/batches"] = [
+                Fault(Reply(body=_page(i))) for i in range(_PAGES_READ)
+            ]
         elif body is not None:
             server.faults[call] = [Fault(Reply(body=body))]
-        selector = Selector(["p", "q"], BestFeasible("length"), 4, "uniform", examples=9)
+        selector = Selector(
+            ["p", "q"], BestFeasible("length"), 4, "uniform", examples=9
+        )
         study = Study.create(MemoryStorage(clock=lambda: clock[0]), "study", selector)
-        llm = OpenAIChat("m", base_url=server.base_url, price=Price(1.0, 2.0), api_key_env="NO_SUCH_KEY", timeout=5.0)
+        llm = OpenAIChat(
+            "m",
+            base_url=server.base_url,
+            price=Price(1.0, 2.0),
+            api_key_env="NO_SUCH_KEY",
+            timeout=5.0,
+        )
         examples = [Example(str(i), "y") for i in range(9)]
-        evaluator = LLMEvaluator(llm, examples, {"length": lambda answer, _: float(len(answer.text))})
+        evaluator = LLMEvaluator(
+            llm, examples, {"length": lambda answer, _: float(len(answer.text))}
+        )
         batch = OpenAIBatch(evaluator, clock=lambda: clock[0], timeout=5.0)
         for _ in range(12):
             for step in (lambda: batch.submit(study, 2), lambda: batch.collect(study)):
@@ -113,12 +168,16 @@ def batch_case(call: str, body: bytes | None = None, answer: bytes | None = None
                 except AsktellError:
                     pass
                 except Exception as error:
-                    raise BrokenPromiseError(f"a bare {type(error).__name__}: {error}") from error
+                    raise BrokenPromiseError(
+                        f"a bare {type(error).__name__}: {error}"
+                    ) from error
                 for served in server.batches:
                     if server.batches[served].data["status"] == "in_progress":
                         server.end(served)
                 if pages and not server.faults["GET /v1/batches"]:
-                    raise BrokenPromiseError(f"it reads {_PAGES_READ} pages of batches, and would read on")
+                    raise BrokenPromiseError(
+                        f"it reads {_PAGES_READ} pages of batches, and would read on"
+                    )
                 if pages:
                     return
             if study.done:
@@ -128,21 +187,41 @@ def batch_case(call: str, body: bytes | None = None, answer: bytes | None = None
             raise BrokenPromiseError("the study does not come to its end afterwards")
         cost = study.result().spent_cost
         if not 0 <= cost < math.inf:
-            raise BrokenPromiseError(f"it is believed: the result has the cost {cost!r}")
+            raise BrokenPromiseError(
+                f"it is believed: the result has the cost {cost!r}"
+            )
 
 
 def _page(number: int) -> bytes:
     """A page of batches of others, with another page to come."""
-    batch = {"object": "batch", "created_at": 4e9, "status": "completed", "metadata": {}, "endpoint": "x"}
-    rows = [{**batch, "id": f"batch-{number}-{i}", "input_file_id": "f", "completion_window": "24h"} for i in range(3)]
-    return json.dumps({"object": "list", "data": rows, "last_id": rows[-1]["id"], "has_more": True}).encode()
+    batch = {
+        "object": "batch",
+        "created_at": 4e9,
+        "status": "completed",
+        "metadata": {},
+        "endpoint": "x",
+    }
+    rows = [
+        {
+            **batch,
+            "id": f"batch-{number}-{i}",
+            "input_file_id": "f",
+            "completion_window": "24h",
+        }
+        for i in range(3)
+    ]
+    return json.dumps(
+        {"object": "list", "data": rows, "last_id": rows[-1]["id"], "has_more": True}
+    ).encode()
 
 
 def names() -> list[str]:
     """All cases, in an order that mixes them."""
     calls = ("POST /v1/files", "POST /v1/batches", "GET /v1/batches", "GET content")
     found = [f"chat: {name}" for name in (*CONVERSATIONS, *LIES)]
-    found += [f"batch: {call}: {word}" for call in calls for word in WORDS] + [f"batch: {PAGES}"]
+    found += [f"batch: {call}: {word}" for call in calls for word in WORDS] + [
+        f"batch: {PAGES}"
+    ]
     found += [f"batch: answer: {name}" for name in LIES]
     random.Random(0).shuffle(found)
     return found
@@ -203,7 +282,10 @@ def attack(seed: int, limit: Limit) -> Report:
     """Every case once, or so many of them."""
     report = Report()
     every = len(names())
-    end, deadline = seed + min(every, limit.cases or every), time.monotonic() + limit.seconds
+    end, deadline = (
+        seed + min(every, limit.cases or every),
+        time.monotonic() + limit.seconds,
+    )
     number = seed
     while number < end and time.monotonic() < deadline:
         number = _run_child(report, number, end, deadline)
@@ -212,11 +294,25 @@ def attack(seed: int, limit: Limit) -> Report:
 
 def _run_child(report: Report, number: int, end: int, deadline: float) -> int:
     """Cases in a process of their own; the number of the next one, if one of them ends the process."""
-    command = [sys.executable, "-m", "benchmarks.attack.servers", "--seed", str(number), "--cases", str(end - number)]
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("OPENAI_")}
+    command = [
+        sys.executable,
+        "-m",
+        "benchmarks.attack.servers",
+        "--seed",
+        str(number),
+        "--cases",
+        str(end - number),
+    ]
+    environment = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith("OPENAI_")
+    }
     last: dict[str, Any] = {"case": "the child", "number": number}
     with tempfile.TemporaryFile("w+") as errors:
-        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True, env=environment) as process:
+        with subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=errors, text=True, env=environment
+        ) as process:
             assert process.stdout is not None
             for text in process.stdout:
                 line = json.loads(text)
@@ -230,14 +326,25 @@ def _run_child(report: Report, number: int, end: int, deadline: float) -> int:
                     return end
         if process.returncode:
             errors.seek(0)
-            _add(report, last, "it takes too long, or ends the process\n" + our_frames(errors.read()[-20_000:]))
+            _add(
+                report,
+                last,
+                "it takes too long, or ends the process\n"
+                + our_frames(errors.read()[-20_000:]),
+            )
     return int(last["number"]) + 1 if process.returncode else end
 
 
 def _add(report: Report, line: dict[str, Any], found: str) -> None:
     what, _, detail = f"{line['case']}: {found}".partition("\n")
     if report.is_new(what):
-        report.add(Finding(what, f"python -m benchmarks.attack servers --seed {line['number']} --cases 1", detail))
+        report.add(
+            Finding(
+                what,
+                f"python -m benchmarks.attack servers --seed {line['number']} --cases 1",
+                detail,
+            )
+        )
 
 
 def main() -> None:

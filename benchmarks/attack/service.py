@@ -20,8 +20,14 @@ _SECONDS_TO_END = 45.0  # the service gives running requests 30
 class Service:
     """A service on a free port of this machine, with tokens or without; used in a `with` block."""
 
-    def __init__(self, url: str, folder: Path, *arguments: str, tokens: bool = True) -> None:
-        environment = {name: value for name, value in os.environ.items() if not name.startswith("ASKTELL_")}
+    def __init__(
+        self, url: str, folder: Path, *arguments: str, tokens: bool = True
+    ) -> None:
+        environment = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith("ASKTELL_")
+        }
         if tokens:
             environment |= {"ASKTELL_TOKEN": WRITE, "ASKTELL_READ_TOKEN": READ}
         self._log = folder / "service.log"
@@ -45,7 +51,10 @@ class Service:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
     ) -> None:
         if self._process.poll() is None:
             self._process.kill()

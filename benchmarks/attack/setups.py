@@ -6,7 +6,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from asktell import Adaptive, AsktellError, BestFeasible, Budget, ParetoSet, Race, Selector
+from asktell import (
+    Adaptive,
+    AsktellError,
+    BestFeasible,
+    Budget,
+    ParetoSet,
+    Race,
+    Selector,
+)
 from asktell.methods import METHODS, Method, preset
 from asktell.problem.goals import Goal
 
@@ -32,7 +40,10 @@ FEATURES = np.random.default_rng(0).normal(size=(len(PROMPTS), 2))
 
 def _methods(goal: Goal) -> dict[str, Method]:
     """Every preset that fits a goal, and some that end early."""
-    found: dict[str, Method] = {"early": Adaptive(confidence=0.7), "short race": Race(confidence=0.6, block=2)}
+    found: dict[str, Method] = {
+        "early": Adaptive(confidence=0.7),
+        "short race": Race(confidence=0.6, block=2),
+    }
     for name in METHODS:
         try:
             found[name] = preset(name, goal)
@@ -73,16 +84,38 @@ class Setup(NamedTuple):
         """The setup of a play; over many seeds, all kinds."""
         rng = random.Random(f"setup {seed}")
         sampling = rng.choice(["shared", "shared", "iid"])
-        examples = EXAMPLES if sampling == "iid" else rng.choice([EXAMPLES, EXAMPLES, 2, 1, None])
-        backend = url or rng.choice(["memory", "memory", "sqlite", "sqlite", "selector", "selector"])
+        examples = (
+            EXAMPLES
+            if sampling == "iid"
+            else rng.choice([EXAMPLES, EXAMPLES, 2, 1, None])
+        )
+        backend = url or rng.choice(
+            ["memory", "memory", "sqlite", "sqlite", "selector", "selector"]
+        )
         kind = KINDS[seed % len(KINDS)]
         repeats = 1 if examples is None else rng.choice([1, 1, 2, 3])
         named = examples is not None and rng.random() < 0.5
         baseline = rng.choice([None, *PROMPTS])
-        handles, max_failure_rate = rng.choice([1, 2, 3]), rng.choice([1e-6, 0.5, 0.5, 1.0])
-        on_failure = rng.choice(["skip", "skip", "skip", dict.fromkeys(GOALS[kind[1]].metrics, 0.0)])
+        handles, max_failure_rate = (
+            rng.choice([1, 2, 3]),
+            rng.choice([1e-6, 0.5, 0.5, 1.0]),
+        )
+        on_failure = rng.choice(
+            ["skip", "skip", "skip", dict.fromkeys(GOALS[kind[1]].metrics, 0.0)]
+        )
         failing = on_failure, max_failure_rate
-        return cls(*kind, sampling, examples, backend, handles, seed, repeats, named, baseline, *failing)
+        return cls(
+            *kind,
+            sampling,
+            examples,
+            backend,
+            handles,
+            seed,
+            repeats,
+            named,
+            baseline,
+            *failing,
+        )
 
     def selector(self) -> Selector:
         """As it starts."""
@@ -92,7 +125,9 @@ class Setup(NamedTuple):
             goal,
             BUDGETS[self.budget],
             _methods(goal)[self.method],
-            example_names(0, self.examples) if self.named and self.examples else self.examples,
+            example_names(0, self.examples)
+            if self.named and self.examples
+            else self.examples,
             FEATURES,
             self.seed,
             self.sampling,
@@ -124,4 +159,7 @@ def good_cost(rng: random.Random, setup: Setup) -> float | None:
     """What an evaluation costs, with a long tail."""
     if setup.budget == "evaluations":
         return rng.choice([None, 1.0])
-    return min(math.exp(rng.gauss(0.0, 1.0)), MOST_PER_EVALUATION if setup.budget == "bounded cost" else math.inf)
+    return min(
+        math.exp(rng.gauss(0.0, 1.0)),
+        MOST_PER_EVALUATION if setup.budget == "bounded cost" else math.inf,
+    )

@@ -1,8 +1,9 @@
 """Threads that do everything a study can, on one object, on one file from several processes, and over HTTP.
 
-Each case is a child process, or some of them. A watchdog in it ends it with the stacks of all threads if one of them
-gets no answer, so that a deadlock is reported, and nothing hangs. In the end every score whose `tell` returned must be
-there as it was told, and everything that can be made anew of the study must equal it.
+Each case is a child process, or some of them. A watchdog in it ends it with the stacks
+of all threads if one of them gets no answer, so that a deadlock is reported, and
+nothing hangs. In the end every score whose `tell` returned must be there as it was
+told, and everything that can be made anew of the study must equal it.
 """
 
 import argparse
@@ -24,7 +25,13 @@ from asktell import AsktellError, BestFeasible, RemoteStudy, Selector, Study, Tr
 from asktell.errors import ConflictingTellError, UnknownTrialError
 from asktell.storages import open_storage
 from benchmarks.attack.copies import check_copies
-from benchmarks.attack.findings import BrokenPromiseError, Finding, Limit, Report, our_frames
+from benchmarks.attack.findings import (
+    BrokenPromiseError,
+    Finding,
+    Limit,
+    Report,
+    our_frames,
+)
 from benchmarks.attack.service import READ, WRITE, Service
 
 NAME = "threads"
@@ -39,13 +46,23 @@ def new_selector(seed: int) -> Selector:
     """What is selected; the methods take turns."""
     prompts = [f"prompt {i}" for i in range(6)]
     goal = BestFeasible("a", {"b": 0.3})
-    return Selector(prompts, goal, 3000, METHODS[seed // 4 % len(METHODS)], examples=700, seed=seed)
+    return Selector(
+        prompts, goal, 3000, METHODS[seed // 4 % len(METHODS)], examples=700, seed=seed
+    )
 
 
 class Thread:
     """One of many that use a study: what it did last, what was confirmed, and what should not have been."""
 
-    def __init__(self, study: Any, reader: Any, works: bool, name: str, seed: int, operations: int) -> None:
+    def __init__(
+        self,
+        study: Any,
+        reader: Any,
+        works: bool,
+        name: str,
+        seed: int,
+        operations: int,
+    ) -> None:
         self._study = study
         self._reader = reader
         self._works = works
@@ -65,18 +82,23 @@ class Thread:
             self._ask: 3 if self._works else 0,
             self._end: 3,
             self._meddle: 2,
-            lambda: self._study.observe("prompt 1", [0.5, 0.5], self._rng.randrange(700)): 1,
+            lambda: self._study.observe(
+                "prompt 1", [0.5, 0.5], self._rng.randrange(700)
+            ): 1,
             lambda: self._study.heartbeat(self._name, lease=60.0): 3,
             lambda: self._study.workers(): reads,
             lambda: self._study.done: reads,
-            lambda: self._study.n_active + self._study.spent + len(self._study.pending): reads,
+            lambda: (
+                self._study.n_active + self._study.spent + len(self._study.pending)
+            ): reads,
             lambda: self._reader.selector: reads,
             lambda: self._reader.result(): reads,
             self._export: 1,
         }
         try:
             for _ in range(self._operations):
-                with suppress(UnknownTrialError, ConflictingTellError):  # another thread has meddled
+                # Another thread has meddled
+                with suppress(UnknownTrialError, ConflictingTellError):
                     self._rng.choices(list(does), list(does.values()))[0]()
                 self.since = time.monotonic()
         except BaseException:
@@ -84,7 +106,9 @@ class Thread:
 
     def _ask(self) -> None:
         if self._rng.random() < 0.5:
-            self._mine = self._study.ask(self._rng.choice([1, 2, 4]), worker=self._name, lease=60.0)
+            self._mine = self._study.ask(
+                self._rng.choice([1, 2, 4]), worker=self._name, lease=60.0
+            )
         else:
             self._mine += self._study.ask(1)
 
@@ -102,7 +126,10 @@ class Thread:
     def _end(self) -> None:
         if self._mine:
             end = self._rng.choice(
-                [self._study.release, lambda trial, worker: self._study.fail(trial, "", worker=worker)]
+                [
+                    self._study.release,
+                    lambda trial, worker: self._study.fail(trial, "", worker=worker),
+                ]
             )
             end(self._mine.pop(), worker=self._name)
 
@@ -120,11 +147,17 @@ class Thread:
                 self._study.export(Path(folder) / "export")
 
 
-def use(location: str, process: int, seed: int, operations: int, patience: float) -> int:
+def use(
+    location: str, process: int, seed: int, operations: int, patience: float
+) -> int:
     """What a child does; its exit code."""
     if location.startswith("http"):
-        study: Any = RemoteStudy.open(location, NAME, token=WRITE, timeout=2 * patience, retries=0)
-        reader: Any = RemoteStudy.open(location, NAME, token=READ, timeout=2 * patience, retries=0)
+        study: Any = RemoteStudy.open(
+            location, NAME, token=WRITE, timeout=2 * patience, retries=0
+        )
+        reader: Any = RemoteStudy.open(
+            location, NAME, token=READ, timeout=2 * patience, retries=0
+        )
     else:
         storage = open_storage(location)
         study = reader = Study.create(storage, NAME, new_selector(seed), exist_ok=True)
@@ -139,7 +172,9 @@ def use(location: str, process: int, seed: int, operations: int, patience: float
         time.sleep(0.05)
         for thread in threads:
             if thread.thread.is_alive() and time.monotonic() - thread.since > patience:
-                print(f"{thread.thread.name} gets no answer", file=sys.stderr, flush=True)
+                print(
+                    f"{thread.thread.name} gets no answer", file=sys.stderr, flush=True
+                )
                 faulthandler.dump_traceback(all_threads=True)
                 os._exit(STUCK)
     for thread in threads:
@@ -150,19 +185,33 @@ def use(location: str, process: int, seed: int, operations: int, patience: float
     for thread in threads:
         for trial, scores in thread.told.items():
             if history.scores_of(trial) != tuple(scores):
-                print(f"Confirmed {scores} of trial {trial}, there are {history.scores_of(trial)}", file=sys.stderr)
+                print(
+                    f"Confirmed {scores} of trial {trial}, there are {history.scores_of(trial)}",
+                    file=sys.stderr,
+                )
                 return FOUND
     if location == "memory://":  # nobody else can look
         check_copies(study, storage)
     return 0
 
 
-def run(location: str, processes: int, seed: int, operations: int, patience: float) -> tuple[str, str] | None:
+def run(
+    location: str, processes: int, seed: int, operations: int, patience: float
+) -> tuple[str, str] | None:
     """Children at a study; what they found, and the details."""
     command = [sys.executable, "-m", "benchmarks.attack.threads", location]
-    options = ["--seed", str(seed), "--operations", str(operations), "--patience", str(patience)]
+    options = [
+        "--seed",
+        str(seed),
+        "--operations",
+        str(operations),
+        "--patience",
+        str(patience),
+    ]
     children = [
-        subprocess.Popen([*command, *options, "--process", str(i)], stderr=subprocess.PIPE, text=True)
+        subprocess.Popen(
+            [*command, *options, "--process", str(i)], stderr=subprocess.PIPE, text=True
+        )
         for i in range(processes)
     ]
     found = None
@@ -171,7 +220,10 @@ def run(location: str, processes: int, seed: int, operations: int, patience: flo
         if child.returncode == STUCK:
             found = ("a thread gets no answer", errors)
         elif child.returncode and found is None:
-            found = ((errors.strip().splitlines() or [f"exit code {child.returncode}"])[-1], errors)
+            found = (
+                (errors.strip().splitlines() or [f"exit code {child.returncode}"])[-1],
+                errors,
+            )
     if found is None and not location.startswith(("memory:", "http")):
         with Study.open(location, NAME) as study:
             try:
@@ -181,7 +233,9 @@ def run(location: str, processes: int, seed: int, operations: int, patience: flo
     return found
 
 
-def serve(folder: Path, url: str, seed: int, operations: int, patience: float) -> tuple[str, str] | None:
+def serve(
+    folder: Path, url: str, seed: int, operations: int, patience: float
+) -> tuple[str, str] | None:
     """Threads at a service, which must end in the end."""
     with Service(url, folder) as service:
         RemoteStudy.create(service.url, NAME, new_selector(seed), token=WRITE).close()
@@ -190,14 +244,21 @@ def serve(folder: Path, url: str, seed: int, operations: int, patience: float) -
             found = (found[0], f"{found[1]}\nAt the service:\n{service.stacks()}")
         code = service.stop()
         if code != 143 and found is None:
-            found = (f"SIGTERM did not end the service: exit code {code}", service.stacks() if code is None else "")
+            found = (
+                f"SIGTERM did not end the service: exit code {code}",
+                service.stacks() if code is None else "",
+            )
         elif code is None and found is not None:
             found = (f"{found[0]}, and SIGTERM does not end the service", found[1])
     return found
 
 
 def attack(
-    seed: int, limit: Limit, url: str | None = None, operations: int = 100, patience: float = PATIENCE
+    seed: int,
+    limit: Limit,
+    url: str | None = None,
+    operations: int = 100,
+    patience: float = PATIENCE,
 ) -> Report:
     """One object in memory, one in a file, processes at one file, and a service, in turn."""
     report = Report()
@@ -219,8 +280,13 @@ def attack(
                     patience,
                 )
         if found is not None and report.is_new(found[0]):
-            what = ["one object in memory", "one object", "processes", "a service"][kind]
-            command = f"python -m benchmarks.attack threads --seed {seed + number} --cases 1" + " --url URL" * bool(url)
+            what = ["one object in memory", "one object", "processes", "a service"][
+                kind
+            ]
+            command = (
+                f"python -m benchmarks.attack threads --seed {seed + number} --cases 1"
+                + " --url URL" * bool(url)
+            )
             report.add(Finding(f"{what}: {found[0]}", command, our_frames(found[1])))
     return report
 
@@ -233,7 +299,13 @@ def main() -> int:
     parser.add_argument("--patience", type=float)
     arguments = parser.parse_args()
     try:
-        return use(arguments.location, arguments.process, arguments.seed, arguments.operations, arguments.patience)
+        return use(
+            arguments.location,
+            arguments.process,
+            arguments.seed,
+            arguments.operations,
+            arguments.patience,
+        )
     except (BrokenPromiseError, AsktellError):
         traceback.print_exc()
         return FOUND

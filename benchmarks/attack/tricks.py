@@ -7,9 +7,16 @@ _ASK = "/v1/studies/study/ask"
 _RIGHT = "write-token-0123456789"  # of which the strangers' tokens are almost-copies
 
 
-def request(method: str, path: str, *headers: str, body: bytes = b"", host: str = "localhost") -> bytes:
+def request(
+    method: str, path: str, *headers: str, body: bytes = b"", host: str = "localhost"
+) -> bytes:
     """As it is sent."""
-    lines = [f"{method} {path} HTTP/1.1", f"Host: {host}", "Connection: close", *headers]
+    lines = [
+        f"{method} {path} HTTP/1.1",
+        f"Host: {host}",
+        "Connection: close",
+        *headers,
+    ]
     if body:
         lines += [f"Content-Length: {len(body)}", "Content-Type: application/json"]
     return "\r\n".join([*lines, "", ""]).encode("latin-1") + body
@@ -42,7 +49,17 @@ _PATHS = [
     "http://localhost/v1/studies",
     "*",
 ]
-_METHODS = ["POST", "PUT", "DELETE", "PATCH", "HEAD", "OPTIONS", "TRACE", "CONNECT", "FOO"]
+_METHODS = [
+    "POST",
+    "PUT",
+    "DELETE",
+    "PATCH",
+    "HEAD",
+    "OPTIONS",
+    "TRACE",
+    "CONNECT",
+    "FOO",
+]
 _TOKENS = [
     "",
     "Bearer",
@@ -82,7 +99,10 @@ _SMUGGLED = [
     f"POST {_ASK} HTTP/1.1\r\nHost: localhost\r\n{headers}\r\n\r\n".encode() + body
     for headers, body in (
         ("Content-Length: 5\r\nTransfer-Encoding: chunked", b"0\r\n\r\n" + _SECOND),
-        ("Transfer-Encoding: chunked\r\nTransfer-Encoding: identity", b"0\r\n\r\n" + _SECOND),
+        (
+            "Transfer-Encoding: chunked\r\nTransfer-Encoding: identity",
+            b"0\r\n\r\n" + _SECOND,
+        ),
         ("Transfer-Encoding: xchunked\r\nContent-Length: 0", _SECOND),
         ("Transfer-Encoding : chunked", b"0\r\n\r\n" + _SECOND),
         ("Transfer-Encoding:\x0bchunked", b"0\r\n\r\n" + _SECOND),
@@ -111,11 +131,21 @@ _RAW = [
 
 ATTEMPTS: Sequence[bytes] = [
     *(request("GET", path) for path in _PATHS),
-    *(request(method, path, body=_JSON) for method in _METHODS for path in ("/v1/studies", _ASK, "/metrics")),
-    *(request("POST", _ASK, f"Authorization: {token}", body=_JSON) for token in _TOKENS),
+    *(
+        request(method, path, body=_JSON)
+        for method in _METHODS
+        for path in ("/v1/studies", _ASK, "/metrics")
+    ),
+    *(
+        request("POST", _ASK, f"Authorization: {token}", body=_JSON)
+        for token in _TOKENS
+    ),
     *(request("POST", _ASK, header, body=_JSON) for header in _HEADERS),
     *(request("GET", "/v1/studies", header) for header in _HEADERS),
-    *(request("GET", "/v1/studies", host=host) for host in ("", "evil.example", "127.0.0.1", "[::1]", "x" * 5000)),
+    *(
+        request("GET", "/v1/studies", host=host)
+        for host in ("", "evil.example", "127.0.0.1", "[::1]", "x" * 5000)
+    ),
     *_SMUGGLED,
     *_RAW,
 ]
@@ -125,9 +155,20 @@ ATTEMPTS: Sequence[bytes] = [
 def by_readers(token: str) -> Sequence[bytes]:
     """Changes by who may only read."""
     token, study = f"Authorization: Bearer {token}", "/v1/studies/study"
-    changes = [("POST", _ASK), ("POST", "/v1/studies"), ("PUT", "/v1/studies/x/selector"), ("DELETE", study)]
-    made = [request(method, path, token, body=_JSON) for method, path in [*changes, ("HEAD", _ASK), ("PATCH", study)]]
-    return [*made, request("GET", _ASK, token, "X-HTTP-Method-Override: POST", body=_JSON)]
+    changes = [
+        ("POST", _ASK),
+        ("POST", "/v1/studies"),
+        ("PUT", "/v1/studies/x/selector"),
+        ("DELETE", study),
+    ]
+    made = [
+        request(method, path, token, body=_JSON)
+        for method, path in [*changes, ("HEAD", _ASK), ("PATCH", study)]
+    ]
+    return [
+        *made,
+        request("GET", _ASK, token, "X-HTTP-Method-Override: POST", body=_JSON),
+    ]
 
 
 _PLAIN = request("POST", _ASK, "Origin: http://evil.example").replace(
@@ -136,7 +177,15 @@ _PLAIN = request("POST", _ASK, "Origin: http://evil.example").replace(
 WITHOUT_TOKENS: Sequence[bytes] = [
     *(
         request("GET", "/v1/studies", host=host)
-        for host in ("evil.example", "localhost.evil.example", "127.0.0.1.evil.example", "2130706433x", "", "0x", "[::")
+        for host in (
+            "evil.example",
+            "localhost.evil.example",
+            "127.0.0.1.evil.example",
+            "2130706433x",
+            "",
+            "0x",
+            "[::",
+        )
     ),
     *(
         request("GET", "/v1/studies", header)

@@ -15,7 +15,13 @@ from asktell.errors import InvalidStateError, StorageError
 from asktell.storages import AbstractStorage
 from asktell.storages.memory import MemoryStorage
 from asktell.storages.sqlite import SQLiteStorage
-from benchmarks.attack.copies import check_copies, check_saved, current, difference, fingerprint
+from benchmarks.attack.copies import (
+    check_copies,
+    check_saved,
+    current,
+    difference,
+    fingerprint,
+)
 from benchmarks.attack.findings import BrokenPromiseError, promised
 from benchmarks.attack.said import check_said
 from benchmarks.attack.setups import Setup, good_cost, good_scores
@@ -35,7 +41,10 @@ class Action(NamedTuple):
     good: bool = True  # its arguments make sense by themselves
 
     def __str__(self) -> str:
-        given = [*map(_short, self.args), *(f"{name}={_short(value)}" for name, value in self.options.items())]
+        given = [
+            *map(_short, self.args),
+            *(f"{name}={_short(value)}" for name, value in self.options.items()),
+        ]
         return f"handle {self.handle}: {self.name}({', '.join(given)})"
 
 
@@ -54,20 +63,29 @@ class World:
         self.handles: list[Any] = []
         self.known: dict[int, Trial] = {}  # all that were ever handed out
         self.worker_of: dict[int, str | None] = {}  # who got them last
-        self.holders: dict[int, tuple[str | None, float]] = {}  # of those that must be out, with the deadline
+        # Of those that must be out, with the deadline
+        self.holders: dict[int, tuple[str | None, float]] = {}
         self.again: set[int] = set()  # handed back, or run out, at least once
         self.told: dict[int, tuple[float, ...]] = {}
         self.cost = 0.0
-        self.repeats: dict[int, int] = {}  # the number of a trial among those of its cell, when it was handed out
+        # The number of a trial among those of its cell, when it was handed out
+        self.repeats: dict[int, int] = {}
         self.joined: list[str] = []
-        self.requests: dict[str, tuple[tuple[Any, ...], Any]] = {}  # by key: what was given to add(), and what it gave
+        # By key: what was given to add(), and what it gave
+        self.requests: dict[str, tuple[tuple[Any, ...], Any]] = {}
         self._memory = MemoryStorage(clock=lambda: self.now)
         self._folder = folder
         if setup.backend == "selector":
             self.handles.append(setup.selector())
             return
-        self.handles.append(Study.create(self.storage(), NAME, setup.selector(), max_attempts=MAX_ATTEMPTS))
-        self.handles += [Study.open(self.storage(), NAME) for _ in range(setup.handles - 1)]
+        self.handles.append(
+            Study.create(
+                self.storage(), NAME, setup.selector(), max_attempts=MAX_ATTEMPTS
+            )
+        )
+        self.handles += [
+            Study.open(self.storage(), NAME) for _ in range(setup.handles - 1)
+        ]
 
     @property
     def is_study(self) -> bool:
@@ -79,9 +97,12 @@ class World:
         if self.setup.backend == "memory":
             return self._memory
         if self.setup.backend == "sqlite":
-            made: AbstractStorage = SQLiteStorage(self._folder / "studies.db", clock=lambda: self.now)
+            made: AbstractStorage = SQLiteStorage(
+                self._folder / "studies.db", clock=lambda: self.now
+            )
         else:
-            from asktell.storages.postgresql import PostgreSQLStorage  # its client need not be there
+            # Its client need not be there
+            from asktell.storages.postgresql import PostgreSQLStorage
 
             made = PostgreSQLStorage(self.setup.backend, clock=lambda: self.now)
         self.storages.append(made)
@@ -121,15 +142,25 @@ class World:
                 found = found(*action.args, **action.options)
         except AsktellError as error:
             said = f"{action.name} raised {type(error).__name__}: {error}"
-            if isinstance(error, InvalidStateError | StorageError) or self._must_succeed(action):
+            if isinstance(
+                error, InvalidStateError | StorageError
+            ) or self._must_succeed(action):
                 raise BrokenPromiseError(said) from error
             with promised("reading after an error"):
                 after = self._seen(action)
             if after != before:
-                changed = next(difference(a, b) for a, b in zip(after, before, strict=True) if a != b)
-                raise BrokenPromiseError(f"{said} And yet it left a trace: {changed}") from error
+                changed = next(
+                    difference(a, b)
+                    for a, b in zip(after, before, strict=True)
+                    if a != b
+                )
+                raise BrokenPromiseError(
+                    f"{said} And yet it left a trace: {changed}"
+                ) from error
         except Exception as error:
-            raise BrokenPromiseError(f"{action.name} raised a bare {type(error).__name__}: {error}") from error
+            raise BrokenPromiseError(
+                f"{action.name} raised a bare {type(error).__name__}: {error}"
+            ) from error
         else:
             getattr(self, f"_after_{action.name}", lambda *_: None)(action, found)
 
@@ -168,17 +199,29 @@ class World:
     # What must be so afterwards
 
     def _after_ask(self, action: Action, found: Any) -> None:
-        trials = [trial for trial in (found if isinstance(found, list) else [found]) if trial is not None]
-        for id_ in [id_ for id_, (_, deadline) in self.holders.items() if deadline <= self.now]:
+        trials = [
+            trial
+            for trial in (found if isinstance(found, list) else [found])
+            if trial is not None
+        ]
+        for id_ in [
+            id_ for id_, (_, deadline) in self.holders.items() if deadline <= self.now
+        ]:
             del self.holders[id_]
             self.again.add(id_)
         worker, lease = action.options.get("worker"), action.options.get("lease")
-        deadline = math.inf if worker is None else round(self.now + (600.0 if lease is None else lease), 3)
+        deadline = (
+            math.inf
+            if worker is None
+            else round(self.now + (600.0 if lease is None else lease), 3)
+        )
         for trial in trials:
             if self.known.setdefault(trial.id, trial) != trial:
                 raise BrokenPromiseError(f"trial {trial.id} was another one before")
             if trial.id in self.told:
-                raise BrokenPromiseError(f"trial {trial.id} was handed out again after its scores were taken")
+                raise BrokenPromiseError(
+                    f"trial {trial.id} was handed out again after its scores were taken"
+                )
             holder = self.holders.get(trial.id, (worker, 0.0))[0]
             if trial.id in self.holders and (holder != worker or worker is None):
                 raise BrokenPromiseError(
@@ -187,15 +230,22 @@ class World:
             self.holders[trial.id] = worker, deadline
             self.worker_of[trial.id] = worker
             with promised("numbering a repeat"):
-                self.repeats.setdefault(trial.id, self.handles[action.handle].repeat_of(trial))
+                self.repeats.setdefault(
+                    trial.id, self.handles[action.handle].repeat_of(trial)
+                )
 
     def _after_tell(self, action: Action, found: Any) -> None:
         if found is False:
             if self._is_held(action):
-                raise BrokenPromiseError("the scores of who holds the trial were not taken")
+                raise BrokenPromiseError(
+                    "the scores of who holds the trial were not taken"
+                )
             id_ = id_of(action.args[0])
-            if id_ not in self.again and id_ not in self.told:  # told before, they are known already
-                raise BrokenPromiseError("the scores of a trial that was handed out once were not taken")
+            # Told before, they are known already
+            if id_ not in self.again and id_ not in self.told:
+                raise BrokenPromiseError(
+                    "the scores of a trial that was handed out once were not taken"
+                )
             return
         history = self._state(action).history
         id_ = id_of(action.args[0])
@@ -210,7 +260,9 @@ class World:
     def _after_fail(self, action: Action, found: Any) -> None:
         if found is False:
             if self._is_held(action):
-                raise BrokenPromiseError("the failure of who holds the trial was not taken")
+                raise BrokenPromiseError(
+                    "the failure of who holds the trial was not taken"
+                )
             return
         self.cost += float(_cost(action, 2) or 0.0)
         self._let_go(action)
@@ -223,13 +275,17 @@ class World:
         """A trial, by whatever name, is out no more."""
         state = self._state(action)
         self.again |= {id_ for id_ in self.holders if id_ not in state.pending}
-        self.holders = {id_: holder for id_, holder in self.holders.items() if id_ in state.pending}
+        self.holders = {
+            id_: holder for id_, holder in self.holders.items() if id_ in state.pending
+        }
         if (id_ := id_of(action.args[0])) is not None:
             self.again.add(id_)
 
     def _after_add(self, action: Action, found: Any) -> None:
         if list(found) != list(action.args[0]):
-            raise BrokenPromiseError(f"add gave the ids {found} for {list(action.args[0])}")
+            raise BrokenPromiseError(
+                f"add gave the ids {found} for {list(action.args[0])}"
+            )
         self.joined += [id_ for id_ in found if id_ not in self.joined]
         if (key := action.options.get("key")) is not None:
             self.requests[key] = action.args, found
@@ -238,8 +294,13 @@ class World:
         lease = action.options.get("lease")
         for trial in found:
             if self.holders.get(trial.id, (action.args[0], 0))[0] != action.args[0]:
-                raise BrokenPromiseError(f"a heartbeat of {action.args[0]!r} extended trial {trial.id} of another")
-            self.holders[trial.id] = action.args[0], round(self.now + (600.0 if lease is None else lease), 3)
+                raise BrokenPromiseError(
+                    f"a heartbeat of {action.args[0]!r} extended trial {trial.id} of another"
+                )
+            self.holders[trial.id] = (
+                action.args[0],
+                round(self.now + (600.0 if lease is None else lease), 3),
+            )
 
     def _state(self, action: Action) -> Any:
         handle = self.handles[action.handle]
@@ -265,13 +326,25 @@ class World:
             check_saved(handle)
         state = handle.state
         history = state.history
-        rows = zip(history.trials().tolist(), map(tuple, history.scores().tolist()), strict=True)
+        rows = zip(
+            history.trials().tolist(),
+            map(tuple, history.scores().tolist()),
+            strict=True,
+        )
         asked = [(trial, scores) for trial, scores in rows if trial >= 0]
         failed = [(trial, scores) for trial, scores in asked if trial in state.failures]
-        counted = [] if (worst := state.problem.failure_scores) is None else state.failures.pulls.trials().tolist()
+        counted = (
+            []
+            if (worst := state.problem.failure_scores) is None
+            else state.failures.pulls.trials().tolist()
+        )
         if failed != [(trial, worst) for trial in counted]:
-            raise BrokenPromiseError(f"failures count as {worst}, and what is there of {counted} is {failed}")
-        there = [(trial, scores) for trial, scores in asked if trial not in state.failures]
+            raise BrokenPromiseError(
+                f"failures count as {worst}, and what is there of {counted} is {failed}"
+            )
+        there = [
+            (trial, scores) for trial, scores in asked if trial not in state.failures
+        ]
         if sorted(there) != sorted(self.told.items()):
             raise BrokenPromiseError(
                 f"what was told is not what is there: {difference(sorted(there), sorted(self.told.items()))}"
@@ -282,17 +355,37 @@ class World:
             )
         planned = len(state.plan_arms) - state.position + len(state.returned)
         if state.spent + len(state.pending) + planned > handle.budget:
-            raise BrokenPromiseError(f"{planned} evaluations are planned, and {handle.budget} are allowed")
+            raise BrokenPromiseError(
+                f"{planned} evaluations are planned, and {handle.budget} are allowed"
+            )
         n_examples = state.problem.n_examples
-        if n_examples is not None and sorted(state.problem.order) != list(range(n_examples)):
-            raise BrokenPromiseError("the order of the examples is no permutation of them")
+        if n_examples is not None and sorted(state.problem.order) != list(
+            range(n_examples)
+        ):
+            raise BrokenPromiseError(
+                "the order of the examples is no permutation of them"
+            )
         if not math.isclose(state.cost, self.cost, rel_tol=1e-9, abs_tol=1e-9):
-            raise BrokenPromiseError(f"a cost of {self.cost:g} was told, and {state.cost:g} is counted")
-        if self.setup.budget == "bounded cost" and state.cost > state.problem.max_cost * (1 + 1e-9):
-            raise BrokenPromiseError(f"a cost of {state.cost:g} was spent, {state.problem.max_cost:g} is allowed")
-        numbers = Counter((self.known[id_].prompt_id, self.known[id_].example, self.repeats[id_]) for id_ in self.told)
-        if state.problem.is_noisy and (again := [number for number, times in numbers.items() if times > 1]):
-            raise BrokenPromiseError(f"two evaluations were asked for under the same number: {again[0]}")
+            raise BrokenPromiseError(
+                f"a cost of {self.cost:g} was told, and {state.cost:g} is counted"
+            )
+        if (
+            self.setup.budget == "bounded cost"
+            and state.cost > state.problem.max_cost * (1 + 1e-9)
+        ):
+            raise BrokenPromiseError(
+                f"a cost of {state.cost:g} was spent, {state.problem.max_cost:g} is allowed"
+            )
+        numbers = Counter(
+            (self.known[id_].prompt_id, self.known[id_].example, self.repeats[id_])
+            for id_ in self.told
+        )
+        if state.problem.is_noisy and (
+            again := [number for number, times in numbers.items() if times > 1]
+        ):
+            raise BrokenPromiseError(
+                f"two evaluations were asked for under the same number: {again[0]}"
+            )
         with promised("what a result says"):
             check_said(handle)
         if missing := [id_ for id_ in self.holders if id_ not in state.pending]:
@@ -304,13 +397,21 @@ class World:
         """Go on in good order until it is done; and again with more of everything, where that can be.
 
         Raises:
-            BrokenPromiseError: that does not end, or something on the way is not as promised.
+            BrokenPromiseError: that does not end, or something on the way is not as
+                promised.
         """
         self._to_the_end(rng)
         money = "evaluations" if self.setup.budget == "evaluations" else "cost"
         for number in range(2 if self.setup.takes_more else 0):
             name = f"late {number}"
-            self.perform(Action(0, "add", ({name: f"prompt {name}"}, [[rng.random(), rng.random()]]), {"key": name}))
+            self.perform(
+                Action(
+                    0,
+                    "add",
+                    ({name: f"prompt {name}"}, [[rng.random(), rng.random()]]),
+                    {"key": name},
+                )
+            )
             self.perform(Action(0, "extend", (), {money: 5}))
             self._to_the_end(rng)
 
@@ -324,7 +425,14 @@ class World:
                 pending = handle.pending
             for trial in pending:
                 cost = good_cost(rng, self.setup)
-                self.perform(Action(0, "tell", (trial, good_scores(rng, self.setup), cost), _only(options, "worker")))
+                self.perform(
+                    Action(
+                        0,
+                        "tell",
+                        (trial, good_scores(rng, self.setup), cost),
+                        _only(options, "worker"),
+                    )
+                )
             with promised("asking whether it is done"):
                 if handle.done:
                     break
@@ -343,7 +451,11 @@ def _only(options: Mapping[str, Any], *names: str) -> dict[str, Any]:
 def id_of(trial: object) -> int | None:
     if type(trial) is Trial:
         trial = trial.id
-    return int(trial) if isinstance(trial, int | np.integer) and not isinstance(trial, bool) else None
+    return (
+        int(trial)
+        if isinstance(trial, int | np.integer) and not isinstance(trial, bool)
+        else None
+    )
 
 
 def _cost(action: Action, place: int) -> Any:

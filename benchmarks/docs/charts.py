@@ -23,12 +23,24 @@ def equivalent_budget(rows: Sequence[Row]) -> Figure:
     rows = [row for row in rows if row["method"] == "auto" and row["low"]]
     names = list(dict.fromkeys(row["tables"] for row in rows))
     figure = Figure(figsize=(9, 0.5 + 0.21 * len(names)), layout="constrained")
-    for ax, goal in zip(figure.subplots(1, 2, sharey=True), ("best feasible", "Pareto set"), strict=True):
+    for ax, goal in zip(
+        figure.subplots(1, 2, sharey=True), ("best feasible", "Pareto set"), strict=True
+    ):
         for row in (row for row in rows if row["goal"] == goal):
-            of_many = row["tables"].startswith(("all ", "report half", "development half"))
-            y, color = len(names) - names.index(row["tables"]), "black" if of_many else "0.55"
+            of_many = row["tables"].startswith(
+                ("all ", "report half", "development half")
+            )
+            y, color = (
+                len(names) - names.index(row["tables"]),
+                "black" if of_many else "0.55",
+            )
             ratio = float(row["equivalent budget"].strip("<> "))
-            ax.plot([float(row["low"]), float(row["high"])], [y, y], color=color, linewidth=1)
+            ax.plot(
+                [float(row["low"]), float(row["high"])],
+                [y, y],
+                color=color,
+                linewidth=1,
+            )
             ax.plot(ratio, y, "D" if of_many else "o", color=color, markersize=4)
         ax.axvline(1, color="0.8", linewidth=0.8)
         ax.set(title=goal, xscale="log", xlabel="equivalent budget, times ours")
@@ -41,16 +53,33 @@ def equivalent_budget(rows: Sequence[Row]) -> Figure:
 def pool_sizes(rows: Sequence[Row]) -> Figure:
     """Quality by number of prompts at 3 evaluations per prompt, on synthetic problems."""
     figure = Figure(figsize=(9, 3.4), layout="constrained")
-    methods = {"best@.5": ("auto", "csr-sh", "uniform", "triple-gse"), problems.PARETO: ("auto", "ege-sh", "uniform")}
+    methods = {
+        "best@.5": ("auto", "csr-sh", "uniform", "triple-gse"),
+        problems.PARETO: ("auto", "ege-sh", "uniform"),
+    }
     for ax, (goal, title) in zip(figure.subplots(1, 2), GOALS.items(), strict=True):
         for method in methods[goal]:
             mine = [
-                r for r in rows if (r["goal"], r["problems"], r["b"], r["method"]) == (goal, "synthetic", "3", method)
+                r
+                for r in rows
+                if (r["goal"], r["problems"], r["b"], r["method"])
+                == (goal, "synthetic", "3", method)
             ]
-            mine = sorted((row for row in mine if row["quality"]), key=lambda row: int(row["K"]))
-            sizes, quality, error = ([float(row[name]) for row in mine] for name in ("K", "quality", "±"))
-            ax.errorbar(sizes, quality, error, fmt=".-", linewidth=1, capsize=2, label=method)
-        ax.set(title=title, xscale="log", xlabel="prompts", ylabel="quality at 3 evaluations per prompt")
+            mine = sorted(
+                (row for row in mine if row["quality"]), key=lambda row: int(row["K"])
+            )
+            sizes, quality, error = (
+                [float(row[name]) for row in mine] for name in ("K", "quality", "±")
+            )
+            ax.errorbar(
+                sizes, quality, error, fmt=".-", linewidth=1, capsize=2, label=method
+            )
+        ax.set(
+            title=title,
+            xscale="log",
+            xlabel="prompts",
+            ylabel="quality at 3 evaluations per prompt",
+        )
         ax.legend(fontsize=7)
     return figure
 
@@ -62,8 +91,19 @@ def overhead(rows: Sequence[Row]) -> Figure:
     for engine in dict.fromkeys(row["engine"] for row in rows):
         mine = [row for row in rows if row["engine"] == engine and row["worst of 50"]]
         trials = [int(row["trials"].replace(",", "")) for row in mine]
-        ax.plot(trials, [float(row["ask + tell, median ms"]) for row in mine], ".-", linewidth=1, label=engine)
-    ax.set(xscale="log", yscale="log", xlabel="evaluations so far", ylabel="ask + tell, ms (median)")
+        ax.plot(
+            trials,
+            [float(row["ask + tell, median ms"]) for row in mine],
+            ".-",
+            linewidth=1,
+            label=engine,
+        )
+    ax.set(
+        xscale="log",
+        yscale="log",
+        xlabel="evaluations so far",
+        ylabel="ask + tell, ms (median)",
+    )
     ax.legend(fontsize=7)
     return figure
 
@@ -71,7 +111,9 @@ def overhead(rows: Sequence[Row]) -> Figure:
 def matrix() -> Figure:
     """The cells that README's example evaluates: prompts by examples."""
     random.seed(0)
-    code = re.findall(r"^```python\n(.*?)^```$", README.read_text(), re.DOTALL | re.MULTILINE)[0]
+    code = re.findall(
+        r"^```python\n(.*?)^```$", README.read_text(), re.DOTALL | re.MULTILINE
+    )[0]
     names: dict[str, Any] = {}
     with contextlib.redirect_stdout(io.StringIO()):
         exec(compile(code, str(README), "exec"), names)
@@ -80,11 +122,25 @@ def matrix() -> Figure:
     figure = Figure(figsize=(9, 2.9), layout="constrained")
     ax = figure.subplots()
     evaluations = list(selector.evaluations())
-    for color, label, wanted in (("tab:green", "selected prompt", True), ("0.45", "other prompts", False)):
-        cells = [(e.example, e.prompt) for e in evaluations if (e.prompt in selected) is wanted]
-        ax.scatter(*zip(*cells, strict=True), marker="s", s=14, color=color, label=label)
+    for color, label, wanted in (
+        ("tab:green", "selected prompt", True),
+        ("0.45", "other prompts", False),
+    ):
+        cells = [
+            (e.example, e.prompt)
+            for e in evaluations
+            if (e.prompt in selected) is wanted
+        ]
+        ax.scatter(
+            *zip(*cells, strict=True), marker="s", s=14, color=color, label=label
+        )
     n_prompts, n_examples = len(names["prompts"]), len(names["dataset"])
-    ax.set(xlim=(-1, n_examples), ylim=(n_prompts - 0.5, -0.5), xlabel="example", ylabel="prompt")
+    ax.set(
+        xlim=(-1, n_examples),
+        ylim=(n_prompts - 0.5, -0.5),
+        xlabel="example",
+        ylabel="prompt",
+    )
     ax.set_yticks(range(n_prompts))
     ax.tick_params(labelsize=7)
     ax.set_title(
@@ -106,7 +162,9 @@ def main(folder: Path = IMAGES) -> None:
     """Draw every chart."""
     matrix().savefig(folder / "matrix.png", dpi=110, metadata={"Software": None})
     for name, draw in CHARTS.items():
-        draw(load(name)).savefig(folder / f"benchmark-{name}.png", dpi=90, metadata={"Software": None})
+        draw(load(name)).savefig(
+            folder / f"benchmark-{name}.png", dpi=90, metadata={"Software": None}
+        )
 
 
 if __name__ == "__main__":

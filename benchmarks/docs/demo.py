@@ -1,8 +1,9 @@
 """The main job on a real LLM: `python -m benchmarks.docs.demo` (or `make demo`).
 
-12 ways to ask SmolLM2-135M-Instruct, on the CPU, what the authors of a paper propose, from the beginning of its
-abstract; ROUGE-Lsum against the experts' sentence (ACLSum), and brevity. Interrupted and repeated, it goes on where it
-was. `--exhaustive` evaluates everything instead, for comparison, and prints the tables of docs/explanation/demo.md.
+12 ways to ask SmolLM2-135M-Instruct, on the CPU, what the authors of a paper propose,
+from the beginning of its abstract; ROUGE-Lsum against the experts' sentence (ACLSum),
+and brevity. Interrupted and repeated, it goes on where it was. `--exhaustive` evaluates
+everything instead, for comparison, and prints the tables of docs/explanation/demo.md.
 """
 
 import argparse
@@ -39,7 +40,9 @@ PARETO = asktell.ParetoSet("rouge", "brevity")
 
 def prompts() -> dict[str, str]:
     """The candidates, by name."""
-    return dict(json.loads(files("benchmarks.docs").joinpath("demo_prompts.json").read_text()))
+    return dict(
+        json.loads(files("benchmarks.docs").joinpath("demo_prompts.json").read_text())
+    )
 
 
 @lru_cache(maxsize=1)
@@ -47,7 +50,12 @@ def evaluator() -> LLMEvaluator:
     """SmolLM2 on ACLSum, on every core."""
     examples = load_aclsum(aspect="approach", max_words=80)[:N_EXAMPLES]
     metrics = {"rouge": Rouge(), "brevity": Brevity(tau_low=10, tau_high=60)}
-    return LLMEvaluator(LlamaCpp(smollm2(), n_ctx=1024, n_slots=SLOTS), examples, metrics, max_new_tokens=48)
+    return LLMEvaluator(
+        LlamaCpp(smollm2(), n_ctx=1024, n_slots=SLOTS),
+        examples,
+        metrics,
+        max_new_tokens=48,
+    )
 
 
 def evaluate_one(prompt: str, example: int) -> dict[str, float]:
@@ -55,10 +63,18 @@ def evaluate_one(prompt: str, example: int) -> dict[str, float]:
     return evaluator()(prompt, example)
 
 
-def select(goal: asktell.BestFeasible | asktell.ParetoSet, evaluate: Recorded, seed: int = 0) -> asktell.Selector:
+def select(
+    goal: asktell.BestFeasible | asktell.ParetoSet, evaluate: Recorded, seed: int = 0
+) -> asktell.Selector:
     """One selection with its progress bar, done."""
     candidates = prompts()
-    selector = asktell.Selector(candidates, goal, budget=PER_PROMPT * len(candidates), examples=N_EXAMPLES, seed=seed)
+    selector = asktell.Selector(
+        candidates,
+        goal,
+        budget=PER_PROMPT * len(candidates),
+        examples=N_EXAMPLES,
+        seed=seed,
+    )
     asktell.run(selector, evaluate)
     return selector
 
@@ -77,7 +93,9 @@ def demo(output: Path, evaluate: Recorded) -> None:
         selector.report(page)
         print(f"Picture: {picture}\nReport, to open in a browser: {page}\n\n{result}")
     print(closing(result))
-    print(f"Both goals together made {evaluate.fresh} evaluations now, in {time.monotonic() - started:.0f} s.")
+    print(
+        f"Both goals together made {evaluate.fresh} evaluations now, in {time.monotonic() - started:.0f} s."
+    )
 
 
 def closing(result: asktell.Result) -> str:
@@ -96,7 +114,9 @@ def exhaustive(evaluate: Recorded) -> str:
     names = list(candidates)
     means = np.zeros((len(names), len(METRICS)))
     for i, name in enumerate(tqdm(names, unit="prompt")):
-        cells = evaluate.evaluate([(candidates[name], example) for example in range(N_EXAMPLES)])
+        cells = evaluate.evaluate(
+            [(candidates[name], example) for example in range(N_EXAMPLES)]
+        )
         means[i] = [np.mean([cell[metric] for cell in cells]) for metric in METRICS]  # type: ignore[index]
     front = pareto_mask(means)
     results = [select(CONSTRAINED, evaluate, seed).result() for seed in range(SEEDS)]
@@ -105,13 +125,28 @@ def exhaustive(evaluate: Recorded) -> str:
     order = np.lexsort((-means[:, 0], ~feasible))
     rows = []
     for rank, i in enumerate(order, start=1):
-        chosen = ["best feasible"] * (names[i] == results[0].selected[0].id) + ["Pareto set"] * (names[i] in found)
+        chosen = ["best feasible"] * (names[i] == results[0].selected[0].id) + [
+            "Pareto set"
+        ] * (names[i] in found)
         scores = [f"{mean:.3f}" for mean in means[i]]
         kinds = ["yes" if feasible[i] else "no", "yes" if front[i] else ""]
         rows.append([str(rank), names[i], *scores, *kinds, ", ".join(chosen)])
-    header = ["rank", "prompt", "ROUGE-Lsum", "brevity", "feasible", "Pareto-optimal", "selected"]
+    header = [
+        "rank",
+        "prompt",
+        "ROUGE-Lsum",
+        "brevity",
+        "feasible",
+        "Pareto-optimal",
+        "selected",
+    ]
     seeds = [
-        [str(seed), str(result.selected[0].id), f"{result.verdict.p_best:.2f}", f"{result.verdict.p_feasible:.2f}"]
+        [
+            str(seed),
+            str(result.selected[0].id),
+            f"{result.verdict.p_best:.2f}",
+            f"{result.verdict.p_feasible:.2f}",
+        ]
         for seed, result in enumerate(results)
     ]
     engine = f"xllamacpp {version('xllamacpp')}, {smollm2().name.rpartition('-')[2].removesuffix('.gguf')}"
@@ -123,9 +158,20 @@ def exhaustive(evaluate: Recorded) -> str:
 
 def main() -> None:
     """Parse the command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--output", type=Path, default=Path("demo-output"), help="folder (default: %(default)s)")
-    parser.add_argument("--exhaustive", action="store_true", help="evaluate everything (about ten minutes)")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--output",
+        type=Path,
+        default=Path("demo-output"),
+        help="folder (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--exhaustive",
+        action="store_true",
+        help="evaluate everything (about ten minutes)",
+    )
     args = parser.parse_args()
     evaluator()  # once, before several threads ask for it
     try:

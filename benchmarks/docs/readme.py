@@ -14,7 +14,9 @@ Row = dict[str, str]
 def numbers(budgets: Sequence[Row], runs: Sequence[Row]) -> str:
     """README's generated lines."""
     bullets = [_few_evaluations(budgets), _fast(runs)]
-    return "\n".join(textwrap.fill(bullet, 120, subsequent_indent="  ") for bullet in bullets)
+    return "\n".join(
+        textwrap.fill(bullet, 120, subsequent_indent="  ") for bullet in bullets
+    )
 
 
 def renewed(text: str, lines: str) -> str:
@@ -22,14 +24,19 @@ def renewed(text: str, lines: str) -> str:
     before, begin, rest = text.partition("<!-- begin numbers -->\n")
     _, end, after = rest.partition("<!-- end numbers -->")
     if not end:
-        raise ValueError("The page has no lines <!-- begin numbers --> and <!-- end numbers -->.")
+        raise ValueError(
+            "The page has no lines <!-- begin numbers --> and <!-- end numbers -->."
+        )
     return f"{before}{begin}{lines}\n{end}{after}"
 
 
 def _few_evaluations(budgets: Sequence[Row]) -> str:
     # The report half last, if there is one: nothing was tuned to it.
     worth, tables = {}, ""
-    for which, of_them in ((r"all (\d+)", ""), (r"report half \((\d+)\)", " not used in its development")):
+    for which, of_them in (
+        (r"all (\d+)", ""),
+        (r"report half \((\d+)\)", " not used in its development"),
+    ):
         for row in budgets:
             found = re.fullmatch(which, row["tables"])
             if row["method"] == "auto" and found:
@@ -46,12 +53,18 @@ def _few_evaluations(budgets: Sequence[Row]) -> str:
 def _times(row: Row) -> str:
     """Such as "about 15 (9.6 to 28)" of an equivalent budget of 5.04, from 3.21 to 9.30, times 3."""
     mark, _, ratio = row["equivalent budget"].rpartition(" ")
-    value, low, high = (f"{float(row['b']) * float(number):.2g}" for number in (ratio, row["low"], row["high"]))
+    value, low, high = (
+        f"{float(row['b']) * float(number):.2g}"
+        for number in (ratio, row["low"], row["high"])
+    )
     return f"{ {'': 'about', '>': 'more than', '<': 'less than'}[mark] } {value} ({low} to {high})"
 
 
 def _fast(runs: Sequence[Row]) -> str:
-    idle, busy = ([float(row[name]) for row in runs] for name in ("ms per evaluation", "beside a busy neighbour"))
+    idle, busy = (
+        [float(row[name]) for row in runs]
+        for name in ("ms per evaluation", "beside a busy neighbour")
+    )
     prompts = [int(row["prompts"]) for row in runs]
     return (
         f"- **Fast**: choosing an evaluation takes {min(idle):.2g} to {max(idle):.2g} milliseconds on average, with "
@@ -71,18 +84,29 @@ def savings(rows: Sequence[Row]) -> str:
     of = {(row["problems"], row["b"], row["method"]): row for row in rows}
     for problems, name in kinds.items():
         for b in sorted({int(row["b"]) for row in rows if row["problems"] == problems}):
-            both = [of.get((problems, str(b), method)) for method in ("auto", "uniform")]
+            both = [
+                of.get((problems, str(b), method)) for method in ("auto", "uniform")
+            ]
             if None in both:
                 continue
-            quality = [f"{float(row['quality']):.2f} ± {float(row['quality ±']):.2f}" for row in both if row]
+            quality = [
+                f"{float(row['quality']):.2f} ± {float(row['quality ±']):.2f}"
+                for row in both
+                if row
+            ]
             violated = [f"{100 * float(row['infeasible']):.0f}%" for row in both if row]
-            table.append(f"| {name} | {b} | {quality[0]} | {quality[1]} | {violated[0]} | {violated[1]} |")
+            table.append(
+                f"| {name} | {b} | {quality[0]} | {quality[1]} | {violated[0]} | {violated[1]} |"
+            )
     return "\n".join(table)
 
 
 def main() -> None:
     """Write the numbers into both pages."""
-    pages = {README: numbers(load("equivalent-budget"), load("runs")), SAVINGS: savings(load("quality-best"))}
+    pages = {
+        README: numbers(load("equivalent-budget"), load("runs")),
+        SAVINGS: savings(load("quality-best")),
+    }
     for page, lines in pages.items():
         page.write_text(renewed(page.read_text(), lines))
         print(page)

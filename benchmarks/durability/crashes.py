@@ -3,16 +3,18 @@
     python -m benchmarks.durability.crashes --kills 2000
     python -m benchmarks.durability.crashes --kills 500 --url postgresql://...
 
-A child works on a study and writes down in shared memory what it is about to do and what has returned; the parent kills
-it at a random instant, opens the study, and checks it. The next child goes on with the same study, so that damage
-would add up. Two kinds of work:
+A child works on a study and writes down in shared memory what it is about to do and
+what has returned; the parent kills it at a random instant, opens the study, and checks
+it. The next child goes on with the same study, so that damage would add up. Two kinds
+of work:
 
 - `create`: one study after another, with some being deleted;
-- `work`: ask, tell, decide, snapshot, heartbeat, release, fail, add, extend and retire, with snapshots every few
-  entries, by a method that decides often; every now and then somebody else adds and extends in between.
+- `work`: ask, tell, decide, snapshot, heartbeat, release, fail, add, extend and retire,
+  with snapshots every few entries, by a method that decides often; every now and then
+  somebody else adds and extends in between.
 
-What a kill cannot show is the loss of power: it leaves what the kernel has been given. For that, count the fsyncs:
-`--fsyncs` runs asks and tells under strace.
+What a kill cannot show is the loss of power: it leaves what the kernel has been given.
+For that, count the fsyncs: `--fsyncs` runs asks and tells under strace.
 """
 
 import argparse
@@ -32,11 +34,28 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from asktell import AsktellError, BestFeasible, Selector, Study, StudyNotFoundError, Tell
+from asktell import (
+    AsktellError,
+    BestFeasible,
+    Selector,
+    Study,
+    StudyNotFoundError,
+    Tell,
+)
 from asktell.studies import replica
 from asktell.studies.log import LoggedSelector
 
-PHASES = ["elsewhere", "create", "delete", "ask", "tell", "decide", "snapshot", "other", "grow"]
+PHASES = [
+    "elsewhere",
+    "create",
+    "delete",
+    "ask",
+    "tell",
+    "decide",
+    "snapshot",
+    "other",
+    "grow",
+]
 
 
 class Board:
@@ -64,12 +83,16 @@ class Board:
         """Write down what has returned."""
         (n,) = struct.unpack_from("<q", self._memory, 0)
         self._ROW.pack_into(self._memory, 16 + n * self._ROW.size, what, trial, score)
-        struct.pack_into("<q", self._memory, 0, n + 1)  # last: a row counts once it is whole
+        # last: a row counts once it is whole
+        struct.pack_into("<q", self._memory, 0, n + 1)
 
     def rows(self) -> list[tuple[int, int, float]]:
         """What had returned."""
         (n,) = struct.unpack_from("<q", self._memory, 0)
-        return [self._ROW.unpack_from(self._memory, 16 + i * self._ROW.size) for i in range(n)]
+        return [
+            self._ROW.unpack_from(self._memory, 16 + i * self._ROW.size)
+            for i in range(n)
+        ]
 
 
 ASKED, TOLD, CREATED, DELETED, FINISHED, ADDED, EXTENDED, RETIRED, BATCH = range(9)
@@ -95,7 +118,9 @@ def watch(board: Board) -> None:
     wrap(LoggedSelector, "_decide", "decide")
 
 
-def killed(board: Board, work: Callable[[], None], longest: float, rng: random.Random) -> None:
+def killed(
+    board: Board, work: Callable[[], None], longest: float, rng: random.Random
+) -> None:
     """Run `work` in a child, and kill it at a random instant."""
     board.clear()
     pid = os.fork()
@@ -123,17 +148,28 @@ def killed(board: Board, work: Callable[[], None], longest: float, rng: random.R
 
 def new_selector(seed: int = 0) -> Selector:
     return Selector(
-        [f"prompt {i}" for i in range(6)], BestFeasible("a", {"b": 0.3}), 400, "auto", seed=seed, examples=99
+        [f"prompt {i}" for i in range(6)],
+        BestFeasible("a", {"b": 0.3}),
+        400,
+        "auto",
+        seed=seed,
+        examples=99,
     )
 
 
 def last_batch(board: Board) -> set[int]:
     """The trials of the batch that was told last, if nothing else was done since."""
     rows = board.rows()
-    start = max((i for i, (what, _, _) in enumerate(rows) if what == BATCH), default=None)
+    start = max(
+        (i for i, (what, _, _) in enumerate(rows) if what == BATCH), default=None
+    )
     if start is None:
         return set()
-    asked = [(i, trial) for i, (what, trial, _) in enumerate(rows[start + 1 :], start + 1) if what == ASKED]
+    asked = [
+        (i, trial)
+        for i, (what, trial, _) in enumerate(rows[start + 1 :], start + 1)
+        if what == ASKED
+    ]
     n = int(rows[start][1])
     return {trial for _, trial in asked} if len(asked) == n else set()
 
@@ -172,7 +208,9 @@ def crash_work(url: str, kills: int, rng: random.Random) -> Counter[str]:
                         for trial in trials:
                             board.add(ASKED, trial.id)
                             score = choice.random()
-                            tells.append(Tell(trial, [score, 1.0], None, {"output": score}))
+                            tells.append(
+                                Tell(trial, [score, 1.0], None, {"output": score})
+                            )
                         board.enter("tell")
                         study.tell_many(tells, worker="w")
                         for tell in tells:
@@ -191,42 +229,86 @@ def crash_work(url: str, kills: int, rng: random.Random) -> Counter[str]:
                             study.fail(trial, "reason")
                         else:
                             board.enter("tell")
-                            study.tell(trial, [score, 1.0], worker="w", details={"output": score})
+                            study.tell(
+                                trial,
+                                [score, 1.0],
+                                worker="w",
+                                details={"output": score},
+                            )
                             board.add(TOLD, trial.id, score)
                         board.enter("elsewhere")
 
         killed(board, work, 0.06, rng)
         seen[board.phase] += 1
-        told.update({trial: score for what, trial, score in board.rows() if what == TOLD})
+        told.update(
+            {trial: score for what, trial, score in board.rows() if what == TOLD}
+        )
         asked = {trial for what, trial, _ in board.rows() if what == ASKED}
         with Study.open(url, name) as study:
             history = study.selector.state.history
-            there = dict(zip(history.trials().tolist(), history.scores()[:, 0].tolist(), strict=True))
-            assert len(there) == len(history) == study.spent <= study.budget, "a score is there twice"
+            there = dict(
+                zip(
+                    history.trials().tolist(),
+                    history.scores()[:, 0].tolist(),
+                    strict=True,
+                )
+            )
+            assert len(there) == len(history) == study.spent <= study.budget, (
+                "a score is there twice"
+            )
             assert there.items() >= told.items(), "a confirmed score is lost or changed"
-            kept = {e.trial: e.details["output"] for e in study.evaluations() if e.scores and e.details}
+            kept = {
+                e.trial: e.details["output"]
+                for e in study.evaluations()
+                if e.scores and e.details
+            }
             assert kept == there, "the details are not those of the scores"
             batch = last_batch(board)
-            assert len(batch & there.keys()) in (0, len(batch)), "a batch is there in part"
-            assert len(there) <= len(told) + max(1, len(batch)), "there are scores that nobody told"
+            assert len(batch & there.keys()) in (0, len(batch)), (
+                "a batch is there in part"
+            )
+            assert len(there) <= len(told) + max(1, len(batch)), (
+                "there are scores that nobody told"
+            )
             told = there
-            assert max(asked, default=-1) < study.selector.state.asked, "what was asked is forgotten"
+            assert max(asked, default=-1) < study.selector.state.asked, (
+                "what was asked is forgotten"
+            )
             held = study._replica.logged.leases.held("w")
-            assert sorted(trial.id for trial in study.ask(max(1, len(held)), worker="w", lease=1e6))[: len(held)] == (
-                sorted(held)
-            ), "a worker does not get back what it held"
-            known = {int(text.split()[1]) for text in study.selector.prompts.texts if text.startswith("new")}
+            assert sorted(
+                trial.id
+                for trial in study.ask(max(1, len(held)), worker="w", lease=1e6)
+            )[: len(held)] == (sorted(held)), "a worker does not get back what it held"
+            known = {
+                int(text.split()[1])
+                for text in study.selector.prompts.texts
+                if text.startswith("new")
+            }
             new = {i for what, i, _ in board.rows() if what == ADDED}
             assert known >= added | new, "a prompt that joined is lost"
-            assert len(known) <= len(added | new) + 1, "there are prompts that nobody added"
+            assert len(known) <= len(added | new) + 1, (
+                "there are prompts that nobody added"
+            )
             more = sum(n for what, n, _ in board.rows() if what == EXTENDED)
-            assert 0 <= study.budget - budget - more <= 2, "the budget is not what it was extended to"
-            out = {entry.prompt for entry in study.result().prompts if entry.status == "retired"}
-            assert out >= {f"new {i}" for what, i, _ in board.rows() if what == RETIRED}, "a retired prompt is back"
+            assert 0 <= study.budget - budget - more <= 2, (
+                "the budget is not what it was extended to"
+            )
+            out = {
+                entry.prompt
+                for entry in study.result().prompts
+                if entry.status == "retired"
+            }
+            assert out >= {
+                f"new {i}" for what, i, _ in board.rows() if what == RETIRED
+            }, "a retired prompt is back"
             if rng.random() < 0.1:
                 study.add([f"new {rng.getrandbits(40)}"])
                 study.extend(evaluations=1)
-            added = {int(text.split()[1]) for text in study.selector.prompts.texts if text.startswith("new")}
+            added = {
+                int(text.split()[1])
+                for text in study.selector.prompts.texts
+                if text.startswith("new")
+            }
             budget, done = study.budget, study.done
         if done:
             number, told, added, budget = number + 1, {}, set(), 400
@@ -260,12 +342,16 @@ def crash_create(url: str, kills: int, rng: random.Random) -> Counter[str]:
             assert not there
             continue
         missing = {i for i in there if f"study {i}" not in names}
-        assert not missing or (board.phase == "delete" and missing == {max(there)}), f"lost: {missing}"
+        assert not missing or (board.phase == "delete" and missing == {max(there)}), (
+            f"lost: {missing}"
+        )
         assert len(names) <= len(there) + 1
         for name in names:
             if int(name.split()[1]) >= start or rng.random() < 0.05:
                 with Study.open(url, name) as study:
-                    assert study.selector.to_json() == text, "a study is not what it was made of"
+                    assert study.selector.to_json() == text, (
+                        "a study is not what it was made of"
+                    )
         for name in names:
             Study.delete(url, name)
         there = set()
@@ -283,17 +369,38 @@ def count_fsyncs(folder: Path) -> dict[str, float]:
             "    if sys.argv[2] != 'ask': s.tell(t, [1.0], worker='w')\n"
         )
         path = folder / f"fsync {what}.db"
-        command = ["strace", "-f", "-c", "-e", "trace=fsync,fdatasync", sys.executable, "-c", script, str(path), what]
+        command = [
+            "strace",
+            "-f",
+            "-c",
+            "-e",
+            "trace=fsync,fdatasync",
+            sys.executable,
+            "-c",
+            script,
+            str(path),
+            what,
+        ]
         done = subprocess.run(command, capture_output=True, text=True, check=True)
-        calls = [int(found) for found in re.findall(r"^\s*[\d.]+\s+[\d.]+\s+\d+\s+(\d+)\s", done.stderr, re.MULTILINE)]
+        calls = [
+            int(found)
+            for found in re.findall(
+                r"^\s*[\d.]+\s+[\d.]+\s+\d+\s+(\d+)\s", done.stderr, re.MULTILINE
+            )
+        ]
         counts[what] = sum(calls[:-1]) / 1000  # the last line is the total
     return counts
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Kill processes that work on a study, at random instants.")
+    parser = argparse.ArgumentParser(
+        description="Kill processes that work on a study, at random instants."
+    )
     parser.add_argument("--kills", type=int, default=1000, help="of each kind of work")
-    parser.add_argument("--url", help="of a PostgreSQL database; by default a SQLite file in a temporary folder")
+    parser.add_argument(
+        "--url",
+        help="of a PostgreSQL database; by default a SQLite file in a temporary folder",
+    )
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--fsyncs", action="store_true", help="count fsyncs instead")
     arguments = parser.parse_args()
@@ -303,14 +410,21 @@ def main() -> None:
             print(json.dumps(count_fsyncs(folder)))
             return
         runs: dict[str, Callable[[random.Random], Counter[str]]] = {
-            "create": lambda rng: crash_create(arguments.url or str(folder / "create.db"), arguments.kills, rng),
-            "work": lambda rng: crash_work(arguments.url or str(folder / "work.db"), arguments.kills, rng),
+            "create": lambda rng: crash_create(
+                arguments.url or str(folder / "create.db"), arguments.kills, rng
+            ),
+            "work": lambda rng: crash_work(
+                arguments.url or str(folder / "work.db"), arguments.kills, rng
+            ),
         }
         for kind, run in runs.items():
             start = time.perf_counter()
             seen = run(random.Random(f"{kind} {arguments.seed}"))
             line = {"work": kind, "kills": seen.total(), "in": dict(seen.most_common())}
-            print(json.dumps({**line, "seconds": round(time.perf_counter() - start)}), flush=True)
+            print(
+                json.dumps({**line, "seconds": round(time.perf_counter() - start)}),
+                flush=True,
+            )
 
 
 if __name__ == "__main__":

@@ -2,8 +2,9 @@
 
     python -m benchmarks.durability.fuzz --cases 100000
 
-Saved selectors, exported studies and snapshots are damaged at random: values of the JSON replaced, removed, repeated
-or moved, and bytes of the text changed. What loads all the same must go on working.
+Saved selectors, exported studies and snapshots are damaged at random: values of the
+JSON replaced, removed, repeated or moved, and bytes of the text changed. What loads all
+the same must go on working.
 """
 
 import argparse
@@ -27,25 +28,66 @@ from asktell.storages.memory import MemoryStorage
 from asktell.studies import snapshots
 
 MARK = "put deep or long JSON here"
-DEEP = [*("[" * n + "]" * n for n in (50, 300, 900, 990, 10**5)), *('{"a":' * n + "1" + "}" * n for n in (300, 10**5))]
+DEEP = [
+    *("[" * n + "]" * n for n in (50, 300, 900, 990, 10**5)),
+    *('{"a":' * n + "1" + "}" * n for n in (300, 10**5)),
+]
 LONG = [*("9" * n for n in (400, 4300, 4301, 20_000)), "1" * 400 + ".5", "-1e400"]
 """JSON that Python does not parse, or parses into what it cannot write."""
 
 STRANGE: list[Any] = [
-    *[None, True, False, 0, -1, 1, 2, 7, 2**31, 2**62, 2**64, -(2**70), 0.5, -0.0, 1e308, float("nan"), float("inf")],
-    *["", "a", "uniform", "\0", "\ud800", "x" * 5000, [], [[]], {}, [0], [None, None], {"type": "Adaptive"}, [1, 2, 3]],
+    *[
+        None,
+        True,
+        False,
+        0,
+        -1,
+        1,
+        2,
+        7,
+        2**31,
+        2**62,
+        2**64,
+        -(2**70),
+        0.5,
+        -0.0,
+        1e308,
+        float("nan"),
+        float("inf"),
+    ],
+    *[
+        "",
+        "a",
+        "uniform",
+        "\0",
+        "\ud800",
+        "x" * 5000,
+        [],
+        [[]],
+        {},
+        [0],
+        [None, None],
+        {"type": "Adaptive"},
+        [1, 2, 3],
+    ],
     *[MARK, MARK, *"atrfodlxnqe", "shared", "iid", "failed", "rejected", "retired"],
 ]
 
 
-def samples(seed: int = 0) -> tuple[list[str], list[list[str]], list[tuple[Any, bytes, list[bytes], str]]]:
+def samples(
+    seed: int = 0,
+) -> tuple[list[str], list[list[str]], list[tuple[Any, bytes, list[bytes], str]]]:
     """Saved selectors, lines of exported studies, and snapshots with their problems."""
     rng = random.Random(seed)
     selectors, studies, saved = [], [], []
     for method in ["auto", "csr-sh", "uniform", "ege-sr"]:
-        goal = ParetoSet("a", "b") if method == "ege-sr" else BestFeasible("a", {"b": 0.4})
+        goal = (
+            ParetoSet("a", "b") if method == "ege-sr" else BestFeasible("a", {"b": 0.4})
+        )
         features = np.arange(10.0).reshape(5, 2) if method == "uniform" else None
-        selector = Selector([f"p{i}" for i in range(5)], goal, 30, method, examples=8, features=features)
+        selector = Selector(
+            [f"p{i}" for i in range(5)], goal, 30, method, examples=8, features=features
+        )
         now = [1.8e9]
         storage = MemoryStorage(clock=lambda now=now: now[0])  # type: ignore[misc]
         study = Study.create(storage, method, selector)
@@ -61,7 +103,9 @@ def samples(seed: int = 0) -> tuple[list[str], list[list[str]], list[tuple[Any, 
             if method == "auto" and rng.random() < 0.2:
                 study.add([f"new {rng.random()}"])
                 study.extend(rng.choice([1, 3]), examples=rng.choice([None, 2]))
-                study.retire(len(study.selector.prompts) - 1, "no good", key=str(rng.random()))
+                study.retire(
+                    len(study.selector.prompts) - 1, "no good", key=str(rng.random())
+                )
         selectors.append(study.selector.to_json())
         with tempfile.TemporaryDirectory() as folder:
             study.export(Path(folder) / "s")
@@ -80,7 +124,19 @@ def damaged(text: str, rng: random.Random) -> bytes:
         for _ in range(rng.randint(1, 4)):
             i = rng.randrange(len(data))
             j = min(len(data), i + rng.choice([0, 1, 1, 5, 100]))
-            data[i:j] = rng.choice([b"", bytes([rng.randrange(256)]), b"9", b'"', b"[", b"]", b"-", b"e9", data[:20]])
+            data[i:j] = rng.choice(
+                [
+                    b"",
+                    bytes([rng.randrange(256)]),
+                    b"9",
+                    b'"',
+                    b"[",
+                    b"]",
+                    b"-",
+                    b"e9",
+                    data[:20],
+                ]
+            )
             if not data:
                 break
         return bytes(data)
@@ -160,9 +216,15 @@ def fuzz(cases: int, seed: int = 0) -> dict[str, dict[str, int]]:
             parts[i] = zlib.compress(damaged(zlib.decompress(parts[i]).decode(), rng))
         state, _ = snapshots.load(head, parts, problem, line)
         prompts = [f"p{i}" for i in range(problem.n_arms)]
-        at_state(Selector(prompts, problem.goal, 4 * problem.n_arms, "uniform"), state).result()
+        at_state(
+            Selector(prompts, problem.goal, 4 * problem.n_arms, "uniform"), state
+        ).result()
 
-    kinds: dict[str, Callable[[], None]] = {"selector": of_selector, "study": of_study, "snapshot": of_snapshot}
+    kinds: dict[str, Callable[[], None]] = {
+        "selector": of_selector,
+        "study": of_study,
+        "snapshot": of_snapshot,
+    }
     seen: dict[str, Counter[str]] = {kind: Counter() for kind in kinds}
     for i in range(cases):
         kind = list(kinds)[i % len(kinds)]
@@ -178,7 +240,9 @@ def fuzz(cases: int, seed: int = 0) -> dict[str, dict[str, int]]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Load damaged selectors, studies and snapshots.")
+    parser = argparse.ArgumentParser(
+        description="Load damaged selectors, studies and snapshots."
+    )
     parser.add_argument("--cases", type=int, default=100_000)
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()

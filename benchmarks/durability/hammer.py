@@ -2,15 +2,17 @@
 
     python -m benchmarks.durability.hammer sqlite:///hammer.db --processes 16 --killed 5 --budget 5000
 
-Each process asks with a lease, evaluates, tells, and writes down what `tell` confirmed, in a file of its own. A killed
-one (SIGKILL, at a random point of the study) comes back under its old name half of the time. In the end:
+Each process asks with a lease, evaluates, tells, and writes down what `tell` confirmed,
+in a file of its own. A killed one (SIGKILL, at a random point of the study) comes back
+under its old name half of the time. In the end:
 
 - every score whose `tell` returned is in the study, once, as it was told;
-- no trial was handed to a second worker unless its first lease had run out, or its process had been killed;
+- no trial was handed to a second worker unless its first lease had run out, or its
+  process had been killed;
 - no more evaluations than the budget were told;
-- with a method that decides by rounds, the result is, in every bit, that of one process that was never disturbed.
-  Its decisions depend on which pulls were told, and not on when; the scores here are a function of the pull, and no
-  trial fails.
+- with a method that decides by rounds, the result is, in every bit, that of one process
+  that was never disturbed. Its decisions depend on which pulls were told, and not on
+  when; the scores here are a function of the pull, and no trial fails.
 """
 
 import argparse
@@ -37,7 +39,9 @@ PROMPTS, EXAMPLES = 20, 400
 def new_selector(budget: int, method: str = "csr-sh") -> Selector:
     """What is selected."""
     prompts = [f"prompt {i}" for i in range(PROMPTS)]
-    return Selector(prompts, BestFeasible("a", {"b": 0.3}), budget, method, examples=EXAMPLES)
+    return Selector(
+        prompts, BestFeasible("a", {"b": 0.3}), budget, method, examples=EXAMPLES
+    )
 
 
 def evaluate(trial: Trial) -> list[float]:
@@ -60,14 +64,18 @@ def work(url: str, name: str, worker: str, record: Path, lease: float) -> None:
                 if size == 1:
                     outcomes = [study.tell(batch[0], evaluate(batch[0]), worker=worker)]
                 else:
-                    outcomes = study.tell_many([(trial, evaluate(trial)) for trial in batch], worker=worker)
+                    outcomes = study.tell_many(
+                        [(trial, evaluate(trial)) for trial in batch], worker=worker
+                    )
                 for trial, taken in zip(batch, outcomes, strict=True):
                     file.write(b"%s\n" % json.dumps(["told", trial.id, taken]).encode())
             if not trials:
                 time.sleep(0.02)
 
 
-def hammer(url: str, processes: int, killed: int, budget: int, lease: float, seed: int = 0) -> dict[str, Any]:
+def hammer(
+    url: str, processes: int, killed: int, budget: int, lease: float, seed: int = 0
+) -> dict[str, Any]:
     """Run it, check it, and return what was seen.
 
     Raises:
@@ -78,14 +86,19 @@ def hammer(url: str, processes: int, killed: int, budget: int, lease: float, see
     start = time.perf_counter()
     with tempfile.TemporaryDirectory() as folder:
         records = {f"w{i}": Path(folder) / str(i) for i in range(processes)}
-        running = {_fork(url, name, worker, records[worker], lease): worker for worker in records}
+        running = {
+            _fork(url, name, worker, records[worker], lease): worker
+            for worker in records
+        }
         kills = sorted(rng.randrange(budget * 3 // 4) for _ in range(killed))
         n_killed = 0
         while running:
             pid, status = os.waitpid(-1, os.WNOHANG)
             if pid:
                 worker = running.pop(pid)
-                assert status in (0, signal.SIGKILL), f"{worker} ended with status {status}"
+                assert status in (0, signal.SIGKILL), (
+                    f"{worker} ended with status {status}"
+                )
                 if status and rng.random() < 0.5:
                     running[_fork(url, name, worker, records[worker], lease)] = worker
             elif kills and study.spent >= kills[0]:
@@ -131,19 +144,25 @@ def _confirmed(records: Sequence[Path]) -> tuple[set[int], int]:
     for path in records:
         if path.exists():
             lines += [json.loads(line) for line in path.read_bytes().split(b"\n")[:-1]]
-    return {line[1] for line in lines if line[0] == "told" and line[2]}, sum(line[0] == "asked" for line in lines)
+    return {line[1] for line in lines if line[0] == "told" and line[2]}, sum(
+        line[0] == "asked" for line in lines
+    )
 
 
 def _check(study: Study, told: set[int], budget: int) -> None:
     history = study.selector.state.history
     trials = history.trials().tolist()
-    assert len(set(trials)) == len(trials) == study.spent <= budget, "a trial was told twice, or beyond the budget"
+    assert len(set(trials)) == len(trials) == study.spent <= budget, (
+        "a trial was told twice, or beyond the budget"
+    )
     assert told <= set(trials), f"confirmed and lost: {sorted(told - set(trials))}"
     alone = new_selector(budget)
     while trial := alone.ask():
         alone.tell(trial, evaluate(trial))
     assert study.done
-    assert study.result().to_dict() == alone.result().to_dict(), "another result than without disturbance"
+    assert study.result().to_dict() == alone.result().to_dict(), (
+        "another result than without disturbance"
+    )
 
 
 def _check_log(study: Study) -> int:
@@ -157,13 +176,17 @@ def _check_log(study: Study) -> int:
             if isinstance(entry, Leased):
                 late = any(isinstance(e, Told) for e in entries)
                 for trial in entry.trials:
-                    assert late or holder.get(trial, entry.worker) == entry.worker, f"trial {trial} has two holders"
+                    assert late or holder.get(trial, entry.worker) == entry.worker, (
+                        f"trial {trial} has two holders"
+                    )
                     holder[trial] = entry.worker
             elif isinstance(entry, Expired):
                 del holder[entry.trial]
                 again += 1
             elif isinstance(entry, Asked):
-                assert entry.trial not in holder, f"trial {entry.trial} was asked while it was held"
+                assert entry.trial not in holder, (
+                    f"trial {entry.trial} was asked while it was held"
+                )
             elif isinstance(entry, Told):
                 n_told[entry.trial] = n_told.get(entry.trial, 0) + 1
     assert set(n_told.values()) == {1}, "a trial was told twice"
@@ -171,7 +194,9 @@ def _check_log(study: Study) -> int:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Hammer a study with many processes, and kill some of them.")
+    parser = argparse.ArgumentParser(
+        description="Hammer a study with many processes, and kill some of them."
+    )
     parser.add_argument("url", help="where: sqlite:///PATH or postgresql://...")
     parser.add_argument("--processes", type=int, default=16)
     parser.add_argument("--killed", type=int, default=5)
@@ -180,7 +205,12 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
     seen = hammer(
-        arguments.url, arguments.processes, arguments.killed, arguments.budget, arguments.lease, arguments.seed
+        arguments.url,
+        arguments.processes,
+        arguments.killed,
+        arguments.budget,
+        arguments.lease,
+        arguments.seed,
     )
     print(json.dumps(seen))
 

@@ -1,6 +1,7 @@
 """The paper's data sets, through `datasets`: for those with a network, or with a folder of the same files.
 
-python -m benchmarks.selection.record --name llama_xsum --data xsum --model llama.gguf --max-words 400 --tau 20 80
+python -m benchmarks.selection.record --name llama_xsum --data xsum --model llama.gguf
+--max-words 400 --tau 20 80
 """
 
 from pathlib import Path
@@ -25,7 +26,11 @@ SOURCES = {
 
 
 def load_summaries(
-    name: str, n: int | None = None, max_words: int | None = None, folder: Path | None = None, split: str = "test"
+    name: str,
+    n: int | None = None,
+    max_words: int | None = None,
+    folder: Path | None = None,
+    split: str = "test",
 ) -> list[Example]:
     """The first `n` documents and their summaries; of each document the first `max_words` words.
 
@@ -37,7 +42,8 @@ def load_summaries(
         split: which part of the data set.
 
     Raises:
-        SystemExit: the data set cannot be had, or lacks a column; the message says which it has.
+        SystemExit: the data set cannot be had, or lacks a column; the message says
+            which it has.
     """
     from datasets import load_dataset
 
@@ -54,9 +60,15 @@ def load_summaries(
         ) from error
     missing = [column for column in source[2:] if column not in rows.column_names]
     if missing:
-        raise SystemExit(f"{name} has no column {' and '.join(missing)}; its columns are {rows.column_names}.")
+        raise SystemExit(
+            f"{name} has no column {' and '.join(missing)}; its columns are {rows.column_names}."
+        )
     some = rows if n is None else rows.select(range(min(n, len(rows))))
     return [
-        Example(" ".join(row[source.document].split()[:max_words]), row[source.summary], str(row.get("id", i)))
+        Example(
+            " ".join(row[source.document].split()[:max_words]),
+            row[source.summary],
+            str(row.get("id", i)),
+        )
         for i, row in enumerate(some)
     ]

@@ -39,17 +39,32 @@ def _budgets(lines: Sequence[Line], pools: Sequence[str]) -> Figure:
     for pool, row in zip(pools, axes, strict=True):
         for ax, metric in zip(row, NAMES, strict=True):
             goal = problems.PARETO if metric == VOLUME else f"{AT_LEAST}0.5"
-            _curves(ax, (x for x in lines if (x["problem"], x["goal"]) == (pool, goal)), metric)
+            _curves(
+                ax,
+                (x for x in lines if (x["problem"], x["goal"]) == (pool, goal)),
+                metric,
+            )
             ax.set(title=pool, ylabel=_LABELS[metric])
             ax.yaxis.label.set_fontsize(8)
     return figure
 
 
 def _thresholds(lines: Sequence[Line], pool: str) -> Figure:
-    goals = sorted({x["goal"] for x in lines if x["problem"] == pool and x["goal"].startswith(AT_LEAST)}, reverse=True)
+    goals = sorted(
+        {
+            x["goal"]
+            for x in lines
+            if x["problem"] == pool and x["goal"].startswith(AT_LEAST)
+        },
+        reverse=True,
+    )
     figure = Figure(figsize=(3.6 * len(goals), 3.2), layout="constrained")
-    for ax, goal in zip(np.atleast_1d(figure.subplots(1, len(goals), sharey=True)), goals, strict=True):
-        _curves(ax, (x for x in lines if (x["problem"], x["goal"]) == (pool, goal)), REWARD)
+    for ax, goal in zip(
+        np.atleast_1d(figure.subplots(1, len(goals), sharey=True)), goals, strict=True
+    ):
+        _curves(
+            ax, (x for x in lines if (x["problem"], x["goal"]) == (pool, goal)), REWARD
+        )
         ax.set(title=f"brevity at least {goal.removeprefix(AT_LEAST)}")
     return figure
 
@@ -58,12 +73,23 @@ def _curves(ax: Axes, lines: Iterable[Line], metric: str) -> None:
     found = list(lines)
     for name, method in NAMES[metric].items():
         cells = [
-            [100 * x["value"] / x["best"] for x in found if (x["method"], x["per_prompt"]) == (method, b)]
+            [
+                100 * x["value"] / x["best"]
+                for x in found
+                if (x["method"], x["per_prompt"]) == (method, b)
+            ]
             for b in PER_PROMPT
         ]
         if all(cells):
             error = [half_width(np.array(cell)) for cell in cells]
-            ax.errorbar(PER_PROMPT, [np.mean(cell) for cell in cells], error, marker=".", capsize=3, label=name)
+            ax.errorbar(
+                PER_PROMPT,
+                [np.mean(cell) for cell in cells],
+                error,
+                marker=".",
+                capsize=3,
+                label=name,
+            )
     ax.set(xlabel="evaluations per prompt")
     ax.set_xticks(PER_PROMPT)
     ax.legend(fontsize=8)
@@ -71,12 +97,22 @@ def _curves(ax: Axes, lines: Iterable[Line], metric: str) -> None:
 
 def _scatter(pools: Sequence[str]) -> Figure:
     figure = Figure(figsize=(4.2 * len(pools), 3.6), layout="constrained")
-    for ax, pool in zip(np.atleast_1d(figure.subplots(1, len(pools))), pools, strict=True):
+    for ax, pool in zip(
+        np.atleast_1d(figure.subplots(1, len(pools))), pools, strict=True
+    ):
         problem = problems.load(pool, problems.PARETO, None, 0)
         on_front = problem.truth.front
         ax.plot(*problem.means[~on_front].T, ".", color="0.6", label="prompts")
-        ax.plot(*problem.means[on_front].T, "o", color="black", markerfacecolor="none", label="Pareto set")
-        ax.set(xlabel=problem.goal.metrics[0], ylabel=problem.goal.metrics[1], title=pool)
+        ax.plot(
+            *problem.means[on_front].T,
+            "o",
+            color="black",
+            markerfacecolor="none",
+            label="Pareto set",
+        )
+        ax.set(
+            xlabel=problem.goal.metrics[0], ylabel=problem.goal.metrics[1], title=pool
+        )
         ax.legend(fontsize=8)
     return figure
 

@@ -12,8 +12,16 @@ SIZES = (30, 50, 100)
 REWARD, VOLUME = "soft constrained reward", "hypervolume"
 
 NAMES = {
-    REWARD: {"Uniform": "uniform-published", "CSR": "csr-published", "MLP-CSR": "mlp-csr-published"},
-    VOLUME: {"Uniform": "uniform-published", "EGE": "ege-sr-published", "MLP-EGE": "mlp-ege-published"},
+    REWARD: {
+        "Uniform": "uniform-published",
+        "CSR": "csr-published",
+        "MLP-CSR": "mlp-csr-published",
+    },
+    VOLUME: {
+        "Uniform": "uniform-published",
+        "EGE": "ege-sr-published",
+        "MLP-EGE": "mlp-ege-published",
+    },
 }
 """The paper's names of its methods, and those of the benchmarks."""
 
@@ -59,7 +67,15 @@ class Count(NamedTuple):
 
 def count(rows: tuple[Row, ...], metric: str, method: str, other: str) -> Count:
     """How often one method's mean is above another's."""
-    means = {(row.where, row.k, row.method): row.values for row in rows if row.metric == metric}
-    pairs = [(values, means[where, k, other]) for (where, k, name), values in means.items() if name == method]
+    means = {
+        (row.where, row.k, row.method): row.values
+        for row in rows
+        if row.metric == metric
+    }
+    pairs = [
+        (values, means[where, k, other])
+        for (where, k, name), values in means.items()
+        if name == method
+    ]
     signs = np.sign(np.concatenate([np.array(a) - np.array(b) for a, b in pairs]))
     return Count(*(int((signs == sign).sum()) for sign in (1, 0, -1)))

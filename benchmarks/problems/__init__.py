@@ -4,7 +4,14 @@ from functools import lru_cache
 from pathlib import Path
 
 from benchmarks.problems import grown, replay, synthetic
-from benchmarks.problems.base import BEST, FRONTS, GOALS, PARETO, UNCONSTRAINED, BenchmarkProblem
+from benchmarks.problems.base import (
+    BEST,
+    FRONTS,
+    GOALS,
+    PARETO,
+    UNCONSTRAINED,
+    BenchmarkProblem,
+)
 from benchmarks.problems.table import InvalidTableError, Table, read_table, write_table
 
 __all__ = [
@@ -37,7 +44,8 @@ def names(folder: Path | None) -> list[str]:
 def half(name: str) -> str:
     """Development for the problems that methods may be tuned on, report for the others; models apart from both.
 
-    Candidates of the tables of models differ much more than prompts do. Methods were tuned on these, too.
+    Candidates of the tables of models differ much more than prompts do. Methods were
+    tuned on these, too.
     """
     table = name.partition("@")[0]
     if table.startswith("models/"):
@@ -47,16 +55,24 @@ def half(name: str) -> str:
 
 
 @lru_cache(maxsize=64)
-def load(name: str, goal: str, folder: Path | None = None, seed: int = 0) -> BenchmarkProblem:
+def load(
+    name: str, goal: str, folder: Path | None = None, seed: int = 0
+) -> BenchmarkProblem:
     """The problem `name`, or `name@K` for (at most) K prompts instead of 100.
 
-    A recorded table is the same for every seed; a synthetic one has ten instances, which the seeds take in turn.
+    A recorded table is the same for every seed; a synthetic one has ten instances,
+    which the seeds take in turn.
     """
     table, _, k = name.partition("@")
     if table in grown.NAMES:
-        return BenchmarkProblem(grown.grown_table(table, int(k or 100), instance=seed % INSTANCES), goal)
+        return BenchmarkProblem(
+            grown.grown_table(table, int(k or 100), instance=seed % INSTANCES), goal
+        )
     if table in synthetic.NAMES:
-        return BenchmarkProblem(synthetic.synthetic_table(table, int(k or 100), instance=seed % INSTANCES), goal)
+        return BenchmarkProblem(
+            synthetic.synthetic_table(table, int(k or 100), instance=seed % INSTANCES),
+            goal,
+        )
     return BenchmarkProblem(_replayed(table, folder, int(k or 100)), goal)
 
 

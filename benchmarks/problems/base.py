@@ -23,10 +23,11 @@ FRONTS = ("front@floor.5", "front@ceiling.5")
 class BenchmarkProblem:
     """`goal_name` is "pareto", or "best@q": the best first metric among the prompts whose second is large enough.
 
-    The threshold is the q-quantile of the prompts' true means of the second metric, so 1 - q of the prompts keep
-    it. With "best>=t" the threshold is the number t, with "best" there is none. "front@floor.q" and "front@ceiling.q"
-    are the Pareto set of the first two metrics among the prompts whose second is at least, or at most, that quantile:
-    a constraint along an objective, or against it.
+    The threshold is the q-quantile of the prompts' true means of the second metric, so
+    1 - q of the prompts keep it. With "best>=t" the threshold is the number t, with
+    "best" there is none. "front@floor.q" and "front@ceiling.q" are the Pareto set of
+    the first two metrics among the prompts whose second is at least, or at most, that
+    quantile: a constraint along an objective, or against it.
     """
 
     table: Table
@@ -52,8 +53,12 @@ class BenchmarkProblem:
             return asktell.BestFeasible(objective)
         if self.goal_name in FRONTS:
             bound = asktell.at_most if "ceiling" in self.goal_name else asktell.at_least
-            return asktell.ParetoSet(objective, constrained, subject_to={constrained: bound(self.threshold)})
-        return asktell.BestFeasible(objective, subject_to={constrained: asktell.at_least(self.threshold)})
+            return asktell.ParetoSet(
+                objective, constrained, subject_to={constrained: bound(self.threshold)}
+            )
+        return asktell.BestFeasible(
+            objective, subject_to={constrained: asktell.at_least(self.threshold)}
+        )
 
     @cached_property
     def scores(self) -> Array:

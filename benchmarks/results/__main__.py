@@ -1,6 +1,7 @@
 """Keep what a benchmark prints: `python -m benchmarks.selection.race | python -m benchmarks.results race`.
 
-Writes each Markdown table of the standard input as a CSV file in this folder; the names are in the order of the tables.
+Writes each Markdown table of the standard input as a CSV file in this folder; the names
+are in the order of the tables.
 """
 
 import argparse
@@ -12,8 +13,12 @@ from benchmarks.results import RESULTS, save, table, tables
 
 def main() -> None:
     """Pass everything through, and write the tables."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("names", nargs="+", metavar="NAME", help="a file's name, without .csv")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "names", nargs="+", metavar="NAME", help="a file's name, without .csv"
+    )
     parser.add_argument("--folder", type=Path, default=RESULTS)
     args = parser.parse_args()
     lines = []
@@ -22,7 +27,9 @@ def main() -> None:
         lines.append(line)
     found = tables("".join(lines))
     if len(found) != len(args.names):
-        parser.error(f"the input has {len(found)} tables, for {len(args.names)} names: nothing was written")
+        parser.error(
+            f"the input has {len(found)} tables, for {len(args.names)} names: nothing was written"
+        )
     for name, (header, *rows) in zip(args.names, found, strict=True):
         save(name, table(header, rows), args.folder)
 

@@ -1,10 +1,11 @@
 """AgentOpt's arm elimination (AgentOptimizer 2026, `method="auto"`): all go on to a batch, then the worse ones go.
 
-An arm goes if its mean plus a standard error is below another's mean less one. The next batch is twice as large.
-Differences: the first batch, published as a tenth of the examples, is smaller where that would take more than half of
-the budget, and has two examples at least, of which there is a standard error; it ends with the budget; a constraint as
-in `benchmarks.rivals.gaps`: who is ahead of a feasible leader by the objective but misses a bound by a standard error
-goes, too.
+An arm goes if its mean plus a standard error is below another's mean less one. The next
+batch is twice as large. Differences: the first batch, published as a tenth of the
+examples, is smaller where that would take more than half of the budget, and has two
+examples at least, of which there is a standard error; it ends with the budget; a
+constraint as in `benchmarks.rivals.gaps`: who is ahead of a feasible leader by the
+objective but misses a bound by a standard error goes, too.
 """
 
 import numpy as np
@@ -24,8 +25,14 @@ def arm_elimination(pool: Pool, goal: Goal, seed: int) -> list[int]:
                 pool.pull(int(arm))
         batch *= 2
         leader, gaps = leads(pool, goal)
-        own = pool.squares[:, 0] / np.maximum(pool.counts, 1) - (pool.sums[:, 0] / np.maximum(pool.counts, 1)) ** 2
-        error = np.sqrt(np.maximum(own, 0.0) / np.maximum(pool.counts, 1)) / pool.deviation[0]
+        own = (
+            pool.squares[:, 0] / np.maximum(pool.counts, 1)
+            - (pool.sums[:, 0] / np.maximum(pool.counts, 1)) ** 2
+        )
+        error = (
+            np.sqrt(np.maximum(own, 0.0) / np.maximum(pool.counts, 1))
+            / pool.deviation[0]
+        )
         ahead = gaps[active] - gaps[active].min()  # of those that are left
         active = active[ahead <= error[active] + error[leader]]
         if len(active) == 1:

@@ -1,10 +1,11 @@
 """Racing as CAPO does it (Zehle et al. 2025, finitearth/capo): blocks of common examples, paired t-tests.
 
-After every block, a prompt leaves if `survivors` others are better by a one-sided paired t-test at level 0.2.
-Differences: CAPO races on accuracy less a length penalty; here, for the best feasible prompt, a score less the
-violation of the threshold counts; for Pareto sets (each metric less the violations, if any), an other prompt must be
-better in every metric. Blocks of 30 on all prompts are more than our budgets, so a block is a quarter of the pulls that
-a prompt has on average.
+After every block, a prompt leaves if `survivors` others are better by a one-sided
+paired t-test at level 0.2. Differences: CAPO races on accuracy less a length penalty;
+here, for the best feasible prompt, a score less the violation of the threshold counts;
+for Pareto sets (each metric less the violations, if any), an other prompt must be
+better in every metric. Blocks of 30 on all prompts are more than our budgets, so a
+block is a quarter of the pulls that a prompt has on average.
 """
 
 import numpy as np
@@ -23,7 +24,9 @@ def capo_race(pool: Pool, goal: Goal, seed: int, survivors: int = 5) -> list[int
     size = max(1, pool.budget // (4 * pool.n_arms))
     seen: list[Array] = []  # per example, (K, q) values; larger is better
     while pool.left >= len(active) and len(seen) < pool.n_examples:
-        for _ in range(min(size, pool.left // len(active), pool.n_examples - len(seen))):
+        for _ in range(
+            min(size, pool.left // len(active), pool.n_examples - len(seen))
+        ):
             rows = np.full((pool.n_arms, len(goal.metrics)), np.nan)
             for arm in active:
                 rows[arm] = pool.pull(int(arm))
@@ -38,7 +41,9 @@ def capo_race(pool: Pool, goal: Goal, seed: int, survivors: int = 5) -> list[int
 def _values(goal: Goal, rows: Array) -> Array:
     """(K, p) of the objectives less violations."""
     values, p = goal.values(rows), len(goal.objectives)
-    return np.asarray(values[:, :p] + np.minimum(0.0, values[:, p:]).sum(axis=1, keepdims=True))
+    return np.asarray(
+        values[:, :p] + np.minimum(0.0, values[:, p:]).sum(axis=1, keepdims=True)
+    )
 
 
 def _better(values: Array) -> npt.NDArray[np.bool_]:

@@ -1,18 +1,22 @@
 """HbBoPs (Schneider et al. 2024, arXiv 2412.07820): Hyperband over examples, prompts proposed by a Gaussian process.
 
-Of the paper: brackets of successive halving from at least b_min = 10 examples with eta = 2, larger stages on supersets
-of the smaller ones' examples, every score kept; each prompt of a bracket's first stage maximizes expected improvement,
-one in ten is random; the process is fitted to the highest fidelity with four prompts or more; the answer is among the
-prompts of the highest fidelity. There is no official code.
+Of the paper: brackets of successive halving from at least b_min = 10 examples with eta
+= 2, larger stages on supersets of the smaller ones' examples, every score kept; each
+prompt of a bracket's first stage maximizes expected improvement, one in ten is random;
+the process is fitted to the highest fidelity with four prompts or more; the answer is
+among the prompts of the highest fidelity. There is no official code.
 
-Differences: the process has a Matern 5/2 kernel with a length scale per feature on the problem's ten or so features, as
-they come. The paper's deep kernel reduces two embeddings of 768 numbers, of the instruction and of the few-shot
-examples, to ten; the problems have one description, reduced already, and our budgets give 4 to 30 points, to which a
-network would fit noise. The length scales have the prior of Hvarfner et al. 2024 for the same reason. Prompts evaluated
-on all examples are not proposed again. The random prompt is the least evaluated one; without features all are (plain
-Hyperband). With a constraint, expected improvement counts times the probability that it is kept (Gardner et al. 2014),
-stages rank with it, and if no prompt of the highest fidelity keeps it, the next lower fidelity answers. A stage that
-the budget cuts short shares what is left evenly: ours are often below one bracket; theirs was 25 prompts in full.
+Differences: the process has a Matern 5/2 kernel with a length scale per feature on the
+problem's ten or so features, as they come. The paper's deep kernel reduces two
+embeddings of 768 numbers, of the instruction and of the few-shot examples, to ten; the
+problems have one description, reduced already, and our budgets give 4 to 30 points, to
+which a network would fit noise. The length scales have the prior of Hvarfner et al.
+2024 for the same reason. Prompts evaluated on all examples are not proposed again. The
+random prompt is the least evaluated one; without features all are (plain Hyperband).
+With a constraint, expected improvement counts times the probability that it is kept
+(Gardner et al. 2014), stages rank with it, and if no prompt of the highest fidelity
+keeps it, the next lower fidelity answers. A stage that the budget cuts short shares
+what is left evenly: ours are often below one bracket; theirs was 25 prompts in full.
 """
 
 import math
@@ -22,7 +26,11 @@ import numpy.typing as npt
 
 from asktell.elimination import ConstrainedRanking
 from asktell.problem.goals import Goal
-from benchmarks.rivals.gaussian_process import GaussianProcess, expected_improvement, probability_of_positive
+from benchmarks.rivals.gaussian_process import (
+    GaussianProcess,
+    expected_improvement,
+    probability_of_positive,
+)
 from benchmarks.rivals.pool import Array, Pool
 
 Arms = npt.NDArray[np.int64]
@@ -30,10 +38,19 @@ AT_LEAST = 4
 """Prompts that a fidelity must have for the process to be fitted to it."""
 
 
-def hbbops(pool: Pool, goal: Goal, seed: int, b_min: int = 10, eta: float = 2.0, at_random: float = 0.1) -> list[int]:
+def hbbops(
+    pool: Pool,
+    goal: Goal,
+    seed: int,
+    b_min: int = 10,
+    eta: float = 2.0,
+    at_random: float = 0.1,
+) -> list[int]:
     """Hyperband again and again, until the budget is spent or everything is known."""
     schedule = brackets(pool.n_examples, b_min, eta)
-    proposer = _Proposer(pool, goal, [b for _, b in schedule[0]], np.random.default_rng(seed), at_random)
+    proposer = _Proposer(
+        pool, goal, [b for _, b in schedule[0]], np.random.default_rng(seed), at_random
+    )
     reached = set()
     while pool.left and pool.counts.min() < pool.n_examples:
         for bracket in schedule:
@@ -42,7 +59,9 @@ def hbbops(pool: Pool, goal: Goal, seed: int, b_min: int = 10, eta: float = 2.0,
                 if not len(arms):
                     arms = proposer.first_stage(size, b)
                 else:
-                    ranking = ConstrainedRanking().ranking(_values(pool, goal, arms, int(pool.counts[arms].min())))
+                    ranking = ConstrainedRanking().ranking(
+                        _values(pool, goal, arms, int(pool.counts[arms].min()))
+                    )
                     arms = arms[ranking[: min(size, math.ceil(len(arms) / eta))]]
                     _extend(pool, arms, b)
                 if not pool.left or not len(arms):
@@ -59,25 +78,50 @@ def brackets(n_examples: int, b_min: int, eta: float) -> list[list[tuple[int, in
     result = []
     for s in range(s_max, -1, -1):
         n = math.ceil((s_max + 1) * eta**s / (s + 1))
-        result.append([(max(1, math.floor(n / eta**i)), math.floor(n_examples * eta ** (i - s))) for i in range(s + 1)])
+        result.append(
+            [
+                (
+                    max(1, math.floor(n / eta**i)),
+                    math.floor(n_examples * eta ** (i - s)),
+                )
+                for i in range(s + 1)
+            ]
+        )
     return result
 
 
 class _Proposer:
     """Fills the first stage of a bracket, one prompt after another, by what is known so far."""
 
-    def __init__(self, pool: Pool, goal: Goal, fidelities: list[int], rng: np.random.Generator, share: float) -> None:
-        self._pool, self._goal, self._fidelities, self._rng, self._share = pool, goal, fidelities, rng, share
+    def __init__(
+        self,
+        pool: Pool,
+        goal: Goal,
+        fidelities: list[int],
+        rng: np.random.Generator,
+        share: float,
+    ) -> None:
+        self._pool, self._goal, self._fidelities, self._rng, self._share = (
+            pool,
+            goal,
+            fidelities,
+            rng,
+            share,
+        )
         self._processes: list[GaussianProcess] = []
         if pool.features is not None:
             spread = pool.features.std(axis=0)
-            self._x = (pool.features - pool.features.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
+            self._x = (pool.features - pool.features.mean(axis=0)) / np.where(
+                spread > 0, spread, 1.0
+            )
 
     def first_stage(self, size: int, b: int) -> Arms:
         """At most `size` prompts, evaluated on `b` examples; fewer if the budget or the prompts run out."""
         chosen: list[int] = []
         while len(chosen) < size and self._pool.left:
-            open_ = np.setdiff1d(np.flatnonzero(self._pool.counts < self._pool.n_examples), chosen)
+            open_ = np.setdiff1d(
+                np.flatnonzero(self._pool.counts < self._pool.n_examples), chosen
+            )
             if not len(open_):
                 break
             arm = self._propose(open_)
@@ -109,7 +153,9 @@ class _Proposer:
             process.fit(self._x[seen], standard[:, i])
             mean, deviation = process.predict(self._x[open_])
             if i == 0:
-                result *= expected_improvement(mean, deviation, float(standard[feasible, 0].max()))
+                result *= expected_improvement(
+                    mean, deviation, float(standard[feasible, 0].max())
+                )
             else:
                 result *= probability_of_positive(mean - zero[i], deviation)
         return result

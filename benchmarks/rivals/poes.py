@@ -1,26 +1,35 @@
 """Examples chosen as POES does (Ma, Li, Liu, Wang, Chen, Guo & Tang 2026, arXiv:2604.11328), in successive halving.
 
-Prompts are examinees and examples are test items. A 1PL item response model gives each prompt an ability and each
-example a difficulty; a round's examples are chosen greedily for (1 - w) x discrimination + w x coverage:
+Prompts are examinees and examples are test items. A 1PL item response model gives each
+prompt an ability and each example a difficulty; a round's examples are chosen greedily
+for (1 - w) x discrimination + w x coverage:
 
-- discrimination: the mean Fisher information p (1 - p) of an example about the abilities of the strongest prompts;
-- coverage: facility location, the mean over all examples of the largest similarity to one that is chosen;
-- the controller: w is the share of the budget that is left, from exploration to exploitation.
+- discrimination: the mean Fisher information p (1 - p) of an example about the
+  abilities of the strongest prompts;
+- coverage: facility location, the mean over all examples of the largest similarity to
+  one that is chosen;
+- the controller: w is the share of the budget that is left, from exploration to
+  exploitation.
 
-Only the paper's abstract was to be had, neither formulas nor hyperparameters nor code: how these parts look in detail
-is ours. What is different by design:
+Only the paper's abstract was to be had, neither formulas nor hyperparameters nor code:
+how these parts look in detail is ours. What is different by design:
 
-- The paper schedules the examples of a prompt optimizer; here the pool is fixed. The simplest frame that gains from
-  chosen examples is successive halving, whose survivors are the strongest candidates.
-- A cell evaluated once is known, so a round starts warm from what its survivors have seen, free of charge, and adds
-  examples; the cost of switching to one is the number of survivors that have not seen it, and the gain is per cell.
-- Cold start: if all prompts began with the same examples, no other one would have a known difficulty, and there would
-  be nothing to choose. So groups of 10 prompts begin with examples of their own, which the model makes comparable.
-- Similarity: no texts here, so it is that of the difficulties, exp(-difference^2 / 2) on average over what is not
-  known of them; unseen examples resemble each other as two random ones do.
-- Prompts are ranked by the scores seen and the model's predictions for all other examples, in the objective; by sample
-  means in other metrics; with the constraint as in `triple_sh`. Scores need not be binary, but within [0, 1], else
-  their range is mapped to it.
+- The paper schedules the examples of a prompt optimizer; here the pool is fixed. The
+  simplest frame that gains from chosen examples is successive halving, whose survivors
+  are the strongest candidates.
+- A cell evaluated once is known, so a round starts warm from what its survivors have
+  seen, free of charge, and adds examples; the cost of switching to one is the number of
+  survivors that have not seen it, and the gain is per cell.
+- Cold start: if all prompts began with the same examples, no other one would have a
+  known difficulty, and there would be nothing to choose. So groups of 10 prompts begin
+  with examples of their own, which the model makes comparable.
+- Similarity: no texts here, so it is that of the difficulties, exp(-difference^2 / 2)
+  on average over what is not known of them; unseen examples resemble each other as two
+  random ones do.
+- Prompts are ranked by the scores seen and the model's predictions for all other
+  examples, in the objective; by sample means in other metrics; with the constraint as
+  in `triple_sh`. Scores need not be binary, but within [0, 1], else their range is
+  mapped to it.
 """
 
 import math
@@ -53,7 +62,9 @@ def poes(pool: Pool, goal: Goal, seed: int) -> list[int]:
         means = _estimates(pool)
         known = active[pool.counts[active] > 0]
         ranking = ConstrainedRanking().ranking(goal.values(means[known]))
-        active = np.concatenate((known[ranking], active[pool.counts[active] == 0]))[: _half(active)]
+        active = np.concatenate((known[ranking], active[pool.counts[active] == 0]))[
+            : _half(active)
+        ]
     return pool.best(goal, active, means=means)
 
 
@@ -73,7 +84,9 @@ def _begin(pool: Pool, cells: int) -> None:
     each = min(cells // pool.n_arms, pool.n_examples)
     for nth in range(each):
         for arm in range(min(pool.n_arms, pool.left)):
-            pool.pull(arm, int(pool.order[(arm // GROUP * each + nth) % pool.n_examples]))
+            pool.pull(
+                arm, int(pool.order[(arm // GROUP * each + nth) % pool.n_examples])
+            )
 
 
 def _evaluate(pool: Pool, active: Indices, cells: int) -> None:
@@ -82,18 +95,30 @@ def _evaluate(pool: Pool, active: Indices, cells: int) -> None:
     order = pool.order  # among equals, the seed's order
     unseen = np.isnan(pool.observed[active, :, 0])[:, order]
     information = model.information(active)[:, order]
-    chosen = choose(information, unseen, model.similarity()[np.ix_(order, order)], pool.left / pool.budget, cells)
+    chosen = choose(
+        information,
+        unseen,
+        model.similarity()[np.ix_(order, order)],
+        pool.left / pool.budget,
+        cells,
+    )
     for place in chosen:
         for arm in active[unseen[:, place]][:cells]:
             pool.pull(int(arm), int(order[place]))
             cells -= 1
 
 
-def choose(information: Array, unseen: npt.NDArray[np.bool_], similarity: Array, w: float, cells: int) -> list[int]:
+def choose(
+    information: Array,
+    unseen: npt.NDArray[np.bool_],
+    similarity: Array,
+    w: float,
+    cells: int,
+) -> list[int]:
     """Examples for prompts, greedily by gain per cell, until `cells` are spent; the last may be more than is left.
 
-    `information` (A, N), at most 1/4; `unseen` (A, N); `similarity` (N, N). An example that all have seen is chosen
-    already.
+    `information` (A, N), at most 1/4; `unseen` (A, N); `similarity` (N, N). An example
+    that all have seen is chosen already.
     """
     cost = unseen.sum(axis=0)
     open_ = cost > 0
@@ -134,8 +159,8 @@ def _unit(scores: Array) -> Array:
 class OnePL:
     """P(prompt i solves example j) = sigmoid(ability_i - difficulty_j), the most probable a posteriori.
 
-    From scores (K, N) within [0, 1], NaN where not seen. Abilities are N(0, 1), difficulties N(level, PRIOR), with any
-    level.
+    From scores (K, N) within [0, 1], NaN where not seen. Abilities are N(0, 1),
+    difficulties N(level, PRIOR), with any level.
     """
 
     def __init__(self, scores: Array, sweeps: int = 20) -> None:
@@ -145,11 +170,15 @@ class OnePL:
         level, used = 0.0, seen.any(axis=0)
         for _ in range(sweeps):
             p = np.where(seen, self.expected, 0.0)
-            step = ((y - p).sum(axis=1) - self.ability) / ((p * (1 - p)).sum(axis=1) + 1)
+            step = ((y - p).sum(axis=1) - self.ability) / (
+                (p * (1 - p)).sum(axis=1) + 1
+            )
             self.ability += step
             p = np.where(seen, self.expected, 0.0)
             self._precision = (p * (1 - p)).sum(axis=0) + 1 / PRIOR
-            self.difficulty += ((p - y).sum(axis=0) - (self.difficulty - level) / PRIOR) / self._precision
+            self.difficulty += (
+                (p - y).sum(axis=0) - (self.difficulty - level) / PRIOR
+            ) / self._precision
             level = float(self.difficulty[used].mean())
             self.difficulty[~used] = level
 

@@ -1,15 +1,19 @@
 """PromptEval (Maia Polo et al. 2024, arXiv 2405.17202, felipemaiapolo/prompteval): a Rasch model of the cells.
 
-The logit of a score is an effect of the prompt (its own, or linear in its features) and one of the example, fitted by
-logistic regression with normal priors of variance 100. A prompt's estimate is its mean over all examples, predicted
-where not observed. `prompteval` spends the budget on a sample balanced over prompts and examples; `prompteval_bai` is
-the paper's identification of the best prompt, sequential halving on these estimates.
+The logit of a score is an effect of the prompt (its own, or linear in its features) and
+one of the example, fitted by logistic regression with normal priors of variance 100. A
+prompt's estimate is its mean over all examples, predicted where not observed.
+`prompteval` spends the budget on a sample balanced over prompts and examples;
+`prompteval_bai` is the paper's identification of the best prompt, sequential halving on
+these estimates.
 
-Differences: scores other than 0 and 1 are scaled by the range observed and enter the likelihood as they are (theirs
-are cut at a threshold, which loses what a constraint on a length needs); a model per metric; in the halving, the
-constrained ranking, and the larger half stays (theirs keeps the smaller, and has one prompt left in the last round);
-the answer is by the estimates there, too, not by sample means; every example has an effect (theirs sets the last
-one's to 0). Without features, `features=True` is as if it were False.
+Differences: scores other than 0 and 1 are scaled by the range observed and enter the
+likelihood as they are (theirs are cut at a threshold, which loses what a constraint on
+a length needs); a model per metric; in the halving, the constrained ranking, and the
+larger half stays (theirs keeps the smaller, and has one prompt left in the last round);
+the answer is by the estimates there, too, not by sample means; every example has an
+effect (theirs sets the last one's to 0). Without features, `features=True` is as if it
+were False.
 """
 
 import math
@@ -30,14 +34,23 @@ def prompteval(pool: Pool, goal: Goal, seed: int, features: bool = False) -> lis
     return pool.best(goal, means=_estimates(pool, features))
 
 
-def prompteval_bai(pool: Pool, goal: Goal, seed: int, features: bool = False) -> list[int]:
+def prompteval_bai(
+    pool: Pool, goal: Goal, seed: int, features: bool = False
+) -> list[int]:
     """ceil(log2(K)) rounds of as many pulls; after each, the worse half leaves."""
     rng = np.random.default_rng(seed)
     active = np.arange(pool.n_arms)
     n_rounds = max(1, math.ceil(math.log2(pool.n_arms)))
     for i in range(n_rounds):
-        _sample(pool, active, pool.budget // n_rounds + (pool.budget % n_rounds if i == 0 else 0), rng)
-        ranking = ConstrainedRanking().ranking(goal.values(_estimates(pool, features)[active]))
+        _sample(
+            pool,
+            active,
+            pool.budget // n_rounds + (pool.budget % n_rounds if i == 0 else 0),
+            rng,
+        )
+        ranking = ConstrainedRanking().ranking(
+            goal.values(_estimates(pool, features)[active])
+        )
         active = active[ranking[: math.ceil(len(active) / 2)]]
     means = _estimates(pool, features)
     return pool.best(goal, active, means) or pool.best(goal, means=means)
@@ -75,10 +88,14 @@ def _fit(known: npt.NDArray[np.bool_], labels: Array, design: Array) -> Array:
         slope_beta = residual.sum(axis=0) - ridge * beta
         cross, own = design.T @ weight, weight.sum(axis=0) + ridge
         within = (design.T * weight.sum(axis=1)) @ design + ridge * np.eye(len(gamma))
-        step_gamma = np.linalg.solve(within - (cross / own) @ cross.T, slope_gamma - cross @ (slope_beta / own))
+        step_gamma = np.linalg.solve(
+            within - (cross / own) @ cross.T, slope_gamma - cross @ (slope_beta / own)
+        )
         step_beta = (slope_beta - step_gamma @ cross) / own
         size = 1.0
-        while (then := loss(gamma + size * step_gamma, beta + size * step_beta)) > now and size > 1e-6:
+        while (
+            then := loss(gamma + size * step_gamma, beta + size * step_beta)
+        ) > now and size > 1e-6:
             size /= 2
         gamma, beta = gamma + size * step_gamma, beta + size * step_beta
         if now - then < 1e-6 * now:
@@ -89,16 +106,24 @@ def _fit(known: npt.NDArray[np.bool_], labels: Array, design: Array) -> Array:
 
 def _estimates(pool: Pool, features: bool) -> Array:
     """(K, m) means over all examples of what was observed or else is predicted."""
-    design = pool.features if features and pool.features is not None else np.eye(pool.n_arms)
+    design = (
+        pool.features if features and pool.features is not None else np.eye(pool.n_arms)
+    )
     columns = []
     for metric in range(pool.observed.shape[2]):
         observed = pool.observed[:, :, metric]
         known = np.isfinite(observed)
-        columns.append(np.where(known, observed, predict(observed, design) if known.any() else 0.0).mean(axis=1))
+        columns.append(
+            np.where(
+                known, observed, predict(observed, design) if known.any() else 0.0
+            ).mean(axis=1)
+        )
     return np.stack(columns, axis=1)
 
 
-def _sample(pool: Pool, active: npt.NDArray[np.int64], n_pulls: int, rng: np.random.Generator) -> None:
+def _sample(
+    pool: Pool, active: npt.NDArray[np.int64], n_pulls: int, rng: np.random.Generator
+) -> None:
     """Again and again a least pulled of the active prompts, on a least used of the examples that it has not seen."""
     unseen = np.isnan(pool.observed[:, :, 0])
     used = (~unseen).sum(axis=0)

@@ -1,19 +1,25 @@
 """PSIPS (Pareto set identification with posterior sampling; Kone, Jourdan & Kaufmann 2024, arXiv 2411.04939).
 
-A learner plays against an adversary, who draws the prompts' means from their posterior until the draw has another
-Pareto set than the sample means. The learner, AdaHedge over the prompts, earns for each how far the draw is from its
-mean, in the metric of the scores' covariance: its weights move to the prompts whose evaluation would refute the draws.
-Evaluations track the sum of the weights, of which a share 1/t is spread over all prompts. As in the authors' code for
-a fixed budget (cyrille-kone/psips) the posterior is not inflated, and the weights are tracked, not drawn from. Of the
-paper only the abstract could be had, so this follows that code. The answer is the Pareto set of the sample means.
+A learner plays against an adversary, who draws the prompts' means from their posterior
+until the draw has another Pareto set than the sample means. The learner, AdaHedge over
+the prompts, earns for each how far the draw is from its mean, in the metric of the
+scores' covariance: its weights move to the prompts whose evaluation would refute the
+draws. Evaluations track the sum of the weights, of which a share 1/t is spread over all
+prompts. As in the authors' code for a fixed budget (cyrille-kone/psips) the posterior
+is not inflated, and the weights are tracked, not drawn from. Of the paper only the
+abstract could be had, so this follows that code. The answer is the Pareto set of the
+sample means.
 
-Differences: the covariance within a prompt, known there, is estimated from the evaluations so far, where 1/4, the
-largest variance of scores within [0, 1], counts as one more degree of freedom. Examples are drawn without replacement,
-so the posterior has the factor 1/n - 1/N, and prompts evaluated on all N are left alone. Where theirs would stop, as 50
-draws agree with the sample means, the next 50 have twice the variance, and so on.
+Differences: the covariance within a prompt, known there, is estimated from the
+evaluations so far, where 1/4, the largest variance of scores within [0, 1], counts as
+one more degree of freedom. Examples are drawn without replacement, so the posterior has
+the factor 1/n - 1/N, and prompts evaluated on all N are left alone. Where theirs would
+stop, as 50 draws agree with the sample means, the next 50 have twice the variance, and
+so on.
 
-It is made for many more evaluations: in the game's first rounds what a prompt earns is mostly chance, and the learner
-stays close to uniform (a prompt: 4 to 18 of 1,000 evaluations of 100 prompts).
+It is made for many more evaluations: in the game's first rounds what a prompt earns is
+mostly chance, and the learner stays close to uniform (a prompt: 4 to 18 of 1,000
+evaluations of 100 prompts).
 """
 
 import numpy as np
@@ -47,13 +53,19 @@ class AdaHedge:
 
     @property
     def _rate(self) -> float:
-        return np.log(len(self._total)) / self._mixability_gap if self._mixability_gap > 0 else np.inf
+        return (
+            np.log(len(self._total)) / self._mixability_gap
+            if self._mixability_gap > 0
+            else np.inf
+        )
 
     def _weights_and_mix(self, rate: float | None = None) -> tuple[Array, float]:
         rate = self._rate if rate is None else rate
         least = self._total.min()
         excess = self._total - least
-        weights = np.exp(-rate * excess) if np.isfinite(rate) else (excess == 0).astype(float)
+        weights = (
+            np.exp(-rate * excess) if np.isfinite(rate) else (excess == 0).astype(float)
+        )
         mix = least - np.log(weights.mean()) / rate if rate > 0 else self._total.mean()
         return weights / weights.sum(), float(mix)
 
@@ -78,11 +90,13 @@ def psips(pool: Pool, goal: Goal, seed: int) -> list[int]:
     return pool.best(goal)
 
 
-def disagreeing(means: Array, spread: Array, root: Array, rng: np.random.Generator) -> Array:
+def disagreeing(
+    means: Array, spread: Array, root: Array, rng: np.random.Generator
+) -> Array:
     """(K, p) standard normal errors, in units of the posterior's roots, that make other prompts Pareto-optimal.
 
-    Of larger variance where those of variance 1 do not. `spread` (K,) and `root` (p, p): the posterior covariance of a
-    prompt's means is spread^2 root root'.
+    Of larger variance where those of variance 1 do not. `spread` (K,) and `root` (p,
+    p): the posterior covariance of a prompt's means is spread^2 root root'.
     """
     front = pareto_mask(means)
     for attempt in range(DRAWS * DOUBLINGS):

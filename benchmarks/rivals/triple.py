@@ -1,7 +1,8 @@
 """TRIPLE-SH (Shi et al. 2024, ShenGroup/TRIPLE): sequential halving over prompts; here with constraints.
 
-Differences: ranked by the constrained ranking, not by one mean; never spends more than its budget (theirs may, as it
-gives every prompt at least one pull a round); if the budget is too small for a pull each, it halves at random.
+Differences: ranked by the constrained ranking, not by one mean; never spends more than
+its budget (theirs may, as it gives every prompt at least one pull a round); if the
+budget is too small for a pull each, it halves at random.
 """
 
 import math
@@ -24,5 +25,7 @@ def triple_sh(pool: Pool, goal: Goal, seed: int) -> list[int]:
         known = active[pool.counts[active] > 0]
         ranking = ConstrainedRanking().ranking(goal.values(pool.means[known]))
         keep = math.ceil(len(active) / 2)
-        active = np.concatenate((known[ranking], active[pool.counts[active] == 0]))[:keep]
+        active = np.concatenate((known[ranking], active[pool.counts[active] == 0]))[
+            :keep
+        ]
     return pool.best(goal, active)

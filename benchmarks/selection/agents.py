@@ -1,13 +1,17 @@
 """Agents that were run four times on every task: `python -m benchmarks.selection.agents --tables FOLDER`.
 
-Takes `FOLDER/agents/mcpmark.npz` (`python -m benchmarks.tables mcpmark`). Every evaluation of an agent on a task takes
-another of the four recorded runs; an answer is judged by the means of all runs. Prints three tables of quality:
+Takes `FOLDER/agents/mcpmark.npz` (`python -m benchmarks.tables mcpmark`). Every
+evaluation of an agent on a task takes another of the four recorded runs; an answer is
+judged by the means of all runs. Prints three tables of quality:
 
 1. The agent of the highest success.
-2. The one of the highest success among those whose run costs at most as much as the median agent's.
-3. The first again, on a few of the tasks, so that budgets exceed what new tasks there are: with `repeats`, or without.
+2. The one of the highest success among those whose run costs at most as much as the
+   median agent's.
+3. The first again, on a few of the tasks, so that budgets exceed what new tasks there
+   are: with `repeats`, or without.
 
-`each task twice` spends as `uniform` does, but runs an agent twice on a task before it takes the next one.
+`each task twice` spends as `uniform` does, but runs an agent twice on a task before it
+takes the next one.
 """
 
 import argparse
@@ -60,20 +64,38 @@ def qualities(
 ) -> dict[str, list[str]]:
     """A cell per budget, by method: mean quality and half of its 95 % interval; without methods not for the goal."""
     columns = [recorded.metrics.index(metric) for metric in goal.metrics]
-    scores = recorded.scores[:, :, columns] if tasks is None else recorded.scores[:, tasks][:, :, columns]
+    scores = (
+        recorded.scores[:, :, columns]
+        if tasks is None
+        else recorded.scores[:, tasks][:, :, columns]
+    )
     several = "new" if tasks is None else "few"
     lines = args.output / f"agents-{'-'.join(goal.metrics)}-{several}-{repeats}.jsonl"
     lines.parent.mkdir(parents=True, exist_ok=True)
     found = asktell.simulate(
-        scores, goal, methods, budgets, args.seeds, args.jobs, lambda done, total: None, repeats=repeats, lines=lines
+        scores,
+        goal,
+        methods,
+        budgets,
+        args.seeds,
+        args.jobs,
+        lambda done, total: None,
+        repeats=repeats,
+        lines=lines,
     )
     rows: dict[str, list[str]] = {}
     for name in methods:
         cells = []
         for budget in budgets:
-            mine = [run for run in found.runs if (run["method"], run["budget"]) == (name, budget)]
+            mine = [
+                run
+                for run in found.runs
+                if (run["method"], run["budget"]) == (name, budget)
+            ]
             own = np.array([run["quality"] for run in mine if "refused" not in run])
-            cells.append(f"{own.mean():.2f} ± {half_width(own):.2f}" if len(own) else "")
+            cells.append(
+                f"{own.mean():.2f} ± {half_width(own):.2f}" if len(own) else ""
+            )
         if any(cells):
             rows[name] = cells
     return rows
@@ -83,44 +105,95 @@ def show(budgets: Sequence[float], rows: Sequence[tuple[str, str, list[str]]]) -
     """Print a table, the best method at the largest budget first."""
     header = ["method", "repeats", *(f"b = {budget:g}" for budget in budgets)]
     ordered = sorted(rows, key=lambda row: row[2][-1] or "0", reverse=True)
-    print(f"\n{markdown(header, [[name, times, *cells] for name, times, cells in ordered])}", flush=True)
+    print(
+        f"\n{markdown(header, [[name, times, *cells] for name, times, cells in ordered])}",
+        flush=True,
+    )
 
 
 def main() -> None:
     """Parse the command line, run what is missing, and print the tables."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--tables", type=Path, default=default_folder(), help="folder of recorded tables")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--tables",
+        type=Path,
+        default=default_folder(),
+        help="folder of recorded tables",
+    )
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--jobs", type=int, default=1)
-    parser.add_argument("--output", type=Path, default=OUTPUT, help="folder of JSON lines (default: %(default)s)")
+    parser.add_argument(
+        "--output",
+        type=Path,
+        default=OUTPUT,
+        help="folder of JSON lines (default: %(default)s)",
+    )
     args = parser.parse_args()
     path = (args.tables or Path("tables")) / REPEATED / "mcpmark.npz"
     if not path.is_file():
-        parser.error(f"there is no {path}: make it by python -m benchmarks.tables mcpmark, and name its folder")
+        parser.error(
+            f"there is no {path}: make it by python -m benchmarks.tables mcpmark, and name its folder"
+        )
     recorded = read_table(path)
     dollars = float(np.median(recorded.means[:, recorded.metrics.index("dollars")]))
     print(f"{path}: median {dollars:.3f} dollars per run")
     goals = (
         asktell.BestFeasible("success"),
-        asktell.BestFeasible("success", subject_to={"dollars": asktell.at_most(dollars)}),
+        asktell.BestFeasible(
+            "success", subject_to={"dollars": asktell.at_most(dollars)}
+        ),
     )
     n_repeats = recorded.scores.shape[3]
     for goal in goals:
         rows = []
         for repeats in (1, n_repeats):
             found = qualities(recorded, goal, asktell.METHODS, BUDGETS, repeats, args)
-            rows += [(name, "yes" if repeats > 1 else "no", cells) for name, cells in found.items()]
+            rows += [
+                (name, "yes" if repeats > 1 else "no", cells)
+                for name, cells in found.items()
+            ]
         # Agents have no features, without which these are those of the shorter names.
-        rivals = {name: rival for name, rival in RIVALS.items() if not name.endswith("-features")}
-        others = qualities(recorded, goal, {**rivals, TWICE: twice}, BUDGETS, n_repeats, args)
-        show(BUDGETS, [*rows, *((name, "yes" if name == TWICE else "", cells) for name, cells in others.items())])
-    tasks = np.sort(counters.permutation(0, "tasks of mcpmark", recorded.scores.shape[1])[:FEW_TASKS])
+        rivals = {
+            name: rival
+            for name, rival in RIVALS.items()
+            if not name.endswith("-features")
+        }
+        others = qualities(
+            recorded, goal, {**rivals, TWICE: twice}, BUDGETS, n_repeats, args
+        )
+        show(
+            BUDGETS,
+            [
+                *rows,
+                *(
+                    (name, "yes" if name == TWICE else "", cells)
+                    for name, cells in others.items()
+                ),
+            ],
+        )
+    tasks = np.sort(
+        counters.permutation(0, "tasks of mcpmark", recorded.scores.shape[1])[
+            :FEW_TASKS
+        ]
+    )
     rows = []
     for repeats in (1, n_repeats):
-        found = qualities(recorded, goals[0], _SPENDING, BUDGETS_OF_FEW, repeats, args, tasks)
-        rows += [(name, "yes" if repeats > 1 else "no", cells) for name, cells in found.items()]
-    found = qualities(recorded, goals[0], {TWICE: twice}, BUDGETS_OF_FEW, n_repeats, args, tasks)
-    show(BUDGETS_OF_FEW, [*rows, *((name, "yes", cells) for name, cells in found.items())])
+        found = qualities(
+            recorded, goals[0], _SPENDING, BUDGETS_OF_FEW, repeats, args, tasks
+        )
+        rows += [
+            (name, "yes" if repeats > 1 else "no", cells)
+            for name, cells in found.items()
+        ]
+    found = qualities(
+        recorded, goals[0], {TWICE: twice}, BUDGETS_OF_FEW, n_repeats, args, tasks
+    )
+    show(
+        BUDGETS_OF_FEW,
+        [*rows, *((name, "yes", cells) for name, cells in found.items())],
+    )
 
 
 if __name__ == "__main__":

@@ -1,8 +1,10 @@
 """Is a method ever worse than another, on any table, by more than noise?
 
-Two methods are compared on a problem and goal by their runs with the same seeds and budget: Student's t for the mean
-of the differences in quality. With a hundred comparisons a few look like losses by luck, so the p-values are adjusted
-for their number (Holm 1979): what is called a loss would come up in one of twenty such tables by luck alone.
+Two methods are compared on a problem and goal by their runs with the same seeds and
+budget: Student's t for the mean of the differences in quality. With a hundred
+comparisons a few look like losses by luck, so the p-values are adjusted for their
+number (Holm 1979): what is called a loss would come up in one of twenty such tables by
+luck alone.
 """
 
 from collections import defaultdict
@@ -20,7 +22,8 @@ LEVEL = 0.05
 class Comparison(NamedTuple):
     """`ours` minus `other` on one problem, goal and budget: mean and standard error of the difference over seeds.
 
-    `p`: of a difference this low or lower if there is none, one-sided; `adjusted`: Holm's, for all comparisons made.
+    `p`: of a difference this low or lower if there is none, one-sided; `adjusted`:
+    Holm's, for all comparisons made.
     """
 
     ours: str
@@ -34,7 +37,9 @@ class Comparison(NamedTuple):
     adjusted: float = 1.0
 
 
-def compare(lines: Iterable[dict[str, Any]], pairs: Sequence[tuple[str, str]]) -> list[Comparison]:
+def compare(
+    lines: Iterable[dict[str, Any]], pairs: Sequence[tuple[str, str]]
+) -> list[Comparison]:
     """A comparison of every pair wherever both methods ran with five seeds or more; the likeliest losses first."""
     runs: dict[tuple[str, str, float, str], dict[int, float]] = defaultdict(dict)
     for line in lines:
@@ -47,11 +52,18 @@ def compare(lines: Iterable[dict[str, Any]], pairs: Sequence[tuple[str, str]]) -
             theirs = runs.get((problem, goal, b, other), {})
             seeds = sorted(set(qualities) & set(theirs))
             if method == ours and len(seeds) >= LEAST_SEEDS:
-                differences = np.array([qualities[seed] - theirs[seed] for seed in seeds])
-                found.append(Comparison(ours, other, problem, goal, b, *mean_below(differences)))
+                differences = np.array(
+                    [qualities[seed] - theirs[seed] for seed in seeds]
+                )
+                found.append(
+                    Comparison(ours, other, problem, goal, b, *mean_below(differences))
+                )
     found.sort(key=lambda comparison: comparison.p)
     adjusted = holm(np.array([comparison.p for comparison in found]))
-    return [comparison._replace(adjusted=float(a)) for comparison, a in zip(found, adjusted, strict=True)]
+    return [
+        comparison._replace(adjusted=float(a))
+        for comparison, a in zip(found, adjusted, strict=True)
+    ]
 
 
 def losses(comparisons: Iterable[Comparison]) -> list[Comparison]:

@@ -1,13 +1,15 @@
 """How many wrong labels `result.examples()` finds: `python -m benchmarks.selection.examples --tables FOLDER`.
 
-On 5% of a table's examples, drawn at random, scores of 0 and 1 are swapped, as a wrong label does. A row tells which
-part of these is called mislabelled at a false discovery rate of 10%, and which part of those called is not among them.
-"As recorded" is how many of the untouched table are called so: of real data, some may well be wrong, and these count as
-false. "At best" is the part that any bar on the discrimination finds if at most 10% of those below it are others,
-chosen with hindsight.
+On 5% of a table's examples, drawn at random, scores of 0 and 1 are swapped, as a wrong
+label does. A row tells which part of these is called mislabelled at a false discovery
+rate of 10%, and which part of those called is not among them. "As recorded" is how many
+of the untouched table are called so: of real data, some may well be wrong, and these
+count as false. "At best" is the part that any bar on the discrimination finds if at
+most 10% of those below it are others, chosen with hindsight.
 
-Simulated tables: a Rasch model with discriminations that differ, with the numbers of prompts and examples of MMLU-Pro's
-and MCPMark's leaderboards. An agent's runs differ: two of them, on the same task, in 23% of the tasks.
+Simulated tables: a Rasch model with discriminations that differ, with the numbers of
+prompts and examples of MMLU-Pro's and MCPMark's leaderboards. An agent's runs differ:
+two of them, on the same task, in 23% of the tasks.
 """
 
 import argparse
@@ -45,7 +47,9 @@ class World(NamedTuple):
         slopes = np.exp(rng.normal(0.0, 0.3, self.examples))
         expected = 1.0 / (1.0 + np.exp(-slopes * (abilities - difficulties)))
         shape = self.prompts, self.examples, 1, self.repeats
-        return np.asarray(rng.random(shape) < expected[:, :, None, None], dtype=np.float64)
+        return np.asarray(
+            rng.random(shape) < expected[:, :, None, None], dtype=np.float64
+        )
 
 
 WORLDS = (
@@ -70,7 +74,9 @@ def results_of(scores: Array) -> list[asktell.ExampleResult]:
     """What `asktell.analyze(scores, ...).examples()` is, without the verdict, which takes longer."""
     n_prompts, n_examples, _, n_repeats = scores.shape
     prompts = [f"prompt {arm}" for arm in range(n_prompts)]
-    state = asktell.Selector(prompts, asktell.BestFeasible("accuracy"), 1, examples=n_examples).state
+    state = asktell.Selector(
+        prompts, asktell.BestFeasible("accuracy"), 1, examples=n_examples
+    ).state
     arms, examples, _ = np.indices((n_prompts, n_examples, n_repeats)).reshape(3, -1)
     observed = np.full(len(arms), -1)
     history = History.from_columns(observed, arms, examples, scores.reshape(-1, 1))
@@ -81,11 +87,20 @@ def plant(scores: Array, seed: int) -> Found:
     """What is found in (K, N, 1, R) scores of which some have the wrong label."""
     n = scores.shape[1]
     wrong = np.zeros(n, dtype=bool)
-    wrong[np.random.default_rng([seed, 2]).choice(n, max(1, round(PLANTED * n)), replace=False)] = True
+    wrong[
+        np.random.default_rng([seed, 2]).choice(
+            n, max(1, round(PLANTED * n)), replace=False
+        )
+    ] = True
     planted = np.where(wrong[None, :, None, None], 1.0 - scores, scores)
     results = results_of(planted)
     called = np.array([each.likely_mislabelled for each in results])
-    told = np.array([np.inf if each.discrimination is None else each.discrimination for each in results])
+    told = np.array(
+        [
+            np.inf if each.discrimination is None else each.discrimination
+            for each in results
+        ]
+    )
     hits = np.cumsum(wrong[np.argsort(told, kind="stable")])
     pure = hits >= (1.0 - FDR) * np.arange(1, n + 1)
     return Found(
@@ -100,7 +115,8 @@ def row(name: str, tables: Sequence[Array]) -> list[str]:
     shape = tables[0].shape
     as_recorded = [
         sum(each.likely_mislabelled for each in results_of(scores))
-        for scores in {id(scores): scores for scores in tables}.values()  # a recorded one is the same each time
+        # A recorded one is the same each time
+        for scores in {id(scores): scores for scores in tables}.values()
     ]
     found = [plant(scores, seed) for seed, scores in enumerate(tables)]
     called, false, at_best = np.mean(found, axis=0)
@@ -121,14 +137,37 @@ def recorded(folder: Path | None, n_prompts: int) -> Iterator[tuple[str, Array]]
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Parse the command line, run, and print the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--tables", type=Path, default=replay.default_folder(), help="folder of recorded tables")
-    parser.add_argument("--prompts", type=int, default=100, help="at most so many of a recorded table")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--tables",
+        type=Path,
+        default=replay.default_folder(),
+        help="folder of recorded tables",
+    )
+    parser.add_argument(
+        "--prompts", type=int, default=100, help="at most so many of a recorded table"
+    )
     parser.add_argument("--seeds", type=int, default=20)
     args = parser.parse_args(arguments)
-    rows = [row(world.name, [world.scores(seed) for seed in range(args.seeds)]) for world in WORLDS]
-    rows += [row(name, [scores] * args.seeds) for name, scores in recorded(args.tables, args.prompts)]
-    head = ["table", "prompts x examples", "found", "standard error", "false", "at best", "as recorded"]
+    rows = [
+        row(world.name, [world.scores(seed) for seed in range(args.seeds)])
+        for world in WORLDS
+    ]
+    rows += [
+        row(name, [scores] * args.seeds)
+        for name, scores in recorded(args.tables, args.prompts)
+    ]
+    head = [
+        "table",
+        "prompts x examples",
+        "found",
+        "standard error",
+        "false",
+        "at best",
+        "as recorded",
+    ]
     print(table(head, rows))
 
 

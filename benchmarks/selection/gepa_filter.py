@@ -2,10 +2,12 @@
 
     ASKTELL_TABLES=... python -m benchmarks.selection.gepa_filter --seeds 20
 
-Real runs of `gepa.optimize`. A quarter of a task's examples is GEPA's training set, a quarter its validation set, and
-quality is the answer's mean score on the other half, which nobody has seen. Tasks are recorded tables, in which a
-proposal is a prompt of a quality near its parent's (the seed is at the lowest tenth), and scripted ones, in which a
-proposal is its parent with a gain or a loss, mostly a loss. The rules were chosen on scripted tasks of other seeds.
+Real runs of `gepa.optimize`. A quarter of a task's examples is GEPA's training set, a
+quarter its validation set, and quality is the answer's mean score on the other half,
+which nobody has seen. Tasks are recorded tables, in which a proposal is a prompt of a
+quality near its parent's (the seed is at the lowest tenth), and scripted ones, in which
+a proposal is its parent with a gain or a loss, mostly a loss. The rules were chosen on
+scripted tasks of other seeds.
 """
 
 import argparse
@@ -30,7 +32,11 @@ TABLES = (
 )  # fmt: skip
 SCRIPTED = {"right or wrong": False, "graded": True}
 MOST_EXAMPLES = 400
-FEW, PARENTS, ACCEPTANCE = "val_evaluation_policy", "candidate_selection_strategy", "acceptance_criterion"
+FEW, PARENTS, ACCEPTANCE = (
+    "val_evaluation_policy",
+    "candidate_selection_strategy",
+    "acceptance_criterion",
+)
 WAYS: dict[str, tuple[str, ...]] = {
     "GEPA": (),
     "GEPA with current_best": (),
@@ -71,7 +77,9 @@ class Recorded:
 
     def child(self, parent: int) -> int:
         """Any other prompt of the table; of one standard deviation of the means away, with weight exp(-1/2)."""
-        weights = np.exp(-(((self._means - self._means[parent]) / self._means.std()) ** 2) / 2)
+        weights = np.exp(
+            -(((self._means - self._means[parent]) / self._means.std()) ** 2) / 2
+        )
         weights[parent] = 0.0
         return int(self._rng.choice(len(weights), p=weights / weights.sum()))
 
@@ -90,7 +98,11 @@ class Scripted:
     def scores(self, prompt: int) -> npt.NDArray[np.float64]:
         """By example."""
         latent = self._qualities[prompt] + self._difficulty + self._tastes[prompt]
-        return 1 / (1 + np.exp(-latent)) if self._is_graded else (latent > 0).astype(np.float64)
+        return (
+            1 / (1 + np.exp(-latent))
+            if self._is_graded
+            else (latent > 0).astype(np.float64)
+        )
 
     def child(self, parent: int) -> int:
         """A new prompt, of a quality 0.1 lower on average, with a standard deviation of 0.4."""
@@ -106,18 +118,33 @@ class Adapter:
     def __init__(self, task: Task) -> None:
         self.task = task
 
-    def evaluate(self, batch: list[int], candidate: Mapping[str, str], capture_traces: bool = False) -> Any:
+    def evaluate(
+        self,
+        batch: list[int],
+        candidate: Mapping[str, str],
+        capture_traces: bool = False,
+    ) -> Any:
         """By prompt and example."""
         from gepa.core.adapter import EvaluationBatch
 
-        found = [float(score) for score in self.task.scores(int(candidate["prompt"]))[batch]]
-        return EvaluationBatch(outputs=list(batch), scores=found, trajectories=list(batch) if capture_traces else None)
+        found = [
+            float(score) for score in self.task.scores(int(candidate["prompt"]))[batch]
+        ]
+        return EvaluationBatch(
+            outputs=list(batch),
+            scores=found,
+            trajectories=list(batch) if capture_traces else None,
+        )
 
-    def make_reflective_dataset(self, candidate: object, eval_batch: object, components_to_update: list[str]) -> Any:
+    def make_reflective_dataset(
+        self, candidate: object, eval_batch: object, components_to_update: list[str]
+    ) -> Any:
         """Nothing to reflect on."""
         return {name: [{}] for name in components_to_update}
 
-    def propose_new_texts(self, candidate: Mapping[str, str], dataset: object, components: object) -> Any:
+    def propose_new_texts(
+        self, candidate: Mapping[str, str], dataset: object, components: object
+    ) -> Any:
         """A child."""
         return {"prompt": str(self.task.child(int(candidate["prompt"])))}
 
@@ -144,7 +171,9 @@ def outcome(task: Task, way: str, per_validation: int, seed: int) -> tuple[float
         **settings,
     )
     best = policy.best_candidate(result) if is_few else result.best_candidate
-    return float(task.scores(int(best["prompt"]))[examples[2 * quarter :]].mean()), len(result.candidates)
+    return float(task.scores(int(best["prompt"]))[examples[2 * quarter :]].mean()), len(
+        result.candidates
+    )
 
 
 def tasks(folder: Path | None) -> Iterator[tuple[str, Any]]:
@@ -153,7 +182,10 @@ def tasks(folder: Path | None) -> Iterator[tuple[str, Any]]:
         scores = replay_table(name, folder).scores[:, :, 0]
         yield name, lambda seed, scores=scores: Recorded(scores, seed)
     for name, is_graded in SCRIPTED.items():
-        yield f"scripted/{name}", lambda seed, is_graded=is_graded: Scripted(is_graded, seed)
+        yield (
+            f"scripted/{name}",
+            lambda seed, is_graded=is_graded: Scripted(is_graded, seed),
+        )
 
 
 def main() -> None:
@@ -161,19 +193,41 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--tables", type=Path, default=default_folder())
     parser.add_argument("--seeds", type=int, default=20)
-    parser.add_argument("--calls", type=int, default=15, help="metric calls allowed, for each validation example")
+    parser.add_argument(
+        "--calls",
+        type=int,
+        default=15,
+        help="metric calls allowed, for each validation example",
+    )
     args = parser.parse_args()
     rows = []
     for name, make in tasks(args.tables):
-        found = {way: [outcome(make(seed), way, args.calls, seed) for seed in range(args.seeds)] for way in WAYS}
+        found = {
+            way: [
+                outcome(make(seed), way, args.calls, seed) for seed in range(args.seeds)
+            ]
+            for way in WAYS
+        }
         gepas = np.array([score for score, _ in found["GEPA"]])
         row = [name, f"{gepas.mean():.3f}"]
         for way in list(WAYS)[1:]:
             leads = np.array([score for score, _ in found[way]]) - gepas
-            row.append(f"{leads.mean():+.3f} ({leads.std(ddof=1) / math.sqrt(args.seeds):.3f})")
-        rows.append([*row, *(f"{np.mean([n for _, n in found[way]]):.1f}" for way in ("GEPA", *list(WAYS)[-1:]))])
+            row.append(
+                f"{leads.mean():+.3f} ({leads.std(ddof=1) / math.sqrt(args.seeds):.3f})"
+            )
+        rows.append(
+            [
+                *row,
+                *(
+                    f"{np.mean([n for _, n in found[way]]):.1f}"
+                    for way in ("GEPA", *list(WAYS)[-1:])
+                ),
+            ]
+        )
         print(f"{name}: done", file=sys.stderr, flush=True)
-    print(table(["task", *WAYS, "candidates of GEPA", "candidates of the last way"], rows))
+    print(
+        table(["task", *WAYS, "candidates of GEPA", "candidates of the last way"], rows)
+    )
 
 
 if __name__ == "__main__":

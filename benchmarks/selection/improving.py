@@ -1,17 +1,20 @@
 """Loops that write prompts: `python -m benchmarks.selection.improving --tables FOLDER --seeds 20`.
 
-The prompts that a real optimizer (CAPO) wrote, pool by pool, are a writer's proposals, in random order: so
-many to begin with, and as many in every generation. All ways get the same proposals, and as many evaluations for each
-generation; their answer is judged by its true mean over all examples.
+The prompts that a real optimizer (CAPO) wrote, pool by pool, are a writer's proposals,
+in random order: so many to begin with, and as many in every generation. All ways get
+the same proposals, and as many evaluations for each generation; their answer is judged
+by its true mean over all examples.
 
 - `auto`, `race`: `asktell_adapters.optimizers.improve`, every prompt in one selection.
-- `uniform`: every newcomer is evaluated on the same examples, those of the parents too, whose scores are kept; the best
-  mean is the answer. As in most loops of prompt optimizers: one fixed part of the data.
-- `fresh`: in every generation the parents (the best 4 so far) and the newcomers are evaluated on new examples, the same
-  for all; the best of these are the next parents.
+- `uniform`: every newcomer is evaluated on the same examples, those of the parents too,
+  whose scores are kept; the best mean is the answer. As in most loops of prompt
+  optimizers: one fixed part of the data.
+- `fresh`: in every generation the parents (the best 4 so far) and the newcomers are
+  evaluated on new examples, the same for all; the best of these are the next parents.
 
-Prints, by evaluations per proposal, the true means, and the differences to `uniform` of the same pool and seed, with
-their standard errors over seeds within pools, and over the pools.
+Prints, by evaluations per proposal, the true means, and the differences to `uniform` of
+the same pool and seed, with their standard errors over seeds within pools, and over the
+pools.
 """
 
 import argparse
@@ -35,7 +38,9 @@ WAYS = ("auto", "race", "uniform", "fresh")
 _CANDIDATES, _PARENTS = 8, 4
 
 
-def run(scores: Array, way: str, n_generations: int, b: int, seed: int) -> tuple[int, int]:
+def run(
+    scores: Array, way: str, n_generations: int, b: int, seed: int
+) -> tuple[int, int]:
     """The answer, a row of `scores`, and what was spent, with b evaluations for each proposal.
 
     Args:
@@ -45,7 +50,9 @@ def run(scores: Array, way: str, n_generations: int, b: int, seed: int) -> tuple
         b: evaluations per proposal.
         seed: of the order of proposals and of examples.
     """
-    order = counters.permutation(seed, "proposals", len(scores))[: n_generations * _CANDIDATES]
+    order = counters.permutation(seed, "proposals", len(scores))[
+        : n_generations * _CANDIDATES
+    ]
     generations = [part.tolist() for part in np.split(order, n_generations)]
     examples = counters.permutation(seed, "examples", scores.shape[1])
     each = b * _CANDIDATES
@@ -80,7 +87,9 @@ def run(scores: Array, way: str, n_generations: int, b: int, seed: int) -> tuple
     return int(found.result.selected[0].prompt), found.result.spent
 
 
-def _fresh(scores: Array, generations: list[list[int]], examples: Array, each: int) -> tuple[int, int]:
+def _fresh(
+    scores: Array, generations: list[list[int]], examples: Array, each: int
+) -> tuple[int, int]:
     parents: list[int] = []
     seen, spent = 0, 0
     for newcomers in generations:
@@ -94,11 +103,28 @@ def _fresh(scores: Array, generations: list[list[int]], examples: Array, each: i
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--tables", type=Path, default=default_folder(), help="folder of recorded tables")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--tables",
+        type=Path,
+        default=default_folder(),
+        help="folder of recorded tables",
+    )
     parser.add_argument("--seeds", type=int, default=20, help="default: %(default)s")
-    parser.add_argument("--generations", type=int, default=5, help="the first included (default: %(default)s)")
-    parser.add_argument("--minutes", type=float, default=10.0, help="no seed begins later (default: %(default)s)")
+    parser.add_argument(
+        "--generations",
+        type=int,
+        default=5,
+        help="the first included (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--minutes",
+        type=float,
+        default=10.0,
+        help="no seed begins later (default: %(default)s)",
+    )
     parser.add_argument("--output", type=Path, help="write a JSON line per run")
     arguments = parser.parse_args(argv)
     pools = {}
@@ -124,18 +150,35 @@ def main(argv: Sequence[str] | None = None) -> None:
                     with arguments.output.open("a") as file:
                         file.write(json.dumps(line) + "\n")
     seeds = len({line["seed"] for line in lines})
-    print(f"{len(pools)} pools, {seeds} seeds, {arguments.generations} generations of {_CANDIDATES}")
+    print(
+        f"{len(pools)} pools, {seeds} seeds, {arguments.generations} generations of {_CANDIDATES}"
+    )
     for b in (5, 10, 20):
         for way in WAYS:
-            print(_summary(f"b = {b}, {way}", way, [line for line in lines if line["b"] == b]))
+            print(
+                _summary(
+                    f"b = {b}, {way}", way, [line for line in lines if line["b"] == b]
+                )
+            )
 
 
 def _summary(what: str, way: str, lines: list[dict[str, Any]]) -> str:
     pools = sorted({line["pool"] for line in lines})
-    rows = [np.array([line[way] - line["uniform"] for line in lines if line["pool"] == pool]) for pool in pools]
+    rows = [
+        np.array(
+            [line[way] - line["uniform"] for line in lines if line["pool"] == pool]
+        )
+        for pool in pools
+    ]
     means = np.array([row.mean() for row in rows])
-    within = float(np.sqrt(sum(row.var(ddof=1) / len(row) for row in rows if len(row) > 1))) / len(rows)
-    over = float(means.std(ddof=1) / np.sqrt(len(means))) if len(means) > 1 else float("nan")
+    within = float(
+        np.sqrt(sum(row.var(ddof=1) / len(row) for row in rows if len(row) > 1))
+    ) / len(rows)
+    over = (
+        float(means.std(ddof=1) / np.sqrt(len(means)))
+        if len(means) > 1
+        else float("nan")
+    )
     mean = np.mean([line[way] for line in lines])
     spent = np.mean([line[f"{way} spent"] for line in lines])
     return (

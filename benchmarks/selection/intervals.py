@@ -1,13 +1,16 @@
 """Intervals that hold at every look, against rivals: `python -m benchmarks.selection.intervals`.
 
-Prints tables. Miscoverage: in how many runs of --runs a 95 % interval excludes the truth at any look. Examples: how
-many until a difference is told from zero, looking after every example, on average over runs (all of them, if that is
-what it takes); and until equal prompts are told to be within a margin, on one side. Speed. Bounds for exactly the N
-examples given draw them without replacement. Bounds for new inputs take the same N as independent draws.
+Prints tables. Miscoverage: in how many runs of --runs a 95 % interval excludes the
+truth at any look. Examples: how many until a difference is told from zero, looking
+after every example, on average over runs (all of them, if that is what it takes); and
+until equal prompts are told to be within a margin, on one side. Speed. Bounds for
+exactly the N examples given draw them without replacement. Bounds for new inputs take
+the same N as independent draws.
 
-Rivals, both without replacement: the published single bet and empirical Bernstein, with the predictable plug-in
-(Waudby-Smith & Ramdas 2023, equations 26 and 14), two sides of half the error each. A pair that "disagrees" is one
-prompt right and the other wrong; examples that are mostly easy or mostly hard make few of them.
+Rivals, both without replacement: the published single bet and empirical Bernstein, with
+the predictable plug-in (Waudby-Smith & Ramdas 2023, equations 26 and 14), two sides of
+half the error each. A pair that "disagrees" is one prompt right and the other wrong;
+examples that are mostly easy or mostly hard make few of them.
 """
 
 import argparse
@@ -31,7 +34,10 @@ MARGINS = (0.02, 0.05, 0.1)
 
 def signs(n: int, disagree: float, difference: float) -> Floats:
     """Differences of n pairs of 0/1 scores."""
-    more, fewer = round(n * (disagree + difference) / 2), round(n * (disagree - difference) / 2)
+    more, fewer = (
+        round(n * (disagree + difference) / 2),
+        round(n * (disagree - difference) / 2),
+    )
     return np.repeat([1.0, -1.0, 0.0], [more, fewer, n - more - fewer])
 
 
@@ -76,7 +82,11 @@ def asymptotic_bounds(x: Floats) -> tuple[list[int], Floats, Floats]:
     at = [k for k in looks(n) if k > 2]
     scale = 1.0 if np.mean(x[0] == 0) >= 0.5 else 0.0
     bounds = [Asymptotic(n).interval(x[:, :k], ERROR, scale) for k in at]
-    return at, np.stack([b.low for b in bounds], axis=1), np.stack([b.high for b in bounds], axis=1)
+    return (
+        at,
+        np.stack([b.low for b in bounds], axis=1),
+        np.stack([b.high for b in bounds], axis=1),
+    )
 
 
 def any_look(x: Floats, n: int | None, truth: float) -> float:
@@ -88,26 +98,37 @@ def any_look(x: Floats, n: int | None, truth: float) -> float:
 
 def miscoverage(runs: int) -> str:
     """Table."""
-    rows = ["| scores | betting | betting, independent draws | asymptotic |", "|---|---|---|---|"]
+    rows = [
+        "| scores | betting | betting, independent draws | asymptotic |",
+        "|---|---|---|---|",
+    ]
     for name, population in hard_cases().items():
         x, truth = shuffled(population, runs), float(population.mean())
         draws = np.random.default_rng(2).choice(population, x.shape)
         _, low, high = asymptotic_bounds(x)
         wrong = ((low > truth + 1e-9) | (high < truth - 1e-9)).any(axis=1).mean()
-        cells = [any_look(x, len(population), truth), any_look(draws, None, truth), wrong]
+        cells = [
+            any_look(x, len(population), truth),
+            any_look(draws, None, truth),
+            wrong,
+        ]
         rows.append(f"| {name} | " + " | ".join(f"{cell:.3f}" for cell in cells) + " |")
     return "\n".join(rows)
 
 
 def until(found: npt.NDArray[np.bool_], at: Sequence[int], n: int) -> float:
     """Mean over runs of the first look that found a difference, n if none did."""
-    return float(np.where(found.any(axis=1), np.asarray(at)[found.argmax(axis=1)], n).mean())
+    return float(
+        np.where(found.any(axis=1), np.asarray(at)[found.argmax(axis=1)], n).mean()
+    )
 
 
 def by_betting(x: Floats) -> float:
     """Mean number of examples until zero is below the interval."""
     n = x.shape[1]
-    return until(Betting(-1, 1, n).log_capital(x, 0.0) >= math.log(2 / ERROR), range(1, n + 1), n)
+    return until(
+        Betting(-1, 1, n).log_capital(x, 0.0) >= math.log(2 / ERROR), range(1, n + 1), n
+    )
 
 
 def by_asymptotic(x: Floats) -> float:
@@ -140,10 +161,15 @@ def by_empirical_bernstein(x: Floats) -> float:
     t = np.arange(n)
     total = np.cumsum(y, axis=1) - y
     stakes = np.minimum(_plug_in(y), 0.5)
-    means = np.concatenate([np.full((len(y), 1), 0.5), ((0.5 + np.cumsum(y, axis=1)) / (t + 2))[:, :-1]], axis=1)
+    means = np.concatenate(
+        [np.full((len(y), 1), 0.5), ((0.5 + np.cumsum(y, axis=1)) / (t + 2))[:, :-1]],
+        axis=1,
+    )
     cost = np.cumsum((y - means) ** 2 * (-np.log1p(-stakes) - stakes), axis=1)
     weight = np.cumsum(stakes * (1 + t / (n - t)), axis=1)
-    low = (np.cumsum(stakes * (y + total / (n - t)), axis=1) - math.log(2 / ERROR) - cost) / weight
+    low = (
+        np.cumsum(stakes * (y + total / (n - t)), axis=1) - math.log(2 / ERROR) - cost
+    ) / weight
     return until(low > 0.5, range(1, n + 1), n)
 
 
@@ -151,7 +177,11 @@ def by_independent_betting(x: Floats) -> float:
     """The same for new inputs; those on which it is not found at all count as all."""
     n = x.shape[1]
     draws = np.random.default_rng(3).choice(x[0], x.shape)
-    return until(Betting(-1, 1).log_capital(draws, 0.0) >= math.log(2 / ERROR), range(1, n + 1), n)
+    return until(
+        Betting(-1, 1).log_capital(draws, 0.0) >= math.log(2 / ERROR),
+        range(1, n + 1),
+        n,
+    )
 
 
 METHODS: dict[str, Callable[[Floats], float]] = {
@@ -165,15 +195,26 @@ METHODS: dict[str, Callable[[Floats], float]] = {
 
 def examples_needed(runs: int) -> str:
     """Table."""
-    rows = ["| N | difference | scores | " + " | ".join(METHODS) + " |", "|---|---|---|" + "---|" * len(METHODS)]
+    rows = [
+        "| N | difference | scores | " + " | ".join(METHODS) + " |",
+        "|---|---|---|" + "---|" * len(METHODS),
+    ]
     for n in SIZES:
         for difference in DIFFERENCES:
-            kinds = {f"0/1, {100 * d:.0f} % disagree": signs(n, d, difference) for d in DISAGREE if d >= difference}
+            kinds = {
+                f"0/1, {100 * d:.0f} % disagree": signs(n, d, difference)
+                for d in DISAGREE
+                if d >= difference
+            }
             kinds |= {f"smooth, sd {s:g}": smooth(n, s, difference) for s in SPREADS}
             for name, population in kinds.items():
                 x = shuffled(population, runs)
                 cells = [method(x) for method in METHODS.values()]
-                rows.append(f"| {n} | {difference:g} | {name} | " + " | ".join(f"{cell:.0f}" for cell in cells) + " |")
+                rows.append(
+                    f"| {n} | {difference:g} | {name} | "
+                    + " | ".join(f"{cell:.0f}" for cell in cells)
+                    + " |"
+                )
     return "\n".join(rows)
 
 
@@ -184,15 +225,23 @@ def margins(runs: int) -> str:
         "|---|---|" + "---|" * len(MARGINS),
     ]
     for n in SIZES:
-        kinds = {f"0/1, {100 * d:.0f} % disagree": signs(n, d, 0.0) for d in (0.0, *DISAGREE)}
+        kinds = {
+            f"0/1, {100 * d:.0f} % disagree": signs(n, d, 0.0) for d in (0.0, *DISAGREE)
+        }
         kinds |= {f"smooth, sd {s:g}": smooth(n, s, 0.0) for s in SPREADS}
         for name, population in kinds.items():
             x, betting = shuffled(population, runs), Betting(-1, 1, n)
             draws = np.random.default_rng(3).choice(population, x.shape)
             cells = []
             for m in MARGINS:
-                found = betting.log_capital(x, -m), Betting(-1, 1).log_capital(draws, -m)
-                given, new = (until(capital >= math.log(1 / ERROR), range(1, n + 1), n) for capital in found)
+                found = (
+                    betting.log_capital(x, -m),
+                    Betting(-1, 1).log_capital(draws, -m),
+                )
+                given, new = (
+                    until(capital >= math.log(1 / ERROR), range(1, n + 1), n)
+                    for capital in found
+                )
                 cells.append(f"{given:.0f}, {new:.0f}")
             rows.append(f"| {n} | {name} | " + " | ".join(cells) + " |")
     return "\n".join(rows)
@@ -208,12 +257,18 @@ def speed() -> str:
 
 def main() -> None:
     """Parse the command line and print the tables."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--runs", type=int, default=400)
     args = parser.parse_args()
     print(f"Wrong at any look, stated at most {ERROR:g}\n\n{miscoverage(args.runs)}\n")
-    print(f"Examples until a difference is told from zero, confidence {1 - ERROR:g}\n\n{examples_needed(args.runs)}\n")
-    print(f"Examples until an equal prompt is not worse by more than a margin\n\n{margins(args.runs)}\n")
+    print(
+        f"Examples until a difference is told from zero, confidence {1 - ERROR:g}\n\n{examples_needed(args.runs)}\n"
+    )
+    print(
+        f"Examples until an equal prompt is not worse by more than a margin\n\n{margins(args.runs)}\n"
+    )
     print(speed())
 
 

@@ -2,8 +2,9 @@
 
 python -m benchmarks.selection.judge_correction --runs 2000
 
-Three tables: grades about the middle of the scale; skewed ones, of which bad grades are rare; labels of 0 and 1.
-`--preference`: how often `Preference` says that people disagree with a judge, by the number of prompts with labels.
+Three tables: grades about the middle of the scale; skewed ones, of which bad grades are
+rare; labels of 0 and 1. `--preference`: how often `Preference` says that people
+disagree with a judge, by the number of prompts with labels.
 """
 
 import argparse
@@ -25,7 +26,9 @@ _JUDGES = {
 }
 
 
-def grades(rng: np.random.Generator, n: int, judge: str) -> tuple[np.ndarray, np.ndarray]:
+def grades(
+    rng: np.random.Generator, n: int, judge: str
+) -> tuple[np.ndarray, np.ndarray]:
     """What humans say of n answers, and what the judge does: whole grades from 1 to 5."""
     slope, shift, noise = _JUDGES[judge]
     human = np.clip(np.rint(3 + rng.normal(size=n)), 1, 5)
@@ -42,9 +45,13 @@ def row(judge: str, labels: int, others: int, runs: int, seed: int) -> list[str]
         human, judged = grades(rng, labels + others, judge)
         alone.append(judged.mean() - truth)
         for name, weight in (("humans", 0.0), ("weight 1", 1.0), ("default", None)):
-            each = corrected_mean(human[:labels], judged[:labels], judged[labels:], weight=weight)
+            each = corrected_mean(
+                human[:labels], judged[:labels], judged[labels:], weight=weight
+            )
             low, high = each.interval
-            found[name].append((low <= truth <= high, each.mean - truth, (high - low) / 2))
+            found[name].append(
+                (low <= truth <= high, each.mean - truth, (high - low) / 2)
+            )
     cells = [judge, str(labels), f"{np.mean(alone):+.2f}"]
     for values in found.values():
         held, off, half = np.mean(values, axis=0)
@@ -62,7 +69,14 @@ _SHARES = {
 _KINDS = ("perfect", "good", "bad")
 
 
-def skewed(shares: tuple[float, ...], judge: str, labels: int, others: int, runs: int, seed: int) -> tuple[float, ...]:
+def skewed(
+    shares: tuple[float, ...],
+    judge: str,
+    labels: int,
+    others: int,
+    runs: int,
+    seed: int,
+) -> tuple[float, ...]:
     """How often the interval of the default, and that of `weight=1`, hold the mean; and their half widths.
 
     A good judge is off by a grade now and then, a bad one says anything.
@@ -76,17 +90,28 @@ def skewed(shares: tuple[float, ...], judge: str, labels: int, others: int, runs
         if judge == "good":
             judged = np.clip(np.rint(human + 0.5 * rng.normal(size=len(human))), 1, 5)
         intervals = [
-            corrected_mean(human[:labels], judged[:labels], judged[labels:], weight=weight).interval
+            corrected_mean(
+                human[:labels], judged[:labels], judged[labels:], weight=weight
+            ).interval
             for weight in (None, 1.0)
         ]
-        found.append([x for low, high in intervals for x in (low - 1e-9 <= truth <= high + 1e-9, (high - low) / 2)])
+        found.append(
+            [
+                x
+                for low, high in intervals
+                for x in (low - 1e-9 <= truth <= high + 1e-9, (high - low) / 2)
+            ]
+        )
     return tuple(np.mean(found, axis=0).tolist())
 
 
-def accepted(share: float, agreement: float, labels: int, others: int, runs: int, seed: int) -> tuple[float, ...]:
+def accepted(
+    share: float, agreement: float, labels: int, others: int, runs: int, seed: int
+) -> tuple[float, ...]:
     """Humans accept this share of the answers, and the judge agrees with them so often.
 
-    How often the labels' own interval by Student's t, and that of the default, hold the share; and the half width.
+    How often the labels' own interval by Student's t, and that of the default, hold the
+    share; and the half width.
     """
     rng = np.random.default_rng(seed)
     found = []
@@ -96,22 +121,31 @@ def accepted(share: float, agreement: float, labels: int, others: int, runs: int
         each = corrected_mean(human[:labels], judged[:labels], judged[labels:])
         low, high = each.interval
         error = human[:labels].std(ddof=1) / math.sqrt(labels)
-        plain = abs(human[:labels].mean() - share) <= stats.t.ppf(0.975, labels - 1) * error
+        plain = (
+            abs(human[:labels].mean() - share) <= stats.t.ppf(0.975, labels - 1) * error
+        )
         found.append((plain, low <= share <= high, (high - low) / 2))
     return tuple(np.mean(found, axis=0).tolist())
 
 
-def flagged(prompts: int, labels: int, kinder: float, runs: int, seed: int) -> tuple[float, float, float]:
+def flagged(
+    prompts: int, labels: int, kinder: float, runs: int, seed: int
+) -> tuple[float, float, float]:
     """How often any prompt is said to be contradicted by its labels, by a test of its own too; and the one favoured.
 
-    What the judge says of 60 % of the pairs has nothing to do with what people do. Of one prompt it prefers, besides,
-    the part `kinder` of the answers that people think no better.
+    What the judge says of 60 % of the pairs has nothing to do with what people do. Of
+    one prompt it prefers, besides, the part `kinder` of the answers that people think
+    no better.
     """
     rng = np.random.default_rng(seed)
     any_, any_alone, right = 0, 0, 0
     for _ in range(runs):
         people = rng.choice([0.0, 0.5, 1.0], (prompts, labels))
-        judge = np.where(rng.random(people.shape) < 0.6, rng.choice([0.0, 0.5, 1.0], people.shape), people)
+        judge = np.where(
+            rng.random(people.shape) < 0.6,
+            rng.choice([0.0, 0.5, 1.0], people.shape),
+            people,
+        )
         judge[0, (rng.random(labels) < kinder) & (people[0] < 1)] = 1.0
         pairs = {i: list(zip(people[i], judge[i], strict=True)) for i in range(prompts)}
         found = contradicted(pairs)
@@ -129,30 +163,72 @@ def main() -> None:
     parser.add_argument("--preference", action="store_true")
     arguments = parser.parse_args()
     if arguments.preference:
-        print("| prompts | labels each | unbiased judge flagged | by a test for each | the favoured prompt flagged |")
+        print(
+            "| prompts | labels each | unbiased judge flagged | by a test for each | the favoured prompt flagged |"
+        )
         print("|---|---|---|---|---|")
         for prompts, labels in product((1, 2, 5, 30, 100), (20, 50)):
-            fair, alone, _ = flagged(prompts, labels, 0.0, arguments.runs, arguments.seed)
+            fair, alone, _ = flagged(
+                prompts, labels, 0.0, arguments.runs, arguments.seed
+            )
             _, _, right = flagged(prompts, labels, 0.8, arguments.runs, arguments.seed)
-            print(f"| {prompts} | {labels} | {fair:.1%} | {alone:.1%} | {right:.1%} |", flush=True)
+            print(
+                f"| {prompts} | {labels} | {fair:.1%} | {alone:.1%} | {right:.1%} |",
+                flush=True,
+            )
         return
     error = math.sqrt(0.95 * 0.05 / arguments.runs)
-    print(f"{arguments.runs} runs, {arguments.others} answers without a label; coverage ± {error:.1%}\n")
-    head = ["judge", "labels", "judge alone is off by", "labels alone", "weight=1", "default"]
+    print(
+        f"{arguments.runs} runs, {arguments.others} answers without a label; coverage ± {error:.1%}\n"
+    )
+    head = [
+        "judge",
+        "labels",
+        "judge alone is off by",
+        "labels alone",
+        "weight=1",
+        "default",
+    ]
     print("| " + " | ".join(head) + " |\n" + "|---" * len(head) + "|")
     for judge in _JUDGES:
         for labels in (10, 30, 100):
-            print("| " + " | ".join(row(judge, labels, arguments.others, arguments.runs, arguments.seed)) + " |")
+            print(
+                "| "
+                + " | ".join(
+                    row(judge, labels, arguments.others, arguments.runs, arguments.seed)
+                )
+                + " |"
+            )
     print("\n| grades | judge | labels | default | weight=1 |\n|---|---|---|---|---|")
-    for (name, shares), judge, labels in product(_SHARES.items(), _KINDS, (10, 20, 50, 100)):
-        cells = skewed(shares, judge, labels, arguments.others, arguments.runs, arguments.seed)
+    for (name, shares), judge, labels in product(
+        _SHARES.items(), _KINDS, (10, 20, 50, 100)
+    ):
+        cells = skewed(
+            shares, judge, labels, arguments.others, arguments.runs, arguments.seed
+        )
         held, half, held_1, half_1 = cells
-        print(f"| {name} | {judge} | {labels} | {held:.1%}, ±{half:.2f} | {held_1:.1%}, ±{half_1:.2f} |", flush=True)
-    print("\nLabels of 0 and 1\n\n| labels | accepted | judge agrees | labels alone | default |\n|---|---|---|---|---|")
+        print(
+            f"| {name} | {judge} | {labels} | {held:.1%}, ±{half:.2f} | {held_1:.1%}, ±{half_1:.2f} |",
+            flush=True,
+        )
+    print(
+        "\nLabels of 0 and 1\n\n| labels | accepted | judge agrees | labels alone | default |\n|---|---|---|---|---|"
+    )
     for labels in (10, 20, 50, 100, 200):
-        for share, agreement in product((0.5, 0.8, 0.9, 0.95, 0.98, 0.99), (0.5, 0.7, 0.9, 1.0)):
-            plain, held, half = accepted(share, agreement, labels, arguments.others, arguments.runs, arguments.seed)
-            print(f"| {labels} | {share:.0%} | {agreement:.0%} | {plain:.1%} | {held:.1%}, ±{half:.2f} |")
+        for share, agreement in product(
+            (0.5, 0.8, 0.9, 0.95, 0.98, 0.99), (0.5, 0.7, 0.9, 1.0)
+        ):
+            plain, held, half = accepted(
+                share,
+                agreement,
+                labels,
+                arguments.others,
+                arguments.runs,
+                arguments.seed,
+            )
+            print(
+                f"| {labels} | {share:.0%} | {agreement:.0%} | {plain:.1%} | {held:.1%}, ±{half:.2f} |"
+            )
 
 
 if __name__ == "__main__":

@@ -1,8 +1,9 @@
 """Every method of the comparison by name: ours through `asktell.Selector`, and the rivals.
 
-A name of `asktell.METHODS` is ours in our settings: shared examples, default schedules. With `-published` it runs as
-in the paper: an example drawn for every pull, published schedules. `uniform+mlp` and the like read the scores of
-`uniform` by another estimator, so they compare estimators alone.
+A name of `asktell.METHODS` is ours in our settings: shared examples, default schedules.
+With `-published` it runs as in the paper: an example drawn for every pull, published
+schedules. `uniform+mlp` and the like read the scores of `uniform` by another estimator,
+so they compare estimators alone.
 """
 
 from collections.abc import Callable
@@ -46,8 +47,9 @@ BOTH: tuple[type[Goal], ...] = (BestFeasible, ParetoSet)
 class Rival(NamedTuple):
     """A function (pool, goal, seed) -> answer; the goals it is for; whether it draws examples independently.
 
-    `asktell.simulate(scores, goal, {"auto": "auto", "ucb-e": RIVALS["ucb-e"]})` takes it as it is.
-    `constrained`: whether it minds the constraints of a front; `featured`: whether it needs features.
+    `asktell.simulate(scores, goal, {"auto": "auto", "ucb-e": RIVALS["ucb-e"]})` takes
+    it as it is. `constrained`: whether it minds the constraints of a front; `featured`:
+    whether it needs features.
     """
 
     run: Callable[[Pool, Goal, int], list[int]]
@@ -72,7 +74,8 @@ class Rival(NamedTuple):
 
 def _optuna(name: str) -> Callable[[Pool, Goal, int], list[int]]:
     def run(pool: Pool, goal: Goal, seed: int) -> list[int]:
-        from benchmarks.rivals import optuna_samplers  # late: optuna is not needed for the other methods
+        # late: optuna is not needed for the other methods
+        from benchmarks.rivals import optuna_samplers
 
         return getattr(optuna_samplers, name)(pool, goal, seed)  # type: ignore[no-any-return]
 
@@ -97,7 +100,9 @@ RIVALS = {
     "prompteval": Rival(prompteval, BOTH),
     "prompteval-features": Rival(partial(prompteval, features=True), BOTH),
     "prompteval-bai": Rival(prompteval_bai, (BestFeasible,)),
-    "prompteval-bai-features": Rival(partial(prompteval_bai, features=True), (BestFeasible,)),
+    "prompteval-bai-features": Rival(
+        partial(prompteval_bai, features=True), (BestFeasible,)
+    ),
     "gittins": Rival(gittins, (BestFeasible,)),
     "ape": Rival(ape, (ParetoSet,), constrained=False),
     "psips": Rival(psips, (ParetoSet,), constrained=False),
@@ -106,7 +111,17 @@ RIVALS = {
     "in-full": Rival(in_full, BOTH),
 }
 OURS = tuple(asktell.METHODS)
-PAPER = ("uniform", "csr", "csr-sh", "mlp-csr", "lcsh", "ege-sr", "ege-sh", "mlp-ege", "gege")
+PAPER = (
+    "uniform",
+    "csr",
+    "csr-sh",
+    "mlp-csr",
+    "lcsh",
+    "ege-sr",
+    "ege-sh",
+    "mlp-ege",
+    "gege",
+)
 """Those with a published setting."""
 LINEAR = ("lcsh", "gege")
 """Published with estimates from the current round only; the others pool all rounds."""
@@ -129,7 +144,8 @@ def run(method: str, problem: BenchmarkProblem, budget: int, seed: int) -> Outco
     """Spend the budget on the problem and answer.
 
     Raises:
-        IncompatibleMethodError, BudgetTooSmallError: the method is not for this goal or budget, or lacks features.
+        IncompatibleMethodError, BudgetTooSmallError: the method is not for this goal or
+            budget, or lacks features.
         KeyError: there is no such method.
     """
     if method not in names():
@@ -138,7 +154,15 @@ def run(method: str, problem: BenchmarkProblem, budget: int, seed: int) -> Outco
         return _run_filtered(method, problem, budget, seed)
     features = problem.table.features
     sampling = "iid" if method.endswith(PUBLISHED) else "shared"
-    return run_once(_how(method, problem.goal), problem.scores, problem.goal, budget, seed, features, sampling=sampling)
+    return run_once(
+        _how(method, problem.goal),
+        problem.scores,
+        problem.goal,
+        budget,
+        seed,
+        features,
+        sampling=sampling,
+    )
 
 
 def _how(method: str, goal: Goal) -> str | asktell.Elimination | Rival:
@@ -149,28 +173,60 @@ def _how(method: str, goal: Goal) -> str | asktell.Elimination | Rival:
         return replace(uniform, estimator=ESTIMATORS[method]())
     if method.endswith(PUBLISHED):
         name = method.removesuffix(PUBLISHED)
-        return asktell.preset(name, goal, schedule="published", data="round" if name in LINEAR else "pooled")
+        return asktell.preset(
+            name,
+            goal,
+            schedule="published",
+            data="round" if name in LINEAR else "pooled",
+        )
     return RIVALS.get(method, method)
 
 
-def _run_filtered(method: str, problem: BenchmarkProblem, budget: int, seed: int) -> Outcome:
+def _run_filtered(
+    method: str, problem: BenchmarkProblem, budget: int, seed: int
+) -> Outcome:
     """What one would do without constrained fronts."""
     goal = problem.goal
     metrics = [objective.metric for objective in goal.objectives]
-    if not goal.is_constrained or isinstance(goal, BestFeasible) or set(metrics) != set(goal.metrics):
-        raise IncompatibleMethodError(f"{method} is for fronts whose objectives are under constraints")
+    if (
+        not goal.is_constrained
+        or isinstance(goal, BestFeasible)
+        or set(metrics) != set(goal.metrics)
+    ):
+        raise IncompatibleMethodError(
+            f"{method} is for fronts whose objectives are under constraints"
+        )
     result = _without_constraints(problem, budget, seed)
-    among = result.selected if method == "auto+filter" else [entry for entry in result.prompts if entry.evaluations]
-    values = goal.values(np.array([[entry.estimate[metric] for metric in metrics] for entry in among], dtype=float))
+    among = (
+        result.selected
+        if method == "auto+filter"
+        else [entry for entry in result.prompts if entry.evaluations]
+    )
+    values = goal.values(
+        np.array(
+            [[entry.estimate[metric] for metric in metrics] for entry in among],
+            dtype=float,
+        )
+    )
     if method == "auto+conclude":
-        return Outcome([int(among[i].id) for i in rule_of(goal).answer(values)], result.spent)
+        return Outcome(
+            [int(among[i].id) for i in rule_of(goal).answer(values)], result.spent
+        )
     violation = np.maximum(0.0, -values[:, len(metrics) :]).max(axis=1)
-    kept = np.flatnonzero(violation == 0) if (violation == 0).any() else [int(violation.argmin())]
+    kept = (
+        np.flatnonzero(violation == 0)
+        if (violation == 0).any()
+        else [int(violation.argmin())]
+    )
     return Outcome([int(among[i].id) for i in kept], result.spent)
 
 
 @lru_cache(maxsize=64)
-def _without_constraints(problem: BenchmarkProblem, budget: int, seed: int) -> asktell.Result:
-    result = run_once(AUTO, problem.scores, ParetoSet(*problem.goal.objectives), budget, seed).result
+def _without_constraints(
+    problem: BenchmarkProblem, budget: int, seed: int
+) -> asktell.Result:
+    result = run_once(
+        AUTO, problem.scores, ParetoSet(*problem.goal.objectives), budget, seed
+    ).result
     assert result is not None
     return result

@@ -1,10 +1,11 @@
 """How often `Race` is wrong, and what it spends: `python -m benchmarks.selection.race --runs 400`.
 
-Simulated tables of N examples, known in full. With `--inputs given` the truth is the mean over these examples, without
-noise. With `--inputs new` it is the mean over twenty times as many, of which the N are drawn at random. A run is wrong
-if it ended as certain with an answer that is off by more than the tolerance, by the true means. Spent is the part of
-all cells (what evaluating every prompt on every example takes) until the end; certain is the part of runs that ended
-before that.
+Simulated tables of N examples, known in full. With `--inputs given` the truth is the
+mean over these examples, without noise. With `--inputs new` it is the mean over twenty
+times as many, of which the N are drawn at random. A run is wrong if it ended as certain
+with an answer that is off by more than the tolerance, by the true means. Spent is the
+part of all cells (what evaluating every prompt on every example takes) until the end;
+certain is the part of runs that ended before that.
 """
 
 import argparse
@@ -29,13 +30,17 @@ def easy_or_hard(rng: np.random.Generator, k: int, n: int) -> Floats:
     """0 and 1: most examples are solved by all prompts or by none."""
     skill = rng.normal(0, 0.5, k)
     easy = rng.choice([-4.0, 4.0], n) + rng.normal(0, 1.5, n)
-    return (rng.random((k, n)) < 1 / (1 + np.exp(-(skill[:, None] + easy)))).astype(float)
+    return (rng.random((k, n)) < 1 / (1 + np.exp(-(skill[:, None] + easy)))).astype(
+        float
+    )
 
 
 def clear_winner(rng: np.random.Generator, k: int, n: int) -> Floats:
     """0 and 1: the first solves four of five examples, the others seven of ten; half of them are easy for all."""
     level = np.where(np.arange(k) > 0, 0.7, 0.8)[:, None]
-    return (rng.random((k, n)) < np.where(rng.random(n) < 0.5, 0.98, 2 * level - 0.98)).astype(float)
+    return (
+        rng.random((k, n)) < np.where(rng.random(n) < 0.5, 0.98, 2 * level - 0.98)
+    ).astype(float)
 
 
 def gaussian(rng: np.random.Generator, k: int, n: int) -> Floats:
@@ -64,7 +69,10 @@ KINDS: dict[str, Callable[[np.random.Generator, int, int], Floats]] = {
     "0/1, a clear winner": clear_winner,
 }
 MANY = 20  # inputs for every one that is given
-WORLDS: dict[str, dict[str, Any]] = {"new": {"inputs": "new"}, "given": {"inputs": "given", "repeats": 1}}
+WORLDS: dict[str, dict[str, Any]] = {
+    "new": {"inputs": "new"},
+    "given": {"inputs": "given", "repeats": 1},
+}
 UNIT = (0.0, 1.0)
 A, B = asktell.maximize("a", range=UNIT), asktell.maximize("b", range=UNIT)
 GOALS: dict[str, asktell.BestFeasible | asktell.ParetoSet] = {
@@ -84,21 +92,38 @@ class Outcome:
 
 
 def play(
-    kind: str, goal_name: str, k: int, n: int, tolerance: float, seed: int, inputs: str = "given", **options: Any
+    kind: str,
+    goal_name: str,
+    k: int,
+    n: int,
+    tolerance: float,
+    seed: int,
+    inputs: str = "given",
+    **options: Any,
 ) -> Outcome:
     """One run with as many evaluations as there are cells."""
     rng = np.random.default_rng([seed, k, n, list(KINDS).index(kind)])
     goal = GOALS[goal_name]
     beyond = MANY if inputs == "new" else 1
-    everything = np.stack([KINDS[kind](rng, k, beyond * n) for _ in goal.metrics], axis=2)
-    scores = everything if beyond == 1 else everything[:, rng.choice(beyond * n, n, replace=False)]
+    everything = np.stack(
+        [KINDS[kind](rng, k, beyond * n) for _ in goal.metrics], axis=2
+    )
+    scores = (
+        everything
+        if beyond == 1
+        else everything[:, rng.choice(beyond * n, n, replace=False)]
+    )
     method, world = asktell.Race(tolerance=tolerance, **options), WORLDS[inputs]
-    selector = asktell.Selector([f"p{i}" for i in range(k)], goal, k * n, method, n, seed=seed, **world)
+    selector = asktell.Selector(
+        [f"p{i}" for i in range(k)], goal, k * n, method, n, seed=seed, **world
+    )
     result = replay.play(selector, scores)
     answer = [int(entry.id) for entry in result.selected]
     values = goal.values(everything.mean(axis=1))
     wrong = result.stopped_early and not is_right(goal, values, answer, tolerance)
-    return Outcome(wrong, result.stopped_early and result.spent < k * n, result.spent / (k * n))
+    return Outcome(
+        wrong, result.stopped_early and result.spent < k * n, result.spent / (k * n)
+    )
 
 
 def is_right(goal: Any, values: Floats, answer: list[int], tolerance: float) -> bool:
@@ -112,9 +137,13 @@ def is_right(goal: Any, values: Floats, answer: list[int], tolerance: float) -> 
         return bool(feasible[answer[0]] and values[answer[0], 0] >= best - slack)
     others = values[answer]
     front = np.flatnonzero(pareto_mask(np.round(values, 12)))
-    found = all(i in answer or (others >= values[i] - slack).all(axis=1).any() for i in front)
+    found = all(
+        i in answer or (others >= values[i] - slack).all(axis=1).any() for i in front
+    )
     dominated = ((values[None] > others[:, None] + slack).all(axis=2)).any()
-    return bool(found and not dominated and (tolerance > 0 or set(front) == set(answer)))
+    return bool(
+        found and not dominated and (tolerance > 0 or set(front) == set(answer))
+    )
 
 
 def main() -> None:
@@ -124,18 +153,37 @@ def main() -> None:
     parser.add_argument("--inputs", choices=WORLDS, default="new")
     parser.add_argument("--prompts", type=int, nargs="+", default=[2, 5, 20])
     parser.add_argument("--examples", type=int, default=300)
-    parser.add_argument("--tolerances", type=float, nargs="+", default=[0.0, 0.02, 0.05])
+    parser.add_argument(
+        "--tolerances", type=float, nargs="+", default=[0.0, 0.02, 0.05]
+    )
     arguments = parser.parse_args()
-    print("| scores | goal | prompts | " + " | ".join(f"tolerance {t:g}" for t in arguments.tolerances) + " |")
+    print(
+        "| scores | goal | prompts | "
+        + " | ".join(f"tolerance {t:g}" for t in arguments.tolerances)
+        + " |"
+    )
     print("|---|---|---|" + "---|" * len(arguments.tolerances))
-    bar = tqdm(total=len(KINDS) * len(GOALS) * len(arguments.prompts) * len(arguments.tolerances))
+    bar = tqdm(
+        total=len(KINDS)
+        * len(GOALS)
+        * len(arguments.prompts)
+        * len(arguments.tolerances)
+    )
     for kind in KINDS:
         for goal in GOALS:
             for k in arguments.prompts:
                 cells = []
                 for tolerance in arguments.tolerances:
                     outcomes = [
-                        play(kind, goal, k, arguments.examples, tolerance, seed, arguments.inputs)
+                        play(
+                            kind,
+                            goal,
+                            k,
+                            arguments.examples,
+                            tolerance,
+                            seed,
+                            arguments.inputs,
+                        )
                         for seed in range(arguments.runs)
                     ]
                     wrong, certain, spent = (
@@ -144,7 +192,9 @@ def main() -> None:
                     )
                     cells.append(f"{wrong:.3f}, {certain:.0%}, {spent:.0%}")
                     bar.update()
-                print(f"| {kind} | {goal} | {k} | " + " | ".join(cells) + " |", flush=True)
+                print(
+                    f"| {kind} | {goal} | {k} | " + " | ".join(cells) + " |", flush=True
+                )
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """An evaluator that remembers: every evaluation goes to a JSON-lines file, and what is in the file is not paid again.
 
-Selectors are deterministic, so an interrupted script that is simply repeated replays its evaluations from the file
-and goes on where it was.
+Selectors are deterministic, so an interrupted script that is simply repeated replays
+its evaluations from the file and goes on where it was.
 """
 
 import json
@@ -18,10 +18,13 @@ Scores = Mapping[str, float]
 class Recorded:
     """A batch evaluator around `evaluate(prompt, example) -> scores`, which runs in the executor.
 
-    `fresh` counts the evaluations that were really made. Evaluations that fail are not recorded.
+    `fresh` counts the evaluations that were really made. Evaluations that fail are not
+    recorded.
     """
 
-    def __init__(self, evaluate: Callable[[str, int], Scores], path: Path, executor: Executor) -> None:
+    def __init__(
+        self, evaluate: Callable[[str, int], Scores], path: Path, executor: Executor
+    ) -> None:
         self._evaluate = evaluate
         self._executor = executor
         self._path = path
@@ -43,7 +46,11 @@ class Recorded:
 
     def evaluate(self, cells: Sequence[tuple[str, int]]) -> list[Scores | Exception]:
         """Scores of each (prompt, example)."""
-        running = {cell: self._executor.submit(self._evaluate, *cell) for cell in cells if cell not in self._known}
+        running = {
+            cell: self._executor.submit(self._evaluate, *cell)
+            for cell in cells
+            if cell not in self._known
+        }
         outcomes: list[Scores | Exception] = []
         with self._path.open("a") as file:
             for cell in cells:
@@ -54,7 +61,11 @@ class Recorded:
                         outcomes.append(error)
                         continue
                     self.fresh += 1
-                    row = {"prompt": cell[0], "example": cell[1], "scores": dict(self._known[cell])}
+                    row = {
+                        "prompt": cell[0],
+                        "example": cell[1],
+                        "scores": dict(self._known[cell]),
+                    }
                     file.write(json.dumps(row) + "\n")
                     file.flush()
                 outcomes.append(self._known[cell])

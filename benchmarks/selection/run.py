@@ -1,9 +1,10 @@
 """Run methods on problems: `python -m benchmarks.selection.run --suite small --tables FOLDER`.
 
-Writes one JSON line per (problem, goal, method, budget, seed, commit), and skips those that the file has already, so
-an interrupted run goes on where it was. The same command on the same commit gives the same lines, whatever the number
-of processes, but for `seconds` of CPU time. A method that is not for a problem (wrong goal, budget below what it needs,
-no features) has a line with `refused`, the reason.
+Writes one JSON line per (problem, goal, method, budget, seed, commit), and skips those
+that the file has already, so an interrupted run goes on where it was. The same command
+on the same commit gives the same lines, whatever the number of processes, but for
+`seconds` of CPU time. A method that is not for a problem (wrong goal, budget below what
+it needs, no features) has a line with `refused`, the reason.
 """
 
 import argparse
@@ -53,19 +54,25 @@ SLOW = ("mlp-", "uniform+", "optuna-")
 SUITES = {
     "small": Suite(("best@.5", "pareto"), (3, 5, 10), 4, (3,), 2),
     "fronts": Suite(problems.FRONTS, (1, 3, 10), 3, (1, 3, 10), 3),
-    "models": Suite(("best@.5", "pareto"), (1, 2, 3, 5, 10, 20), 20, (1, 2, 3, 5, 10, 20), 20),
+    "models": Suite(
+        ("best@.5", "pareto"), (1, 2, 3, 5, 10, 20), 20, (1, 2, 3, 5, 10, 20), 20
+    ),
     "full": Suite(problems.GOALS, (1, 2, 3, 5, 8, 10), 100, (1, 3, 5, 10), 20),
 }
 
 
-def tasks(suite: Suite, problem_names: Sequence[str], method_names: Sequence[str]) -> list[Task]:
+def tasks(
+    suite: Suite, problem_names: Sequence[str], method_names: Sequence[str]
+) -> list[Task]:
     """Every combination, problem by problem."""
     found = []
     for problem, goal, method in product(problem_names, suite.goals, method_names):
         slow = method.startswith(SLOW)
         budgets = suite.slow_per_prompt if slow else suite.per_prompt
         seeds = range(suite.slow_seeds if slow else suite.seeds)
-        found += [Task(problem, goal, method, b, seed) for b, seed in product(budgets, seeds)]
+        found += [
+            Task(problem, goal, method, b, seed) for b, seed in product(budgets, seeds)
+        ]
     return found
 
 
@@ -81,12 +88,19 @@ def run_task(task: Task, folder: Path | None) -> dict[str, Any]:
     except (IncompatibleMethodError, BudgetTooSmallError) as error:
         return {**line, "refused": str(error)}
     line["seconds"] = round(time.process_time() - start, 4)
-    found = {name: round(value, 6) for name, value in evaluate(problem, outcome.answer).items()}
+    found = {
+        name: round(value, 6)
+        for name, value in evaluate(problem, outcome.answer).items()
+    }
     return {**line, "spent": outcome.spent, "answer": outcome.answer, **found}
 
 
 def run_tasks(
-    wanted: Sequence[Task], path: Path, folder: Path | None, jobs: int, any_commit: bool = False
+    wanted: Sequence[Task],
+    path: Path,
+    folder: Path | None,
+    jobs: int,
+    any_commit: bool = False,
 ) -> list[dict[str, Any]]:
     """The lines of the tasks, in their order; those that the file lacks are run and appended to it."""
     commit = this_commit()
@@ -94,12 +108,17 @@ def run_tasks(
     def run_all(missing: Sequence[Task]) -> Iterator[dict[str, Any]]:
         return ({**line, "commit": commit} for line in _run_all(missing, folder, jobs))
 
-    known = known_lines(path, wanted, key, run_all, lambda line: any_commit or line["commit"] == commit)
+    known = known_lines(
+        path, wanted, key, run_all, lambda line: any_commit or line["commit"] == commit
+    )
     return [known[task] for task in wanted]
 
 
 def by_half(
-    name: str, lines: Sequence[dict[str, Any]], half: str | None, summary: Callable[[Sequence[dict[str, Any]]], str]
+    name: str,
+    lines: Sequence[dict[str, Any]],
+    half: str | None,
+    summary: Callable[[Sequence[dict[str, Any]]], str],
 ) -> dict[str, str]:
     """A page's parts `NAME-development` and `NAME-report`, or one of them: the summary of a half's lines, if any."""
     found = {}
@@ -110,7 +129,9 @@ def by_half(
     return found
 
 
-def _run_all(missing: Sequence[Task], folder: Path | None, jobs: int) -> Iterator[dict[str, Any]]:
+def _run_all(
+    missing: Sequence[Task], folder: Path | None, jobs: int
+) -> Iterator[dict[str, Any]]:
     one_thread()
     work = partial(run_task, folder=folder)
     if jobs == 1:
@@ -122,7 +143,9 @@ def _run_all(missing: Sequence[Task], folder: Path | None, jobs: int) -> Iterato
 
 def one_thread() -> None:
     """Processes that are started from now on compute on one thread each, but where the environment says otherwise."""
-    os.environ.update({name: value for name, value in ONE_THREAD.items() if name not in os.environ})
+    os.environ.update(
+        {name: value for name, value in ONE_THREAD.items() if name not in os.environ}
+    )
 
 
 def key(line: dict[str, Any]) -> Task:
@@ -136,7 +159,9 @@ def this_commit() -> str:
     root = Path(__file__).parents[2]
 
     def git(*arguments: str) -> str:
-        return subprocess.run(["git", *arguments, *paths], cwd=root, capture_output=True, text=True).stdout.strip()
+        return subprocess.run(
+            ["git", *arguments, *paths], cwd=root, capture_output=True, text=True
+        ).stdout.strip()
 
     changed = git("status", "--porcelain", "--untracked-files=no")
     return (git("log", "-1", "--format=%h") or "unknown") + ("+" if changed else "")
@@ -144,11 +169,27 @@ def this_commit() -> str:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments that every script of the suite has."""
-    parser.add_argument("--tables", type=Path, default=replay.default_folder(), help="folder of recorded tables")
-    parser.add_argument("--problems", nargs="+", help="names, or beginnings of names (default: all)")
-    parser.add_argument("--half", choices=problems.HALVES, help="only the problems of that half")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes (default: %(default)s)")
-    parser.add_argument("--any-commit", action="store_true", help="keep the lines of other commits too")
+    parser.add_argument(
+        "--tables",
+        type=Path,
+        default=replay.default_folder(),
+        help="folder of recorded tables",
+    )
+    parser.add_argument(
+        "--problems", nargs="+", help="names, or beginnings of names (default: all)"
+    )
+    parser.add_argument(
+        "--half", choices=problems.HALVES, help="only the problems of that half"
+    )
+    parser.add_argument(
+        "--jobs",
+        type=int,
+        default=os.cpu_count() or 1,
+        help="processes (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--any-commit", action="store_true", help="keep the lines of other commits too"
+    )
 
 
 def chosen_problems(args: argparse.Namespace) -> list[str]:
@@ -161,18 +202,36 @@ def chosen_problems(args: argparse.Namespace) -> list[str]:
     names = everything
     if args.problems:
         known = [*everything, *problems.grown.NAMES]
-        unknown = [name for name in args.problems if not any(one.startswith(base(name)) for one in known)]
+        unknown = [
+            name
+            for name in args.problems
+            if not any(one.startswith(base(name)) for one in known)
+        ]
         if unknown:
-            where = f" in {args.tables}" if args.tables else "; recorded tables are read from --tables FOLDER"
-            raise SystemExit(f"No problem begins with {', '.join(unknown)}{where}. There are: {', '.join(everything)}.")
-        sized = [name for name in args.problems if "@" in name and not name.rpartition("@")[2].isdecimal()]
+            where = (
+                f" in {args.tables}"
+                if args.tables
+                else "; recorded tables are read from --tables FOLDER"
+            )
+            raise SystemExit(
+                f"No problem begins with {', '.join(unknown)}{where}. There are: {', '.join(everything)}."
+            )
+        sized = [
+            name
+            for name in args.problems
+            if "@" in name and not name.rpartition("@")[2].isdecimal()
+        ]
         if sized:
-            raise SystemExit(f"After @ comes a number of prompts, as in {base(sized[0])}@50; got {', '.join(sized)}.")
+            raise SystemExit(
+                f"After @ comes a number of prompts, as in {base(sized[0])}@50; got {', '.join(sized)}."
+            )
         names = [name for name in everything if name.startswith(tuple(args.problems))]
         names += [name for name in args.problems if "@" in name]
     found = [name for name in names if args.half in (None, problems.half(name))]
     if not found:
-        raise SystemExit(f"None of these problems is of the {args.half} half: {', '.join(names)}.")
+        raise SystemExit(
+            f"None of these problems is of the {args.half} half: {', '.join(names)}."
+        )
     return found
 
 
@@ -183,13 +242,29 @@ def base(problem: str) -> str:
 
 def main() -> None:
     """Parse the command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     add_arguments(parser)
     parser.add_argument("--suite", choices=sorted(SUITES), default="small")
-    parser.add_argument("--output", type=Path, help="JSON-lines file (default: benchmark-output/SUITE.jsonl)")
-    parser.add_argument("--methods", nargs="+", choices=methods.names(), default=methods.names(), metavar="METHOD")
-    parser.add_argument("--goals", nargs="+", choices=(*problems.GOALS, *problems.FRONTS))
-    parser.add_argument("--per-prompt", nargs="+", type=float, help="budgets, in evaluations per prompt")
+    parser.add_argument(
+        "--output",
+        type=Path,
+        help="JSON-lines file (default: benchmark-output/SUITE.jsonl)",
+    )
+    parser.add_argument(
+        "--methods",
+        nargs="+",
+        choices=methods.names(),
+        default=methods.names(),
+        metavar="METHOD",
+    )
+    parser.add_argument(
+        "--goals", nargs="+", choices=(*problems.GOALS, *problems.FRONTS)
+    )
+    parser.add_argument(
+        "--per-prompt", nargs="+", type=float, help="budgets, in evaluations per prompt"
+    )
     parser.add_argument("--seeds", type=int, help="of every method")
     args = parser.parse_args()
     suite = SUITES[args.suite]
@@ -198,7 +273,9 @@ def main() -> None:
     if args.goals:
         suite = suite._replace(goals=tuple(args.goals))
     if args.per_prompt:
-        suite = suite._replace(per_prompt=tuple(args.per_prompt), slow_per_prompt=tuple(args.per_prompt))
+        suite = suite._replace(
+            per_prompt=tuple(args.per_prompt), slow_per_prompt=tuple(args.per_prompt)
+        )
     wanted = tasks(suite, chosen_problems(args), args.methods)
     path = args.output or OUTPUT / f"{args.suite}.jsonl"
     if path.suffix == ".xz":
@@ -206,7 +283,9 @@ def main() -> None:
     started = time.monotonic()
     lines = run_tasks(wanted, path, args.tables, args.jobs, args.any_commit)
     refused = sum("refused" in line for line in lines)
-    print(f"{len(lines) - refused} runs ({refused} refused) in {path}, {time.monotonic() - started:.0f} s.")
+    print(
+        f"{len(lines) - refused} runs ({refused} refused) in {path}, {time.monotonic() - started:.0f} s."
+    )
 
 
 if __name__ == "__main__":

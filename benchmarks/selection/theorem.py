@@ -1,8 +1,9 @@
 """Error of linear constrained halving against its bound: `python -m benchmarks.selection.theorem [--plot FILE]`.
 
-A synthetic problem that fulfils the theorem's assumptions: two metrics exactly linear in the features, Gaussian
-noise, a unique best feasible arm, the published schedule, estimates from the current round only. The bound is vacuous
-(1) at budgets at which the method already errs rarely; it falls as fast, exponentially, only much later.
+A synthetic problem that fulfils the theorem's assumptions: two metrics exactly linear
+in the features, Gaussian noise, a unique best feasible arm, the published schedule,
+estimates from the current round only. The bound is vacuous (1) at budgets at which the
+method already errs rarely; it falls as fast, exponentially, only much later.
 """
 
 import argparse
@@ -16,7 +17,12 @@ from asktell.elimination import ConstrainedRanking
 from asktell.estimators import LeastSquares
 from asktell.methods import Elimination
 from asktell.schedulers import SequentialHalving
-from benchmarks.selection.theory import budget_for_error, constrained_gaps, error_bound, hardness
+from benchmarks.selection.theory import (
+    budget_for_error,
+    constrained_gaps,
+    error_bound,
+    hardness,
+)
 
 
 def problem(n_arms: int, d: int, least_gap: float) -> tuple[np.ndarray, np.ndarray]:
@@ -32,7 +38,9 @@ def problem(n_arms: int, d: int, least_gap: float) -> tuple[np.ndarray, np.ndarr
     raise SystemExit("No instance with such large gaps; ask for smaller ones.")
 
 
-def error_rate(features: np.ndarray, means: np.ndarray, noise: float, budget: int, runs: int) -> float:
+def error_rate(
+    features: np.ndarray, means: np.ndarray, noise: float, budget: int, runs: int
+) -> float:
     """Share of runs whose answer is not the best feasible arm."""
     method = Elimination(
         SequentialHalving(adaptive=False),
@@ -47,7 +55,9 @@ def error_rate(features: np.ndarray, means: np.ndarray, noise: float, budget: in
     errors = 0
     for run in range(runs):
         rng = np.random.default_rng((run, budget))
-        selector = Selector(prompts, goal, budget, method, features=features, seed=run, sampling="iid")
+        selector = Selector(
+            prompts, goal, budget, method, features=features, seed=run, sampling="iid"
+        )
         while trials := selector.ask(budget):
             arms = np.array([int(trial.prompt_id) for trial in trials])
             scores = means[arms] + noise * rng.normal(size=(len(arms), 2))
@@ -59,12 +69,18 @@ def error_rate(features: np.ndarray, means: np.ndarray, noise: float, budget: in
 
 def main() -> None:
     """Parse the command line, print the table, draw the plot."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--arms", type=int, default=16)
     parser.add_argument("--features", type=int, default=2)
     parser.add_argument("--noise", type=float, default=1.0)
-    parser.add_argument("--gap", type=float, default=0.25, help="least gap (default: %(default)s)")
-    parser.add_argument("--budgets", type=int, nargs="+", default=[25, 50, 100, 150, 200, 300, 400, 800])
+    parser.add_argument(
+        "--gap", type=float, default=0.25, help="least gap (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--budgets", type=int, nargs="+", default=[25, 50, 100, 150, 200, 300, 400, 800]
+    )
     parser.add_argument("--runs", type=int, default=500)
     parser.add_argument("--plot", help="file to draw the errors and the bound into")
     args = parser.parse_args()
@@ -75,7 +91,9 @@ def main() -> None:
     def bound(budget: int) -> float:
         return error_bound(budget, args.arms, args.features, args.noise, h)
 
-    print(f"K = {args.arms}, d = {args.features}, noise {args.noise}, H = {h:.3g}, {args.runs} runs\n")
+    print(
+        f"K = {args.arms}, d = {args.features}, noise {args.noise}, H = {h:.3g}, {args.runs} runs\n"
+    )
     print("| budget | error | standard error | bound |")
     print("|---|---|---|---|")
     rates = []
@@ -83,7 +101,10 @@ def main() -> None:
         rate = error_rate(features, means, args.noise, budget, args.runs)
         rates.append(rate)
         spread = np.sqrt(max(rate * (1 - rate), 1 / args.runs) / args.runs)
-        print(f"| {budget} | {rate:.3f} | {spread:.3f} | {bound(budget):.3g} |", flush=True)
+        print(
+            f"| {budget} | {rate:.3f} | {spread:.3f} | {bound(budget):.3g} |",
+            flush=True,
+        )
     for target in (0.5, 0.05):
         needed = budget_for_error(target, args.arms, args.features, args.noise, h)
         print(f"\nThe bound reaches {target} at a budget of {needed:,}.")
@@ -92,7 +113,9 @@ def main() -> None:
         draw(args.plot, args.budgets, rates, args.runs, bound, last)
 
 
-def draw(file: str, budgets: list[int], rates: list[float], runs: int, bound, last: int) -> None:  # type: ignore[no-untyped-def]
+def draw(
+    file: str, budgets: list[int], rates: list[float], runs: int, bound, last: int
+) -> None:  # type: ignore[no-untyped-def]
     """Errors and bound over the budget, both axes logarithmic; where no run erred, the upper limit of the error."""
     import matplotlib
 
@@ -104,16 +127,38 @@ def draw(file: str, budgets: list[int], rates: list[float], runs: int, bound, la
     seen = r > 0
     # Wilson's interval at 95 %.
     z = 1.96
-    centre, width = r + z**2 / (2 * runs), z * np.sqrt(r * (1 - r) / runs + (z / (2 * runs)) ** 2)
-    low, high = (np.clip(v / (1 + z**2 / runs), 0, 1) for v in (centre - width, centre + width))
+    centre, width = (
+        r + z**2 / (2 * runs),
+        z * np.sqrt(r * (1 - r) / runs + (z / (2 * runs)) ** 2),
+    )
+    low, high = (
+        np.clip(v / (1 + z**2 / runs), 0, 1) for v in (centre - width, centre + width)
+    )
     figure, axes = plt.subplots(figsize=(6.4, 3.6), layout="constrained")
     axes.set(xscale="log", yscale="log", ylim=(1e-4, 1.6))
-    axes.plot(grid, [bound(int(x)) for x in grid], color="0.45", label="bound of theorem 1")
+    axes.plot(
+        grid, [bound(int(x)) for x in grid], color="0.45", label="bound of theorem 1"
+    )
     spread = (np.maximum(r - low, 0)[seen], np.maximum(high - r, 0)[seen])
-    axes.errorbar(b[seen], r[seen], spread, fmt="o-", color="C0", capsize=3, label=f"errors seen in {runs} runs")
+    axes.errorbar(
+        b[seen],
+        r[seen],
+        spread,
+        fmt="o-",
+        color="C0",
+        capsize=3,
+        label=f"errors seen in {runs} runs",
+    )
     if not seen.all():
         # An error bar without bars, because a legend lists these after plain lines.
-        axes.errorbar(b[~seen], high[~seen], fmt="v", color="C0", mfc="white", label="no error: 95 % upper limit")
+        axes.errorbar(
+            b[~seen],
+            high[~seen],
+            fmt="v",
+            color="C0",
+            mfc="white",
+            label="no error: 95 % upper limit",
+        )
     axes.set(xlabel="budget (evaluations)", ylabel="probability of a wrong answer")
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(color="0.92", which="major")

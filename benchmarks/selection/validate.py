@@ -14,9 +14,13 @@ def main() -> None:
             k, n, _, *times = table.scores.shape
             repeats = f" x {times[0]} repeats" if times else ""
             print(f"{name}: valid, {k} prompts x {n} examples{repeats}")
-            for metric, shares in zip(table.metrics, table.variance_shares(), strict=True):
+            for metric, shares in zip(
+                table.metrics, table.variance_shares(), strict=True
+            ):
                 prompt, example, residual = shares
-                print(f"  {metric}: variance {prompt:.1%} prompt, {example:.1%} example, {residual:.1%} residual")
+                print(
+                    f"  {metric}: variance {prompt:.1%} prompt, {example:.1%} example, {residual:.1%} residual"
+                )
     except InvalidTableError as error:
         raise SystemExit(str(error)) from error
 

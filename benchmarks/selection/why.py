@@ -1,7 +1,7 @@
 """The pictures of docs/explanation/auto.md: why pairing and pooling work. `python -m benchmarks.selection.why`.
 
-Simulated scores, the same in every run: 100 prompts and 300 examples whose shares of variance are those of strong
-models (prompt 5 %, example 60 %, residual 35 %).
+Simulated scores, the same in every run: 100 prompts and 300 examples whose shares of
+variance are those of strong models (prompt 5 %, example 60 %, residual 35 %).
 """
 
 from pathlib import Path
@@ -23,7 +23,11 @@ def table(rng: np.random.Generator, k: int = K) -> Array:
     """(k, N) scores, centred at 0.5, with a standard deviation of 0.2."""
     a, b, e = 0.2 * np.sqrt(SHARES)
     return np.asarray(
-        0.5 + a * rng.normal(size=(k, 1)) + b * rng.normal(size=(1, N)) + e * rng.normal(size=(k, N)), dtype=np.float64
+        0.5
+        + a * rng.normal(size=(k, 1))
+        + b * rng.normal(size=(1, N))
+        + e * rng.normal(size=(k, N)),
+        dtype=np.float64,
     )
 
 
@@ -38,14 +42,34 @@ def pairing(ax: Axes) -> None:
         truth = y[0].mean() - y[1].mean()
         one, other = rng.permutation(N), rng.permutation(N)
         for column, n in enumerate(counts):
-            errors[0, column] += (y[0, one[:n]].mean() - y[1, other[:n]].mean() - truth) ** 2
-            errors[1, column] += (y[0, one[:n]].mean() - y[1, one[:n]].mean() - truth) ** 2
-    for row, label in zip(np.sqrt(errors / repetitions), ("each its own examples", "the same examples"), strict=True):
+            errors[0, column] += (
+                y[0, one[:n]].mean() - y[1, other[:n]].mean() - truth
+            ) ** 2
+            errors[1, column] += (
+                y[0, one[:n]].mean() - y[1, one[:n]].mean() - truth
+            ) ** 2
+    for row, label in zip(
+        np.sqrt(errors / repetitions),
+        ("each its own examples", "the same examples"),
+        strict=True,
+    ):
         ax.plot(counts, row, label=label)
     spread = 0.2 * np.sqrt(2 * SHARES[0])
     ax.axhline(spread, color="0.6", linewidth=0.8, linestyle="--")
-    ax.text(counts[0], spread, "typical difference of two prompts", fontsize=7, va="bottom", color="0.4")
-    ax.set(xscale="log", yscale="log", xlabel="evaluations of each prompt", ylabel="error of the difference (rms)")
+    ax.text(
+        counts[0],
+        spread,
+        "typical difference of two prompts",
+        fontsize=7,
+        va="bottom",
+        color="0.4",
+    )
+    ax.set(
+        xscale="log",
+        yscale="log",
+        xlabel="evaluations of each prompt",
+        ylabel="error of the difference (rms)",
+    )
     ax.set_xticks([1, 3, 10, 30, 100], ["1", "3", "10", "30", "100"])
     ax.set_yticks([0.01, 0.03, 0.1, 0.3], [".01", ".03", ".1", ".3"])
     ax.minorticks_off()
@@ -67,13 +91,35 @@ def pooling(ax: Axes) -> None:
     pooled = fit.mean - fit.mean.mean() + truth.mean()
     low, high = truth.min() - 0.01, truth.max() + 0.01
     ax.plot([low, high], [low, high], color="0.7", linewidth=0.8)
-    for estimates, marker, label in ((raw, "x", "means of three scores"), (pooled, "o", "pooled")):
+    for estimates, marker, label in (
+        (raw, "x", "means of three scores"),
+        (pooled, "o", "pooled"),
+    ):
         error = np.sqrt(((estimates - truth) ** 2).mean())
-        ax.plot(truth, estimates, marker, markersize=3, linestyle="", label=f"{label}: rms error {error:.3f}")
+        ax.plot(
+            truth,
+            estimates,
+            marker,
+            markersize=3,
+            linestyle="",
+            label=f"{label}: rms error {error:.3f}",
+        )
         circled = "the highest estimate" if marker == "o" else None
         at = truth[estimates.argmax()], estimates.max()
-        ax.plot(*at, "o", markersize=9, fillstyle="none", linestyle="", color="black", label=circled)
-    ax.set(xlabel="true mean of a prompt", ylabel="estimate, less the common shift", ylim=(0.15, 0.72))
+        ax.plot(
+            *at,
+            "o",
+            markersize=9,
+            fillstyle="none",
+            linestyle="",
+            color="black",
+            label=circled,
+        )
+    ax.set(
+        xlabel="true mean of a prompt",
+        ylabel="estimate, less the common shift",
+        ylim=(0.15, 0.72),
+    )
     ax.set_title("pooling", fontsize=10)
     ax.legend(fontsize=7, loc="lower right")
 

@@ -2,15 +2,17 @@
 
 Two stages, so that a changed model is measured in minutes:
 
-1. `auto` selects on worlds (`benchmarks.problems.worlds`) and, with --tables, on recorded tables. Each selector is
-   saved under --runs with the truth, and with what it selects after 50, 100 and 200 % more evaluations. Runs that are
-   there are not made again: delete the folder if asking or choosing has changed.
-2. Every saved selector states its result, which is held against the truth: the expected score of a prompt on a new
-   input, evaluated once.
+1. `auto` selects on worlds (`benchmarks.problems.worlds`) and, with --tables, on
+   recorded tables. Each selector is saved under --runs with the truth, and with what it
+   selects after 50, 100 and 200 % more evaluations. Runs that are there are not made
+   again: delete the folder if asking or choosing has changed.
+2. Every saved selector states its result, which is held against the truth: the expected
+   score of a prompt on a new input, evaluated once.
 
-Of a recorded table, random examples (half of them, 300 at most) are those given, and the others are the truth. That
-truth has an error of its own: coverage allows for it, probabilities and losses do not. One of the first two metrics is
-the objective, and the other one is bounded within half of a deviation of the prompts' mean, by turns.
+Of a recorded table, random examples (half of them, 300 at most) are those given, and
+the others are the truth. That truth has an error of its own: coverage allows for it,
+probabilities and losses do not. One of the first two metrics is the objective, and the
+other one is bounded within half of a deviation of the prompts' mean, by turns.
 """
 
 import argparse
@@ -72,17 +74,30 @@ SMALL: dict[str, Cells] = {
     "skewed costs": ((5, 10), (30, 3)),
     "median limit": ((10, 5), (30, 3)),
 }
-_GRID: Cells = (*product((2, 5, 10, 30), (1.0, 2.0, 3.0, 5.0, 10.0)), (100, 1), (100, 5), (200, 1), (200, 3))
-_FEW_PROMPTS = {"costs", "idle metric", "ties", "alike", "same agent"}  # worlds in which more prompts show nothing new
+_GRID: Cells = (
+    *product((2, 5, 10, 30), (1.0, 2.0, 3.0, 5.0, 10.0)),
+    (100, 1),
+    (100, 5),
+    (200, 1),
+    (200, 3),
+)
+# Worlds in which more prompts show nothing new
+_FEW_PROMPTS = {"costs", "idle metric", "ties", "alike", "same agent"}
 FULL: dict[str, Cells] = {
-    name: tuple(dict.fromkeys(cells + tuple(cell for cell in _GRID if name not in _FEW_PROMPTS or cell[0] <= 10)))
+    name: tuple(
+        dict.fromkeys(
+            cells
+            + tuple(cell for cell in _GRID if name not in _FEW_PROMPTS or cell[0] <= 10)
+        )
+    )
     for name, cells in SMALL.items()
 }
 OF_TABLES: dict[str, Cells] = {
     "small": ((2, 5), (5, 3), (12, 10), (30, 3)),
     "full": tuple(product((2, 5, 12, 30, 100), (1.0, 2.0, 3.0, 5.0, 10.0))),
 }
-SUITES = {"small": (SMALL, 10, 4), "full": (FULL, 10, 4)}  # with the number of seeds of worlds and of tables
+# With the number of seeds of worlds and of tables
+SUITES = {"small": (SMALL, 10, 4), "full": (FULL, 10, 4)}
 
 _LATER = (0.5, 1.0, 2.0)  # how much further runs go, in units of what was spent
 _BOOTSTRAPS = 200
@@ -107,7 +122,14 @@ class Task(NamedTuple):
 
     def rng(self) -> np.random.Generator:
         """What draws its world, or its part of a table."""
-        return np.random.default_rng([self.seed, self.arms, round(10 * self.per_prompt), sum(map(ord, self.source))])
+        return np.random.default_rng(
+            [
+                self.seed,
+                self.arms,
+                round(10 * self.per_prompt),
+                sum(map(ord, self.source)),
+            ]
+        )
 
     @property
     def file(self) -> str:
@@ -119,8 +141,9 @@ class Task(NamedTuple):
 class Drawn(NamedTuple):
     """A selection to be made, and what is true.
 
-    `cells` (K, N, repeats, m) in the goal's order of metrics, NaN where the evaluation fails; `truth` and `errors` (K,
-    c) of the goal's columns. `family`: what it is counted among.
+    `cells` (K, N, repeats, m) in the goal's order of metrics, NaN where the evaluation
+    fails; `truth` and `errors` (K, c) of the goal's columns. `family`: what it is
+    counted among.
     """
 
     goal: Goal
@@ -137,7 +160,14 @@ def of_world(task: Task) -> Drawn:
     name = task.source
     world = worlds.WORLDS[name](rng, task.arms)
     truth = worlds.truth(world)
-    return Drawn(world.goal, worlds.cells(world, rng), truth, np.zeros_like(truth), name, world.on_failure)
+    return Drawn(
+        world.goal,
+        worlds.cells(world, rng),
+        truth,
+        np.zeros_like(truth),
+        name,
+        world.on_failure,
+    )
 
 
 def of_table(source: Table, task: Task) -> Drawn:
@@ -150,10 +180,14 @@ def of_table(source: Table, task: Task) -> Drawn:
     scores = source.scores[rows][:, :, order]
     others = scores[:, examples[n_given:]]
     truth = others.mean(axis=1)
-    spread = max(truth[:, 1].std(), 0.5 * source.scores[:, :, order[1]].mean(axis=1).std())
+    spread = max(
+        truth[:, 1].std(), 0.5 * source.scores[:, :, order[1]].mean(axis=1).std()
+    )
     objective, constrained = (source.metrics[j] for j in order)
     bound = float(truth[:, 1].mean() + 0.5 * rng.normal() * spread)
-    goal = asktell.BestFeasible(asktell.maximize(objective), {constrained: asktell.at_least(bound)})
+    goal = asktell.BestFeasible(
+        asktell.maximize(objective), {constrained: asktell.at_least(bound)}
+    )
     half = "development" if source.name in DEVELOPMENT else "report"
     is_models = source.name.startswith(("models/", "alpaca_eval/", "summarization/"))
     family = f"{'models' if is_models else 'prompts'}, {half}"
@@ -192,7 +226,9 @@ def run(drawn: Drawn, per_prompt: float, seed: int) -> Saved:
     }
 
 
-def _play(selector: asktell.Selector, cells: Array, told: list[tuple[int, int, Array]]) -> int:
+def _play(
+    selector: asktell.Selector, cells: Array, told: list[tuple[int, int, Array]]
+) -> int:
     """Evaluate until the budget is spent; the position of the answer."""
     while trial := selector.ask():
         arm, example = int(trial.prompt_id), int(trial.example or 0)
@@ -214,7 +250,9 @@ def _scale(scores: Array) -> float:
     return float(high - low) or 1.0
 
 
-def _bootstrap(drawn: Drawn, told: Sequence[tuple[int, int, Array]], answer: int) -> tuple[float, float | None]:
+def _bootstrap(
+    drawn: Drawn, told: Sequence[tuple[int, int, Array]], answer: int
+) -> tuple[float, float | None]:
     """P(best) and P(feasible) of the answer by resampling the examples that were seen."""
     goal, n_arms = drawn.goal, len(drawn.truth)
     arms, examples = (np.array([each[i] for each in told]) for i in (0, 1))
@@ -227,12 +265,20 @@ def _bootstrap(drawn: Drawn, told: Sequence[tuple[int, int, Array]], answer: int
     seen, places = np.unique(examples, return_inverse=True)
     rng, hits = np.random.default_rng(len(told)), np.zeros(2)
     for _ in range(_BOOTSTRAPS):
-        weights = rng.multinomial(len(seen), np.full(len(seen), 1.0 / len(seen)))[places].astype(float)
+        weights = rng.multinomial(len(seen), np.full(len(seen), 1.0 / len(seen)))[
+            places
+        ].astype(float)
         counts = np.bincount(arms, weights * known, n_arms)
-        sums = [np.bincount(arms, weights * column, n_arms) / np.maximum(counts, _ROUNDING) for column in scores.T]
+        sums = [
+            np.bincount(arms, weights * column, n_arms) / np.maximum(counts, _ROUNDING)
+            for column in scores.T
+        ]
         if goal.counts_failures:
             asked = np.bincount(arms, weights, n_arms)
-            sums.append(np.bincount(arms, weights * failed, n_arms) / np.maximum(asked, _ROUNDING))
+            sums.append(
+                np.bincount(arms, weights * failed, n_arms)
+                / np.maximum(asked, _ROUNDING)
+            )
         values = goal.values(np.stack(sums, axis=1))
         values[counts == 0] = -np.inf
         keeps: Mask = np.all(values[:, 1:] >= 0, axis=1)
@@ -243,24 +289,47 @@ def _bootstrap(drawn: Drawn, told: Sequence[tuple[int, int, Array]], answer: int
 
 
 def tasks(
-    suite: str, names: Iterable[str], tables: Iterable[str], seeds: int | None = None, first: int = 0
+    suite: str,
+    names: Iterable[str],
+    tables: Iterable[str],
+    seeds: int | None = None,
+    first: int = 0,
 ) -> list[Task]:
     """The runs of a suite: of these worlds and these tables, with so many seeds from the first one on."""
     cells, *default = SUITES[suite]
-    of_worlds, of_tables = (range(first, first + (n if seeds is None else seeds)) for n in default)
-    found = [Task(name, k, b, seed) for name in names for k, b in cells[name] for seed in of_worlds]
-    found += [Task(name, k, b, seed) for name in tables for k, b in OF_TABLES[suite] for seed in of_tables]
-    return sorted(found, key=lambda task: task.seed)  # so that there are runs of all, wherever it is stopped
+    of_worlds, of_tables = (
+        range(first, first + (n if seeds is None else seeds)) for n in default
+    )
+    found = [
+        Task(name, k, b, seed)
+        for name in names
+        for k, b in cells[name]
+        for seed in of_worlds
+    ]
+    found += [
+        Task(name, k, b, seed)
+        for name in tables
+        for k, b in OF_TABLES[suite]
+        for seed in of_tables
+    ]
+    # So that there are runs of all, wherever it is stopped
+    return sorted(found, key=lambda task: task.seed)
 
 
 def make(wanted: Sequence[Task], folder: Path, tables: Path | None) -> None:
     """Make the runs that are missing."""
     folder.mkdir(parents=True, exist_ok=True)
     sources: dict[str, Table] = {}
-    for task in tqdm([task for task in wanted if not (folder / task.file).exists()], unit="run", mininterval=20):
+    for task in tqdm(
+        [task for task in wanted if not (folder / task.file).exists()],
+        unit="run",
+        mininterval=20,
+    ):
         if "/" in task.source:
             if task.source not in sources:
-                sources[task.source] = replay.replay_table(task.source, tables, _MOST_PROMPTS)
+                sources[task.source] = replay.replay_table(
+                    task.source, tables, _MOST_PROMPTS
+                )
             if task.arms > len(sources[task.source].prompts):
                 continue
             drawn = of_table(sources[task.source], task)
@@ -304,9 +373,10 @@ class Lead(NamedTuple):
 class Stated(NamedTuple):
     """What one run states, with what is true.
 
-    `estimates`: for every metric, a row per prompt with an error: evaluations, estimate less truth in units of the
-    scores' range, whether that is within 1.96 errors, the truth's place from the weakest (0) to the best (1), whether
-    it is selected. `unstated`: evaluated prompts without an error.
+    `estimates`: for every metric, a row per prompt with an error: evaluations, estimate
+    less truth in units of the scores' range, whether that is within 1.96 errors, the
+    truth's place from the weakest (0) to the best (1), whether it is selected.
+    `unstated`: evaluated prompts without an error.
     """
 
     task: Task
@@ -322,7 +392,8 @@ class Stated(NamedTuple):
     keeps: bool
     some_keep: bool
     loss: tuple[float, float, float] | None  # stated, its bound, and as it is
-    contenders: tuple[float, bool] | None  # their share of all prompts, and whether the best is among them
+    # Their share of all prompts, and whether the best is among them
+    contenders: tuple[float, bool] | None
     later: list[Later]
     leads: list[Lead]  # of worlds
 
@@ -348,7 +419,9 @@ def state(saved: Saved) -> Stated:
         loss = verdict.loss, verdict.loss_95, truth.loss(answer)
     estimates, unstated = _estimates(result, truth, saved, answer)
     of_all = [
-        (entry.p_feasible, truth.keeps[int(entry.id)]) for entry in result.prompts if entry.p_feasible is not None
+        (entry.p_feasible, truth.keeps[int(entry.id)])
+        for entry in result.prompts
+        if entry.p_feasible is not None
     ]
     held = {int(id_) for id_, _ in verdict.contenders}
     return Stated(
@@ -365,7 +438,9 @@ def state(saved: Saved) -> Stated:
         keeps=bool(truth.keeps[answer]),
         some_keep=bool(truth.keeps.any()),
         loss=loss,
-        contenders=(len(held) / len(truth.keeps), bool(truth.best[list(held)].any())) if truth.keeps.any() else None,
+        contenders=(len(held) / len(truth.keeps), bool(truth.best[list(held)].any()))
+        if truth.keeps.any()
+        else None,
         later=_later(result, truth, saved["answers"]),
         leads=[] if np.any(saved["errors"]) else _leads(result, truth, answer),
     )
@@ -397,7 +472,9 @@ class Truths(NamedTuple):
         return max(0.0, float(best - self.objective[answer]))
 
 
-def _estimates(result: Result, truth: Truths, saved: Saved, answer: int) -> tuple[dict[str, Array], int]:
+def _estimates(
+    result: Result, truth: Truths, saved: Saved, answer: int
+) -> tuple[dict[str, Array], int]:
     found, unstated = {}, 0
     n = len(truth.objective)
     places = np.argsort(np.argsort(truth.objective)) / max(1, n - 1)
@@ -405,13 +482,20 @@ def _estimates(result: Result, truth: Truths, saved: Saved, answer: int) -> tupl
         rows = []
         scale = saved["scales"][j] if j < len(saved["scales"]) else 1.0
         for arm, entry in enumerate(result.prompts):
-            estimate, error = entry.estimate.get(metric), entry.standard_error.get(metric)
+            estimate, error = (
+                entry.estimate.get(metric),
+                entry.standard_error.get(metric),
+            )
             if estimate is None or error is None:
                 unstated += entry.evaluations > 0
                 continue
             off = estimate - truth.means[arm, j]
-            within = abs(off) <= _Z * np.hypot(error, saved["errors"][arm][j]) + _ROUNDING
-            rows.append((entry.evaluations, off / scale, within, places[arm], arm == answer))
+            within = (
+                abs(off) <= _Z * np.hypot(error, saved["errors"][arm][j]) + _ROUNDING
+            )
+            rows.append(
+                (entry.evaluations, off / scale, within, places[arm], arm == answer)
+            )
         found[metric] = np.array(rows, dtype=float).reshape(-1, 5)
     return found, unstated
 
@@ -430,17 +514,24 @@ def _later(result: Result, truth: Truths, answers: Sequence[int]) -> list[Later]
 def _leads(result: Result, truth: Truths, answer: int) -> list[Lead]:
     """The selected prompt against others, those that are evaluated most."""
     others = sorted(
-        (entry for entry in result.prompts if int(entry.id) != answer), key=lambda entry: -entry.evaluations
+        (entry for entry in result.prompts if int(entry.id) != answer),
+        key=lambda entry: -entry.evaluations,
     )
     objective, found = result.goal.objectives[0], []
     for other in others[:_RIVALS]:
-        said = result.compare(result.prompts[answer], other).differences[objective.metric]
+        said = result.compare(result.prompts[answer], other).differences[
+            objective.metric
+        ]
         true = truth.objective[answer] - truth.objective[int(other.id)]
         holds = is_right = None
         if said.low is not None and said.high is not None:
-            holds = said.low - _ROUNDING <= objective.sign * true <= said.high + _ROUNDING
+            holds = (
+                said.low - _ROUNDING <= objective.sign * true <= said.high + _ROUNDING
+            )
         if said.verdict in ("better", "worse"):
-            is_right = bool(true > _ROUNDING if said.verdict == "better" else true < -_ROUNDING)
+            is_right = bool(
+                true > _ROUNDING if said.verdict == "better" else true < -_ROUNDING
+            )
         found.append(Lead(holds, is_right))
     return found
 
@@ -456,9 +547,15 @@ def overview(runs: Sequence[Stated]) -> Row:
     for title, name in _PROBABILITIES.items():
         found = chance(name)(runs)
         row[f"{title}: said / true"] = [found["said"], found["true"]]
-        row[f"Brier of {title} / a rival's"] = [found["Brier"], min(found["constant"], found["bootstrap"])]
+        row[f"Brier of {title} / a rival's"] = [
+            found["Brier"],
+            min(found["constant"], found["bootstrap"]),
+        ]
     loss = losses(runs)
-    row["loss: said / true"], row["loss_95 holds"] = [loss["said"], loss["true"]], loss["holds"]
+    row["loss: said / true"], row["loss_95 holds"] = (
+        [loss["said"], loss["true"]],
+        loss["holds"],
+    )
     none, gain = nones(runs), outlook(1.0)(runs)
     row['"none" / wrong'] = [none['"none" said'], none["though some keep"]]
     row["gain of +100 %: said / true"] = [gain["gain said"], gain["gain true"]]
@@ -475,7 +572,10 @@ def estimates(runs: Sequence[Stated]) -> Row:
     row["no error"] = sum(each.unstated for each in runs)
     covered, noise = _clustered([rows[:, 2] for rows in by_run])
     row["within"], row["+-"], row["bias"] = covered, noise, _mean(every[:, 1])
-    chosen = {name: (every[:, 0] >= low) & (every[:, 0] <= high) for name, (low, high) in _PULLS.items()}
+    chosen = {
+        name: (every[:, 0] >= low) & (every[:, 0] <= high)
+        for name, (low, high) in _PULLS.items()
+    }
     chosen["weakest 1/3"], chosen["selected"] = every[:, 3] < 1 / 3, every[:, 4] > 0
     for name, mask in chosen.items():
         row[name] = [_mean(every[mask, 2]), _mean(every[mask, 1])]
@@ -486,7 +586,9 @@ def chance(name: str) -> Callable[[Sequence[Stated]], Row]:
     """Brier scores of P(best) or P(feasible) of the selected prompt."""
 
     def measure(runs: Sequence[Stated]) -> Row:
-        return briers([each for each in (getattr(run, name) for run in runs) if each is not None])
+        return briers(
+            [each for each in (getattr(run, name) for run in runs) if each is not None]
+        )
 
     return measure
 
@@ -515,7 +617,9 @@ def of_all(runs: Sequence[Stated]) -> Row:
 
 def losses(runs: Sequence[Stated]) -> Row:
     """The loss as stated and as it is, and how often its bound holds."""
-    said, bound, true = np.array([run.loss for run in runs if run.loss is not None]).reshape(-1, 3).T
+    said, bound, true = (
+        np.array([run.loss for run in runs if run.loss is not None]).reshape(-1, 3).T
+    )
     return {"stated": len(said), "said": _mean(said), "true": _mean(true), "loss_95": _mean(bound),
             "holds": _mean(true <= bound + _ROUNDING), "+-": _noise(true <= bound + _ROUNDING)}  # fmt: skip
 
@@ -546,7 +650,11 @@ def outlook(part: float) -> Callable[[Sequence[Stated]], Row]:
 def gains(found: Sequence[Later]) -> Row:
     """Mean losses before and after, and the ratio of the gains if the true one is above its standard error."""
     _, said_now, said, now, after = np.array(found, dtype=float).reshape(-1, 5).T
-    predicted, realized, noise = _mean(said_now - said), _mean(now - after), _noise(now - after)
+    predicted, realized, noise = (
+        _mean(said_now - said),
+        _mean(now - after),
+        _noise(now - after),
+    )
     return {
         "runs": len(said),
         "loss said": [_mean(said_now), _mean(said)],
@@ -567,17 +675,42 @@ def actions(runs: Sequence[Stated]) -> Row:
     took = [run for run in runs if run.action == "take"]
     row["take: best"] = _mean([run.is_best for run in took])
     row["take: infeasible"] = _mean([not run.keeps for run in took])
-    doubtful = [run for run in took if run.p_feasible is not None and run.p_feasible.said < 0.5]
-    row["below 1/2"], row["of them infeasible"] = len(doubtful), _mean([not run.keeps for run in doubtful])
-    going = [each for run in runs if run.action == "go on" for each in run.later if each.part == 1.0]
-    row["go on: loss now / +100 %"] = [_mean([each.now for each in going]), _mean([each.after for each in going])]
+    doubtful = [
+        run for run in took if run.p_feasible is not None and run.p_feasible.said < 0.5
+    ]
+    row["below 1/2"], row["of them infeasible"] = (
+        len(doubtful),
+        _mean([not run.keeps for run in doubtful]),
+    )
+    going = [
+        each
+        for run in runs
+        if run.action == "go on"
+        for each in run.later
+        if each.part == 1.0
+    ]
+    row["go on: loss now / +100 %"] = [
+        _mean([each.now for each in going]),
+        _mean([each.after for each in going]),
+    ]
     return row
 
 
 def contenders(runs: Sequence[Stated]) -> Row:
     """How often the true best is among the contenders, and how many these are."""
-    share, held = np.array([run.contenders for run in runs if run.contenders is not None], dtype=float).reshape(-1, 2).T
-    return {"runs": len(held), "hold the best": _mean(held), "+-": _noise(held), "share of prompts": _mean(share)}
+    share, held = (
+        np.array(
+            [run.contenders for run in runs if run.contenders is not None], dtype=float
+        )
+        .reshape(-1, 2)
+        .T
+    )
+    return {
+        "runs": len(held),
+        "hold the best": _mean(held),
+        "+-": _noise(held),
+        "share of prompts": _mean(share),
+    }
 
 
 def comparisons(runs: Sequence[Stated]) -> Row:
@@ -586,7 +719,9 @@ def comparisons(runs: Sequence[Stated]) -> Row:
     decided = [lead.is_right for lead in found if lead.is_right is not None]
     return {
         "pairs": len(found),
-        "interval holds": _mean([lead.holds for lead in found if lead.holds is not None]),
+        "interval holds": _mean(
+            [lead.holds for lead in found if lead.holds is not None]
+        ),
         "decided": len(decided),
         "wrong, of all pairs": _mean([lead.is_right is False for lead in found]),
         "wrong, of those decided": _mean([not is_right for is_right in decided]),
@@ -598,8 +733,14 @@ def tenths(runs: Sequence[Stated]) -> list[Row]:
     rows: list[Row] = []
     columns: dict[str, Array] = {}
     for kind, (title, name) in product(("worlds", "tables"), _PROBABILITIES.items()):
-        mine = [getattr(run, name) for run in runs if ("/" in run.task.source) == (kind == "tables")]
-        columns[f"{kind}, {title}"] = np.array([each for each in mine if each is not None], dtype=float).reshape(-1, 3)
+        mine = [
+            getattr(run, name)
+            for run in runs
+            if ("/" in run.task.source) == (kind == "tables")
+        ]
+        columns[f"{kind}, {title}"] = np.array(
+            [each for each in mine if each is not None], dtype=float
+        ).reshape(-1, 3)
     for low in range(10):
         row: Row = {"of": f"{low / 10:.1f} to {(low + 1) / 10:.1f}"}
         for name, found in columns.items():
@@ -647,12 +788,20 @@ def by_metric(found: Mapping[str, list[Stated]]) -> dict[str, list[Stated]]:
     """Groups of one world with several metrics, one for each metric."""
     parted: dict[str, list[Stated]] = {}
     for name, runs in found.items():
-        metrics = list(dict.fromkeys(metric for run in runs for metric in run.estimates))
-        if "/" in runs[0].task.source or len({run.family for run in runs}) > 1 or len(metrics) == 1:
+        metrics = list(
+            dict.fromkeys(metric for run in runs for metric in run.estimates)
+        )
+        if (
+            "/" in runs[0].task.source
+            or len({run.family for run in runs}) > 1
+            or len(metrics) == 1
+        ):
             parted[name] = runs
             continue
         for metric in metrics:
-            parted[f"{name}: {metric}"] = [run._replace(estimates={metric: run.estimates[metric]}) for run in runs]
+            parted[f"{name}: {metric}"] = [
+                run._replace(estimates={metric: run.estimates[metric]}) for run in runs
+            ]
     return parted
 
 
@@ -660,11 +809,20 @@ def report(runs: Sequence[Stated], by_cell: bool = False) -> dict[str, list[Row]
     """Every table, by its title."""
     found = groups(runs, by_cell)
 
-    def rows(measure: Callable[[Sequence[Stated]], Row], of: Mapping[str, list[Stated]] = found) -> list[Row]:
+    def rows(
+        measure: Callable[[Sequence[Stated]], Row],
+        of: Mapping[str, list[Stated]] = found,
+    ) -> list[Row]:
         every = ({"of": name, **measure(mine)} for name, mine in of.items())
-        return [row for row in every if next(value for key, value in row.items() if key != "of")]
+        return [
+            row
+            for row in every
+            if next(value for key, value in row.items() if key != "of")
+        ]
 
-    constrained = {n: [run for run in mine if run.is_constrained] for n, mine in found.items()}
+    constrained = {
+        n: [run for run in mine if run.is_constrained] for n, mine in found.items()
+    }
     constrained = {name: mine for name, mine in constrained.items() if mine}
     return {
         "Overview": rows(overview),
@@ -701,45 +859,105 @@ def _cell(value: Any, name: str) -> str:
     if value is None:  # what was no number, after JSON
         return "-"
     if isinstance(value, float):
-        return "-" if np.isnan(value) else f"{value:.1f}" if name == "ratio" else _short(value)
+        return (
+            "-"
+            if np.isnan(value)
+            else f"{value:.1f}"
+            if name == "ratio"
+            else _short(value)
+        )
     return str(value)
 
 
 def _short(value: float) -> str:
     """Three digits after the point, without the zero before it; small ones as they are."""
-    digits = f"{value:.3f}" if abs(value) >= 0.001 or abs(value) < _ROUNDING else f"{value:.0e}"
-    return digits.replace("0.", ".", 1) if digits.lstrip("-").startswith("0.") else digits
+    digits = (
+        f"{value:.3f}"
+        if abs(value) >= 0.001 or abs(value) < _ROUNDING
+        else f"{value:.0e}"
+    )
+    return (
+        digits.replace("0.", ".", 1) if digits.lstrip("-").startswith("0.") else digits
+    )
 
 
 def main() -> None:
     """Parse the command line, make the runs that are missing, and print what is stated of them."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--suite", choices=tuple(SUITES), default="small")
-    parser.add_argument("--runs", type=Path, default=OUTPUT / "worlds", help="folder of the saved runs")
-    parser.add_argument("--tables", type=Path, help="folder of recorded tables: selections on them, too")
-    parser.add_argument("--half", nargs="+", choices=HALVES, default=["development"], help="of the recorded tables")
-    parser.add_argument("--worlds", nargs="*", choices=tuple(worlds.WORLDS), default=tuple(worlds.WORLDS))
+    parser.add_argument(
+        "--runs", type=Path, default=OUTPUT / "worlds", help="folder of the saved runs"
+    )
+    parser.add_argument(
+        "--tables", type=Path, help="folder of recorded tables: selections on them, too"
+    )
+    parser.add_argument(
+        "--half",
+        nargs="+",
+        choices=HALVES,
+        default=["development"],
+        help="of the recorded tables",
+    )
+    parser.add_argument(
+        "--worlds",
+        nargs="*",
+        choices=tuple(worlds.WORLDS),
+        default=tuple(worlds.WORLDS),
+    )
     parser.add_argument("--seeds", type=int, help="instead of those of the suite")
-    parser.add_argument("--first-seed", type=int, default=0, help="other seeds than those that a model was chosen on")
-    parser.add_argument("--by-cell", action="store_true", help="a row for every number of prompts and of evaluations")
-    parser.add_argument("--overview", action="store_true", help="print only the overview and the tenths")
+    parser.add_argument(
+        "--first-seed",
+        type=int,
+        default=0,
+        help="other seeds than those that a model was chosen on",
+    )
+    parser.add_argument(
+        "--by-cell",
+        action="store_true",
+        help="a row for every number of prompts and of evaluations",
+    )
+    parser.add_argument(
+        "--overview", action="store_true", help="print only the overview and the tenths"
+    )
     parser.add_argument("--json", type=Path, help="file to write the numbers to")
-    parser.add_argument("--against", type=Path, help="such a file, from before a change: the overview shows it, too")
+    parser.add_argument(
+        "--against",
+        type=Path,
+        help="such a file, from before a change: the overview shows it, too",
+    )
     args = parser.parse_args()
-    names = [] if args.tables is None else [n for n in replay.replay_names(args.tables) if _half(n) in args.half]
+    names = (
+        []
+        if args.tables is None
+        else [n for n in replay.replay_names(args.tables) if _half(n) in args.half]
+    )
     wanted = tasks(args.suite, args.worlds, names, args.seeds, args.first_seed)
     make(wanted, args.runs, args.tables)
     found = []
-    for task in tqdm([task for task in wanted if (args.runs / task.file).exists()], unit="run", mininterval=20):
+    for task in tqdm(
+        [task for task in wanted if (args.runs / task.file).exists()],
+        unit="run",
+        mininterval=20,
+    ):
         with gzip.open(args.runs / task.file, "rt") as file:
             found.append(state(json.load(file)))
     shown = report(found, args.by_cell)
     if args.json:
         args.json.write_text(json.dumps(shown, indent=1).replace("NaN", "null"))
     if args.against:
-        shown["Overview"] = _with_before(shown["Overview"], json.loads(args.against.read_text())["Overview"])
-    halves = "" if args.tables is None else f" and of recorded tables ({', '.join(args.half)})"
-    print(f"Suite {args.suite}: {len(found)} runs of {len(args.worlds)} worlds{halves}\n")
+        shown["Overview"] = _with_before(
+            shown["Overview"], json.loads(args.against.read_text())["Overview"]
+        )
+    halves = (
+        ""
+        if args.tables is None
+        else f" and of recorded tables ({', '.join(args.half)})"
+    )
+    print(
+        f"Suite {args.suite}: {len(found)} runs of {len(args.worlds)} worlds{halves}\n"
+    )
     for title, rows in shown.items():
         if args.overview and not title.startswith(("Overview", "Tenths")):
             continue
@@ -749,7 +967,9 @@ def main() -> None:
 def _with_before(rows: Sequence[Row], before: Sequence[Row]) -> list[Row]:
     """Below each row, the one of the same name from before."""
     old = {row["of"]: {**row, "of": "- before"} for row in before}
-    return [each for row in rows for each in (row, old.get(row["of"])) if each is not None]
+    return [
+        each for row in rows for each in (row, old.get(row["of"])) if each is not None
+    ]
 
 
 def _half(name: str) -> str:

@@ -1,8 +1,9 @@
 """What a decision of a structured method costs: `python -m benchmarks.speed.estimators [--arms 100] [--cache FOLDER]`.
 
-Each part runs in a process of its own. "first" is the first decision, imports and compilation included; "later" the
-median of decisions with new data and fewer active arms. On a busy machine processor time is the better guide
-to what a part costs. `--cache` keeps compiled functions on disk: run twice.
+Each part runs in a process of its own. "first" is the first decision, imports and
+compilation included; "later" the median of decisions with new data and fewer active
+arms. On a busy machine processor time is the better guide to what a part costs.
+`--cache` keeps compiled functions on disk: run twice.
 """
 
 import argparse
@@ -18,11 +19,15 @@ PARTS = ("least squares", "G-optimal design", "MLP")
 
 def main() -> None:
     """Parse the command line and print the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--arms", type=int, default=100)
     parser.add_argument("--features", type=int, default=10)
     parser.add_argument("--cache", help="folder for compiled functions (default: none)")
-    parser.add_argument("--part", choices=PARTS, help="measure this one in this process")
+    parser.add_argument(
+        "--part", choices=PARTS, help="measure this one in this process"
+    )
     args = parser.parse_args()
     if args.part:
         print(measure(args.part, args.arms, args.features, args.cache))
@@ -34,7 +39,12 @@ def main() -> None:
         command = [sys.executable, "-m", "benchmarks.speed.estimators", "--part", part]
         command += ["--arms", str(args.arms), "--features", str(args.features)]
         command += ["--cache", args.cache] if args.cache else []
-        print(subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip(), flush=True)
+        print(
+            subprocess.run(
+                command, check=True, capture_output=True, text=True
+            ).stdout.strip(),
+            flush=True,
+        )
 
 
 def measure(part: str, arms: int, n_features: int, cache: str | None) -> str:
@@ -61,7 +71,13 @@ def measure(part: str, arms: int, n_features: int, cache: str | None) -> str:
             estimators[part].estimate(Sample(tally, active, features, population=100))
         else:
             n = len(active)
-            pulls = PullsToShare(max(n, 50), np.zeros(n, int), np.full(n, 100), np.arange(n), features[active])
+            pulls = PullsToShare(
+                max(n, 50),
+                np.zeros(n, int),
+                np.full(n, 100),
+                np.arange(n),
+                features[active],
+            )
             GOptimalDesign().allocate(pulls)
 
     decide(np.arange(arms))
@@ -73,7 +89,9 @@ def measure(part: str, arms: int, n_features: int, cache: str | None) -> str:
         later.append(1000 * (time.perf_counter() - start))
         busy.append(1000 * (time.process_time() - used))
     wall, processor = statistics.median(later), statistics.median(busy)
-    return f"| {part} | {first[0]:.1f} | {first[1]:.1f} | {wall:.0f} | {processor:.0f} |"
+    return (
+        f"| {part} | {first[0]:.1f} | {first[1]:.1f} | {wall:.0f} | {processor:.0f} |"
+    )
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 """How long asking and telling takes, and what saving costs: `python -m benchmarks.speed.latency [--trials 1000000]`.
 
-One core, K = 100 prompts, two metrics, in memory. Prints a row for the trials just before 100, 10,000, ...: the
-median of an ask and a tell together, then the size and the times of the saved state. Import time is that of a new
-interpreter, less an empty one's.
+One core, K = 100 prompts, two metrics, in memory. Prints a row for the trials just
+before 100, 10,000, ...: the median of an ask and a tell together, then the size and the
+times of the saved state. Import time is that of a new interpreter, less an empty one's.
 """
 
 import argparse
@@ -22,15 +22,26 @@ WINDOW = 1000
 
 def main() -> None:
     """Parse the command line and print the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--trials", type=int, default=1_000_000, help="how many trials to run (default: %(default)s)")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--trials",
+        type=int,
+        default=1_000_000,
+        help="how many trials to run (default: %(default)s)",
+    )
     parser.add_argument("--method", default="csr", help="preset (default: %(default)s)")
     args = parser.parse_args()
     print(f"import asktell: {import_seconds():.3f} s")
-    print("| trial | ask + tell, median us | p99 us | saved MB | save s | load s | peak MB |")
+    print(
+        "| trial | ask + tell, median us | p99 us | saved MB | save s | load s | peak MB |"
+    )
     print("|---|---|---|---|---|---|---|")
     goal = asktell.BestFeasible("quality", subject_to={"brevity": 0.5})
-    selector = asktell.Selector([f"prompt {i}" for i in range(K)], goal, args.trials, args.method, seed=0)
+    selector = asktell.Selector(
+        [f"prompt {i}" for i in range(K)], goal, args.trials, args.method, seed=0
+    )
     scores = np.random.default_rng(0).normal(0.5, 0.2, (args.trials, 2)).tolist()
     marks = {10**e for e in range(2, 9) if 10**e <= args.trials} | {args.trials}
     times: list[float] = []
@@ -69,9 +80,9 @@ def import_seconds() -> float:
         subprocess.run([sys.executable, "-c", code], check=True)
         return time.perf_counter() - start
 
-    return statistics.median(seconds("import asktell") for _ in range(7)) - statistics.median(
-        seconds("pass") for _ in range(7)
-    )
+    return statistics.median(
+        seconds("import asktell") for _ in range(7)
+    ) - statistics.median(seconds("pass") for _ in range(7))
 
 
 if __name__ == "__main__":

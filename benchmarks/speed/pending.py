@@ -1,8 +1,9 @@
 """How long telling, asking and opening take while very many trials are pending, as with a batch API or a large cluster.
 
-Each line is the median of some repetitions, in milliseconds: `tell` books scores of one trial, named by itself, by its
-id or by its prompt; `ask` asks for one more; `open` opens the study from its storage. A study's times are with the file
-of SQLite and its syncs to the disk, but for those in memory.
+Each line is the median of some repetitions, in milliseconds: `tell` books scores of one
+trial, named by itself, by its id or by its prompt; `ask` asks for one more; `open`
+opens the study from its storage. A study's times are with the file of SQLite and its
+syncs to the disk, but for those in memory.
 
     python -m benchmarks.speed.pending --pending 100000
 """
@@ -28,7 +29,9 @@ _REPETITIONS = 20
 def new_selector() -> Selector:
     """Ten prompts, whose evaluations are planned all at once."""
     prompts = [f"Prompt {i}." for i in range(_N_PROMPTS)]
-    return Selector(prompts, BestFeasible("accuracy"), 10**6, "uniform", examples=_N_EXAMPLES)
+    return Selector(
+        prompts, BestFeasible("accuracy"), 10**6, "uniform", examples=_N_EXAMPLES
+    )
 
 
 def milliseconds(call: Callable[[], object], repetitions: int = _REPETITIONS) -> float:
@@ -46,16 +49,29 @@ def measured(selection: Any, trials: list[Any], **worker: Any) -> dict[str, floa
     left = list(trials)
     return {
         "tell": milliseconds(lambda: selection.tell(left.pop(), 0.5, **worker)),
-        "tell an id": milliseconds(lambda: selection.tell(left.pop().id, 0.5, **worker)),
-        "tell a prompt": milliseconds(lambda: selection.tell(left[0].prompt, 0.5, **worker)),
-        "tell, then ask": milliseconds(lambda: (selection.tell(left.pop(), 0.5, **worker), selection.ask(**worker))),
+        "tell an id": milliseconds(
+            lambda: selection.tell(left.pop().id, 0.5, **worker)
+        ),
+        "tell a prompt": milliseconds(
+            lambda: selection.tell(left[0].prompt, 0.5, **worker)
+        ),
+        "tell, then ask": milliseconds(
+            lambda: (selection.tell(left.pop(), 0.5, **worker), selection.ask(**worker))
+        ),
     }
 
 
 def main() -> None:
     """Print the times of a selector, and of studies."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--pending", type=int, default=100_000, help="trials that are out (default: %(default)s)")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--pending",
+        type=int,
+        default=100_000,
+        help="trials that are out (default: %(default)s)",
+    )
     n = parser.parse_args().pending
     selector = new_selector()
     show("selector", measured(selector, selector.ask(n)))
@@ -69,13 +85,19 @@ def main() -> None:
                 study = Study.create(storage, f"{worker}", new_selector())
                 trials = study.ask(n, **worker)  # type: ignore[call-overload]
                 found = measured(study, trials, **worker)
-                found["open"] = milliseconds(partial(Study.open, storage, study.name), 3)
+                found["open"] = milliseconds(
+                    partial(Study.open, storage, study.name), 3
+                )
                 show(f"study in {name}{', of a worker' * bool(worker)}", found)
 
 
 def show(what: str, found: dict[str, float]) -> None:
     """Print a line of times."""
-    print(f"{what:<32}", "   ".join(f"{name} {time:.2f}" for name, time in found.items()), flush=True)
+    print(
+        f"{what:<32}",
+        "   ".join(f"{name} {time:.2f}" for name, time in found.items()),
+        flush=True,
+    )
 
 
 if __name__ == "__main__":

@@ -1,8 +1,9 @@
 """One elimination round over many arms: `python -m benchmarks.speed.scale [--arms 100 1000 ...] [--metrics 2 5]`.
 
-Sample means and their errors, the Pareto gaps, who leaves and who is accepted, and the next round's pulls per arm.
-Scores are uniform and independent, so that the front grows with the number of metrics. Every size runs in a process
-of its own: "peak MiB" is that of the whole process, "of it round" what the round added to the data's own.
+Sample means and their errors, the Pareto gaps, who leaves and who is accepted, and the
+next round's pulls per arm. Scores are uniform and independent, so that the front grows
+with the number of metrics. Every size runs in a process of its own: "peak MiB" is that
+of the whole process, "of it round" what the round added to the data's own.
 """
 
 import argparse
@@ -21,10 +22,16 @@ from asktell.numerics.tally import Tally
 
 def main() -> None:
     """Parse the command line and print the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--arms", type=int, nargs="+", default=[100, 1000, 10_000, 100_000, 1_000_000])
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--arms", type=int, nargs="+", default=[100, 1000, 10_000, 100_000, 1_000_000]
+    )
     parser.add_argument("--metrics", type=int, nargs="+", default=[2, 5])
-    parser.add_argument("--one", action="store_true", help="measure the first size in this process")
+    parser.add_argument(
+        "--one", action="store_true", help="measure the first size in this process"
+    )
     args = parser.parse_args()
     if args.one:
         print(measure(args.arms[0], args.metrics[0]))
@@ -35,7 +42,12 @@ def main() -> None:
         for arms in args.arms:
             command = [sys.executable, "-m", "benchmarks.speed.scale", "--one"]
             command += ["--arms", str(arms), "--metrics", str(metrics)]
-            print(subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip(), flush=True)
+            print(
+                subprocess.run(
+                    command, check=True, capture_output=True, text=True
+                ).stdout.strip(),
+                flush=True,
+            )
 
 
 def measure(arms: int, metrics: int) -> str:
@@ -55,7 +67,9 @@ def measure(arms: int, metrics: int) -> str:
         leaving = judgement.order[: arms // 2]
         stay = np.setdiff1d(active, leaving)
         capacity = np.full(len(stay), 1000)
-        Uniform().allocate(PullsToShare(arms, tally.counts[stay], capacity, np.arange(len(stay))))
+        Uniform().allocate(
+            PullsToShare(arms, tally.counts[stay], capacity, np.arange(len(stay)))
+        )
     seconds = (time.perf_counter() - start) / repeats
     after, front = peak(), judgement.accepted.sum()
     return f"| {arms:,} | {metrics} | {front:,} | {seconds:.4f} | {after:.0f} | {after - before:.0f} |"

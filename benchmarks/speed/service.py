@@ -1,12 +1,14 @@
 """The load that a service holds: `python -m benchmarks.speed.service [--url sqlite:///FILE]`.
 
-A service in a process of its own, and 1, 4 and 16 clients in processes of their own at one study, each asking for a
-trial by its name and telling its scores, as fast as it can, over one connection that stays open. The first row is the
-same loop on the study itself, in the same run, without a service between: what HTTP adds is the difference. Clients
-and service share the machine's cores, so that much of the load is the clients' own.
+A service in a process of its own, and 1, 4 and 16 clients in processes of their own at
+one study, each asking for a trial by its name and telling its scores, as fast as it
+can, over one connection that stays open. The first row is the same loop on the study
+itself, in the same run, without a service between: what HTTP adds is the difference.
+Clients and service share the machine's cores, so that much of the load is the clients'
+own.
 
-Every answer that is not a success, retries included, counts as an error. In the end the study must have exactly as
-many evaluations as were told.
+Every answer that is not a success, retries included, counts as an error. In the end the
+study must have exactly as many evaluations as were told.
 """
 
 import argparse
@@ -43,7 +45,9 @@ class Row(NamedTuple):
 def new_selector() -> Selector:
     """What is selected; no decision falls into the time that is measured but the first."""
     prompts = [f"prompt {i}" for i in range(PROMPTS)]
-    return Selector(prompts, BestFeasible("a", {"b": 0.3}), BUDGET, "uniform", examples=EXAMPLES)
+    return Selector(
+        prompts, BestFeasible("a", {"b": 0.3}), BUDGET, "uniform", examples=EXAMPLES
+    )
 
 
 def loop(study: Any, worker: str, until: float) -> tuple[list[float], list[float], int]:
@@ -64,7 +68,9 @@ def loop(study: Any, worker: str, until: float) -> tuple[list[float], list[float
     return asks, tells, errors
 
 
-def client(url: str, name: str, worker: str, seconds: float, ready: Any, results: Any) -> None:
+def client(
+    url: str, name: str, worker: str, seconds: float, ready: Any, results: Any
+) -> None:
     """One client, in its process, that begins when all are there."""
     with RemoteStudy.open(url, name, retries=0) as study:
         ready.wait()
@@ -77,7 +83,9 @@ def measure(url: str, n_clients: int, seconds: float) -> Row:
     with RemoteStudy.create(url, name, new_selector()) as study:
         context = multiprocessing.get_context("spawn")
         results, ready = context.Queue(), context.Barrier(n_clients)
-        arguments = [(url, name, f"w{i}", seconds, ready, results) for i in range(n_clients)]
+        arguments = [
+            (url, name, f"w{i}", seconds, ready, results) for i in range(n_clients)
+        ]
         processes = [context.Process(target=client, args=a) for a in arguments]
         for process in processes:
             process.start()
@@ -86,9 +94,17 @@ def measure(url: str, n_clients: int, seconds: float) -> Row:
             process.join()
         asks, tells = ([x for part in found for x in part[i]] for i in (0, 1))
         if study.spent != len(tells):
-            raise SystemExit(f"{len(tells)} evaluations were told, and the study has {study.spent}.")
+            raise SystemExit(
+                f"{len(tells)} evaluations were told, and the study has {study.spent}."
+            )
     plural = "s" if n_clients > 1 else ""
-    return Row(f"{n_clients} client{plural}, HTTP", seconds, asks, tells, sum(part[2] for part in found))
+    return Row(
+        f"{n_clients} client{plural}, HTTP",
+        seconds,
+        asks,
+        tells,
+        sum(part[2] for part in found),
+    )
 
 
 def render(rows: list[Row]) -> str:
@@ -96,10 +112,29 @@ def render(rows: list[Row]) -> str:
     cells = []
     for row in rows:
         n_requests = len(row.asks) + len(row.tells)
-        times = [f"{pick(times) * 1e3:.2f}" for times in (row.asks, row.tells) for pick in (statistics.median, _p99)]
+        times = [
+            f"{pick(times) * 1e3:.2f}"
+            for times in (row.asks, row.tells)
+            for pick in (statistics.median, _p99)
+        ]
         failed = row.errors / max(1, n_requests + row.errors)
-        cells.append([row.label, f"{n_requests / row.seconds:.0f}", *times, f"{row.errors} ({failed:.2%})"])
-    header = ["", "requests/s", "ask ms, median", "p99", "tell ms, median", "p99", "errors"]
+        cells.append(
+            [
+                row.label,
+                f"{n_requests / row.seconds:.0f}",
+                *times,
+                f"{row.errors} ({failed:.2%})",
+            ]
+        )
+    header = [
+        "",
+        "requests/s",
+        "ask ms, median",
+        "p99",
+        "tell ms, median",
+        "p99",
+        "errors",
+    ]
     return table(header, cells)
 
 
@@ -109,22 +144,41 @@ def _p99(times: list[float]) -> float:
 
 def main() -> None:
     """Parse the command line, and print the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--url", help="of an empty storage (default: a SQLite file in a folder of its own)")
-    parser.add_argument("--seconds", type=float, default=10.0, help="for each row (default: %(default)s)")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--url",
+        help="of an empty storage (default: a SQLite file in a folder of its own)",
+    )
+    parser.add_argument(
+        "--seconds",
+        type=float,
+        default=10.0,
+        help="for each row (default: %(default)s)",
+    )
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         url = args.url or f"sqlite:///{folder}/studies.db"
         rows = [_direct(url, args.seconds)]
-        rows += served(url, lambda service: [measure(service, n, args.seconds) for n in CLIENTS])
+        rows += served(
+            url, lambda service: [measure(service, n, args.seconds) for n in CLIENTS]
+        )
     text = f"2 shared cores; load average of the machine at the end: {os.getloadavg()[0]:.1f}.\n\n{render(rows)}"
     print(text)
-    print(json.dumps({row.label: [len(row.tells), row.errors] for row in rows}), file=sys.stderr)
+    print(
+        json.dumps({row.label: [len(row.tells), row.errors] for row in rows}),
+        file=sys.stderr,
+    )
 
 
 def _direct(url: str, seconds: float) -> Row:
     with Study.create(url, "direct", new_selector()) as study:
-        return Row("the study itself, no HTTP", seconds, *loop(study, "w", time.time() + seconds))
+        return Row(
+            "the study itself, no HTTP",
+            seconds,
+            *loop(study, "w", time.time() + seconds),
+        )
 
 
 def served(url: str, use: Callable[[str], list[Row]]) -> list[Row]:
@@ -136,7 +190,15 @@ def served(url: str, use: Callable[[str], list[Row]]) -> list[Row]:
 @contextmanager
 def serving(url: str) -> Iterator[str]:
     """The address of a service of this storage, in a process of its own."""
-    command = [sys.executable, "-m", "asktell_adapters.cli.main", "serve", url, "--port", "0"]
+    command = [
+        sys.executable,
+        "-m",
+        "asktell_adapters.cli.main",
+        "serve",
+        url,
+        "--port",
+        "0",
+    ]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         try:

@@ -1,10 +1,12 @@
 """What a durable study costs, ours and Optuna's in one run: `python -m benchmarks.speed.studies`.
 
-K = 100 prompts, two metrics, `uniform`; Optuna's random sampler, one categorical parameter. All write to the same
-folder, in turns, so that they meet the same disk and the same neighbours; `fsync` is the time of appending 100 bytes
-to a file and syncing it, for scale. A study is filled up to a mark by single asks and tells that are not synced, the
-only difference to those that are measured. PostgreSQL is a server of our own on this machine, with its settings as they
-come. Many workers at once are another script's: `benchmarks.speed.workers`.
+K = 100 prompts, two metrics, `uniform`; Optuna's random sampler, one categorical
+parameter. All write to the same folder, in turns, so that they meet the same disk and
+the same neighbours; `fsync` is the time of appending 100 bytes to a file and syncing
+it, for scale. A study is filled up to a mark by single asks and tells that are not
+synced, the only difference to those that are measured. PostgreSQL is a server of our
+own on this machine, with its settings as they come. Many workers at once are another
+script's: `benchmarks.speed.workers`.
 """
 
 import argparse
@@ -33,7 +35,9 @@ SCORES = np.random.default_rng(0).uniform(size=(1000, 2)).round(4).tolist()
 class Unsynced(SQLiteStorage):
     """Nothing waits for the disk."""
 
-    def transaction(self, key: int, durable: bool) -> contextlib.AbstractContextManager[Transaction]:
+    def transaction(
+        self, key: int, durable: bool
+    ) -> contextlib.AbstractContextManager[Transaction]:
         """See AbstractStorage."""
         return super().transaction(key, durable=False)
 
@@ -41,7 +45,9 @@ class Unsynced(SQLiteStorage):
 def new_selector(budget: int = 1_100_000) -> Selector:
     """With room for a million evaluations."""
     prompts = [f"prompt {i}" for i in range(K)]
-    return Selector(prompts, ParetoSet("a", "b"), budget, "uniform", examples=budget // K)
+    return Selector(
+        prompts, ParetoSet("a", "b"), budget, "uniform", examples=budget // K
+    )
 
 
 def timed(step: Callable[[], None], n: int) -> list[float]:
@@ -74,7 +80,9 @@ def optuna_step(url: str | None, journal: Path) -> Callable[[], None]:
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     storage = url or JournalStorage(JournalFileBackend(str(journal)))
     sampler = optuna.samplers.RandomSampler(seed=0)
-    study = optuna.create_study(storage=storage, sampler=sampler, directions=["maximize"] * 2)
+    study = optuna.create_study(
+        storage=storage, sampler=sampler, directions=["maximize"] * 2
+    )
     space: Any = {"prompt": optuna.distributions.CategoricalDistribution(range(K))}
 
     def step() -> None:
@@ -95,19 +103,27 @@ def fsync_step(path: Path) -> Callable[[], None]:
     return step
 
 
-def latency(folder: Path, rounds: int, server: str | None) -> dict[str, dict[str, float]]:
+def latency(
+    folder: Path, rounds: int, server: str | None
+) -> dict[str, dict[str, float]]:
     """Milliseconds per ask + tell."""
     leases = Study.create(folder / "leases.db", "s", new_selector())
     steps = {
         "one fsync": fsync_step(folder / "fsync"),
-        "asktell, memory": ask_and_tell(Study.create("memory://benchmark", "s", new_selector())),
-        "asktell, SQLite": ask_and_tell(Study.create(folder / "plain.db", "s", new_selector())),
+        "asktell, memory": ask_and_tell(
+            Study.create("memory://benchmark", "s", new_selector())
+        ),
+        "asktell, SQLite": ask_and_tell(
+            Study.create(folder / "plain.db", "s", new_selector())
+        ),
         "asktell, SQLite, with leases": ask_and_tell(leases, "worker 1"),
         "Optuna, journal file": optuna_step(None, folder / "journal"),
         "Optuna, SQLite": optuna_step(f"sqlite:///{folder / 'optuna.db'}", folder),
     }
     if server is not None:
-        steps["asktell, PostgreSQL"] = ask_and_tell(Study.create(server, "latency", new_selector()))
+        steps["asktell, PostgreSQL"] = ask_and_tell(
+            Study.create(server, "latency", new_selector())
+        )
     times: dict[str, list[float]] = {name: [] for name in steps}
     for step in steps.values():
         timed(step, 20)
@@ -115,7 +131,10 @@ def latency(folder: Path, rounds: int, server: str | None) -> dict[str, dict[str
         for name, step in steps.items():
             times[name] += timed(step, 25)
     return {
-        name: {"median": 1e3 * statistics.median(found), "p99": 1e3 * float(np.quantile(found, 0.99))}
+        name: {
+            "median": 1e3 * statistics.median(found),
+            "p99": 1e3 * float(np.quantile(found, 0.99)),
+        }
         for name, found in times.items()
     }
 
@@ -176,30 +195,61 @@ def tables(seen: dict[str, Any]) -> Iterator[str]:
     if "latency" in seen:
         ours = seen["latency"]["asktell, SQLite"]["median"]
         in_order = sorted(seen["latency"].items(), key=lambda item: item[1]["median"])
-        rows = [[name, f"{t['median']:.3g}", f"{t['p99']:.3g}", f"{t['median'] / ours:.2g}"] for name, t in in_order]
-        yield table(["storage", "median ms", "p99 ms", "median, by asktell with SQLite"], rows)
+        rows = [
+            [name, f"{t['median']:.3g}", f"{t['p99']:.3g}", f"{t['median'] / ours:.2g}"]
+            for name, t in in_order
+        ]
+        yield table(
+            ["storage", "median ms", "p99 ms", "median, by asktell with SQLite"], rows
+        )
     if "growth" in seen:
-        header = ["evaluations told", "ask + tell, not synced", "ask + tell", "one fsync", "opening", "log", "file"]
+        header = [
+            "evaluations told",
+            "ask + tell, not synced",
+            "ask + tell",
+            "one fsync",
+            "opening",
+            "log",
+            "file",
+        ]
         rows = []
         for row in seen["growth"]:
-            times = [f"{row[name]:.2f} ms" for name in ("unsynced ms", "median ms", "fsync ms")]
+            times = [
+                f"{row[name]:.2f} ms"
+                for name in ("unsynced ms", "median ms", "fsync ms")
+            ]
             sizes = [f"{row[name]:.0f} B" for name in ("log bytes", "file bytes")]
-            rows.append([f"{row['told']:,}", *times, f"{row['reload s']:.2f} s", *sizes])
+            rows.append(
+                [f"{row['told']:,}", *times, f"{row['reload s']:.2f} s", *sizes]
+            )
         yield table(header, rows)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Durable ask + tell, ours and Optuna's.")
+    parser = argparse.ArgumentParser(
+        description="Durable ask + tell, ours and Optuna's."
+    )
     parser.add_argument("--rounds", type=int, default=20, help="of 25 steps each")
-    parser.add_argument("--marks", type=int, nargs="*", default=[100, 10_000, 1_000_000])
-    parser.add_argument("--folder", type=Path, help="on the disk to be measured (default: the system's temporary one)")
+    parser.add_argument(
+        "--marks", type=int, nargs="*", default=[100, 10_000, 1_000_000]
+    )
+    parser.add_argument(
+        "--folder",
+        type=Path,
+        help="on the disk to be measured (default: the system's temporary one)",
+    )
     arguments = parser.parse_args()
-    with tempfile.TemporaryDirectory(dir=arguments.folder) as name, contextlib.ExitStack() as stack:
+    with (
+        tempfile.TemporaryDirectory(dir=arguments.folder) as name,
+        contextlib.ExitStack() as stack,
+    ):
         folder, seen = Path(name), dict[str, Any]()
         folder.chmod(0o755)
         server = None
         if find_binaries() is not None:
-            server = stack.enter_context(postgresql_server(folder / "server", options="")).url
+            server = stack.enter_context(
+                postgresql_server(folder / "server", options="")
+            ).url
         if arguments.rounds:
             seen["latency"] = latency(folder, arguments.rounds, server)
             print(json.dumps(seen["latency"], indent=1), flush=True)

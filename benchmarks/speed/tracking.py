@@ -1,6 +1,7 @@
 """What a tracker costs per evaluation: a run of evaluations that take no time, with and without it.
 
-python -m benchmarks.speed.tracking --evaluations 20000; mlflow and wandb are measured where they are installed.
+python -m benchmarks.speed.tracking --evaluations 20000; mlflow and wandb are measured
+where they are installed.
 """
 
 import argparse
@@ -29,7 +30,9 @@ def main() -> None:
             bare = seconds(arguments, None)
             tracked = seconds(arguments, make)
             each = 1e6 / arguments.evaluations
-            print(f"{name}: {each * bare:.0f} us an evaluation without, {each * tracked:.0f} with, end included")
+            print(
+                f"{name}: {each * bare:.0f} us an evaluation without, {each * tracked:.0f} with, end included"
+            )
 
 
 def trackers(folder: Path) -> Iterator[tuple[str, Callable[[], Tracker]]]:

@@ -1,14 +1,17 @@
 """Many processes at one study, ours and Optuna's in one run: `python -m benchmarks.speed.workers`.
 
-K = 100 prompts, two metrics, `uniform`; Optuna's random sampler, one categorical parameter. So many processes, each
-with the study open and a name of its own, ask and tell as fast as they can for some seconds, one by one or in batches
-(`ask(n)` and `tell_many`), with leases; Optuna has no batches. An evaluation takes no time, so that the numbers are the
-most that a storage can take. A score counts once `tell` has returned, and in the end the study must have exactly what
-was told. Every round measures everything once, the rivals in turns; the table has the medians of the rounds.
+K = 100 prompts, two metrics, `uniform`; Optuna's random sampler, one categorical
+parameter. So many processes, each with the study open and a name of its own, ask and
+tell as fast as they can for some seconds, one by one or in batches (`ask(n)` and
+`tell_many`), with leases; Optuna has no batches. An evaluation takes no time, so that
+the numbers are the most that a storage can take. A score counts once `tell` has
+returned, and in the end the study must have exactly what was told. Every round measures
+everything once, the rivals in turns; the table has the medians of the rounds.
 
-SQLite, the journal file and PostgreSQL (a server of our own, with its settings as they come) write to the same disk.
-HTTP is a service in a process of its own, with a SQLite file, and clients with a connection each that stays open.
-`ahead` are workers that ask one by one for 16 at a time, and tell each by itself. `threads` share one `Study`.
+SQLite, the journal file and PostgreSQL (a server of our own, with its settings as they
+come) write to the same disk. HTTP is a service in a process of its own, with a SQLite
+file, and clients with a connection each that stays open. `ahead` are workers that ask
+one by one for 16 at a time, and tell each by itself. `threads` share one `Study`.
 """
 
 import argparse
@@ -55,7 +58,13 @@ class Kind(NamedTuple):
 
 def new_selector() -> Selector:
     """With room for what is told in some seconds; no decision falls into them but the first, which `create` makes."""
-    return Selector([f"prompt {i}" for i in range(K)], ParetoSet("a", "b"), 200_000, "uniform", examples=2000)
+    return Selector(
+        [f"prompt {i}" for i in range(K)],
+        ParetoSet("a", "b"),
+        200_000,
+        "uniform",
+        examples=2000,
+    )
 
 
 def step_of(study: Any, batch: int, worker: str) -> Step:
@@ -68,14 +77,18 @@ def step_of(study: Any, batch: int, worker: str) -> Step:
 
     def many() -> int:
         trials = study.ask(batch, worker=worker)
-        study.tell_many([(trial, SCORES[trial.id % 1000]) for trial in trials], worker=worker)
+        study.tell_many(
+            [(trial, SCORES[trial.id % 1000]) for trial in trials], worker=worker
+        )
         return len(trials)
 
     return one if batch == 1 else many
 
 
 @contextlib.contextmanager
-def joined(open_: Callable[[str, str], Any], url: str, batch: int, ahead: int, name: str) -> Iterator[Steps]:
+def joined(
+    open_: Callable[[str, str], Any], url: str, batch: int, ahead: int, name: str
+) -> Iterator[Steps]:
     """A process of ours at a study, with what there is folded."""
     with contextlib.ExitStack() as stack:
         study = stack.enter_context(open_(url, name))
@@ -94,7 +107,9 @@ def joined(open_: Callable[[str, str], Any], url: str, batch: int, ahead: int, n
         yield at_hand if ahead else partial(step_of, study, batch)
 
 
-def asktell(label: str, url: str, batch: int = 1, ahead: int = 0, in_threads: bool = False) -> Kind:
+def asktell(
+    label: str, url: str, batch: int = 1, ahead: int = 0, in_threads: bool = False
+) -> Kind:
     """A way of ours."""
     kind: Any = RemoteStudy if url.startswith("http") else Study
     open_ = kind if kind is RemoteStudy else Study.open
@@ -108,7 +123,9 @@ def asktell(label: str, url: str, batch: int = 1, ahead: int = 0, in_threads: bo
         with open_(url, name) as study:
             return int(study.spent) - 1
 
-    return Kind(label, create, partial(joined, open_, url, batch, ahead), count, in_threads)
+    return Kind(
+        label, create, partial(joined, open_, url, batch, ahead), count, in_threads
+    )
 
 
 def optuna(label: str, storage_at: Callable[[], Any]) -> Kind:
@@ -119,13 +136,17 @@ def optuna(label: str, storage_at: Callable[[], Any]) -> Kind:
     space: Any = {"prompt": optuna.distributions.CategoricalDistribution(range(K))}
 
     def create(name: str) -> None:
-        optuna.create_study(storage=storage_at(), study_name=name, directions=["maximize"] * 2)
+        optuna.create_study(
+            storage=storage_at(), study_name=name, directions=["maximize"] * 2
+        )
 
     @contextlib.contextmanager
     def join(name: str) -> Iterator[Steps]:
         def steps(worker: str) -> Step:
             sampler = optuna.samplers.RandomSampler(seed=int(worker[1:]))
-            study = optuna.load_study(storage=storage_at(), study_name=name, sampler=sampler)
+            study = optuna.load_study(
+                storage=storage_at(), study_name=name, sampler=sampler
+            )
 
             def step() -> int:
                 trial = study.ask(space)
@@ -138,7 +159,11 @@ def optuna(label: str, storage_at: Callable[[], Any]) -> Kind:
 
     def count(name: str) -> int:
         states = (optuna.trial.TrialState.COMPLETE,)
-        return len(optuna.load_study(storage=storage_at(), study_name=name).get_trials(deepcopy=False, states=states))
+        return len(
+            optuna.load_study(storage=storage_at(), study_name=name).get_trials(
+                deepcopy=False, states=states
+            )
+        )
 
     return Kind(label, create, join, count)
 
@@ -153,9 +178,15 @@ def kinds(folder: Path, server: str | None, service: str | None) -> Iterator[Kin
     yield asktell("asktell, SQLite, batches of 16", file, batch=16)
     yield asktell("asktell, SQLite, 16 ahead", file, ahead=15)
     yield asktell("asktell, SQLite, threads", file, in_threads=True)
-    yield optuna("Optuna, journal file", lambda: JournalStorage(JournalFileBackend(str(folder / "journal"))))
+    yield optuna(
+        "Optuna, journal file",
+        lambda: JournalStorage(JournalFileBackend(str(folder / "journal"))),
+    )
     patient = {"connect_args": {"timeout": 100}}
-    yield optuna("Optuna, SQLite", lambda: RDBStorage(f"sqlite:///{folder / 'optuna.db'}", patient))
+    yield optuna(
+        "Optuna, SQLite",
+        lambda: RDBStorage(f"sqlite:///{folder / 'optuna.db'}", patient),
+    )
     if server is not None:
         yield asktell("asktell, PostgreSQL", server)
         yield asktell("asktell, PostgreSQL, batches of 16", server, batch=16)
@@ -191,7 +222,8 @@ def measure(kind: Kind, n: int, seconds: float, name: str) -> dict[str, float]:
         os.write(write, f"{told} {before - start} {slowest} {before_all}\n".encode())
 
     gc.collect()
-    gc.freeze()  # or the first collection of each process copies whatever was imported here
+    # Or the first collection of each process copies whatever was imported here
+    gc.freeze()
     children, threads = [], []
     with contextlib.ExitStack() as stack:
         if kind.in_threads:
@@ -226,11 +258,18 @@ def measure(kind: Kind, n: int, seconds: float, name: str) -> dict[str, float]:
         os.close(handle)
     assert not any(statuses), f"a process of {kind.name} failed"
     told = sum(row[0] + row[3] for row in found)
-    assert kind.count(name) == told, f"{told} were told to {kind.name}, which has {kind.count(name)}"
-    return {"per second": sum(row[0] / row[1] for row in found), "slowest": max(row[2] for row in found)}
+    assert kind.count(name) == told, (
+        f"{told} were told to {kind.name}, which has {kind.count(name)}"
+    )
+    return {
+        "per second": sum(row[0] / row[1] for row in found),
+        "slowest": max(row[2] for row in found),
+    }
 
 
-def run(chosen: list[Kind], workers: list[int], rounds: int, seconds: float) -> dict[str, dict[int, dict[str, float]]]:
+def run(
+    chosen: list[Kind], workers: list[int], rounds: int, seconds: float
+) -> dict[str, dict[int, dict[str, float]]]:
     """Medians over the rounds, of each kind by the number of workers."""
     seen: dict[tuple[str, int], list[dict[str, float]]] = {}
     for turn in range(rounds):
@@ -238,11 +277,21 @@ def run(chosen: list[Kind], workers: list[int], rounds: int, seconds: float) -> 
             for n in workers:
                 found = measure(kind, n, seconds, f"{kind.name} {n} {turn}")
                 seen.setdefault((kind.name, n), []).append(found)
-                line = {"kind": kind.name, "workers": n, **{what: round(x, 4) for what, x in found.items()}}
-                print(json.dumps({**line, "load": round(os.getloadavg()[0], 1)}), flush=True)
+                line = {
+                    "kind": kind.name,
+                    "workers": n,
+                    **{what: round(x, 4) for what, x in found.items()},
+                }
+                print(
+                    json.dumps({**line, "load": round(os.getloadavg()[0], 1)}),
+                    flush=True,
+                )
     return {
         kind.name: {
-            n: {what: statistics.median(found[what] for found in seen[kind.name, n]) for what in seen[kind.name, n][0]}
+            n: {
+                what: statistics.median(found[what] for found in seen[kind.name, n])
+                for what in seen[kind.name, n][0]
+            }
             for n in workers
         }
         for kind in chosen
@@ -253,7 +302,10 @@ def render(medians: dict[str, dict[int, dict[str, float]]], note: str) -> str:
     """The table."""
     workers = list(next(iter(medians.values())))
     most = workers[-1]
-    header = ["evaluations per second", *(f"{n} worker{'s' if n > 1 else ''}" for n in workers)]
+    header = [
+        "evaluations per second",
+        *(f"{n} worker{'s' if n > 1 else ''}" for n in workers),
+    ]
     rows = [
         [
             name,
@@ -268,22 +320,46 @@ def render(medians: dict[str, dict[int, dict[str, float]]], note: str) -> str:
 
 def main() -> None:
     """Measure, and print the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--seconds", type=float, default=3.0, help="for each number (default: %(default)s)")
+    parser.add_argument(
+        "--seconds",
+        type=float,
+        default=3.0,
+        help="for each number (default: %(default)s)",
+    )
     parser.add_argument("--workers", type=int, nargs="+", default=list(WORKERS))
-    parser.add_argument("--kinds", nargs="+", help="words, one of which a kind's name must have (default: all)")
-    parser.add_argument("--folder", type=Path, help="on the disk to be measured (default: the system's temporary one)")
+    parser.add_argument(
+        "--kinds",
+        nargs="+",
+        help="words, one of which a kind's name must have (default: all)",
+    )
+    parser.add_argument(
+        "--folder",
+        type=Path,
+        help="on the disk to be measured (default: the system's temporary one)",
+    )
     arguments = parser.parse_args()
-    with tempfile.TemporaryDirectory(dir=arguments.folder) as name, contextlib.ExitStack() as stack:
+    with (
+        tempfile.TemporaryDirectory(dir=arguments.folder) as name,
+        contextlib.ExitStack() as stack,
+    ):
         folder = Path(name)
         folder.chmod(0o755)
         server = None
         if find_binaries() is not None:
-            server = stack.enter_context(postgresql_server(folder / "server", options="")).url
+            server = stack.enter_context(
+                postgresql_server(folder / "server", options="")
+            ).url
         service = stack.enter_context(serving(f"sqlite:///{folder / 'served.db'}"))
         found = list(kinds(folder, server, service))
-        chosen = [k for k in found if not arguments.kinds or any(word in k.name for word in arguments.kinds)]
+        chosen = [
+            k
+            for k in found
+            if not arguments.kinds or any(word in k.name for word in arguments.kinds)
+        ]
         medians = run(chosen, arguments.workers, arguments.rounds, arguments.seconds)
     load = os.getloadavg()[0]
     note = (

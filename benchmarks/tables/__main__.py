@@ -1,7 +1,8 @@
 """Make a public table: `python -m benchmarks.tables NAME`.
 
-Fetches the few files it needs by git, at a fixed commit, and writes `FOLDER/FAMILY/STEM.npz`, which `--tables FOLDER`
-of the benchmarks and `asktell simulate FOLDER/FAMILY/STEM.npz` take. What the tables are: README.md beside this file.
+Fetches the few files it needs by git, at a fixed commit, and writes
+`FOLDER/FAMILY/STEM.npz`, which `--tables FOLDER` of the benchmarks and `asktell
+simulate FOLDER/FAMILY/STEM.npz` take. What the tables are: README.md beside this file.
 """
 
 import argparse
@@ -13,10 +14,28 @@ from benchmarks.tables.sources import SOURCES
 
 def main() -> None:
     """Parse the command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("names", nargs="+", choices=sorted(SOURCES), metavar="NAME", help=", ".join(SOURCES))
-    parser.add_argument("--output", type=Path, default=Path("tables"), metavar="FOLDER", help="default: tables")
-    parser.add_argument("--source", metavar="URL", help="another clone of the repository, or the path of one")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "names",
+        nargs="+",
+        choices=sorted(SOURCES),
+        metavar="NAME",
+        help=", ".join(SOURCES),
+    )
+    parser.add_argument(
+        "--output",
+        type=Path,
+        default=Path("tables"),
+        metavar="FOLDER",
+        help="default: tables",
+    )
+    parser.add_argument(
+        "--source",
+        metavar="URL",
+        help="another clone of the repository, or the path of one",
+    )
     args = parser.parse_args()
     for name in args.names:
         try:
@@ -29,7 +48,9 @@ def main() -> None:
             repeats = f", {times[0]} repeats" if times else ""
             means = zip(table.metrics, table.means.mean(axis=0), strict=True)
             said = ", ".join(f"{metric} {mean:.4f}" for metric, mean in means)
-            print(f"{path}: {k} arms, {n} examples{repeats}; means over the table: {said}")
+            print(
+                f"{path}: {k} arms, {n} examples{repeats}; means over the table: {said}"
+            )
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """A storage of your own: everything in one JSON file, for small studies and several processes (Linux and macOS).
 
-The page docs/how-to/bring-your-own.md shows its test. asktell.storages.AbstractStorage documents each method.
+The page docs/how-to/bring-your-own.md shows its test. asktell.storages.AbstractStorage
+documents each method.
 """
 
 import fcntl
@@ -21,10 +22,15 @@ class OneFile(AbstractStorage):
         self.path = Path(path)
 
     @contextmanager
-    def locked(self, key=None):  # excludes other threads and processes. After an exception nothing has changed
+    # Excludes other threads and processes. After an exception nothing has changed
+    def locked(self, key=None):
         with open(f"{self.path}.lock", "w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
-            data = json.loads(self.path.read_text()) if self.path.exists() else {"next": 1, "studies": {}}
+            data = (
+                json.loads(self.path.read_text())
+                if self.path.exists()
+                else {"next": 1, "studies": {}}
+            )
             if key is not None and str(key) not in data["studies"]:
                 raise StudyNotFoundError(f"The study was deleted from {self.path}.")
             yield data if key is None else data["studies"][str(key)]
@@ -33,9 +39,16 @@ class OneFile(AbstractStorage):
     def create(self, name, document, lines=(), details=()):
         with self.locked() as data:
             if any(study["name"] == name for study in data["studies"].values()):
-                raise StudyExistsError(f"There is a study {name!r} in {self.path} already.")
+                raise StudyExistsError(
+                    f"There is a study {name!r} in {self.path} already."
+                )
             key, data["next"] = data["next"], data["next"] + 1
-            study = {"name": name, "document": document.hex(), "lines": list(lines), "snapshot": None}
+            study = {
+                "name": name,
+                "document": document.hex(),
+                "lines": list(lines),
+                "snapshot": None,
+            }
             study["details"] = {str(trial): text for trial, text in details}
             data["studies"][str(key)] = study
             return key
@@ -44,7 +57,9 @@ class OneFile(AbstractStorage):
         with self.locked() as data:
             names = {study["name"]: int(key) for key, study in data["studies"].items()}
         if name not in names:
-            raise StudyNotFoundError(f"There is no study {name!r} in {self.path}, only {list(names)}.")
+            raise StudyNotFoundError(
+                f"There is no study {name!r} in {self.path}, only {list(names)}."
+            )
         return names[name]
 
     def names(self):
@@ -67,7 +82,9 @@ class OneFile(AbstractStorage):
     def details(self, key, trials):
         with self.locked(key) as study:
             stored = study["details"]
-            return {trial: stored[str(trial)] for trial in trials if str(trial) in stored}
+            return {
+                trial: stored[str(trial)] for trial in trials if str(trial) in stored
+            }
 
     def snapshot(self, key):
         with self.locked(key) as study:
@@ -96,7 +113,10 @@ class Changes:
         self.study = study
 
     def read(self, after):
-        return [Line(after + n, text) for n, text in enumerate(self.study["lines"][after:], start=1)]
+        return [
+            Line(after + n, text)
+            for n, text in enumerate(self.study["lines"][after:], start=1)
+        ]
 
     def append(self, line):
         if line.position != len(self.study["lines"]) + 1:
@@ -113,8 +133,12 @@ class Changes:
 
     def head(self):
         saved = self.study["snapshot"]
-        return saved and Snapshot(saved[0], bytes.fromhex(saved[1]), tuple(map(bytes.fromhex, saved[2])))
+        return saved and Snapshot(
+            saved[0], bytes.fromhex(saved[1]), tuple(map(bytes.fromhex, saved[2]))
+        )
 
     def save(self, position, head, part, replace=False):
-        parts = self.study["snapshot"][2] if self.study["snapshot"] and not replace else []
+        parts = (
+            self.study["snapshot"][2] if self.study["snapshot"] and not replace else []
+        )
         self.study["snapshot"] = [position, head.hex(), [*parts, part.hex()]]

@@ -1,7 +1,8 @@
 """One worker of a study, for Slurm, Kubernetes, or any other way to start the same program many times.
 
-ASKTELL_STUDY says where the study is: http://HOST:8000 of a service (with ASKTELL_TOKEN), postgresql://USER@HOST/NAME
-(with PGPASSWORD), or sqlite:///FILE on one machine. Start as many as you like, and stop them as you like.
+ASKTELL_STUDY says where the study is: http://HOST:8000 of a service (with
+ASKTELL_TOKEN), postgresql://USER@HOST/NAME (with PGPASSWORD), or sqlite:///FILE on one
+machine. Start as many as you like, and stop them as you like.
 """
 
 import os
@@ -22,7 +23,10 @@ def make_evaluator():
     def evaluate(prompt, example):  # your LLM and your metrics; here a stand-in
         time.sleep(0.02)
         words = int(prompt.split()[2]) + example % 7
-        return {"rouge": min(0.3, words / 100) + example / 1000, "brevity": 1 - words / 80}
+        return {
+            "rouge": min(0.3, words / 100) + example / 1000,
+            "brevity": 1 - words / 80,
+        }
 
     return evaluate
 
@@ -38,7 +42,10 @@ def open_study():
 
 def worker_name():
     """The same after a restart, so that the worker goes on with its own trials; None: any name."""
-    for job, index in (("SLURM_ARRAY_JOB_ID", "SLURM_ARRAY_TASK_ID"), ("JOB_NAME", "JOB_COMPLETION_INDEX")):
+    for job, index in (
+        ("SLURM_ARRAY_JOB_ID", "SLURM_ARRAY_TASK_ID"),
+        ("JOB_NAME", "JOB_COMPLETION_INDEX"),
+    ):
         if job in os.environ and index in os.environ:
             return f"{os.environ[job]}-{os.environ[index]}"
     return None
@@ -51,10 +58,15 @@ def interrupted(*_):
 
 def main():
     """Evaluate until the study is done."""
-    signal.signal(signal.SIGTERM, interrupted)  # preempted: hand the trials back at once
+    # preempted: hand the trials back at once
+    signal.signal(signal.SIGTERM, interrupted)
     evaluator = make_evaluator()
     with open_study() as study:
-        print(asktell.run(study.worker(worker_name(), lease=60), evaluator, progress=False))
+        print(
+            asktell.run(
+                study.worker(worker_name(), lease=60), evaluator, progress=False
+            )
+        )
 
 
 if __name__ == "__main__":

@@ -25,7 +25,11 @@ def described(path: str) -> str:
 def errors() -> str:
     """A section for each error of `asktell`."""
     package = _package("asktell")
-    found = {name: package[name].final_target for name in sorted(package.exports or ()) if str(name).endswith("Error")}
+    found = {
+        name: package[name].final_target
+        for name in sorted(package.exports or ())
+        if str(name).endswith("Error")
+    }
     parts = []
     for name, error in found.items():
         base = next((str(each) for each in error.bases), "Exception")
@@ -33,7 +37,9 @@ def errors() -> str:
     return "\n\n".join(parts)
 
 
-def _section(found: griffe.Object | griffe.Alias, name: str, level: int) -> Iterator[str]:
+def _section(
+    found: griffe.Object | griffe.Alias, name: str, level: int
+) -> Iterator[str]:
     target = found.final_target if found.is_alias else found
     yield f"{'#' * level} {name}"
     if signature := _signature(target, name):
@@ -46,14 +52,20 @@ def _section(found: griffe.Object | griffe.Alias, name: str, level: int) -> Iter
         yield from _section(member, label, level + 1)
 
 
-def _members(target: griffe.Object) -> Iterator[tuple[str, griffe.Object | griffe.Alias]]:
+def _members(
+    target: griffe.Object,
+) -> Iterator[tuple[str, griffe.Object | griffe.Alias]]:
     """The public members that have a docstring, in the order of the source; of a module those of `__all__`."""
     members = target.all_members if target.is_class else target.members
     exports = None if target.exports is None else {str(name) for name in target.exports}
     for name, member in members.items():
         if name.startswith("_") or (exports is not None and name not in exports):
             continue
-        if member.is_alias and exports is None and not (target.is_class and member.inherited):
+        if (
+            member.is_alias
+            and exports is None
+            and not (target.is_class and member.inherited)
+        ):
             continue
         own = member.final_target if member.is_alias else member
         if own.docstring is None and target.is_class:
@@ -73,14 +85,26 @@ def _inherit_docstring(member: griffe.Object, owner: griffe.Object) -> None:
 
 def _signature(target: griffe.Object, name: str) -> str:
     if target.is_attribute:
-        return "" if target.value is None or "property" in target.labels else f"{name} = {target.value}"
+        return (
+            ""
+            if target.value is None or "property" in target.labels
+            else f"{name} = {target.value}"
+        )
     if target.is_class:
         parameters = list(target.parameters)[1:]
-        if not parameters and any(str(base).endswith("NamedTuple") for base in target.bases):
-            fields = [member.name for member in target.members.values() if "instance-attribute" in member.labels]
+        if not parameters and any(
+            str(base).endswith("NamedTuple") for base in target.bases
+        ):
+            fields = [
+                member.name
+                for member in target.members.values()
+                if "instance-attribute" in member.labels
+            ]
             return f"{name}({', '.join(fields)})"
     elif target.is_function and "property" not in target.labels:
-        parameters = [each for each in target.parameters if each.name not in ("self", "cls")]
+        parameters = [
+            each for each in target.parameters if each.name not in ("self", "cls")
+        ]
     else:
         return ""
     written, keyword_only = [], False
@@ -89,10 +113,15 @@ def _signature(target: griffe.Object, name: str) -> str:
             if not any(part.startswith("*") for part in written):
                 written.append("*")
             keyword_only = True
-        stars = {griffe.ParameterKind.var_positional: "*", griffe.ParameterKind.var_keyword: "**"}.get(each.kind, "")
+        stars = {
+            griffe.ParameterKind.var_positional: "*",
+            griffe.ParameterKind.var_keyword: "**",
+        }.get(each.kind, "")
         default = "" if each.default is None or stars else f"={each.default}"
         written.append(f"{stars}{each.name}{default}")
-    returns = "" if target.is_class or target.returns is None else f" -> {target.returns}"
+    returns = (
+        "" if target.is_class or target.returns is None else f" -> {target.returns}"
+    )
     line = f"{name}({', '.join(written)}){returns}"
     if len(line) <= 100:
         return line
@@ -108,11 +137,23 @@ def _docstring(target: griffe.Object) -> Iterator[str]:
         elif section.kind is griffe.DocstringSectionKind.examples:
             yield "\n\n".join(str(text).strip() for _, text in section.value)
         elif section.kind is griffe.DocstringSectionKind.parameters:
-            yield _listed("Arguments", [(f"`{each.name}`", each.description) for each in section.value])
+            yield _listed(
+                "Arguments",
+                [(f"`{each.name}`", each.description) for each in section.value],
+            )
         elif section.kind is griffe.DocstringSectionKind.raises:
-            yield _listed("Raises", [(f"`{each.annotation}`", each.description) for each in section.value])
-        elif section.kind in (griffe.DocstringSectionKind.returns, griffe.DocstringSectionKind.yields):
-            yield _listed(section.kind.value.capitalize(), [("", each.description) for each in section.value])
+            yield _listed(
+                "Raises",
+                [(f"`{each.annotation}`", each.description) for each in section.value],
+            )
+        elif section.kind in (
+            griffe.DocstringSectionKind.returns,
+            griffe.DocstringSectionKind.yields,
+        ):
+            yield _listed(
+                section.kind.value.capitalize(),
+                [("", each.description) for each in section.value],
+            )
 
 
 def _listed(title: str, rows: list[tuple[str, str]]) -> str:

@@ -1,7 +1,8 @@
 """The generated parts of the reference pages: command line, configuration file, HTTP API and Python API.
 
-`python docs/site/docs_reference.py` (`make reference`) writes them anew. A part stands between the lines
-`<!-- generated: PART -->` and `<!-- end -->`, so that the pages can be read where the repository is hosted.
+`python docs/site/docs_reference.py` (`make reference`) writes them anew. A part stands
+between the lines `<!-- generated: PART -->` and `<!-- end -->`, so that the pages can
+be read where the repository is hosted.
 """
 
 import argparse
@@ -37,36 +38,59 @@ def renewed(page: Path, text: str) -> str:
     Raises:
         ValueError: the page lacks a part, or has one that nothing generates.
     """
-    makers = {"command-line.md": command_line, "configuration.md": configuration, "http-api.md": http_api}
+    makers = {
+        "command-line.md": command_line,
+        "configuration.md": configuration,
+        "http-api.md": http_api,
+    }
     marked = _PART.findall(text)
     if page.parent.name == "api":
-        parts = {name: docs_api.errors() if name == _ERRORS else docs_api.described(name) for name in marked}
+        parts = {
+            name: docs_api.errors() if name == _ERRORS else docs_api.described(name)
+            for name in marked
+        }
     else:
         parts = makers[page.name]() if page.name in makers else {}
     if set(marked) != set(parts):
-        raise ValueError(f"{page.name} has the generated parts {sorted(marked)}, but there are {sorted(parts)}.")
-    return _PART.sub(lambda part: f"<!-- generated: {part[1]} -->\n{parts[part[1]].strip()}\n<!-- end -->", text)
+        raise ValueError(
+            f"{page.name} has the generated parts {sorted(marked)}, but there are {sorted(parts)}."
+        )
+    return _PART.sub(
+        lambda part: (
+            f"<!-- generated: {part[1]} -->\n{parts[part[1]].strip()}\n<!-- end -->"
+        ),
+        text,
+    )
 
 
 def for_site(page: Path, text: str) -> str:
     """The text without marks. The site describes the Python API by mkdocstrings, with links from name to name."""
     if page.parent.name == "api":
-        text = text.replace(f"<!-- generated: {_ERRORS} -->", "<!-- generated: asktell -->")
+        text = text.replace(
+            f"<!-- generated: {_ERRORS} -->", "<!-- generated: asktell -->"
+        )
         filtered = '::: asktell\n    options:\n      filters: ["Error$"]'
-        return _PART.sub(lambda part: filtered if part[1] == "asktell" else f"::: {part[1]}", text)
+        return _PART.sub(
+            lambda part: filtered if part[1] == "asktell" else f"::: {part[1]}", text
+        )
     return re.sub(r"<!-- (generated: .+?|end) -->\n?", "", text)
 
 
 def pages() -> list[Path]:
     """The pages with generated parts."""
-    return [page for page in sorted((DOCS / "reference").rglob("*.md")) if _PART.search(page.read_text())]
+    return [
+        page
+        for page in sorted((DOCS / "reference").rglob("*.md"))
+        if _PART.search(page.read_text())
+    ]
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """A Markdown table."""
     lines = [head, ["---"] * len(head), *rows]
     return "\n".join(
-        f"| {' | '.join(' '.join(cell.split()).replace('|', '&#124;') for cell in row)} |" for row in lines
+        f"| {' | '.join(' '.join(cell.split()).replace('|', '&#124;') for cell in row)} |"
+        for row in lines
     )
 
 
@@ -75,14 +99,21 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 def commands() -> Mapping[str, argparse.ArgumentParser]:
     """The parser of each command."""
-    (choices,) = (action.choices for action in make_parser()._actions if isinstance(action, argparse._SubParsersAction))
+    (choices,) = (
+        action.choices
+        for action in make_parser()._actions
+        if isinstance(action, argparse._SubParsersAction)
+    )
     return choices
 
 
 def command_line() -> dict[str, str]:
     """What `asktell COMMAND --help` prints, for every command."""
     os.environ.update(COLUMNS="100", NO_COLOR="1")
-    helps = [f"## asktell {name}\n\n```text\n{parser.format_help()}```" for name, parser in commands().items()]
+    helps = [
+        f"## asktell {name}\n\n```text\n{parser.format_help()}```"
+        for name, parser in commands().items()
+    ]
     return {"commands": "\n\n".join(helps)}
 
 
@@ -100,7 +131,12 @@ def configuration() -> dict[str, str]:
     made["metrics"] = table(
         ["name", "options", ""],
         [
-            [f"`{name}`", elsewhere.get(name) or ", ".join(f"`{option}`" for option in keys_of(options)), about]
+            [
+                f"`{name}`",
+                elsewhere.get(name)
+                or ", ".join(f"`{option}`" for option in keys_of(options)),
+                about,
+            ]
             for name, (options, about) in METRICS.items()
         ],
     )
@@ -110,7 +146,10 @@ def configuration() -> dict[str, str]:
 
 
 def _keys(keys: type[Table]) -> str:
-    return table(["key", "type", "default", ""], [[f"`{name}`", *rest] for name, *rest in reference(keys)])
+    return table(
+        ["key", "type", "default", ""],
+        [[f"`{name}`", *rest] for name, *rest in reference(keys)],
+    )
 
 
 def _arguments(made: Any, options: type[Table], base: type[Table]) -> str:
@@ -121,7 +160,11 @@ def _arguments(made: Any, options: type[Table], base: type[Table]) -> str:
         if name in base.model_fields:
             continue
         default = parameters[name].default if name in parameters else None
-        shown = "" if default in (None, (), inspect.Parameter.empty) else f"`{json.dumps(default)}`"
+        shown = (
+            ""
+            if default in (None, (), inspect.Parameter.empty)
+            else f"`{json.dumps(default)}`"
+        )
         rows.append([f"`{name}`", kind, shown, about.get(name) or described])
     return table(["option", "type", "default", ""], rows)
 
@@ -130,10 +173,24 @@ def arguments_of(made: Any) -> dict[str, str]:
     """The descriptions in the section Args of a class's docstring, and of the class whose arguments it has besides."""
     text = inspect.getdoc(made) or ""
     found = re.search(r"^Args:\n((?:    .*\n?|\n)+)", text, re.MULTILINE)
-    besides = arguments_of(OpenAIChat) if "not listed here are those of `OpenAIChat`" in text else {}
-    lines = re.findall(r"^    (\w+): ((?:.*\n?)(?:        .*\n?)*)", found[1] if found else "", re.MULTILINE)
-    own = {"model": "The judging LLM: a table like `[model]`, or a list of them. Default: the run's own model."}
-    return {**besides, **{name: " ".join(text.split()) for name, text in lines}, **(own if made is Judge else {})}
+    besides = (
+        arguments_of(OpenAIChat)
+        if "not listed here are those of `OpenAIChat`" in text
+        else {}
+    )
+    lines = re.findall(
+        r"^    (\w+): ((?:.*\n?)(?:        .*\n?)*)",
+        found[1] if found else "",
+        re.MULTILINE,
+    )
+    own = {
+        "model": "The judging LLM: a table like `[model]`, or a list of them. Default: the run's own model."
+    }
+    return {
+        **besides,
+        **{name: " ".join(text.split()) for name, text in lines},
+        **(own if made is Judge else {}),
+    }
 
 
 # The HTTP API
@@ -141,7 +198,9 @@ def arguments_of(made: Any) -> dict[str, str]:
 
 def openapi() -> dict[str, Any]:
     """The OpenAPI document of a service with tokens."""
-    return make_app(OpenStudies("memory://docs"), Tokens("some-token-0123456789")).openapi()
+    return make_app(
+        OpenStudies("memory://docs"), Tokens("some-token-0123456789")
+    ).openapi()
 
 
 def operations(document: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
@@ -158,17 +217,36 @@ def http_api() -> dict[str, str]:
     parts = []
     for name, operation in operations(document):
         parts += [f"### {name}", operation["description"]]
-        query = [each for each in operation.get("parameters", ()) if each["in"] == "query"]
+        query = [
+            each for each in operation.get("parameters", ()) if each["in"] == "query"
+        ]
         if query:
-            rows = [[f"`{each['name']}`", _type(each["schema"]), _about(each, each.get("required"))] for each in query]
+            rows = [
+                [
+                    f"`{each['name']}`",
+                    _type(each["schema"]),
+                    _about(each, each.get("required")),
+                ]
+                for each in query
+            ]
             parts.append(table(["query parameter", "type", ""], rows))
         if "requestBody" in operation:
             parts.append(f"Request: {_content(operation['requestBody'])}")
         good, *bad = sorted(operation["responses"])
-        statuses |= {status: operation["responses"][status]["description"] for status in bad}
-        content = _content(operation["responses"][good]) if operation["responses"][good].get("content") else "no body"
+        statuses |= {
+            status: operation["responses"][status]["description"] for status in bad
+        }
+        content = (
+            _content(operation["responses"][good])
+            if operation["responses"][good].get("content")
+            else "no body"
+        )
         parts.append(f"Response {good}: {content}. Errors: {', '.join(bad)}.")
-    parts += ["## Status codes", table(["status", "meaning"], sorted(statuses.items())), "## Schemas"]
+    parts += [
+        "## Status codes",
+        table(["status", "meaning"], sorted(statuses.items())),
+        "## Schemas",
+    ]
     for name, schema in sorted(document["components"]["schemas"].items()):
         parts += [f"### {name}", schema.get("description", "")]
         needed = schema.get("required", ())
@@ -182,12 +260,22 @@ def http_api() -> dict[str, str]:
 
 def _content(body: Mapping[str, Any]) -> str:
     ((media, content),) = body["content"].items()
-    return _type(content["schema"]) if "$ref" in content.get("schema", {}) else f"`{media}`"
+    return (
+        _type(content["schema"])
+        if "$ref" in content.get("schema", {})
+        else f"`{media}`"
+    )
 
 
 def _about(field: Mapping[str, Any], required: bool | None) -> str:
     default = {**field, **field.get("schema", {})}.get("default")
-    words = "Required." if required else f"Default: `{json.dumps(default)}`." if default not in (None, []) else ""
+    words = (
+        "Required."
+        if required
+        else f"Default: `{json.dumps(default)}`."
+        if default not in (None, [])
+        else ""
+    )
     return f"{words} {field.get('description', '')}".strip()
 
 
@@ -195,7 +283,10 @@ def _type(schema: Mapping[str, Any]) -> str:
     if "$ref" in schema:
         name = schema["$ref"].rpartition("/")[2]
         return f"[{name}](#{name.lower()})"
-    if options := [json.dumps(value) for value in schema.get("enum", [schema["const"]] if "const" in schema else [])]:
+    if options := [
+        json.dumps(value)
+        for value in schema.get("enum", [schema["const"]] if "const" in schema else [])
+    ]:
         return " or ".join(f"`{option}`" for option in options)
     for key in ("anyOf", "oneOf", "allOf"):
         if key in schema:

@@ -39,11 +39,13 @@ class BatchServer:
     A batch stays in progress until `end` says how it ends.
 
     Attributes:
-        answer: body of a request -> the reply to it; one with a status from 400 on goes to the error file.
+        answer: body of a request -> the reply to it; one with a status from 400 on goes
+            to the error file.
         page: batches in one answer of the list.
         files: contents by id.
         batches: by id, oldest first.
-        faults: what goes wrong next, by "POST /v1/files", "POST /v1/batches", "GET /v1/batches", "GET content".
+        faults: what goes wrong next, by "POST /v1/files", "POST /v1/batches", "GET
+            /v1/batches", "GET content".
         calls: method and path of what came.
     """
 
@@ -58,7 +60,9 @@ class BatchServer:
         self._lock = threading.RLock()
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
         self._server.daemon_threads = True
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True)
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, args=(0.02,), daemon=True
+        )
 
     @property
     def base_url(self) -> str:
@@ -91,8 +95,9 @@ class BatchServer:
         Args:
             batch: its id.
             status: how. A failed one has no files, as when its input is refused.
-            unfinished: positions of requests that were not reached: they are in the error file of a batch that
-                expired, and in no file of one that was cancelled.
+            unfinished: positions of requests that were not reached: they are in the
+                error file of a batch that expired, and in no file of one that was
+                cancelled.
             missing: positions of requests that are in no file.
             twice: positions of those that are in their file twice.
             strangers: answers to requests that were never made.
@@ -104,26 +109,53 @@ class BatchServer:
             served.data["status"] = status
             served.data[f"{status}_at"] = int(time.time())
             if status == "failed":
-                error = {"code": "token_limit_exceeded", "message": "Enqueued token limit reached", "line": None}
+                error = {
+                    "code": "token_limit_exceeded",
+                    "message": "Enqueued token limit reached",
+                    "line": None,
+                }
                 served.data["errors"] = {"object": "list", "data": [error]}
                 return
             good: list[bytes] = []
             bad: list[bytes] = []
             for position, request in enumerate(served.requests):
-                if position in missing or (status == "cancelled" and position in unfinished):
+                if position in missing or (
+                    status == "cancelled" and position in unfinished
+                ):
                     continue
                 reply = self.answer(request["body"])
-                line: dict[str, Any] = {"id": f"r{position}", "custom_id": request["custom_id"], "error": None}
+                line: dict[str, Any] = {
+                    "id": f"r{position}",
+                    "custom_id": request["custom_id"],
+                    "error": None,
+                }
                 if position in unfinished:
                     line["response"] = None
-                    line["error"] = {"code": "batch_expired", "message": "This request could not be executed."}
+                    line["error"] = {
+                        "code": "batch_expired",
+                        "message": "This request could not be executed.",
+                    }
                 else:
-                    body = content(reply, request["body"]["model"]) if reply.body is None else json.loads(reply.body)
-                    line["response"] = {"status_code": reply.status, "request_id": f"q{position}", "body": body}
+                    body = (
+                        content(reply, request["body"]["model"])
+                        if reply.body is None
+                        else json.loads(reply.body)
+                    )
+                    line["response"] = {
+                        "status_code": reply.status,
+                        "request_id": f"q{position}",
+                        "body": body,
+                    }
                 lines = bad if position in unfinished or reply.status >= 400 else good
                 lines += [json.dumps(line).encode()] * (2 if position in twice else 1)
-            stranger = {"response": {"status_code": 200, "body": content(Reply(), "m")}, "error": None}
-            good += [json.dumps({"custom_id": f"stranger-{n}", **stranger}).encode() for n in range(strangers)]
+            stranger = {
+                "response": {"status_code": 200, "body": content(Reply(), "m")},
+                "error": None,
+            }
+            good += [
+                json.dumps({"custom_id": f"stranger-{n}", **stranger}).encode()
+                for n in range(strangers)
+            ]
             good += [b'{"custom_id": "t'] if garbage else []
             for name, lines in (("output_file_id", good), ("error_file_id", bad)):
                 if shuffled:
@@ -137,11 +169,20 @@ class BatchServer:
     def _upload(self, data: bytes) -> dict[str, Any]:
         id_ = f"file-{len(self.files)}"
         self.files[id_] = data
-        shown = {"id": id_, "object": "file", "bytes": len(data), "created_at": 0, "filename": "f", "purpose": "batch"}
+        shown = {
+            "id": id_,
+            "object": "file",
+            "bytes": len(data),
+            "created_at": 0,
+            "filename": "f",
+            "purpose": "batch",
+        }
         return {**shown, "status": "processed"}
 
     def _create(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        requests = [json.loads(line) for line in self.files[body["input_file_id"]].splitlines()]
+        requests = [
+            json.loads(line) for line in self.files[body["input_file_id"]].splitlines()
+        ]
         id_ = f"batch-{len(self.batches)}"
         data = {
             "id": id_,
@@ -162,11 +203,21 @@ class BatchServer:
     def _list(self, query: Mapping[str, list[str]]) -> dict[str, Any]:
         newest = [served.data for served in reversed(self.batches.values())]
         after = query.get("after", [""])[0]
-        start = next((place + 1 for place, data in enumerate(newest) if data["id"] == after), 0)
-        rows = newest[start : start + min(self.page, int(query.get("limit", ["20"])[0]))]
+        start = next(
+            (place + 1 for place, data in enumerate(newest) if data["id"] == after), 0
+        )
+        rows = newest[
+            start : start + min(self.page, int(query.get("limit", ["20"])[0]))
+        ]
         last = rows[-1]["id"] if rows else None
         more = start + len(rows) < len(newest)
-        return {"object": "list", "data": rows, "first_id": None, "last_id": last, "has_more": more}
+        return {
+            "object": "list",
+            "data": rows,
+            "first_id": None,
+            "last_id": last,
+            "has_more": more,
+        }
 
 
 def _handler(owner: BatchServer) -> type[BaseHTTPRequestHandler]:
@@ -178,7 +229,10 @@ def _handler(owner: BatchServer) -> type[BaseHTTPRequestHandler]:
             data = self.rfile.read(int(self.headers["Content-Length"]))
             path = urlsplit(self.path).path
             if path == "/v1/files":
-                self._serve("POST /v1/files", lambda: owner._upload(_file(self.headers["Content-Type"], data)))
+                self._serve(
+                    "POST /v1/files",
+                    lambda: owner._upload(_file(self.headers["Content-Type"], data)),
+                )
             else:
                 self._serve("POST /v1/batches", lambda: owner._create(json.loads(data)))
 
@@ -197,13 +251,21 @@ def _handler(owner: BatchServer) -> type[BaseHTTPRequestHandler]:
                 owner.calls.append(call)
                 waiting = owner.faults.get(call, [])
                 fault = waiting.pop(0) if waiting else None
-                found = None if fault is not None and not fault.with_effect else effect()
+                found = (
+                    None if fault is not None and not fault.with_effect else effect()
+                )
             if fault is None:
-                self._send(200, found if isinstance(found, bytes) else json.dumps(found).encode())
+                self._send(
+                    200,
+                    found if isinstance(found, bytes) else json.dumps(found).encode(),
+                )
             elif fault.reply.drop:
                 self.close_connection = True
             else:
-                self._send(fault.reply.status, fault.reply.body or json.dumps(content(fault.reply, "")).encode())
+                self._send(
+                    fault.reply.status,
+                    fault.reply.body or json.dumps(content(fault.reply, "")).encode(),
+                )
 
         def _send(self, status: int, data: bytes) -> None:
             self.send_response(status)
@@ -220,7 +282,9 @@ def _handler(owner: BatchServer) -> type[BaseHTTPRequestHandler]:
 
 def _file(content_type: str, data: bytes) -> bytes:
     """The file of a form."""
-    form = message_from_bytes(b"Content-Type: " + content_type.encode() + b"\r\n\r\n" + data)
+    form = message_from_bytes(
+        b"Content-Type: " + content_type.encode() + b"\r\n\r\n" + data
+    )
     for part in form.get_payload():
         if isinstance(part, str):
             continue

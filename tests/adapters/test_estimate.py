@@ -40,13 +40,22 @@ class Counting:
         self.identity = self.scripted.identity
 
     def count_tokens(self, requests: list[Request]) -> list[int]:
-        return [sum(len(turn["content"]) for turn in request.messages) for request in requests]
+        return [
+            sum(len(turn["content"]) for turn in request.messages)
+            for request in requests
+        ]
 
 
 def evaluator(llm: Any, **options: Any) -> LLMEvaluator:
     examples = [Example("abcd"), Example("efgh"), Example("ijkl")]
     return LLMEvaluator(
-        llm, examples, [output_tokens], system=None, template="{prompt}{input}", max_new_tokens=20, **options
+        llm,
+        examples,
+        [output_tokens],
+        system=None,
+        template="{prompt}{input}",
+        max_new_tokens=20,
+        **options,
     )
 
 
@@ -55,12 +64,23 @@ def selector(budget: Any = 5) -> asktell.Selector:
     return asktell.Selector(["pppp", "qqqq"], goal, budget=budget, examples=3)
 
 
-def test_without_a_real_call_nothing_is_asked_and_the_longest_answer_is_the_bound() -> None:
+def test_without_a_real_call_nothing_is_asked_and_the_longest_answer_is_the_bound() -> (
+    None
+):
     llm = Counting()
     found = estimate(evaluator(llm), selector(), price=PRICE)
     assert llm.scripted.requests == []
-    assert (found.evaluations, found.calls, found.counted, found.exact_tokens) == (5, 5, 6, True)
-    assert (found.prompt_tokens, found.completion_tokens, found.most_completion_tokens) == (5 * 8, None, 5 * 20)
+    assert (found.evaluations, found.calls, found.counted, found.exact_tokens) == (
+        5,
+        5,
+        6,
+        True,
+    )
+    assert (
+        found.prompt_tokens,
+        found.completion_tokens,
+        found.most_completion_tokens,
+    ) == (5 * 8, None, 5 * 20)
     assert found.cost is None
     assert found.most_cost == pytest.approx(5 * (8 * 0.01 + 20 * 0.1))
     assert (found.seconds, found.real_calls) == (None, 0)
@@ -71,7 +91,9 @@ def test_without_a_real_call_nothing_is_asked_and_the_longest_answer_is_the_boun
 
 def test_real_calls_say_how_long_answers_are() -> None:
     llm = Counting()
-    found = estimate(evaluator(llm), selector(), price=PRICE, real_calls=3, seconds_per_call=2.0)
+    found = estimate(
+        evaluator(llm), selector(), price=PRICE, real_calls=3, seconds_per_call=2.0
+    )
     assert len(llm.scripted.requests) == found.real_calls == 3
     assert found.completion_tokens == 5 * 6
     assert found.cost == pytest.approx(5 * (8 * 0.01 + 6 * 0.1))
@@ -115,14 +137,25 @@ def test_what_was_paid_so_far_says_what_the_rest_costs(kept: bool, budget: Any) 
     chosen = asktell.Study.create(MemoryStorage(), "s", begun) if kept else begun
     for cost in (0.5, 1.5):
         chosen.tell(chosen.ask(), {"output_tokens": 3.0}, cost)
-    found = estimate(evaluator(Counting()), chosen)  # without a price, and without a call
-    assert (found.evaluations, found.paid_evaluations, found.cost) == (4, 2, pytest.approx(4.0))
+    # Without a price, and without a call
+    found = estimate(evaluator(Counting()), chosen)
+    assert (found.evaluations, found.paid_evaluations, found.cost) == (
+        4,
+        2,
+        pytest.approx(4.0),
+    )
     assert found.most_cost is None
     assert "about 4 based on the 2 evaluations paid so far" in str(found)
     priced = estimate(evaluator(Counting()), chosen, price=PRICE)
-    assert (priced.cost, priced.most_cost) == (pytest.approx(4.0), pytest.approx(4 * (8 * 0.01 + 20 * 0.1)))
+    assert (priced.cost, priced.most_cost) == (
+        pytest.approx(4.0),
+        pytest.approx(4 * (8 * 0.01 + 20 * 0.1)),
+    )
     better_known = estimate(evaluator(Counting()), chosen, price=PRICE, real_calls=3)
-    assert (better_known.paid_evaluations, better_known.cost) == (0, pytest.approx(4 * 0.68))
+    assert (better_known.paid_evaluations, better_known.cost) == (
+        0,
+        pytest.approx(4 * 0.68),
+    )
 
 
 def test_a_budget_in_cost_is_left_for_as_many_as_were_paid() -> None:
@@ -149,8 +182,16 @@ def test_where_nothing_is_left_nothing_is_asked() -> None:
         done.tell(trial, {"output_tokens": 3.0})
     for real_calls in (0, 2):
         found = estimate(evaluator(llm), done, real_calls=real_calls)
-        assert (found.evaluations, found.calls, found.real_calls, llm.scripted.requests) == (0, 0, 0, [])
-        assert str(found) == "evaluations    0: nothing is left to evaluate within the budget"
+        assert (
+            found.evaluations,
+            found.calls,
+            found.real_calls,
+            llm.scripted.requests,
+        ) == (0, 0, 0, [])
+        assert (
+            str(found)
+            == "evaluations    0: nothing is left to evaluate within the budget"
+        )
 
 
 def test_what_the_cache_has_costs_nothing(tmp_path: Path) -> None:
@@ -158,17 +199,29 @@ def test_what_the_cache_has_costs_nothing(tmp_path: Path) -> None:
     first = estimate(cached, selector(6), price=PRICE, real_calls=3)
     second = estimate(cached, selector(6), price=PRICE, real_calls=3)
     assert (first.calls, first.real_calls) == (6, 3)
-    assert (second.evaluations, second.calls, second.real_calls, second.real_cost) == (6, 3, 0, 0.0)
+    assert (second.evaluations, second.calls, second.real_calls, second.real_cost) == (
+        6,
+        3,
+        0,
+        0.0,
+    )
     assert second.completion_tokens == 3 * 6
     assert "about 3 of them in the cache" in str(second)
-    assert estimate(cached, selector(asktell.Budget(cost=0.68)), price=PRICE, real_calls=3).evaluations == 2
+    assert (
+        estimate(
+            cached, selector(asktell.Budget(cost=0.68)), price=PRICE, real_calls=3
+        ).evaluations
+        == 2
+    )
 
 
 def test_of_several_models_the_dearest_bounds_the_money() -> None:
     llms: Any = {"a": Counting(), "b": Counting()}
     llms["a"].price, llms["b"].price = PRICE, Price(input=3e4, output=1e4)
     goal = asktell.BestFeasible(asktell.minimize("output_tokens"))
-    chosen = asktell.Selector(asktell.grid(model=["a", "b"], prompt=["pppp"]), goal, 4, examples=3)
+    chosen = asktell.Selector(
+        asktell.grid(model=["a", "b"], prompt=["pppp"]), goal, 4, examples=3
+    )
     found = estimate(evaluator(Models(llms)), chosen, real_calls=1)
     assert found.cost == pytest.approx(4 * (8 * 0.02 + 6 * 0.055))
     assert found.most_cost == pytest.approx(4 * (8 * 0.03 + 20 * 0.1))
@@ -176,17 +229,25 @@ def test_of_several_models_the_dearest_bounds_the_money() -> None:
 
 def test_an_async_llm_answers_many_at_once_within_its_limits() -> None:
     llm: Any = ScriptedLLM(answer)
-    scoring = AsyncLLMEvaluator(llm, [Example("abcd")] * 3, [output_tokens], max_new_tokens=20)
-    assert estimate(scoring, selector(6), real_calls=4, concurrency=4).seconds == pytest.approx(6 * 2.0 / 4)
+    scoring = AsyncLLMEvaluator(
+        llm, [Example("abcd")] * 3, [output_tokens], max_new_tokens=20
+    )
+    assert estimate(
+        scoring, selector(6), real_calls=4, concurrency=4
+    ).seconds == pytest.approx(6 * 2.0 / 4)
     llm.requests_per_minute = 10.0
-    assert estimate(scoring, selector(6), real_calls=4, concurrency=4).seconds == pytest.approx(36.0)
+    assert estimate(
+        scoring, selector(6), real_calls=4, concurrency=4
+    ).seconds == pytest.approx(36.0)
 
 
 def test_real_calls_that_all_fail_say_why() -> None:
     def fail(request: Request) -> Completion:
         raise ValueError("no such model")
 
-    with pytest.raises(EvaluatorError, match=r"none of 2 real calls was answered, .*no such model"):
+    with pytest.raises(
+        EvaluatorError, match=r"none of 2 real calls was answered, .*no such model"
+    ):
         estimate(evaluator(ScriptedLLM(fail)), selector(), real_calls=2)
     with pytest.raises(InvalidArgumentError, match="real_calls must be a whole number"):
         estimate(evaluator(ScriptedLLM(fail)), selector(), real_calls=-1)
@@ -196,7 +257,9 @@ def test_real_calls_that_all_fail_say_why() -> None:
 
 
 def grades(request: Request) -> Completion:
-    return Completion('{"reason": "", "grades": {"good": 4}}', 1000, 25, latency=1.0, cost=0.5)
+    return Completion(
+        '{"reason": "", "grades": {"good": 4}}', 1000, 25, latency=1.0, cost=0.5
+    )
 
 
 def verdicts(request: Request) -> Completion:
@@ -214,7 +277,9 @@ class Priced(Counting):
 
 
 def judged(judge: Judge, **options: Any) -> LLMEvaluator:
-    examples = [Example(text, fields={"today": "good"}) for text in ("abcd", "efgh", "ijkl")]
+    examples = [
+        Example(text, fields={"today": "good"}) for text in ("abcd", "efgh", "ijkl")
+    ]
     return LLMEvaluator(
         Counting(), examples, {"output_tokens": output_tokens, "quality": judge}, system=None,
         template="{prompt}{input}", max_new_tokens=20, **options,
@@ -223,7 +288,9 @@ def judged(judge: Judge, **options: Any) -> LLMEvaluator:
 
 def length(judge: Judge, answer: str) -> int:
     """Tokens of a request to it, by the tokenizer that counts characters."""
-    requests: Any = judge.requests(Completion(answer), Example("abcd", fields={"today": "good"}), 0)
+    requests: Any = judge.requests(
+        Completion(answer), Example("abcd", fields={"today": "good"}), 0
+    )
     return sum(len(turn["content"]) for turn in requests[0].messages)
 
 
@@ -236,13 +303,19 @@ def length(judge: Judge, answer: str) -> int:
         (2, {"against": "today", "n": 2, "temperature": 1.0}, 8),
     ],
 )
-def test_a_judges_calls_tokens_and_money_are_told(n_llms: int, options: Any, per_answer: int) -> None:
+def test_a_judges_calls_tokens_and_money_are_told(
+    n_llms: int, options: Any, per_answer: int
+) -> None:
     llms = [Priced(verdicts if "against" in options else grades) for _ in range(n_llms)]
     judge = Judge(llms, {"good": "It is good."}, max_new_tokens=40, **options)
     found = estimate(judged(judge), selector(), price=PRICE)
     assert all(not llm.scripted.requests for llm in llms)
     (told,) = found.judges
-    assert (told.name, told.calls, told.most_completion_tokens) == ("quality", 5 * per_answer, 5 * per_answer * 40)
+    assert (told.name, told.calls, told.most_completion_tokens) == (
+        "quality",
+        5 * per_answer,
+        5 * per_answer * 40,
+    )
     assert (told.completion_tokens, told.cost, told.real_calls) == (None, None, 0)
     assert told.prompt_tokens == 5 * per_answer * (length(judge, "") + 20)
     most = 5 * per_answer * (0.01 * (length(judge, "") + 20) + 0.02 * 40)
@@ -250,27 +323,44 @@ def test_a_judges_calls_tokens_and_money_are_told(n_llms: int, options: Any, per
     assert found.most_cost == pytest.approx(5 * (8 * 0.01 + 20 * 0.1) + most)
     assert found.cost is None
     assert f"judge quality  {5 * per_answer} calls, at most about" in str(found)
-    assert json.loads(json.dumps(found.to_dict()))["judges"][0]["calls"] == 5 * per_answer
+    assert (
+        json.loads(json.dumps(found.to_dict()))["judges"][0]["calls"] == 5 * per_answer
+    )
 
     really = estimate(judged(judge), selector(), price=PRICE, real_calls=2)
     (told,) = really.judges
-    assert told.real_calls == 2 * per_answer == sum(len(llm.scripted.requests) for llm in llms)
+    assert (
+        told.real_calls
+        == 2 * per_answer
+        == sum(len(llm.scripted.requests) for llm in llms)
+    )
     assert told.real_cost == pytest.approx(0.5 * 2 * per_answer)
     assert told.completion_tokens == 5 * per_answer * 25
     read = told.prompt_tokens / (5 * per_answer)
     assert length(judge, "") < read < length(judge, "") + 20
-    assert told.cost == pytest.approx(5 * per_answer * (0.01 * read + 0.02 * 25), rel=0.001)
-    most = 0.01 * (read + (20 - 6) * 4 / 6) + 0.02 * 40  # four of six answers were not seen
+    assert told.cost == pytest.approx(
+        5 * per_answer * (0.01 * read + 0.02 * 25), rel=0.001
+    )
+    # Four of six answers were not seen
+    most = 0.01 * (read + (20 - 6) * 4 / 6) + 0.02 * 40
     assert told.most_cost == pytest.approx(5 * per_answer * most, rel=0.001)
     assert really.cost == pytest.approx(5 * (8 * 0.01 + 6 * 0.1) + told.cost)
     assert f"judge quality  {5 * per_answer} calls, about" in str(really)
-    assert f"2 and {2 * per_answer} of judges, for {2 * 0.7 + 0.5 * 2 * per_answer:.4g}" in str(really)
+    assert (
+        f"2 and {2 * per_answer} of judges, for {2 * 0.7 + 0.5 * 2 * per_answer:.4g}"
+        in str(really)
+    )
 
 
 def test_opinions_in_the_cache_are_not_paid_again(tmp_path: Path) -> None:
     cache = AnswerCache(tmp_path / "answers.db")
     judge = Judge(Priced(), {"good": "It is good."}, cache=cache)
-    told = [estimate(judged(judge, cache=cache), selector(6), price=PRICE, real_calls=3).judges[0] for _ in range(2)]
+    told = [
+        estimate(
+            judged(judge, cache=cache), selector(6), price=PRICE, real_calls=3
+        ).judges[0]
+        for _ in range(2)
+    ]
     assert [each.calls for each in told] == [6, 3]
     assert told[1].real_calls == 0
 
@@ -288,11 +378,19 @@ def test_a_preference_reads_two_answers_in_both_orders() -> None:
 
 
 def test_a_judge_that_judges_nothing_says_why() -> None:
-    judge = Judge(ScriptedLLM(lambda request: Completion("hm")), {"good": "It is good."})
-    with pytest.raises(EvaluatorError, match=r"'quality' judged none of 2 real responses.*cannot be read"):
+    judge = Judge(
+        ScriptedLLM(lambda request: Completion("hm")), {"good": "It is good."}
+    )
+    with pytest.raises(
+        EvaluatorError,
+        match=r"'quality' judged none of 2 real responses.*cannot be read",
+    ):
         estimate(judged(judge), selector(), real_calls=2)
     with pytest.raises(EvaluatorError, match="no response to compare with"):
-        estimate(judged(Judge(ScriptedLLM(grades), {"good": "It is."}, against="nobody")), selector())
+        estimate(
+            judged(Judge(ScriptedLLM(grades), {"good": "It is."}, against="nobody")),
+            selector(),
+        )
 
 
 def test_what_is_repeated_to_see_whether_scores_differ_is_part_of_it() -> None:
@@ -300,22 +398,33 @@ def test_what_is_repeated_to_see_whether_scores_differ_is_part_of_it() -> None:
     judge = Judge(Counting(), {"good": "It is."})
 
     def found(
-        metrics: Any, temperature: float, budget: int = 40, repeats: int | None = None, inputs: Any = "given"
+        metrics: Any,
+        temperature: float,
+        budget: int = 40,
+        repeats: int | None = None,
+        inputs: Any = "given",
     ) -> Any:
         made = LLMEvaluator(Counting(), examples, metrics, temperature=temperature)
         goal = asktell.BestFeasible(next(iter(metrics)))
-        chosen = asktell.Selector(["pppp", "qqqq"], goal, budget, examples=20, repeats=repeats, inputs=inputs)
+        chosen = asktell.Selector(
+            ["pppp", "qqqq"], goal, budget, examples=20, repeats=repeats, inputs=inputs
+        )
         return estimate(made, chosen, price=PRICE)
 
     surely = found({"good": output_tokens}, 0.0)
     assert (surely.evaluations, surely.repeats, surely.calls) == (40, 0, 40)
-    for perhaps in (found({"good": output_tokens}, 0.7), found({"good": judge}, 0.0), found({"good": latency}, 0.0)):
+    for perhaps in (
+        found({"good": output_tokens}, 0.7),
+        found({"good": judge}, 0.0),
+        found({"good": latency}, 0.0),
+    ):
         assert (perhaps.evaluations, perhaps.repeats, perhaps.calls) == (40, 4, 44)
         assert "40, and 4 repeated to check whether scores vary" in str(perhaps)
         assert perhaps.most_cost > surely.most_cost
     assert found({"good": judge}, 0.0).judges[0].calls == 44
     assert found({"good": output_tokens}, 0.7, 30, 2).repeats == 2  # late ones
-    assert found({"good": output_tokens}, 0.7, 80, 2).repeats == 0  # a second round of all is as good
+    # A second round of all is as good
+    assert found({"good": output_tokens}, 0.7, 80, 2).repeats == 0
     on_new_inputs = found({"good": output_tokens}, 0.7, inputs="new")
     assert (on_new_inputs.repeats, on_new_inputs.calls) == (0, 40)
 
@@ -342,7 +451,9 @@ minimize = "output_tokens"
 """
 
 
-def test_the_command_line_says_and_asks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_command_line_says_and_asks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pytest.importorskip("openai")
     from asktell_adapters.testing.llm_server import FaultyLLMServer
 
@@ -352,9 +463,13 @@ def test_the_command_line_says_and_asks(tmp_path: Path, monkeypatch: pytest.Monk
         Path("run.toml").write_text(CONFIG.replace("BASE", server.base_url))
         assert "at most 0.0" in cli("run run.toml --estimate").out
         assert not Path("run").exists()
-        assert json.loads(cli("run run.toml --estimate 2 --json").out)["real_calls"] == 2
+        assert (
+            json.loads(cli("run run.toml --estimate 2 --json").out)["real_calls"] == 2
+        )
         monkeypatch.setattr("sys.stdin", io.StringIO())
-        assert "may cost up to 0.04" in (said := cli("run run.toml --no-progress", code=2).err)
+        assert "may cost up to 0.04" in (
+            said := cli("run run.toml --no-progress", code=2).err
+        )
         assert "--yes" in said
         monkeypatch.setattr("sys.stdin", Terminal("n\n"))
         assert "Not started" in cli("run run.toml --no-progress", code=2).err

@@ -43,7 +43,9 @@ def coroutine(script: Script) -> Evaluator:
 class Batch:
     """Scores of a batch, in an order of its own making."""
 
-    def __init__(self, script: Script, order: Callable[[list[object]], list[object]] = list) -> None:
+    def __init__(
+        self, script: Script, order: Callable[[list[object]], list[object]] = list
+    ) -> None:
         self._script = script
         self._order = order
 
@@ -58,7 +60,11 @@ class Batch:
 
 
 class TestEveryKind(EvaluatorContract):
-    kinds: ClassVar[Mapping[str, Make]] = {"plain": plain, "async": coroutine, "batch": Batch}
+    kinds: ClassVar[Mapping[str, Make]] = {
+        "plain": plain,
+        "async": coroutine,
+        "batch": Batch,
+    }
 
     @pytest.fixture(params=["plain", "async", "batch"])
     def make(self, request: pytest.FixtureRequest) -> Make:
@@ -67,7 +73,9 @@ class TestEveryKind(EvaluatorContract):
 
 def test_it_catches_a_batch_in_another_order() -> None:
     with pytest.raises(AssertionError):
-        EvaluatorContract().test_each_score_comes_to_its_trial(lambda script: Batch(script, lambda found: found[::-1]))
+        EvaluatorContract().test_each_score_comes_to_its_trial(
+            lambda script: Batch(script, lambda found: found[::-1])
+        )
 
 
 def test_it_catches_a_failure_that_becomes_a_score() -> None:
@@ -81,25 +89,40 @@ def test_it_catches_a_failure_that_becomes_a_score() -> None:
         return evaluate
 
     with pytest.raises(AssertionError):
-        EvaluatorContract().test_one_fault_is_the_failure_of_one_trial("raises", lenient)
+        EvaluatorContract().test_one_fault_is_the_failure_of_one_trial(
+            "raises", lenient
+        )
 
 
 def test_it_catches_a_batch_that_fails_whole() -> None:
     class Brittle(Batch):
         def evaluate_batch(self, trials: Sequence[Trial]) -> list[object]:
-            return [score(self._script, trial.prompt, trial.example) for trial in trials]
+            return [
+                score(self._script, trial.prompt, trial.example) for trial in trials
+            ]
 
     with pytest.raises(AssertionError):
-        EvaluatorContract().test_one_fault_is_the_failure_of_one_trial("raises", Brittle)
+        EvaluatorContract().test_one_fault_is_the_failure_of_one_trial(
+            "raises", Brittle
+        )
 
 
 def test_scripts_tell_every_pair_apart() -> None:
     prompts = ["Answer.", "Answer briefly."]
-    assert len({good(prompt, example) for prompt in prompts for example in range(4)}) == 8
+    assert (
+        len({good(prompt, example) for prompt in prompts for example in range(4)}) == 8
+    )
 
 
 @pytest.mark.parametrize(
-    ("value", "expected"), [(1, 1.0), (True, 1.0), (0.5, 0.5), (np.float32(0.5), 0.5), (np.array([0.25]), 0.25)]
+    ("value", "expected"),
+    [
+        (1, 1.0),
+        (True, 1.0),
+        (0.5, 0.5),
+        (np.float32(0.5), 0.5),
+        (np.array([0.25]), 0.25),
+    ],
 )
 def test_numbers(value: object, expected: float) -> None:
     assert number("f1", value) == expected

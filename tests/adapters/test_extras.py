@@ -8,7 +8,14 @@ import pytest
 from asktell._util.extras import check_extra, import_extra, needs_extra
 from asktell.errors import MissingExtraError
 
-NAMES = ("", ".datasets", ".evaluators", ".llms.gguf", ".metrics", ".optimizers.writers")
+NAMES = (
+    "",
+    ".datasets",
+    ".evaluators",
+    ".llms.gguf",
+    ".metrics",
+    ".optimizers.writers",
+)
 MODULES = [f"asktell_adapters{name}" for name in NAMES]
 HEAVY = [
     "torch", "transformers", "openai", "litellm", "tenacity", "evaluate", "datasets", "pyarrow", "openpyxl",
@@ -18,7 +25,8 @@ HEAVY = [
 
 def test_a_missing_package_names_the_extra() -> None:
     with pytest.raises(
-        MissingExtraError, match=r"No module named 'no_such_x'. Run: pip install 'asktell\[openai\]'"
+        MissingExtraError,
+        match=r"No module named 'no_such_x'. Run: pip install 'asktell\[openai\]'",
     ) as caught:
         import_extra("no_such_x", "openai")
     assert caught.value.name == "no_such_x"
@@ -27,7 +35,10 @@ def test_a_missing_package_names_the_extra() -> None:
 
 def test_constructors_can_check_without_importing() -> None:
     check_extra("openai", "sys", "wave")
-    with pytest.raises(MissingExtraError, match=r"No module named 'no_such_x'. Run: pip install 'asktell\[openai\]'"):
+    with pytest.raises(
+        MissingExtraError,
+        match=r"No module named 'no_such_x'. Run: pip install 'asktell\[openai\]'",
+    ):
         check_extra("openai", "sys", "no_such_x")
 
 
@@ -38,5 +49,7 @@ def test_other_errors_pass_through() -> None:
 
 def test_importing_every_adapter_imports_no_package_behind_it() -> None:
     code = f"import sys; import {', '.join(MODULES)}; print([m for m in {HEAVY!r} if m in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
     assert done.stdout.strip() == "[]"

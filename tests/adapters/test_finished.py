@@ -51,7 +51,13 @@ def long_rows() -> list[dict[str, Any]]:
 
 
 def as_csv(rows: list[dict[str, Any]], delimiter: str = ",") -> str:
-    return "\n".join(delimiter.join(map(str, row)) for row in ([*rows[0]], *(row.values() for row in rows))) + "\n"
+    return (
+        "\n".join(
+            delimiter.join(map(str, row))
+            for row in ([*rows[0]], *(row.values() for row in rows))
+        )
+        + "\n"
+    )
 
 
 @pytest.mark.parametrize(
@@ -76,12 +82,24 @@ def test_a_row_per_evaluation(name: str, text: str) -> None:
 
 
 def test_columns_of_other_names() -> None:
-    rows = [{"who": row["prompt"], "what": row["example"], "accuracy": row["accuracy"]} for row in long_rows()]
+    rows = [
+        {"who": row["prompt"], "what": row["example"], "accuracy": row["accuracy"]}
+        for row in long_rows()
+    ]
     path = write("r.csv", as_csv(rows))
-    assert scores_in(Finished.read([path], prompt="who", example="what"), "accuracy") == SCORES
-    with pytest.raises(InvalidArgumentError, match=r"no column 'whom' \(--prompt-column\) \(did you mean 'who'\?\)"):
+    assert (
+        scores_in(Finished.read([path], prompt="who", example="what"), "accuracy")
+        == SCORES
+    )
+    with pytest.raises(
+        InvalidArgumentError,
+        match=r"no column 'whom' \(--prompt-column\) \(did you mean 'who'\?\)",
+    ):
         Finished.read([path], prompt="whom")
-    with pytest.raises(InvalidArgumentError, match="Name it: --example-column COLUMN; there are 'who', 'what'"):
+    with pytest.raises(
+        InvalidArgumentError,
+        match="Name it: --example-column COLUMN; there are 'who', 'what'",
+    ):
         Finished.read([path], prompt="who")
 
 
@@ -91,23 +109,33 @@ def test_a_column_per_prompt() -> None:
     ))  # fmt: skip
     found = Finished.read([path], score="accuracy")
     assert scores_in(found, "accuracy") == SCORES
-    assert found.notes == ("r.csv: columns that hold no scores are left out: 'question'.",)
+    assert found.notes == (
+        "r.csv: columns that hold no scores are left out: 'question'.",
+    )
 
 
 def test_words_gaps_and_what_is_not_known() -> None:
-    found = Finished.read([write("r.csv", "old,new\nTrue,pass\nfalse,N/A\nyes,nan\nno,\n")])
+    found = Finished.read(
+        [write("r.csv", "old,new\nTrue,pass\nfalse,N/A\nyes,nan\nno,\n")]
+    )
     assert scores_in(found, "score") == {"old": [1, 0, 1, 0], "new": [1]}
 
 
 def test_several_tables_are_several_candidates() -> None:
     for name, scores in SCORES.items():
-        write(f"{name}.csv", "id,ok\n" + "".join(f"q{i},{score}\n" for i, score in enumerate(scores)))
+        write(
+            f"{name}.csv",
+            "id,ok\n" + "".join(f"q{i},{score}\n" for i, score in enumerate(scores)),
+        )
     found = Finished.read(["old.csv", "new.csv"])
     assert scores_in(found, "ok") == SCORES
     assert found.notes == ()
     for name, scores in SCORES.items():
         write(f"{name}.csv", "ok\n" + "".join(f"{score}\n" for score in scores))
-    assert "rows are matched by their position" in Finished.read(["old.csv", "new.csv"]).notes[0]
+    assert (
+        "rows are matched by their position"
+        in Finished.read(["old.csv", "new.csv"]).notes[0]
+    )
 
 
 def test_a_name_that_two_files_have_is_one_of_each() -> None:
@@ -133,7 +161,9 @@ def test_repeats_errors_and_segments() -> None:
 
 def test_only_examples_that_both_have() -> None:
     path = write("r.csv", as_csv(long_rows()[1:-1]))
-    table = Finished.read([path]).table(BestFeasible("accuracy"), ["new", "old"], common=True)
+    table = Finished.read([path]).table(
+        BestFeasible("accuracy"), ["new", "old"], common=True
+    )
     assert table.examples == ["q1", "q2", "q3", "q4"]
     assert list(table.prompts) == ["new", "old"]
     apart = write("apart.csv", "prompt,example,accuracy\nold,a,1\nnew,b,1\n")
@@ -158,13 +188,19 @@ def promptfoo_rows(provider: str = "openai:gpt-4o-mini") -> list[dict[str, Any]]
             "prompt": {"raw": f"{name} Why {i}?", "label": name},
             "provider": {"id": provider, "label": ""},
             "vars": {"question": f"Why {i}?"},
-            "testCase": {"vars": {"question": f"Why {i}?"}, "assert": [{"type": "equals"}]},
+            "testCase": {
+                "vars": {"question": f"Why {i}?"},
+                "assert": [{"type": "equals"}],
+            },
             "success": bool(score),
             "score": score,
             "failureReason": 0 if score else 1,
             "error": None if score else "Expected output to equal x",
             "namedScores": {"right": score},
-            "gradingResult": {"pass": bool(score), "componentResults": [{**passed, "pass": bool(score)}]},
+            "gradingResult": {
+                "pass": bool(score),
+                "componentResults": [{**passed, "pass": bool(score)}],
+            },
             "response": {"output": "x", "cost": 0.001},
             "latencyMs": 250,
             "cost": 0.001,
@@ -176,7 +212,13 @@ def promptfoo_rows(provider: str = "openai:gpt-4o-mini") -> list[dict[str, Any]]
 
 
 def promptfoo(rows: list[dict[str, Any]]) -> str:
-    return json.dumps({"evalId": "eval-1", "results": {"version": 3, "results": rows, "stats": {}}, "config": {}})
+    return json.dumps(
+        {
+            "evalId": "eval-1",
+            "results": {"version": 3, "results": rows, "stats": {}},
+            "config": {},
+        }
+    )
 
 
 @pytest.mark.parametrize(
@@ -190,8 +232,19 @@ def promptfoo(rows: list[dict[str, Any]]) -> str:
 def test_results_of_promptfoo(name: str, text: str) -> None:
     found = Finished.read([write(name, text)])
     assert scores_in(found, "right") == SCORES
-    assert found.metrics == ["success", "score", "right", "latency", "cost", "input_tokens", "output_tokens", "tokens"]
-    assert {x for made in found.made.values() for x in made.scores["latency"].tolist()} == {0.25}
+    assert found.metrics == [
+        "success",
+        "score",
+        "right",
+        "latency",
+        "cost",
+        "input_tokens",
+        "output_tokens",
+        "tokens",
+    ]
+    assert {
+        x for made in found.made.values() for x in made.scores["latency"].tolist()
+    } == {0.25}
     assert len(found.examples) == 6
 
 
@@ -206,14 +259,28 @@ def test_promptfoo_with_several_providers_an_error_and_a_filter() -> None:
 
 
 def test_promptfoo_with_one_prompt_names_the_providers() -> None:
-    rows = [row for provider in "ab" for row in promptfoo_rows(provider) if row["prompt"]["label"] == "old"]
-    assert list(Finished.read([write("results.json", promptfoo(rows))]).made) == ["a", "b"]
+    rows = [
+        row
+        for provider in "ab"
+        for row in promptfoo_rows(provider)
+        if row["prompt"]["label"] == "old"
+    ]
+    assert list(Finished.read([write("results.json", promptfoo(rows))]).made) == [
+        "a",
+        "b",
+    ]
 
 
 def test_two_runs_of_one_prompt_of_promptfoo() -> None:
     for name in ("before", "after"):
-        write(f"{name}.json", promptfoo([row for row in promptfoo_rows() if row["promptIdx"] == 0]))
-    assert list(Finished.read(["before.json", "after.json"]).made) == ["before", "after"]
+        write(
+            f"{name}.json",
+            promptfoo([row for row in promptfoo_rows() if row["promptIdx"] == 0]),
+        )
+    assert list(Finished.read(["before.json", "after.json"]).made) == [
+        "before",
+        "after",
+    ]
 
 
 # Inspect
@@ -224,19 +291,32 @@ def inspect_log(scores: list[float], model: str = "m", **change: Any) -> dict[st
         {
             "id": f"q{i}",
             "epoch": 1,
-            "scores": {"match": {"value": "C" if score else "I"}, "graded": {"value": {"style": 3}}},
-            "model_usage": {model: {"input_tokens": 3, "output_tokens": 1, "total_tokens": 4}},
+            "scores": {
+                "match": {"value": "C" if score else "I"},
+                "graded": {"value": {"style": 3}},
+            },
+            "model_usage": {
+                model: {"input_tokens": 3, "output_tokens": 1, "total_tokens": 4}
+            },
             "total_time": 0.5,
         }
         for i, score in enumerate(scores)
     ]
-    return {"version": 2, "status": "success", "eval": {"task": "t", "model": model}, "samples": samples, **change}
+    return {
+        "version": 2,
+        "status": "success",
+        "eval": {"task": "t", "model": model},
+        "samples": samples,
+        **change,
+    }
 
 
 def zipped(log: dict[str, Any], header: str = "header.json") -> bytes:
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr(header, json.dumps({k: v for k, v in log.items() if k != "samples"}))
+        archive.writestr(
+            header, json.dumps({k: v for k, v in log.items() if k != "samples"})
+        )
         for sample in log["samples"]:
             archive.writestr(f"samples/{sample['id']}_epoch_1.json", json.dumps(sample))
     return file.getvalue()
@@ -250,7 +330,14 @@ def test_logs_of_inspect(header: str) -> None:
     for kind in ("json", "eval"):
         found = Finished.read([f"old.{kind}", f"new.{kind}"])
         assert scores_in(found, "match") == SCORES
-        assert found.metrics == ["match", "graded/style", "input_tokens", "output_tokens", "total_tokens", "latency"]
+        assert found.metrics == [
+            "match",
+            "graded/style",
+            "input_tokens",
+            "output_tokens",
+            "total_tokens",
+            "latency",
+        ]
     assert scores_in(Finished.read(["old.json", "new.eval"]), "match") == SCORES
 
 
@@ -268,14 +355,19 @@ def _is_there(package: str) -> bool:
     return find_spec(package) is not None
 
 
-def test_without_a_package_for_zstandard_the_cure_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_package_for_zstandard_the_cure_is_named(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     from asktell_adapters.harnesses.inspect import files
 
     def missing(name: str) -> None:
         raise ModuleNotFoundError(name)
 
     monkeypatch.setattr(files, "import_module", missing)
-    with pytest.raises(InvalidArgumentError, match=r"pip install zstandard.*inspect log convert --to json"):
+    with pytest.raises(
+        InvalidArgumentError,
+        match=r"pip install zstandard.*inspect log convert --to json",
+    ):
         Finished.read([ASSETS / "old.eval"])
 
 
@@ -284,7 +376,9 @@ def test_logs_of_inspect_are_named_by_what_differs() -> None:
         write(f"{name}/2026_t.json", json.dumps(inspect_log(scores)))
     assert list(Finished.read(["old", "new"]).made) == ["old", "new"]
     for name, scores in SCORES.items():
-        write(f"logs/{name}.json", json.dumps(inspect_log(scores, model=f"openai/{name}")))
+        write(
+            f"logs/{name}.json", json.dumps(inspect_log(scores, model=f"openai/{name}"))
+        )
     assert list(Finished.read(["logs"]).made) == ["openai/new", "openai/old"]
 
 
@@ -292,7 +386,9 @@ def test_a_sample_of_inspect_that_failed_and_epochs() -> None:
     log = inspect_log([1, 1, 0])
     log["samples"][0] |= {"error": {"message": "boom", "traceback": ""}, "scores": {}}
     log["samples"][1] |= {"limit": {"type": "token", "limit": 100}}
-    log["samples"].append({**log["samples"][2], "epoch": 2, "scores": {"match": {"value": "C"}}})
+    log["samples"].append(
+        {**log["samples"][2], "epoch": 2, "scores": {"match": {"value": "C"}}}
+    )
     (made,) = Finished.read([write("a.json", json.dumps(log))]).made.values()
     assert made.errors == {
         0: "sample 'q0' of Inspect: boom",
@@ -305,7 +401,13 @@ def test_a_sample_of_inspect_that_failed_and_epochs() -> None:
 def test_a_log_of_many_prompts_that_asktell_chose() -> None:
     log = inspect_log([1, 0, 1, 1])
     for i, sample in enumerate(log["samples"]):
-        sample["metadata"] = {"asktell": {"prompt_id": ["old", "new"][i % 2], "prompt": f"P{i % 2}", "example": i // 2}}
+        sample["metadata"] = {
+            "asktell": {
+                "prompt_id": ["old", "new"][i % 2],
+                "prompt": f"P{i % 2}",
+                "example": i // 2,
+            }
+        }
     found = Finished.read([write("a.json", json.dumps(log))])
     assert scores_in(found, "match") == {"old": [1, 1], "new": [0, 1]}
     assert found.texts == {"old": "P0", "new": "P1"}
@@ -314,7 +416,9 @@ def test_a_log_of_many_prompts_that_asktell_chose() -> None:
 # lm-eval
 
 
-def samples(scores: list[float], hashes: bool = True, filters: tuple[str, ...] = ("none",)) -> str:
+def samples(
+    scores: list[float], hashes: bool = True, filters: tuple[str, ...] = ("none",)
+) -> str:
     return lines([
         {
             "doc_id": i,
@@ -333,9 +437,15 @@ def samples(scores: list[float], hashes: bool = True, filters: tuple[str, ...] =
 
 def test_samples_of_lm_eval_in_a_folder() -> None:
     for name, scores in SCORES.items():
-        write(f"out/{name}/samples_gsm8k_2026-11-20T10-00-00.123456.jsonl", samples(scores))
+        write(
+            f"out/{name}/samples_gsm8k_2026-11-20T10-00-00.123456.jsonl",
+            samples(scores),
+        )
     found = Finished.read(["out"])
-    assert scores_in(found, "exact_match") == {"new": SCORES["new"], "old": SCORES["old"]}
+    assert scores_in(found, "exact_match") == {
+        "new": SCORES["new"],
+        "old": SCORES["old"],
+    }
     assert found.metrics == ["exact_match"]
     assert set(Finished.read([*Path("out").rglob("*.jsonl")]).made) == {"old", "new"}
 
@@ -355,8 +465,13 @@ def test_samples_of_several_tasks_and_filters() -> None:
 
 def test_two_runs_of_a_task_in_one_folder_are_two_candidates() -> None:
     for day, scores in zip(("20", "21"), SCORES.values(), strict=True):
-        write(f"out/m/samples_gsm8k_2026-11-{day}T10-00-00.123456.jsonl", samples(scores, hashes=False))
-    assert list(scores_in(Finished.read(["out"]), "exact_match").values()) == list(SCORES.values())
+        write(
+            f"out/m/samples_gsm8k_2026-11-{day}T10-00-00.123456.jsonl",
+            samples(scores, hashes=False),
+        )
+    assert list(scores_in(Finished.read(["out"]), "exact_match").values()) == list(
+        SCORES.values()
+    )
 
 
 def test_documents_of_lm_eval_are_matched_by_content() -> None:
@@ -448,13 +563,21 @@ HOSTILE: dict[str, tuple[str, bytes | Callable[[], bytes]]] = {
 def test_hostile_files_end_with_a_mistake_and_a_cure(which: str, command: str) -> None:
     name, data = HOSTILE[which]
     Path(name).write_bytes(data() if callable(data) else data)
-    said = cli(f"{command} {name}", *(["--baseline", "old"] if command == "gate" else []), code=2)
+    said = cli(
+        f"{command} {name}",
+        *(["--baseline", "old"] if command == "gate" else []),
+        code=2,
+    )
     assert said.out == ""
     assert said.err.startswith("asktell: ")
     assert "Traceback" not in said.err
-    assert "--debug" not in said.err  # which stands behind an error that nobody expected
+    # Which stands behind an error that nobody expected
+    assert "--debug" not in said.err
     assert said.err.count("\n") == 1
-    assert re.search(r"\b(Give|Pass|Name|Run|Use|Write|Correct|Export|Copy|write|say|run)\b", said.err), said.err
+    assert re.search(
+        r"\b(Give|Pass|Name|Run|Use|Write|Correct|Export|Copy|write|say|run)\b",
+        said.err,
+    ), said.err
 
 
 def test_a_file_or_a_folder_that_is_not_there() -> None:
@@ -467,4 +590,9 @@ def test_numbers_that_are_no_scores_are_not_metrics() -> None:
     rows = [{"trial": i, "epoch": 1, **row} for i, row in enumerate(long_rows())]
     found = Finished.read([write("r.csv", as_csv(rows))])
     assert found.metrics == ["accuracy", "cost"]
-    assert not any(math.isnan(x) for made in found.made.values() for column in made.scores.values() for x in column)
+    assert not any(
+        math.isnan(x)
+        for made in found.made.values()
+        for column in made.scores.values()
+        for x in column
+    )

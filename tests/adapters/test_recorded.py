@@ -35,7 +35,9 @@ def check(found: RecordedScores) -> None:
     np.testing.assert_allclose(np.nanmean(scores, axis=1), SCORES.mean(axis=1))
 
 
-def test_a_study_and_what_its_data_frame_writes(study: asktell.Study, tmp_path: Path) -> None:
+def test_a_study_and_what_its_data_frame_writes(
+    study: asktell.Study, tmp_path: Path
+) -> None:
     """The metric `cost` is another column than what trials cost."""
     check(RecordedScores.of(study))
     frame = study.evaluations().to_dataframe()
@@ -46,8 +48,17 @@ def test_a_study_and_what_its_data_frame_writes(study: asktell.Study, tmp_path: 
 
 
 def test_arrays_come_in_the_goals_order(tmp_path: Path) -> None:
-    more = {"prompts": ["x", "y", "z"], "segments": ["s", "t", "s"], "embeddings": np.eye(3)}
-    np.savez(tmp_path / "t.npz", scores=SCORES[:, :, ::-1], metrics=["cost", "accuracy"], **more)
+    more = {
+        "prompts": ["x", "y", "z"],
+        "segments": ["s", "t", "s"],
+        "embeddings": np.eye(3),
+    }
+    np.savez(
+        tmp_path / "t.npz",
+        scores=SCORES[:, :, ::-1],
+        metrics=["cost", "accuracy"],
+        **more,
+    )
     found = RecordedScores.read(tmp_path / "t.npz", GOAL)
     np.testing.assert_array_equal(found.scores, SCORES)
     assert (found.prompts, found.segments) == (("x", "y", "z"), ("s", "t", "s"))
@@ -56,7 +67,9 @@ def test_arrays_come_in_the_goals_order(tmp_path: Path) -> None:
 
 def test_rows_with_segments_and_repeats(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
-    path.write_text("prompt;example;segment;accuracy\na;1;x;0.2\na;2;y;\nb;1;x;1\na;1;x;0.4\nb;2;y;0\n")
+    path.write_text(
+        "prompt;example;segment;accuracy\na;1;x;0.2\na;2;y;\nb;1;x;1\na;1;x;0.4\nb;2;y;0\n"
+    )
     found = RecordedScores.read(path, asktell.BestFeasible("accuracy"))
     np.testing.assert_allclose(found.scores[:, :, 0], [[0.3, np.nan], [1, 0]])
     assert found.segments == ("x", "y")
@@ -65,11 +78,20 @@ def test_rows_with_segments_and_repeats(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("prompt,example,accuracy,cost\na,1,1,1\na,2,1,1\nb,1,1,1\n", "1 of 4 evaluations are missing.*; 1 of"),
+        (
+            "prompt,example,accuracy,cost\na,1,1,1\na,2,1,1\nb,1,1,1\n",
+            "1 of 4 evaluations are missing.*; 1 of",
+        ),
         ("prompt,example,accuracy\na,1,1\n", "no metric 'cost'"),
         ("prompt,accuracy,cost\na,1,1\n", "no column 'example'"),
-        ("prompt,example,accuracy,cost\na,1,good,1\n", "line 2: got 'good' in the column 'accuracy'"),
-        ("prompt,example,accuracy,cost,segment\na,1,1,1,\na,2,1,1,x\n", "without a segment: '1'"),
+        (
+            "prompt,example,accuracy,cost\na,1,good,1\n",
+            "line 2: got 'good' in the column 'accuracy'",
+        ),
+        (
+            "prompt,example,accuracy,cost,segment\na,1,1,1,\na,2,1,1,x\n",
+            "without a segment: '1'",
+        ),
     ],
 )
 def test_tables_that_do_not_fit(tmp_path: Path, text: str, message: str) -> None:
@@ -84,11 +106,19 @@ def test_tables_that_do_not_fit(tmp_path: Path, text: str, message: str) -> None
     [
         ({"scores": SCORES}, "no array 'metrics'"),
         ({"scores": SCORES, "metrics": ["accuracy"]}, r"shape \(K, N, 1\)"),
-        ({"scores": SCORES, "metrics": ["accuracy", "costs"]}, "no metric 'cost' .did you mean"),
-        ({"scores": np.array([[[{}]]]), "metrics": ["accuracy"]}, "not a .npz of plain arrays"),
+        (
+            {"scores": SCORES, "metrics": ["accuracy", "costs"]},
+            "no metric 'cost' .did you mean",
+        ),
+        (
+            {"scores": np.array([[[{}]]]), "metrics": ["accuracy"]},
+            "not a .npz of plain arrays",
+        ),
     ],
 )
-def test_arrays_that_do_not_fit(tmp_path: Path, arrays: dict[str, object], message: str) -> None:
+def test_arrays_that_do_not_fit(
+    tmp_path: Path, arrays: dict[str, object], message: str
+) -> None:
     np.savez(tmp_path / "t.npz", **arrays)
     with pytest.raises(asktell.InvalidArgumentError, match=message):
         RecordedScores.read(tmp_path / "t.npz", GOAL)
@@ -107,7 +137,10 @@ def test_arrays_that_do_not_fit(tmp_path: Path, arrays: dict[str, object], messa
             asktell.ParetoSet(
                 "accuracy",
                 asktell.minimize("cost"),
-                subject_to={"cost": asktell.at_most(3), "rouge l": asktell.at_least(-0.5)},
+                subject_to={
+                    "cost": asktell.at_most(3),
+                    "rouge l": asktell.at_least(-0.5),
+                },
             ),
         ),
         (
@@ -145,7 +178,11 @@ def test_goals_in_words(text: str, goal: asktell.BestFeasible) -> None:
     "text",
     [
         *("", "a subject to b", "a subject to b <= much", "a,,b", "a from 0 to x"),
-        *("a subject to b <= 2 on most of the examples", "a subject to b <= 2 in every", "a subject to b <= 2, b <= 3"),
+        *(
+            "a subject to b <= 2 on most of the examples",
+            "a subject to b <= 2 in every",
+            "a subject to b <= 2, b <= 3",
+        ),
     ],
 )
 def test_what_is_no_goal(text: str) -> None:
@@ -156,24 +193,70 @@ def test_what_is_no_goal(text: str) -> None:
 def test_the_command(study: asktell.Study, tmp_path: Path) -> None:
     study.evaluations().to_dataframe().to_csv(tmp_path / "table.csv", index=False)
     goal = ("--goal", "maximize accuracy subject to cost <= 2")
-    options = ("--methods", "auto", "uniform", "--budgets", 1, 3, "--seeds", 2, "--jobs", 1, "--no-progress")
-    files = ("--plot", tmp_path / "p.png", "-o", tmp_path / "runs.csv", "--lines", tmp_path / "l.jsonl")
+    options = (
+        "--methods",
+        "auto",
+        "uniform",
+        "--budgets",
+        1,
+        3,
+        "--seeds",
+        2,
+        "--jobs",
+        1,
+        "--no-progress",
+    )
+    files = (
+        "--plot",
+        tmp_path / "p.png",
+        "-o",
+        tmp_path / "runs.csv",
+        "--lines",
+        tmp_path / "l.jsonl",
+    )
     said = cli("simulate", tmp_path / "table.csv", *goal, *options, *files).out
-    assert said.startswith("3 prompts, 3 examples; maximize accuracy subject to cost <= 2\n")
+    assert said.startswith(
+        "3 prompts, 3 examples; maximize accuracy subject to cost <= 2\n"
+    )
     assert "minus auto" in said
     assert (tmp_path / "p.png").stat().st_size > 5000
     rows = (tmp_path / "runs.csv").read_text().splitlines()
-    assert rows[0] == "method,budget,seed,quality,regret,feasible,size,hypervolume,f1,evaluations"
+    assert (
+        rows[0]
+        == "method,budget,seed,quality,regret,feasible,size,hypervolume,f1,evaluations"
+    )
     assert len(rows) == 9
     assert len((tmp_path / "l.jsonl").read_text().splitlines()) == 8
-    found = json.loads(cli("simulate", tmp_path / "studies.db", "s", *options, "--json").out)
-    assert [run["answer"] for run in found["runs"] if run["budget"] == 3] == [found["runs"][-1]["answer"]] * 4
+    found = json.loads(
+        cli("simulate", tmp_path / "studies.db", "s", *options, "--json").out
+    )
+    assert [run["answer"] for run in found["runs"] if run["budget"] == 3] == [
+        found["runs"][-1]["answer"]
+    ] * 4
 
 
 def test_mistakes_of_the_command(study: asktell.Study, tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("prompt,example,a\np,1,1\n")
     assert "A table needs --goal" in cli("simulate", tmp_path / "t.csv", code=2).err
-    assert "A run has its own goal" in cli("simulate", tmp_path / "studies.db", "s", "--goal", "accuracy", code=2).err
-    assert "add a column segment" in cli("simulate", tmp_path / "t.csv", "--goal", "a in its worst segment", code=2).err
-    assert "There is no file" in cli("simulate", tmp_path / "none.csv", "--goal", "a", code=2).err
-    assert "--plot needs a file" in cli("simulate", tmp_path / "t.csv", "--goal", "a", "--plot", "p.txt", code=2).err
+    assert (
+        "A run has its own goal"
+        in cli(
+            "simulate", tmp_path / "studies.db", "s", "--goal", "accuracy", code=2
+        ).err
+    )
+    assert (
+        "add a column segment"
+        in cli(
+            "simulate", tmp_path / "t.csv", "--goal", "a in its worst segment", code=2
+        ).err
+    )
+    assert (
+        "There is no file"
+        in cli("simulate", tmp_path / "none.csv", "--goal", "a", code=2).err
+    )
+    assert (
+        "--plot needs a file"
+        in cli(
+            "simulate", tmp_path / "t.csv", "--goal", "a", "--plot", "p.txt", code=2
+        ).err
+    )

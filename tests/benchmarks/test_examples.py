@@ -22,9 +22,13 @@ def test_most_planted_labels_are_found_where_models_differ() -> None:
     assert found.at_best >= found.called - 1e-9
 
 
-def test_it_runs(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_runs(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(examples, "WORLDS", [WORLD])
-    monkeypatch.setattr(examples, "recorded", lambda folder, most: [("t", np.ones((6, 5, 1, 1)))])
+    monkeypatch.setattr(
+        examples, "recorded", lambda folder, most: [("t", np.ones((6, 5, 1, 1)))]
+    )
     examples.main(["--seeds", "2"])
     rows = capsys.readouterr().out.splitlines()[2:]
     assert [row.split(" | ")[0] for row in rows] == ["| small", "| t"]

@@ -6,11 +6,20 @@ from benchmarks.results import tables
 from benchmarks.selection import factors
 
 
-def test_it_runs(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_runs(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("ASKTELL_TABLES", raising=False)
     factors.main(["--seeds", "2", "--levels", "4x4x8", "--budgets", "0.5"])
     ((header, *rows),) = tables(capsys.readouterr().out)
-    assert header == ["problem", "b", "seeds", "with factors", "without", "difference (se)"]
+    assert header == [
+        "problem",
+        "b",
+        "seeds",
+        "with factors",
+        "without",
+        "difference (se)",
+    ]
     assert [row[0] for row in rows] == [
         "4 x 4 x 8: factors 80 %, pairs 0 %",
         "4 x 4 x 8: factors 60 %, pairs 30 %",

@@ -9,7 +9,9 @@ from tests.benchmarks.pools import problem
 
 
 @pytest.mark.parametrize("goal", problems.FRONTS)
-@pytest.mark.parametrize("method", [*fronts.METHODS, "race", "in-full", "capo-race", "mlp-ege"])
+@pytest.mark.parametrize(
+    "method", [*fronts.METHODS, "race", "in-full", "capo-race", "mlp-ege"]
+)
 def test_with_every_score_every_method_finds_the_front(goal: str, method: str) -> None:
     one = problem(goal)
     assert isinstance(one.goal, ParetoSet)
@@ -19,12 +21,17 @@ def test_with_every_score_every_method_finds_the_front(goal: str, method: str) -
     if method in ("uniform", "auto", "auto+conclude", "in-full", "race"):
         assert found == front
     elif method == "auto+filter" and "floor" in goal:
-        assert found == front  # a bound along an objective: what dominates a feasible prompt is feasible
+        # A bound along an objective: what dominates a feasible prompt is feasible
+        assert found == front
     else:
         assert len(found) < 12
 
 
 def test_who_does_not_mind_constraints_or_has_no_front_to_filter_is_refused() -> None:
-    for method, goal in (("ape", problems.FRONTS[0]), ("auto+filter", "pareto"), ("auto+conclude", "best@.5")):
+    for method, goal in (
+        ("ape", problems.FRONTS[0]),
+        ("auto+filter", "pareto"),
+        ("auto+conclude", "best@.5"),
+    ):
         with pytest.raises(IncompatibleMethodError, match=r"is not for|is for fronts"):
             methods.run(method, problem(goal), 60, 0)

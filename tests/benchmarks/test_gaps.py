@@ -24,11 +24,15 @@ def pulled(scores: np.ndarray, goal: asktell.BestFeasible) -> Pool:
 def test_equal_gaps_give_the_leader_the_root_of_the_others_number(k: int) -> None:
     found = shares(np.concatenate(([0.0], np.ones(k - 1))), np.ones(k), 0)
     root = np.sqrt(k - 1)
-    assert found == pytest.approx(np.concatenate(([1 / (1 + root)], np.full(k - 1, 1 / (root + k - 1)))))
+    assert found == pytest.approx(
+        np.concatenate(([1 / (1 + root)], np.full(k - 1, 1 / (root + k - 1))))
+    )
 
 
 def test_two_arms_are_pulled_by_their_deviations() -> None:
-    assert shares(np.array([0.0, 1.0]), np.array([4.0, 1.0]), 0) == pytest.approx([2 / 3, 1 / 3])
+    assert shares(np.array([0.0, 1.0]), np.array([4.0, 1.0]), 0) == pytest.approx(
+        [2 / 3, 1 / 3]
+    )
 
 
 def test_the_shares_make_all_evidence_equal() -> None:
@@ -40,7 +44,8 @@ def test_the_shares_make_all_evidence_equal() -> None:
 
 
 def test_a_prompt_that_misses_a_bound_is_as_far_as_what_it_misses() -> None:
-    # Noise of +-.1 in both: deviations are .1 in each metric (up to the freedom), means as named.
+    # Noise of +-.1 in both: deviations are .1 in each metric (up to the freedom), means
+    # as named.
     means = np.array([[0.9, 0.2], [0.6, 0.6], [0.4, 0.7]])
     scores = means[:, None] + np.array([0.1, -0.1])[:, None]
     pool = pulled(scores, GOAL)
@@ -48,7 +53,9 @@ def test_a_prompt_that_misses_a_bound_is_as_far_as_what_it_misses() -> None:
     by_mean = {round(float(a), 1): i for i, a in enumerate(pool.means[:, 0])}
     unit = pool.deviation[0]
     assert leader == by_mean[0.6]
-    assert gap[[by_mean[0.9], by_mean[0.6], by_mean[0.4]]] == pytest.approx([0.3 / unit, 0.0, 0.2 / unit])
+    assert gap[[by_mean[0.9], by_mean[0.6], by_mean[0.4]]] == pytest.approx(
+        [0.3 / unit, 0.0, 0.2 / unit]
+    )
 
 
 def test_track_and_stop_stops_once_it_is_sure() -> None:

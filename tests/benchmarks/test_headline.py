@@ -8,7 +8,9 @@ GRID4 = (2.0, 4.0, 8.0, 16.0)
 
 
 def test_monotone_pools_what_falls() -> None:
-    np.testing.assert_allclose(monotone(np.array([1.0, 3.0, 2.0, 4.0])), [1.0, 2.5, 2.5, 4.0])
+    np.testing.assert_allclose(
+        monotone(np.array([1.0, 3.0, 2.0, 4.0])), [1.0, 2.5, 2.5, 4.0]
+    )
     np.testing.assert_allclose(monotone(np.array([3.0, 2.0, 1.0])), [2.0, 2.0, 2.0])
 
 
@@ -23,7 +25,9 @@ def test_monotone_pools_what_falls() -> None:
         (0.1, (2.0, "<")),
     ],
 )
-def test_the_budget_for_a_quality_is_read_off_the_curve(quality: float, expected: tuple[float, str]) -> None:
+def test_the_budget_for_a_quality_is_read_off_the_curve(
+    quality: float, expected: tuple[float, str]
+) -> None:
     budget, mark = budget_for(quality, GRID4, CURVE)
     assert (pytest.approx(budget), mark) == expected
 
@@ -39,4 +43,8 @@ def test_a_method_is_worth_as_much_as_itself() -> None:
 
 def test_a_censored_ratio_says_so() -> None:
     published = np.tile(CURVE[None, :, None], (2, 1, 3))
-    assert str(equivalent(np.full((2, 3), 0.95), published, 2.0, GRID4, np.random.default_rng(0))).startswith("> 8.00")
+    assert str(
+        equivalent(
+            np.full((2, 3), 0.95), published, 2.0, GRID4, np.random.default_rng(0)
+        )
+    ).startswith("> 8.00")

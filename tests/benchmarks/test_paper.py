@@ -9,10 +9,17 @@ def test_the_papers_numbers_are_all_there() -> None:
     rows = published.rows()
     assert len(rows) == 4 * 2 * 3 * 3 / 2 * 2 == 72
     assert {row.where for row in rows} == {
-        f"{data}, {model}" for data in ("XSum", "CNN/DailyMail") for model in ("Gemma-7B", "Llama3-8B")
+        f"{data}, {model}"
+        for data in ("XSum", "CNN/DailyMail")
+        for model in ("Gemma-7B", "Llama3-8B")
     }
     assert all(len(row.values) == len(row.errors) == 4 for row in rows)
-    (row,) = [r for r in rows if (r.where, r.metric, r.k, r.method) == ("XSum, Gemma-7B", REWARD, 100, "MLP-CSR")]
+    (row,) = [
+        r
+        for r in rows
+        if (r.where, r.metric, r.k, r.method)
+        == ("XSum, Gemma-7B", REWARD, 100, "MLP-CSR")
+    ]
     assert row.values == (0.139, 0.142, 0.145, 0.147)
 
 

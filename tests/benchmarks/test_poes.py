@@ -9,7 +9,9 @@ from tests.benchmarks.pools import pool_of
 def _responses(arms: int, examples: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     rng = np.random.default_rng(0)
     ability, difficulty = rng.normal(0, 1, arms), rng.normal(-1, 2, examples)
-    solved = rng.random((arms, examples)) < 1 / (1 + np.exp(difficulty - ability[:, None]))
+    solved = rng.random((arms, examples)) < 1 / (
+        1 + np.exp(difficulty - ability[:, None])
+    )
     return ability, difficulty, solved.astype(float)
 
 
@@ -34,7 +36,8 @@ def test_the_model_is_at_the_top_of_its_posterior() -> None:
 
 def test_discrimination_first_when_exploiting_and_coverage_when_exploring() -> None:
     information = np.array([[0.25, 0.24, 0.1]] * 2)
-    similarity = np.array([[1.0, 1.0, 0.0], [1.0, 1.0, 0.0], [0.0, 0.0, 1.0]])  # the first two are alike
+    # The first two are alike
+    similarity = np.array([[1.0, 1.0, 0.0], [1.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
     unseen = np.ones((2, 3), dtype=bool)
     assert choose(information, unseen, similarity, w=0.0, cells=4) == [0, 1]
     assert choose(information, unseen, similarity, w=1.0, cells=4) == [0, 2]

@@ -12,21 +12,40 @@ from tests.benchmarks.pools import problem
 
 
 @pytest.mark.parametrize("name", synthetic.NAMES)
-def test_synthetic_tables_have_the_shares_of_variance_that_they_claim(name: str) -> None:
-    shares = np.mean([synthetic.synthetic_table(name, instance=i).variance_shares() for i in range(4)], axis=0)
+def test_synthetic_tables_have_the_shares_of_variance_that_they_claim(
+    name: str,
+) -> None:
+    shares = np.mean(
+        [
+            synthetic.synthetic_table(name, instance=i).variance_shares()
+            for i in range(4)
+        ],
+        axis=0,
+    )
     wanted = synthetic.SHARES[name.rsplit("-", 1)[1]]
     np.testing.assert_allclose(shares, [wanted, wanted], atol=0.06)
 
 
 def test_a_grown_table_has_the_recorded_means_and_shares_of_variance() -> None:
-    tables = [grown.grown_table("synthetic/preference", 400, instance=i) for i in range(8)]
+    tables = [
+        grown.grown_table("synthetic/preference", 400, instance=i) for i in range(8)
+    ]
     np.testing.assert_allclose(
-        np.mean([table.scores.mean(axis=(0, 1)) for table in tables], axis=0), grown.MEANS, atol=0.03
+        np.mean([table.scores.mean(axis=(0, 1)) for table in tables], axis=0),
+        grown.MEANS,
+        atol=0.03,
     )
-    np.testing.assert_allclose(np.mean([table.variance_shares() for table in tables], axis=0), grown.SHARES, atol=0.03)
+    np.testing.assert_allclose(
+        np.mean([table.variance_shares() for table in tables], axis=0),
+        grown.SHARES,
+        atol=0.03,
+    )
     assert set(np.unique(tables[0].scores[..., 0])) == {0.0, 1.0}
     assert problems.half("synthetic/preference@1000") == "development"
-    assert len(problems.load("synthetic/preference@30", "pareto", None, 3).table.prompts) == 30
+    assert (
+        len(problems.load("synthetic/preference@30", "pareto", None, 3).table.prompts)
+        == 30
+    )
 
 
 def test_features_explain_the_structured_tables_only() -> None:
@@ -35,14 +54,20 @@ def test_features_explain_the_structured_tables_only() -> None:
         assert table.features is not None
         x = np.column_stack((table.features, np.ones(len(table.prompts))))
         _, residual, _, _ = np.linalg.lstsq(x, table.means[:, 0])
-        return float(residual[0] / ((table.means[:, 0] - table.means[:, 0].mean()) ** 2).sum())
+        return float(
+            residual[0] / ((table.means[:, 0] - table.means[:, 0].mean()) ** 2).sum()
+        )
 
     assert unexplained("linear") < 0.1
     assert unexplained("unstructured") > 0.8
 
 
 def test_the_threshold_is_a_quantile_of_the_second_metric() -> None:
-    assert [int(problem(goal).truth.feasible.sum()) for goal in problems.BEST] == [9, 6, 3]
+    assert [int(problem(goal).truth.feasible.sum()) for goal in problems.BEST] == [
+        9,
+        6,
+        3,
+    ]
     assert problem("pareto").truth.front.any()
 
 
@@ -62,7 +87,9 @@ def folder(tmp_path: Path) -> Path:
         example_words=np.full(6, 5),
     )
     with gzip.open(tmp_path / "capo" / "task_llm.prompts.json.gz", "wt") as file:
-        json.dump([{"p": text} for text in ("one", "two", "two", "three", "four")], file)
+        json.dump(
+            [{"p": text} for text in ("one", "two", "two", "three", "four")], file
+        )
     preference = rng.choice([0.0, 1.0], (3, 4))
     preference[1, 2] = np.nan
     words = np.array([[60.0, 320, 190, 400]] * 3)
@@ -97,12 +124,20 @@ def folder(tmp_path: Path) -> Path:
 def test_every_format_is_read(folder: Path) -> None:
     capo, alpaca, summaries, own, mine = (
         replay.replay_table(name, folder)
-        for name in ("capo/task_llm", "alpaca_eval/judge", "summarization/eval", "own/llm_debian", "mine/made")
+        for name in (
+            "capo/task_llm",
+            "alpaca_eval/judge",
+            "summarization/eval",
+            "own/llm_debian",
+            "mine/made",
+        )
     )
-    assert capo.scores.shape == (4, 6, 2)  # the prompt that was not evaluated on all examples is left out
+    # The prompt that was not evaluated on all examples is left out
+    assert capo.scores.shape == (4, 6, 2)
     assert capo.prompts == ("one", "two", "two [2]", "three")
     assert capo.means[0, 1] == 1.0  # the shortest
-    assert alpaca.scores.shape == (3, 3, 2)  # the instruction with a missing cell is left out
+    # The instruction with a missing cell is left out
+    assert alpaca.scores.shape == (3, 3, 2)
     np.testing.assert_allclose(alpaca.scores[0, :, 1], [1.0, 0.0, 0.0])
     np.testing.assert_allclose(summaries.scores[0, 0], [0.3, 0.5, 1.0])
     np.testing.assert_allclose(own.scores[0, :, 1], [1.0, 0.5, 0.0, 0.0])
@@ -116,10 +151,17 @@ def test_a_missing_table_is_an_error_that_names_it(folder: Path) -> None:
             replay.replay_table("capo/nothing", where)
 
 
-@pytest.mark.skipif(not os.environ.get("ASKTELL_TABLES"), reason="needs the recorded tables: ASKTELL_TABLES")
+@pytest.mark.skipif(
+    not os.environ.get("ASKTELL_TABLES"),
+    reason="needs the recorded tables: ASKTELL_TABLES",
+)
 def test_every_recorded_table_is_read() -> None:
     folder = replay.default_folder()
     for name in replay.replay_names(folder):
         table = replay.replay_table(name, folder)
         assert np.isfinite(table.scores).all()
-        assert 0 < BenchmarkProblem(table, "best@.5").truth.feasible.sum() < len(table.prompts)
+        assert (
+            0
+            < BenchmarkProblem(table, "best@.5").truth.feasible.sum()
+            < len(table.prompts)
+        )

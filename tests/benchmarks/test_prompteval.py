@@ -14,7 +14,9 @@ def test_a_fit_has_the_observed_sums_of_prompts_and_examples() -> None:
     """The likelihood's equations, which the wide prior hardly moves."""
     rng = np.random.default_rng(0)
     truth = _rasch(rng.normal(size=12), rng.normal(size=20))
-    observed = np.where(rng.random(truth.shape) < 0.7, rng.random(truth.shape) < truth, np.nan)
+    observed = np.where(
+        rng.random(truth.shape) < 0.7, rng.random(truth.shape) < truth, np.nan
+    )
     residual = np.nan_to_num(observed - predict(observed, np.eye(12)))
     np.testing.assert_allclose(residual.sum(axis=1), 0, atol=0.1)
     np.testing.assert_allclose(residual.sum(axis=0), 0, atol=0.1)
@@ -28,7 +30,11 @@ def test_scores_between_0_and_1_are_modelled_as_they_are_whatever_their_unit() -
     seen[[0, -1], [0, -1]] = True  # the least and the largest score
     predicted = predict(np.where(seen, unit, np.nan), np.eye(8))
     np.testing.assert_allclose(predicted, unit, atol=0.05)
-    np.testing.assert_allclose(predict(np.where(seen, 7 - 3 * unit, np.nan), np.eye(8)), 7 - 3 * predicted, atol=1e-3)
+    np.testing.assert_allclose(
+        predict(np.where(seen, 7 - 3 * unit, np.nan), np.eye(8)),
+        7 - 3 * predicted,
+        atol=1e-3,
+    )
 
 
 def test_the_sample_is_balanced_over_prompts_and_examples() -> None:

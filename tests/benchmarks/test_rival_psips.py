@@ -7,7 +7,9 @@ from benchmarks.rivals.psips import AdaHedge, Noise, disagreeing, psips
 from tests.benchmarks.pools import pool_of
 
 
-def test_adahedge_begins_uniform_and_its_first_rate_is_the_first_mixability_gap() -> None:
+def test_adahedge_begins_uniform_and_its_first_rate_is_the_first_mixability_gap() -> (
+    None
+):
     learner = AdaHedge(3)
     np.testing.assert_allclose(learner.weights(), 1 / 3)
     losses = np.array([0.0, 1.0, 2.0])
@@ -27,7 +29,9 @@ def test_adahedge_keeps_its_regret_bound() -> None:
     assert learner.weights().argmax() == 3
     # Corollary 9 of de Rooij et al.: losses within a range of s, T rounds.
     best, s, t = losses.sum(axis=0).min(), 1.1, 500
-    assert suffered - best <= np.sqrt(np.log(5) * t) * s / 2 + s * (4 / 3 * np.log(5) + 2)
+    assert suffered - best <= np.sqrt(np.log(5) * t) * s / 2 + s * (
+        4 / 3 * np.log(5) + 2
+    )
 
 
 def test_the_noise_is_the_pooled_covariance_with_one_more_degree_at_the_bound() -> None:

@@ -18,9 +18,13 @@ BEST = asktell.BestFeasible("quality")
 ALL = (hbbops, triple_clst, triple_gse)
 
 
-def noiseless(quality: np.ndarray, n_examples: int, brevity: np.ndarray | None = None) -> np.ndarray:
+def noiseless(
+    quality: np.ndarray, n_examples: int, brevity: np.ndarray | None = None
+) -> np.ndarray:
     """(K, N, m): every example says the same; m = 2 with brevity, else 1."""
-    means = quality[:, None] if brevity is None else np.stack((quality, brevity), axis=1)
+    means = (
+        quality[:, None] if brevity is None else np.stack((quality, brevity), axis=1)
+    )
     return np.repeat(means[:, None], n_examples, axis=1)
 
 
@@ -33,10 +37,16 @@ def original(pool: Pool, per_arm: np.ndarray) -> np.ndarray:
 
 @pytest.mark.parametrize("rival", ALL)
 @pytest.mark.parametrize("budget", [1, 7, 90, 400, 1000])
-def test_no_cell_is_bought_twice_and_the_budget_is_spent(rival: Callable[..., list[int]], budget: int) -> None:
+def test_no_cell_is_bought_twice_and_the_budget_is_spent(
+    rival: Callable[..., list[int]], budget: int
+) -> None:
     rng = np.random.default_rng(0)
-    pool = pool_of(rng.normal(size=(20, 20, 2)), budget, seed=1, features=rng.normal(size=(20, 3)))
-    answer = rival(pool, asktell.BestFeasible("quality", subject_to={"brevity": 0.0}), 1)
+    pool = pool_of(
+        rng.normal(size=(20, 20, 2)), budget, seed=1, features=rng.normal(size=(20, 3))
+    )
+    answer = rival(
+        pool, asktell.BestFeasible("quality", subject_to={"brevity": 0.0}), 1
+    )
     assert len(answer) == 1
     assert (~np.isnan(pool.observed[:, :, 0])).sum() == pool.spent
     # A halving phase ends early where its prompts are known on every example.
@@ -62,16 +72,23 @@ def test_brackets_are_those_of_hyperband() -> None:
 @pytest.mark.parametrize(
     ("budget", "counts"),
     [
-        (200, [80, 40, 20, 20, 10, 10, 10, 10]),  # the first bracket: larger stages pay for their new examples only
+        # The first bracket: larger stages pay for their new examples only
+        (200, [80, 40, 20, 20, 10, 10, 10, 10]),
         (100, [15, 15, 15, 15, 10, 10, 10, 10]),  # cut in its second stage
         (25, [10, 10, 5]),
     ],
 )
-def test_a_bracket_pays_for_new_examples_and_shares_what_is_left(budget: int, counts: list[int]) -> None:
+def test_a_bracket_pays_for_new_examples_and_shares_what_is_left(
+    budget: int, counts: list[int]
+) -> None:
     pool = pool_of(noiseless(np.arange(40.0), 80), budget, seed=0)
     answer = hbbops(pool, BEST, 0)
     assert sorted(pool.counts[pool.counts > 0].tolist(), reverse=True) == counts
-    most = original(pool, pool.counts) if budget != 25 else original(pool, (pool.counts == 10).astype(int))
+    most = (
+        original(pool, pool.counts)
+        if budget != 25
+        else original(pool, (pool.counts == 10).astype(int))
+    )
     assert answer == [max(np.flatnonzero(most == most.max()))]
 
 
@@ -81,7 +98,8 @@ def test_proposals_climb_a_smooth_function() -> None:
     for seed in range(5):
         pool = pool_of(noiseless(-((x[:, 0] - 0.3) ** 2), 9), 20 * 9, seed, features=x)
         found += hbbops(pool, BEST, seed)
-    np.testing.assert_allclose(x[found, 0], 0.3, atol=0.03)  # by chance one in fifty times
+    # By chance one in fifty times
+    np.testing.assert_allclose(x[found, 0], 0.3, atol=0.03)
 
 
 def test_the_gradient_of_the_process_is_that_of_its_loss() -> None:
@@ -91,7 +109,11 @@ def test_the_gradient_of_the_process_is_that_of_its_loss() -> None:
     process = GaussianProcess(3)
     for _ in range(5):
         at = rng.normal(0, 0.7, 5)
-        error = check_grad(lambda p: process.loss(p, squares, y)[0], lambda p: process.loss(p, squares, y)[1], at)
+        error = check_grad(
+            lambda p: process.loss(p, squares, y)[0],
+            lambda p: process.loss(p, squares, y)[1],
+            at,
+        )
         assert error < 1e-4
 
 
@@ -135,7 +157,9 @@ def test_ridge_is_at_a_maximum_of_the_evidence() -> None:
 
     ratios = np.exp(np.linspace(-4, 6, 2001))
     best = ratios[np.argmax([evidence(ratio) for ratio in ratios])]
-    np.testing.assert_allclose(slope, np.linalg.solve(x.T @ x + best * np.eye(3), x.T @ y), rtol=0.02)
+    np.testing.assert_allclose(
+        slope, np.linalg.solve(x.T @ x + best * np.eye(3), x.T @ y), rtol=0.02
+    )
 
 
 def test_a_line_is_halved_to_its_end() -> None:

@@ -19,14 +19,20 @@ def arrays(**changes: Any) -> dict[str, Any]:
         "outputs": np.full((3, 4), "text"),
         "provenance": np.array('{"model": "m"}'),
     }
-    return {name: value for name, value in (whole | changes).items() if value is not None}
+    return {
+        name: value for name, value in (whole | changes).items() if value is not None
+    }
 
 
 def test_what_is_written_is_read(tmp_path: Path) -> None:
     path = tmp_path / "folder" / "made.npz"
     write_table(path, **arrays())
     table = read_table(path)
-    assert (table.name, table.metrics, table.prompts) == ("made", ("a", "b"), ("x", "y", "z"))
+    assert (table.name, table.metrics, table.prompts) == (
+        "made",
+        ("a", "b"),
+        ("x", "y", "z"),
+    )
     np.testing.assert_array_equal(table.scores, arrays()["scores"])
     np.testing.assert_array_equal(table.means, arrays()["scores"].mean(axis=1))
     assert table.provenance == {"model": "m"}
@@ -35,7 +41,12 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
 
 def test_optional_arrays_may_be_missing(tmp_path: Path) -> None:
     path = tmp_path / "made.npz"
-    write_table(path, **arrays(examples=None, segments=None, embeddings=None, outputs=None, provenance=None))
+    write_table(
+        path,
+        **arrays(
+            examples=None, segments=None, embeddings=None, outputs=None, provenance=None
+        ),
+    )
     assert read_table(path).features is None
 
 
@@ -54,13 +65,17 @@ def test_optional_arrays_may_be_missing(tmp_path: Path) -> None:
         ({"surprise": np.zeros(1)}, "unknown arrays ['surprise']"),
     ],
 )
-def test_a_malformed_file_is_refused_with_the_reason(tmp_path: Path, changes: dict[str, Any], message: str) -> None:
+def test_a_malformed_file_is_refused_with_the_reason(
+    tmp_path: Path, changes: dict[str, Any], message: str
+) -> None:
     with pytest.raises(InvalidTableError, match=re.escape(message)):
         write_table(tmp_path / "made.npz", **arrays(**changes))
 
 
 def test_foreign_cut_and_pickled_files_are_refused(tmp_path: Path) -> None:
-    foreign, cut, pickled = (tmp_path / f"{name}.npz" for name in ("foreign", "cut", "pickled"))
+    foreign, cut, pickled = (
+        tmp_path / f"{name}.npz" for name in ("foreign", "cut", "pickled")
+    )
     foreign.write_bytes(b"no archive")
     write_table(cut, **arrays())
     cut.write_bytes(cut.read_bytes()[:-100])

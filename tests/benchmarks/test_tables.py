@@ -39,8 +39,17 @@ class DillArray:
         self.values = values
 
     def __reduce__(self) -> tuple[Any, ...]:
-        data = self.values.tolist() if self.values.dtype == object else self.values.tobytes()
-        return DillArray, (None, (), (1, self.values.shape, self.values.dtype, False, data), None)
+        data = (
+            self.values.tolist()
+            if self.values.dtype == object
+            else self.values.tobytes()
+        )
+        return DillArray, (
+            None,
+            (),
+            (1, self.values.shape, self.values.dtype, False, data),
+            None,
+        )
 
 
 class Runs:
@@ -61,15 +70,37 @@ def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Make:
             (repository / path).write_bytes(content)
 
         def git(*arguments: str) -> str:
-            who = ("-c", "user.name=t", "-c", "user.email=t@example.com", "-c", "commit.gpgsign=false")
-            done = subprocess.run(["git", *who, *arguments], cwd=repository, check=True, capture_output=True, text=True)
+            who = (
+                "-c",
+                "user.name=t",
+                "-c",
+                "user.email=t@example.com",
+                "-c",
+                "commit.gpgsign=false",
+            )
+            done = subprocess.run(
+                ["git", *who, *arguments],
+                cwd=repository,
+                check=True,
+                capture_output=True,
+                text=True,
+            )
             return done.stdout.strip()
 
         git("init", "--quiet")
         git("add", ".")
         git("commit", "--quiet", "-m", "files")
-        monkeypatch.setitem(SOURCES, name, replace(SOURCES[name], commit=git("rev-parse", "HEAD")))
-        command = ["tables", name, "--output", str(tmp_path / "out"), "--source", str(repository)]
+        monkeypatch.setitem(
+            SOURCES, name, replace(SOURCES[name], commit=git("rev-parse", "HEAD"))
+        )
+        command = [
+            "tables",
+            name,
+            "--output",
+            str(tmp_path / "out"),
+            "--source",
+            str(repository),
+        ]
         monkeypatch.setattr("sys.argv", command)
         main()
         (path,) = (tmp_path / "out").glob("*/*.npz")
@@ -95,23 +126,46 @@ def test_every_table_has_its_card(name: str) -> None:
 
 def test_nothing_in_a_pickle_runs(tmp_path: Path) -> None:
     path = tmp_path / "p.pkl"
-    path.write_bytes(pickle.dumps({"number": 1, "day": date(2025, 1, 1), "runs": Runs(), "named": Named(score=0.5)}))
+    path.write_bytes(
+        pickle.dumps(
+            {
+                "number": 1,
+                "day": date(2025, 1, 1),
+                "runs": Runs(),
+                "named": Named(score=0.5),
+            }
+        )
+    )
     found = read_pickle(path)
     assert found["number"] == 1
-    assert [isinstance(found[name], Inert) for name in ("day", "runs", "named")] == [True] * 3
+    assert [isinstance(found[name], Inert) for name in ("day", "runs", "named")] == [
+        True
+    ] * 3
     assert found["runs"].args == ("a pickle's function was called",)
     assert found["named"].state == {"score": 0.5}
 
 
-def test_capo_is_joined_from_the_optimizers_states(make: Make, capsys: pytest.CaptureFixture[str]) -> None:
+def test_capo_is_joined_from_the_optimizers_states(
+    make: Make, capsys: pytest.CaptureFixture[str]
+) -> None:
     inputs = np.array(["one two", "three", "four"], dtype=object)
 
-    def state(blocks: list[tuple[int, list[int]]], cache: dict[tuple[str, int], list[float]]) -> bytes:
+    def state(
+        blocks: list[tuple[int, list[int]]], cache: dict[tuple[str, int], list[float]]
+    ) -> bytes:
         scores = {key: DillArray(np.array(values)) for key, values in cache.items()}
-        task = Named(xs=DillArray(inputs), blocks=blocks, prompt_score_cache=scores, metric=Runs())
+        task = Named(
+            xs=DillArray(inputs),
+            blocks=blocks,
+            prompt_score_cache=scores,
+            metric=Runs(),
+        )
         return pickle.dumps(Named(task=task))
 
-    first = state([(0, [2, 0]), (1, [1])], {("b c", 0): [1, 0], ("b c", 1): [1], ("seen in part", 0): [1, 1]})
+    first = state(
+        [(0, [2, 0]), (1, [1])],
+        {("b c", 0): [1, 0], ("b c", 1): [1], ("seen in part", 0): [1, 1]},
+    )
     second = state([(0, [0, 1, 2])], {("a", 0): [0, 1, 0], ("b c", 0): [1, 1, 1]})
     where = "results/{}/copa/qwen/{}/seed{}/run_{}/abc/optimizer.pickle".format
     path = make(
@@ -124,18 +178,27 @@ def test_capo_is_joined_from_the_optimizers_states(make: Make, capsys: pytest.Ca
         },
     )
     table = read_table(path)
-    assert (path.parent.name, table.name, table.metrics) == ("capo", "copa_qwen_seed42", ("accuracy", "brevity"))
+    assert (path.parent.name, table.name, table.metrics) == (
+        "capo",
+        "copa_qwen_seed42",
+        ("accuracy", "brevity"),
+    )
     assert table.prompts == ("a", "b c")
     # "b c" was evaluated twice; the first run counts.
     np.testing.assert_array_equal(table.scores[:, :, 0], [[0, 1, 0], [0, 1, 1]])
     # 3 2 2 / 4 3 3 words: 1 at 2, 0 at the 95 % quantile, 3.75.
-    np.testing.assert_allclose(table.scores[:, :, 1], np.array([[0.75, 1.75, 1.75], [0, 0.75, 0.75]]) / 1.75)
+    np.testing.assert_allclose(
+        table.scores[:, :, 1], np.array([[0.75, 1.75, 1.75], [0, 0.75, 0.75]]) / 1.75
+    )
     assert table.provenance == {
         "source": SOURCES["capo"].url,
         "commit": SOURCES["capo"].commit,
         "licence": "Apache-2.0",
     }
-    assert "2 arms, 3 examples; means over the table: accuracy 0.5000" in capsys.readouterr().out
+    assert (
+        "2 arms, 3 examples; means over the table: accuracy 0.5000"
+        in capsys.readouterr().out
+    )
     replayed = replay_table("capo/copa_qwen_seed42", path.parents[1])
     np.testing.assert_array_equal(replayed.scores, table.scores)
 
@@ -145,14 +208,27 @@ def test_mmlu_pro_draws_questions_of_every_category_from_the_whole_models(
 ) -> None:
     def model(n: int, key: str, pred: str) -> bytes:
         row = {"answer": "A", "pred": pred, key: "x" * 99}
-        rows = [{"question_id": i, "category": "law" if i % 2 else "art", **row} for i in range(n)]
+        rows = [
+            {"question_id": i, "category": "law" if i % 2 else "art", **row}
+            for i in range(n)
+        ]
         with zipfile.ZipFile(tmp_path / "m.zip", "w", zipfile.ZIP_DEFLATED) as file:
             file.writestr("m.json", json.dumps([*rows, "total"]))
         return (tmp_path / "m.zip").read_bytes()
 
     where = "eval_results/model_outputs_{}_5shots.zip".format
-    files = {where("good"): model(12_010, "model_outputs", "A"), where("bad"): model(12_000, "generated_text", "B")}
-    path = make("mmlu_pro", {**files, where("short"): model(500, "model_outputs", "A"), where("gpt-4o"): b"left out"})
+    files = {
+        where("good"): model(12_010, "model_outputs", "A"),
+        where("bad"): model(12_000, "generated_text", "B"),
+    }
+    path = make(
+        "mmlu_pro",
+        {
+            **files,
+            where("short"): model(500, "model_outputs", "A"),
+            where("gpt-4o"): b"left out",
+        },
+    )
     table = read_table(path)
     assert table.prompts == ("bad_5shots", "good_5shots")
     np.testing.assert_allclose(table.means, [[0, -2], [1, -2]])
@@ -164,14 +240,21 @@ def test_mmlu_pro_draws_questions_of_every_category_from_the_whole_models(
     assert all(at % 2 == 0 for at in examples[:100])
 
 
-def test_a_source_that_cannot_be_fetched_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sys.argv", ["tables", "capo", "--output", str(tmp_path), "--source", str(tmp_path)])
+def test_a_source_that_cannot_be_fetched_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        "sys.argv",
+        ["tables", "capo", "--output", str(tmp_path), "--source", str(tmp_path)],
+    )
     with pytest.raises(SystemExit, match="capo: git fetch of 2b09caa from"):
         main()
     assert list(tmp_path.iterdir()) == []
 
 
-def test_mcpmark_has_four_runs_of_every_agent_on_every_task(make: Make, capsys: pytest.CaptureFixture[str]) -> None:
+def test_mcpmark_has_four_runs_of_every_agent_on_every_task(
+    make: Make, capsys: pytest.CaptureFixture[str]
+) -> None:
     def cell(n_runs: int, tokens: int | None, success: bool) -> bytes:
         used = {} if tokens is None else {"input_tokens": 1, "total_tokens": tokens}
         runs = {
@@ -186,10 +269,22 @@ def test_mcpmark_has_four_runs_of_every_agent_on_every_task(make: Make, capsys: 
 
     where = "model_results/{}/{}.json".format
     dear = {where("dear", "a"): cell(1, 5, True), where("dear", "b"): cell(1, 5, True)}
-    halves = {where("halves", "a"): cell(4, 300, True), where("halves", "b"): cell(4, 100, False)}
-    cheap = {where("cheap", "a"): cell(4, 10, False), where("cheap", "b"): cell(4, None, True)}
-    costs = {name: {"per_run_cost": cost} for name, cost in (("dear", 9.0), ("halves", 4.0), ("cheap", 0.5))}
-    files = {"summary.json": json.dumps({"overall": costs}).encode(), "tasks/a.json": b"not needed"}
+    halves = {
+        where("halves", "a"): cell(4, 300, True),
+        where("halves", "b"): cell(4, 100, False),
+    }
+    cheap = {
+        where("cheap", "a"): cell(4, 10, False),
+        where("cheap", "b"): cell(4, None, True),
+    }
+    costs = {
+        name: {"per_run_cost": cost}
+        for name, cost in (("dear", 9.0), ("halves", 4.0), ("cheap", 0.5))
+    }
+    files = {
+        "summary.json": json.dumps({"overall": costs}).encode(),
+        "tasks/a.json": b"not needed",
+    }
     path = make("mcpmark", {**dear, **halves, **cheap, **files})
     table = read_table(path)
     assert (path.parent.name, table.name) == ("agents", "mcpmark")
@@ -206,17 +301,29 @@ def test_mcpmark_has_four_runs_of_every_agent_on_every_task(make: Make, capsys: 
         "2 arms, 2 examples, 4 repeats; means over the table: success 0.2500, seconds 25.0000"
         in capsys.readouterr().out
     )
-    assert replay.replay_names(path.parents[1]) == replay.replay_names(None)  # it is no problem of the suite
-    found = RecordedScores.read(path, asktell.BestFeasible("success", {"dollars": asktell.at_most(1.0)}))
+    # It is no problem of the suite
+    assert replay.replay_names(path.parents[1]) == replay.replay_names(None)
+    found = RecordedScores.read(
+        path, asktell.BestFeasible("success", {"dollars": asktell.at_most(1.0)})
+    )
     np.testing.assert_array_equal(found.scores, table.scores[:, :, [0, 3]])
 
 
-def test_a_table_with_repeats_is_validated(make: Make, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_a_table_with_repeats_is_validated(
+    make: Make, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     rng = np.random.default_rng(0)
     scores = rng.normal(size=(3, 5, 1, 2))
-    write_table(tmp_path / "t.npz", metrics=["a"], scores=scores, prompts=["x", "y", "z"])
+    write_table(
+        tmp_path / "t.npz", metrics=["a"], scores=scores, prompts=["x", "y", "z"]
+    )
     table = read_table(tmp_path / "t.npz")
     np.testing.assert_allclose(table.means, scores.mean(axis=(1, 3)))
     np.testing.assert_allclose(table.variance_shares().sum(), 1.0)
     with pytest.raises(InvalidTableError, match="the scores have shape"):
-        write_table(tmp_path / "e.npz", metrics=["a"], scores=scores[..., :0], prompts=["x", "y", "z"])
+        write_table(
+            tmp_path / "e.npz",
+            metrics=["a"],
+            scores=scores[..., :0],
+            prompts=["x", "y", "z"],
+        )

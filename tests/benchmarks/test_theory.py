@@ -21,7 +21,8 @@ MEANS = np.array([[0.8, 0.7], [0.6, 0.9], [0.9, 0.4], [0.95, 0.1], [0.3, 0.2]])
 def test_constrained_gaps_by_hand() -> None:
     gaps, best = constrained_gaps(MEANS, [0.5])
     assert best == 0
-    # Capped by the best arm's own margin of 0.2; arm 2 misses the threshold by 0.1, arm 3 by 0.4, arm 4 by 0.3.
+    # Capped by the best arm's own margin of 0.2; arm 2 misses the threshold by 0.1, arm
+    # 3 by 0.4, arm 4 by 0.3.
     np.testing.assert_allclose(gaps, [0.0, 0.2, 0.1, 0.2, 0.2])
     assert hardness(gaps, best) == pytest.approx(100.0)
 
@@ -58,18 +59,28 @@ def test_refuses_what_has_no_answer() -> None:
 
 def test_the_printed_bound_and_the_examples_of_how_loose_it_is() -> None:
     n_rounds, budget, d, noise, h = 7, 500_000, 10, 0.5, 100.0
-    printed = 48 * n_rounds * math.exp(-(1 / (6 * noise**2)) / 4 * (budget // n_rounds) / (d * h))
+    printed = (
+        48
+        * n_rounds
+        * math.exp(-(1 / (6 * noise**2)) / 4 * (budget // n_rounds) / (d * h))
+    )
     assert error_bound(budget, 100, d, noise, h) == pytest.approx(printed)
     assert printed == pytest.approx(0.0023, rel=0.05)
     assert error_bound(100_000, 100, d, noise, h) == 1.0
     assert error_bound(45 * d * n_rounds - 1, 100, d, 1e-6, h) == 1.0
-    assert error_bound(10**6, 100, d, noise, h, n_metrics=4) == pytest.approx(2 * error_bound(10**6, 100, d, noise, h))
+    assert error_bound(10**6, 100, d, noise, h, n_metrics=4) == pytest.approx(
+        2 * error_bound(10**6, 100, d, noise, h)
+    )
     assert error_bound(0, 1, d, noise, h) == 0.0
 
 
 @pytest.mark.parametrize("target", [0.5, 0.05, 1e-9])
 def test_the_budget_for_an_error_is_the_smallest(target: float) -> None:
-    for n_arms, d, noise, h, m in ((100, 10, 0.5, 100.0, 2), (7, 3, 1.0, 4.0, 3), (1000, 2, 0.01, 1.0, 1)):
+    for n_arms, d, noise, h, m in (
+        (100, 10, 0.5, 100.0, 2),
+        (7, 3, 1.0, 4.0, 3),
+        (1000, 2, 0.01, 1.0, 1),
+    ):
         budget = budget_for_error(target, n_arms, d, noise, h, m)
         n_rounds = math.ceil(math.log2(n_arms))
         assert error_bound(budget, n_arms, d, noise, h, m) <= target

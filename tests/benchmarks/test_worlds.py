@@ -14,12 +14,19 @@ from benchmarks.selection import worlds as statements
 @pytest.mark.parametrize("name", worlds.WORLDS)
 def test_the_truth_of_a_world_is_the_mean_of_very_many_new_inputs(name: str) -> None:
     world = worlds.WORLDS[name](np.random.default_rng(1), 4)
-    scores = worlds.cells(world._replace(n_examples=50_000, cluster=1, repeats=1), np.random.default_rng(2))[:, :, 0]
+    scores = worlds.cells(
+        world._replace(n_examples=50_000, cluster=1, repeats=1),
+        np.random.default_rng(2),
+    )[:, :, 0]
     failed = np.asarray(np.isnan(scores).any(axis=2))
     if world.on_failure is None:
         means = np.nanmean(scores, axis=1)
     else:
-        means = np.where(failed[:, :, None], [world.on_failure[m] for m in world.goal.metrics], scores).mean(axis=1)
+        means = np.where(
+            failed[:, :, None],
+            [world.on_failure[m] for m in world.goal.metrics],
+            scores,
+        ).mean(axis=1)
     if world.goal.counts_failures:
         means = np.column_stack((means, failed.mean(axis=1)))
     noise = np.nanstd(scores, axis=(0, 1)).max() / np.sqrt(scores.shape[1])
@@ -28,19 +35,29 @@ def test_the_truth_of_a_world_is_the_mean_of_very_many_new_inputs(name: str) -> 
 
 def test_a_cluster_shares_a_part_of_its_difficulty() -> None:
     world = worlds.clustered(np.random.default_rng(0), 400)
-    rates = worlds.cells(world, np.random.default_rng(0))[:, :, 0, 0].mean(axis=0).reshape(-1, world.cluster)
+    rates = (
+        worlds.cells(world, np.random.default_rng(0))[:, :, 0, 0]
+        .mean(axis=0)
+        .reshape(-1, world.cluster)
+    )
     between = world.cluster * rates.mean(axis=1).var(ddof=1)
     assert between > 3 * rates.var(axis=1, ddof=1).mean()
 
 
 def test_cells_of_noisy_agents_differ_when_run_again() -> None:
     world = worlds.noisy_agents(np.random.default_rng(0), 300)
-    scores = worlds.cells(world._replace(n_examples=300), np.random.default_rng(0))[:, :, :, 0]
+    scores = worlds.cells(world._replace(n_examples=300), np.random.default_rng(0))[
+        :, :, :, 0
+    ]
     assert (scores[:, :, 0] != scores[:, :, 1]).mean() == pytest.approx(0.23, abs=0.02)
 
 
 def test_brier_scores_by_hand() -> None:
-    found = [statements.Chance(0.8, 1.0, 1.0), statements.Chance(0.4, 0.0, 0.0), statements.Chance(0.5, 0.0, 0.5)]
+    found = [
+        statements.Chance(0.8, 1.0, 1.0),
+        statements.Chance(0.4, 0.0, 0.0),
+        statements.Chance(0.5, 0.0, 0.5),
+    ]
     row = statements.briers(found)
     assert (row["stated"], row["said"], row["true"]) == (3, pytest.approx(1.7 / 3), 0.5)
     assert row["Brier"] == pytest.approx((0.2**2 + 0.4**2 + 0.0) / 3)
@@ -49,7 +66,10 @@ def test_brier_scores_by_hand() -> None:
 
 
 def test_gains_by_hand() -> None:
-    found = [statements.Later(1.0, 0.10, 0.04, 0.08, 0.05), statements.Later(1.0, 0.02, 0.02, 0.04, 0.03)]
+    found = [
+        statements.Later(1.0, 0.10, 0.04, 0.08, 0.05),
+        statements.Later(1.0, 0.02, 0.02, 0.04, 0.03),
+    ]
     row = statements.gains(found)
     assert (row["gain said"], row["gain true"], row["ratio"]) == (
         pytest.approx(0.03),
@@ -60,29 +80,53 @@ def test_gains_by_hand() -> None:
 
 def test_the_best_is_among_those_that_keep_every_bound_and_equals_share_it() -> None:
     goal = asktell.BestFeasible("accuracy", {"cost": asktell.at_most(1.0)})
-    truth = statements.Truths.of(goal, np.array([[0.9, 1.2], [0.7, 0.9], [0.7, 1.0], [0.6, 0.1]]))
+    truth = statements.Truths.of(
+        goal, np.array([[0.9, 1.2], [0.7, 0.9], [0.7, 1.0], [0.6, 0.1]])
+    )
     assert truth.keeps.tolist() == [False, True, True, True]
     assert truth.best.tolist() == [0.0, 0.5, 0.5, 0.0]
-    assert [truth.loss(answer) for answer in range(4)] == [0.0, 0.0, 0.0, pytest.approx(0.1)]
+    assert [truth.loss(answer) for answer in range(4)] == [
+        0.0,
+        0.0,
+        0.0,
+        pytest.approx(0.1),
+    ]
     none = statements.Truths.of(goal, np.array([[0.9, 1.2], [0.7, 1.9]]))
     assert not none.best.any()
     assert none.loss(1) == 0.0
 
 
-def test_of_a_table_half_of_the_examples_are_given_and_the_others_are_the_truth() -> None:
+def test_of_a_table_half_of_the_examples_are_given_and_the_others_are_the_truth() -> (
+    None
+):
     scores = np.random.default_rng(0).random((6, 40, 3))
     table = Table("models/any", ("a", "b", "c"), scores, tuple("uvwxyz"))
     for seed, (objective, bounded) in enumerate([(0, 1), (1, 0)]):
         drawn = statements.of_table(table, statements.Task(table.name, 4, 3, seed))
-        assert (drawn.goal.metrics, drawn.family) == (("ab"[objective], "ab"[bounded]), "models, report")
+        assert (drawn.goal.metrics, drawn.family) == (
+            ("ab"[objective], "ab"[bounded]),
+            "models, report",
+        )
         assert drawn.cells.shape == (4, 20, 1, 2)
-        prompts = [int(np.flatnonzero((scores[:, :, objective] == row[0, 0, 0]).any(axis=1))[0]) for row in drawn.cells]
-        given = [int(np.flatnonzero(scores[prompts[0], :, objective] == x)[0]) for x in drawn.cells[0, :, 0, 0]]
+        prompts = [
+            int(
+                np.flatnonzero((scores[:, :, objective] == row[0, 0, 0]).any(axis=1))[0]
+            )
+            for row in drawn.cells
+        ]
+        given = [
+            int(np.flatnonzero(scores[prompts[0], :, objective] == x)[0])
+            for x in drawn.cells[0, :, 0, 0]
+        ]
         others = np.setdiff1d(np.arange(40), given)
         assert len(others) == 20
         for j, metric in enumerate((objective, bounded)):
-            np.testing.assert_array_equal(drawn.cells[:, :, 0, j], scores[prompts][:, given, metric])
-            np.testing.assert_allclose(drawn.truth[:, j], scores[prompts][:, others, metric].mean(axis=1))
+            np.testing.assert_array_equal(
+                drawn.cells[:, :, 0, j], scores[prompts][:, given, metric]
+            )
+            np.testing.assert_allclose(
+                drawn.truth[:, j], scores[prompts][:, others, metric].mean(axis=1)
+            )
 
 
 @pytest.fixture(scope="module")
@@ -96,14 +140,23 @@ def saved() -> statements.Saved:
 def test_what_a_run_states_is_held_against_its_truth(saved: statements.Saved) -> None:
     """All numbers are again those of the result and of the truth, by other means."""
     result = asktell.Selector.from_json(saved["selector"]).result()
-    stated, truth, answer = statements.state(saved), np.array(saved["truth"]), int(result.selected[0].id)
+    stated, truth, answer = (
+        statements.state(saved),
+        np.array(saved["truth"]),
+        int(result.selected[0].id),
+    )
     for j, metric in enumerate(("accuracy", "brevity")):
         rows = stated.estimates[metric]
-        off = [(entry.estimate[metric] or 0.0) - truth[i, j] for i, entry in enumerate(result.prompts)]
+        off = [
+            (entry.estimate[metric] or 0.0) - truth[i, j]
+            for i, entry in enumerate(result.prompts)
+        ]
         errors = [entry.standard_error[metric] or 0.0 for entry in result.prompts]
         assert rows[:, 0].tolist() == [entry.evaluations for entry in result.prompts]
         np.testing.assert_allclose(rows[:, 1], np.divide(off, saved["scales"][j]))
-        assert rows[:, 2].tolist() == [abs(x) <= 1.96 * error for x, error in zip(off, errors, strict=True)]
+        assert rows[:, 2].tolist() == [
+            abs(x) <= 1.96 * error for x, error in zip(off, errors, strict=True)
+        ]
         assert np.flatnonzero(rows[:, 4]).tolist() == [answer]
     bound = result.goal.constraints[0].bound
     keeps = truth[:, 1] >= bound
@@ -111,11 +164,17 @@ def test_what_a_run_states_is_held_against_its_truth(saved: statements.Saved) ->
     assert stated.keeps == keeps[answer]
     best = truth[keeps, 0].max()
     assert stated.is_best == (keeps[answer] and truth[answer, 0] == best)
-    assert stated.loss == (result.verdict.loss, result.verdict.loss_95, max(0.0, best - truth[answer, 0]))
+    assert stated.loss == (
+        result.verdict.loss,
+        result.verdict.loss_95,
+        max(0.0, best - truth[answer, 0]),
+    )
     assert stated.p_best is not None
     assert stated.p_best.said == result.prompts[answer].p_best
     said = {each.evaluations: each.loss for each in result.verdict.outlook}
-    for later, n, later_answer in zip(stated.later, (10, 20, 40), saved["answers"][1:], strict=True):
+    for later, n, later_answer in zip(
+        stated.later, (10, 20, 40), saved["answers"][1:], strict=True
+    ):
         assert (later.said_now, later.said) == (result.verdict.loss, said[n])
         assert later.after == pytest.approx(max(0.0, best - truth[later_answer, 0]))
 
@@ -134,23 +193,45 @@ def test_rows_by_hand(saved: statements.Saved) -> None:
         contenders=(0.25, True), leads=[statements.Lead(None, True)],
     )  # fmt: skip
     row = statements.estimates([first, second])
-    assert (row["prompts"], row["within"], row["bias"]) == (4, 0.75, pytest.approx(0.025))
-    assert (row["1"], row["2-3"], row["10+"]) == ([1.0, pytest.approx(0.1)], [0.0, -0.3], [1.0, 0.2])
+    assert (row["prompts"], row["within"], row["bias"]) == (
+        4,
+        0.75,
+        pytest.approx(0.025),
+    )
+    assert (row["1"], row["2-3"], row["10+"]) == (
+        [1.0, pytest.approx(0.1)],
+        [0.0, -0.3],
+        [1.0, 0.2],
+    )
     assert row["weakest 1/3"][0] == 1.0
     assert row["selected"] == [1.0, 0.2]
     assert statements.losses([first, second])["holds"] == 0.5
     none = statements.nones([first, second])
-    assert (none["constrained"], none['"none" said'], none["though some keep"]) == (2, 1, 1.0)
+    assert (none["constrained"], none['"none" said'], none["though some keep"]) == (
+        2,
+        1,
+        1.0,
+    )
     actions = statements.actions([first, second])
-    assert (actions["take"], actions["below 1/2"], actions["of them infeasible"]) == (1, 1, 1.0)
+    assert (actions["take"], actions["below 1/2"], actions["of them infeasible"]) == (
+        1,
+        1,
+        1.0,
+    )
     assert statements.contenders([first, second])["hold the best"] == 0.5
     compared = statements.comparisons([first, second])
-    assert (compared["pairs"], compared["interval holds"], compared["decided"]) == (3, 0.5, 2)
+    assert (compared["pairs"], compared["interval holds"], compared["decided"]) == (
+        3,
+        0.5,
+        2,
+    )
     assert compared["wrong, of all pairs"] == pytest.approx(1 / 3)
 
 
 def test_runs_are_kept_and_the_report_prints_every_table(
-    tmp_path: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: pytest.TempPathFactory,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     words = [
         "worlds",
@@ -173,10 +254,14 @@ def test_runs_are_kept_and_the_report_prints_every_table(
     assert capsys.readouterr().out == printed
     with open(f"{tmp_path}/numbers") as file:
         numbers = json.load(file)
-    monkeypatch.setattr("sys.argv", [*words, "--overview", "--against", f"{tmp_path}/numbers"])
+    monkeypatch.setattr(
+        "sys.argv", [*words, "--overview", "--against", f"{tmp_path}/numbers"]
+    )
     statements.main()
     overview = capsys.readouterr().out.splitlines()
     before = [i for i, line in enumerate(overview) if line.startswith("| - before")]
     assert before
-    assert all(overview[i].split("|")[2:] == overview[i - 1].split("|")[2:] for i in before)
+    assert all(
+        overview[i].split("|")[2:] == overview[i - 1].split("|")[2:] for i in before
+    )
     assert all(f"{title}\n" in printed or f"{title}:" in printed for title in numbers)

@@ -19,21 +19,30 @@ sys.path.insert(0, str(DOCS / "site"))
 class Page:
     """The code blocks of a page. The blocks in Python share their names.
 
-    A block "output" shows what the block above it prints. `run` compares the two, and so does `printed` for a command.
-    With `--renew-pages`, the page is rewritten with the new output instead.
+    A block "output" shows what the block above it prints. `run` compares the two, and
+    so does `printed` for a command. With `--renew-pages`, the page is rewritten with
+    the new output instead.
     """
 
-    def __init__(self, name: str, blocks: Sequence[int] | None = None, renew: bool = False) -> None:
+    def __init__(
+        self, name: str, blocks: Sequence[int] | None = None, renew: bool = False
+    ) -> None:
         self.path = DOCS / name
         self.text = self.path.read_text()
         self.renew = renew
         self.names: dict[str, Any] = {}
-        self.left = list(range(len(self.blocks("python"))) if blocks is None else blocks)
+        self.left = list(
+            range(len(self.blocks("python"))) if blocks is None else blocks
+        )
 
     def blocks(self, language: str) -> list[str]:
         """The blocks in a language, each after as many empty lines as stand above it, so that tracebacks are right."""
-        found = re.finditer(rf"^```{language}\n(.*?)^```$", self.text, re.DOTALL | re.MULTILINE)
-        return ["\n" * self.text[: block.start(1)].count("\n") + block[1] for block in found]
+        found = re.finditer(
+            rf"^```{language}\n(.*?)^```$", self.text, re.DOTALL | re.MULTILINE
+        )
+        return [
+            "\n" * self.text[: block.start(1)].count("\n") + block[1] for block in found
+        ]
 
     def block(self, language: str) -> str:
         """The only block in a language."""
@@ -43,7 +52,11 @@ class Page:
     def commands(self) -> list[list[str]]:
         """The words of each call of `asktell` in a shell."""
         lines = "\n".join(self.blocks("sh")).replace("\\\n", " ").splitlines()
-        return [shlex.split(line, comments=True) for line in lines if line.startswith("asktell ")]
+        return [
+            shlex.split(line, comments=True)
+            for line in lines
+            if line.startswith("asktell ")
+        ]
 
     def replace(self, old: str, new: str) -> None:
         """Change the page's code; what is changed has to be there."""
@@ -74,20 +87,34 @@ class Page:
 
         Lines of the block that consist of "..." stand for any number of lines.
         """
-        closing = re.compile(r"^```\n", re.MULTILINE).search(self.text, self.text.index(source))
+        closing = re.compile(r"^```\n", re.MULTILINE).search(
+            self.text, self.text.index(source)
+        )
         assert closing is not None
-        shown = re.compile(r"\n*^```output\n(.*?)^```$", re.DOTALL | re.MULTILINE).match(self.text, closing.end())
+        shown = re.compile(
+            r"\n*^```output\n(.*?)^```$", re.DOTALL | re.MULTILINE
+        ).match(self.text, closing.end())
         if shown is None:
             return
-        parts = [re.escape(part) for part in re.split(r"^\.\.\.\n", shown[1], flags=re.MULTILINE)]
+        parts = [
+            re.escape(part)
+            for part in re.split(r"^\.\.\.\n", shown[1], flags=re.MULTILINE)
+        ]
         if re.fullmatch(".*".join(parts), _without_trailing_space(output), re.DOTALL):
             return
-        assert self.renew, f"{self.path.name} shows other output. Run the test with --renew-pages, and read the page."
-        # Found by its number, since a test may have changed the code above it (`replace`).
+        assert self.renew, (
+            f"{self.path.name} shows other output. Run the test with --renew-pages, and read the page."
+        )
+        # Found by its number, since a test may have changed the code above it
+        # (`replace`).
         number = self.text.count("\n```output\n", 0, shown.start(1))
         original = self.path.read_text()
         start = list(re.finditer(r"\n```output\n", original))[number - 1].end()
-        self.path.write_text(original[:start] + _without_trailing_space(output) + original[start + len(shown[1]) :])
+        self.path.write_text(
+            original[:start]
+            + _without_trailing_space(output)
+            + original[start + len(shown[1]) :]
+        )
 
 
 class Copying(io.StringIO):
@@ -108,22 +135,36 @@ def _without_trailing_space(text: str) -> str:
 
 
 @pytest.fixture
-def page(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Page]:
+def page(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Page]:
     """The page, or the blocks of it, that the test's mark names, in an empty folder. All of its Python has to run."""
     monkeypatch.chdir(tmp_path)
     mark = request.node.get_closest_marker("page")
-    page = Page(mark.args[0], mark.kwargs.get("blocks"), request.config.getoption("--renew-pages"))
+    page = Page(
+        mark.args[0],
+        mark.kwargs.get("blocks"),
+        request.config.getoption("--renew-pages"),
+    )
     yield page
     assert not page.left, f"{page.path.name}: block(s) {page.left} did not run"
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(
+    config: pytest.Config, items: list[pytest.Item]
+) -> None:
     """Pages on a harness that needs an environment of its own run there only: make test-adapters."""
     marks = [(item, item.get_closest_marker("page")) for item in items]
-    families = {item: mark.kwargs.get("family") for item, mark in marks if mark is not None}
+    families = {
+        item: mark.kwargs.get("family") for item, mark in marks if mark is not None
+    }
     wanted = config.getoption("--family")
     gone = {item for item, family in families.items() if family != wanted}
     if wanted is not None:
-        gone |= {item for item in items if item.path.parent == Path(__file__).parent and item not in families}
+        gone |= {
+            item
+            for item in items
+            if item.path.parent == Path(__file__).parent and item not in families
+        }
     items[:] = [item for item in items if item not in gone]
     config.hook.pytest_deselected(items=list(gone))

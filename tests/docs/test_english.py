@@ -1,7 +1,7 @@
 """The English of pages, errors, docstrings and comments: habits per 1,000 words, and words that were replaced.
 
-A number is a symptom. Rewrite the sentence, and never just the spelling that a pattern looks for. The style sheet is
-docs/contributing/style.md.
+A number is a symptom. Rewrite the sentence, and never just the spelling that a pattern
+looks for. The style sheet is docs/contributing/style.md.
 """
 
 import ast
@@ -31,15 +31,22 @@ _WHAT = (
 
 # Pattern, and the most per 1,000 words of pages, errors, docstrings and comments.
 HABITS: dict[str, tuple[str, tuple[float, float, float, float]]] = {
-    "objects that speak": (r"\b(says|knows|names|tells|speaks|states|proves|claims|sees)\b", (1.8, 2.7, 2.2, 2.4)),
+    "objects that speak": (
+        r"\b(says|knows|names|tells|speaks|states|proves|claims|sees)\b",
+        (1.8, 2.7, 2.2, 2.4),
+    ),
     "headless pronouns": (_HEADLESS, (0.9, 5.0, 2.1, 2.4)),
     "what-clauses as nouns": (_WHAT, (1.0, 0.3, 1.2, 1.5)),
     "semicolons": (";", (4.3, 8.7, 3.5, 4.6)),
     "colon and lower case": (r"[\w`)]: [a-z`]", (5.8, 24.6, 23.8, 10.9)),
-    "persons for things": (r"\b([Ww]hoever|[Nn]obody|[Ss]omebody|[Ee]verybody|[Ww]hom)\b", (0.2, 0.1, 0.3, 0.7)),
+    "persons for things": (
+        r"\b([Ww]hoever|[Nn]obody|[Ss]omebody|[Ee]verybody|[Ww]hom)\b",
+        (0.2, 0.1, 0.3, 0.7),
+    ),
 }
 
-# Words that were replaced, and where: docs/contributing/style.md says by which. Bandit theory has pulls and arms.
+# Words that were replaced, and where: docs/contributing/style.md says by which. Bandit
+# theory has pulls and arms.
 REPLACED = {
     "95 %": (r"\d %(?![sdrfgeix(])", KINDS),
     "pulls": (r"\bpulls\b", ("docs", "errors")),
@@ -53,7 +60,11 @@ def texts(kind: str) -> tuple[tuple[str, str], ...]:
     """Place and text of everything that a person reads."""
     if kind == "docs":
         return tuple(_pages())
-    sources = [path for folder in ("asktell", "adapters") for path in sorted((ROOT / folder).rglob("*.py"))]
+    sources = [
+        path
+        for folder in ("asktell", "adapters")
+        for path in sorted((ROOT / folder).rglob("*.py"))
+    ]
     read = {"errors": _errors, "docstrings": _docstrings, "comments": _comments}[kind]
     return tuple((place, text) for path in sources for place, text in read(path))
 
@@ -71,7 +82,8 @@ def _prose(text: str) -> str:
     """Markdown without code, pictures, comments and the targets of links."""
     for pattern, new in (
         (r"^---\n.*?\n---\n", ""),
-        (r"<!-- generated: .*?<!-- end -->", ""),  # docstrings and help texts, which are read where they stand
+        # Docstrings and help texts, which are read where they stand
+        (r"<!-- generated: .*?<!-- end -->", ""),
         (r"```.*?```", ""),
         (r"!\[[^\]]*\]\([^)]*\)", ""),
         (r"\[([^\]]*)\]\([^)]*\)", r"\1"),
@@ -84,10 +96,15 @@ def _prose(text: str) -> str:
 
 def _docstrings(path: Path) -> Iterator[tuple[str, str]]:
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+        if isinstance(
+            node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+        ):
             text = ast.get_docstring(node)
             if text:
-                yield f"{path.relative_to(ROOT)}:{node.body[0].lineno}", re.sub(r"`[^`\n]*`", "x", text)
+                yield (
+                    f"{path.relative_to(ROOT)}:{node.body[0].lineno}",
+                    re.sub(r"`[^`\n]*`", "x", text),
+                )
 
 
 def _errors(path: Path) -> Iterator[tuple[str, str]]:
@@ -103,16 +120,25 @@ def _string(node: ast.expr) -> str:
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
         return node.value
     if isinstance(node, ast.JoinedStr):
-        return "".join(str(part.value) if isinstance(part, ast.Constant) else "x" for part in node.values)
+        return "".join(
+            str(part.value) if isinstance(part, ast.Constant) else "x"
+            for part in node.values
+        )
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
         return _string(node.left) + _string(node.right)
-    return f"{_string(node.body)} {_string(node.orelse)}" if isinstance(node, ast.IfExp) else ""
+    return (
+        f"{_string(node.body)} {_string(node.orelse)}"
+        if isinstance(node, ast.IfExp)
+        else ""
+    )
 
 
 def _comments(path: Path) -> Iterator[tuple[str, str]]:
     source = path.read_text(encoding="utf-8")
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
-        if token.type == tokenize.COMMENT and not token.string.startswith(("# noqa", "# type:", "# fmt")):
+        if token.type == tokenize.COMMENT and not token.string.startswith(
+            ("# noqa", "# type:", "# fmt")
+        ):
             yield f"{path.relative_to(ROOT)}:{token.start[0]}", token.string
 
 
@@ -126,7 +152,9 @@ def test_habits(kind: str) -> None:
         found = sum(len(compiled.findall(text)) for _, text in texts(kind))
         rate = 1000 * found / n_words
         if rate > most[KINDS.index(kind)]:
-            wrong[habit] = f"{rate:.2f} per 1,000 words, at most {most[KINDS.index(kind)]}"
+            wrong[habit] = (
+                f"{rate:.2f} per 1,000 words, at most {most[KINDS.index(kind)]}"
+            )
     assert wrong == {}
 
 
@@ -142,8 +170,13 @@ def test_replaced_words_stay_away(kind: str) -> None:
 
 
 def test_habits_are_counted() -> None:
-    assert len(re.findall(HABITS["objects that speak"][0], "It says what it knows.")) == 2
+    assert (
+        len(re.findall(HABITS["objects that speak"][0], "It says what it knows.")) == 2
+    )
     assert re.search(HABITS["headless pronouns"][0], "The scores of those that left.")
     assert re.search(REPLACED["95 %"][0], "It is right with 95 % probability.")
     assert not re.search(REPLACED["95 %"][0], "n %d, 5 %(name)s, 95%")
-    assert _prose("Read [this](that.md) `code`.\n```python\nx; y\n```\n") == "Read this x.\n\n"
+    assert (
+        _prose("Read [this](that.md) `code`.\n```python\nx; y\n```\n")
+        == "Read this x.\n\n"
+    )

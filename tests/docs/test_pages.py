@@ -32,7 +32,15 @@ from asktell_adapters.config.tables import Table as Section
 from asktell_adapters.config.tables import keys_of
 from asktell_adapters.datasets import load_prompts
 from asktell_adapters.estimate import Estimate
-from asktell_adapters.evaluators import Completion, Example, LiteLLM, LLMEvaluator, Price, Request, ScriptedLLM
+from asktell_adapters.evaluators import (
+    Completion,
+    Example,
+    LiteLLM,
+    LLMEvaluator,
+    Price,
+    Request,
+    ScriptedLLM,
+)
 from asktell_adapters.metrics import Brevity, ExactMatch, Judge, Spent, token_f1
 from asktell_adapters.prompts import chat_of
 from asktell_adapters.testing.llm_server import FaultyLLMServer, Reply
@@ -41,30 +49,56 @@ from tests.adapters.batch_server import BatchServer
 from tests.command_line import cli
 from tests.docs.conftest import DOCS, ROOT, Page
 
-PAGES = ["../README.md", *(path.relative_to(DOCS).as_posix() for path in sorted(DOCS.rglob("*.md")))]
-PAGES = [name for name in PAGES if not name.startswith("reference/api/")]  # made of docstrings
+PAGES = [
+    "../README.md",
+    *(path.relative_to(DOCS).as_posix() for path in sorted(DOCS.rglob("*.md"))),
+]
+# Made of docstrings
+PAGES = [name for name in PAGES if not name.startswith("reference/api/")]
 Output = pytest.CaptureFixture[str]
 
 
 def evaluate(prompt: str, example: int | None) -> dict[str, float]:
     """What a reader has: longer prompts are better and less brief."""
-    return {"rouge": len(prompt) / 50 + (example or 0) / 100, "brevity": 0.9 - len(prompt) / 500}
+    return {
+        "rouge": len(prompt) / 50 + (example or 0) / 100,
+        "brevity": 0.9 - len(prompt) / 500,
+    }
 
 
 # Every page
 
 
 def test_a_page_on_a_tool_installs_its_extra() -> None:
-    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
-    pages = {path.stem.removeprefix("use-"): path for path in (DOCS / "how-to").glob("use-*.md")}
-    lack = [tool for tool in pages if tool in extras and f"pip install 'asktell[{tool}" not in pages[tool].read_text()]
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"][
+        "optional-dependencies"
+    ]
+    pages = {
+        path.stem.removeprefix("use-"): path
+        for path in (DOCS / "how-to").glob("use-*.md")
+    }
+    lack = [
+        tool
+        for tool in pages
+        if tool in extras
+        and f"pip install 'asktell[{tool}" not in pages[tool].read_text()
+    ]
     assert lack == []
 
 
 def test_the_python_of_every_page_runs() -> None:
     tests = [test for name, test in globals().items() if name.startswith("test_")]
-    marks = [mark for test in tests for mark in getattr(test, "pytestmark", []) if mark.name == "page"]
-    run = {(mark.args[0], block) for mark in marks for block in Page(mark.args[0], mark.kwargs.get("blocks")).left}
+    marks = [
+        mark
+        for test in tests
+        for mark in getattr(test, "pytestmark", [])
+        if mark.name == "page"
+    ]
+    run = {
+        (mark.args[0], block)
+        for mark in marks
+        for block in Page(mark.args[0], mark.kwargs.get("blocks")).left
+    }
     assert {(name, block) for name in PAGES for block in Page(name).left} == run
 
 
@@ -81,10 +115,16 @@ def test_files_have_the_tables_and_keys_of_a_configuration(name: str) -> None:
         assert set(file) <= set(keys_of(Section.tables[""]))
         options = {key for kind in MODELS.values() for key in kind.table.model_fields}
         for table in set(file) & set(Section.tables):
-            if Section.tables[table].model_config.get("extra") == "allow":  # whose keys have names of the user's own
+            # Whose keys have names of the user's own
+            if Section.tables[table].model_config.get("extra") == "allow":
                 continue
-            allowed = {*keys_of(Section.tables[table]), *(options if table == "model" else ())}
-            assert not isinstance(file[table], dict) or set(file[table]) <= allowed, table
+            allowed = {
+                *keys_of(Section.tables[table]),
+                *(options if table == "model" else ()),
+            }
+            assert not isinstance(file[table], dict) or set(file[table]) <= allowed, (
+                table
+            )
 
 
 @pytest.mark.page("how-to/is-the-difference-real.md")
@@ -107,7 +147,9 @@ def test_is_the_difference_real(page: Page, monkeypatch: pytest.MonkeyPatch) -> 
         Path(f"{name}.eval").write_bytes(finished.zipped(finished.inspect_log(scores)))
         folder = Path("out", name)
         folder.mkdir(parents=True)
-        (folder / "samples_gsm8k_2026-11-20T10-00-00.123456.jsonl").write_text(finished.samples(scores))
+        (folder / "samples_gsm8k_2026-11-20T10-00-00.123456.jsonl").write_text(
+            finished.samples(scores)
+        )
     for words in others:
         assert "(final, " in cli(*words[1:]).out, words
 
@@ -123,7 +165,9 @@ def test_readme(page: Page, capsys: Output) -> None:
     assert names["selector"].result().feasible
 
 
-@pytest.mark.parametrize("replayed", [True, pytest.param(False, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "replayed", [True, pytest.param(False, marks=pytest.mark.slow)]
+)
 @pytest.mark.page("tutorials/first-selection.md")
 def test_first_selection(page: Page, replayed: bool, capsys: Output) -> None:
     """SmolLM2 answers once, and with `--run-slow` everything; otherwise its scores are those of tutorial.json."""
@@ -135,8 +179,12 @@ def test_first_selection(page: Page, replayed: bool, capsys: Output) -> None:
     recorded = json.loads((ROOT / "tests" / "assets" / "tutorial.json").read_text())
     page.run(2)
     if replayed:
-        texts = re.findall(r'^    "\w+": "(.*)",$', page.blocks("python")[page.left[0]], re.MULTILINE)
-        page.names["evaluator"] = Table(list(recorded.values()), ["rouge", "brevity"], texts)
+        texts = re.findall(
+            r'^    "\w+": "(.*)",$', page.blocks("python")[page.left[0]], re.MULTILINE
+        )
+        page.names["evaluator"] = Table(
+            list(recorded.values()), ["rouge", "brevity"], texts
+        )
     page.run(2)
     result = page.names["result"]
     assert result.done
@@ -146,7 +194,10 @@ def test_first_selection(page: Page, replayed: bool, capsys: Output) -> None:
     assert Path("selection.png").stat().st_size > 10_000
     assert page.names["selector"].result() == result
     assert (result.verdict.action, len(result.verdict.contenders)) == ("take", 6)
-    assert "More evaluations of these 12 examples would change little." in result.verdict.sentence
+    assert (
+        "More evaluations of these 12 examples would change little."
+        in result.verdict.sentence
+    )
 
 
 @pytest.mark.page("tutorials/concepts.md")
@@ -157,17 +208,30 @@ def test_concepts(page: Page) -> None:
 def test_the_words_of_troubleshooting_are_on_the_screen() -> None:
     """Every phrase in quotes is part of a text that the code prints."""
     texts = []
-    for path in (path for folder in ("asktell", "adapters") for path in (ROOT / folder).rglob("*.py")):
+    for path in (
+        path
+        for folder in ("asktell", "adapters")
+        for path in (ROOT / folder).rglob("*.py")
+    ):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.JoinedStr):
-                parts = [part.value if isinstance(part, ast.Constant) else "..." for part in node.values]
+                parts = [
+                    part.value if isinstance(part, ast.Constant) else "..."
+                    for part in node.values
+                ]
                 texts.append("".join(map(str, parts)))
             elif isinstance(node, ast.Constant) and isinstance(node.value, str):
                 texts.append(node.value)
     known = "\n".join(texts)
-    rows = re.findall(r"^\| ([^|]+) \|", Page("how-to/troubleshooting.md").text, re.MULTILINE)
+    rows = re.findall(
+        r"^\| ([^|]+) \|", Page("how-to/troubleshooting.md").text, re.MULTILINE
+    )
     phrases = [phrase for row in rows for phrase in re.findall(r'"([^"]+)"', row)]
-    parts = [part.strip(" :.") for phrase in phrases for part in re.split(r"\.\.\.|\d+%", phrase)]
+    parts = [
+        part.strip(" :.")
+        for phrase in phrases
+        for part in re.split(r"\.\.\.|\d+%", phrase)
+    ]
     assert len(phrases) > 12
     assert [part for part in parts if part not in known] == []
 
@@ -177,7 +241,10 @@ def test_a_set_of_prompts(page: Page, capsys: Output) -> None:
     names = page.run()
     said = capsys.readouterr().out
     assert "final, 70 of 70 evaluations spent" in said
-    assert "Choose among these 6 trade-offs. Together they reach over 99% of the hypervolume" in said
+    assert (
+        "Choose among these 6 trade-offs. Together they reach over 99% of the hypervolume"
+        in said
+    )
     assert "60 words" not in [entry.id for entry in names["result"].selected]
     assert names["selector"].spent == 85
     assert Path("report.html").exists()
@@ -185,7 +252,9 @@ def test_a_set_of_prompts(page: Page, capsys: Output) -> None:
 
 @pytest.mark.page("how-to/embed-in-your-own-loop.md")
 def test_embed_in_your_own_loop(page: Page, capsys: Output) -> None:
-    table = Table([[[0.3, 1.0]] * 6, [[0.5, 0.8]] * 6, [[0.9, 0.2]] * 6], ["rouge", "brevity"])
+    table = Table(
+        [[[0.3, 1.0]] * 6, [[0.5, 0.8]] * 6, [[0.9, 0.2]] * 6], ["rouge", "brevity"]
+    )
     goal = asktell.BestFeasible("rouge", subject_to={"brevity": 0.5})
 
     def new() -> asktell.Selector:
@@ -209,19 +278,30 @@ def test_embed_in_your_own_loop(page: Page, capsys: Output) -> None:
     page.run(1, selector=new())
     assert names["selector"].spent == 1
 
-    def evaluate_candidate(candidate: dict[str, object], example: int) -> dict[str, float]:
-        return {"rouge": 0.3 + 0.5 * (candidate["model"] == "large") + example / 100, "brevity": 1.0}
+    def evaluate_candidate(
+        candidate: dict[str, object], example: int
+    ) -> dict[str, float]:
+        return {
+            "rouge": 0.3 + 0.5 * (candidate["model"] == "large") + example / 100,
+            "brevity": 1.0,
+        }
 
     page.run(1, evaluate_candidate=evaluate_candidate)
     assert names["result"].best.candidate["model"] == "large"
     assert len(names["result"].prompts) == 6
     assert set(names["result"].factors()["model"]) == {"small", "large"}
     page.run(1)
-    assert "other examples: 1 added ('paper-6'); 1 missing ('paper-0')." in capsys.readouterr().out
+    assert (
+        "other examples: 1 added ('paper-6'); 1 missing ('paper-0')."
+        in capsys.readouterr().out
+    )
     page.run(1, selector=new())
     assert 0 < len(names["trials"]) <= 12
     page.run(1)
-    assert (names["selector"].spent, names["selector"].result().spent_cost) == (1, 0.0026)
+    assert (names["selector"].spent, names["selector"].result().spent_cost) == (
+        1,
+        0.0026,
+    )
     page.run(1)
     assert names["selector"].result().spent_cost == 0.0026
     lines = page.take().strip().splitlines()
@@ -259,14 +339,22 @@ def test_what_the_page_brings_passes_the_contracts(page: Page) -> None:
     ]
     paths = [str(Path(asktell.__file__).parents[1]), str(ROOT / "adapters")]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(
+        command, env=environment, capture_output=True, text=True, timeout=300
+    )
     assert done.returncode == 0, done.stdout + done.stderr
-    names: dict[str, Any] = {"asktell": asktell, "goal": asktell.BestFeasible("score"), "prompts": ["a", "bb", "ccc"]}
+    names: dict[str, Any] = {
+        "asktell": asktell,
+        "goal": asktell.BestFeasible("score"),
+        "prompts": ["a", "bb", "ccc"],
+    }
     page.run(evaluate=lambda prompt, example: {"score": float(len(prompt))}, **names)
     names = page.names
     with pytest.raises(asktell.MissingMethodError, match="NonlinearElimination"):
         asktell.Study.open("sqlite:///studies.db", "mine")
-    with asktell.Study.open("sqlite:///studies.db", "mine", method=names["my_method"]()) as study:
+    with asktell.Study.open(
+        "sqlite:///studies.db", "mine", method=names["my_method"]()
+    ) as study:
         assert study.result().selected[0].prompt == "ccc"
     passed = re.search(r"(\d+) passed", done.stdout)
     assert int(passed[1]) > 35
@@ -279,13 +367,21 @@ class Clerk(FaultyLLMServer):
         super()._begin(body, token)
         text = body["messages"][-1]["content"]
         if "response_format" not in body:
-            return Reply("Gladly! Tomorrow." if "friendly" in text else "No idea.", usage=(40, 6, 0))
+            return Reply(
+                "Gladly! Tomorrow." if "friendly" in text else "No idea.",
+                usage=(40, 6, 0),
+            )
         grade = 5 if "Gladly" in text else 2
-        said = {"reason": f"That is a {grade}.", "grades": {"helpful": grade, "friendly": grade}}
+        said = {
+            "reason": f"That is a {grade}.",
+            "grades": {"helpful": grade, "friendly": grade},
+        }
         return Reply(json.dumps(said), usage=(300, 30, 0))
 
 
-def test_three_commands_lead_from_a_csv_to_a_choice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_three_commands_lead_from_a_csv_to_a_choice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pytest.importorskip("openai")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("sys.stdin", io.StringIO())
@@ -311,8 +407,14 @@ def test_three_commands_lead_from_a_csv_to_a_choice(tmp_path: Path, monkeypatch:
     assert f"cost: {(340 * 0.15 + 36 * 0.6) / 1e6:.4g}" in checked
     estimated = said["run --estimate 3"]
     assert "evaluations    24" in estimated
-    assert re.search(r"judge quality +2\d calls, about [\d,]+ tokens read, about \d+, at most", estimated)
-    assert re.search(r"money +about 0\.00\d+, at most 0\.0\d+ \(judges: 0\.00\d+, at most 0\.0", estimated)
+    assert re.search(
+        r"judge quality +2\d calls, about [\d,]+ tokens read, about \d+, at most",
+        estimated,
+    )
+    assert re.search(
+        r"money +about 0\.00\d+, at most 0\.0\d+ \(judges: 0\.00\d+, at most 0\.0",
+        estimated,
+    )
     assert "* 2" in said["run"] or re.search(r"^2 ", said["run"], re.MULTILINE)
     assert "You are a friendly clerk" in said["run"]
     assert "You are a friendly clerk" in Path("support.html").read_text()
@@ -351,17 +453,29 @@ def town(request: Request) -> Completion:
         return Completion("", tool_calls=(call,) if called else ())
     known = {"Ulm": "Germany", "Pau": "France"}
     asked = re.findall(r"Where is (\w+)", said)[-1]
-    return Completion(known[asked] if "lies in" in said or "Graz" in said else "Somewhere")
+    return Completion(
+        known[asked] if "lies in" in said or "Graz" in said else "Somewhere"
+    )
 
 
 @pytest.mark.page("how-to/write-prompts.md")
 def test_write_prompts(page: Page, capsys: Output) -> None:
     names = page.run(1, llm=ScriptedLLM(town))
-    assert names["llm"].requests[0].messages[-1]["content"].startswith(("Ulm lies", "Pau lies", "Q: Where is"))
-    assert [each.scores for each in names["selector"].evaluations()] == [{"right": 1.0}] * 4
+    assert (
+        names["llm"]
+        .requests[0]
+        .messages[-1]["content"]
+        .startswith(("Ulm lies", "Pau lies", "Q: Where is"))
+    )
+    assert [each.scores for each in names["selector"].evaluations()] == [
+        {"right": 1.0}
+    ] * 4
     page.run(1)
     assert [entry.id for entry in names["selector"].result().selected] == ["shown how"]
-    assert "[user] Where is Graz? [assistant] Austria [user] {input}" in capsys.readouterr().out
+    assert (
+        "[user] Where is Graz? [assistant] Austria [user] {input}"
+        in capsys.readouterr().out
+    )
     page.run(2)
     assert [entry.id for entry in names["selector"].result().selected] == ["long"]
 
@@ -376,7 +490,10 @@ def test_the_files_on_prompts_are_read(tmp_path: Path) -> None:
     fields, chats, _ = page.blocks("toml")
     data = fields.partition("[data]")[2]
     (tmp_path / "questions.csv").write_text("question,context,answer\nq,c,a\n")
-    for text in (f"budget = 2\n{fields}{rest}", f"budget = 2\n{chats}[data]{data}{rest}"):
+    for text in (
+        f"budget = 2\n{fields}{rest}",
+        f"budget = 2\n{chats}[data]{data}{rest}",
+    ):
         (tmp_path / "a.toml").write_text(text)
         config = load_config(tmp_path / "a.toml")
         assert len(config.selector.prompts) == 2
@@ -388,11 +505,17 @@ class GradingServer(FaultyLLMServer):
 
     def _begin(self, body: dict[str, Any], token: str) -> Reply:
         super()._begin(body, token)
-        return Reply('{"reason": "", "grades": {"helpful": 4}}' if "response_format" in body else "ok")
+        return Reply(
+            '{"reason": "", "grades": {"helpful": 4}}'
+            if "response_format" in body
+            else "ok"
+        )
 
 
 @pytest.mark.page("how-to/use-an-api.md")
-def test_use_an_api(page: Page, monkeypatch: pytest.MonkeyPatch, capsys: Output) -> None:
+def test_use_an_api(
+    page: Page, monkeypatch: pytest.MonkeyPatch, capsys: Output
+) -> None:
     pytest.importorskip("openai")
     monkeypatch.setenv("OPENAI_API_KEY", "none of yours")
     if importlib.util.find_spec("litellm") is None:
@@ -401,7 +524,11 @@ def test_use_an_api(page: Page, monkeypatch: pytest.MonkeyPatch, capsys: Output)
         monkeypatch.setitem(sys.modules, "litellm", fake_litellm())
     with GradingServer() as server:
         page.replace("http://localhost:11434/v1", server.base_url)
-        names = page.run(1, texts=[f"mail {i}" for i in range(10)], prompts=["Answer.", "Be short.", "Think."])
+        names = page.run(
+            1,
+            texts=[f"mail {i}" for i in range(10)],
+            prompts=["Answer.", "Be short.", "Think."],
+        )
         assert names["answer"].text == "ok"
         monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
         names["llm"].close()
@@ -413,7 +540,9 @@ def test_use_an_api(page: Page, monkeypatch: pytest.MonkeyPatch, capsys: Output)
     assert isinstance(names["judge"].spent, Spent)
     assert names["selector"].done
     assert names["selector"].result().spent_cost > 0
-    assert isinstance(names["estimate"](names["evaluator"], names["selector"]), Estimate)
+    assert isinstance(
+        names["estimate"](names["evaluator"], names["selector"]), Estimate
+    )
     page.run(1)  # LiteLLM
     assert capsys.readouterr().out.strip()
     page.run(1)
@@ -423,44 +552,74 @@ def test_use_an_api(page: Page, monkeypatch: pytest.MonkeyPatch, capsys: Output)
     assert set(model) <= set(MODELS["litellm"].table.model_fields)
 
 
-def test_the_file_on_apis_is_a_configuration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_file_on_apis_is_a_configuration(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("ASKTELL_CACHE", str(tmp_path))
     (tmp_path / "a.toml").write_text(Page("how-to/use-an-api.md").blocks("toml")[0])
     (tmp_path / "prompts.txt").write_text("Answer.\nBe short.\n")
     (tmp_path / "mails.csv").write_text("mail,from\nHello?,me\nHow much?,you\n")
     config = load_config(tmp_path / "a.toml")
-    assert (config.concurrency, config.confirm_above, config.selector.max_cost) == (16, 0.25, 0.5)
+    assert (config.concurrency, config.confirm_above, config.selector.max_cost) == (
+        16,
+        0.25,
+        0.5,
+    )
     assert set(config.metrics) == {"brevity", "quality"}
 
 
-def test_the_file_of_several_models_is_a_configuration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_file_of_several_models_is_a_configuration(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "k")
-    (tmp_path / "a.toml").write_text(Page("how-to/run-from-the-command-line.md").blocks("toml")[1])
-    (tmp_path / "questions.csv").write_text("question,answer\nWhat do bees make?,honey\n")
+    (tmp_path / "a.toml").write_text(
+        Page("how-to/run-from-the-command-line.md").blocks("toml")[1]
+    )
+    (tmp_path / "questions.csv").write_text(
+        "question,answer\nWhat do bees make?,honey\n"
+    )
     config = load_config(tmp_path / "a.toml")
     assert len(config.selector.prompts) == 10
     assert set(config.selector.prompts.ids) > {"gpt-4o/short", "qwen3/expert"}
     llm = config.evaluator().llm
-    assert [llm.of({"model": name}).price.output for name in ("gpt-4o-mini", "gpt-4o", "qwen3")] == [0.6, 10, 0]
+    assert [
+        llm.of({"model": name}).price.output
+        for name in ("gpt-4o-mini", "gpt-4o", "qwen3")
+    ] == [0.6, 10, 0]
 
 
 def judged(request: Request) -> Completion:
     """Prefers what says "good"."""
-    if pair := re.findall(r"<(first|second)-answer-\w+>\n(.*?)\n</", request.messages[-1]["content"], re.DOTALL):
+    if pair := re.findall(
+        r"<(first|second)-answer-\w+>\n(.*?)\n</",
+        request.messages[-1]["content"],
+        re.DOTALL,
+    ):
         better = next((place for place, text in pair if "good" in text), "tie")
         return Completion(f'{{"reason": "", "grades": {{"better": "{better}"}}}}')
-    *_, answer = re.findall(r"<answer-\w+>\n(.*?)\n</answer", request.messages[-1]["content"], re.DOTALL)
+    *_, answer = re.findall(
+        r"<answer-\w+>\n(.*?)\n</answer", request.messages[-1]["content"], re.DOTALL
+    )
     grade = 5 if "good" in answer else 2
-    return Completion(f'{{"reason": "", "grades": {{"faithful": {grade}, "plain": 3}}}}', 200, 20, cost=0.01)
+    return Completion(
+        f'{{"reason": "", "grades": {{"faithful": {grade}, "plain": 3}}}}',
+        200,
+        20,
+        cost=0.01,
+    )
 
 
 @pytest.mark.page("how-to/use-a-judge.md")
 def test_use_a_judge(page: Page, capsys: Output) -> None:
     names = page.run(
-        llm=ScriptedLLM(lambda request: Completion(request.messages[-1]["content"][:20], 20, 9)),
+        llm=ScriptedLLM(
+            lambda request: Completion(request.messages[-1]["content"][:20], 20, 9)
+        ),
         judge_llm=ScriptedLLM(judged),
         another_llm=ScriptedLLM(judged, "another"),
-        examples=[Example(f"text {n}", fields={"today": "an answer"}) for n in range(20)],
+        examples=[
+            Example(f"text {n}", fields={"today": "an answer"}) for n in range(20)
+        ],
         prompts=["bad", "good", "ugly"],
         labels=[3.0, 4.0, 2.0, 5.0, 3.0],
         judged=[4.0, 5.0, 3.0, 5.0, 4.0],
@@ -479,11 +638,16 @@ def test_the_file_on_judges_has_every_key_and_the_template(tmp_path: Path) -> No
     page = Page("how-to/use-a-judge.md")
     entry = tomllib.loads(page.block("toml"))["metrics"]["quality"]
     assert entry.pop("metric") == "judge"
-    judge = read_judge(JudgeTable.read(tmp_path / "run.toml", "metrics.quality", entry), [])
+    judge = read_judge(
+        JudgeTable.read(tmp_path / "run.toml", "metrics.quality", entry), []
+    )
     assert isinstance(judge, Judge)
     assert judge.rubric.criteria["faithful"].weight == 2
     keys = JudgeTable.model_fields
-    assert all(any(said in page.text for said in (f"`{key}`", f"{key} =", f"quality.{key}]")) for key in keys)
+    assert all(
+        any(said in page.text for said in (f"`{key}`", f"{key} =", f"quality.{key}]"))
+        for key in keys
+    )
 
 
 @pytest.mark.page("how-to/noisy-scores.md")
@@ -504,17 +668,17 @@ def test_noisy_scores(page: Page) -> None:
     )  # fmt: skip
     page.run(1)
     assert page.names["result"].spent == 60
-    assert len({(str(request.messages), request.seed) for request in llm.requests}) == 60
+    assert (
+        len({(str(request.messages), request.seed) for request in llm.requests}) == 60
+    )
     page.execute(make)
     page.run(1)
     assert len(asked) == len(page.names["answers"]) == 60
 
 
 @pytest.mark.page("how-to/failed-evaluations.md")
-def test_failed_evaluations(page: Page, capsys: Output) -> None:
-    page.run(2, asktell=asktell, prompts=["one", "two", "three"])
-    assert re.findall(r"# (.*)", page.blocks("python")[1]) == capsys.readouterr().out.splitlines()
-    names = page.run(2)
+def test_failed_evaluations(page: Page) -> None:
+    names = page.run(asktell=asktell, prompts=["one", "two", "three"])
     assert names["selector"].state.problem.on_failure == {"accuracy": 0.0}
     assert str(names["goal"]) == "maximize accuracy subject to failure_rate <= 0.02"
 
@@ -530,11 +694,17 @@ def test_limit_rare_bad_responses(page: Page) -> None:
 @pytest.mark.page("how-to/benchmark-your-own-method.md")
 def test_benchmark_your_own_method(page: Page, capsys: Output) -> None:
     rng = np.random.default_rng(0)
-    means = np.column_stack([rng.permutation(np.linspace(0.3, 0.85, 12)), rng.uniform(0.5, 3.0, 12)])
+    means = np.column_stack(
+        [rng.permutation(np.linspace(0.3, 0.85, 12)), rng.uniform(0.5, 3.0, 12)]
+    )
     difficulty = rng.normal(0, 0.15, (1, 60, 1))
     scores = means[:, None] + difficulty + rng.normal(0, 0.15, (12, 60, 2))
     truth = np.where(means[:, 1] <= 2, means[:, 0], 0.0)
-    rows = [f"{k},{n},{a},{b}" for k, row in enumerate(scores.tolist()) for n, (a, b) in enumerate(row)]
+    rows = [
+        f"{k},{n},{a},{b}"
+        for k, row in enumerate(scores.tolist())
+        for n, (a, b) in enumerate(row)
+    ]
     Path("scores.csv").write_text("\n".join(["prompt,example,accuracy,latency", *rows]))
     repeated_scores = np.stack((scores, scores + 0.01), axis=3)
     names = page.run(asktell=asktell, scores=scores, repeated_scores=repeated_scores)
@@ -555,7 +725,9 @@ def test_show_a_report(page: Page) -> None:
     pytest.importorskip("pandas")
     from matplotlib import pyplot
 
-    names = page.run(prompts={"now": "a", "new": "bb", "long": "ccc"}, evaluate=evaluate)
+    names = page.run(
+        prompts={"now": "a", "new": "bb", "long": "ccc"}, evaluate=evaluate
+    )
     assert "papers, July" in Path("study.html").read_text()
     assert Path("report.html").exists()
     assert len(names["frame"]) == 3
@@ -582,18 +754,34 @@ def test_learn_from_earlier_studies(page: Page, capsys: Output) -> None:
         old_prompts=[10 * "x" + i * "y" for i in range(12)],
         new_prompts=[20 * "z" + i * "y" for i in range(12)],
         goal=asktell.BestFeasible("accuracy"),
-        evaluate=lambda prompt, example: {"accuracy": float(len(prompt) * (example + 3) % (2 + example % 5) == 0)},
+        evaluate=lambda prompt, example: {
+            "accuracy": float(len(prompt) * (example + 3) % (2 + example % 5) == 0)
+        },
     )
     assert names["february"].spent == 150
     assert names["whole"].studies == 2
     assert len(capsys.readouterr().out.splitlines()) >= 5
-    assert set(tomllib.loads(page.block("toml"))["profile"]) == set(keys_of(Section.tables["profile"]))
+    assert set(tomllib.loads(page.block("toml"))["profile"]) == set(
+        keys_of(Section.tables["profile"])
+    )
 
 
 RIGHT_OF_100 = {
-    "keep": {"gpt-4o-mini category.": 90, "gpt-5-nano case.": 60, "gpt-5-mini case.": 70},
-    "switch": {"gpt-4o-mini category.": 60, "gpt-5-mini category.": 95, "gpt-5-mini case.": 70},
-    "rewrite": {"gpt-4o-mini category.": 70, "gpt-5-mini category.": 60, "gpt-5-nano case.": 95},
+    "keep": {
+        "gpt-4o-mini category.": 90,
+        "gpt-5-nano case.": 60,
+        "gpt-5-mini case.": 70,
+    },
+    "switch": {
+        "gpt-4o-mini category.": 60,
+        "gpt-5-mini category.": 95,
+        "gpt-5-mini case.": 70,
+    },
+    "rewrite": {
+        "gpt-4o-mini category.": 70,
+        "gpt-5-mini category.": 60,
+        "gpt-5-nano case.": 95,
+    },
 }
 """By decision: of the models with the prompts that end so; others are right on 40 examples of 100."""
 
@@ -605,16 +793,27 @@ def test_change_models(page: Page, wanted: str, capsys: Output) -> None:
         def answer(request: Request) -> Completion:
             prompt, text = request.messages[-1]["content"].split("\n\n")
             n = int(text.split()[-1])
-            is_right = 37 * n % 100 < RIGHT_OF_100[wanted].get(f"{model} {prompt.split()[-1]}", 40)
-            return Completion(f"class {n}" if is_right else "?", 50, 10, cost=price.of(50, 10))
+            is_right = 37 * n % 100 < RIGHT_OF_100[wanted].get(
+                f"{model} {prompt.split()[-1]}", 40
+            )
+            return Completion(
+                f"class {n}" if is_right else "?", 50, 10, cost=price.of(50, 10)
+            )
 
         return ScriptedLLM(answer, model)
 
     examples = [Example(f"mail {n}", f"class {n}", id=f"mail {n}") for n in range(100)]
     earlier = asktell.Selector(
-        ["a", "b", "c"], asktell.BestFeasible("exact"), 120, examples=[f"mail {n}" for n in range(100)]
+        ["a", "b", "c"],
+        asktell.BestFeasible("exact"),
+        120,
+        examples=[f"mail {n}" for n in range(100)],
     )
-    asktell.run(earlier, lambda prompt, n: {"exact": float(37 * n % 100 < 40 + 20 * (prompt == "a"))}, progress=False)
+    asktell.run(
+        earlier,
+        lambda prompt, n: {"exact": float(37 * n % 100 < 40 + 20 * (prompt == "a"))},
+        progress=False,
+    )
     asktell.Study.create("studies.db", "january", earlier).close()
     page.replace("OpenAIChat, ", "")
     names = page.run(OpenAIChat=chat, examples=examples)
@@ -623,12 +822,16 @@ def test_change_models(page: Page, wanted: str, capsys: Output) -> None:
     assert "The study cost 0.0" in printed
     result = names["result"]
     assert result.spent_cost < 0.05
-    assert names["change"].differences["exact"].verdict == ("worse" if wanted == "keep" else "better")
+    assert names["change"].differences["exact"].verdict == (
+        "worse" if wanted == "keep" else "better"
+    )
     assert len(names["candidates"]) == 7
 
 
 @pytest.mark.page("how-to/is-my-skill-worth-it.md")
-def test_is_my_skill_worth_it(page: Page, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_is_my_skill_worth_it(
+    page: Page, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The commands print what the page shows; then the page's agent for Claude Code, with a stand-in for that."""
     monkeypatch.setenv("PATH", str(Path(sys.executable).parent), prepend=os.pathsep)
     shutil.copytree(DOCS / "examples" / "skill", "skill")
@@ -664,16 +867,22 @@ def test_is_my_skill_worth_it(page: Page, tmp_path: Path, monkeypatch: pytest.Mo
 def rewritten(request: Any) -> Completion:
     """The more a prompt says how, the more words are right; asked for an instruction, it writes a longer one."""
     turn = request.messages[-1]["content"]
-    if turn.endswith(("Please provide the instruction now.", "Reply with the new instruction only.")):
+    if turn.endswith(
+        ("Please provide the instruction now.", "Reply with the new instruction only.")
+    ):
         return Completion("Repeat every word. " + "Be exact. " * (1 + request.seed % 7))
     prompt, text = turn.rsplit("\n\n", 1)
     words = text.split()
-    return Completion(" ".join([*words[: 1 + prompt.count("exact")], "and", "so", "on"]))
+    return Completion(
+        " ".join([*words[: 1 + prompt.count("exact")], "and", "so", "on"])
+    )
 
 
 @pytest.mark.page("how-to/improve-a-prompt.md")
 def test_improve_a_prompt(page: Page, capsys: Output) -> None:
-    examples = [Example(f"one two three four {i}", f"one two three four {i}") for i in range(12)]
+    examples = [
+        Example(f"one two three four {i}", f"one two three four {i}") for i in range(12)
+    ]
     llm = ScriptedLLM(rewritten)
     names = page.run(
         examples=examples,
@@ -696,7 +905,11 @@ def test_the_file_on_improving_has_every_key_with_its_default() -> None:
     assert set(data["improve"]) == set(keys_of(Section.tables["improve"]))
     both = [read_improve(page.path, it.get("improve", {}), 100) for it in (data, {})]
     shown, default = both
-    assert (shown.settings, shown.first, shown.parts) == (default.settings, default.first, default.parts)
+    assert (shown.settings, shown.first, shown.parts) == (
+        default.settings,
+        default.first,
+        default.parts,
+    )
 
 
 @pytest.mark.page("explanation/how-sure.md")
@@ -708,7 +921,12 @@ def test_how_sure(page: Page) -> None:
 def test_stopping_early(page: Page, capsys: Output) -> None:
     right = {"Answer.": 0.5, "Think, then answer.": 0.7, "Answer in one word.": 0.4}
     rng = np.random.default_rng(0)
-    page.run(prompts=list(right), evaluate=lambda prompt, example: {"accuracy": float(rng.random() < right[prompt])})
+    page.run(
+        prompts=list(right),
+        evaluate=lambda prompt, example: {
+            "accuracy": float(rng.random() < right[prompt])
+        },
+    )
     result = page.names["selector"].result()
     assert result.stopped_early
     assert result.best.prompt == "Think, then answer."
@@ -728,7 +946,10 @@ def world() -> dict[str, Any]:
     return {
         "llm": ScriptedLLM(answer),
         "examples": [Example(f"text number {n} of all") for n in range(20)],
-        "metrics": {"rouge": lambda completion, _: len(completion.text) / 100, "brevity": Brevity(5, 40)},
+        "metrics": {
+            "rouge": lambda completion, _: len(completion.text) / 100,
+            "brevity": Brevity(5, 40),
+        },
         "prompts": [f"prompt {'x' * n}" for n in range(8)],
     }
 
@@ -743,18 +964,25 @@ def test_cache_responses(page: Page) -> None:
     assert 0 < asked <= 60
     assert len(names["llm"].requests) < 2 * asked
     assert AnswerCache("answers.db").info().answers == len(names["llm"].requests)
-    assert set(tomllib.loads(page.block("toml"))["cache"]) == set(keys_of(Section.tables["cache"]))
+    assert set(tomllib.loads(page.block("toml"))["cache"]) == set(
+        keys_of(Section.tables["cache"])
+    )
 
 
 @pytest.mark.page("how-to/estimate-the-price.md")
 def test_estimate_the_price(page: Page) -> None:
     names = world()
-    selector = asktell.Selector(names["prompts"], asktell.BestFeasible("rouge"), budget=60, examples=20)
+    selector = asktell.Selector(
+        names["prompts"], asktell.BestFeasible("rouge"), budget=60, examples=20
+    )
     evaluator = LLMEvaluator(names["llm"], names["examples"], names["metrics"])
     found = page.run(**names, evaluator=evaluator, selector=selector)["found"]
     assert isinstance(found, Estimate)
     assert found.real_calls == 5
-    said = [{line[:15].strip() for line in text.splitlines()} for text in (page.block("text"), str(found))]
+    said = [
+        {line[:15].strip() for line in text.splitlines()}
+        for text in (page.block("text"), str(found))
+    ]
     assert said[0] == said[1]
 
 
@@ -768,7 +996,9 @@ def batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[BatchSe
     monkeypatch.setenv("OPENAI_API_KEY", "sk-none")
 
     def reply(body: Any) -> Reply:
-        return Reply(text=f"cats sleep {'a lot ' * (len(body['messages'][-1]['content']) % 9)}")
+        return Reply(
+            text=f"cats sleep {'a lot ' * (len(body['messages'][-1]['content']) % 9)}"
+        )
 
     with BatchServer(reply) as server:
         monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
@@ -778,7 +1008,9 @@ def batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[BatchSe
 @pytest.mark.page("how-to/use-the-batch-api.md")
 def test_use_the_batch_api(page: Page, batches: BatchServer, capsys: Output) -> None:
     pytest.importorskip("rouge_score")
-    examples = [Example(f"Cats sleep {n} hours a day.", "cats sleep a lot") for n in range(20)]
+    examples = [
+        Example(f"Cats sleep {n} hours a day.", "cats sleep a lot") for n in range(20)
+    ]
     page.run(1, prompts=PROMPTS, examples=examples)
     collect = page.take()
     for night in range(4):
@@ -791,7 +1023,9 @@ def test_use_the_batch_api(page: Page, batches: BatchServer, capsys: Output) -> 
 
 
 def test_the_commands_on_batches_run(batches: BatchServer) -> None:
-    Path("rows.jsonl").write_text('{"input": "Cats sleep.", "reference": "cats sleep"}\n' * 5)
+    Path("rows.jsonl").write_text(
+        '{"input": "Cats sleep.", "reference": "cats sleep"}\n' * 5
+    )
     Path("summarize.toml").write_text(
         'budget = 15\nmethod = "uniform"\n'
         f"[prompts]\ntexts = {PROMPTS}\n"
@@ -800,12 +1034,19 @@ def test_the_commands_on_batches_run(batches: BatchServer) -> None:
         "[metrics]\ntoken_f1 = true\n"
         '[goal]\nmaximize = "token_f1"\n'
     )
-    submit, collect = (words[1:] for words in Page("how-to/use-the-batch-api.md").commands())
+    submit, collect = (
+        words[1:] for words in Page("how-to/use-the-batch-api.md").commands()
+    )
     assert cli(*submit).out == "batch-0\n"
     assert "Nothing to submit" in cli(*submit).out
-    assert "batch-0: in_progress, 0 of 15\nsummarize: 0 of 15 evaluations, 15 pending" in cli(*collect).out
+    assert (
+        "batch-0: in_progress, 0 of 15\nsummarize: 0 of 15 evaluations, 15 pending"
+        in cli(*collect).out
+    )
     batches.end()
-    assert cli(*collect).out.startswith("15 recorded, 0 failed, 0 released, cost 0.1125\n")
+    assert cli(*collect).out.startswith(
+        "15 recorded, 0 failed, 0 released, cost 0.1125\n"
+    )
     with asktell.Study.open("sqlite:///summarize.db", "summarize") as study:
         assert study.done
 
@@ -832,7 +1073,9 @@ def service() -> Iterator[str]:
 def output_of(command: list[str], program: str) -> str:
     if shutil.which(command[0]) is None:
         pytest.skip(f"there is no {command[0]} on this machine")
-    process = subprocess.run([*command, program], capture_output=True, text=True, timeout=120)
+    process = subprocess.run(
+        [*command, program], capture_output=True, text=True, timeout=120
+    )
     assert process.returncode == 0, process.stderr
     return process.stdout
 
@@ -867,7 +1110,9 @@ def test_serve_a_study_to_javascript(service: str) -> None:
 def factory() -> str:
     """The `make_evaluator` of the block on Ray, which that on Dask takes over."""
     ray = Page("how-to/run-on-a-cluster.md").blocks("python")[0]
-    (found,) = (node for node in ast.parse(ray).body if isinstance(node, ast.FunctionDef))
+    (found,) = (
+        node for node in ast.parse(ray).body if isinstance(node, ast.FunctionDef)
+    )
     return ast.unparse(found)
 
 
@@ -875,17 +1120,35 @@ def factory() -> str:
 def test_run_on_dask(page: Page, factory: str) -> None:
     pytest.importorskip("distributed")
     program = Path("program.py")  # a file, which the workers' processes import again
-    program.write_text(f"{page.take()}".replace("import distributed", f"{factory}\n\nimport distributed", 1))
-    assert "(final, 40 of 40 evaluations spent" in output_of([sys.executable], str(program))
+    program.write_text(
+        f"{page.take()}".replace(
+            "import distributed", f"{factory}\n\nimport distributed", 1
+        )
+    )
+    assert "(final, 40 of 40 evaluations spent" in output_of(
+        [sys.executable], str(program)
+    )
 
 
 @pytest.mark.page("how-to/run-on-a-cluster.md", blocks=[0], family="ray")
-def test_run_on_ray(page: Page, monkeypatch: pytest.MonkeyPatch, capsys: Output) -> None:
-    for name in ("RAY_ENABLE_UV_RUN_RUNTIME_ENV", "RAY_USAGE_STATS_ENABLED", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO"):
+def test_run_on_ray(
+    page: Page, monkeypatch: pytest.MonkeyPatch, capsys: Output
+) -> None:
+    for name in (
+        "RAY_ENABLE_UV_RUN_RUNTIME_ENV",
+        "RAY_USAGE_STATS_ENABLED",
+        "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO",
+    ):
         monkeypatch.setenv(name, "0")
     import ray
 
-    ray.init(num_cpus=2, num_gpus=2, object_store_memory=80 * 2**20, include_dashboard=False, log_to_driver=False)
+    ray.init(
+        num_cpus=2,
+        num_gpus=2,
+        object_store_memory=80 * 2**20,
+        include_dashboard=False,
+        log_to_driver=False,
+    )
     monkeypatch.setattr(ray, "init", lambda address: None)  # is connected already
     page.replace("num_workers=8", "num_workers=2")
     try:
@@ -896,7 +1159,9 @@ def test_run_on_ray(page: Page, monkeypatch: pytest.MonkeyPatch, capsys: Output)
 
 
 @pytest.mark.page("how-to/use-vllm-and-gpus.md")
-def test_use_vllm_and_gpus(page: Page, monkeypatch: pytest.MonkeyPatch, capsys: Output) -> None:
+def test_use_vllm_and_gpus(
+    page: Page, monkeypatch: pytest.MonkeyPatch, capsys: Output
+) -> None:
     for package in ("rouge_score", "torch", "transformers", "accelerate"):
         pytest.importorskip(package)
     from tests.adapters.fake_vllm import fake_vllm
@@ -906,7 +1171,9 @@ def test_use_vllm_and_gpus(page: Page, monkeypatch: pytest.MonkeyPatch, capsys: 
     examples = [Example(f"Cats sleep {n} hours.", "cats sleep") for n in range(20)]
     page.run(1, __name__="__main__", prompts=PROMPTS, examples=examples)
     assert "(final, 60 of 500 evaluations spent" in capsys.readouterr().out
-    assert vllm.engines[0].calls[0]["chat_template_kwargs"] == {"enable_thinking": False}
+    assert vllm.engines[0].calls[0]["chat_template_kwargs"] == {
+        "enable_thinking": False
+    }
     assert page.run()["large"].device_map == "auto"
 
 
@@ -923,7 +1190,9 @@ def test_use_optuna(page: Page, capsys: Output) -> None:
 
     names = page.run(evaluate=scores)
     assert "60 of 60 evaluations spent" in capsys.readouterr().out
-    assert [entry.id for entry in names["study"].sampler.result(names["study"]).selected] == ["steps"]
+    assert [
+        entry.id for entry in names["study"].sampler.result(names["study"]).selected
+    ] == ["steps"]
 
 
 @pytest.mark.page("how-to/use-hugging-face-evaluate.md")
@@ -931,7 +1200,8 @@ def test_use_hugging_face_evaluate(page: Page, monkeypatch: pytest.MonkeyPatch) 
     for package in ("evaluate", "rouge_score"):
         pytest.importorskip(package)
     monkeypatch.setenv("HF_EVALUATE_OFFLINE", "1")
-    page.replace('"rouge"', repr(str(ROOT / "tests" / "assets" / "rouge")))  # without the hub
+    # Without the hub
+    page.replace('"rouge"', repr(str(ROOT / "tests" / "assets" / "rouge")))
     names = page.run(llm=ScriptedLLM(lambda request: Completion("A cat sat.")))
     assert names["metrics"]["rougeL"](Completion("A cat sat."), names["rows"][0]) == 1.0
 
@@ -945,7 +1215,12 @@ def test_use_gepa(page: Page, capsys: Output) -> None:
 
         propose_new_texts = None
 
-        def evaluate(self, batch: list[int], candidate: dict[str, str], capture_traces: bool = False) -> Any:
+        def evaluate(
+            self,
+            batch: list[int],
+            candidate: dict[str, str],
+            capture_traces: bool = False,
+        ) -> Any:
             length = len(candidate["instruction"])
             return batch_of(
                 outputs=[{} for _ in batch],
@@ -954,7 +1229,9 @@ def test_use_gepa(page: Page, capsys: Output) -> None:
                 objective_scores=[{"brevity": 1 - length / 34} for _ in batch],
             )
 
-        def make_reflective_dataset(self, candidate: Any, eval_batch: Any, components_to_update: list[str]) -> Any:
+        def make_reflective_dataset(
+            self, candidate: Any, eval_batch: Any, components_to_update: list[str]
+        ) -> Any:
             return {name: [{"Feedback": "longer"}] for name in components_to_update}
 
     lengths = iter(range(25, 10_000, 5))
@@ -975,7 +1252,9 @@ def test_use_dspy(page: Page, capsys: Output) -> None:
     os.environ["DSPY_CACHEDIR"] = str(Path("cache").absolute())
     import dspy
 
-    reply = Reply(text="[[ ## label ## ]]\nnegative\n\n[[ ## completed ## ]]", usage=(20, 2, 0))
+    reply = Reply(
+        text="[[ ## label ## ]]\nnegative\n\n[[ ## completed ## ]]", usage=(20, 2, 0)
+    )
     with FaultyLLMServer([reply] * 100) as server:
         page.replace("http://localhost:8080/v1", server.base_url)
         try:
@@ -991,7 +1270,9 @@ def test_use_dspy(page: Page, capsys: Output) -> None:
 
 
 @pytest.mark.page("how-to/use-inspect.md", family="inspect")
-def test_use_inspect(page: Page, monkeypatch: pytest.MonkeyPatch, capsys: Output) -> None:
+def test_use_inspect(
+    page: Page, monkeypatch: pytest.MonkeyPatch, capsys: Output
+) -> None:
     with FaultyLLMServer(echo=True) as server:
         for name, value in (
             ("LOCAL_BASE_URL", server.base_url),
@@ -1015,23 +1296,40 @@ def test_use_lm_evaluation_harness(page: Page, capsys: Output) -> None:
         page.replace("http://127.0.0.1:8000/v1", server.base_url)
         names = page.run()
     assert "(final, 9 of 9 evaluations spent)" in capsys.readouterr().out
-    assert names["selector"].result().selected[0].estimate == {"exact_match": 1.0, "output_tokens": 1.0}
+    assert names["selector"].result().selected[0].estimate == {
+        "exact_match": 1.0,
+        "output_tokens": 1.0,
+    }
 
 
 @pytest.mark.page("how-to/use-mcp.md", family="mcp")
-def test_use_mcp(page: Page, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+def test_use_mcp(
+    page: Page, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setenv("PATH", str(Path(sys.executable).parent), prepend=os.pathsep)
     for block in page.blocks("json"):
-        assert json.loads(block)["mcpServers"]["asktell"]["args"] == ["mcp", "sqlite:////home/me/studies.db"]
-    page.run(evaluate=lambda prompt, example: float((example * 7) % 10 < (9 if prompt == "new" else 4)))
+        assert json.loads(block)["mcpServers"]["asktell"]["args"] == [
+            "mcp",
+            "sqlite:////home/me/studies.db",
+        ]
+    page.run(
+        evaluate=lambda prompt, example: float(
+            (example * 7) % 10 < (9 if prompt == "new" else 4)
+        )
+    )
     lines = capfd.readouterr().out.splitlines()
-    assert lines[0].startswith("Too early to name a winner (no score yet: 'old', 'new').")
+    assert lines[0].startswith(
+        "Too early to name a winner (no score yet: 'old', 'new')."
+    )
     assert lines[-1].startswith('Take "new": ')
 
 
 @pytest.mark.page("how-to/use-opik-langfuse-phoenix.md", family="platforms")
-def test_use_opik_langfuse_phoenix(page: Page, monkeypatch: pytest.MonkeyPatch, capsys: Output) -> None:
-    monkeypatch.setenv("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # LiteLLM looks on the web otherwise
+def test_use_opik_langfuse_phoenix(
+    page: Page, monkeypatch: pytest.MonkeyPatch, capsys: Output
+) -> None:
+    # LiteLLM looks on the web otherwise
+    monkeypatch.setenv("LITELLM_LOCAL_MODEL_COST_MAP", "True")
     monkeypatch.setenv("OPIK_SENTRY_ENABLE", "false")
     from tests.families.platforms import stand_in
 
@@ -1042,9 +1340,15 @@ def test_use_opik_langfuse_phoenix(page: Page, monkeypatch: pytest.MonkeyPatch, 
         names = page.run(1)
     assert names["found"].score > 0.9
     with stand_in.langfuse() as server:
-        for name, value in (("PUBLIC_KEY", "public"), ("SECRET_KEY", "secret"), ("BASE_URL", server.url)):
+        for name, value in (
+            ("PUBLIC_KEY", "public"),
+            ("SECRET_KEY", "secret"),
+            ("BASE_URL", server.url),
+        ):
             monkeypatch.setenv(f"LANGFUSE_{name}", value)
-        page.run(1, llm=lambda prompt, question: question if "geographer" in prompt else "?")
+        page.run(
+            1, llm=lambda prompt, question: question if "geographer" in prompt else "?"
+        )
         assert capsys.readouterr().out.count("(final, 18 of 18 evaluations spent") == 1
         page.run(1)
         assert capsys.readouterr().out == "{'right': 0.0}\n"
@@ -1057,8 +1361,12 @@ def test_use_opik_langfuse_phoenix(page: Page, monkeypatch: pytest.MonkeyPatch, 
 
 
 @pytest.mark.page("how-to/use-promptfoo.md", family="promptfoo")
-def test_use_promptfoo(page: Page, monkeypatch: pytest.MonkeyPatch, capsys: Output) -> None:
-    modules = Path(os.environ.get("PROMPTFOO_NODE_MODULES", Path(sys.prefix) / "node_modules"))
+def test_use_promptfoo(
+    page: Page, monkeypatch: pytest.MonkeyPatch, capsys: Output
+) -> None:
+    modules = Path(
+        os.environ.get("PROMPTFOO_NODE_MODULES", Path(sys.prefix) / "node_modules")
+    )
     assert (modules / "promptfoo").is_dir(), f"promptfoo is not installed in {modules}"
     own_node = Path(sys.prefix) / "bin" / "node"
     node = str(own_node) if own_node.exists() else shutil.which("node")
@@ -1067,7 +1375,10 @@ def test_use_promptfoo(page: Page, monkeypatch: pytest.MonkeyPatch, capsys: Outp
     monkeypatch.setenv("PROMPTFOO_CONFIG_DIR", str(Path("home").absolute()))
     for name in ("PROMPTFOO_DISABLE_TELEMETRY", "PROMPTFOO_DISABLE_UPDATE"):
         monkeypatch.setenv(name, "1")
-    assert page.blocks("python")[0].strip() in (DOCS / "examples" / "promptfoo" / "choose.py").read_text()
+    assert (
+        page.blocks("python")[0].strip()
+        in (DOCS / "examples" / "promptfoo" / "choose.py").read_text()
+    )
     shutil.copytree(DOCS / "examples" / "promptfoo", "example")
     Path("example/node_modules").symlink_to(modules)
     monkeypatch.chdir("example")
@@ -1098,24 +1409,50 @@ def test_use_mlflow(page: Page, tmp_path: Path, capsys: Output) -> None:
     mlflow.set_tracking_uri(f"sqlite:///{tmp_path}/mlflow.db")
     names = page.run(
         train_data=[
-            {"inputs": {"question": f"{n} + 0?"}, "expectations": {"expected_response": str(n)}} for n in range(10)
+            {
+                "inputs": {"question": f"{n} + 0?"},
+                "expectations": {"expected_response": str(n)},
+            }
+            for n in range(10)
         ],
-        llm=lambda text: text.split()[-3 if text.endswith("word.") else 0][:1] if "one word" in text else "I see.",
-        writing_llm=ScriptedLLM(lambda request: Completion("{{question}} Answer in one word, please, with one word.")),
+        llm=lambda text: (
+            text.split()[-3 if text.endswith("word.") else 0][:1]
+            if "one word" in text
+            else "I see."
+        ),
+        writing_llm=ScriptedLLM(
+            lambda request: Completion(
+                "{{question}} Answer in one word, please, with one word."
+            )
+        ),
     )
     assert "{{question}} Answer in one word. " in capsys.readouterr().out
-    assert names["result"].optimized_prompts[0].template.startswith("{{question}} Answer in one word, please")
+    assert (
+        names["result"]
+        .optimized_prompts[0]
+        .template.startswith("{{question}} Answer in one word, please")
+    )
 
 
 @pytest.mark.page("how-to/use-prompt-embeddings.md")
-def test_use_prompt_embeddings(page: Page, monkeypatch: pytest.MonkeyPatch, capsys: Output) -> None:
+def test_use_prompt_embeddings(
+    page: Page, monkeypatch: pytest.MonkeyPatch, capsys: Output
+) -> None:
     pytest.importorskip("jax")
     vectors = np.random.default_rng(0).normal(size=(8, 384))
-    local = SimpleNamespace(SentenceTransformer=lambda model: SimpleNamespace(encode=lambda prompts: vectors))
+    local = SimpleNamespace(
+        SentenceTransformer=lambda model: SimpleNamespace(
+            encode=lambda prompts: vectors
+        )
+    )
     items = [SimpleNamespace(embedding=row.tolist()) for row in vectors]
     api = SimpleNamespace(create=lambda **asked: SimpleNamespace(data=items))
     monkeypatch.setitem(sys.modules, "sentence_transformers", local)
-    monkeypatch.setitem(sys.modules, "openai", SimpleNamespace(OpenAI=lambda: SimpleNamespace(embeddings=api)))
+    monkeypatch.setitem(
+        sys.modules,
+        "openai",
+        SimpleNamespace(OpenAI=lambda: SimpleNamespace(embeddings=api)),
+    )
     page.run(evaluate=evaluate)
     assert page.names["features"].shape == (8, 3)
     assert "(final, 40 of 40 evaluations spent" in capsys.readouterr().out
@@ -1129,22 +1466,35 @@ def test_methods(page: Page, capsys: Output) -> None:
     names = page.run(2)
     goal = asktell.ParetoSet("a", "b")
     selector = asktell.Selector(["x", "y", "z"], goal, 9, names["method"], examples=3)
-    table = Table([[[0.1, 0.9]] * 3, [[0.9, 0.1]] * 3, [[0.0, 0.0]] * 3], prompts=["x", "y", "z"])
-    assert {entry.id for entry in asktell.run(selector, table, progress=False).selected} == {0, 1}
+    table = Table(
+        [[[0.1, 0.9]] * 3, [[0.9, 0.1]] * 3, [[0.0, 0.0]] * 3], prompts=["x", "y", "z"]
+    )
+    assert {
+        entry.id for entry in asktell.run(selector, table, progress=False).selected
+    } == {0, 1}
     means = [[0.9, 3.0, 0.3], [0.7, 2.0, 0.05], [0.4, 1.0, 0.0], [0.3, 1.5, 0.0]]
     table = Table([[row] * 30 for row in means], ["rouge", "cost", "toxicity"])
     page.run(1, prompts=table.prompts, evaluate=table)
-    assert [(entry.id, entry.feasible) for entry in names["result"].selected] == [(1, True), (2, True)]
-    assert "maximize rouge, minimize cost subject to toxicity <= 0.1" in capsys.readouterr().out
+    assert [(entry.id, entry.feasible) for entry in names["result"].selected] == [
+        (1, True),
+        (2, True),
+    ]
+    assert (
+        "maximize rouge, minimize cost subject to toxicity <= 0.1"
+        in capsys.readouterr().out
+    )
 
 
 def test_the_methods_are_all_listed() -> None:
-    listed = re.findall(r"^\| `([\w-]+)` \|", Page("reference/methods.md").text, re.MULTILINE)
+    listed = re.findall(
+        r"^\| `([\w-]+)` \|", Page("reference/methods.md").text, re.MULTILINE
+    )
     assert sorted(listed) == sorted(asktell.METHODS)
 
 
 @pytest.mark.page("explanation/structured-methods.md")
 def test_structured_methods(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("jax")
-    monkeypatch.setattr("asktell.jax_cache.enable", lambda folder: None)  # it is for the whole process
+    # It is for the whole process
+    monkeypatch.setattr("asktell.jax_cache.enable", lambda folder: None)
     assert isinstance(page.run()["method"], asktell.Elimination)

@@ -24,7 +24,11 @@ import docs_reference
 import docs_site
 from docs_site import DOCS, ROOT
 
-PAGES = [*docs_site.pages(), *sorted(ROOT.glob("*.md")), *sorted((ROOT / ".github").glob("*.md"))]
+PAGES = [
+    *docs_site.pages(),
+    *sorted(ROOT.glob("*.md")),
+    *sorted((ROOT / ".github").glob("*.md")),
+]
 API = DOCS / "reference" / "api"
 FENCE = re.compile(r"^( *)(`{3,}).*?^\1\2 *$", re.MULTILINE | re.DOTALL)
 CODE = re.compile(r"(?<!`)(`+)(?!`).+?(?<!`)\1(?!`)", re.DOTALL)
@@ -35,23 +39,36 @@ def anchors(page: Path) -> set[str]:
     """The anchors of a page's headings, as git hosts and the site make them."""
     seen: Counter[str] = Counter()
     found = set(re.findall(r'<a (?:id|name)="([^"]+)"', page.read_text()))
-    for heading in re.findall(r"^#{1,6} +(.+?) *$", FENCE.sub("", page.read_text()), re.MULTILINE):
-        slug = re.sub(r"[^\w\- ]", "", re.sub(r"\]\([^)]*\)", "", heading).lower()).replace(" ", "-")
+    for heading in re.findall(
+        r"^#{1,6} +(.+?) *$", FENCE.sub("", page.read_text()), re.MULTILINE
+    ):
+        slug = re.sub(
+            r"[^\w\- ]", "", re.sub(r"\]\([^)]*\)", "", heading).lower()
+        ).replace(" ", "-")
         found.add(f"{slug}-{seen[slug]}" if seen[slug] else slug)
         seen[slug] += 1
     return found
 
 
 def dead_links(page: Path, text: str) -> list[str]:
-    text = CODE.sub(lambda code: "" if "](" in code[0] else code[0], FENCE.sub("", text))
+    text = CODE.sub(
+        lambda code: "" if "](" in code[0] else code[0], FENCE.sub("", text)
+    )
     found = []
-    for target, _, anchor in (link.partition("#") for link in re.findall(r"\]\(([^()\s]+)\)", text)):
+    for target, _, anchor in (
+        link.partition("#") for link in re.findall(r"\]\(([^()\s]+)\)", text)
+    ):
         if re.match(r"[a-z][a-z0-9+.-]*:", target):
             continue
         path = page if not target else Path(os.path.normpath(page.parent / target))
         if not path.exists():
             found.append(f"{target} does not exist")
-        elif anchor and path.suffix == ".md" and path.parent.name != "api" and anchor not in anchors(path):
+        elif (
+            anchor
+            and path.suffix == ".md"
+            and path.parent.name != "api"
+            and anchor not in anchors(path)
+        ):
             found.append(f"{path.name} has no heading #{anchor}")
     return found
 
@@ -77,7 +94,10 @@ def test_the_site_has_every_page_and_no_marker(tmp_path: Path) -> None:
 
 def test_a_line_that_links_to_data_becomes_a_table(tmp_path: Path) -> None:
     (tmp_path / "data.csv").write_text("a,b\n1|2,x\n")
-    made = docs_site._inline_tables(tmp_path / "page.md", "See:\n\n[the data](data.csv)\n\nand [it](data.csv) again.\n")
+    made = docs_site._inline_tables(
+        tmp_path / "page.md",
+        "See:\n\n[the data](data.csv)\n\nand [it](data.csv) again.\n",
+    )
     assert made.splitlines()[2:] == [
         "[the data](data.csv)", "", "| a | b |", "| --- | --- |", "| 1&#124;2 | x |", "", "and [it](data.csv) again."
     ]  # fmt: skip
@@ -95,13 +115,17 @@ def test_a_line_that_links_to_data_becomes_a_table(tmp_path: Path) -> None:
         ('<link rel="canonical" href="https://a.example"><img src="data:image/png;base64,AA==">', 0),
     ],
 )  # fmt: skip
-def test_what_is_loaded_from_elsewhere_is_found(tag: str, n_loaded: int, tmp_path: Path) -> None:
+def test_what_is_loaded_from_elsewhere_is_found(
+    tag: str, n_loaded: int, tmp_path: Path
+) -> None:
     (tmp_path / "index.html").write_text(tag)
     assert len(docs_site.loaded_from_elsewhere(tmp_path)) == n_loaded
 
 
 def test_a_tutorial_becomes_a_notebook() -> None:
-    cells = docs_site.notebook("# T\n\n```python\na = 1\n```\n\n```sh\nls\n```\n\n```python\na\n```\n")["cells"]
+    cells = docs_site.notebook(
+        "# T\n\n```python\na = 1\n```\n\n```sh\nls\n```\n\n```python\na\n```\n"
+    )["cells"]
     assert [(cell["cell_type"], cell["source"]) for cell in cells] == [
         ("markdown", "# T"), ("code", "a = 1"), ("markdown", "```sh\nls\n```"), ("code", "a")
     ]  # fmt: skip
@@ -109,7 +133,9 @@ def test_a_tutorial_becomes_a_notebook() -> None:
 
 @pytest.mark.parametrize("page", docs_reference.pages(), ids=lambda page: page.name)
 def test_reference_pages_are_of_todays_code(page: Path) -> None:
-    assert docs_reference.renewed(page, page.read_text()) == page.read_text(), "run: make reference"
+    assert docs_reference.renewed(page, page.read_text()) == page.read_text(), (
+        "run: make reference"
+    )
 
 
 # Nothing is left out
@@ -118,34 +144,59 @@ def test_reference_pages_are_of_todays_code(page: Path) -> None:
 def test_every_public_name_is_on_a_page() -> None:
     named = set(
         re.findall(
-            r"^<!-- generated: ([\w.]+) -->$", "\n".join(page.read_text() for page in API.glob("*.md")), re.MULTILINE
+            r"^<!-- generated: ([\w.]+) -->$",
+            "\n".join(page.read_text() for page in API.glob("*.md")),
+            re.MULTILINE,
         )
     )
     for name in named:
         with contextlib.suppress(MissingExtraError):
             module, _, attribute = name.rpartition(".")
-            assert (module and hasattr(importlib.import_module(module), attribute)) or importlib.import_module(name)
+            assert (
+                module and hasattr(importlib.import_module(module), attribute)
+            ) or importlib.import_module(name)
     errors = {name for name in asktell.__all__ if name.endswith("Error")}
-    assert [name for name in asktell.__all__ if f"asktell.{name}" not in named and name not in errors] == []
+    assert [
+        name
+        for name in asktell.__all__
+        if f"asktell.{name}" not in named and name not in errors
+    ] == []
     modules = {"events", "reports"}
-    assert [name for name in extend.__all__ if f"asktell.extend.{name}" not in named and name not in modules] == []
+    assert [
+        name
+        for name in extend.__all__
+        if f"asktell.extend.{name}" not in named and name not in modules
+    ] == []
 
 
 def test_every_command_option_and_operation_has_a_description() -> None:
     for name, parser in docs_reference.commands().items():
         assert parser.description, name
-        assert [action.dest for action in parser._actions if not action.help] == [], name
+        assert [action.dest for action in parser._actions if not action.help] == [], (
+            name
+        )
     document = docs_reference.openapi()
-    assert [name for name, operation in docs_reference.operations(document) if not operation.get("description")] == []
+    assert [
+        name
+        for name, operation in docs_reference.operations(document)
+        if not operation.get("description")
+    ] == []
     schemas = document["components"]["schemas"].items()
     assert [name for name, schema in schemas if not schema.get("description")] == []
 
 
 def test_every_key_of_a_configuration_is_described() -> None:
     for name, table in Table.tables.items():
-        assert [key for key, kind, default, about in reference(table) if not (kind and default and about)] == [], name
+        assert [
+            key
+            for key, kind, default, about in reference(table)
+            if not (kind and default and about)
+        ] == [], name
     options = [
-        (kind.made, set(kind.table.model_fields) - {*NamedModel.model_fields, "dtype"}) for kind in MODELS.values()
+        (kind.made, set(kind.table.model_fields) - {*NamedModel.model_fields, "dtype"})
+        for kind in MODELS.values()
     ]
     for made, keys in [*options, (Judge, set(JudgeTable.model_fields))]:
-        assert [key for key in keys if key not in docs_reference.arguments_of(made)] == [], made
+        assert [
+            key for key in keys if key not in docs_reference.arguments_of(made)
+        ] == [], made

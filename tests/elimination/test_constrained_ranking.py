@@ -18,15 +18,20 @@ def ranking(rows: Rows, rule: ConstrainedRanking = RULE) -> list[int]:
     [
         # columns: objective, then the slack of every constraint
         ([(0.5,), (0.9,), (0.1,)], [1, 0, 2]),  # no constraint: by the objective
-        ([(0.5, 0.1), (0.9, -0.1)], [0, 1]),  # feasible first, however much better the other is
+        # Feasible first, however much better the other is
+        ([(0.5, 0.1), (0.9, -0.1)], [0, 1]),
         ([(0.5, 0.1), (0.9, 0.0)], [1, 0]),  # meeting the threshold exactly is feasible
-        ([(0.9, -0.3), (0.1, -0.1), (0.5, -0.2)], [1, 2, 0]),  # infeasible ones by violation, not by objective
+        # Infeasible ones by violation, not by objective
+        ([(0.9, -0.3), (0.1, -0.1), (0.5, -0.2)], [1, 2, 0]),
         ([(0.1, -0.2), (0.5, -0.2)], [1, 0]),  # equal violations: by the objective
-        ([(0.5, 0.1), (0.5, 0.3)], [0, 1]),  # feasible ones with equal objectives: as they came, whatever the slack
+        # Feasible ones with equal objectives: as they came, whatever the slack
+        ([(0.5, 0.1), (0.5, 0.3)], [0, 1]),
         ([(0.5, 0.3), (0.5, 0.1), (0.7, 0.0), (0.5, 0.2)], [2, 0, 1, 3]),
-        ([(0.5, -0.1, 0.9), (0.5, 0.2, -0.1)], [0, 1]),  # infeasible ones, too: the largest violation counts alone
+        # Infeasible ones, too: the largest violation counts alone
+        ([(0.5, -0.1, 0.9), (0.5, 0.2, -0.1)], [0, 1]),
         ([(0.5, 0.1), (0.5, 0.1)], [0, 1]),
-        ([(0.9, 0.5, -0.1), (0.1, -0.2, 0.9), (0.2, 0.0, 0.0)], [2, 0, 1]),  # the largest violation counts
+        # The largest violation counts
+        ([(0.9, 0.5, -0.1), (0.1, -0.2, 0.9), (0.2, 0.0, 0.0)], [2, 0, 1]),
         ([(0.1, -0.1, -0.1), (0.9, -0.2, 0.9)], [0, 1]),  # and not their sum
         ([(0.3, 9.0)], [0]),
     ],
@@ -38,11 +43,18 @@ def test_ranking(values: Rows, best_first: list[int]) -> None:
 def test_strict_counts_an_arm_on_the_threshold_as_infeasible() -> None:
     values = [(0.5, 0.1), (0.9, 0.0)]
     assert ranking(values, ConstrainedRanking(strict=True)) == [0, 1]
-    assert ConstrainedRanking(strict=True).feasible(np.array(values)).tolist() == [True, False]
+    assert ConstrainedRanking(strict=True).feasible(np.array(values)).tolist() == [
+        True,
+        False,
+    ]
 
 
 ROWS = st.integers(1, 4).flatmap(
-    lambda q: st.lists(st.tuples(*[st.integers(-3, 3).map(lambda x: x / 2)] * q), min_size=1, max_size=8)
+    lambda q: st.lists(
+        st.tuples(*[st.integers(-3, 3).map(lambda x: x / 2)] * q),
+        min_size=1,
+        max_size=8,
+    )
 )
 
 
@@ -57,7 +69,9 @@ def test_ranking_is_the_sort_by_the_published_key(rows: Rows) -> None:
 
 
 @given(ROWS)
-def test_the_last_leave_first_nobody_is_accepted_and_the_first_is_the_answer(rows: Rows) -> None:
+def test_the_last_leave_first_nobody_is_accepted_and_the_first_is_the_answer(
+    rows: Rows,
+) -> None:
     values = np.array(rows)
     judgement = RULE.judge(values)
     assert judgement.order.tolist() == ranking(rows)[::-1]
@@ -66,7 +80,9 @@ def test_the_last_leave_first_nobody_is_accepted_and_the_first_is_the_answer(row
 
 
 @given(ROWS.filter(lambda rows: len(rows[0]) == 3), st.permutations(range(8)))
-def test_permuting_arms_permutes_the_ranking(rows: Rows, permutation: list[int]) -> None:
+def test_permuting_arms_permutes_the_ranking(
+    rows: Rows, permutation: list[int]
+) -> None:
     order = [i for i in permutation if i < len(rows)]
     best = [rows[i] for i in ranking(rows)]
     again = [rows[order[i]] for i in ranking([rows[i] for i in order])]

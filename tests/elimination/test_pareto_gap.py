@@ -33,7 +33,10 @@ def literal_gaps(values: npt.NDArray[np.float64]) -> tuple[list[float], list[boo
             gaps.append(delta_star[i])
             continue
         delta_plus = min((min(M(i, j), M(j, i)) for j in front if j != i), default=INF)
-        delta_minus = min((max(M(j, i), 0.0) + max(delta_star[j], 0.0) for j in delta_star), default=INF)
+        delta_minus = min(
+            (max(M(j, i), 0.0) + max(delta_star[j], 0.0) for j in delta_star),
+            default=INF,
+        )
         gaps.append(min(delta_plus, delta_minus))
     return gaps, optimal
 
@@ -54,7 +57,9 @@ GOLDEN = [
 
 
 @pytest.mark.parametrize(("values", "gaps", "optimal"), GOLDEN)
-def test_worked_examples(values: Points, gaps: list[float], optimal: list[bool]) -> None:
+def test_worked_examples(
+    values: Points, gaps: list[float], optimal: list[bool]
+) -> None:
     found, front = pareto_gaps(np.array(values))
     np.testing.assert_allclose(found, gaps, atol=1e-12)
     assert front.tolist() == optimal
@@ -69,15 +74,21 @@ def test_the_literal_definition_gives_the_worked_examples_too(
 
 # Eighths: their sums and differences are exact, and ties are frequent.
 POINTS = st.integers(1, 4).flatmap(
-    lambda q: st.lists(st.tuples(*[st.integers(0, 5).map(lambda x: x / 8)] * q), min_size=1, max_size=7)
+    lambda q: st.lists(
+        st.tuples(*[st.integers(0, 5).map(lambda x: x / 8)] * q), min_size=1, max_size=7
+    )
 )
 
 
 @pytest.mark.parametrize("n_metrics", [1, 2, 3, 4])
-def test_equals_the_literal_definition_on_a_thousand_random_cases_each(n_metrics: int) -> None:
+def test_equals_the_literal_definition_on_a_thousand_random_cases_each(
+    n_metrics: int,
+) -> None:
     rng = np.random.default_rng(n_metrics)
     for _ in range(1000):
-        values = rng.integers(0, rng.integers(2, 12), (rng.integers(1, 9), n_metrics)) / 8
+        values = (
+            rng.integers(0, rng.integers(2, 12), (rng.integers(1, 9), n_metrics)) / 8
+        )
         gaps, optimal = pareto_gaps(values)
         assert (gaps.tolist(), optimal.tolist()) == literal_gaps(values), values
 
@@ -105,7 +116,9 @@ def test_leaves_by_gap_then_sub_optimal_first_then_as_they_came(points: Points) 
     values = np.array(points)
     gaps, optimal = literal_gaps(values)
     judgement = ParetoGap().judge(values)
-    assert judgement.order.tolist() == sorted(range(len(points)), key=lambda i: (-gaps[i], optimal[i], i))
+    assert judgement.order.tolist() == sorted(
+        range(len(points)), key=lambda i: (-gaps[i], optimal[i], i)
+    )
     assert judgement.accepted.tolist() == optimal
     assert judgement.measure.tolist() == gaps
 
@@ -115,11 +128,15 @@ def test_the_answer_is_the_front_by_the_first_objective(points: Points) -> None:
     values = np.array(points)
     _, optimal = literal_gaps(values)
     front = [i for i in range(len(points)) if optimal[i]]
-    assert ParetoGap().answer(values).tolist() == sorted(front, key=lambda i: (-values[i, 0], i))
+    assert ParetoGap().answer(values).tolist() == sorted(
+        front, key=lambda i: (-values[i, 0], i)
+    )
 
 
 @given(POINTS, st.sampled_from([0.25, 2.0, 8.0]), st.integers(-8, 8))
-def test_gaps_scale_with_the_values_and_do_not_see_a_shift(points: Points, scale: float, shift: int) -> None:
+def test_gaps_scale_with_the_values_and_do_not_see_a_shift(
+    points: Points, scale: float, shift: int
+) -> None:
     values = np.array(points)
     gaps, optimal = pareto_gaps(values)
     scaled, same = pareto_gaps(values * scale + shift)
@@ -128,10 +145,14 @@ def test_gaps_scale_with_the_values_and_do_not_see_a_shift(points: Points, scale
 
 
 @given(POINTS, st.permutations(range(7)))
-def test_permuting_arms_permutes_the_gaps(points: Points, permutation: list[int]) -> None:
+def test_permuting_arms_permutes_the_gaps(
+    points: Points, permutation: list[int]
+) -> None:
     order = [i for i in permutation if i < len(points)]
     values = np.array(points)
-    assert pareto_gaps(values[order])[0].tolist() == pareto_gaps(values)[0][order].tolist()
+    assert (
+        pareto_gaps(values[order])[0].tolist() == pareto_gaps(values)[0][order].tolist()
+    )
 
 
 def test_a_pool_larger_than_a_block_of_pairs_gives_the_same_gaps() -> None:

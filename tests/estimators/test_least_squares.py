@@ -1,6 +1,7 @@
 """Least squares against numpy's solver, also where columns are dependent, constant or badly scaled.
 
-Five features and two metrics wherever they will do: JAX compiles once for each shape, here and for other estimators.
+Five features and two metrics wherever they will do: JAX compiles once for each shape,
+here and for other estimators.
 """
 
 import subprocess
@@ -33,7 +34,9 @@ def features(kind: str, n_arms: int = 30, d: int = 5) -> np.ndarray:
     return x
 
 
-def reference(x: np.ndarray, means: np.ndarray, counts: np.ndarray, intercept: bool) -> np.ndarray:
+def reference(
+    x: np.ndarray, means: np.ndarray, counts: np.ndarray, intercept: bool
+) -> np.ndarray:
     """Fitted means by numpy, on centred columns of unit length."""
     if intercept:
         x = x - x.mean(axis=0)
@@ -42,13 +45,24 @@ def reference(x: np.ndarray, means: np.ndarray, counts: np.ndarray, intercept: b
     if intercept:
         x = np.column_stack((x, np.ones(len(x))))
     root = np.sqrt(counts)[:, None]
-    theta, *_ = np.linalg.lstsq(root * x, root * np.where(counts[:, None] > 0, means, 0.0), rcond=1e-11)
+    theta, *_ = np.linalg.lstsq(
+        root * x, root * np.where(counts[:, None] > 0, means, 0.0), rcond=1e-11
+    )
     return x @ theta
 
 
 @pytest.mark.parametrize("intercept", [True, False])
 @pytest.mark.parametrize(
-    "kind", ["plain", "dependent", "duplicated", "constant", "zero", "badly scaled", "far from zero"]
+    "kind",
+    [
+        "plain",
+        "dependent",
+        "duplicated",
+        "constant",
+        "zero",
+        "badly scaled",
+        "far from zero",
+    ],
 )
 def test_agrees_with_numpy(kind: str, intercept: bool) -> None:
     x = features(kind)
@@ -57,7 +71,9 @@ def test_agrees_with_numpy(kind: str, intercept: bool) -> None:
     means = np.random.default_rng(3).normal(size=(30, 2)) + 2
     means[counts == 0] = np.nan
     fit = least_squares(x, means, counts, intercept=intercept)
-    np.testing.assert_allclose(fit.means, reference(x, means, counts, intercept), rtol=0, atol=1e-8)
+    np.testing.assert_allclose(
+        fit.means, reference(x, means, counts, intercept), rtol=0, atol=1e-8
+    )
 
 
 def test_standard_errors_are_those_of_the_rows() -> None:
@@ -72,7 +88,9 @@ def test_standard_errors_are_those_of_the_rows() -> None:
     variance = residual @ residual / (32 - 6)
     points = np.column_stack((x, np.ones(8)))
     leverage = ((points @ inverse) * points).sum(axis=1)
-    np.testing.assert_allclose(fit.standard_errors[:, 0], np.sqrt(variance * leverage), rtol=1e-10)
+    np.testing.assert_allclose(
+        fit.standard_errors[:, 0], np.sqrt(variance * leverage), rtol=1e-10
+    )
 
 
 def test_a_change_of_basis_changes_nothing() -> None:
@@ -81,7 +99,10 @@ def test_a_change_of_basis_changes_nothing() -> None:
     means = np.random.default_rng(4).normal(size=(30, 2))
     mixed = x @ np.random.default_rng(5).normal(size=(5, 5))
     np.testing.assert_allclose(
-        least_squares(x, means, counts).means, least_squares(mixed, means, counts).means, rtol=0, atol=1e-8
+        least_squares(x, means, counts).means,
+        least_squares(mixed, means, counts).means,
+        rtol=0,
+        atol=1e-8,
     )
 
 
@@ -89,7 +110,9 @@ def test_ridge_shrinks_slopes_and_never_the_constant() -> None:
     x = features("plain")
     means = x[:, :2] + 5.0
     fit = least_squares(x, means, np.ones(30, dtype=int), ridge=1e9)
-    np.testing.assert_allclose(fit.means, means.mean(axis=0, keepdims=True).repeat(30, axis=0), atol=1e-5)
+    np.testing.assert_allclose(
+        fit.means, means.mean(axis=0, keepdims=True).repeat(30, axis=0), atol=1e-5
+    )
 
 
 def test_ridge_agrees_with_the_normal_equations() -> None:
@@ -98,8 +121,12 @@ def test_ridge_agrees_with_the_normal_equations() -> None:
     counts = np.random.default_rng(7).integers(1, 4, size=30)
     z = np.column_stack(((x - x.mean(axis=0)) / x.std(axis=0), np.ones(30)))
     penalty = 3.0 * np.diag([1.0] * 5 + [0.0])
-    theta = np.linalg.solve((counts[:, None] * z).T @ z + penalty, (counts[:, None] * z).T @ means)
-    np.testing.assert_allclose(least_squares(x, means, counts, ridge=3.0).means, z @ theta, atol=1e-9)
+    theta = np.linalg.solve(
+        (counts[:, None] * z).T @ z + penalty, (counts[:, None] * z).T @ means
+    )
+    np.testing.assert_allclose(
+        least_squares(x, means, counts, ridge=3.0).means, z @ theta, atol=1e-9
+    )
 
 
 def test_arms_outside_the_pulled_span_are_finite() -> None:
@@ -116,7 +143,10 @@ def test_shifting_the_scores_shifts_the_estimates_even_where_arms_do_not_span() 
     counts = np.zeros(30, dtype=int)
     counts[:3] = 2
     means = np.where(counts[:, None] > 0, RNG.normal(size=(30, 2)), np.nan)
-    one, other = least_squares(x, means, counts), least_squares(x, means + 100.0, counts)
+    one, other = (
+        least_squares(x, means, counts),
+        least_squares(x, means + 100.0, counts),
+    )
     np.testing.assert_allclose(one.means + 100.0, other.means, atol=1e-8)
 
 
@@ -125,7 +155,9 @@ def test_other_arms_count_as_far_as_they_lie_in_the_span() -> None:
     x[3, 0] = 1.0
     means = np.array([[1.0], [2.0], [3.0], [100.0]]) * np.ones(2)
     active = np.array([True, True, False, False])
-    fit = least_squares(x, means, np.array([1, 0, 5, 5]), active=active, intercept=False)
+    fit = least_squares(
+        x, means, np.array([1, 0, 5, 5]), active=active, intercept=False
+    )
     np.testing.assert_allclose(fit.means[:2, 0], [1.0, 2.0], atol=1e-12)
 
 

@@ -10,11 +10,14 @@ from asktell.intervals.asymptotic import Asymptotic
 
 
 def test_many_observations_have_the_published_width() -> None:
-    # Waudby-Smith et al. 2021, theorem 2.2, with the rho that makes t = 64 tightest by their equation for it.
+    # Waudby-Smith et al. 2021, theorem 2.2, with the rho that makes t = 64 tightest by
+    # their equation for it.
     x = np.tile([-1.0, 1.0], 50_000)
     t, error = len(x), 0.05
     rho2 = (-special.lambertw(-(error**2) * math.exp(-1), -1).real - 1) / 64
-    width = math.sqrt(2 * (t * rho2 + 1) / (t * rho2) * math.log(math.sqrt(t * rho2 + 1) / error) / t)
+    width = math.sqrt(
+        2 * (t * rho2 + 1) / (t * rho2) * math.log(math.sqrt(t * rho2 + 1) / error) / t
+    )
     low, high = Asymptotic().interval(x, error)
     assert (high - low) / 2 == pytest.approx(width, rel=0.01)
 
@@ -35,9 +38,13 @@ def test_all_observations_are_exact_and_few_bound_nothing() -> None:
     assert Asymptotic(4).interval(x, 0.05) == (x.mean(), x.mean())
     assert Asymptotic(5).interval(x[:2], 0.05) == (-math.inf, math.inf)
     assert Asymptotic(1).interval(np.array([7.0]), 0.05) == (7.0, 7.0)
-    widths = np.diff([Asymptotic(n).interval(x, 0.05) for n in (5, 10, 100, 10**6)]).ravel()
+    widths = np.diff(
+        [Asymptotic(n).interval(x, 0.05) for n in (5, 10, 100, 10**6)]
+    ).ravel()
     assert (np.diff(widths) > 0).all()
-    assert widths[-1] == pytest.approx(np.diff(Asymptotic().interval(x, 0.05))[0], rel=1e-3)
+    assert widths[-1] == pytest.approx(
+        np.diff(Asymptotic().interval(x, 0.05))[0], rel=1e-3
+    )
 
 
 def test_observations_that_are_all_equal_bound_nothing_without_a_scale() -> None:
@@ -51,7 +58,9 @@ def test_sequences_at_once_are_as_each_by_itself() -> None:
     together = Asymptotic(100).interval(x, 0.1)
     for place in np.ndindex(2, 3):
         alone = Asymptotic(100).interval(x[place], 0.1)
-        assert alone == pytest.approx((together.low[place], together.high[place]), rel=1e-12)
+        assert alone == pytest.approx(
+            (together.low[place], together.high[place]), rel=1e-12
+        )
 
 
 def _miscoverage(population: np.ndarray, runs: int, scale: float) -> float:

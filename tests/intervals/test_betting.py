@@ -21,35 +21,55 @@ def shuffled(population: Floats, runs: int, seed: int = 0) -> Floats:
 def values(n: int, **counts: int) -> Floats:
     """As `values(10, plus=3, minus=1)`: 1, 1, 1, -1, and 0 for the rest."""
     rest = n - sum(counts.values())
-    return np.repeat([1.0, -1.0, 0.0], [counts.get("plus", 0), counts.get("minus", 0), rest])
+    return np.repeat(
+        [1.0, -1.0, 0.0], [counts.get("plus", 0), counts.get("minus", 0), rest]
+    )
 
 
 def test_the_first_bet_is_sized_by_the_prior_spread_for_each_horizon() -> None:
-    # 16, 64 and 256 observations, a variance of .05, and at most .95 lost if the observation is 0.
-    stakes = [min(math.sqrt(8 / (0.05 * horizon)), 0.95 / 0.5) for horizon in (16, 64, 256)]
+    # 16, 64 and 256 observations, a variance of .05, and at most .95 lost if the
+    # observation is 0.
+    stakes = [
+        min(math.sqrt(8 / (0.05 * horizon)), 0.95 / 0.5) for horizon in (16, 64, 256)
+    ]
     expected = math.log(np.mean([1 + stake * (1 - 0.5) for stake in stakes]))
-    assert Betting(0, 1, 200).log_capital(np.array([1.0]), 0.5)[0] == pytest.approx(expected)
+    assert Betting(0, 1, 200).log_capital(np.array([1.0]), 0.5)[0] == pytest.approx(
+        expected
+    )
 
 
-@pytest.mark.parametrize("population", [[0, 0, 1, 1, 1, 0], [0.2, 0.9, 0.9, 0.3, 1, 0], [-1, 0, 0, 1, 1, 0]])
-def test_bets_against_the_truth_are_fair_over_all_orders(population: list[float]) -> None:
+@pytest.mark.parametrize(
+    "population", [[0, 0, 1, 1, 1, 0], [0.2, 0.9, 0.9, 0.3, 1, 0], [-1, 0, 0, 1, 1, 0]]
+)
+def test_bets_against_the_truth_are_fair_over_all_orders(
+    population: list[float],
+) -> None:
     orders = np.array(list(itertools.permutations(population)))
     betting = Betting(-1, 1, len(population))
     capital = np.exp(betting.log_capital(orders, np.mean(population)))
     assert capital.mean(axis=0) == pytest.approx(np.ones(len(population)))
-    assert (np.exp(betting.log_capital(orders, np.mean(population) + 0.1)).mean(axis=0) < 1).all()
+    assert (
+        np.exp(betting.log_capital(orders, np.mean(population) + 0.1)).mean(axis=0) < 1
+    ).all()
 
 
 def test_independent_bets_against_the_truth_are_fair() -> None:
     draws = np.array(list(itertools.product([0.0, 0.5, 1.0], repeat=6)))
-    assert np.exp(Betting(0, 1).log_capital(draws, 0.5)).mean(axis=0) == pytest.approx(np.ones(6))
+    assert np.exp(Betting(0, 1).log_capital(draws, 0.5)).mean(axis=0) == pytest.approx(
+        np.ones(6)
+    )
 
 
 @given(st.lists(st.integers(-10, 10), min_size=1, max_size=30), st.integers(0, 30))
-def test_bounds_never_widen_hold_what_is_certain_and_are_exact_in_the_end(scores: list[int], n: int) -> None:
+def test_bounds_never_widen_hold_what_is_certain_and_are_exact_in_the_end(
+    scores: list[int], n: int
+) -> None:
     x = np.array(scores) / 10
     betting, n = Betting(-1, 1, len(x)), min(n, len(x))
-    earlier, later = betting.interval(x[: max(0, n - 1)], 0.05), betting.interval(x[:n], 0.05)
+    earlier, later = (
+        betting.interval(x[: max(0, n - 1)], 0.05),
+        betting.interval(x[:n], 0.05),
+    )
     certain, end = betting.certain(x[:n]), betting.interval(x, 0.05)
     assert end.low == end.high == pytest.approx(x.mean())
     assert -1 <= certain.low <= later.low <= later.high <= certain.high <= 1
@@ -59,7 +79,9 @@ def test_bounds_never_widen_hold_what_is_certain_and_are_exact_in_the_end(scores
 
 @settings(max_examples=20)
 @given(st.integers(0, 2**32), st.sampled_from([None, 40, 300]), st.integers(0, 40))
-def test_many_sequences_at_once_are_as_each_by_itself(seed: int, population: int | None, n: int) -> None:
+def test_many_sequences_at_once_are_as_each_by_itself(
+    seed: int, population: int | None, n: int
+) -> None:
     x = np.random.default_rng(seed).choice([0.0, 0.3, 1.0], (2, 3, n))
     betting = Betting(0, 1, population)
     together = betting.interval(x, 0.1)
@@ -95,7 +117,9 @@ POPULATIONS = {
 
 @pytest.mark.parametrize("name", POPULATIONS)
 @pytest.mark.parametrize("replaced", [False, True])
-def test_the_truth_is_excluded_at_no_look_more_often_than_stated(name: str, replaced: bool) -> None:
+def test_the_truth_is_excluded_at_no_look_more_often_than_stated(
+    name: str, replaced: bool
+) -> None:
     low, high, population = POPULATIONS[name]
     runs = 500
     x = shuffled(population, runs)
@@ -104,7 +128,9 @@ def test_the_truth_is_excluded_at_no_look_more_often_than_stated(name: str, repl
     n = None if replaced else len(population)
     truth = population.mean()
     above = Betting(low, high, n).log_capital(x, truth).max(axis=1) >= math.log(2 / 0.1)
-    below = Betting(-high, -low, n).log_capital(-x, -truth).max(axis=1) >= math.log(2 / 0.1)
+    below = Betting(-high, -low, n).log_capital(-x, -truth).max(axis=1) >= math.log(
+        2 / 0.1
+    )
     assert (above | below).mean() <= 0.1 + 3 * math.sqrt(0.1 * 0.9 / runs)
     if n is not None:
         right = np.zeros(50, dtype=bool)
@@ -114,7 +140,9 @@ def test_the_truth_is_excluded_at_no_look_more_often_than_stated(name: str, repl
             assert (right | (above | below)[:50]).all()
 
 
-def test_two_prompts_with_a_difference_of_a_tenth_need_well_under_half_of_300_examples() -> None:
+def test_two_prompts_with_a_difference_of_a_tenth_need_well_under_half_of_300_examples() -> (
+    None
+):
     betting = Betting(-1, 1, 300)
     rng = np.random.default_rng(0)
     smooth = rng.normal(0, 0.2, 300)
@@ -125,11 +153,14 @@ def test_two_prompts_with_a_difference_of_a_tenth_need_well_under_half_of_300_ex
     }
     for name, (population, most) in kinds.items():
         better = betting.log_capital(shuffled(population, 300), 0.0) >= math.log(40)
-        assert np.where(better.any(axis=1), better.argmax(axis=1) + 1, 300).mean() < most, name
+        assert (
+            np.where(better.any(axis=1), better.argmax(axis=1) + 1, 300).mean() < most
+        ), name
 
 
 def test_what_never_occurred_is_rarer_than_by_the_rule_of_three_at_that_level() -> None:
-    # An independent event of probability p is missing n times with probability (1 - p)**n.
+    # An independent event of probability p is missing n times with probability (1 -
+    # p)**n.
     exact = 1 - 0.025 ** (1 / 100)
     assert exact < Betting(0, 1).upper(np.zeros(100), 0.025) < 1.2 * exact
 

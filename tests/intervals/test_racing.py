@@ -16,13 +16,24 @@ Floats = npt.NDArray[np.float64]
 UNIT = (-1.0, 1.0)  # of a difference
 
 
-def race(scores: Floats, error: float, population: int | None, n: int | None = None, **given: list[int]) -> list[int]:
+def race(
+    scores: Floats,
+    error: float,
+    population: int | None,
+    n: int | None = None,
+    **given: list[int],
+) -> list[int]:
     """After how many of the first n examples each is certainly worse; all are known unless it is said."""
     scores = scores[:, :n]
     k, n = scores.shape
-    known, joined = (np.array(given.get(name, [at] * k)) for name, at in (("known", n), ("joined", 0)))
+    known, joined = (
+        np.array(given.get(name, [at] * k))
+        for name, at in (("known", n), ("joined", 0))
+    )
     stays = np.array(given.get("stays", [True] * k), dtype=bool)
-    return certainly_worse(Betting(*UNIT, population), scores, known, joined, stays, error).tolist()
+    return certainly_worse(
+        Betting(*UNIT, population), scores, known, joined, stays, error
+    ).tolist()
 
 
 def by_hand(scores: Floats, error: float) -> list[int]:
@@ -42,23 +53,30 @@ def by_hand(scores: Floats, error: float) -> list[int]:
             y = [(x + 1) / 2 for x in leads[i]]  # differences in units of their range
             variance = (sum((v - np.mean(y)) ** 2 for v in y) + 2 * 0.05) / (len(y) + 2)
             price = (m + 1) / 2
-            rate = min(math.sqrt(8 / (16 * variance)) * n / (n - t), 0.95 / max(price, 1e-9))
-            capital[i] *= 1 + rate * (lead[t] - m) / 2 if price > -1e-9 else math.inf  # it cannot be the best
+            rate = min(
+                math.sqrt(8 / (16 * variance)) * n / (n - t), 0.95 / max(price, 1e-9)
+            )
+            # It cannot be the best
+            capital[i] *= 1 + rate * (lead[t] - m) / 2 if price > -1e-9 else math.inf
             leads[i].append(lead[t])
         for i in left:
             if capital[i] >= 1 / error:
                 found[i] = t + 1
     if max(found) > n:
         means = scores.mean(axis=1)
-        return [min(f, n) if means[i] < means.max() else n + 1 for i, f in enumerate(found)]
+        return [
+            min(f, n) if means[i] < means.max() else n + 1 for i, f in enumerate(found)
+        ]
     return found
 
 
 def test_two_bets_by_hand() -> None:
-    # Nobody is ahead at first, so that 1 and 2 bet on 0, and 0 on 1. The variance is taken for .05: a rate of
-    # sqrt(8 / (16 * .05)), which is above the most, .95 / .5. Scores of 1 and 0: 1 + 1.9 * (1 - 0) / 2 = 1.95.
-    # Then 0 is ahead by 1 of 10: the others' price is (0 - 1) / 9, (1 - 1 / 9) / 2 in units of the range, a second
-    # difference of 1 has moved y to 1, and the variance is .1 / 3: a rate of min(sqrt(15) * 10 / 9, .95 / .444).
+    # Nobody is ahead at first, so that 1 and 2 bet on 0, and 0 on 1. The variance is
+    # taken for .05: a rate of sqrt(8 / (16 * .05)), which is above the most, .95 / .5.
+    # Scores of 1 and 0: 1 + 1.9 * (1 - 0) / 2 = 1.95. Then 0 is ahead by 1 of 10: the
+    # others' price is (0 - 1) / 9, (1 - 1 / 9) / 2 in units of the range, a second
+    # difference of 1 has moved y to 1, and the variance is .1 / 3: a rate of
+    # min(sqrt(15) * 10 / 9, .95 / .444).
     scores = np.zeros((3, 10))
     scores[0] = 1.0
     second = 1.95 * (1 + 0.95 / (4 / 9) * (1 + 1 / 9) / 2)
@@ -69,9 +87,17 @@ def test_two_bets_by_hand() -> None:
     assert race(scores, 1 / 4.27, 10, 2) == [3, 3, 3]
 
 
-@given(st.integers(0, 10**6), st.integers(2, 5), st.integers(1, 14), st.sampled_from([0.02, 0.1, 0.3, 0.6]))
-def test_all_examples_at_once_are_one_after_the_other(seed: int, k: int, n: int, error: float) -> None:
-    # Means that differ by less than a rounding error may stand in either order: halves and quarters have none.
+@given(
+    st.integers(0, 10**6),
+    st.integers(2, 5),
+    st.integers(1, 14),
+    st.sampled_from([0.02, 0.1, 0.3, 0.6]),
+)
+def test_all_examples_at_once_are_one_after_the_other(
+    seed: int, k: int, n: int, error: float
+) -> None:
+    # Means that differ by less than a rounding error may stand in either order: halves
+    # and quarters have none.
     scores = np.random.default_rng(seed).integers(0, 5, (k, n)) / 4
     assert race(scores, error, n) == by_hand(scores, error)
 
@@ -82,10 +108,16 @@ def test_all_examples_at_once_are_one_after_the_other(seed: int, k: int, n: int,
     [
         [[1, 1, 0, 0, 1, 0], [0, 0, 1, 1, 0, 1], [1, 0, 1, 0, 1, 0]],
         [[1, 1, 0, 1, 0, 0], [1, 0, 0, 1, 0, 0], [0, 1, 0, 1, 0, 0]],
-        [[0.2, 0.9, 0.5, 0.4, 1, 0], [0.6, 0.5, 0.5, 0.5, 0.4, 0.5], [1, 1, 1, 0, 0, 0]],
+        [
+            [0.2, 0.9, 0.5, 0.4, 1, 0],
+            [0.6, 0.5, 0.5, 0.5, 0.4, 0.5],
+            [1, 1, 1, 0, 0, 0],
+        ],
     ],
 )
-def test_over_all_orders_the_best_is_lost_as_often_as_stated_at_most(table: list[list[float]], error: float) -> None:
+def test_over_all_orders_the_best_is_lost_as_often_as_stated_at_most(
+    table: list[list[float]], error: float
+) -> None:
     scores = np.array(table)
     best = int(scores.sum(axis=1).argmax())  # one of them, where several are
     orders = list(itertools.permutations(range(6)))
@@ -106,7 +138,11 @@ def test_in_many_races_of_equals_one_is_lost_as_often_as_stated_at_most(
         else:  # as many right of each, but for the first, which has one more
             scores = (np.argsort(rng.random((k, 60)), axis=1) < 30).astype(float)
             scores[0, np.flatnonzero(scores[0] == 0)[0]] = 1.0
-            scores = rng.permuted(scores, axis=1) if rng.random() < 0.5 else scores[:, rng.permutation(60)]
+            scores = (
+                rng.permuted(scores, axis=1)
+                if rng.random() < 0.5
+                else scores[:, rng.permutation(60)]
+            )
         scores[rng.random(scores.shape) < failing] = np.nan
         lost += race(scores, error, population, 59)[0] <= 59
     # 500 at .2: more than 128 would be a chance of one in a thousand.
@@ -115,7 +151,9 @@ def test_in_many_races_of_equals_one_is_lost_as_often_as_stated_at_most(
 
 @settings(deadline=None)
 @given(st.integers(0, 10**6), st.integers(1, 40), st.booleans())
-def test_what_was_found_never_changes_as_more_scores_come_in(seed: int, n: int, finite: bool) -> None:
+def test_what_was_found_never_changes_as_more_scores_come_in(
+    seed: int, n: int, finite: bool
+) -> None:
     rng = np.random.default_rng(seed)
     level = rng.uniform(0.2, 0.8, (4, 1))
     scores = (rng.random((4, 41)) < level).astype(float)
@@ -134,7 +172,9 @@ def test_what_was_found_never_changes_as_more_scores_come_in(seed: int, n: int, 
     some[waiting, min(n, whole[waiting] - 1) :] = np.nan
     known = [40] * 4
     known[waiting] = min(n, whole[waiting] - 1)
-    assert race(some, error, population, 40, known=known) == [at if at <= known[waiting] else 41 for at in whole]
+    assert race(some, error, population, 40, known=known) == [
+        at if at <= known[waiting] else 41 for at in whole
+    ]
 
 
 def test_who_joined_is_not_waited_for_on_what_others_had_seen() -> None:

@@ -22,12 +22,20 @@ PARETO = ParetoSet("a", "b")
 
 def table(k: int, n: int, m: int = 2, seed: int = 0) -> Any:
     rng = np.random.default_rng(seed)
-    return rng.random((k, 1, m)) + 0.4 * rng.normal(size=(1, n, m)) + 0.2 * rng.normal(size=(k, n, m))
+    return (
+        rng.random((k, 1, m))
+        + 0.4 * rng.normal(size=(1, n, m))
+        + 0.2 * rng.normal(size=(k, n, m))
+    )
 
 
-def selector(scores: Any, goal: Any = PARETO, budget: int = 60, **options: Any) -> Selector:
+def selector(
+    scores: Any, goal: Any = PARETO, budget: int = 60, **options: Any
+) -> Selector:
     k, n, _ = scores.shape
-    return Selector([f"p{i}" for i in range(k)], goal, budget, "auto", **({"examples": n} | options))
+    return Selector(
+        [f"p{i}" for i in range(k)], goal, budget, "auto", **({"examples": n} | options)
+    )
 
 
 def tell(s: Selector, trial: Any, scores: Any) -> None:
@@ -55,7 +63,9 @@ def test_late_pulls_go_to_contenders_alone_when_those_are_equally_in_doubt() -> 
 
 @pytest.mark.parametrize("goal", [BEST, PARETO])
 @pytest.mark.parametrize("together", [1, 5, 100])
-def test_it_spends_the_budget_and_never_repeats_a_cell(goal: Any, together: int) -> None:
+def test_it_spends_the_budget_and_never_repeats_a_cell(
+    goal: Any, together: int
+) -> None:
     scores = table(12, 20)
     s = selector(scores, goal)
     trials = play(s, scores, together)
@@ -79,7 +89,9 @@ def test_no_worker_waits_and_none_gather_on_one_prompt() -> None:
 
 
 @pytest.mark.parametrize("goal", [BEST, PARETO, BestFeasible("a"), ParetoSet("a")])
-@pytest.mark.parametrize("kind", ["constant", "tied", "noise-free", "outlier", "binary", "scales"])
+@pytest.mark.parametrize(
+    "kind", ["constant", "tied", "noise-free", "outlier", "binary", "scales"]
+)
 def test_degenerate_scores(goal: Any, kind: str) -> None:
     m = len(goal.metrics)
     scores = table(8, 10, m)
@@ -115,7 +127,10 @@ def test_small_problems(k: int, n: int, options: dict[str, Any]) -> None:
 def test_any_number_of_metrics(m: int) -> None:
     names = [f"m{j}" for j in range(m)]
     scores = table(7, 9, m)
-    for goal in (ParetoSet(*names), BestFeasible(names[0], subject_to=dict.fromkeys(names[1:], 0.3))):
+    for goal in (
+        ParetoSet(*names),
+        BestFeasible(names[0], subject_to=dict.fromkeys(names[1:], 0.3)),
+    ):
         s = selector(scores, goal, 30)
         play(s, scores)
         assert s.result().selected
@@ -138,8 +153,10 @@ def test_fewer_evaluations_than_prompts(goal: Any, tried: int) -> None:
         (BEST, 20, {}, 10),
         (BestFeasible("a"), 25, {}, 13),
         (BEST, 40, {}, 20),
-        (BEST, 20, {"examples": 1}, 20),  # one example: a second pull of a prompt would tell nothing
-        (BEST, 20, {"method": Adaptive(confidence=0.9)}, 20),  # what is proven is proven of all
+        # One example: a second pull of a prompt would tell nothing
+        (BEST, 20, {"examples": 1}, 20),
+        # What is proven is proven of all
+        (BEST, 20, {"method": Adaptive(confidence=0.9)}, 20),
         (PARETO, 20, {}, 20),
     ],
 )
@@ -147,16 +164,31 @@ def test_a_small_budget_looks_for_the_best_of_some(
     goal: Any, budget: int, options: dict[str, Any], tried: int, together: int
 ) -> None:
     rows = table(20, options.get("examples", 30))[:, :, : len(goal.metrics)]
-    s = Selector([f"p{i}" for i in range(20)], goal, budget, **{"method": "auto", "examples": 30, **options})
+    s = Selector(
+        [f"p{i}" for i in range(20)],
+        goal,
+        budget,
+        **{"method": "auto", "examples": 30, **options},
+    )
     trials = play(s, rows, together)
     assert len({t.prompt_id for t in trials}) == tried
     assert s.spent == budget
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_the_baseline_newcomers_and_what_was_observed_take_part_in_a_small_budget(seed: int) -> None:
+def test_the_baseline_newcomers_and_what_was_observed_take_part_in_a_small_budget(
+    seed: int,
+) -> None:
     scores = table(24, 30)
-    s = Selector([f"p{i}" for i in range(20)], BEST, 16, "auto", examples=30, baseline="p3", seed=seed)
+    s = Selector(
+        [f"p{i}" for i in range(20)],
+        BEST,
+        16,
+        "auto",
+        examples=30,
+        baseline="p3",
+        seed=seed,
+    )
     s.observe("p4", scores[4, 0].tolist(), 0)
     joined = s.add([f"p{i}" for i in range(20, 24)])
     trials = play(s, scores)
@@ -229,8 +261,18 @@ def test_observed_cells_inform_and_are_not_asked() -> None:
     "bad",
     [
         *({"share": 0}, {"batch": -1.0}, {"draws": 0}, {"draws": 2.5}, {"share": True}),
-        *({"confidence": 0}, {"confidence": 1.0}, {"confidence": 95}, {"confidence": True}, {"confidence": "0.95"}),
-        *({"tolerance": 0.1}, {"confidence": 0.9, "tolerance": -1.0}, {"confidence": 0.9, "tolerance": float("inf")}),
+        *(
+            {"confidence": 0},
+            {"confidence": 1.0},
+            {"confidence": 95},
+            {"confidence": True},
+            {"confidence": "0.95"},
+        ),
+        *(
+            {"tolerance": 0.1},
+            {"confidence": 0.9, "tolerance": -1.0},
+            {"confidence": 0.9, "tolerance": float("inf")},
+        ),
     ],
 )
 def test_arguments_that_make_no_sense(bad: dict[str, Any]) -> None:
@@ -248,14 +290,20 @@ def test_a_single_evaluation_supports_no_error_and_no_probability(goal: Any) -> 
             assert list(entry.standard_error.values()) == [None, None]
             assert entry.p_best is entry.p_feasible is None
         assert [entry.id for entry in s.result().selected] == [trial.prompt_id]
-        assert Selector.from_json(s.to_json()).result().to_dict() == s.result().to_dict()
+        assert (
+            Selector.from_json(s.to_json()).result().to_dict() == s.result().to_dict()
+        )
 
 
 @pytest.mark.parametrize("score", [1.0, 0.4])
 @pytest.mark.parametrize("given", [False, True])
-def test_errors_of_constant_scores_are_not_zero_before_all_given_examples_are_seen(given: bool, score: float) -> None:
+def test_errors_of_constant_scores_are_not_zero_before_all_given_examples_are_seen(
+    given: bool, score: float
+) -> None:
     scores = np.full((3, 4, 2), score)
-    s = selector(scores, PARETO, 100, **({"inputs": "given", "repeats": 1} if given else {}))
+    s = selector(
+        scores, PARETO, 100, **({"inputs": "given", "repeats": 1} if given else {})
+    )
     seen = set()
     while trial := s.ask():
         tell(s, trial, scores)
@@ -267,14 +315,17 @@ def test_errors_of_constant_scores_are_not_zero_before_all_given_examples_are_se
     assert seen == {0, 1, 2, 3}
 
 
-CLEAR = table(6, 40, seed=3) + np.array([0.0, 0.0, 3.0, 0.0, 0.0, 0.0])[:, None, None]  # prompt 2 is far ahead
+# Prompt 2 is far ahead
+CLEAR = table(6, 40, seed=3) + np.array([0.0, 0.0, 3.0, 0.0, 0.0, 0.0])[:, None, None]
 
 
 @pytest.mark.parametrize("goal", [BEST, PARETO, BestFeasible("a")])
 def test_it_stops_once_the_answer_is_settled(goal: Any) -> None:
     scores = CLEAR[:, :, : len(goal.metrics)]
     s = selector(scores, goal, 200)
-    certain = Selector([f"p{i}" for i in range(6)], goal, 200, Adaptive(confidence=0.95), examples=40)
+    certain = Selector(
+        [f"p{i}" for i in range(6)], goal, 200, Adaptive(confidence=0.95), examples=40
+    )
     play(s, scores)
     play(certain, scores)
     assert s.spent == 200
@@ -282,7 +333,9 @@ def test_it_stops_once_the_answer_is_settled(goal: Any) -> None:
     result = certain.result()
     assert result.stopped_early
     assert not result.finished_early
-    assert "stopped early: the requested confidence was reached" in " ".join(str(result).split())
+    assert "stopped early: the requested confidence was reached" in " ".join(
+        str(result).split()
+    )
     assert result.to_dict()["stopped_early"] is True
     assert [entry.id for entry in result.selected] == [2]
     assert not result.unresolved
@@ -291,7 +344,9 @@ def test_it_stops_once_the_answer_is_settled(goal: Any) -> None:
 
 def test_equal_prompts_are_tied_and_need_a_tolerance() -> None:
     rng = np.random.default_rng(0)
-    scores = 0.5 + 0.3 * rng.normal(size=(1, 400, 1)) + 0.05 * rng.normal(size=(3, 400, 1))
+    scores = (
+        0.5 + 0.3 * rng.normal(size=(1, 400, 1)) + 0.05 * rng.normal(size=(3, 400, 1))
+    )
 
     def spent(**options: Any) -> Any:
         method = Adaptive(confidence=0.95, **options)
@@ -307,7 +362,9 @@ def test_equal_prompts_are_tied_and_need_a_tolerance() -> None:
 
 
 def test_scores_of_trials_that_are_out_at_an_early_stop_are_still_taken() -> None:
-    s = Selector([f"p{i}" for i in range(6)], BEST, 200, Adaptive(confidence=0.95), examples=40)
+    s = Selector(
+        [f"p{i}" for i in range(6)], BEST, 200, Adaptive(confidence=0.95), examples=40
+    )
     out: list[Any] = []
     while batch := s.ask(3):
         out += batch
@@ -320,7 +377,9 @@ def test_scores_of_trials_that_are_out_at_an_early_stop_are_still_taken() -> Non
         tell(s, trial, CLEAR)
     assert s.spent == spent + len(out)
     assert s.result().stopped_early
-    assert [entry.id for entry in Selector.from_json(s.to_json()).result().selected] == [2]
+    assert [
+        entry.id for entry in Selector.from_json(s.to_json()).result().selected
+    ] == [2]
 
 
 def test_features_change_nothing() -> None:
@@ -328,7 +387,9 @@ def test_features_change_nothing() -> None:
     plain, featured = selector(scores), selector(scores, features=np.eye(5))
     assert play(plain, scores) == play(featured, scores)
     found, other = plain.result(), featured.result()
-    assert [entry.estimate for entry in found.prompts] == [entry.estimate for entry in other.prompts]
+    assert [entry.estimate for entry in found.prompts] == [
+        entry.estimate for entry in other.prompts
+    ]
 
 
 def test_asking_takes_no_memory_for_examples_that_nobody_has_seen() -> None:
@@ -355,7 +416,9 @@ def test_what_is_out_makes_batches_larger() -> None:
     assert len(s.state.decisions) < 600
 
 
-def test_a_result_draws_from_the_posterior_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_result_draws_from_the_posterior_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     s = Selector([f"p{i}" for i in range(9)], ParetoSet("x", "y"), 99, examples=20)
     for trial in s.ask(18):
         s.tell(trial, [np.sin(trial.id), np.cos(trial.id)])
@@ -374,7 +437,9 @@ def test_a_result_draws_from_the_posterior_once(monkeypatch: pytest.MonkeyPatch)
     assert calls == 1, "the answer is selected from the draws that are stated"
 
 
-LARGE = st.sampled_from([LARGEST, -LARGEST, 1.0, 0.0, 1e-300, LARGEST / 3]) | st.floats(-LARGEST, LARGEST)
+LARGE = st.sampled_from([LARGEST, -LARGEST, 1.0, 0.0, 1e-300, LARGEST / 3]) | st.floats(
+    -LARGEST, LARGEST
+)
 EXTREME = [
     BestFeasible("x"),
     BestFeasible("x", {asktell.maximize("y", range=(-LARGEST, LARGEST)): LARGEST}),
@@ -390,9 +455,18 @@ EXTREME = [
     confidence=st.sampled_from([None, 0.9]),
 )
 def test_scores_of_any_size_warn_of_nothing_and_select_something(
-    goal: Any, examples: int | None, scores: list[tuple[float, float]], confidence: float | None
+    goal: Any,
+    examples: int | None,
+    scores: list[tuple[float, float]],
+    confidence: float | None,
 ) -> None:
-    s = Selector(["a", "b", "c", "d"], goal, 10, Adaptive(confidence=confidence), examples=examples)
+    s = Selector(
+        ["a", "b", "c", "d"],
+        goal,
+        10,
+        Adaptive(confidence=confidence),
+        examples=examples,
+    )
     for x, y in scores:
         trial = s.ask()
         if trial is None:
@@ -400,22 +474,38 @@ def test_scores_of_any_size_warn_of_nothing_and_select_something(
         s.tell(trial, [x, y][: len(s.metrics)])
     result = s.result()
     assert result.selected
-    numbers = [x for e in result.prompts for x in (*e.estimate.values(), *e.standard_error.values()) if x is not None]
+    numbers = [
+        x
+        for e in result.prompts
+        for x in (*e.estimate.values(), *e.standard_error.values())
+        if x is not None
+    ]
     assert np.isfinite(numbers).all()
 
 
-def test_of_candidates_a_third_of_the_budget_covers_the_levels_and_the_rest_goes_where_the_best_may_be() -> None:
+def test_of_candidates_a_third_of_the_budget_covers_the_levels_and_the_rest_goes_where_the_best_may_be() -> (
+    None
+):
     """Below one evaluation per candidate; one level of one factor is much better."""
-    candidates = asktell.grid(model=list("abcdefgh"), prompt=["x", "y", "z", "w"], n=[1, 2, 3, 4])
+    candidates = asktell.grid(
+        model=list("abcdefgh"), prompt=["x", "y", "z", "w"], n=[1, 2, 3, 4]
+    )
     selector = Selector(candidates, BestFeasible("q"), 60, examples=20, seed=1)
     asked = []
     while trial := selector.ask():
         asked.append(trial.candidate)
-        score = (trial.candidate["model"] == "c") + 0.1 * (trial.candidate["n"] == 2) + (trial.example or 0) / 50
+        score = (
+            (trial.candidate["model"] == "c")
+            + 0.1 * (trial.candidate["n"] == 2)
+            + (trial.example or 0) / 50
+        )
         selector.tell(trial, [score])
     first, later = asked[:20], asked[20:]
     assert {candidate["model"] for candidate in first} == set("abcdefgh")
-    assert sorted(candidate["n"] for candidate in first) == [1] * 5 + [2] * 5 + [3] * 5 + [4] * 5
+    assert (
+        sorted(candidate["n"] for candidate in first)
+        == [1] * 5 + [2] * 5 + [3] * 5 + [4] * 5
+    )
     assert sum(candidate["model"] == "c" for candidate in later) > 20
     result = selector.result()
     assert (result.best.candidate["model"], result.best.candidate["n"]) == ("c", 2)
@@ -426,7 +516,9 @@ def test_of_candidates_a_third_of_the_budget_covers_the_levels_and_the_rest_goes
 
 def test_candidates_that_join_and_the_baseline_are_pulled_first() -> None:
     candidates = asktell.grid(model=list("abcdefgh"), n=[1, 2, 3, 4])
-    selector = Selector(candidates, BestFeasible("q"), 30, examples=20, seed=1, baseline="h/4")
+    selector = Selector(
+        candidates, BestFeasible("q"), 30, examples=20, seed=1, baseline="h/4"
+    )
     for trial in selector.ask(12):
         selector.tell(trial, [0.5])
     new = selector.add(asktell.grid(model=["new"], n=[1, 2, 3, 4]))
@@ -471,7 +563,10 @@ def test_several_selections_in_turn_take_no_more_than_one(method: Any) -> None:
     def calls_of_results(n: int) -> float:
         """Calls within asktell that the second result of each of n selections takes, on average."""
         nonlocal calls
-        selectors = [Selector(list("abcdef"), BestFeasible("a"), 60, method, examples=20, seed=1) for _ in range(n)]
+        selectors = [
+            Selector(list("abcdef"), BestFeasible("a"), 60, method, examples=20, seed=1)
+            for _ in range(n)
+        ]
         for selector in selectors:
             for trial in selector.ask(12):
                 selector.tell(trial, float(trial.id % 3 == 0))

@@ -20,13 +20,29 @@ from tests.elimination.test_constrained_pareto_gap import literal_front
 
 Array = npt.NDArray[np.float64]
 GOAL = ParetoSet("a", minimize("b"), subject_to={"c": at_most(0.5)})
-METHODS: list[Any] = ["auto", "race", "uniform", "ege-sr", "ege-sh", Adaptive(confidence=0.9)]
+METHODS: list[Any] = [
+    "auto",
+    "race",
+    "uniform",
+    "ege-sr",
+    "ege-sh",
+    Adaptive(confidence=0.9),
+]
 STRUCTURED = ["mlp-ege", "gege"]
 
 
-def play(scores: Array, goal: Any, method: Any, budget: int | None = None, **options: Any) -> Selector:
+def play(
+    scores: Array, goal: Any, method: Any, budget: int | None = None, **options: Any
+) -> Selector:
     k, n, _ = scores.shape
-    selector = Selector([f"p{i}" for i in range(k)], goal, budget or k * n, method, examples=n, **options)
+    selector = Selector(
+        [f"p{i}" for i in range(k)],
+        goal,
+        budget or k * n,
+        method,
+        examples=n,
+        **options,
+    )
     while trial := selector.ask():
         selector.tell(trial, scores[trial.prompt_id, trial.example or 0].tolist())
     return selector
@@ -40,15 +56,26 @@ EIGHTHS = st.integers(0, 8).map(lambda x: x / 8)
 
 
 @settings(max_examples=10)
-@given(st.lists(st.tuples(EIGHTHS, EIGHTHS, EIGHTHS), min_size=2, max_size=6), st.booleans())
-@worked([(0.0, 0.125, 0.0), (0.625, 0.25, 0.0), (0.5, 0.0, 0.0)], True)  # who dominates the baseline leaves with it
+@given(
+    st.lists(st.tuples(EIGHTHS, EIGHTHS, EIGHTHS), min_size=2, max_size=6),
+    st.booleans(),
+)
+# Who dominates the baseline leaves with it
+@worked([(0.0, 0.125, 0.0), (0.625, 0.25, 0.0), (0.5, 0.0, 0.0)], True)
 @pytest.mark.parametrize("method", METHODS)
 def test_with_exact_means_every_method_returns_the_true_front(
     method: Any, rows: list[tuple[float, ...]], with_baseline: bool
 ) -> None:
     means = np.array(rows)
     scores = np.repeat(means[:, None], 4, axis=1)
-    selector = play(scores, GOAL, method, baseline=0 if with_baseline else None, inputs="given", repeats=1)
+    selector = play(
+        scores,
+        GOAL,
+        method,
+        baseline=0 if with_baseline else None,
+        inputs="given",
+        repeats=1,
+    )
     values = GOAL.values(means)
     expected, result = literal_front(values, 2), selector.result()
     assert selector.done
@@ -56,18 +83,27 @@ def test_with_exact_means_every_method_returns_the_true_front(
         assert selected(selector) == expected
         assert result.feasible is True
         assert all(entry.feasible for entry in result.selected)
-        assert not any(entry.feasible is False and entry in result.selected for entry in result.prompts)
+        assert not any(
+            entry.feasible is False and entry in result.selected
+            for entry in result.prompts
+        )
     else:
         assert len(result.selected) == 1
         assert set(selected(selector)) <= set(expected)
         assert result.feasible is False
         assert result.verdict.action == "none"
-        assert "No prompt is likely to satisfy every constraint (under 1%)." in str(result)
+        assert "No prompt is likely to satisfy every constraint (under 1%)." in str(
+            result
+        )
 
 
 def noisy(seed: int, k: int = 14, n: int = 30) -> Array:
     rng = np.random.default_rng(seed)
-    return rng.uniform(0, 1, (k, 1, 3)) + 0.1 * rng.normal(size=(1, n, 3)) + 0.1 * rng.normal(size=(k, n, 3))
+    return (
+        rng.uniform(0, 1, (k, 1, 3))
+        + 0.1 * rng.normal(size=(1, n, 3))
+        + 0.1 * rng.normal(size=(k, n, 3))
+    )
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -84,7 +120,14 @@ def test_with_noise_the_answer_is_nearly_the_true_front(method: Any) -> None:
 def test_methods_that_use_features(method: str) -> None:
     rng = np.random.default_rng(5)
     features = rng.normal(size=(24, 3))
-    means = np.stack([0.5 + 0.2 * features[:, 0], 0.5 - 0.2 * features[:, 1], 0.5 + 0.2 * features[:, 2]], axis=1)
+    means = np.stack(
+        [
+            0.5 + 0.2 * features[:, 0],
+            0.5 - 0.2 * features[:, 1],
+            0.5 + 0.2 * features[:, 2],
+        ],
+        axis=1,
+    )
     scores = means[:, None] + rng.normal(scale=0.05, size=(24, 20, 3))
     selector = play(scores, GOAL, method, 4 * 24, features=features, seed=3)
     front, chosen = set(literal_front(GOAL.values(means), 2)), set(selected(selector))
@@ -96,17 +139,23 @@ def test_methods_that_use_features(method: str) -> None:
 
 
 @pytest.mark.parametrize("method", ["auto", "race", "uniform", "ege-sr"])
-def test_without_a_feasible_prompt_the_least_violating_one_is_the_answer(method: str) -> None:
+def test_without_a_feasible_prompt_the_least_violating_one_is_the_answer(
+    method: str,
+) -> None:
     scores = noisy(1)
     scores[:, :, 2] += 1.0 + 0.3 * np.arange(14)[:, None]
     result = play(scores, GOAL, method, 14 * 20).result()
-    assert [entry.id for entry in result.selected] == [scores[:, :, 2].mean(axis=1).argmin()]
+    assert [entry.id for entry in result.selected] == [
+        scores[:, :, 2].mean(axis=1).argmin()
+    ]
     assert result.feasible is False
 
 
 def test_who_was_accepted_is_not_joined_by_an_infeasible_prompt() -> None:
     """The last one left may turn out infeasible after feasible ones have left as accepted."""
-    scores = np.array([[[0.9, 0.1, 0.5]] * 8, [[0.1, 0.05, 0.5]] * 8, [[0.2, 0.02, 0.5]] * 8])
+    scores = np.array(
+        [[[0.9, 0.1, 0.5]] * 8, [[0.1, 0.05, 0.5]] * 8, [[0.2, 0.02, 0.5]] * 8]
+    )
     for last in (1, 2):
         table = scores.copy()
         table[last, 2:, 2] = 9.0  # feasible on the first examples only
@@ -131,7 +180,8 @@ def test_the_posterior_states_who_is_feasible_and_who_is_in_the_front() -> None:
         assert 0 <= entry.p_best <= entry.p_feasible <= 1
     found = stated(selector.state)
     assert found is not None
-    for values, front in zip(found.values, members(selector.state, found), strict=True):  # objectives and slacks
+    # Objectives and slacks
+    for values, front in zip(found.values, members(selector.state, found), strict=True):
         assert np.flatnonzero(front).tolist() == literal_front(values, 2)
 
 
@@ -149,16 +199,30 @@ def test_pulls_go_to_prompts_that_may_be_feasible() -> None:
 def zero_one(levels: list[list[float]], n: int, seed: int = 0) -> Array:
     """Scores of 0 and 1 with nearly these means, on examples in random order."""
     rng = np.random.default_rng(seed)
-    draws = rng.permuted(np.repeat((np.arange(n)[:, None] + 0.5) / n, 3, axis=1), axis=0)
+    draws = rng.permuted(
+        np.repeat((np.arange(n)[:, None] + 0.5) / n, 3, axis=1), axis=0
+    )
     return (draws[None] < np.array(levels)[:, None]).astype(float)
 
 
 UNIT = (0.0, 1.0)
-ZERO_ONE = ParetoSet(maximize("a", range=UNIT), maximize("b", range=UNIT), subject_to={minimize("c", range=UNIT): 0.5})
-LEVELS = [[0.9, 0.9, 0.9], [0.8, 0.2, 0.1], [0.2, 0.8, 0.2], [0.1, 0.1, 0.1], [0.3, 0.3, 0.8]]
+ZERO_ONE = ParetoSet(
+    maximize("a", range=UNIT),
+    maximize("b", range=UNIT),
+    subject_to={minimize("c", range=UNIT): 0.5},
+)
+LEVELS = [
+    [0.9, 0.9, 0.9],
+    [0.8, 0.2, 0.1],
+    [0.2, 0.8, 0.2],
+    [0.1, 0.1, 0.1],
+    [0.3, 0.3, 0.8],
+]
 
 
-@pytest.mark.parametrize("method", [Race(), Race(tolerance=0.05), Adaptive(confidence=0.95)])
+@pytest.mark.parametrize(
+    "method", [Race(), Race(tolerance=0.05), Adaptive(confidence=0.95)]
+)
 def test_a_clear_front_under_constraints_ends_early(method: Any) -> None:
     scores = zero_one(LEVELS, 300)
     selector = play(scores, ZERO_ONE, method)
@@ -175,15 +239,20 @@ def test_a_clear_front_under_constraints_ends_early(method: Any) -> None:
 
 
 @pytest.mark.parametrize("method", [Race(), Adaptive(confidence=0.95)])
-def test_a_prompt_of_doubtful_feasibility_dominates_nobody_and_keeps_it_going(method: Any) -> None:
+def test_a_prompt_of_doubtful_feasibility_dominates_nobody_and_keeps_it_going(
+    method: Any,
+) -> None:
     scores = zero_one([[0.9, 0.9, 0.5], [0.5, 0.5, 0.1]], 100)
     selector = play(scores, ZERO_ONE, method, inputs="given", repeats=1)
-    assert scores[0, :, 2].mean() == 0.5  # it keeps the bound exactly, which only all examples tell
+    # It keeps the bound exactly, which only all examples tell
+    assert scores[0, :, 2].mean() == 0.5
     assert selected(selector) == [0]
     assert selector.result().prompts[0].evaluations == 100
 
 
-def test_race_tells_the_least_violating_one_where_nobody_keeps_the_constraints() -> None:
+def test_race_tells_the_least_violating_one_where_nobody_keeps_the_constraints() -> (
+    None
+):
     scores = zero_one([[0.9, 0.9, 0.9], [0.5, 0.5, 0.7]], 200)
     result = play(scores, ZERO_ONE, Race()).result()
     assert [entry.id for entry in result.selected] == [1]
@@ -213,7 +282,9 @@ def test_answers_that_end_early_are_rarely_wrong(method: Any) -> None:
         answer = np.array([int(entry.id) for entry in selector.result().selected])
         if selector.result().stopped_early:
             stopped += 1
-            right = asktell.posterior.membership.settled(values[None], answer, False, method.tolerance + 1e-9, 2)
+            right = asktell.posterior.membership.settled(
+                values[None], answer, False, method.tolerance + 1e-9, 2
+            )
             wrong += not right[0]
     assert stopped >= 4
     assert wrong <= 2
@@ -222,7 +293,9 @@ def test_answers_that_end_early_are_rarely_wrong(method: Any) -> None:
 def test_constraints_share_the_error() -> None:
     """What is left to prove names a member whose feasibility is open, and both sides of an open comparison."""
     method = Adaptive(confidence=0.95)
-    selector = Selector(["x", "y", "z"], ZERO_ONE, 300, method, examples=100, inputs="given", repeats=1)
+    selector = Selector(
+        ["x", "y", "z"], ZERO_ONE, 300, method, examples=100, inputs="given", repeats=1
+    )
     scores = zero_one([[0.9, 0.4, 0.1], [0.4, 0.9, 0.45], [0.05, 0.05, 0.1]], 100)
     for example in range(90):
         for prompt in range(3):
@@ -239,7 +312,9 @@ def test_a_rule_that_does_not_fit_the_goal_is_refused() -> None:
     def method(rule: Any) -> asktell.Elimination:
         uniform = asktell.preset("uniform", GOAL)
         assert isinstance(uniform, asktell.Elimination)
-        return asktell.Elimination(uniform.scheduler, uniform.allocator, uniform.estimator, rule)
+        return asktell.Elimination(
+            uniform.scheduler, uniform.allocator, uniform.estimator, rule
+        )
 
     def refused(rule: Any, goal: Any, message: str) -> None:
         with pytest.raises(IncompatibleMethodError, match=message):
@@ -248,12 +323,25 @@ def test_a_rule_that_does_not_fit_the_goal_is_refused() -> None:
     words = r"does not fit the goal ParetoSet with constraints, which needs ConstrainedParetoGap\(n_objectives=2\)"
     refused(ParetoGap(), GOAL, f"ParetoGap {words}")
     refused(ConstrainedParetoGap(3), GOAL, f"ConstrainedParetoGap {words}")
-    refused(ConstrainedParetoGap(1), asktell.BestFeasible("a", {"b": 1}), "which needs ConstrainedRanking")
-    refused(ConstrainedParetoGap(3), ParetoSet("a", "b"), r"which needs ConstrainedParetoGap\(n_objectives=2\)")
-    assert Selector(["x", "y"], ParetoSet("a", "b"), 9, method(ConstrainedParetoGap(2))).ask()
+    refused(
+        ConstrainedParetoGap(1),
+        asktell.BestFeasible("a", {"b": 1}),
+        "which needs ConstrainedRanking",
+    )
+    refused(
+        ConstrainedParetoGap(3),
+        ParetoSet("a", "b"),
+        r"which needs ConstrainedParetoGap\(n_objectives=2\)",
+    )
+    assert Selector(
+        ["x", "y"], ParetoSet("a", "b"), 9, method(ConstrainedParetoGap(2))
+    ).ask()
 
 
 @pytest.mark.parametrize("name", ["csr", "lcsh", "mlp-csr"])
 def test_methods_for_one_prompt_are_refused(name: str) -> None:
-    with pytest.raises(IncompatibleMethodError, match="is for BestFeasible, but the goal is a ParetoSet"):
+    with pytest.raises(
+        IncompatibleMethodError,
+        match="is for BestFeasible, but the goal is a ParetoSet",
+    ):
         Selector(["x", "y"], GOAL, 9, name)

@@ -21,8 +21,17 @@ def play(
     **options: Any,
 ) -> Selector:
     k, n, _ = scores.shape
-    method = Adaptive(confidence=0.95, tolerance=tolerance, confidence_kind=confidence_kind)
-    selector = Selector([f"p{i}" for i in range(k)], goal, k * n, method, **({"examples": n} | options), seed=seed)
+    method = Adaptive(
+        confidence=0.95, tolerance=tolerance, confidence_kind=confidence_kind
+    )
+    selector = Selector(
+        [f"p{i}" for i in range(k)],
+        goal,
+        k * n,
+        method,
+        **({"examples": n} | options),
+        seed=seed,
+    )
     while batch := selector.ask(together):
         for trial in batch:
             example = selector.spent % n if trial.example is None else trial.example
@@ -45,7 +54,9 @@ def test_pairs_that_agree_prove_nothing(plays: int) -> None:
         scores = binary(seed)
         result = play(scores, BestFeasible("right"), seed=seed).result()
         means = scores.mean(axis=(1, 2))
-        wrong += result.stopped_early and means[int(result.selected[0].id)] < means.max()
+        wrong += (
+            result.stopped_early and means[int(result.selected[0].id)] < means.max()
+        )
     assert wrong <= plays // 8
 
 
@@ -58,13 +69,20 @@ def test_every_prompt_takes_its_examples_in_the_order() -> None:
 
 
 @pytest.mark.parametrize(
-    "goal", [BestFeasible("a"), BestFeasible("a", subject_to={"b": -1.0}), ParetoSet("a", asktell.minimize("c"))]
+    "goal",
+    [
+        BestFeasible("a"),
+        BestFeasible("a", subject_to={"b": -1.0}),
+        ParetoSet("a", asktell.minimize("c")),
+    ],
 )
 @pytest.mark.parametrize("ranged", [False, True])
 def test_what_is_clear_is_settled_early(goal: Any, ranged: bool) -> None:
     rng = np.random.default_rng(1)
     if ranged and not isinstance(goal, ParetoSet):
-        goal = BestFeasible(asktell.maximize("a", range=(-3, 3)), subject_to=goal.constraints)
+        goal = BestFeasible(
+            asktell.maximize("a", range=(-3, 3)), subject_to=goal.constraints
+        )
     scores = 0.1 * rng.normal(size=(3, 60, len(goal.metrics)))
     scores[2, :, 0] += 1.0
     if isinstance(goal, ParetoSet):
@@ -76,9 +94,15 @@ def test_what_is_clear_is_settled_early(goal: Any, ranged: bool) -> None:
 
 
 def test_by_the_posterior_alone_it_ends_sooner_and_says_that_it_is_no_proof() -> None:
-    scores = (np.random.default_rng(4).random((6, 100, 1)) < np.linspace(0.3, 0.9, 6)[:, None, None]).astype(float)
+    scores = (
+        np.random.default_rng(4).random((6, 100, 1))
+        < np.linspace(0.3, 0.9, 6)[:, None, None]
+    ).astype(float)
     goal = BestFeasible(asktell.maximize("right", range=(0, 1)))
-    proven, likely = (play(scores, goal, 0.02, confidence_kind=kind).result() for kind in ("proof", "posterior"))
+    proven, likely = (
+        play(scores, goal, 0.02, confidence_kind=kind).result()
+        for kind in ("proof", "posterior")
+    )
     assert proven.stopped_early
     assert likely.stopped_early
     assert likely.spent < 0.8 * proven.spent
@@ -94,9 +118,15 @@ def test_what_is_known_of_confidence() -> None:
     method = Adaptive(confidence=0.9, confidence_kind="posterior")
     selector = Selector(["a", "b"], BestFeasible("x"), 10, method, examples=5)
     assert Selector.from_json(selector.to_json()).method == method
-    with pytest.raises(asktell.InvalidArgumentError, match='must be "proof" or "posterior", got \'sure\''):
+    with pytest.raises(
+        asktell.InvalidArgumentError,
+        match='must be "proof" or "posterior", got \'sure\'',
+    ):
         Adaptive(confidence=0.9, confidence_kind="sure")  # type: ignore[arg-type]
-    with pytest.raises(asktell.InvalidArgumentError, match="confidence_kind of Adaptive requires confidence"):
+    with pytest.raises(
+        asktell.InvalidArgumentError,
+        match="confidence_kind of Adaptive requires confidence",
+    ):
         Adaptive(confidence_kind="posterior")
 
 
@@ -120,25 +150,34 @@ def test_an_infeasible_answer_is_never_settled() -> None:
 
 
 def test_without_common_examples_levels_are_compared() -> None:
-    scores = 0.1 * np.random.default_rng(3).normal(size=(2, 60, 1)) + np.array([0.0, 1.0])[:, None, None]
+    scores = (
+        0.1 * np.random.default_rng(3).normal(size=(2, 60, 1))
+        + np.array([0.0, 1.0])[:, None, None]
+    )
     selector = play(scores, BestFeasible("a"), examples=None)
     assert selector.result().stopped_early
     assert [entry.id for entry in selector.result().selected] == [1]
 
 
 def test_what_is_left_to_prove_names_both_sides() -> None:
-    selector = Selector(["a", "b", "c"], BestFeasible("x"), 90, Adaptive(confidence=0.95), examples=30)
+    selector = Selector(
+        ["a", "b", "c"], BestFeasible("x"), 90, Adaptive(confidence=0.95), examples=30
+    )
     for example, at in enumerate(selector.state.problem.order[:12].tolist()):
         for prompt, score in enumerate((1.0, 0.9, 0.0)):
             selector.observe(
-                prompt, [score + 0.001 * example * prompt + 0.2 * ((example * 7 + prompt) % 5)], example=at
+                prompt,
+                [score + 0.001 * example * prompt + 0.2 * ((example * 7 + prompt) % 5)],
+                example=at,
             )
     open_ = unproven(selector.state, [0], np.array([[1.0], [0.9], [0.0]]), 0.05, 0.0)
     assert sorted(open_.tolist()) == [0, 1]
 
 
 # Of the first twelve, 0 and 11 were once wrong.
-@pytest.mark.parametrize("seeds", [(0, 11), pytest.param(range(12), marks=pytest.mark.slow)], ids=len)
+@pytest.mark.parametrize(
+    "seeds", [(0, 11), pytest.param(range(12), marks=pytest.mark.slow)], ids=len
+)
 def test_a_rare_large_score_may_always_be_to_come(seeds: Iterable[int]) -> None:
     """A toxicity's level is not settled by scores that were all tiny: 3 of 10 such proofs were once wrong."""
     wrong = 0

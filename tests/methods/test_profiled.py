@@ -6,7 +6,15 @@ import numpy as np
 import pytest
 
 import asktell
-from asktell import Adaptive, BestFeasible, ExampleProfile, InvalidArgumentError, InvalidStateError, ParetoSet, Selector
+from asktell import (
+    Adaptive,
+    BestFeasible,
+    ExampleProfile,
+    InvalidArgumentError,
+    InvalidStateError,
+    ParetoSet,
+    Selector,
+)
 
 N = 40
 IDS = [f"example {j}" for j in range(N)]
@@ -28,10 +36,14 @@ def table(seed: int, n_arms: int = 20) -> np.ndarray:
 
 def selector_of(scores: np.ndarray, b: int = 3, goal=None, **others) -> Selector:
     prompts = {f"p{i}": f"prompt {i}" for i in range(len(scores))}
-    return Selector(prompts, goal or BestFeasible("right"), b * len(scores), examples=IDS, **others)
+    return Selector(
+        prompts, goal or BestFeasible("right"), b * len(scores), examples=IDS, **others
+    )
 
 
-def play(selector: Selector, scores: np.ndarray, save: bool = False) -> list[tuple[int, int]]:
+def play(
+    selector: Selector, scores: np.ndarray, save: bool = False
+) -> list[tuple[int, int]]:
     asked = []
     while trial := selector.ask():
         arm = int(str(trial.prompt_id)[1:])
@@ -45,7 +57,9 @@ def play(selector: Selector, scores: np.ndarray, save: bool = False) -> list[tup
 
 @pytest.fixture(scope="module")
 def profile() -> ExampleProfile:
-    earlier = [selector_of(table(seed), 12, method="uniform", seed=seed) for seed in range(3)]
+    earlier = [
+        selector_of(table(seed), 12, method="uniform", seed=seed) for seed in range(3)
+    ]
     for seed, selector in enumerate(earlier):
         play(selector, table(seed))
     return ExampleProfile.of(*earlier)
@@ -53,7 +67,9 @@ def profile() -> ExampleProfile:
 
 def test_examples_that_divide_are_asked(profile: ExampleProfile) -> None:
     scores = table(10)
-    known, unknown = (play(selector_of(scores, 2, profile=given), scores) for given in (profile, None))
+    known, unknown = (
+        play(selector_of(scores, 2, profile=given), scores) for given in (profile, None)
+    )
     assert np.mean([example in TELLING for _, example in known]) > 0.85
     assert np.mean([example in TELLING for _, example in unknown]) < 0.6
 
@@ -62,9 +78,15 @@ def test_examples_that_divide_are_asked(profile: ExampleProfile) -> None:
 def test_saved_and_loaded_it_asks_the_same(profile: ExampleProfile, goal) -> None:
     scores = table(11)
     whole = play(selector_of(scores, goal=goal, profile=profile, seed=3), scores)
-    assert play(selector_of(scores, goal=goal, profile=profile, seed=3), scores, save=True) == whole
+    assert (
+        play(selector_of(scores, goal=goal, profile=profile, seed=3), scores, save=True)
+        == whole
+    )
     through_json = ExampleProfile.from_json(profile.to_json())
-    assert play(selector_of(scores, goal=goal, profile=through_json, seed=3), scores) == whole
+    assert (
+        play(selector_of(scores, goal=goal, profile=through_json, seed=3), scores)
+        == whole
+    )
 
 
 def test_the_answer_is_better_and_levels_are_unbiased(profile: ExampleProfile) -> None:
@@ -79,9 +101,13 @@ def test_the_answer_is_better_and_levels_are_unbiased(profile: ExampleProfile) -
             best = int(str(result.selected[0].id)[1:])
             quality[given is not None].append(truth[best] - truth.mean())
             if given is not None:
-                bias.append(np.mean([e.estimate["right"] for e in result.prompts]) - scores.mean())
+                bias.append(
+                    np.mean([e.estimate["right"] for e in result.prompts])
+                    - scores.mean()
+                )
     assert np.mean(quality[True]) > np.mean(quality[False]) + 0.01
-    assert abs(np.mean(bias)) < 0.05  # of the examples asked, half are right; of all, 6 in 7
+    # Of the examples asked, half are right; of all, 6 in 7
+    assert abs(np.mean(bias)) < 0.05
 
 
 def test_comparisons_speak_of_all_examples(profile: ExampleProfile) -> None:
@@ -99,24 +125,38 @@ def test_comparisons_speak_of_all_examples(profile: ExampleProfile) -> None:
                 if difference.estimate is not None:
                     one, other = scores[int(a[1:])], scores[int(b[1:])]
                     history = selector.state.history
-                    seen = [set(history.examples()[history.arms() == int(name[1:])].tolist()) for name in (a, b)]
+                    seen = [
+                        set(
+                            history.examples()[history.arms() == int(name[1:])].tolist()
+                        )
+                        for name in (a, b)
+                    ]
                     common = sorted(seen[0] & seen[1])
                     naive.append(np.mean(one[common] - other[common]))
                     stated.append(difference.estimate)
                     truth.append(np.mean(one - other))
     assert np.mean(naive) > np.mean(truth) + 0.15
-    # What is left is that the selected prompt was lucky on these examples, as without a profile.
+    # What is left is that the selected prompt was lucky on these examples, as without a
+    # profile.
     assert np.mean(stated) - np.mean(truth) < 0.5 * (np.mean(naive) - np.mean(truth))
 
 
-def test_who_is_clearly_infeasible_is_judged_by_all_examples(profile: ExampleProfile) -> None:
+def test_who_is_clearly_infeasible_is_judged_by_all_examples(
+    profile: ExampleProfile,
+) -> None:
     scores = np.ones((4, N))  # on examples that divide, all are right half of the time
     scores[:, : len(TELLING)] = np.random.default_rng(1).random((4, len(TELLING))) < 0.5
     goal = BestFeasible("gain", subject_to={"right": 0.75})
     selector = selector_of(scores, 8, goal=goal, profile=profile)
     while trial := selector.ask():
         arm = int(str(trial.prompt_id)[1:])
-        selector.tell(trial, {"gain": float((arm * 7 + trial.example) % 5), "right": scores[arm, trial.example]})
+        selector.tell(
+            trial,
+            {
+                "gain": float((arm * 7 + trial.example) % 5),
+                "right": scores[arm, trial.example],
+            },
+        )
     result = selector.result()
     assert result.feasible
     assert all(entry.p_feasible > 0.5 for entry in result.prompts)
@@ -150,13 +190,21 @@ def test_prompts_and_examples_may_join(profile: ExampleProfile) -> None:
     assert all(example in TELLING for arm, example in asked[:5] if arm >= 20)
     selector.extend(evaluations=20, examples=["new"])
     play(selector, np.concatenate((scores, scores[:, :1]), axis=1))
-    assert Selector.from_json(selector.to_json()).result().to_dict() == selector.result().to_dict()
+    assert (
+        Selector.from_json(selector.to_json()).result().to_dict()
+        == selector.result().to_dict()
+    )
 
 
-def test_what_stops_early_keeps_an_order_that_is_independent_of_scores(profile: ExampleProfile) -> None:
+def test_what_stops_early_keeps_an_order_that_is_independent_of_scores(
+    profile: ExampleProfile,
+) -> None:
     scores = table(14)
     method = Adaptive(confidence=0.95)
-    known, unknown = (selector_of(scores, 10, method=method, profile=given) for given in (profile, None))
+    known, unknown = (
+        selector_of(scores, 10, method=method, profile=given)
+        for given in (profile, None)
+    )
     first = play(known, scores)[:20], play(unknown, scores)[:20]
     assert [example for _, example in first[0]] == [example for _, example in first[1]]
 
@@ -190,7 +238,10 @@ def test_profiles_that_do_not_fit_are_refused(profile: ExampleProfile) -> None:
         ({"examples": IDS, "profile": profile.to_json()}, "ExampleProfile"),
     ):
         with pytest.raises(InvalidArgumentError, match=words):
-            Selector(["a", "b"], **{"goal": goal, "budget": 4, "profile": profile, **arguments})
+            Selector(
+                ["a", "b"],
+                **{"goal": goal, "budget": 4, "profile": profile, **arguments},
+            )
     data = json.loads(selector_of(table(1), profile=profile).to_json())
     data["profile"]["version"] = 9
     with pytest.raises(InvalidStateError, match="version"):

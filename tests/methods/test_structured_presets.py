@@ -17,10 +17,14 @@ GOALS = {
     "gege": PARETO,
     "mlp-ege": PARETO,
 }
-K, D, N = 24, 5, 40  # as many features as in tests of estimators: JAX compiles once for each shape
+# As many features as in tests of estimators: JAX compiles once for each shape
+K, D, N = 24, 5, 40
 RNG = np.random.default_rng(5)
 FEATURES = RNG.normal(size=(K, D))
-MEANS = np.stack([0.5 + 0.2 * FEATURES[:, 0], 0.5 + 0.2 * FEATURES[:, 1] - 0.1 * FEATURES[:, 0]], axis=1)
+MEANS = np.stack(
+    [0.5 + 0.2 * FEATURES[:, 0], 0.5 + 0.2 * FEATURES[:, 1] - 0.1 * FEATURES[:, 0]],
+    axis=1,
+)
 NOISE = RNG.normal(scale=0.05, size=(K, N, 2))
 PROMPTS = [f"prompt {i}" for i in range(K)]
 
@@ -30,7 +34,9 @@ def scores(trial: asktell.Trial) -> list[float]:
 
 
 def new(name: str, budget: int = 4 * K) -> Selector:
-    return Selector(PROMPTS, GOALS[name], budget, name, examples=N, features=FEATURES, seed=3)
+    return Selector(
+        PROMPTS, GOALS[name], budget, name, examples=N, features=FEATURES, seed=3
+    )
 
 
 def finish(selector: Selector) -> list[tuple[int, object, int | None]]:
@@ -60,7 +66,9 @@ def test_finds_a_good_answer_within_the_budget(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", GOALS)
-def test_resumed_continues_exactly_and_recomputes_no_decision(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_resumed_continues_exactly_and_recomputes_no_decision(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     whole = new(name)
     asks = finish(whole)
     interrupted = new(name)
@@ -74,7 +82,9 @@ def test_resumed_continues_exactly_and_recomputes_no_decision(name: str, monkeyp
     for estimator in (MLP, LeastSquares):
         original = estimator.estimate
         monkeypatch.setattr(
-            estimator, "estimate", lambda self, evidence, f=original: (calls.append(1), f(self, evidence))[1]
+            estimator,
+            "estimate",
+            lambda self, evidence, f=original: (calls.append(1), f(self, evidence))[1],
         )
     resumed = Selector.from_json(text)
     assert calls == []
@@ -84,9 +94,17 @@ def test_resumed_continues_exactly_and_recomputes_no_decision(name: str, monkeyp
 
 
 @pytest.mark.parametrize("name", ["lcsh", "mlp-ege"])
-def test_works_with_nothing_but_the_texts_and_fewer_evaluations_than_prompts(name: str) -> None:
-    prompts = [f"Summarize the text in {n} {unit}." for n in range(1, 13) for unit in ("words", "sentences")]
-    selector = Selector(prompts, GOALS[name], budget=K - 4, method=name, examples=N, features="text")
+def test_works_with_nothing_but_the_texts_and_fewer_evaluations_than_prompts(
+    name: str,
+) -> None:
+    prompts = [
+        f"Summarize the text in {n} {unit}."
+        for n in range(1, 13)
+        for unit in ("words", "sentences")
+    ]
+    selector = Selector(
+        prompts, GOALS[name], budget=K - 4, method=name, examples=N, features="text"
+    )
     finish(selector)
     result = selector.result()
     assert result.spent <= K - 4
@@ -107,8 +125,16 @@ def test_any_allocator_goes_with_any_estimator() -> None:
     from asktell.schedulers import SequentialHalving
 
     for estimator in (MLP(steps=50), LeastSquares(ridge=0.1), SampleMean()):
-        method = asktell.Elimination(SequentialHalving(), GOptimalDesign(), estimator, ConstrainedRanking(), "round")
-        selector = Selector(PROMPTS, CONSTRAINED, 3 * K, method, examples=N, features=FEATURES)
+        method = asktell.Elimination(
+            SequentialHalving(),
+            GOptimalDesign(),
+            estimator,
+            ConstrainedRanking(),
+            "round",
+        )
+        selector = Selector(
+            PROMPTS, CONSTRAINED, 3 * K, method, examples=N, features=FEATURES
+        )
         finish(selector)
         assert selector.result().selected
         assert Selector.from_json(selector.to_json()).to_json() == selector.to_json()

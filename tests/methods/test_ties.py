@@ -28,10 +28,14 @@ def are_alike(answers: list[int], n: int = 4) -> bool:
     return bool(np.bincount(answers, minlength=n).min() >= expected - 3 * deviation)
 
 
-def played(method: str, goal: Goal, rows: list[Row], budget: int, seed: int, **options: Any) -> Selector:
+def played(
+    method: str, goal: Goal, rows: list[Row], budget: int, seed: int, **options: Any
+) -> Selector:
     """A selector whose every evaluation of prompt k scored rows[k]."""
     prompts = [f"prompt {k}" for k in range(len(rows))]
-    selector = Selector(prompts, goal, budget, method, examples=20, seed=seed, **options)
+    selector = Selector(
+        prompts, goal, budget, method, examples=20, seed=seed, **options
+    )
     while trial := selector.ask():
         selector.tell(trial, rows[int(trial.prompt_id)])
     return selector
@@ -42,10 +46,15 @@ def selected(selector: Selector) -> list[int]:
 
 
 def first_to_leave(selector: Selector) -> int:
-    return next(decided.departures[0].arm for _, decided in selector.state.decisions if decided.departures)
+    return next(
+        decided.departures[0].arm
+        for _, decided in selector.state.decisions
+        if decided.departures
+    )
 
 
-# Seed 0 has the order 3, 2, 4, 1, 0, 5, and seed 2 has 4, 0, 1, 5, 3, 2 (tests/numerics/test_counters.py).
+# Seed 0 has the order 3, 2, 4, 1, 0, 5, and seed 2 has 4, 0, 1, 5, 3, 2
+# (tests/numerics/test_counters.py).
 @pytest.mark.parametrize(
     ("method", "rows", "seed", "answer", "first_out"),
     [
@@ -54,7 +63,8 @@ def first_to_leave(selector: Selector) -> int:
         ("csr", [(1, 1)] * 6, 2, 4, 2),
         ("csr-sh", [(1, 1)] * 6, 0, 3, 5),
         ("uniform", [(1, 1)] * 6, 2, 4, None),
-        # Equal objectives: more slack does not help (until it did not count, 5 was the answer).
+        # Equal objectives: more slack does not help (until it did not count, 5 was the
+        # answer).
         ("csr", [(1, 0.5), (1, 0.6), (1, 0.7), (1, 0.8), (1, 0.9), (1, 1.0)], 0, 3, 5),
         ("csr", [(1, 0.5), (1, 0.6), (1, 0.7), (1, 0.8), (1, 0.9), (1, 1.0)], 2, 4, 2),
         # Two groups of equals: the worse one leaves first, by chance within it.
@@ -65,41 +75,69 @@ def first_to_leave(selector: Selector) -> int:
         ("csr", [(0, 0), (1, 0.25), (1, 0.25), (1, 0), (0, 0), (1, 0.25)], 2, 1, 0),
     ],
 )
-def test_worked_examples(method: str, rows: list[Row], seed: int, answer: int, first_out: int | None) -> None:
+def test_worked_examples(
+    method: str, rows: list[Row], seed: int, answer: int, first_out: int | None
+) -> None:
     selector = played(method, CONSTRAINED, rows, 30, seed)
     assert selected(selector) == [answer]
     assert first_out is None or first_to_leave(selector) == first_out
 
 
 @pytest.mark.parametrize("method", ["ege-sr", "ege-sh"])
-@pytest.mark.parametrize(("seed", "order"), [(0, [3, 2, 4, 1, 0, 5]), (2, [4, 0, 1, 5, 3, 2])])
-def test_worked_examples_of_pareto_sets(method: str, seed: int, order: list[int]) -> None:
+@pytest.mark.parametrize(
+    ("seed", "order"), [(0, [3, 2, 4, 1, 0, 5]), (2, [4, 0, 1, 5, 3, 2])]
+)
+def test_worked_examples_of_pareto_sets(
+    method: str, seed: int, order: list[int]
+) -> None:
     equal = played(method, PARETO, [(0.5, 0.5)] * 6, 30, seed)
     assert selected(equal) == order  # all optimal, the first of the order first
     assert first_to_leave(equal) == order[0]
-    # A dominated prompt leaves before the optimal ones, though its gap is the same as theirs.
-    tied = played(method, PARETO, [(0.5, 1), (0.5, 1), (0.5, 1), (0.7, 1), (0.5, 1), (0.5, 1)], 30, seed)
+    # A dominated prompt leaves before the optimal ones, though its gap is the same as
+    # theirs.
+    tied = played(
+        method,
+        PARETO,
+        [(0.5, 1), (0.5, 1), (0.5, 1), (0.7, 1), (0.5, 1), (0.5, 1)],
+        30,
+        seed,
+    )
     assert selected(tied) == [3]
     assert first_to_leave(tied) == next(arm for arm in order if arm != 3)
 
 
 @pytest.mark.parametrize("method", BEST_METHODS)
-@pytest.mark.parametrize("score", [(1.0, 1.0), (1.0, 0.0)], ids=["feasible", "infeasible"])
-def test_each_of_exact_equals_is_the_answer_equally_often(method: str, score: Row, seeds: range) -> None:
-    answers = [selected(played(method, CONSTRAINED, [score] * 4, 4, seed))[0] for seed in seeds]
+@pytest.mark.parametrize(
+    "score", [(1.0, 1.0), (1.0, 0.0)], ids=["feasible", "infeasible"]
+)
+def test_each_of_exact_equals_is_the_answer_equally_often(
+    method: str, score: Row, seeds: range
+) -> None:
+    answers = [
+        selected(played(method, CONSTRAINED, [score] * 4, 4, seed))[0] for seed in seeds
+    ]
     assert are_alike(answers)
 
 
 @pytest.mark.parametrize("method", ["csr", "csr-sh", "ege-sr", "ege-sh"])
-def test_each_of_exact_equals_leaves_first_equally_often(method: str, seeds: range) -> None:
+def test_each_of_exact_equals_leaves_first_equally_often(
+    method: str, seeds: range
+) -> None:
     goal = CONSTRAINED if method.startswith("csr") else PARETO
-    gone = [first_to_leave(played(method, goal, [(1.0, 1.0)] * 4, 8, seed)) for seed in seeds]
+    gone = [
+        first_to_leave(played(method, goal, [(1.0, 1.0)] * 4, 8, seed))
+        for seed in seeds
+    ]
     assert are_alike(gone)
 
 
 @pytest.mark.parametrize("method", ["auto", "uniform", "ege-sr"])
-def test_each_of_exact_equals_comes_first_in_a_pareto_set_equally_often(method: str, seeds: range) -> None:
-    answers = [selected(played(method, PARETO, [(1.0, 1.0)] * 4, 4, seed)) for seed in seeds]
+def test_each_of_exact_equals_comes_first_in_a_pareto_set_equally_often(
+    method: str, seeds: range
+) -> None:
+    answers = [
+        selected(played(method, PARETO, [(1.0, 1.0)] * 4, 4, seed)) for seed in seeds
+    ]
     assert are_alike([answer[0] for answer in answers])
 
 
@@ -107,7 +145,15 @@ def test_the_best_of_those_rejected_is_chosen_by_chance_too(seeds: range) -> Non
     """Where everyone else has failed."""
     answers = []
     for seed in seeds:
-        selector = Selector(["a", "b", "c", "d"], CONSTRAINED, 40, "csr", examples=20, seed=seed, max_failure_rate=1e-6)
+        selector = Selector(
+            ["a", "b", "c", "d"],
+            CONSTRAINED,
+            40,
+            "csr",
+            examples=20,
+            seed=seed,
+            max_failure_rate=1e-6,
+        )
         while trial := selector.ask():
             if selector.n_active > 2:
                 selector.tell(trial, (1.0, 1.0))
@@ -118,7 +164,9 @@ def test_the_best_of_those_rejected_is_chosen_by_chance_too(seeds: range) -> Non
 
 
 def test_the_answer_so_far_of_equals_does_not_change_with_the_rounds() -> None:
-    selector = Selector([f"prompt {k}" for k in range(6)], CONSTRAINED, 30, "csr", examples=20, seed=1)
+    selector = Selector(
+        [f"prompt {k}" for k in range(6)], CONSTRAINED, 30, "csr", examples=20, seed=1
+    )
     for trial in selector.ask(6):
         selector.tell(trial, (1.0, 1.0))
     answers = set()
@@ -128,7 +176,9 @@ def test_the_answer_so_far_of_equals_does_not_change_with_the_rounds() -> None:
     assert answers == {int(chance_order(1, range(6))[0])}
 
 
-def test_a_rule_of_ones_own_leaves_equals_to_chance_by_leaving_them_as_they_come(seeds: range) -> None:
+def test_a_rule_of_ones_own_leaves_equals_to_chance_by_leaving_them_as_they_come(
+    seeds: range,
+) -> None:
     from asktell.elimination import AbstractEliminationRule, Judgement
     from asktell.estimators import SampleMean
     from asktell.schedulers import SuccessiveRejects
@@ -144,8 +194,13 @@ def test_a_rule_of_ones_own_leaves_equals_to_chance_by_leaving_them_as_they_come
         def reason(self, judgement: Judgement, position: int) -> str:
             return f"at {judgement.measure[position]:g}"
 
-    method = asktell.Elimination(SuccessiveRejects(), asktell.allocators.Uniform(), SampleMean(), Worst())
-    answers = [selected(played(method, BestFeasible("a"), [(1.0,)] * 4, 8, seed))[0] for seed in seeds]  # type: ignore[arg-type]
+    method = asktell.Elimination(
+        SuccessiveRejects(), asktell.allocators.Uniform(), SampleMean(), Worst()
+    )
+    answers = [
+        selected(played(method, BestFeasible("a"), [(1.0,)] * 4, 8, seed))[0]
+        for seed in seeds
+    ]  # type: ignore[arg-type]
     assert are_alike(answers)
     uneven = played(method, BestFeasible("a"), [(0.25,), (1.0,), (0.0,), (1.0,)], 8, 0)  # type: ignore[arg-type]
     assert first_to_leave(uneven) == 2

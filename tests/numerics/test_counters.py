@@ -19,7 +19,9 @@ def splitmix(seed: int, purpose: str, *numbers: int) -> int:
         return z ^ (z >> 31)
 
     golden = 0x9E3779B97F4A7C15
-    state = mix((mix((seed + golden) & MASK) + zlib.crc32(purpose.encode()) * golden) & MASK)
+    state = mix(
+        (mix((seed + golden) & MASK) + zlib.crc32(purpose.encode()) * golden) & MASK
+    )
     for number in numbers:
         state = mix((state + (number + 1) * golden) & MASK)
     return state
@@ -30,11 +32,41 @@ def test_these_bits_never_change() -> None:
     assert counters.bits(1, "example order", [0, 1, 2]).tolist() == [
         4977823434687944333, 2853319010410871815, 16483620047791051277,
     ]  # fmt: skip
-    assert counters.bits(2**64 - 1, "ties", 3, [4, 5]).tolist() == [6290604298465843468, 10244994928895746966]
-    assert counters.integers(7, "example", 1000, [0, 1, 2, 3], 5).tolist() == [88, 679, 278, 595]
-    assert counters.permutation(0, "example order", 8).tolist() == [7, 1, 6, 3, 4, 0, 5, 2]
+    assert counters.bits(2**64 - 1, "ties", 3, [4, 5]).tolist() == [
+        6290604298465843468,
+        10244994928895746966,
+    ]
+    assert counters.integers(7, "example", 1000, [0, 1, 2, 3], 5).tolist() == [
+        88,
+        679,
+        278,
+        595,
+    ]
+    assert counters.permutation(0, "example order", 8).tolist() == [
+        7,
+        1,
+        6,
+        3,
+        4,
+        0,
+        5,
+        2,
+    ]
     assert counters.permutation(3, "ties", 5, 2).tolist() == [0, 1, 2, 4, 3]
-    assert counters.permutation(123456789, "example order", 12).tolist() == [8, 7, 1, 10, 11, 6, 0, 9, 4, 3, 2, 5]
+    assert counters.permutation(123456789, "example order", 12).tolist() == [
+        8,
+        7,
+        1,
+        10,
+        11,
+        6,
+        0,
+        9,
+        4,
+        3,
+        2,
+        5,
+    ]
 
 
 def test_this_order_among_equals_never_changes() -> None:
@@ -44,19 +76,37 @@ def test_this_order_among_equals_never_changes() -> None:
 
 
 @given(st.integers(0, MASK), st.sets(st.integers(0, 100)), st.sets(st.integers(0, 100)))
-def test_two_keep_their_order_among_equals_whoever_else_is_there(seed: int, some: set[int], more: set[int]) -> None:
-    few, all_ = np.array(sorted(some), dtype=int), np.array(sorted(some | more), dtype=int)
+def test_two_keep_their_order_among_equals_whoever_else_is_there(
+    seed: int, some: set[int], more: set[int]
+) -> None:
+    few, all_ = (
+        np.array(sorted(some), dtype=int),
+        np.array(sorted(some | more), dtype=int),
+    )
     order = all_[counters.chance_order(seed, all_)]
-    assert few[counters.chance_order(seed, few)].tolist() == order[np.isin(order, few)].tolist()
+    assert (
+        few[counters.chance_order(seed, few)].tolist()
+        == order[np.isin(order, few)].tolist()
+    )
 
 
-@given(st.integers(0, MASK), st.text(max_size=8), st.lists(st.integers(0, 2**63 - 1), max_size=3))
-def test_bits_are_those_of_whole_number_arithmetic(seed: int, purpose: str, numbers: list[int]) -> None:
-    assert counters.bits(seed, purpose, *numbers).tolist() == [splitmix(seed, purpose, *numbers)]
+@given(
+    st.integers(0, MASK),
+    st.text(max_size=8),
+    st.lists(st.integers(0, 2**63 - 1), max_size=3),
+)
+def test_bits_are_those_of_whole_number_arithmetic(
+    seed: int, purpose: str, numbers: list[int]
+) -> None:
+    assert counters.bits(seed, purpose, *numbers).tolist() == [
+        splitmix(seed, purpose, *numbers)
+    ]
 
 
 @given(st.integers(0, MASK), st.lists(st.integers(0, 10**6), min_size=1, max_size=9))
-def test_many_counters_at_once_are_the_same_as_one_by_one(seed: int, numbers: list[int]) -> None:
+def test_many_counters_at_once_are_the_same_as_one_by_one(
+    seed: int, numbers: list[int]
+) -> None:
     at_once = counters.bits(seed, "x", 3, numbers).tolist()
     assert at_once == [counters.bits(seed, "x", 3, n)[0] for n in numbers]
 
@@ -82,7 +132,9 @@ def test_integers_are_uniform_and_neighbouring_counters_independent(high: int) -
 
 
 def test_every_permutation_of_four_is_as_frequent() -> None:
-    orders = [tuple(counters.permutation(seed, "x", 4).tolist()) for seed in range(12_000)]
+    orders = [
+        tuple(counters.permutation(seed, "x", 4).tolist()) for seed in range(12_000)
+    ]
     seen = {order: orders.count(order) for order in set(orders)}
     assert len(seen) == 24
     assert all(abs(count - 500) < 5 * np.sqrt(500) for count in seen.values())
@@ -90,7 +142,10 @@ def test_every_permutation_of_four_is_as_frequent() -> None:
 
 def test_seeds_and_purposes_are_independent() -> None:
     numbers = np.arange(10_000)
-    streams = [counters.integers(s, p, 1000, numbers) for s, p in [(0, "a"), (1, "a"), (0, "b"), (2**63, "a")]]
+    streams = [
+        counters.integers(s, p, 1000, numbers)
+        for s, p in [(0, "a"), (1, "a"), (0, "b"), (2**63, "a")]
+    ]
     for i, left in enumerate(streams):
         for right in streams[:i]:
             assert abs(np.corrcoef(left, right)[0, 1]) < 0.05

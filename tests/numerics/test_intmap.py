@@ -11,7 +11,9 @@ STEPS = st.lists(st.tuples(KEYS, st.one_of(st.none(), st.integers())), max_size=
 
 
 @given(STEPS)
-def test_it_is_a_dict_whose_earlier_versions_stay(steps: list[tuple[int, int | None]]) -> None:
+def test_it_is_a_dict_whose_earlier_versions_stay(
+    steps: list[tuple[int, int | None]],
+) -> None:
     found, expected = IntMap[int](), dict[int, int]()
     versions = [(found, expected)]
     for key, value in steps:
@@ -27,7 +29,10 @@ def test_it_is_a_dict_whose_earlier_versions_stay(steps: list[tuple[int, int | N
         assert list(found) == sorted(expected)
         assert len(found) == len(expected)
         assert bool(found) == bool(expected)
-        assert all(key in found and found[key] == found.get(key) == value for key, value in expected.items())
+        assert all(
+            key in found and found[key] == found.get(key) == value
+            for key, value in expected.items()
+        )
         assert found == IntMap(expected) == pickle.loads(pickle.dumps(found))
 
 
@@ -47,6 +52,10 @@ def test_keys_that_are_missing() -> None:
 def test_a_change_copies_few_entries_however_many_there_are() -> None:
     many = IntMap(dict.fromkeys(range(100_000), 0))
     changed = many.set(5, 1)
-    copied = [number for number, block in changed._blocks.items() if block is not many._blocks[number]]
+    copied = [
+        number
+        for number, block in changed._blocks.items()
+        if block is not many._blocks[number]
+    ]
     assert copied == [0]
     assert len(changed._blocks[0]) == 256

@@ -42,7 +42,9 @@ def plain_gaps(values: Values) -> Values:
         ([(0.3, 0.2)], [np.inf], [True]),
     ],
 )
-def test_golden_cases(values: list[tuple[float, ...]], gaps: list[float], optimal: list[bool]) -> None:
+def test_golden_cases(
+    values: list[tuple[float, ...]], gaps: list[float], optimal: list[bool]
+) -> None:
     found, mask = pareto_gaps(np.array(values))
     np.testing.assert_allclose(found, gaps, atol=1e-12)
     assert mask.tolist() == optimal
@@ -54,7 +56,9 @@ def test_equals_the_plain_definition_on_random_cases(n_metrics: int) -> None:
     for case in range(1000):
         n = int(rng.integers(1, 40))
         values = (
-            rng.integers(0, rng.integers(2, 17), size=(n, n_metrics)) / 16 if case % 4 else rng.random((n, n_metrics))
+            rng.integers(0, rng.integers(2, 17), size=(n, n_metrics)) / 16
+            if case % 4
+            else rng.random((n, n_metrics))
         )
         if case % 5 == 0:
             values = values[rng.integers(0, n, size=n)]
@@ -85,7 +89,11 @@ def test_equals_the_plain_definition_on_larger_cases(n_metrics: int, kind: str) 
 
 @settings(max_examples=200, deadline=None)
 @given(
-    arrays(float, st.tuples(st.integers(1, 12), st.integers(1, 3)), elements=st.integers(0, 10).map(lambda v: v / 10))
+    arrays(
+        float,
+        st.tuples(st.integers(1, 12), st.integers(1, 3)),
+        elements=st.integers(0, 10).map(lambda v: v / 10),
+    )
 )
 def test_an_optimal_arm_has_no_larger_gap_than_one_it_dominates(values: Values) -> None:
     gaps, optimal = pareto_gaps(values)
@@ -102,20 +110,29 @@ def test_no_rows_are_no_front() -> None:
 def test_a_shift_leaves_gaps_and_a_scale_scales_them() -> None:
     values = np.random.default_rng(0).integers(0, 64, size=(50, 3)) / 64
     gaps, _ = pareto_gaps(values)
-    np.testing.assert_array_equal(pareto_gaps(values + np.array([1.0, -2.0, 4.0]))[0], gaps)
+    np.testing.assert_array_equal(
+        pareto_gaps(values + np.array([1.0, -2.0, 4.0]))[0], gaps
+    )
     np.testing.assert_array_equal(pareto_gaps(4 * values)[0], 4 * gaps)
 
 
 def test_three_columns_with_nan_come_to_an_end() -> None:
-    values = np.array([[1.0, 2.0, 3.0], [np.nan, 9.0, 9.0], [0.0, 1.0, 2.0], [np.nan, np.nan, np.nan]])
+    values = np.array(
+        [[1.0, 2.0, 3.0], [np.nan, 9.0, 9.0], [0.0, 1.0, 2.0], [np.nan, np.nan, np.nan]]
+    )
     assert pareto_mask(values).tolist()[0:3:2] == [True, False]
 
 
 @pytest.mark.parametrize("n_metrics", [2, 3, 4])
-def test_what_one_row_dominates_may_be_dropped_beforehand(n_metrics: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_one_row_dominates_may_be_dropped_beforehand(
+    n_metrics: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     rng = np.random.default_rng(0)
     for n in (1, 2, 7, 60):
-        for values in (rng.integers(0, 4, (n, n_metrics)).astype(float), rng.normal(size=(n, n_metrics)) * 1e100):
+        for values in (
+            rng.integers(0, 4, (n, n_metrics)).astype(float),
+            rng.normal(size=(n, n_metrics)) * 1e100,
+        ):
             expected = pareto_mask(values)
             with monkeypatch.context() as patch:
                 patch.setattr("asktell.numerics.pareto._MANY", 0)

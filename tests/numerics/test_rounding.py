@@ -18,4 +18,7 @@ def test_differences_of_decimal_fractions_are_one_number() -> None:
 @given(st.lists(st.integers(0, 3), max_size=9))
 def test_half_of_a_row_or_more_are_one_number(row: list[int]) -> None:
     most = max((row.count(x) for x in row), default=0)
-    assert mostly_equal(np.array([row, row], dtype=float)).tolist() == [bool(row) and 2 * most >= len(row)] * 2
+    assert (
+        mostly_equal(np.array([row, row], dtype=float)).tolist()
+        == [bool(row) and 2 * most >= len(row)] * 2
+    )

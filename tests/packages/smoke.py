@@ -24,7 +24,8 @@ import asktell_adapters
 
 GOAL = asktell.ParetoSet("a", "b")
 
-# Modules that no import of asktell's reaches without the extra: they import its packages at their top.
+# Modules that no import of asktell's reaches without the extra: they import its
+# packages at their top.
 NEED = {
     "structured": ["asktell.allocators._design_jax", "asktell.estimators."],
     "server": ["asktell_adapters.server."],
@@ -41,7 +42,8 @@ NEED = {
     "inspect": ["asktell_adapters.harnesses.inspect."],
     "mcp": ["asktell_adapters.cli.mcp"],
 }
-PYTEST = ["asktell.testing.", "asktell_adapters.testing."]  # whoever runs contracts has it
+# Whoever runs contracts has it
+PYTEST = ["asktell.testing.", "asktell_adapters.testing."]
 
 
 def modules() -> Iterator[str]:
@@ -54,14 +56,19 @@ def played(method: str, goal: Any = GOAL, **options: Any) -> asktell.Result:
     prompts = [f"Write {n} words, {'please' if n % 2 else 'now'}." for n in range(8)]
     selector = asktell.Selector(prompts, goal, 40, method, examples=10, **options)
     while trial := selector.ask():
-        selector.tell(trial, [trial.prompt_id * 0.1 + 0.01 * trial.example, 1 - trial.prompt_id * 0.1])
+        selector.tell(
+            trial,
+            [trial.prompt_id * 0.1 + 0.01 * trial.example, 1 - trial.prompt_id * 0.1],
+        )
     return asktell.Selector.from_json(selector.to_json()).result()
 
 
 def bare() -> None:
     for package in (asktell, asktell_adapters):
         folder = Path(package.__file__).parent
-        assert folder.is_relative_to(sys.prefix), f"{folder} is not what was installed into {sys.prefix}"
+        assert folder.is_relative_to(sys.prefix), (
+            f"{folder} is not what was installed into {sys.prefix}"
+        )
         assert (folder / "py.typed").is_file(), f"{folder} has lost py.typed"
     assert asktell.__version__ == distribution("asktell").version
     for name in modules():
@@ -76,12 +83,19 @@ def bare() -> None:
     with tempfile.TemporaryDirectory() as folder:
         selector = asktell.Selector(["x", "y"], GOAL, 4, examples=2)
         with asktell.Study.create(f"sqlite:///{folder}/s.db", "s", selector) as study:
-            asktell.run(study, lambda prompt, example: {"a": len(prompt), "b": example}, progress=False)
+            asktell.run(
+                study,
+                lambda prompt, example: {"a": len(prompt), "b": example},
+                progress=False,
+            )
         shown = command("status", f"sqlite:///{folder}/s.db", "s")
         assert "4 of 4" in shown, shown
         selector.report(f"{folder}/report.html")  # it needs the files beside the code
         assert "<script" in Path(folder, "report.html").read_text(encoding="utf-8")
-    for extra, call in (("plot", played("uniform").plot), ("analysis", played("uniform").hypervolume)):
+    for extra, call in (
+        ("plot", played("uniform").plot),
+        ("analysis", played("uniform").hypervolume),
+    ):
         try:
             call()
         except asktell.MissingExtraError as error:
@@ -93,7 +107,9 @@ def bare() -> None:
 def command(*arguments: str) -> str:
     """What `asktell ...` prints; the script that the wheel brought, and not the module."""
     script = Path(sys.executable).with_name("asktell")
-    return subprocess.run([script, *arguments], capture_output=True, text=True, check=True).stdout
+    return subprocess.run(
+        [script, *arguments], capture_output=True, text=True, check=True
+    ).stdout
 
 
 def structured() -> None:
@@ -139,14 +155,19 @@ def client() -> None:
 def server() -> None:
     with tempfile.TemporaryDirectory() as folder:
         url = f"sqlite:///{folder}/s.db"
-        asktell.Study.create(url, "s", asktell.Selector(["x", "y"], GOAL, 4, examples=2)).close()
+        asktell.Study.create(
+            url, "s", asktell.Selector(["x", "y"], GOAL, 4, examples=2)
+        ).close()
         main = "import sys; from asktell_adapters.cli.main import main; sys.exit(main(sys.argv[1:]))"
         process = subprocess.Popen(
-            [sys.executable, "-I", "-c", main, "serve", url, "--port", "0"], stdout=subprocess.PIPE, text=True
+            [sys.executable, "-I", "-c", main, "serve", url, "--port", "0"],
+            stdout=subprocess.PIPE,
+            text=True,
         )
         try:
             address = process.stdout.readline().split(" at ")[1].split()[0]
-            with urlopen(f"{address}/v1/studies/s/result") as answer:  # by no client: that has an extra of its own
+            # By no client: that has an extra of its own
+            with urlopen(f"{address}/v1/studies/s/result") as answer:
                 assert json.load(answer)["budget"] == 4
         finally:
             process.terminate()
@@ -155,7 +176,8 @@ def server() -> None:
 
 def config() -> None:
     with tempfile.TemporaryDirectory() as folder:
-        for kind in ("openai", "inspect", "promptfoo"):  # it needs the files beside the code
+        # It needs the files beside the code
+        for kind in ("openai", "inspect", "promptfoo"):
             command("init", f"{folder}/{kind}.toml", "--kind", kind, "--yes")
 
 

@@ -20,7 +20,10 @@ from asktell_adapters.cli.arguments import make_parser
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / ".github" / "actions" / "gate"
 ACTION = yaml.safe_load((FOLDER / "action.yml").read_text(encoding="utf-8"))
-STEPS = {step.get("name", step.get("uses", "").partition("@")[0]): step for step in ACTION["runs"]["steps"]}
+STEPS = {
+    step.get("name", step.get("uses", "").partition("@")[0]): step
+    for step in ACTION["runs"]["steps"]
+}
 METHODS = {"POST", "PATCH"}
 LLM = """
 from asktell_adapters.evaluators import Completion
@@ -57,42 +60,77 @@ def test_inputs_are_data_and_never_code() -> None:
 
 
 def test_only_the_step_that_comments_knows_the_token() -> None:
-    knows = [name for name, step in STEPS.items() if "token" in json.dumps(step).lower()]
+    knows = [
+        name for name, step in STEPS.items() if "token" in json.dumps(step).lower()
+    ]
     assert knows == ["Publish"]
 
 
 def test_actions_are_pinned_as_in_the_workflow() -> None:
     workflow = (ROOT / ".github" / "workflows" / "ci.yml").read_text(encoding="utf-8")
-    pinned = re.findall(r"uses: (\S+@\w{40} # v\S+)", (FOLDER / "action.yml").read_text(encoding="utf-8"))
+    pinned = re.findall(
+        r"uses: (\S+@\w{40} # v\S+)",
+        (FOLDER / "action.yml").read_text(encoding="utf-8"),
+    )
     assert len(pinned) == sum("uses" in step for step in STEPS.values()) == 2
     assert all(each in workflow for each in pinned)
 
 
 def test_every_step_has_the_variables_that_it_reads() -> None:
     source = (FOLDER / "gate.py").read_text(encoding="utf-8")
-    functions = dict(re.findall(r"^def (\w+)\(.*?$(.*?)(?=^def |^if )", source, re.MULTILINE | re.DOTALL))
-    functions["publish"] += functions["_summary"] + functions["_comment"] + functions["_api"]
+    functions = dict(
+        re.findall(
+            r"^def (\w+)\(.*?$(.*?)(?=^def |^if )", source, re.MULTILINE | re.DOTALL
+        )
+    )
+    functions["publish"] += (
+        functions["_summary"] + functions["_comment"] + functions["_api"]
+    )
     for step in ACTION["runs"]["steps"]:
         if "run" in step:
-            read = set(re.findall(r"[\"']([A-Z_]{4,})[\"']", functions[step["run"].split()[-1]]))
-            ours = {name for name in read if not name.startswith(("GITHUB_", "RUNNER_")) and name not in METHODS}
+            read = set(
+                re.findall(
+                    r"[\"']([A-Z_]{4,})[\"']", functions[step["run"].split()[-1]]
+                )
+            )
+            ours = {
+                name
+                for name in read
+                if not name.startswith(("GITHUB_", "RUNNER_")) and name not in METHODS
+            }
             assert ours == set(step["env"])
 
 
 def test_the_workflow_of_the_page_runs_it_with_no_more_than_it_needs() -> None:
     page = (ROOT / "docs" / "how-to" / "fail-a-build.md").read_text(encoding="utf-8")
     (text,) = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
-    workflow, pinned = yaml.safe_load(text), (ROOT / ".github" / "workflows" / "ci.yml").read_text(encoding="utf-8")
+    workflow, pinned = (
+        yaml.safe_load(text),
+        (ROOT / ".github" / "workflows" / "ci.yml").read_text(encoding="utf-8"),
+    )
     (job,) = workflow["jobs"].values()
     checkout, gate = job["steps"]
-    needed = dict(re.findall(r"^#   ([\w-]+): (\w+)  ", (FOLDER / "action.yml").read_text(), re.MULTILINE))
+    needed = dict(
+        re.findall(
+            r"^#   ([\w-]+): (\w+)  ", (FOLDER / "action.yml").read_text(), re.MULTILINE
+        )
+    )
     assert (workflow["permissions"], job["permissions"]) == ({}, needed)
     assert f"uses: {checkout['uses']} # v" in pinned
-    assert gate["uses"].partition("@")[0] == "asktell/asktell/" + FOLDER.relative_to(ROOT).as_posix()
+    assert (
+        gate["uses"].partition("@")[0]
+        == "asktell/asktell/" + FOLDER.relative_to(ROOT).as_posix()
+    )
     assert set(gate["with"]) <= set(ACTION["inputs"])
-    extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))[
+        "project"
+    ]["optional-dependencies"]
     assert set(gate["with"]["extras"].split(",")) <= set(extras)
-    assert not [name for name, each in ACTION["inputs"].items() if each.get("required") and name not in gate["with"]]
+    assert not [
+        name
+        for name, each in ACTION["inputs"].items()
+        if each.get("required") and name not in gate["with"]
+    ]
 
 
 @pytest.fixture
@@ -101,7 +139,9 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PYTHONPATH", f"{ROOT}:{ROOT / 'adapters'}")
     (tmp_path / "action_llm.py").write_text(LLM)
-    (tmp_path / "rows.jsonl").write_text("".join(f'{{"input": "{i}", "reference": "yes"}}\n' for i in range(40)))
+    (tmp_path / "rows.jsonl").write_text(
+        "".join(f'{{"input": "{i}", "reference": "yes"}}\n' for i in range(40))
+    )
     (tmp_path / "a.toml").write_text(CONFIG)
     event = {"pull_request": {"number": 7, "head": {"sha": "c0ffee"}}}
     (tmp_path / "event.json").write_text(json.dumps(event))
@@ -118,7 +158,9 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def evaluated(project: Path, monkeypatch: pytest.MonkeyPatch, **inputs: str) -> dict[str, str]:
+def evaluated(
+    project: Path, monkeypatch: pytest.MonkeyPatch, **inputs: str
+) -> dict[str, str]:
     """The outputs of the step that evaluates."""
     (project / "outputs").unlink(missing_ok=True)
     given = {
@@ -135,7 +177,9 @@ def evaluated(project: Path, monkeypatch: pytest.MonkeyPatch, **inputs: str) -> 
     for name, value in {**given, **inputs}.items():
         monkeypatch.setenv(name, value)
     assert steps().evaluate() == 0
-    return dict(line.split("=", 1) for line in (project / "outputs").read_text().splitlines())
+    return dict(
+        line.split("=", 1) for line in (project / "outputs").read_text().splitlines()
+    )
 
 
 @pytest.mark.parametrize(
@@ -151,11 +195,17 @@ def evaluated(project: Path, monkeypatch: pytest.MonkeyPatch, **inputs: str) -> 
     ],
 )
 def test_the_verdict_is_an_output(
-    inputs: Any, verdict: str, project: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    inputs: Any,
+    verdict: str,
+    project: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
 ) -> None:
     (project / "few.toml").write_text(CONFIG.replace("80", "4"))
     for name, score in (("old", 0), ("new", 1)):
-        (project / f"{name}.csv").write_text("id,right\n" + "".join(f"{i},{score}\n" for i in range(100)))
+        (project / f"{name}.csv").write_text(
+            "id,right\n" + "".join(f"{i},{score}\n" for i in range(100))
+        )
     outputs = evaluated(project, monkeypatch, **inputs)
     assert outputs["verdict"] == verdict
     assert not (project / "x").exists()
@@ -164,35 +214,65 @@ def test_the_verdict_is_an_output(
     assert token
     assert out.endswith(f"\n::{token[1]}::\n")
     files = {path.name for path in Path(outputs["folder"]).iterdir()}
-    assert files == (set() if verdict == "error" else {"summary.md", "report.html", "gate.xml"})
+    assert files == (
+        set() if verdict == "error" else {"summary.md", "report.html", "gate.xml"}
+    )
     monkeypatch.setenv("VERDICT", verdict)
     codes = []
     for undecided in ("fail", "pass"):
         monkeypatch.setenv("UNDECIDED", undecided)
         codes.append(steps().verdict())
-    assert codes == {"passed": [0, 0], "failed": [1, 1], "undecided": [3, 0], "error": [2, 2]}[verdict]
+    assert (
+        codes
+        == {"passed": [0, 0], "failed": [1, 1], "undecided": [3, 0], "error": [2, 2]}[
+            verdict
+        ]
+    )
 
 
-def test_the_options_are_those_of_the_command(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_options_are_those_of_the_command(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     module, called = steps(), []
 
     class Done:
         returncode = 0
 
-    monkeypatch.setattr(module.subprocess, "run", lambda command, check: called.append(command) or Done())
+    monkeypatch.setattr(
+        module.subprocess,
+        "run",
+        lambda command, check: called.append(command) or Done(),
+    )
     monkeypatch.setattr("tests.packages.test_gate_action.steps", lambda: module)
     evaluated(project, monkeypatch, CANDIDATE="new", MARGIN="0.02", RECHECK="0")
     (command,) = called
     parsed = make_parser().parse_args(command[3:])
-    assert (parsed.margin, parsed.baseline, parsed.candidate, parsed.yes) == (0.02, "old", "new", True)
+    assert (parsed.margin, parsed.baseline, parsed.candidate, parsed.yes) == (
+        0.02,
+        "old",
+        "new",
+        True,
+    )
     assert {path.name for path in (parsed.summary, parsed.report, parsed.junit)} == {
         "summary.md", "report.html", "gate.xml"
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("head", [None, "", "## ❌ Failed: new is worse", "Passed", "## ✅ Passed: new is not worse"])
+@pytest.mark.parametrize(
+    "head",
+    [
+        None,
+        "",
+        "## ❌ Failed: new is worse",
+        "Passed",
+        "## ✅ Passed: new is not worse",
+    ],
+)
 def test_an_exit_code_that_the_summary_does_not_confirm_is_no_verdict(
-    head: str | None, project: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    head: str | None,
+    project: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
 ) -> None:
     module = steps()
 
@@ -200,7 +280,9 @@ def test_an_exit_code_that_the_summary_does_not_confirm_is_no_verdict(
         returncode = 0
 
     def run(command: list[str], check: bool) -> Done:
-        (summary,) = (word.partition("=")[2] for word in command if word.startswith("--summary="))
+        (summary,) = (
+            word.partition("=")[2] for word in command if word.startswith("--summary=")
+        )
         if head is not None:
             Path(summary).write_text(f"{head}\n", encoding="utf-8")
         return Done()
@@ -208,11 +290,15 @@ def test_an_exit_code_that_the_summary_does_not_confirm_is_no_verdict(
     monkeypatch.setattr(module.subprocess, "run", run)
     monkeypatch.setattr("tests.packages.test_gate_action.steps", lambda: module)
     is_confirmed = head is not None and "## ✅" in head
-    assert evaluated(project, monkeypatch)["verdict"] == ("passed" if is_confirmed else "error")
+    assert evaluated(project, monkeypatch)["verdict"] == (
+        "passed" if is_confirmed else "error"
+    )
     assert ("::error::" in capfd.readouterr().out) == (not is_confirmed)
 
 
-def test_a_model_that_ends_the_process_passes_nothing(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_model_that_ends_the_process_passes_nothing(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (project / "action_llm.py").write_text("import os\ndef load():\n    os._exit(0)\n")
     assert evaluated(project, monkeypatch)["verdict"] == "error"
 
@@ -224,7 +310,9 @@ class GitHub(BaseHTTPRequestHandler):
     status = 200
 
     def do_GET(self) -> None:
-        assert self.path.startswith("/repos/me/mine/issues/7/comments?per_page=100&page=")
+        assert self.path.startswith(
+            "/repos/me/mine/issues/7/comments?per_page=100&page="
+        )
         page = int(self.path.rpartition("=")[2])
         self.answer(self.comments[100 * (page - 1) : 100 * page])
 
@@ -237,7 +325,9 @@ class GitHub(BaseHTTPRequestHandler):
 
     def do_PATCH(self) -> None:
         id_ = int(self.path.removeprefix("/repos/me/mine/issues/comments/"))
-        self.comments[id_]["body"] = json.loads(self.rfile.read(int(self.headers["Content-Length"])))["body"]
+        self.comments[id_]["body"] = json.loads(
+            self.rfile.read(int(self.headers["Content-Length"]))
+        )["body"]
         self.answer({})
 
     def answer(self, data: Any) -> None:
@@ -261,16 +351,29 @@ def github(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[GitHub]]:
         server.shutdown()
 
 
-def published(monkeypatch: pytest.MonkeyPatch, outputs: dict[str, str], **inputs: str) -> None:
-    given = {"NAME": "asktell-gate", "COMMENT": "true", "REPORT_URL": "https://x/artifact", "TOKEN": "t0ken"}
-    given |= {"FOLDER": outputs.get("folder", ""), "VERDICT": outputs.get("verdict", "")}
+def published(
+    monkeypatch: pytest.MonkeyPatch, outputs: dict[str, str], **inputs: str
+) -> None:
+    given = {
+        "NAME": "asktell-gate",
+        "COMMENT": "true",
+        "REPORT_URL": "https://x/artifact",
+        "TOKEN": "t0ken",
+    }
+    given |= {
+        "FOLDER": outputs.get("folder", ""),
+        "VERDICT": outputs.get("verdict", ""),
+    }
     for name, value in {**given, **inputs}.items():
         monkeypatch.setenv(name, value)
     assert steps().publish() == 0
 
 
 def test_there_is_one_comment_which_every_run_updates(
-    project: Path, monkeypatch: pytest.MonkeyPatch, github: type[GitHub], capfd: pytest.CaptureFixture[str]
+    project: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    github: type[GitHub],
+    capfd: pytest.CaptureFixture[str],
 ) -> None:
     marker = "<!-- asktell gate asktell_gate -->"
     others = [{"id": i, "body": "Hello", "user": {"type": "User"}} for i in range(150)]
@@ -281,10 +384,14 @@ def test_there_is_one_comment_which_every_run_updates(
     published(monkeypatch, outputs)
     assert len(github.comments) == 151
     body = github.comments[150]["body"]
-    assert body.startswith(f'{marker}\n## ✅ Passed: "new" is not worse than "old" in exact_match\n')
+    assert body.startswith(
+        f'{marker}\n## ✅ Passed: "new" is not worse than "old" in exact_match\n'
+    )
     assert "[Full report](https://x/artifact)" in body
     assert "::error::no" in body
-    assert body.endswith("asktell_gate, [run](https://github.com/me/mine/actions/runs/1) of c0ffee\n")
+    assert body.endswith(
+        "asktell_gate, [run](https://github.com/me/mine/actions/runs/1) of c0ffee\n"
+    )
     assert (project / "summary.md").read_text().count("## ✅ Passed") == 2
     published(monkeypatch, outputs, NAME="other")
     assert len(github.comments) == 152
@@ -297,11 +404,17 @@ def test_there_is_one_comment_which_every_run_updates(
 
 
 def test_without_a_pull_request_or_a_permission_there_is_a_summary(
-    project: Path, monkeypatch: pytest.MonkeyPatch, github: type[GitHub], capfd: pytest.CaptureFixture[str]
+    project: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    github: type[GitHub],
+    capfd: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setattr(GitHub, "status", 403)
     published(monkeypatch, {})
-    assert "::warning::No comment on the pull request: HTTP Error 403" in capfd.readouterr().out
+    assert (
+        "::warning::No comment on the pull request: HTTP Error 403"
+        in capfd.readouterr().out
+    )
     (project / "event.json").write_text("{}")
     published(monkeypatch, {})
     assert not github.comments
@@ -319,14 +432,22 @@ def test_without_a_pull_request_or_a_permission_there_is_a_summary(
     ],
 )
 def test_what_is_installed(
-    extras: str, requirements: str, code: int, said: list[str], monkeypatch: pytest.MonkeyPatch
+    extras: str,
+    requirements: str,
+    code: int,
+    said: list[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     module, called = steps(), []
 
     class Done:
         returncode = 0
 
-    monkeypatch.setattr(module.subprocess, "run", lambda command, check: called.append(" ".join(command)) or Done())
+    monkeypatch.setattr(
+        module.subprocess,
+        "run",
+        lambda command, check: called.append(" ".join(command)) or Done(),
+    )
     monkeypatch.setenv("EXTRAS", extras)
     monkeypatch.setenv("REQUIREMENTS", requirements)
     assert module.install() == code

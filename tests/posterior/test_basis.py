@@ -18,31 +18,50 @@ def unit(x: np.ndarray) -> np.ndarray:
 
 
 def exact(
-    arms: np.ndarray, examples: np.ndarray, y: np.ndarray, z: np.ndarray, n_examples: int, v: Variances, share: float
+    arms: np.ndarray,
+    examples: np.ndarray,
+    y: np.ndarray,
+    z: np.ndarray,
+    n_examples: int,
+    v: Variances,
+    share: float,
 ) -> tuple[np.ndarray, np.ndarray, float]:
     """Mean and covariance of the prompts' means, and the log likelihood, from the joint covariance of all cells."""
     n_arms = len(z)
     effects = share * v.prompt * z @ z.T + (1 - share) * v.prompt * np.eye(n_arms)
     every_arm = np.kron(np.eye(n_arms), np.ones((n_examples, 1)))
     every_example = np.kron(np.ones((n_arms, 1)), np.eye(n_examples))
-    cov = every_arm @ effects @ every_arm.T + v.example * every_example @ every_example.T + LEVEL
+    cov = (
+        every_arm @ effects @ every_arm.T
+        + v.example * every_example @ every_example.T
+        + LEVEL
+    )
     cov += v.residual * np.eye(len(cov))
     o = arms * n_examples + examples
     mean = np.kron(np.eye(n_arms), np.ones((1, n_examples))) / n_examples
     gain = np.linalg.solve(cov[np.ix_(o, o)], cov[o]).T
     left = cov - gain @ cov[o]
-    density = -0.5 * (np.linalg.slogdet(cov[np.ix_(o, o)])[1] + y @ np.linalg.solve(cov[np.ix_(o, o)], y))
+    density = -0.5 * (
+        np.linalg.slogdet(cov[np.ix_(o, o)])[1]
+        + y @ np.linalg.solve(cov[np.ix_(o, o)], y)
+    )
     return mean @ gain @ y, mean @ left @ mean.T, density
 
 
-@pytest.mark.parametrize(("n_arms", "n_examples"), [(6, 9), (9, 5)])  # either effect is eliminated
+# Either effect is eliminated
+@pytest.mark.parametrize(("n_arms", "n_examples"), [(6, 9), (9, 5)])
 @pytest.mark.parametrize("share", [0.0, 0.3, 0.9])
 def test_the_posterior_is_exact(n_arms: int, n_examples: int, share: float) -> None:
     rng = np.random.default_rng(n_arms)
     cells = np.sort(rng.permutation(n_arms * n_examples)[:22])
-    cells = np.union1d(cells, np.arange(n_examples))  # the first prompt has seen every example
+    # The first prompt has seen every example
+    cells = np.union1d(cells, np.arange(n_examples))
     arms, examples = np.divmod(cells, n_examples)
-    y, z, v = rng.normal(size=len(arms)), unit(rng.normal(size=(n_arms, 3))), Variances(0.5, 0.3, 0.4)
+    y, z, v = (
+        rng.normal(size=len(arms)),
+        unit(rng.normal(size=(n_arms, 3))),
+        Variances(0.5, 0.3, 0.4),
+    )
     system = System(arms, examples, y, n_arms, n_examples, Basis(z))
     found = system.means_by_basis(v, share)
     mean, cov, _ = exact(arms, examples, y, z, n_examples, v, share)
@@ -56,7 +75,11 @@ def test_the_posterior_is_exact(n_arms: int, n_examples: int, share: float) -> N
 def test_the_likelihood_of_the_share_is_exact() -> None:
     rng = np.random.default_rng(1)
     arms, examples = np.divmod(np.sort(rng.permutation(7 * 6)[:25]), 6)
-    y, z, v = rng.normal(size=25), unit(rng.normal(size=(7, 2))), Variances(0.5, 0.3, 0.4)
+    y, z, v = (
+        rng.normal(size=25),
+        unit(rng.normal(size=(7, 2))),
+        Variances(0.5, 0.3, 0.4),
+    )
     system = System(arms, examples, y, 7, 6, Basis(z))
     ours = [system.density_by_basis(v, share) for share in (0.0, 0.3, 0.9)]
     theirs = [exact(arms, examples, y, z, 6, v, share)[2] for share in (0.0, 0.3, 0.9)]
@@ -66,13 +89,19 @@ def test_the_likelihood_of_the_share_is_exact() -> None:
 def test_without_examples_too() -> None:
     """Endless examples: ordinary regression with random slopes and a random effect per prompt."""
     rng = np.random.default_rng(2)
-    arms, z, v = np.repeat(np.arange(5), 3), unit(rng.normal(size=(5, 2))), Variances(0.5, 1.0, 0.4)
+    arms, z, v = (
+        np.repeat(np.arange(5), 3),
+        unit(rng.normal(size=(5, 2))),
+        Variances(0.5, 1.0, 0.4),
+    )
     y = rng.normal(size=15)
     found = System(arms, np.full(15, -1), y, 5, None, Basis(z)).means_by_basis(v, 0.6)
     prior = 0.6 * 0.5 * z @ z.T + 0.4 * 0.5 * np.eye(5) + LEVEL
     to_cells = np.eye(5)[arms]
     cov = to_cells @ prior @ to_cells.T + 0.4 * np.eye(15)
-    np.testing.assert_allclose(found.mean, prior @ to_cells.T @ np.linalg.solve(cov, y), atol=1e-3)
+    np.testing.assert_allclose(
+        found.mean, prior @ to_cells.T @ np.linalg.solve(cov, y), atol=1e-3
+    )
 
 
 def test_columns_that_tell_help_and_others_do_little_harm() -> None:
@@ -85,23 +114,34 @@ def test_columns_that_tell_help_and_others_do_little_harm() -> None:
         truth /= truth.std()
         y = truth[:, None] + 0.7 * rng.normal(size=50) + rng.normal(size=(40, 50))
         truth = y.mean(axis=1)
-        cells = Cells.of(np.arange(40), np.arange(40) // 8, y[np.arange(40), np.arange(40) // 8][:, None], 50)
+        cells = Cells.of(
+            np.arange(40),
+            np.arange(40) // 8,
+            y[np.arange(40), np.arange(40) // 8][:, None],
+            50,
+        )
         for name, z in (
             ("informed", Basis(unit(x))),
             ("misled", Basis(unit(rng.normal(size=(40, 3))))),
             ("alone", None),
         ):
             mean = posterior(cells, 0, 40, 50, basis=z).mean
-            errors[name].append(np.sqrt(np.mean((mean - truth - (mean - truth).mean()) ** 2)))
+            errors[name].append(
+                np.sqrt(np.mean((mean - truth - (mean - truth).mean()) ** 2))
+            )
     informed, misled, alone = (np.mean(e) for e in errors.values())
     assert informed < 0.85 * alone
     assert misled < 1.08 * alone
 
 
 @pytest.mark.parametrize("features", ["text", [[1.0], [1.0], [1.0]]])
-def test_a_selection_of_models_for_one_prompt_ends_whatever_its_features(features: object) -> None:
+def test_a_selection_of_models_for_one_prompt_ends_whatever_its_features(
+    features: object,
+) -> None:
     candidates = grid(model=["a", "b", "c"], prompt=["P"])
-    selector = Selector(candidates, BestFeasible("accuracy"), budget=30, examples=20, features=features)
+    selector = Selector(
+        candidates, BestFeasible("accuracy"), budget=30, examples=20, features=features
+    )
     scores = np.random.default_rng(0).random(30)
     while (trial := selector.ask()) is not None:
         selector.tell(trial, scores[trial.id])
@@ -114,7 +154,8 @@ def test_a_column_for_each_level_of_the_factors_that_count() -> None:
     z, blocks = of_factors(candidates)  # type: ignore[misc]
     assert blocks.tolist() == [0, 0, 1, 1, 1]
     np.testing.assert_array_equal(z, [[*a, *b] for a in np.eye(2) for b in np.eye(3)])
-    assert of_factors(grid(prompt=["x", "y"])) is None  # a level for each candidate says nothing more
+    # A level for each candidate says nothing more
+    assert of_factors(grid(prompt=["x", "y"])) is None
     many = Candidates([{"x": i % 300, "y": i % 2, "z": i % 299} for i in range(900)])
     assert [int(codes.max()) + 1 for codes in levels_of(many)] == [2, 299]
 
@@ -129,11 +170,24 @@ def test_how_much_each_factor_matters_is_estimated() -> None:
         codes = levels_of(candidates)
         truth = of_a[codes[0]] + of_b[codes[1]] + 0.4 * rng.normal(size=512)
         arms = rng.permutation(512)[:200]
-        y = truth[arms] + rng.normal(size=20)[np.arange(200) // 10] + 0.7 * rng.normal(size=200)
-        system = System(arms, np.arange(200) // 10, (y - y.mean()) / y.std(), 512, 20, of_factors(candidates))
+        y = (
+            truth[arms]
+            + rng.normal(size=20)[np.arange(200) // 10]
+            + 0.7 * rng.normal(size=200)
+        )
+        system = System(
+            arms,
+            np.arange(200) // 10,
+            (y - y.mean()) / y.std(),
+            512,
+            20,
+            of_factors(candidates),
+        )
         v = reml(system)
         found.append(system.scales[[0, 8, 16]] ** 2)
-        densities.append([system.density_by_basis(v, share) for share in (0.0, 0.6, 0.9, 0.999)])
+        densities.append(
+            [system.density_by_basis(v, share) for share in (0.0, 0.6, 0.9, 0.999)]
+        )
     a, b, c = np.mean(found, axis=0)
     assert 0.6 < a < 0.9
     assert 0.1 < b < 0.35
@@ -149,10 +203,14 @@ def test_factors_tell_of_candidates_that_nobody_pulled() -> None:
         truth = rng.normal(size=6)[codes[0]] + rng.normal(size=6)[codes[1]]
         y = truth[:, None] + 0.5 * rng.normal(size=50) + rng.normal(size=(36, 50))
         arms = rng.permutation(36)[:18]
-        cells = Cells.of(arms, np.arange(18) // 6, y[arms, np.arange(18) // 6][:, None], 50)
+        cells = Cells.of(
+            arms, np.arange(18) // 6, y[arms, np.arange(18) // 6][:, None], 50
+        )
         unseen = np.setdiff1d(np.arange(36), arms)
         fit = posterior(cells, 0, 36, 50, basis=of_factors(candidates))
         right.append(np.corrcoef(fit.mean[unseen], truth[unseen])[0, 1])
-        alone.append(np.abs(fit.mean - y.mean(axis=1))[unseen].mean() / fit.sd[unseen].mean())
+        alone.append(
+            np.abs(fit.mean - y.mean(axis=1))[unseen].mean() / fit.sd[unseen].mean()
+        )
     assert np.mean(right) > 0.5
     assert 0.5 < np.mean(alone) < 1.3  # mean absolute errors are .8 deviations

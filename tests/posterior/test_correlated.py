@@ -17,7 +17,8 @@ def cells(scores: np.ndarray, n_examples: int) -> Cells:
 def test_the_correlation_is_that_within_prompts_shrunk_to_independence() -> None:
     rng = np.random.default_rng(0)
     scores = rng.normal(size=(4, 6, 2))
-    scores[:, :, 1] = -2 * scores[:, :, 0] + 100 * np.arange(4)[:, None]  # the other way round between prompts
+    # The other way round between prompts
+    scores[:, :, 1] = -2 * scores[:, :, 0] + 100 * np.arange(4)[:, None]
     found = of_metrics(cells(scores, 6), 4)
     np.testing.assert_allclose(found, [[1, -20 / 30], [-20 / 30, 1]])
 
@@ -38,20 +39,28 @@ def test_normals_stay_standard_and_correlate() -> None:
     mixed = correlated(normals, wanted)
     np.testing.assert_array_equal(mixed[0], normals[0])
     for column in range(2):
-        np.testing.assert_allclose(np.cov([some[:, column] for some in mixed]), wanted, atol=0.04)
+        np.testing.assert_allclose(
+            np.cov([some[:, column] for some in mixed]), wanted, atol=0.04
+        )
     apart = correlated([normals[0], rng.normal(size=(20000, 5)), normals[2]], wanted)
     assert np.var(apart[1]) == pytest.approx(1.0, abs=0.03)
-    assert np.corrcoef(apart[0][:, 0], apart[2][:, 0])[0, 1] == pytest.approx(0.3, abs=0.03)
+    assert np.corrcoef(apart[0][:, 0], apart[2][:, 0])[0, 1] == pytest.approx(
+        0.3, abs=0.03
+    )
     assert np.var(apart[2]) == pytest.approx(1.0, abs=0.03)
 
 
 @pytest.mark.parametrize("sign", [-1, 1])
 def test_metrics_that_go_together_are_stated_to(sign: int) -> None:
     rng = np.random.default_rng(2)
-    selector = asktell.Selector(list("abcde"), asktell.ParetoSet("x", "y"), 100, examples=50)
+    selector = asktell.Selector(
+        list("abcde"), asktell.ParetoSet("x", "y"), 100, examples=50
+    )
     for prompt in "abcde":
         for example, x in enumerate(rng.normal(size=8)):
-            selector.observe(prompt, [x, sign * x + 0.1 * rng.normal()], example=example)
+            selector.observe(
+                prompt, [x, sign * x + 0.1 * rng.normal()], example=example
+            )
     found = stated(selector.state)
     assert found is not None
     values = found.values - found.values.mean(axis=0)

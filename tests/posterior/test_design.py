@@ -60,19 +60,27 @@ def test_noisy_examples_come_again_in_the_order_once_all_are_used() -> None:
 @pytest.mark.parametrize(
     ("noise", "expected"),
     [
-        (Noise(0.9, 4.0), 0),  # .2025 / 1.405 > .25 / 5.5: a new one would tell of its example more than of the prompt
+        # .2025 / 1.405 > .25 / 5.5: a new one would tell of its example more than of
+        # the prompt
+        (Noise(0.9, 4.0), 0),
         (Noise(0.6, 1.0), 2),  # .09 / 1.02 < .25 / 2.5
         (Noise(0.2, 4.0), 2),
         (None, 2),
     ],
 )
-def test_who_would_be_alone_on_a_new_example_may_rather_ask_again(noise: Noise | None, expected: int) -> None:
+def test_who_would_be_alone_on_a_new_example_may_rather_ask_again(
+    noise: Noise | None, expected: int
+) -> None:
     used_arms, used = np.array([0, 0, 1, 1]), np.array([0, 1, 0, 1])
-    _, on = next_examples(np.array([0]), used_arms, used, 9, 2.0, np.ones(2), None, 2, noise)
+    _, on = next_examples(
+        np.array([0]), used_arms, used, 9, 2.0, np.ones(2), None, 2, noise
+    )
     assert on.tolist() == [expected]
     # An example that somebody else has seen is better in any case.
     more_arms, more = np.append(used_arms, 1), np.append(used, 2)
-    _, on = next_examples(np.array([0]), more_arms, more, 9, 2.0, np.ones(2), None, 2, noise)
+    _, on = next_examples(
+        np.array([0]), more_arms, more, 9, 2.0, np.ones(2), None, 2, noise
+    )
     assert on.tolist() == [2]
 
 
@@ -84,19 +92,25 @@ def test_a_prompt_beyond_the_pool_goes_on() -> None:
 
 
 def test_information_by_hand() -> None:
-    # Correlation 1/3: Beta with a + b = 2; half of the scores are 1, so a = b = 1, and E p (1 - p) = 1/6 beforehand.
+    # Correlation 1/3: Beta with a + b = 2; half of the scores are 1, so a = b = 1, and
+    # E p (1 - p) = 1/6 beforehand.
     examples = np.array([0, 0, 1, 1, 1, 2, -1, -1])
     scores = np.array([1, 0, 1, 1, 1, 0, 0, 0])
     found = information(examples, scores, 1 / 3, 4)
-    # Example 0: Beta(2, 2), 4 / 20; 1: Beta(4, 1), 4 / 30; 2: Beta(1, 2), 2 / 12; 3: nobody has seen it.
+    # Example 0: Beta(2, 2), 4 / 20; 1: Beta(4, 1), 4 / 30; 2: Beta(1, 2), 2 / 12; 3:
+    # nobody has seen it.
     np.testing.assert_allclose(found, [6 / 5, 6 * 4 / 30, 1.0, 1.0])
 
 
 @given(
-    counts=st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), min_size=2, max_size=6),
+    counts=st.lists(
+        st.tuples(st.integers(0, 9), st.integers(0, 9)), min_size=2, max_size=6
+    ),
     correlation=st.floats(0.5, 1.0),
 )
-def test_what_divides_the_prompts_tells_most(counts: list[tuple[int, int]], correlation: float) -> None:
+def test_what_divides_the_prompts_tells_most(
+    counts: list[tuple[int, int]], correlation: float
+) -> None:
     counts = [*counts, (5, 5), (10, 0), (0, 10)]
     examples = np.concatenate([np.full(sum(pair), j) for j, pair in enumerate(counts)])
     scores = np.concatenate([np.repeat([1.0, 0.0], pair) for pair in counts])
@@ -132,28 +146,40 @@ def test_examples_that_nobody_reaches_change_nothing(seed: int, told: bool) -> N
     doubt = rng.random(4) if told else None
     places = np.unique(used)
     informative = Informative(places, rng.random(len(places))) if told else None
-    few, many = (next_examples(np.arange(4), arms, used, n, 3.0, doubt, informative) for n in (600, 10**12))
+    few, many = (
+        next_examples(np.arange(4), arms, used, n, 3.0, doubt, informative)
+        for n in (600, 10**12)
+    )
     np.testing.assert_equal(few, many)
 
 
-def _variance(n: int, asks: list[int], unseen: list[float], noise: Noise, n_given: int | None) -> float:
+def _variance(
+    n: int, asks: list[int], unseen: list[float], noise: Noise, n_given: int | None
+) -> float:
     """Posterior variance of a prompt's mean, by dense matrices.
 
-    The mean is that over new inputs, or over so many given examples. The prompt has scored n examples, each as often
-    as `asks` says, whose effects are known from rivals; and further ones, whose effects have these variances.
+    The mean is that over new inputs, or over so many given examples. The prompt has
+    scored n examples, each as often as `asks` says, whose effects are known from
+    rivals; and further ones, whose effects have these variances.
     """
     n_examples = n_given or n + len(unseen)
-    # Unknowns: the prompt's effect, whose prior is flat, and how it differs on each example.
+    # Unknowns: the prompt's effect, whose prior is flat, and how it differs on each
+    # example.
     prior = np.diag([1e7, *[1.0 - noise.share] * n_examples])
     rows = np.zeros((n + len(unseen), 1 + n_examples))
     rows[:, 0] = 1.0
     rows[np.arange(len(rows)), 1 + np.arange(len(rows))] = 1.0
-    of_scores = np.diag([*(noise.share / np.array(asks)), *(noise.share + np.array(unseen))])
+    of_scores = np.diag(
+        [*(noise.share / np.array(asks)), *(noise.share + np.array(unseen))]
+    )
     mean = np.zeros(1 + n_examples)
     mean[0] = 1.0
     mean[1:] = 0.0 if n_given is None else 1.0 / n_given
     told = rows @ prior
-    return float(mean @ prior @ mean - (told @ mean) @ np.linalg.solve(told @ rows.T + of_scores, told @ mean))
+    return float(
+        mean @ prior @ mean
+        - (told @ mean) @ np.linalg.solve(told @ rows.T + of_scores, told @ mean)
+    )
 
 
 @given(
@@ -171,17 +197,26 @@ def test_what_an_evaluation_takes_off_the_variance(
     before = _variance(n, [asks] * n, [], noise, n_given)
     for new_effect, is_shared in ((0.0, True), (example, False)):
         after = _variance(n, [asks] * n, [new_effect], noise, n_given)
-        assert before - after == pytest.approx(noise.by_new_example(n, asks, is_shared), abs=1e-5)
+        assert before - after == pytest.approx(
+            noise.by_new_example(n, asks, is_shared), abs=1e-5
+        )
     again = _variance(n, [asks + 1, *[asks] * (n - 1)], [], noise, n_given)
     assert before - again == pytest.approx(noise.by_repeat(n, asks), abs=1e-5)
 
 
-@given(share=st.floats(0.0, 1.0), example=st.floats(0.0, 1e3), n=st.integers(1, 500), asks=st.integers(1, 50))
+@given(
+    share=st.floats(0.0, 1.0),
+    example=st.floats(0.0, 1e3),
+    n=st.integers(1, 500),
+    asks=st.integers(1, 50),
+)
 def test_a_repeat_is_never_better_than_a_new_example_that_rivals_share(
     share: float, example: float, n: int, asks: int
 ) -> None:
     noise = Noise(share, example)
-    assert noise.by_repeat(n, asks) <= noise.by_new_example(n, asks, is_shared=True) * (1 + 1e-9)
+    assert noise.by_repeat(n, asks) <= noise.by_new_example(n, asks, is_shared=True) * (
+        1 + 1e-9
+    )
     assert not Noise(0.0, example).favours_repeat(n, asks)
 
 

@@ -19,11 +19,16 @@ def cells(score: float) -> Cells:
 
 
 def p_feasible(
-    score: float, bound: Constraint, seen: int = SEEN, range_: tuple[float, float] | None = None
+    score: float,
+    bound: Constraint,
+    seen: int = SEEN,
+    range_: tuple[float, float] | None = None,
 ) -> list[float]:
     """On the given examples."""
     goal = BestFeasible(maximize("q"), subject_to={maximize("c", range=range_): bound})
-    selector = Selector(["a", "b"], goal, 2 * N, "auto", examples=N, inputs="given", repeats=1)
+    selector = Selector(
+        ["a", "b"], goal, 2 * N, "auto", examples=N, inputs="given", repeats=1
+    )
     for example in range(seen):
         for arm in (0, 1):
             selector.observe(arm, [0.1 * arm + 0.01 * example, score], example=example)
@@ -39,10 +44,15 @@ def test_a_cost_that_is_always_the_same_keeps_the_bound_that_it_equals() -> None
     assert p_feasible(0.37, at_most(0.36)) == [0.0, 0.0]
 
 
-def test_that_all_reach_the_end_of_a_range_is_as_likely_as_the_rule_of_succession_says() -> None:
+def test_that_all_reach_the_end_of_a_range_is_as_likely_as_the_rule_of_succession_says() -> (
+    None
+):
     m = 1 / chance_of_another(5.0, 2 * SEEN, np.array([SEEN]), (0.0, 5.0))[0]
     assert m == pytest.approx(((2 * SEEN + 1) * (SEEN + 1)) ** 0.5)
-    assert p_feasible(5.0, at_least(5), range_=(0.0, 5.0)) == [pytest.approx(m / (m + N - SEEN), abs=0.01)] * 2
+    assert (
+        p_feasible(5.0, at_least(5), range_=(0.0, 5.0))
+        == [pytest.approx(m / (m + N - SEEN), abs=0.01)] * 2
+    )
     assert p_feasible(5.0, at_least(5), seen=N, range_=(0.0, 5.0)) == [1.0, 1.0]
 
 
@@ -52,11 +62,15 @@ def test_that_all_given_outputs_are_valid_is_about_as_likely_as_the_rule_of_succ
     seen: int, score: float, bound: Constraint
 ) -> None:
     """The scores are drawn as log odds; that so many were valid says nothing of the others beyond them."""
-    assert p_feasible(score, bound, seen=seen) == pytest.approx([(seen + 1) / (N + 1)] * 2, abs=0.06)
+    assert p_feasible(score, bound, seen=seen) == pytest.approx(
+        [(seen + 1) / (N + 1)] * 2, abs=0.06
+    )
 
 
 @pytest.mark.parametrize(("score", "bound"), [(1.0, at_least(1)), (0.0, at_most(0))])
-def test_what_was_valid_on_every_given_example_is_so_for_certain(score: float, bound: Constraint) -> None:
+def test_what_was_valid_on_every_given_example_is_so_for_certain(
+    score: float, bound: Constraint
+) -> None:
     assert p_feasible(score, bound, seen=N) == [1.0, 1.0]
 
 
@@ -64,7 +78,9 @@ def test_draws_stay_within_a_range_and_on_the_side_that_breaks_the_bound() -> No
     draws = np.random.default_rng(0).normal(1.0, 0.1, (400, 2))
     below = held(draws, cells(1.0), 0, N, None, at_most=False)
     assert below.max() == 1.0
-    assert (np.sort(1.0 - below, axis=0)[-50:] == np.sort(np.abs(draws - 1.0), axis=0)[-50:]).all()
+    assert (
+        np.sort(1.0 - below, axis=0)[-50:] == np.sort(np.abs(draws - 1.0), axis=0)[-50:]
+    ).all()
     assert held(draws, cells(1.0), 0, N, None, at_most=True).min() == 1.0
     assert held(draws, cells(1.0), 0, N, (0.0, 1.0), at_most=True).max() == 1.0
     assert held(draws, cells(1.0), 0, N, (1.0, 2.0), at_most=False).min() == 1.0
@@ -72,14 +88,24 @@ def test_draws_stay_within_a_range_and_on_the_side_that_breaks_the_bound() -> No
     assert both.min() < 2.5 < both.max()
     m = 1 / chance_of_another(2.5, 2 * SEEN, np.array([SEEN]), None)[0]
     left = N - SEEN
-    assert (both == 2.5).mean() == pytest.approx(m * (m + left + 1) / ((m + 1) * (m + left)), abs=0.01)
+    assert (both == 2.5).mean() == pytest.approx(
+        m * (m + left + 1) / ((m + 1) * (m + left)), abs=0.01
+    )
 
 
 def test_one_other_score_is_enough_to_vary() -> None:
-    varied = cells(1.0)._replace(scores=np.append(np.ones((2 * SEEN - 1, 1)), [[0.0]], axis=0))
+    varied = cells(1.0)._replace(
+        scores=np.append(np.ones((2 * SEEN - 1, 1)), [[0.0]], axis=0)
+    )
     assert is_unvarying(cells(1.0), 0)
     assert not is_unvarying(varied, 0)
-    noisy = Cells.of(np.zeros(4, int), np.repeat([0, 1], 2), np.array([[0.0], [2.0], [1.0], [1.0]]), N, noisy=True)
+    noisy = Cells.of(
+        np.zeros(4, int),
+        np.repeat([0, 1], 2),
+        np.array([[0.0], [2.0], [1.0], [1.0]]),
+        N,
+        noisy=True,
+    )
     assert not is_unvarying(noisy, 0)
 
 
@@ -92,7 +118,14 @@ def test_what_is_stated_is_so_as_often() -> None:
         if valid[:SEEN].all():
             arms = np.zeros(SEEN, dtype=np.int64)
             some = Cells.of(arms, np.arange(SEEN), np.ones((SEEN, 1)), N)
-            draws = held(1.0 + 0.1 * rng.standard_normal((64, 1)), some, 0, N, None, at_most=False)
+            draws = held(
+                1.0 + 0.1 * rng.standard_normal((64, 1)),
+                some,
+                0,
+                N,
+                None,
+                at_most=False,
+            )
             stated.append((draws == 1.0).mean())
             is_so.append(valid.all())
     assert len(stated) > 200

@@ -15,20 +15,32 @@ def test_the_step_is_the_generalized_least_squares_estimate() -> None:
     """Against dense matrices, with cells that were evaluated several times, more prompts than examples, and fewer."""
     rng = np.random.default_rng(0)
     for k, n in ((7, 4), (4, 7)):
-        arms, examples, scores = rng.integers(k, size=50), rng.integers(n, size=50), rng.normal(size=50)
+        arms, examples, scores = (
+            rng.integers(k, size=50),
+            rng.integers(n, size=50),
+            rng.normal(size=50),
+        )
         examples[::9] = -1  # an example of its own
         own = np.where(examples < 0, n + np.arange(50), examples)
         prompt, example, residual, noise = 0.3, 0.7, 1.2, 0.4
         alike = (arms[:, None] == arms) & (own[:, None] == own)
         covariance = prompt * (arms[:, None] == arms) + example * (own[:, None] == own)
-        covariance = covariance + residual * (1.0 - noise) * alike + residual * noise * np.eye(50)
+        covariance = (
+            covariance
+            + residual * (1.0 - noise) * alike
+            + residual * noise * np.eye(50)
+        )
         expected = []
         for after in (0.25, 0.5, 0.75):
-            design = np.column_stack((np.ones(50), np.arange(50) >= np.ceil(after * 50)))
+            design = np.column_stack(
+                (np.ones(50), np.arange(50) >= np.ceil(after * 50))
+            )
             precision = np.linalg.inv(design.T @ np.linalg.solve(covariance, design))
             shift = (precision @ design.T @ np.linalg.solve(covariance, scores))[1]
             expected.append(Step(after, shift, shift / np.sqrt(precision[1, 1])))
-        found = likeliest_step(Rows.of(arms, examples), scores, prompt, example, residual, noise)
+        found = likeliest_step(
+            Rows.of(arms, examples), scores, prompt, example, residual, noise
+        )
         assert found == pytest.approx(max(expected, key=lambda step: abs(step.errors)))
 
 
@@ -49,7 +61,11 @@ def binary(rng: np.random.Generator) -> Score:
 
 
 def smooth(rng: np.random.Generator) -> Score:
-    table = 0.2 * rng.normal(size=(8, 1)) + 0.5 * rng.normal(size=100) + 0.6 * rng.normal(size=(8, 100))
+    table = (
+        0.2 * rng.normal(size=(8, 1))
+        + 0.5 * rng.normal(size=100)
+        + 0.6 * rng.normal(size=(8, 100))
+    )
     return lambda arm, example: float(table[arm, example])
 
 
@@ -57,25 +73,38 @@ def selected(kind: Kind, method: str, seed: int, fall: float = 0.0) -> Selector:
     """A selection of 200 evaluations; `fall`: by how much scores are lower in its second half, of 1 more often 0."""
     rng = np.random.default_rng([seed, 7])
     score = kind(rng)
-    selector = Selector([f"p{i}" for i in range(8)], BestFeasible("a"), 200, method, examples=100, seed=seed)
+    selector = Selector(
+        [f"p{i}" for i in range(8)],
+        BestFeasible("a"),
+        200,
+        method,
+        examples=100,
+        seed=seed,
+    )
     while trials := selector.ask(8):
         for trial in trials:
             value = score(int(trial.prompt_id), int(trial.example or 0))
             if selector.spent >= 100:
-                value = value - fall if kind is smooth else value * (rng.random() >= fall)
+                value = (
+                    value - fall if kind is smooth else value * (rng.random() >= fall)
+                )
             selector.tell(trial, [value])
     return selector
 
 
 @pytest.mark.parametrize("kind", [binary, smooth])
 @pytest.mark.parametrize("method", ["auto", "csr-sh"])
-def test_without_a_drift_few_are_found_and_with_one_most(kind: Kind, method: str) -> None:
+def test_without_a_drift_few_are_found_and_with_one_most(
+    kind: Kind, method: str
+) -> None:
     """Methods that evaluate the lucky again are the hard case: later scores of these are lower."""
     steady = [has_drifted(selected(kind, method, seed).state) for seed in range(16)]
     assert sum(steady) <= 2  # of 4% each: more in 3 of 100 such tests
     fallen = [selected(kind, method, seed, 0.6) for seed in range(6)]
     assert sum(has_drifted(selector.state) for selector in fallen) >= 4
-    (step,) = drift(next(s for s in fallen if has_drifted(s.state)).state).steps.values()
+    (step,) = drift(
+        next(s for s in fallen if has_drifted(s.state)).state
+    ).steps.values()
     assert step.shift < 0
 
 
@@ -97,7 +126,10 @@ def test_what_is_said() -> None:
     assert "after about 50% of the evaluations" in drift_of(fallen).sentence
     assert drift_of(fallen).sentence in fallen.notes
     assert not fallen.compare(0, 1).guaranteed
-    assert steady.compare(0, 1).guaranteed is selected(smooth, "auto", 0).result().compare(0, 1).guaranteed
+    assert (
+        steady.compare(0, 1).guaranteed
+        is selected(smooth, "auto", 0).result().compare(0, 1).guaranteed
+    )
 
 
 def test_where_a_change_cannot_be_told_nothing_is_said() -> None:
@@ -105,7 +137,8 @@ def test_where_a_change_cannot_be_told_nothing_is_said() -> None:
     while trial := few.ask():
         few.tell(trial, [float(few.spent >= 10)])
     assert drift_of(few.result()).ok is None
-    table = np.sort(np.random.default_rng(0).normal(size=(3, 60)), axis=1)  # a finished table, sorted by difficulty
+    # A finished table, sorted by difficulty
+    table = np.sort(np.random.default_rng(0).normal(size=(3, 60)), axis=1)
     assert drift_of(asktell.analyze(table, BestFeasible("a"))).ok is None
     grown = selected(smooth, "auto", 1, fall=3.0)
     assert has_drifted(grown.state)

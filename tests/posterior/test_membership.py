@@ -22,10 +22,14 @@ def test_normals_are_normal_and_repeatable() -> None:
 def test_normals_are_those_of_box_and_muller() -> None:
     n = 3 * membership._BLOCK  # half of them, over several blocks
     bits = counters.bits(3, "test", 7, np.arange(n))
-    radius = np.sqrt(-2.0 * np.log(((bits >> np.uint64(32)).astype(float) + 0.5) / 2.0**32))
+    radius = np.sqrt(
+        -2.0 * np.log(((bits >> np.uint64(32)).astype(float) + 0.5) / 2.0**32)
+    )
     angle = 2.0 * np.pi * (bits & np.uint64(2**32 - 1)).astype(float) / 2.0**32
     found = draws.normals(3, "test", (2, n), 7)
-    np.testing.assert_allclose(found, radius * np.array([np.cos(angle), np.sin(angle)]), rtol=0, atol=1e-14)
+    np.testing.assert_allclose(
+        found, radius * np.array([np.cos(angle), np.sin(angle)]), rtol=0, atol=1e-14
+    )
 
 
 @given(st.integers(0, 2**32), st.integers(1, 12), st.integers(1, 4))
@@ -36,12 +40,16 @@ def test_members_are_the_pareto_sets_of_the_draws(seed: int, n: int, q: int) -> 
 
 
 def test_the_ranking_puts_feasible_prompts_first_and_then_the_least_violation() -> None:
-    values = np.array([[[5.0, -1.0], [1.0, 0.0], [2.0, 0.5]], [[5.0, -1.0], [1.0, -0.1], [2.0, -0.5]]])
+    values = np.array(
+        [[[5.0, -1.0], [1.0, 0.0], [2.0, 0.5]], [[5.0, -1.0], [1.0, -0.1], [2.0, -0.5]]]
+    )
     merits = membership.merit(values)
     assert membership.ranking(merits).tolist() == [[2, 1], [1, 2]]
 
 
-def test_quality_is_one_for_the_best_and_zero_for_the_median_and_for_the_infeasible() -> None:
+def test_quality_is_one_for_the_best_and_zero_for_the_median_and_for_the_infeasible() -> (
+    None
+):
     values = np.array([[[4.0, 0.0], [3.0, 1.0], [2.0, 0.0], [1.0, 0.0], [9.0, -1.0]]])
     expected = [1 - 0 / 1.5, 1 - 1 / 1.5, 0.0, 0.0, 0.0]
     np.testing.assert_allclose(membership.quality(values)[0], expected)
@@ -65,28 +73,44 @@ def test_the_best_set_of_certain_values_is_their_pareto_set() -> None:
 
 def test_the_best_set_leaves_out_what_is_unlikely_and_adds_nothing() -> None:
     rng = np.random.default_rng(1)
-    values = np.array([[0.0, 1.0], [1.0, 0.0], [0.0, 0.0]]) + 0.01 * rng.normal(size=(64, 3, 2))
+    values = np.array([[0.0, 1.0], [1.0, 0.0], [0.0, 0.0]]) + 0.01 * rng.normal(
+        size=(64, 3, 2)
+    )
     chosen = membership.best_set(values, membership.pareto_members(values), 0)
     assert sorted(chosen) == [0, 1]
 
 
 def test_the_best_set_of_equal_prompts_is_all_of_them() -> None:
     values = np.zeros((64, 4, 3))
-    assert sorted(membership.best_set(values, membership.pareto_members(values), 0)) == [0, 1, 2, 3]
+    assert sorted(
+        membership.best_set(values, membership.pareto_members(values), 0)
+    ) == [0, 1, 2, 3]
 
 
 def test_the_best_feasible_prompt_is_settled_within_a_tolerance() -> None:
     values = np.array(
         [
-            [[1.0, 0.0], [0.5, 1.0], [9.0, -1.0]],  # the answer, 0, is best: 2 is infeasible
+            # The answer, 0, is best: 2 is infeasible
+            [[1.0, 0.0], [0.5, 1.0], [9.0, -1.0]],
             [[1.0, 0.0], [1.1, 1.0], [0.0, 0.0]],  # 1 is better by 0.1
             [[1.0, -0.1], [0.5, 1.0], [0.0, 0.0]],  # the answer misses its bound by 0.1
-            [[1.0, -0.3], [0.5, -0.2], [0.0, -1.0]],  # none is feasible, 1 violates less by 0.1
+            # None is feasible, 1 violates less by 0.1
+            [[1.0, -0.3], [0.5, -0.2], [0.0, -1.0]],
         ]
     )
     answer = np.array([0])
-    assert membership.settled(values, answer, True, 0.0).tolist() == [True, False, False, False]
-    assert membership.settled(values, answer, True, 0.15).tolist() == [True, True, True, True]
+    assert membership.settled(values, answer, True, 0.0).tolist() == [
+        True,
+        False,
+        False,
+        False,
+    ]
+    assert membership.settled(values, answer, True, 0.15).tolist() == [
+        True,
+        True,
+        True,
+        True,
+    ]
 
 
 def test_a_pareto_set_is_settled_within_a_tolerance() -> None:
@@ -99,9 +123,24 @@ def test_a_pareto_set_is_settled_within_a_tolerance() -> None:
         ]
     )
     answer = np.array([0, 1])
-    assert membership.settled(values, answer, False, 0.0).tolist() == [True, False, False, False]
-    assert membership.settled(values, answer, False, 0.11).tolist() == [True, True, True, False]
-    assert membership.settled(values, np.arange(3), False, 0.0).tolist() == [False, True, False, True]
+    assert membership.settled(values, answer, False, 0.0).tolist() == [
+        True,
+        False,
+        False,
+        False,
+    ]
+    assert membership.settled(values, answer, False, 0.11).tolist() == [
+        True,
+        True,
+        True,
+        False,
+    ]
+    assert membership.settled(values, np.arange(3), False, 0.0).tolist() == [
+        False,
+        True,
+        False,
+        True,
+    ]
 
 
 @given(st.integers(0, 2**32), st.integers(1, 8), st.integers(1, 3))
@@ -111,11 +150,15 @@ def test_the_true_pareto_set_is_always_right(seed: int, n: int, q: int) -> None:
     assert membership.settled(values, answer, False, 0.0).tolist() == [True]
 
 
-SIZES = st.sampled_from([0.0, 1e-300, 1.0, 1e100, 1e150, -1.0, -1e100, -1e150]) | st.floats(-1e150, 1e150)
+SIZES = st.sampled_from(
+    [0.0, 1e-300, 1.0, 1e100, 1e150, -1.0, -1e100, -1e150]
+) | st.floats(-1e150, 1e150)
 
 
 @given(st.lists(st.tuples(SIZES, SIZES), min_size=1, max_size=6))
-def test_quality_of_numbers_of_any_size_is_a_part(rows: list[tuple[float, float]]) -> None:
+def test_quality_of_numbers_of_any_size_is_a_part(
+    rows: list[tuple[float, float]],
+) -> None:
     values = np.array([rows, rows[::-1]])
     quality = membership.quality(values)  # a warning is an error
     assert ((quality >= 0) & (quality <= 1)).all()
@@ -126,11 +169,15 @@ def test_quality_of_numbers_of_any_size_is_a_part(rows: list[tuple[float, float]
 # Pareto sets under constraints: two objectives, then slacks
 
 
-CONSTRAINED = st.tuples(st.integers(0, 2**32), st.integers(1, 9), st.integers(1, 3), st.integers(1, 2))
+CONSTRAINED = st.tuples(
+    st.integers(0, 2**32), st.integers(1, 9), st.integers(1, 3), st.integers(1, 2)
+)
 
 
 @given(CONSTRAINED)
-def test_members_under_constraints_are_the_front_of_the_feasible(case: tuple[int, int, int, int]) -> None:
+def test_members_under_constraints_are_the_front_of_the_feasible(
+    case: tuple[int, int, int, int],
+) -> None:
     seed, n, p, c = case
     values = np.random.default_rng(seed).integers(-3, 4, (6, n, p + c)).astype(float)
     members = membership.pareto_members(membership.standing(values, p))
@@ -142,7 +189,9 @@ def test_members_under_constraints_are_the_front_of_the_feasible(case: tuple[int
             expected[:] = False
             expected[feasible[pareto_mask(draw[feasible, :p])]] = True
         assert found.tolist() == expected.tolist()
-        assert membership.settled(draw[None], np.flatnonzero(found), False, 0.0, p).tolist() == [True]
+        assert membership.settled(
+            draw[None], np.flatnonzero(found), False, 0.0, p
+        ).tolist() == [True]
 
 
 def test_without_constraints_the_standing_is_the_values() -> None:
@@ -155,14 +204,21 @@ def test_the_best_set_of_certain_values_is_the_front_of_the_feasible() -> None:
     values = np.repeat(rng.random((1, 30, 3)) - [0, 0, 0.5], 40, axis=0)
     members = membership.pareto_members(membership.standing(values, 2))
     assert (values[0, members[0], 2] >= 0).all()
-    assert sorted(membership.best_set(values, members, 0, 2)) == np.flatnonzero(members[0]).tolist()
+    assert (
+        sorted(membership.best_set(values, members, 0, 2))
+        == np.flatnonzero(members[0]).tolist()
+    )
     values[:, :, 2] -= 1  # nobody is feasible
     members = membership.pareto_members(membership.standing(values, 2))
-    assert membership.best_set(values, members, 0, 2).tolist() == [values[0, :, 2].argmax()]
+    assert membership.best_set(values, members, 0, 2).tolist() == [
+        values[0, :, 2].argmax()
+    ]
 
 
 def test_the_best_set_leaves_out_who_is_hardly_ever_feasible() -> None:
-    values = np.array([[[0.0, 1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 0.0], [2.0, 2.0, -1.0]]] * 64)
+    values = np.array(
+        [[[0.0, 1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 0.0], [2.0, 2.0, -1.0]]] * 64
+    )
     values[:2, 3, 2] = 0.0  # feasible in two of the draws
     members = membership.pareto_members(membership.standing(values, 2))
     assert sorted(membership.best_set(values, members, 0, 2)) == [0, 1]
@@ -171,14 +227,34 @@ def test_the_best_set_leaves_out_who_is_hardly_ever_feasible() -> None:
 def test_a_front_under_constraints_is_settled_within_a_tolerance() -> None:
     values = np.array(
         [
-            [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [2.0, 2.0, -0.1]],  # {0, 1}: 2 is infeasible
-            [[1.0, 0.0, 0.0], [0.0, 1.0, -0.1], [0.0, 0.0, 1.0]],  # 1 misses its bound by 0.1
-            [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.1, 0.9, 0.0]],  # 2 is in it, but 1 nearly matches it
-            [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [2.0, 2.0, 0.0]],  # 2 is feasible, and dominates
-            [[1.0, 0.0, -0.3], [0.0, 1.0, -0.3], [0.0, 0.0, -0.2]],  # none is feasible, 2 violates less by 0.1
-            [[1.0, 0.0, -0.2], [0.0, 1.0, -0.2], [0.0, 0.0, -0.3]],  # none is feasible, 0 and 1 violate least
+            # {0, 1}: 2 is infeasible
+            [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [2.0, 2.0, -0.1]],
+            # 1 misses its bound by 0.1
+            [[1.0, 0.0, 0.0], [0.0, 1.0, -0.1], [0.0, 0.0, 1.0]],
+            # 2 is in it, but 1 nearly matches it
+            [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.1, 0.9, 0.0]],
+            # 2 is feasible, and dominates
+            [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [2.0, 2.0, 0.0]],
+            # None is feasible, 2 violates less by 0.1
+            [[1.0, 0.0, -0.3], [0.0, 1.0, -0.3], [0.0, 0.0, -0.2]],
+            # None is feasible, 0 and 1 violate least
+            [[1.0, 0.0, -0.2], [0.0, 1.0, -0.2], [0.0, 0.0, -0.3]],
         ]
     )
     answer = np.array([0, 1])
-    assert membership.settled(values, answer, False, 0.0, 2).tolist() == [True, False, False, False, False, True]
-    assert membership.settled(values, answer, False, 0.11, 2).tolist() == [True, True, True, False, True, True]
+    assert membership.settled(values, answer, False, 0.0, 2).tolist() == [
+        True,
+        False,
+        False,
+        False,
+        False,
+        True,
+    ]
+    assert membership.settled(values, answer, False, 0.11, 2).tolist() == [
+        True,
+        True,
+        True,
+        False,
+        True,
+        True,
+    ]

@@ -21,10 +21,19 @@ def table(seed: int, n_arms: int = 20) -> np.ndarray:
     return (rng.random(chance.shape) < chance).astype(float)
 
 
-def study(seed: int, scores: np.ndarray | None = None, b: int = 8, ids: tuple[str, ...] = IDS) -> Selector:
+def study(
+    seed: int, scores: np.ndarray | None = None, b: int = 8, ids: tuple[str, ...] = IDS
+) -> Selector:
     scores = table(seed) if scores is None else scores
     prompts = [f"prompt {i} of {seed}" for i in range(len(scores))]
-    selector = Selector(prompts, asktell.BestFeasible("right"), b * len(scores), "uniform", examples=ids, seed=seed)
+    selector = Selector(
+        prompts,
+        asktell.BestFeasible("right"),
+        b * len(scores),
+        "uniform",
+        examples=ids,
+        seed=seed,
+    )
     while trial := selector.ask():
         selector.tell(trial, [scores[int(trial.prompt_id), trial.example]])
     return selector
@@ -54,17 +63,24 @@ def test_merging_is_the_same_as_making_it_of_all() -> None:
     merged = ExampleProfile.merged(*map(ExampleProfile.of, studies))
     assert merged.studies == whole.studies == 3
     assert merged.ids == whole.ids == IDS
-    for one, other in zip(whole.examples("right"), merged.examples("right"), strict=True):
+    for one, other in zip(
+        whole.examples("right"), merged.examples("right"), strict=True
+    ):
         assert one[0] == other[0]
         assert one[1:] == pytest.approx(other[1:], rel=1e-4)
-    in_steps = ExampleProfile.merged(ExampleProfile.of(*studies[:2]), ExampleProfile.of(studies[2]))
-    for one, other in zip(whole.examples("right"), in_steps.examples("right"), strict=True):
+    in_steps = ExampleProfile.merged(
+        ExampleProfile.of(*studies[:2]), ExampleProfile.of(studies[2])
+    )
+    for one, other in zip(
+        whole.examples("right"), in_steps.examples("right"), strict=True
+    ):
         assert one[1:] == pytest.approx(other[1:], rel=1e-4)
 
 
 def test_examples_that_only_one_study_has_are_kept() -> None:
     profile = ExampleProfile.merged(
-        ExampleProfile.of(study(1)), ExampleProfile.of(study(2, ids=tuple(f"other {j}" for j in range(12))))
+        ExampleProfile.of(study(1)),
+        ExampleProfile.of(study(2, ids=tuple(f"other {j}" for j in range(12)))),
     )
     assert len(profile.ids) == 24
     assert sum(one.cells for one in profile.examples("right")) == 320
@@ -72,20 +88,32 @@ def test_examples_that_only_one_study_has_are_kept() -> None:
 
 def test_half_life_weighs_by_how_many_studies_came_later() -> None:
     studies = [study(1), study(2), study(3)]
-    cells = sum(one.cells for one in ExampleProfile.of(*studies, half_life=1).examples("right"))
+    cells = sum(
+        one.cells for one in ExampleProfile.of(*studies, half_life=1).examples("right")
+    )
     assert cells == pytest.approx(160 * (1 + 1 / 2 + 1 / 4))
     # A profile of two studies is as old as what came after it.
-    merged = ExampleProfile.merged(ExampleProfile.of(*studies[:2]), ExampleProfile.of(studies[2]), half_life=1)
-    assert sum(one.cells for one in merged.examples("right")) == pytest.approx(160 * (2 / 2 + 1))
+    merged = ExampleProfile.merged(
+        ExampleProfile.of(*studies[:2]), ExampleProfile.of(studies[2]), half_life=1
+    )
+    assert sum(one.cells for one in merged.examples("right")) == pytest.approx(
+        160 * (2 / 2 + 1)
+    )
 
 
 def test_half_life_follows_what_changed() -> None:
     before, after = table(1), table(2)[:, ::-1]
     old, new = [study(s, before) for s in range(4)], study(9, after)
     faithful = {e.id: e.level for e in ExampleProfile.of(*old, new).examples("right")}
-    forgetful = {e.id: e.level for e in ExampleProfile.of(*old, new, half_life=0.5).examples("right")}
+    forgetful = {
+        e.id: e.level
+        for e in ExampleProfile.of(*old, new, half_life=0.5).examples("right")
+    }
     truth = dict(zip(IDS, after.mean(axis=0), strict=True))
-    off = [np.mean([abs(one[id_] - truth[id_]) for id_ in IDS]) for one in (faithful, forgetful)]
+    off = [
+        np.mean([abs(one[id_] - truth[id_]) for id_ in IDS])
+        for one in (faithful, forgetful)
+    ]
     assert off[1] < 0.6 * off[0]
 
 
@@ -100,7 +128,12 @@ def test_json_brings_back_the_same_profile_without_texts() -> None:
 def test_adaptive_studies_with_failures_and_repeats_tell_too() -> None:
     scores = table(4)
     selector = Selector(
-        [f"p{i}" for i in range(20)], asktell.BestFeasible("right"), 100, examples=IDS, seed=1, repeats=3
+        [f"p{i}" for i in range(20)],
+        asktell.BestFeasible("right"),
+        100,
+        examples=IDS,
+        seed=1,
+        repeats=3,
     )
     selector.observe("p0", [1.0])  # of no example
     n = 0
@@ -116,10 +149,15 @@ def test_adaptive_studies_with_failures_and_repeats_tell_too() -> None:
 @pytest.mark.parametrize("value", [0.0, 1.0])
 def test_a_metric_that_never_varies_tells_nothing(value: float) -> None:
     profile = ExampleProfile.of(study(1, np.full((5, 12), value)))
-    assert {(e.level, e.loading, e.tells) for e in profile.examples("right")} == {(value, 0.0, 1.0)}
+    assert {(e.level, e.loading, e.tells) for e in profile.examples("right")} == {
+        (value, 0.0, 1.0)
+    }
     assert profile.shape("right", IDS) is None
     # Together with one that varies it still counts.
-    assert ExampleProfile.merged(profile, ExampleProfile.of(study(2))).shape("right", IDS) is not None
+    assert (
+        ExampleProfile.merged(profile, ExampleProfile.of(study(2))).shape("right", IDS)
+        is not None
+    )
 
 
 def test_shape_is_in_units_of_the_mean_example() -> None:

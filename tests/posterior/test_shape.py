@@ -14,14 +14,38 @@ V = Variances(0.7, 1.3, 0.4)
 
 def a_shape(rng: np.random.Generator, n: int) -> Shape:
     positive = rng.uniform(0.2, 2.0, size=(2, n))
-    return Shape.of(rng.normal(size=n), rng.uniform(-0.2, 2.2, size=n), *positive, tells=np.ones(n), ability=0.5)
+    return Shape.of(
+        rng.normal(size=n),
+        rng.uniform(-0.2, 2.2, size=n),
+        *positive,
+        tells=np.ones(n),
+        ability=0.5,
+    )
 
 
-def dense(arms, examples, y, n_arms, n_examples, shape, precision=None, noise=0.0, z=None, slope=0.0):
+def dense(
+    arms,
+    examples,
+    y,
+    n_arms,
+    n_examples,
+    shape,
+    precision=None,
+    noise=0.0,
+    z=None,
+    slope=0.0,
+):
     """Means and covariance of the prompts' means by conditioning all cells' joint Gaussian, the level's prior wide."""
     everyone, every = np.divmod(np.arange(n_arms * n_examples), n_examples)
-    kernel = np.eye(n_arms) if z is None else (1 - slope) * np.eye(n_arms) + slope * z @ z.T
-    cov = 1e7 + V.prompt * np.outer(shape.loading[every], shape.loading[every]) * kernel[np.ix_(everyone, everyone)]
+    kernel = (
+        np.eye(n_arms) if z is None else (1 - slope) * np.eye(n_arms) + slope * z @ z.T
+    )
+    cov = (
+        1e7
+        + V.prompt
+        * np.outer(shape.loading[every], shape.loading[every])
+        * kernel[np.ix_(everyone, everyone)]
+    )
     cov += (every[:, None] == every) * V.example * shape.example[every]
     own = V.residual * shape.residual[every]
     cov += np.diag((1 - noise) * own)
@@ -38,7 +62,9 @@ def dense(arms, examples, y, n_arms, n_examples, shape, precision=None, noise=0.
 @pytest.mark.parametrize(("n_arms", "n_examples"), [(4, 9), (9, 4)])
 @pytest.mark.parametrize("noise", [0.0, 0.4])
 @pytest.mark.parametrize("slope", [0.0, 0.6])
-def test_the_posterior_is_that_of_the_joint_gaussian(n_arms, n_examples, noise, slope) -> None:
+def test_the_posterior_is_that_of_the_joint_gaussian(
+    n_arms, n_examples, noise, slope
+) -> None:
     rng = np.random.default_rng(n_arms + 10 * round(10 * noise))
     shape = a_shape(rng, n_examples)
     arms, examples = np.nonzero(rng.random((n_arms, n_examples)) < 0.7)
@@ -47,25 +73,54 @@ def test_the_posterior_is_that_of_the_joint_gaussian(n_arms, n_examples, noise, 
     z = rng.normal(size=(n_arms, 2))
     z /= np.sqrt((z**2).sum(axis=1).mean())
     shifted = y - shape.shift[examples]
-    system = System(arms, examples, shifted, n_arms, n_examples, Basis(z) if slope else None, asks, noise, shape)
+    system = System(
+        arms,
+        examples,
+        shifted,
+        n_arms,
+        n_examples,
+        Basis(z) if slope else None,
+        asks,
+        noise,
+        shape,
+    )
     assert system.keep_arms == (n_arms < n_examples)
     part = system.means_by_basis(V, slope)
-    mean, cov = dense(arms, examples, y, n_arms, n_examples, shape, asks, noise, z if slope else None, slope)
+    mean, cov = dense(
+        arms,
+        examples,
+        y,
+        n_arms,
+        n_examples,
+        shape,
+        asks,
+        noise,
+        z if slope else None,
+        slope,
+    )
     np.testing.assert_allclose(part.mean, mean, atol=2e-5)
-    joint = part.rows @ part.root @ part.root.T @ np.asarray(part.rows).T + np.diag(part.own**2)
+    joint = part.rows @ part.root @ part.root.T @ np.asarray(part.rows).T + np.diag(
+        part.own**2
+    )
     np.testing.assert_allclose(joint, cov, atol=2e-5)
 
 
 @pytest.mark.parametrize(("n_arms", "n_examples"), [(4, 9), (9, 4)])
-def test_likelihoods_of_two_shapes_compare_as_those_of_the_scores(n_arms: int, n_examples: int) -> None:
+def test_likelihoods_of_two_shapes_compare_as_those_of_the_scores(
+    n_arms: int, n_examples: int
+) -> None:
     rng = np.random.default_rng(5)
     arms, examples = np.nonzero(rng.random((n_arms, n_examples)) < 0.8)
     y = rng.normal(size=len(arms))
     found, direct = [], []
     for shape in (a_shape(rng, n_examples), a_shape(rng, n_examples)):
         shifted = y - shape.shift[examples]
-        log_det, squares = System(arms, examples, shifted, n_arms, n_examples, shape=shape).likelihood(V)
-        found.append(-0.5 * (log_det + squares / V.residual + (len(y) - 1) * np.log(V.residual)))
+        log_det, squares = System(
+            arms, examples, shifted, n_arms, n_examples, shape=shape
+        ).likelihood(V)
+        found.append(
+            -0.5 * (log_det + squares / V.residual + (len(y) - 1) * np.log(V.residual))
+        )
         load = shape.loading[examples]
         cov = V.prompt * np.outer(load, load) * (arms[:, None] == arms)
         cov += (examples[:, None] == examples) * V.example * shape.example[examples]
@@ -84,7 +139,10 @@ def test_a_flat_shape_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     cells = Cells.of(arms, examples, rng.normal(size=(len(arms), 1)), 12)
     ones = np.ones(12)
     flat = Shape(np.zeros(12), ones, ones, ones, ones, (0.1, 0.4, 0.5))
-    plain, shaped = (posterior(cells, 0, 6, 12, averaged=False, shape=given) for given in (None, flat))
+    plain, shaped = (
+        posterior(cells, 0, 6, 12, averaged=False, shape=given)
+        for given in (None, flat)
+    )
     np.testing.assert_allclose(shaped.mean, plain.mean, rtol=1e-6)
     np.testing.assert_allclose(shaped.sd, plain.sd, rtol=1e-6)
     assert shaped.trust == pytest.approx(0.89)
@@ -92,19 +150,37 @@ def test_a_flat_shape_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_what_columns_explain_counts_beside_a_shape() -> None:
     rng = np.random.default_rng(3)
-    x, arms, examples = rng.normal(size=(30, 2)), np.repeat(np.arange(30), 6), np.tile(np.arange(6), 30)
-    scores = (x @ [1.0, -1.0])[arms] + rng.normal(size=6)[examples] + 0.5 * rng.normal(size=180)
+    x, arms, examples = (
+        rng.normal(size=(30, 2)),
+        np.repeat(np.arange(30), 6),
+        np.tile(np.arange(6), 30),
+    )
+    scores = (
+        (x @ [1.0, -1.0])[arms]
+        + rng.normal(size=6)[examples]
+        + 0.5 * rng.normal(size=180)
+    )
     ones = np.ones(6)
     flat = Shape(np.zeros(6), ones, ones, ones, ones, (0.1, 0.4, 0.5))
-    cells, columns = Cells.of(arms, examples, scores[:, None], 6), Basis(x - x.mean(axis=0))
-    plain, shaped = (posterior(cells, 0, 30, 6, basis=columns, shape=given).explained for given in (None, flat))
+    cells, columns = (
+        Cells.of(arms, examples, scores[:, None], 6),
+        Basis(x - x.mean(axis=0)),
+    )
+    plain, shaped = (
+        posterior(cells, 0, 30, 6, basis=columns, shape=given).explained
+        for given in (None, flat)
+    )
     assert plain > 0.5
     assert shaped == pytest.approx(plain, abs=0.1)
 
 
 def scores_of(shape: Shape, rng: np.random.Generator, n_arms: int) -> np.ndarray:
     n = len(shape.loading)
-    table = shape.shift + np.outer(rng.normal(size=n_arms), shape.loading) + 0.3 * rng.normal(size=n)
+    table = (
+        shape.shift
+        + np.outer(rng.normal(size=n_arms), shape.loading)
+        + 0.3 * rng.normal(size=n)
+    )
     return table + 0.7 * np.sqrt(shape.residual) * rng.normal(size=table.shape)
 
 
@@ -134,7 +210,9 @@ def test_levels_are_unbiased_where_only_hard_examples_were_asked() -> None:
     arms, examples = np.repeat(np.arange(30), 12), np.tile(hard, 30)
     cells = Cells.of(arms, examples, table[arms, examples][:, None], 60)
     errors = [
-        posterior(cells, 0, 30, 60, averaged=False, shape=given).mean.mean() - table.mean() for given in (None, shape)
+        posterior(cells, 0, 30, 60, averaged=False, shape=given).mean.mean()
+        - table.mean()
+        for given in (None, shape)
     ]
     assert errors[0] < -0.8
     assert abs(errors[1]) < 0.25

@@ -19,14 +19,23 @@ def covariance(fit: Posterior) -> Matrix:
     return np.asarray(linear.T @ linear)
 
 
-def dense(cells: Cells, n_arms: int, n_examples: int, v: Variances) -> tuple[Matrix, Matrix]:
+def dense(
+    cells: Cells, n_arms: int, n_examples: int, v: Variances
+) -> tuple[Matrix, Matrix]:
     """Condition the Gaussian of all K N cells on those known, then average over the examples."""
     level = 1e6  # the variance of the flat prior
-    loose = np.where(cells.examples < 0, n_examples + np.arange(len(cells.examples)), cells.examples)
+    loose = np.where(
+        cells.examples < 0, n_examples + np.arange(len(cells.examples)), cells.examples
+    )
     arms = np.concatenate((np.repeat(np.arange(n_arms), n_examples), cells.arms))
     examples = np.concatenate((np.tile(np.arange(n_examples), n_arms), loose))
     same_arm, same_example = arms[:, None] == arms, examples[:, None] == examples
-    prior = level + v.prompt * same_arm + v.example * same_example + v.residual * (same_arm & same_example)
+    prior = (
+        level
+        + v.prompt * same_arm
+        + v.example * same_example
+        + v.residual * (same_arm & same_example)
+    )
     g, o = slice(0, n_arms * n_examples), slice(n_arms * n_examples, None)
     y = cells.scores[:, 0]
     gain = np.linalg.solve(prior[o, o], prior[o, g]).T
@@ -36,17 +45,33 @@ def dense(cells: Cells, n_arms: int, n_examples: int, v: Variances) -> tuple[Mat
 
 
 def dense_with_noise(
-    arms: Matrix, examples: Matrix, y: Matrix, n_arms: int, n_examples: int, v: Variances, noise: float
+    arms: Matrix,
+    examples: Matrix,
+    y: Matrix,
+    n_arms: int,
+    n_examples: int,
+    v: Variances,
+    noise: float,
 ) -> tuple[Matrix, Matrix]:
     """The same from single scores: a cell's own part of the residual is common to its scores, the noise is not."""
     level, n = 1e6, n_arms * n_examples
     all_arms = np.concatenate((np.repeat(np.arange(n_arms), n_examples), arms))
     all_examples = np.concatenate((np.tile(np.arange(n_examples), n_arms), examples))
-    same_arm, same_example = all_arms[:, None] == all_arms, all_examples[:, None] == all_examples
+    same_arm, same_example = (
+        all_arms[:, None] == all_arms,
+        all_examples[:, None] == all_examples,
+    )
     own = (1.0 - noise) * v.residual
-    prior = level + v.prompt * same_arm + v.example * same_example + own * (same_arm & same_example)
+    prior = (
+        level
+        + v.prompt * same_arm
+        + v.example * same_example
+        + own * (same_arm & same_example)
+    )
     g, o = slice(0, n), slice(n, None)
-    gain = np.linalg.solve(prior[o, o] + noise * v.residual * np.eye(len(y)), prior[o, g]).T
+    gain = np.linalg.solve(
+        prior[o, o] + noise * v.residual * np.eye(len(y)), prior[o, g]
+    ).T
     mean, cov = y.mean() + gain @ (y - y.mean()), prior[g, g] - gain @ prior[o, g]
     average = np.kron(np.eye(n_arms), np.full((1, n_examples), 1 / n_examples))
     return average @ mean, average @ cov @ average.T
@@ -54,22 +79,36 @@ def dense_with_noise(
 
 def some_cells(rng: np.random.Generator, n_arms: int, n_examples: int, n: int) -> Cells:
     chosen = rng.permutation(n_arms * n_examples)[:n]
-    return Cells.of(chosen // n_examples, chosen % n_examples, rng.normal(size=(n, 1)), n_examples)
+    return Cells.of(
+        chosen // n_examples, chosen % n_examples, rng.normal(size=(n, 1)), n_examples
+    )
 
 
-def given_variances(cells: Cells, n_arms: int, n_examples: int | None, v: Variances) -> Posterior:
+def given_variances(
+    cells: Cells, n_arms: int, n_examples: int | None, v: Variances
+) -> Posterior:
     """The posterior with these variances instead of the most likely ones."""
     spread = cells.scores.std() ** 2
     if cells.noisy is not None:
         spread += (cells.noisy.squares[:, 0] / cells.noisy.asks).mean()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(two_way, "reml", lambda *_: Variances(*(part / spread for part in v)))
+        patch.setattr(
+            two_way, "reml", lambda *_: Variances(*(part / spread for part in v))
+        )
         return posterior(cells, 0, n_arms, n_examples, averaged=False)
 
 
-@pytest.mark.parametrize(("n_arms", "n_examples", "n"), [(3, 6, 9), (7, 3, 12), (5, 5, 25), (1, 5, 3), (4, 1, 3)])
-def test_it_is_dense_gaussian_conditioning(n_arms: int, n_examples: int, n: int) -> None:
-    cells, v = some_cells(np.random.default_rng(1), n_arms, n_examples, n), Variances(0.3, 0.5, 0.2)
+@pytest.mark.parametrize(
+    ("n_arms", "n_examples", "n"),
+    [(3, 6, 9), (7, 3, 12), (5, 5, 25), (1, 5, 3), (4, 1, 3)],
+)
+def test_it_is_dense_gaussian_conditioning(
+    n_arms: int, n_examples: int, n: int
+) -> None:
+    cells, v = (
+        some_cells(np.random.default_rng(1), n_arms, n_examples, n),
+        Variances(0.3, 0.5, 0.2),
+    )
     fit = given_variances(cells, n_arms, n_examples, v)
     mean, cov = dense(cells, n_arms, n_examples, v)
     np.testing.assert_allclose(fit.mean, mean, atol=1e-5)
@@ -79,7 +118,9 @@ def test_it_is_dense_gaussian_conditioning(n_arms: int, n_examples: int, n: int)
 
 @given(st.integers(0, 2**32), st.integers(1, 6), st.integers(1, 6), st.integers(2, 12))
 @settings(max_examples=40)
-def test_scores_on_foreign_examples_inform_the_level_only(seed: int, n_arms: int, n_examples: int, n: int) -> None:
+def test_scores_on_foreign_examples_inform_the_level_only(
+    seed: int, n_arms: int, n_examples: int, n: int
+) -> None:
     rng = np.random.default_rng(seed)
     known = some_cells(rng, n_arms, n_examples, min(n, n_arms * n_examples))
     foreign = rng.random(len(known.arms)) < 0.4
@@ -93,13 +134,19 @@ def test_scores_on_foreign_examples_inform_the_level_only(seed: int, n_arms: int
     np.testing.assert_allclose(covariance(fit), cov, atol=1e-5)
 
 
-@pytest.mark.parametrize(("n_arms", "n_examples", "n"), [(3, 6, 20), (7, 3, 40), (2, 4, 30), (4, 1, 9)])
+@pytest.mark.parametrize(
+    ("n_arms", "n_examples", "n"), [(3, 6, 20), (7, 3, 40), (2, 4, 30), (4, 1, 9)]
+)
 @pytest.mark.parametrize("foreign", [False, True])
 def test_with_noise_it_is_dense_conditioning_on_single_scores(
     n_arms: int, n_examples: int, n: int, foreign: bool
 ) -> None:
     rng, v = np.random.default_rng(1), Variances(0.3, 0.5, 0.2)
-    arms, examples, y = rng.integers(0, n_arms, n), rng.integers(0, n_examples, n), rng.normal(size=n)
+    arms, examples, y = (
+        rng.integers(0, n_arms, n),
+        rng.integers(0, n_examples, n),
+        rng.normal(size=n),
+    )
     named = examples
     if foreign:
         examples = np.where(np.arange(n) < 4, -1, examples)
@@ -124,7 +171,12 @@ def test_noise_is_recovered_and_no_prompt_is_known_exactly() -> None:
     cells = np.concatenate((cells, cells, cells[rng.random(len(cells)) < 0.5]))
     arms, examples = np.divmod(cells, n_examples)
     y = truth[arms, examples] + rng.normal(0, (noise * v.residual) ** 0.5, len(arms))
-    fit = posterior(Cells.of(arms, examples, y[:, None], n_examples, noisy=True), 0, n_arms, n_examples)
+    fit = posterior(
+        Cells.of(arms, examples, y[:, None], n_examples, noisy=True),
+        0,
+        n_arms,
+        n_examples,
+    )
     assert fit.noise == pytest.approx(noise, abs=0.15)
     assert fit.variances[2] == pytest.approx(v.residual, rel=0.3)
     assert (fit.sd > 0.03).all()  # sqrt(.6 / 100) at least, about
@@ -138,7 +190,9 @@ def test_scores_that_differ_in_a_cell_are_noise_even_where_none_was_expected() -
     same = Cells.of(arms, examples, np.tile(base, 2)[:, None], 4)
     assert same.noisy is None
     assert (posterior(same, 0, 3, 4).sd == 0.0).all()
-    differ = Cells.of(arms, examples, (np.tile(base, 2) + rng.normal(0, 0.3, 24))[:, None], 4)
+    differ = Cells.of(
+        arms, examples, (np.tile(base, 2) + rng.normal(0, 0.3, 24))[:, None], 4
+    )
     assert (posterior(differ, 0, 3, 4).sd > 0.0).all()
 
 
@@ -147,7 +201,12 @@ def test_equal_scores_of_noisy_cells_are_not_certain_of_the_next() -> None:
     cells = Cells.of(arms, examples, np.ones((8, 1)), 4, noisy=True)
     fit = posterior(cells, 0, 2, 4, limits=(0.0, 1.0))
     np.testing.assert_allclose(fit.sd, np.sqrt(1 / (9 * 5)))
-    assert (posterior(Cells.of(arms, examples, np.ones((8, 1)), 4), 0, 2, 4, limits=(0.0, 1.0)).sd == 0.0).all()
+    assert (
+        posterior(
+            Cells.of(arms, examples, np.ones((8, 1)), 4), 0, 2, 4, limits=(0.0, 1.0)
+        ).sd
+        == 0.0
+    ).all()
 
 
 def test_without_examples_it_is_the_one_way_model() -> None:
@@ -162,7 +221,9 @@ def test_without_examples_it_is_the_one_way_model() -> None:
     weights = 1 / (t + s / counts)
     level = weights @ means / weights.sum()
     shrink = t / (t + s / counts)
-    np.testing.assert_allclose(fit.mean[:3], level + shrink * (means - level), atol=1e-9)
+    np.testing.assert_allclose(
+        fit.mean[:3], level + shrink * (means - level), atol=1e-9
+    )
     np.testing.assert_allclose(fit.mean[3], level, atol=1e-9)
     variance = t * (1 - shrink) + (1 - shrink) ** 2 / weights.sum()
     np.testing.assert_allclose(fit.sd[:3] ** 2, variance, atol=1e-9)
@@ -198,22 +259,38 @@ def test_variances_are_recovered(n_arms: int) -> None:
         + rng.normal(0, v.residual**0.5, (n_arms, n_examples))
     )
     arms, examples = np.nonzero(rng.random(y.shape) < 0.3)
-    fit = posterior(Cells.of(arms, examples, y[arms, examples][:, None], n_examples), 0, n_arms, n_examples)
+    fit = posterior(
+        Cells.of(arms, examples, y[arms, examples][:, None], n_examples),
+        0,
+        n_arms,
+        n_examples,
+    )
     np.testing.assert_allclose(fit.variances, v, rtol=0.5)
     errors = (fit.mean - y.mean(axis=1)) / fit.sd
     assert 0.6 < np.sqrt((errors**2).mean()) < 1.5
 
 
-@pytest.mark.parametrize(("n_arms", "n_examples", "part"), [(30, 20, 0.1), (30, 90, 0.05), (12, 40, 0.6), (90, 8, 0.5)])
+@pytest.mark.parametrize(
+    ("n_arms", "n_examples", "part"),
+    [(30, 20, 0.1), (30, 90, 0.05), (12, 40, 0.6), (90, 8, 0.5)],
+)
 def test_the_variances_are_those_where_em_ends(
     n_arms: int, n_examples: int, part: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rng = np.random.default_rng(n_examples)
     arms, examples = np.nonzero(rng.random((n_arms, n_examples)) < part)
-    y = rng.normal(size=n_arms)[arms] + rng.normal(size=n_examples)[examples] + rng.normal(size=len(arms))
+    y = (
+        rng.normal(size=n_arms)[arms]
+        + rng.normal(size=n_examples)[examples]
+        + rng.normal(size=len(arms))
+    )
     system = System(arms, examples, (y - y.mean()) / y.std(), n_arms, n_examples)
     solved = []
-    monkeypatch.setattr(System, "solve", lambda s, v, solve=System.solve: solved.append(v) or solve(s, v))
+    monkeypatch.setattr(
+        System,
+        "solve",
+        lambda s, v, solve=System.solve: solved.append(v) or solve(s, v),
+    )
     found = two_way.reml(system)
     assert len(solved) <= 12
     for name, number in {"_STEPS": 2000, "_NEAR": 0.0, "_CONVERGED": 1e-9}.items():
@@ -222,7 +299,9 @@ def test_the_variances_are_those_where_em_ends(
 
 
 @pytest.mark.parametrize("rates", [(0.5,), (0.9, 0.2), (0.95, 0.6, 0.1)])
-def test_a_linear_fixed_point_is_found_in_fewer_steps_than_by_iteration(rates: tuple[float, ...]) -> None:
+def test_a_linear_fixed_point_is_found_in_fewer_steps_than_by_iteration(
+    rates: tuple[float, ...],
+) -> None:
     end, slopes, calls = np.linspace(-0.5, 0.3, len(rates)), np.array(rates), []
 
     def step(at: Matrix) -> Matrix:
@@ -248,24 +327,37 @@ def test_units_do_not_matter(scale: float) -> None:
 
 
 def test_a_constant_metric_may_yet_change() -> None:
-    cells = Cells.of(np.array([0, 1, 2, 2]), np.array([0, 1, 2, 3]), np.full((4, 1), -0.5), 4)
+    cells = Cells.of(
+        np.array([0, 1, 2, 2]), np.array([0, 1, 2, 3]), np.full((4, 1), -0.5), 4
+    )
     fit = posterior(cells, 0, 4, 4)
     assert fit.mean.tolist() == [-0.5] * 4
-    # 4 cells in all; 1, 1, 2 and 0 of them the prompt's, so 3/4, 3/4, 1/2 and all of the examples are unknown.
+    # 4 cells in all; 1, 1, 2 and 0 of them the prompt's, so 3/4, 3/4, 1/2 and all of
+    # the examples are unknown.
     expected = 0.5 * np.sqrt([0.75 / (5 * 2), 0.75 / (5 * 2), 0.5 / (5 * 3), 1 / 5])
     np.testing.assert_allclose(fit.sd, expected)
-    np.testing.assert_allclose(posterior(cells, 0, 4, 4, limits=(-1.0, 1.0)).sd, 4 * expected)
+    np.testing.assert_allclose(
+        posterior(cells, 0, 4, 4, limits=(-1.0, 1.0)).sd, 4 * expected
+    )
     normals = np.random.default_rng(0).normal(size=(4000, fit.n_normals))
     np.testing.assert_allclose(fit.draws(normals).std(axis=0), expected, rtol=0.05)
     decides = posterior(cells, 0, 4, 4, averaged=False)
-    assert decides.draws(normals[:2]).tolist() == [[-0.5] * 4] * 2  # equals, among which chance decides
+    # Equals, among which chance decides
+    assert decides.draws(normals[:2]).tolist() == [[-0.5] * 4] * 2
 
 
 def test_scores_of_no_simple_value_that_agree_are_of_a_metric_without_noise() -> None:
     """A fixed cost is known after a few evaluations; answers that were all right so far have only agreed."""
     arms, examples = np.repeat([0, 1, 2], 4), np.tile(np.arange(4), 3)
     cost, right, top = (
-        posterior(Cells.of(arms, examples, np.full((12, 1), score), 60), 0, 3, 60, limits=limits).sd / score
+        posterior(
+            Cells.of(arms, examples, np.full((12, 1), score), 60),
+            0,
+            3,
+            60,
+            limits=limits,
+        ).sd
+        / score
         for score, limits in ((8e-5, None), (1.0, None), (0.9, (0.0, 0.9)))
     )
     assert cost.max() < 0.02
@@ -282,14 +374,18 @@ def test_errors_of_few_prompts_follow_from_their_scores(k: int, n: int) -> None:
         y = 0.5 + 0.1 * np.random.default_rng(seed).normal(size=(k, 1))
         y = y + 0.003 * np.random.default_rng(seed + 100).normal(size=(k, 50))
         arms, examples = np.repeat(np.arange(k), n), np.tile(np.arange(n), k)
-        fit = posterior(Cells.of(arms, examples, y[arms, examples][:, None], 50), 0, k, 50)
+        fit = posterior(
+            Cells.of(arms, examples, y[arms, examples][:, None], 50), 0, k, 50
+        )
         off.append(np.abs(fit.mean - y.mean(axis=1)))
         stated.append(fit.sd)
     assert np.max(stated) < 0.02
     assert np.mean(np.array(off) <= 1.96 * np.array(stated)) > 0.9
 
 
-def test_the_error_of_a_constant_metric_falls_with_the_evaluations_and_ends_at_zero() -> None:
+def test_the_error_of_a_constant_metric_falls_with_the_evaluations_and_ends_at_zero() -> (
+    None
+):
     errors = []
     for n in range(2, 11):
         cells = Cells.of(np.zeros(n, dtype=int), np.arange(n), np.ones((n, 1)), 10)
@@ -297,17 +393,25 @@ def test_the_error_of_a_constant_metric_falls_with_the_evaluations_and_ends_at_z
     assert errors == sorted(errors, reverse=True)
     assert errors[-1] == 0.0 < errors[-2]
     endless = Cells.of(np.zeros(19, dtype=int), np.full(19, -1), np.ones((19, 1)), None)
-    assert posterior(endless, 0, 1, None).sd[0] == pytest.approx(1 / 20)  # about the chance of another score next
+    # About the chance of another score next
+    assert posterior(endless, 0, 1, None).sd[0] == pytest.approx(1 / 20)
 
 
 @pytest.mark.parametrize("score", [0.0, 3.0])
 def test_no_error_where_nothing_supports_one(score: float) -> None:
-    one = Cells.of(np.array([1, 1]), np.array([2, 2]), np.full((2, 1), score), 5)  # the same cell, twice
+    # The same cell, twice
+    one = Cells.of(np.array([1, 1]), np.array([2, 2]), np.full((2, 1), score), 5)
     assert np.isnan(posterior(one, 0, 3, 5).sd).all()
     zeros = Cells.of(np.array([0, 1]), np.array([2, 2]), np.zeros((2, 1)), 5)
-    assert np.isnan(posterior(zeros, 0, 3, 5).sd).all()  # of what size would another score be?
+    # Of what size would another score be?
+    assert np.isnan(posterior(zeros, 0, 3, 5).sd).all()
     assert np.isfinite(posterior(zeros, 0, 3, 5, limits=(0.0, 1.0)).sd).all()
-    assert posterior(Cells.of(np.array([1]), np.array([0]), np.ones((1, 1)), 1), 0, 3, 1).sd[1] == 0.0
+    assert (
+        posterior(
+            Cells.of(np.array([1]), np.array([0]), np.ones((1, 1)), 1), 0, 3, 1
+        ).sd[1]
+        == 0.0
+    )
 
 
 def test_an_additive_metric_without_noise_is_nearly_known() -> None:
@@ -325,8 +429,12 @@ def test_draws_have_the_posterior_mean_and_covariance() -> None:
     cells = some_cells(rng, 5, 9, 20)
     fit = given_variances(cells, 5, 9, Variances(0.2, 0.5, 0.4))
     draws = fit.draws(rng.normal(size=(40_000, fit.n_normals)))
-    np.testing.assert_allclose(draws.mean(axis=0), fit.mean, atol=5 * fit.sd.max() / 200)
-    np.testing.assert_allclose(np.cov(draws.T), covariance(fit), atol=0.05 * fit.sd.max() ** 2)
+    np.testing.assert_allclose(
+        draws.mean(axis=0), fit.mean, atol=5 * fit.sd.max() / 200
+    )
+    np.testing.assert_allclose(
+        np.cov(draws.T), covariance(fit), atol=0.05 * fit.sd.max() ** 2
+    )
 
 
 @pytest.mark.parametrize("n_arms", [5, 200])
@@ -335,18 +443,23 @@ def test_draws_of_a_mixture_have_its_mean_and_deviation(n_arms: int) -> None:
     fit = posterior(some_cells(rng, n_arms, 9, 3 * n_arms), 0, n_arms, 9)
     assert len(fit.parts) > 1
     draws = fit.draws(rng.normal(size=(40_000, fit.n_normals)))
-    np.testing.assert_allclose(draws.mean(axis=0), fit.mean, atol=5 * fit.sd.max() / 200)
+    np.testing.assert_allclose(
+        draws.mean(axis=0), fit.mean, atol=5 * fit.sd.max() / 200
+    )
     np.testing.assert_allclose(draws.std(axis=0), fit.sd, rtol=0.05)
-    few = fit.draws(rng.normal(size=(64, fit.n_normals)))  # every part has its share of few draws too
+    # Every part has its share of few draws too
+    few = fit.draws(rng.normal(size=(64, fit.n_normals)))
     np.testing.assert_allclose(few.mean(axis=0), fit.mean, atol=5 * fit.sd.max() / 8)
 
 
 @pytest.mark.parametrize(
     ("n_arms", "n_pulls", "share", "shares"),
     [
-        (100, 1, 8, (0.05, 0.6, 0.35)),  # one pull each: nothing tells the prompt's effect from the residual
+        # One pull each: nothing tells the prompt's effect from the residual
+        (100, 1, 8, (0.05, 0.6, 0.35)),
         (100, 1, 8, (0.35, 0.15, 0.5)),
-        (100, 1, 100, (0.05, 0.6, 0.35)),  # all on one example: nothing tells how much examples differ
+        # All on one example: nothing tells how much examples differ
+        (100, 1, 100, (0.05, 0.6, 0.35)),
         (100, 3, 8, (0.01, 0.4, 0.59)),
         (10, 1, 5, (0.05, 0.6, 0.35)),
         (3, 2, 3, (0.35, 0.15, 0.5)),
@@ -359,23 +472,35 @@ def test_intervals_cover_the_truth_from_the_start(
     for seed in range(40):
         rng = np.random.default_rng(seed)
         a, b, e = np.sqrt(shares)
-        y = a * rng.normal(size=(n_arms, 1)) + b * rng.normal(size=(1, 300)) + e * rng.normal(size=(n_arms, 300))
+        y = (
+            a * rng.normal(size=(n_arms, 1))
+            + b * rng.normal(size=(1, 300))
+            + e * rng.normal(size=(n_arms, 300))
+        )
         used = max(n_pulls, n_arms * n_pulls // share)
         arms = np.repeat(np.arange(n_arms), n_pulls)
         examples = (arms + np.tile(np.arange(n_pulls), n_arms)) % used
-        fit = posterior(Cells.of(arms, examples, y[arms, examples][:, None], 300), 0, n_arms, 300)
-        covered.append(np.abs(y.mean(axis=1) - fit.mean)[:, None] <= fit.sd[:, None] * [1.0, 1.96])
+        fit = posterior(
+            Cells.of(arms, examples, y[arms, examples][:, None], 300), 0, n_arms, 300
+        )
+        covered.append(
+            np.abs(y.mean(axis=1) - fit.mean)[:, None] <= fit.sd[:, None] * [1.0, 1.96]
+        )
     within = np.mean(covered, axis=(0, 1))
     assert within[0] > 0.55
     assert within[1] > 0.86
 
 
 @pytest.mark.parametrize("foreign", [False, True])
-def test_large_and_sparse_tables_give_the_same(monkeypatch: pytest.MonkeyPatch, foreign: bool) -> None:
+def test_large_and_sparse_tables_give_the_same(
+    monkeypatch: pytest.MonkeyPatch, foreign: bool
+) -> None:
     rng = np.random.default_rng(9)
     cells = some_cells(rng, 30, 12, 60)
     if foreign:
-        cells = cells._replace(examples=np.where(np.arange(len(cells.arms)) < 3, -1, cells.examples))
+        cells = cells._replace(
+            examples=np.where(np.arange(len(cells.arms)) < 3, -1, cells.examples)
+        )
     dense_fit = posterior(cells, 0, 30, 12)
     monkeypatch.setattr(arrays, "_LARGE", 1)
     monkeypatch.setattr(equations, "_LAPACK_FROM", 1)
@@ -387,7 +512,11 @@ def test_large_and_sparse_tables_give_the_same(monkeypatch: pytest.MonkeyPatch, 
 
 
 def test_two_different_scores_of_a_single_cell_have_an_error() -> None:
-    arms, examples, scores = np.array([0, 0]), np.array([0, 0]), np.array([[0.0], [1.0]])
+    arms, examples, scores = (
+        np.array([0, 0]),
+        np.array([0, 0]),
+        np.array([[0.0], [1.0]]),
+    )
     fit = posterior(Cells.of(arms, examples, scores, 3), 0, 2, 3)
     assert np.isfinite(fit.sd).all()
     assert (fit.sd > 0).all()
@@ -395,16 +524,26 @@ def test_two_different_scores_of_a_single_cell_have_an_error() -> None:
 
 
 @pytest.mark.parametrize("averaged", [False, True])
-def test_errors_are_those_of_the_samples_where_no_example_is_common(averaged: bool) -> None:
+def test_errors_are_those_of_the_samples_where_no_example_is_common(
+    averaged: bool,
+) -> None:
     rng = np.random.default_rng(0)
     means, per_arm, n_examples = np.array([0.0, 5.0, 5.0, -1.0]), 20, 1000
     arms = np.repeat(np.arange(4), per_arm)
     examples = rng.permutation(n_examples)[: len(arms)]
     y = means[arms] + 0.1 * rng.normal(size=len(arms))
-    fit = posterior(Cells.of(arms, examples, y[:, None], n_examples, False), 0, 4, n_examples, None, averaged)
+    fit = posterior(
+        Cells.of(arms, examples, y[:, None], n_examples, False),
+        0,
+        4,
+        n_examples,
+        None,
+        averaged,
+    )
     textbook = 0.1 / np.sqrt(per_arm)
     assert (0.5 * textbook < fit.sd).all()
-    assert (fit.sd < 3.0 * textbook).all()  # variances are guessed, and the level is common
+    # Variances are guessed, and the level is common
+    assert (fit.sd < 3.0 * textbook).all()
 
 
 def test_arms_without_a_cell_change_nothing_of_the_others() -> None:

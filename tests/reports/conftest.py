@@ -40,26 +40,34 @@ def browser() -> Iterator[Any]:
     playwright = pytest.importorskip("playwright.sync_api")
     with playwright.sync_playwright() as driver:
         # Root has no sandbox of its own, and a container little shared memory.
-        chromium = driver.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-dev-shm-usage"])
+        chromium = driver.chromium.launch(
+            executable_path=path, args=["--no-sandbox", "--disable-dev-shm-usage"]
+        )
         yield chromium
         chromium.close()
 
 
-HURRY = "const slow = setTimeout; globalThis.setTimeout = (call, ms) => slow(call, ms / 8);"
+HURRY = (
+    "const slow = setTimeout; globalThis.setTimeout = (call, ms) => slow(call, ms / 8);"
+)
 """For a page that looks every other second, and waits."""
 
 
 def unfold(page: Any) -> None:
     """Open all panels at once."""
     page.wait_for_selector("#verdict h1")
-    page.evaluate("document.querySelectorAll('section > details').forEach((each) => (each.name = ''))")
+    page.evaluate(
+        "document.querySelectorAll('section > details').forEach((each) => (each.name = ''))"
+    )
     page.evaluate("unfold(...PANELS.filter(([, title]) => title).map(([id]) => id))")
 
 
 def told(k: int, example: int, n_metrics: int) -> list[float]:
     """Scores that depend on prompt and example, and look like noise; examples 0 and 1 are failed by everybody."""
     rng = np.random.default_rng([k, example])
-    score = 0.4 + 0.03 * k - (0.35 if example < 2 else 0.0) + rng.normal(0, 0.08, n_metrics)
+    score = (
+        0.4 + 0.03 * k - (0.35 if example < 2 else 0.0) + rng.normal(0, 0.08, n_metrics)
+    )
     return np.clip(score, 0, 1).round(4).tolist()  # type: ignore[no-any-return]
 
 
@@ -79,9 +87,16 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Study]:
         stop: int | None = None,
         folder: Path | None = None,
     ) -> Study:
-        texts = texts or [f"Summarize the paper, variant {k}. Be brief." for k in range(len(ids))]
+        texts = texts or [
+            f"Summarize the paper, variant {k}. Be brief." for k in range(len(ids))
+        ]
         selector = asktell.Selector(
-            dict(zip(ids, texts, strict=True)), goal, budget, method, examples=examples, baseline=baseline
+            dict(zip(ids, texts, strict=True)),
+            goal,
+            budget,
+            method,
+            examples=examples,
+            baseline=baseline,
         )
         path = (folder or tmp_path_factory.mktemp("reports")) / "studies.db"
         study = Study.create(path, "summaries", selector)

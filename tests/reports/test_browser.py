@@ -15,24 +15,49 @@ from asktell.storages.memory import MemoryStorage
 from asktell.studies.study import Study
 from tests.reports.conftest import HOSTILE, told, unfold
 
-GOAL = asktell.BestFeasible("rouge", subject_to={"brevity": 0.3, "toxicity": asktell.at_most(0.9)})
+GOAL = asktell.BestFeasible(
+    "rouge", subject_to={"brevity": 0.3, "toxicity": asktell.at_most(0.9)}
+)
 FRONT = asktell.ParetoSet("rouge", asktell.minimize("latency"))
 FOLDED = ["checks", "prompts", "examples", "duel", "spending", "costs", "made"]
 PANELS = ["verdict", "plane", *FOLDED]
-ODD = ["要約-短い", "ملخص قصير", "🚀🎉", "a-long-identifier-" * 8, "plain", "e\u0301́", "b<i>", "0"]
+ODD = [
+    "要約-短い",
+    "ملخص قصير",
+    "🚀🎉",
+    "a-long-identifier-" * 8,
+    "plain",
+    "e\u0301́",
+    "b<i>",
+    "0",
+]
 
 
 @contextmanager
-def opened(browser: Any, path: Path, width: int = 1280, theme: str = "light", folded: bool = False) -> Iterator[Any]:
+def opened(
+    browser: Any,
+    path: Path,
+    width: int = 1280,
+    theme: str = "light",
+    folded: bool = False,
+) -> Iterator[Any]:
     """The page, all of it unless `folded`; at the end it has complained of nothing, and asked for nothing."""
     context = browser.new_context(
-        viewport={"width": width, "height": 900}, color_scheme=theme, offline=True, accept_downloads=True
+        viewport={"width": width, "height": 900},
+        color_scheme=theme,
+        offline=True,
+        accept_downloads=True,
     )
     page = context.new_page()
     complaints: list[str] = []
     page.on("console", lambda message: complaints.append(message.text))
     page.on("pageerror", lambda error: complaints.append(str(error)))
-    page.on("request", lambda request: complaints.append(request.url) if not _is_own(request.url, path) else None)
+    page.on(
+        "request",
+        lambda request: (
+            complaints.append(request.url) if not _is_own(request.url, path) else None
+        ),
+    )
     page.goto(path.as_uri())
     page.wait_for_selector("#verdict h1")
     if not folded:
@@ -47,15 +72,25 @@ def _is_own(url: str, path: Path) -> bool:
 
 
 @pytest.fixture(scope="module")
-def study_page(study: Callable[..., Study], tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
+def study_page(
+    study: Callable[..., Study], tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Path, dict[str, Any]]:
     path = tmp_path_factory.mktemp("page") / "report.html"
-    made = study(ODD, GOAL, 120, baseline="plain", texts=[f"Summarize, variant {k} of eight." for k in range(8)])
+    made = study(
+        ODD,
+        GOAL,
+        120,
+        baseline="plain",
+        texts=[f"Summarize, variant {k} of eight." for k in range(8)],
+    )
     data = made.report_data({"model": {"name": "small", "temperature": 0}})
     reports.write(path, data)
     return path, data
 
 
-@pytest.mark.parametrize(("width", "theme"), [(390, "light"), (820, "dark"), (1600, "light")])
+@pytest.mark.parametrize(
+    ("width", "theme"), [(390, "light"), (820, "dark"), (1600, "light")]
+)
 def test_every_panel_is_drawn_in_every_theme_and_width(
     browser: Any, study_page: tuple[Path, dict[str, Any]], width: int, theme: str
 ) -> None:
@@ -69,8 +104,12 @@ def test_every_panel_is_drawn_in_every_theme_and_width(
 
 
 def test_segments_are_small_pictures_on_one_scale(browser: Any, tmp_path: Path) -> None:
-    goal = asktell.BestFeasible(asktell.maximize("rouge", worst_segment=True), {"rouge": asktell.at_least(0.3)})
-    selector = asktell.Selector(["a", "b", "c"], goal, 40, examples=30, segments=["de", "en", "<i>"] * 10)
+    goal = asktell.BestFeasible(
+        asktell.maximize("rouge", worst_segment=True), {"rouge": asktell.at_least(0.3)}
+    )
+    selector = asktell.Selector(
+        ["a", "b", "c"], goal, 40, examples=30, segments=["de", "en", "<i>"] * 10
+    )
     while trial := selector.ask():
         selector.tell(trial, told(int(trial.prompt_id), trial.example or 0, 1))
     selector.report(tmp_path / "report.html")
@@ -83,12 +122,16 @@ def test_segments_are_small_pictures_on_one_scale(browser: Any, tmp_path: Path) 
 
 
 @pytest.mark.parametrize("what", ["segments", "factors"])
-def test_nothing_is_said_of_what_there_is_not(browser: Any, study_page: tuple[Path, dict[str, Any]], what: str) -> None:
+def test_nothing_is_said_of_what_there_is_not(
+    browser: Any, study_page: tuple[Path, dict[str, Any]], what: str
+) -> None:
     with opened(browser, study_page[0]) as page:
         assert not page.locator(f"#{what}").is_visible()
 
 
-def test_the_first_screen_is_for_who_decides(browser: Any, study_page: tuple[Path, dict[str, Any]]) -> None:
+def test_the_first_screen_is_for_who_decides(
+    browser: Any, study_page: tuple[Path, dict[str, Any]]
+) -> None:
     path, data = study_page
     with opened(browser, path, 1400, folded=True) as page:
         first = page.locator("#verdict").inner_text()
@@ -108,7 +151,8 @@ def test_the_first_screen_is_for_who_decides(browser: Any, study_page: tuple[Pat
         for panel in FOLDED:
             page.locator(f"#{panel} summary h2").click()
             page.locator(f"#{panel} .panel > *").first.wait_for()
-            assert page.locator("section > details[open]").count() == 1  # the one before has closed
+            # The one before has closed
+            assert page.locator("section > details[open]").count() == 1
             heights.append(page.evaluate("document.documentElement.scrollHeight"))
         assert max(heights) <= 3 * 900
 
@@ -118,7 +162,10 @@ def test_a_prompt_is_read_on_a_phone_without_scrolling_sideways(
 ) -> None:
     with opened(browser, study_page[0], 400, folded=True) as page:
         page.locator("#verdict a").first.click()
-        for text in (page.locator("#verdict pre"), page.locator("#prompts tr.detail:visible pre").first):
+        for text in (
+            page.locator("#verdict pre"),
+            page.locator("#prompts tr.detail:visible pre").first,
+        ):
             box = text.bounding_box()
             assert box["x"] >= 0
             assert box["x"] + box["width"] <= 400
@@ -126,7 +173,10 @@ def test_a_prompt_is_read_on_a_phone_without_scrolling_sideways(
 
 
 def test_a_long_prompt_is_shown_whole_on_demand(browser: Any, tmp_path: Path) -> None:
-    prompts = {name: f"Variant {name}. " + "Read the ticket, and say what it is about. " * 20 for name in "ab"}
+    prompts = {
+        name: f"Variant {name}. " + "Read the ticket, and say what it is about. " * 20
+        for name in "ab"
+    }
     selector = asktell.Selector(prompts, asktell.BestFeasible("s"), 8, examples=4)
     while trial := selector.ask():
         selector.tell(trial, float(trial.prompt_id == "a"))
@@ -142,31 +192,52 @@ def test_a_long_prompt_is_shown_whole_on_demand(browser: Any, tmp_path: Path) ->
             assert not text.evaluate(is_whole)
 
 
-@pytest.mark.parametrize(("dear", "per"), [(1.0, "evaluation"), (1e-4, "1,000 evaluations")])
+@pytest.mark.parametrize(
+    ("dear", "per"), [(1.0, "evaluation"), (1e-4, "1,000 evaluations")]
+)
 def test_money_is_given_for_as_many_evaluations_as_cost_something(
     browser: Any, tmp_path: Path, dear: float, per: str
 ) -> None:
-    goal = asktell.BestFeasible("s", {"cost": asktell.at_most(dear), "latency": asktell.at_most(2.0, quantile=0.75)})
+    goal = asktell.BestFeasible(
+        "s",
+        {"cost": asktell.at_most(dear), "latency": asktell.at_most(2.0, quantile=0.75)},
+    )
     prompts = {f"p{k}": f"Prompt {k}." for k in range(4)}
-    study = asktell.Study.create(MemoryStorage(), "s", asktell.Selector(prompts, goal, 40, examples=20, baseline="p0"))
+    study = asktell.Study.create(
+        MemoryStorage(),
+        "s",
+        asktell.Selector(prompts, goal, 40, examples=20, baseline="p0"),
+    )
     while trial := study.ask():
         k = int(str(trial.prompt_id)[1:])
         cost = dear * (0.337 + 0.01 * k + 0.001 * (trial.id % 3))
-        study.tell(trial, {"s": (k + trial.id % 3) / 5, "cost": cost, "latency": 1.0 + trial.id % 2}, cost=cost)
+        study.tell(
+            trial,
+            {"s": (k + trial.id % 3) / 5, "cost": cost, "latency": 1.0 + trial.id % 2},
+            cost=cost,
+        )
     study.report(tmp_path / "page.html", {"model": {"price": {"currency": "EUR"}}})
     factor = 1 if per == "evaluation" else 1000
     with opened(browser, tmp_path / "page.html") as page:
         tile = page.locator("#verdict .tile").first.inner_text()
-        assert f"cost per {per} in EUR (at most {dear * factor:g})" in " ".join(tile.split())
+        assert f"cost per {per} in EUR (at most {dear * factor:g})" in " ".join(
+            tile.split()
+        )
         assert "()" not in tile
         shown = page.locator("#costs").inner_text()
         assert f"cost per {per}" in shown.lower()
         assert f" EUR per {per} on average" in shown
         assert f"Per {per}, " in shown
         for panel in ("verdict", "plane", "prompts", "duel", "costs"):
-            assert not re.search(r"\de-\d", page.locator(f"#{panel} .panel").inner_text())
-        cells = page.locator("#prompts tbody tr:not(.detail) td:nth-child(3)").all_inner_texts()
-        assert all(0.3 < float(cell.split()[0]) / (dear * factor) < 0.4 for cell in cells)
+            assert not re.search(
+                r"\de-\d", page.locator(f"#{panel} .panel").inner_text()
+            )
+        cells = page.locator(
+            "#prompts tbody tr:not(.detail) td:nth-child(3)"
+        ).all_inner_texts()
+        assert all(
+            0.3 < float(cell.split()[0]) / (dear * factor) < 0.4 for cell in cells
+        )
         with page.expect_download() as saved:
             page.get_by_role("button", name="Download the data as JSON").click()
         raw = json.loads(Path(saved.value.path()).read_text())
@@ -175,14 +246,22 @@ def test_money_is_given_for_as_many_evaluations_as_cost_something(
 
 
 @pytest.mark.parametrize("binary", [True, False])
-def test_bars_stay_within_the_range_of_a_metric(browser: Any, tmp_path: Path, binary: bool) -> None:
-    goal = asktell.BestFeasible("s" if binary else asktell.maximize("s", range=(0.0, 2.0)))
-    selector = asktell.Selector([f"p{k}" for k in range(6)], goal, 18, "uniform", examples=40)
+def test_bars_stay_within_the_range_of_a_metric(
+    browser: Any, tmp_path: Path, binary: bool
+) -> None:
+    goal = asktell.BestFeasible(
+        "s" if binary else asktell.maximize("s", range=(0.0, 2.0))
+    )
+    selector = asktell.Selector(
+        [f"p{k}" for k in range(6)], goal, 18, "uniform", examples=40
+    )
     while trial := selector.ask():
         selector.tell(trial, float(trial.id % 5 > 0) * (1.0 if binary else 2.0))
     selector.report(tmp_path / "page.html")
     with opened(browser, tmp_path / "page.html") as page:
-        high = page.evaluate("JSON.parse(document.getElementById('data').textContent).goal.metrics[0].range")
+        high = page.evaluate(
+            "JSON.parse(document.getElementById('data').textContent).goal.metrics[0].range"
+        )
         assert high == [0.0, 1.0 if binary else 2.0]
         at, tops = page.evaluate(
             """(high) => {
@@ -207,13 +286,22 @@ def test_a_panel_for_the_factors_of_candidates(browser: Any, tmp_path: Path) -> 
     for width, theme in ((400, "dark"), (1400, "light")):
         with opened(browser, tmp_path / "page.html", width, theme) as page:
             assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-            assert page.locator("#factors svg .label").all_text_contents() == ["model", "prompt"]
+            assert page.locator("#factors svg .label").all_text_contents() == [
+                "model",
+                "prompt",
+            ]
             rows = page.locator("#factors .multiples svg").evaluate_all(
                 "all => all.map(each => each.querySelectorAll('circle, path').length)"
             )
             assert rows == [3, 20]
-            assert "Only the best 20 levels" in page.locator("#factors figcaption").inner_text()
-            assert page.locator("#factors svg text[text-anchor=end]").first.text_content() == "要約"
+            assert (
+                "Only the best 20 levels"
+                in page.locator("#factors figcaption").inner_text()
+            )
+            assert (
+                page.locator("#factors svg text[text-anchor=end]").first.text_content()
+                == "要約"
+            )
             page.locator("#factors select").select_option("1")
             page.locator("#factors figure details summary").click()
             page.locator("#factors tbody tr").nth(20).wait_for()
@@ -231,7 +319,9 @@ def overlaps(page: Any) -> list[Any]:
     )
 
 
-def test_what_is_shown_is_what_the_study_says(browser: Any, study_page: tuple[Path, dict[str, Any]]) -> None:
+def test_what_is_shown_is_what_the_study_says(
+    browser: Any, study_page: tuple[Path, dict[str, Any]]
+) -> None:
     path, data = study_page
     arm = data["answer"][0]
     with opened(browser, path) as page:
@@ -243,23 +333,32 @@ def test_what_is_shown_is_what_the_study_says(browser: Any, study_page: tuple[Pa
         names = [column["name"] for column in data["prompts"]["columns"]]
         n_evaluations = first.nth(1 + names.index("evaluations")).inner_text()
         assert n_evaluations == str(data["prompts"]["evaluations"][arm])
-        assert page.locator("#verdict tr").nth(1).locator("td").first.inner_text() == str(data["spent"])
+        assert page.locator("#verdict tr").nth(1).locator(
+            "td"
+        ).first.inner_text() == str(data["spent"])
         duel = data["duels"][0]
         wins, ties, losses = duel["counts"][0]
-        assert f"{wins} wins, {ties} ties and {losses} losses" in page.locator("#duel").inner_text()
-        assert page.locator("#duel tbody tr").first.locator("td").nth(1).inner_text() == (
-            f"{float(format(duel['rows'][0]['a'][0], '.4g')):g}"
+        assert (
+            f"{wins} wins, {ties} ties and {losses} losses"
+            in page.locator("#duel").inner_text()
         )
+        assert page.locator("#duel tbody tr").first.locator("td").nth(
+            1
+        ).inner_text() == (f"{float(format(duel['rows'][0]['a'][0], '.4g')):g}")
 
 
-def test_every_control_works(browser: Any, study_page: tuple[Path, dict[str, Any]]) -> None:
+def test_every_control_works(
+    browser: Any, study_page: tuple[Path, dict[str, Any]]
+) -> None:
     path, data = study_page
     with opened(browser, path) as page:
         for index in range(page.locator("select").count()):
             if index >= page.locator("select").count():  # a choice may remove others
                 break
             select = page.locator("select").nth(index)
-            for value in select.locator("option").evaluate_all("options => options.map(option => option.value)"):
+            for value in select.locator("option").evaluate_all(
+                "options => options.map(option => option.value)"
+            ):
                 page.locator("select").nth(index).select_option(value)
             page.locator("select").nth(index).select_option(index=0)
         for index in range(page.locator("th button").count()):
@@ -267,7 +366,9 @@ def test_every_control_works(browser: Any, study_page: tuple[Path, dict[str, Any
             page.locator("th button").nth(index).click()
         for index in range(page.locator("figure details summary").count()):
             page.locator("figure details summary").nth(index).click()
-            page.locator("figure details").nth(index).locator("tbody tr").first.wait_for()
+            page.locator("figure details").nth(index).locator(
+                "tbody tr"
+            ).first.wait_for()
         for panel in ("prompts", "duel"):
             page.locator(f"#{panel} tbody button.link[aria-expanded]").first.click()
             assert page.locator(f"#{panel} tr.detail:visible pre").count() >= 1
@@ -282,23 +383,35 @@ def test_every_control_works(browser: Any, study_page: tuple[Path, dict[str, Any
         assert json.loads(Path(download.value.path()).read_text()) == data
 
 
-def test_rows_are_sorted_and_searched(browser: Any, study_page: tuple[Path, dict[str, Any]]) -> None:
+def test_rows_are_sorted_and_searched(
+    browser: Any, study_page: tuple[Path, dict[str, Any]]
+) -> None:
     path, data = study_page
     with opened(browser, path) as page:
         page.locator("#prompts th button").nth(1).click()
-        column = page.locator("#prompts tbody tr:not(.detail) td:nth-child(2)").all_inner_texts()
+        column = page.locator(
+            "#prompts tbody tr:not(.detail) td:nth-child(2)"
+        ).all_inner_texts()
         means = [float(text.split("±")[0]) for text in column]
         assert means == sorted(means, reverse=True)
-        assert page.locator("#prompts th").nth(1).get_attribute("aria-sort") == "descending"
+        assert (
+            page.locator("#prompts th").nth(1).get_attribute("aria-sort")
+            == "descending"
+        )
         page.locator("#prompts input").fill("variant 3")
         assert page.locator("#prompts tbody tr:not(.detail)").count() == 1
         page.locator("#prompts input").fill("nothing of the kind")
         assert page.locator("#prompts tbody tr").count() == 0
         page.locator("#verdict a").first.click()
-        assert data["prompts"]["texts"][data["answer"][0]] in page.locator("#prompts tr.detail pre").first.inner_text()
+        assert (
+            data["prompts"]["texts"][data["answer"][0]]
+            in page.locator("#prompts tr.detail pre").first.inner_text()
+        )
 
 
-def test_the_difference_of_two_texts_is_marked(browser: Any, study_page: tuple[Path, dict[str, Any]]) -> None:
+def test_the_difference_of_two_texts_is_marked(
+    browser: Any, study_page: tuple[Path, dict[str, Any]]
+) -> None:
     path, data = study_page
     with opened(browser, path) as page:
         assert page.evaluate("difference('be very brief now', 'be brief right now')") == [
@@ -306,27 +419,41 @@ def test_the_difference_of_two_texts_is_marked(browser: Any, study_page: tuple[P
         ]  # fmt: skip
         assert page.evaluate("difference('', 'a b')") == [[1, "a b"]]
         assert page.evaluate("difference('same', 'same')") == [[0, "same"]]
-        for a, b in [("a b c a b b a", "c b a b a c"), ("x", ""), ("one two", "three four five")]:
+        for a, b in [
+            ("a b c a b b a", "c b a b a c"),
+            ("x", ""),
+            ("one two", "three four five"),
+        ]:
             parts = page.evaluate("([a, b]) => difference(a, b)", [a, b])
             assert "".join(text for kind, text in parts if kind <= 0) == a
             assert "".join(text for kind, text in parts if kind >= 0) == b
         winner = data["answer"][0]
         page.locator("#verdict a").first.click()
-        page.locator("#prompts tr.detail select").first.select_option(str(data["baseline"]))
+        page.locator("#prompts tr.detail select").first.select_option(
+            str(data["baseline"])
+        )
         assert page.locator("#prompts tr.detail ins").first.inner_text() == str(winner)
 
 
 def test_attacks_do_nothing(browser: Any, tmp_path: Path) -> None:
     ids = [text.replace("\0", "") for text in HOSTILE]
-    selector = asktell.Selector(dict(zip(ids, HOSTILE, strict=True)), GOAL, 60, examples=8, baseline=ids[0])
+    selector = asktell.Selector(
+        dict(zip(ids, HOSTILE, strict=True)), GOAL, 60, examples=8, baseline=ids[0]
+    )
     while trial := selector.ask():
         if trial.id % 9 == 4:
             selector.fail(trial, HOSTILE[trial.id % len(HOSTILE)])
         else:
-            selector.tell(trial, [0.2 + 0.05 * ids.index(str(trial.prompt_id)), 0.5, 0.1])
+            selector.tell(
+                trial, [0.2 + 0.05 * ids.index(str(trial.prompt_id)), 0.5, 0.1]
+            )
     path = tmp_path / "page.html"
     document = reports.document(
-        selector.state, selector.method, selector.prompts, name=HOSTILE[0], about={HOSTILE[1]: HOSTILE[2]}
+        selector.state,
+        selector.method,
+        selector.prompts,
+        name=HOSTILE[0],
+        about={HOSTILE[1]: HOSTILE[2]},
     )
     reports.write(path, document)
     with opened(browser, path) as page:
@@ -335,12 +462,19 @@ def test_attacks_do_nothing(browser: Any, tmp_path: Path) -> None:
             page.locator("#prompts button[aria-expanded=false]").first.click()
         for view in ("ranked", "parallel", "plane"):
             page.locator("#plane select").first.select_option(view)
-        assert page.locator("img, iframe, object, a[href^=javascript], [onload], [onerror], [onmouseover]").count() == 0
+        assert (
+            page.locator(
+                "img, iframe, object, a[href^=javascript], [onload], [onerror], [onmouseover]"
+            ).count()
+            == 0
+        )
         assert page.evaluate("[...document.scripts].length") == 2
         assert page.title() == f"{HOSTILE[0]} · asktell"
 
 
-def test_two_prompts_and_one_metric_make_a_page(browser: Any, study: Callable[..., Study], tmp_path: Path) -> None:
+def test_two_prompts_and_one_metric_make_a_page(
+    browser: Any, study: Callable[..., Study], tmp_path: Path
+) -> None:
     made = study(["a", "b"], asktell.BestFeasible("score"), 14, examples=9)
     made.report(tmp_path / "page.html")
     with opened(browser, tmp_path / "page.html", 390) as page:
@@ -348,7 +482,9 @@ def test_two_prompts_and_one_metric_make_a_page(browser: Any, study: Callable[..
         assert page.locator("#plane select").count() == 0
 
 
-def test_a_front_of_two_metrics_is_drawn(browser: Any, study: Callable[..., Study], tmp_path: Path) -> None:
+def test_a_front_of_two_metrics_is_drawn(
+    browser: Any, study: Callable[..., Study], tmp_path: Path
+) -> None:
     made = study([f"p{k}" for k in range(9)], FRONT, 120, stop=70)
     made.report(tmp_path / "page.html")
     with opened(browser, tmp_path / "page.html") as page:
@@ -358,7 +494,9 @@ def test_a_front_of_two_metrics_is_drawn(browser: Any, study: Callable[..., Stud
         assert overlaps(page) == []
 
 
-def test_who_cannot_see_or_point_gets_along(browser: Any, study_page: tuple[Path, dict[str, Any]]) -> None:
+def test_who_cannot_see_or_point_gets_along(
+    browser: Any, study_page: tuple[Path, dict[str, Any]]
+) -> None:
     with opened(browser, study_page[0]) as page:
         nameless = page.evaluate(
             """() => [...document.querySelectorAll("button, select, input, [role=img], canvas[tabindex], section")]
@@ -391,14 +529,26 @@ def contrasts(page: Any) -> list[Any]:
     )
 
 
-def test_it_prints(browser: Any, study_page: tuple[Path, dict[str, Any]], tmp_path: Path) -> None:
+def test_it_prints(
+    browser: Any, study_page: tuple[Path, dict[str, Any]], tmp_path: Path
+) -> None:
     with opened(browser, study_page[0], theme="dark") as page:
         page.emulate_media(media="print")
-        assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
-        for control in ("header select", "#prompts tbody button", "#prompts input", "#made button"):
+        assert (
+            page.evaluate("getComputedStyle(document.body).backgroundColor")
+            == "rgb(255, 255, 255)"
+        )
+        for control in (
+            "header select",
+            "#prompts tbody button",
+            "#prompts input",
+            "#made button",
+        ):
             assert not page.locator(control).first.is_visible()
         assert page.locator("#prompts").get_by_text("1 to 8 of 8").is_visible()
-        page.evaluate("document.querySelectorAll('section > details').forEach((each) => (each.open = false))")
+        page.evaluate(
+            "document.querySelectorAll('section > details').forEach((each) => (each.open = false))"
+        )
         page.evaluate("dispatchEvent(new Event('beforeprint'))")
         assert page.locator("#made dl").is_visible()
         assert page.evaluate("document.documentElement.dataset.theme") == "light"

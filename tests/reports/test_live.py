@@ -22,7 +22,9 @@ pytestmark = pytest.mark.usefixtures("hurried")
 @contextmanager
 def serving(study: Study) -> Iterator[View]:
     with View(study, {"model": "small"}) as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+        thread = threading.Thread(
+            target=server.serve_forever, kwargs={"poll_interval": 0.02}
+        )
         thread.start()
         try:
             yield server
@@ -31,7 +33,9 @@ def serving(study: Study) -> Iterator[View]:
             thread.join()
 
 
-def get(server: View, path: str, host: str | None = None) -> tuple[int, dict[str, str], str]:
+def get(
+    server: View, path: str, host: str | None = None
+) -> tuple[int, dict[str, str], str]:
     connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=60)
     try:
         connection.request("GET", path, headers={} if host is None else {"Host": host})
@@ -54,19 +58,33 @@ def test_a_new_state_is_sent_soon(running: Study) -> None:
         assert (data["spent"], data["made"]["about"]) == (20, {"model": "small"})
         trial = running.ask()
         running.tell(trial, [0.9, 0.9], 0.1)
-        wait_for(lambda: json.loads(get(server, f"{server.path}state")[2])["spent"] == 21)
+        wait_for(
+            lambda: json.loads(get(server, f"{server.path}state")[2])["spent"] == 21
+        )
 
 
-def test_nothing_is_shown_to_who_does_not_know_the_way_or_comes_by_another_name(running: Study) -> None:
+def test_nothing_is_shown_to_who_does_not_know_the_way_or_comes_by_another_name(
+    running: Study,
+) -> None:
     with serving(running) as server:
-        for path in ("/", "/state", "/wrong/", f"{server.path}other", f"{server.path}../state"):
+        for path in (
+            "/",
+            "/state",
+            "/wrong/",
+            f"{server.path}other",
+            f"{server.path}../state",
+        ):
             assert get(server, path)[0] == 404
         assert get(server, server.path, host="evil.example")[0] == 421
-        assert get(server, server.path, host=f"localhost:{server.server_port}")[0] == 200
+        assert (
+            get(server, server.path, host=f"localhost:{server.server_port}")[0] == 200
+        )
         assert len(server.path) > 30
 
 
-def test_a_browser_sees_what_comes_without_a_reload(browser: Any, running: Study) -> None:
+def test_a_browser_sees_what_comes_without_a_reload(
+    browser: Any, running: Study
+) -> None:
     with serving(running) as server:
         page = browser.new_page()
         page.add_init_script(HURRY)
@@ -77,7 +95,9 @@ def test_a_browser_sees_what_comes_without_a_reload(browser: Any, running: Study
         page.get_by_text("20 of 40 evaluations", exact=False).first.wait_for()
         while trial := running.ask():
             running.tell(trial, [0.5, 0.9], 0.1)
-        page.locator("#verdict td").get_by_text("40", exact=True).wait_for(timeout=60_000)
+        page.locator("#verdict td").get_by_text("40", exact=True).wait_for(
+            timeout=60_000
+        )
         assert "Done: 40 of 40" in page.locator("header").inner_text()
         assert page.locator("h1").inner_text().startswith("Selected prompt")
         assert complaints == []
@@ -94,7 +114,9 @@ def test_who_is_reading_is_not_interrupted(browser: Any, running: Study) -> None
         trial = running.ask()
         running.tell(trial, [0.5, 0.9], 0.1)
         page.get_by_role("button", name="Show the new state").wait_for(timeout=60_000)
-        page.locator("header").get_by_text("21 of 40", exact=False).wait_for(timeout=60_000)
+        page.locator("header").get_by_text("21 of 40", exact=False).wait_for(
+            timeout=60_000
+        )
         assert page.locator("#verdict td").get_by_text("20", exact=True).count() == 1
         page.get_by_role("button", name="Show the new state").click()
         assert page.locator("#verdict td").get_by_text("21", exact=True).count() == 1

@@ -30,7 +30,9 @@ class Parsed(HTMLParser):
         self._inside: str | None = None
         self.feed(page)
 
-    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+    def handle_starttag(
+        self, tag: str, attributes: list[tuple[str, str | None]]
+    ) -> None:
         self.tags.append((tag, dict(attributes)))
         self._inside = tag if tag in self.content else None
         if self._inside:
@@ -48,14 +50,20 @@ class Parsed(HTMLParser):
 def hostile(study: Callable[..., Study]) -> dict[str, Any]:
     """A document in which everything that can be somebody's text is an attack."""
     ids = [text.replace("\0", "") for text in HOSTILE]
-    selector = asktell.Selector(dict(zip(ids, HOSTILE, strict=True)), GOAL, 60, examples=8, baseline=ids[0])
+    selector = asktell.Selector(
+        dict(zip(ids, HOSTILE, strict=True)), GOAL, 60, examples=8, baseline=ids[0]
+    )
     while trial := selector.ask():
         if trial.id % 9 == 4:
             selector.fail(trial, HOSTILE[trial.id % len(HOSTILE)])
         else:
             selector.tell(trial, [0.2 + 0.05 * ids.index(str(trial.prompt_id)), 0.5])
     return reports.document(
-        selector.state, selector.method, selector.prompts, name=HOSTILE[0], about={HOSTILE[0]: HOSTILE[1]}
+        selector.state,
+        selector.method,
+        selector.prompts,
+        name=HOSTILE[0],
+        about={HOSTILE[0]: HOSTILE[1]},
     )
 
 
@@ -77,14 +85,24 @@ def test_an_attack_adds_no_element(hostile: dict[str, Any]) -> None:
         "title", "style", "noscript", "pre", "svg", "script", "script",
     ]  # fmt: skip
     assert page.content["title"] == [f"{HOSTILE[0]} · asktell"]
-    assert not any(name.startswith("on") for _, attributes in page.tags for name in attributes)
+    assert not any(
+        name.startswith("on") for _, attributes in page.tags for name in attributes
+    )
 
 
-def test_the_policy_allows_the_two_inline_parts_and_nothing_else(hostile: dict[str, Any]) -> None:
+def test_the_policy_allows_the_two_inline_parts_and_nothing_else(
+    hostile: dict[str, Any],
+) -> None:
     page = Parsed(reports.render(hostile))
-    policy = next(a["content"] for t, a in page.tags if t == "meta" and "http-equiv" in a)
+    policy = next(
+        a["content"] for t, a in page.tags if t == "meta" and "http-equiv" in a
+    )
     digests = {
-        kind: "'sha256-" + base64.b64encode(hashlib.sha256(page.content[kind][-1].encode()).digest()).decode() + "'"
+        kind: "'sha256-"
+        + base64.b64encode(
+            hashlib.sha256(page.content[kind][-1].encode()).digest()
+        ).decode()
+        + "'"
         for kind in ("script", "style")
     }
     assert f"script-src {digests['script']};" in policy
@@ -96,19 +114,35 @@ def test_the_policy_allows_the_two_inline_parts_and_nothing_else(hostile: dict[s
 
 def test_the_page_names_no_address_outside(study: Callable[..., Study]) -> None:
     page = reports.render(study(["a", "b"], GOAL, 12).report_data())
-    assert re.findall(r"(?:https?:|wss?:|ftp:|//[a-z0-9-]+\.[a-z])[^\s\"'<]*", page.split('id="data"')[0]) == []
+    assert (
+        re.findall(
+            r"(?:https?:|wss?:|ftp:|//[a-z0-9-]+\.[a-z])[^\s\"'<]*",
+            page.split('id="data"')[0],
+        )
+        == []
+    )
     _, script = assets()
     assert re.findall(r"(https?|wss?|ftp)://", script) == []
 
 
 def test_the_script_never_parses_text_as_markup_or_code() -> None:
     _, script = assets()
-    for word in ("innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "new Function", "srcdoc"):
+    for word in (
+        "innerHTML",
+        "outerHTML",
+        "insertAdjacentHTML",
+        "document.write",
+        "eval(",
+        "new Function",
+        "srcdoc",
+    ):
         assert word not in script
     assert "</script" not in script
 
 
-def test_a_thousand_prompts_and_examples_stay_under_three_megabytes(tmp_path: Path) -> None:
+def test_a_thousand_prompts_and_examples_stay_under_three_megabytes(
+    tmp_path: Path,
+) -> None:
     selector = asktell.Selector(
         {f"プロンプト {k} " + "x" * 60: f"{k} " + "要約を書いてください。" * 60 for k in range(1000)},
         asktell.ParetoSet("rouge", "brevity", asktell.minimize("latency")), 1000, "uniform", examples=1000,
@@ -116,14 +150,18 @@ def test_a_thousand_prompts_and_examples_stay_under_three_megabytes(tmp_path: Pa
     history = selector.state.history
     for cell in range(0, 1_000_000, 4):
         k, e = divmod(cell, 1000)
-        history = history.append(cell, k, e, ((k * e) % 97 / 97, (k + e) % 89 / 89, 0.5))
+        history = history.append(
+            cell, k, e, ((k * e) % 97 / 97, (k + e) % 89 / 89, 0.5)
+        )
     state = selector.state._replace(history=history, spent=250_000)
     data = reports.document(state, selector.method, selector.prompts)
     reports.write(tmp_path / "page.html", data)
     assert (tmp_path / "page.html").stat().st_size < 3_000_000
 
 
-def test_the_file_is_whole_and_its_owners(study: Callable[..., Study], tmp_path: Path) -> None:
+def test_the_file_is_whole_and_its_owners(
+    study: Callable[..., Study], tmp_path: Path
+) -> None:
     path = tmp_path / "report.html"
     selector = study(["a", "b"], GOAL, 12).selector
     selector.report(path)

@@ -38,16 +38,29 @@ def serving(url: str) -> Iterator[str]:
 
 
 @pytest.mark.usefixtures("hurried")
-def test_a_browser_follows_and_changes_a_study(browser: Any, study: Callable[..., Study], tmp_path: Path) -> None:
-    running = study(["a", "b", "c"], GOAL, 40, stop=20, folder=tmp_path, texts=list(HOSTILE[:3]))
+def test_a_browser_follows_and_changes_a_study(
+    browser: Any, study: Callable[..., Study], tmp_path: Path
+) -> None:
+    running = study(
+        ["a", "b", "c"], GOAL, 40, stop=20, folder=tmp_path, texts=list(HOSTILE[:3])
+    )
     with serving(f"sqlite:///{tmp_path}/studies.db") as url:
         complaints: list[str] = []
 
         def new_page(token: str) -> Any:
-            page = browser.new_context(http_credentials={"username": "me", "password": token}).new_page()
+            page = browser.new_context(
+                http_credentials={"username": "me", "password": token}
+            ).new_page()
             page.on("console", lambda message: complaints.append(message.text))
             page.on("pageerror", lambda error: complaints.append(str(error)))
-            page.on("request", lambda request: None if request.url.startswith(url) else complaints.append(request.url))
+            page.on(
+                "request",
+                lambda request: (
+                    None
+                    if request.url.startswith(url)
+                    else complaints.append(request.url)
+                ),
+            )
             return page
 
         assert new_page("wrong-token-0123456789").goto(f"{url}/").status == 401
@@ -56,16 +69,24 @@ def test_a_browser_follows_and_changes_a_study(browser: Any, study: Callable[...
         page.goto(f"{url}/")
         page.get_by_text("20 of 40 evaluations").first.wait_for()
         page.get_by_role("link", name="summaries").click()
-        page.locator("header").get_by_text("20 of 40 evaluations", exact=False).first.wait_for(timeout=60_000)
+        page.locator("header").get_by_text(
+            "20 of 40 evaluations", exact=False
+        ).first.wait_for(timeout=60_000)
         assert page.get_by_role("button", name="Extend the budget").count() == 0
         unfold(page)
         (trial, *_) = running.ask(2, worker=HOSTILE[1], lease=100)
-        page.locator("#workers").get_by_text("1 worker holds 2 trials.", exact=False).wait_for(timeout=60_000)
+        page.locator("#workers").get_by_text(
+            "1 worker holds 2 trials.", exact=False
+        ).wait_for(timeout=60_000)
         assert HOSTILE[1] in page.locator("#workers").inner_text()
         assert page.locator("#workers img").count() == 0
         running.tell(trial, [0.5, 0.9], 0.1, worker=HOSTILE[1])
-        page.locator("header").get_by_text("21 of 40", exact=False).wait_for(timeout=60_000)
-        page.locator("#workers").get_by_text("Total speed: ", exact=False).wait_for(timeout=60_000)
+        page.locator("header").get_by_text("21 of 40", exact=False).wait_for(
+            timeout=60_000
+        )
+        page.locator("#workers").get_by_text("Total speed: ", exact=False).wait_for(
+            timeout=60_000
+        )
         assert ". Left: about" in page.locator("header").inner_text()
 
         page.context.close()
@@ -76,14 +97,20 @@ def test_a_browser_follows_and_changes_a_study(browser: Any, study: Callable[...
         page.get_by_role("button", name="Extend the budget").click()
         dialog.get_by_label("More evaluations").fill("5")
         dialog.get_by_role("button", name="Extend the budget").dblclick()
-        page.locator("header").get_by_text("of 45 evaluations", exact=False).wait_for(timeout=60_000)
+        page.locator("header").get_by_text("of 45 evaluations", exact=False).wait_for(
+            timeout=60_000
+        )
         page.get_by_role("button", name="Add a prompt").click()
         dialog.get_by_label("Id of the prompt").fill("late")
         dialog.get_by_label("Text of the prompt").fill("<img src=x onerror=alert(1)>")
         dialog.get_by_role("button", name="Add a prompt").click()
-        page.locator("#prompts").get_by_text("late", exact=True).first.wait_for(timeout=60_000)
+        page.locator("#prompts").get_by_text("late", exact=True).first.wait_for(
+            timeout=60_000
+        )
         page.get_by_role("button", name="Retire a prompt").click()
-        assert page.locator("datalist option").evaluate_all("all => all.map((each) => each.value)") == ["a", "b", "c"]
+        assert page.locator("datalist option").evaluate_all(
+            "all => all.map((each) => each.value)"
+        ) == ["a", "b", "c"]
         dialog.get_by_label("Id of the prompt").fill("nobody")
         dialog.get_by_label("Reason").fill("too long")
         dialog.get_by_role("button", name="Retire a prompt").click()
@@ -91,23 +118,34 @@ def test_a_browser_follows_and_changes_a_study(browser: Any, study: Callable[...
         assert page.evaluate("document.activeElement.textContent") == "Retire a prompt"
         dialog.get_by_label("Id of the prompt").fill("late")
         dialog.get_by_role("button", name="Retire a prompt").click()
-        page.locator("#prompts").get_by_text("too long", exact=False).first.wait_for(timeout=60_000)
+        page.locator("#prompts").get_by_text("too long", exact=False).first.wait_for(
+            timeout=60_000
+        )
         assert running.budget == 45
         page.get_by_role("button", name="Pause").click()
         page.get_by_role("button", name="Resume").wait_for()
-        assert "Paused: " in page.locator("header").inner_text()  # at once, and not with the next look
-        page.locator("#verdict").get_by_text("is paused", exact=False).wait_for(timeout=60_000)
+        # At once, and not with the next look
+        assert "Paused: " in page.locator("header").inner_text()
+        page.locator("#verdict").get_by_text("is paused", exact=False).wait_for(
+            timeout=60_000
+        )
         # Who uses the keyboard is where they were.
         assert page.evaluate("document.activeElement.textContent") == "Resume"
         page.context.set_offline(True)
         page.get_by_role("button", name="Resume").click()
-        page.get_by_role("alert").get_by_text("The service is unreachable.", exact=False).wait_for()
+        page.get_by_role("alert").get_by_text(
+            "The service is unreachable.", exact=False
+        ).wait_for()
         page.context.set_offline(False)
         complaints.clear()  # the browser tells of requests that went nowhere
         assert running.paused
-        page.locator("#verdict").get_by_text("until it is resumed", exact=False).wait_for(timeout=60_000)
+        page.locator("#verdict").get_by_text(
+            "until it is resumed", exact=False
+        ).wait_for(timeout=60_000)
         page.get_by_role("button", name="Resume").click()
-        page.locator("header").get_by_text("Live: ", exact=False).wait_for(timeout=60_000)
+        page.locator("header").get_by_text("Live: ", exact=False).wait_for(
+            timeout=60_000
+        )
         assert not running.paused
         assert [each for each in complaints if "status of 4" not in each] == []
         page.get_by_role("link", name="All studies").click()

@@ -5,13 +5,22 @@ from typing import Any
 import numpy as np
 import pytest
 
-from asktell import BestFeasible, ParetoSet, Result, Selector, at_least, at_most, maximize
+from asktell import (
+    BestFeasible,
+    ParetoSet,
+    Result,
+    Selector,
+    at_least,
+    at_most,
+    maximize,
+)
 from asktell.posterior.draws import at_an_end
 from asktell.reports import document
 
 N_PROMPTS, N = 6, 40
 METHODS = ["auto", "race", "csr", "csr-sh", "uniform", "lcsh", "mlp-csr"]
-SCENES: dict[str, tuple[Any, Any, float, float, int | None]] = {  # metric, bound, kept and broken scores, examples
+# Metric, bound, kept and broken scores, examples
+SCENES: dict[str, tuple[Any, Any, float, float, int | None]] = {
     "valid": ("valid", at_least(1.0), 1.0, 0.0, N),
     "within a range": (maximize("valid", range=(0, 1)), at_least(1.0), 1.0, 0.4, N),
     "nothing": ("valid", at_most(0), 0.0, 1.0, N),
@@ -20,7 +29,9 @@ SCENES: dict[str, tuple[Any, Any, float, float, int | None]] = {  # metric, boun
 }
 
 
-def play(method: str, scene: str, seed: int, misses: float, n_bad: int = 3, repeats: int = 1) -> Selector:
+def play(
+    method: str, scene: str, seed: int, misses: float, n_bad: int = 3, repeats: int = 1
+) -> Selector:
     """A run in which the last prompts break the bound on so large a part of the examples, and the others never do."""
     metric, bound, kept, broken, examples = SCENES[scene]
     random = np.random.default_rng(seed)
@@ -29,8 +40,13 @@ def play(method: str, scene: str, seed: int, misses: float, n_bad: int = 3, repe
     valid = np.full((N_PROMPTS, N), kept)
     valid[N_PROMPTS - n_bad :][random.random((n_bad, N)) < misses] = broken
     features = random.normal(size=(N_PROMPTS, 5)) if method in METHODS[5:] else None
-    goal, texts = BestFeasible("q", {metric: bound}), [f"p{i}" for i in range(N_PROMPTS)]
-    selector = Selector(texts, goal, 42, method, examples, features, seed, repeats=repeats)
+    goal, texts = (
+        BestFeasible("q", {metric: bound}),
+        [f"p{i}" for i in range(N_PROMPTS)],
+    )
+    selector = Selector(
+        texts, goal, 42, method, examples, features, seed, repeats=repeats
+    )
     drawn = [0] * N_PROMPTS
     while trial := selector.ask():
         arm = int(trial.prompt_id)
@@ -57,7 +73,9 @@ def check_agreement(selector: Selector, seed: int = 0) -> Result:
     if seed > 1:
         return result
     page = document(selector.state, selector.method, selector.prompts)
-    assert ("No prompt is likely to satisfy every constraint" in str(page["words"])) == none
+    assert (
+        "No prompt is likely to satisfy every constraint" in str(page["words"])
+    ) == none
     assert page["feasible"] is result.feasible
     return result
 
@@ -70,13 +88,17 @@ def test_who_has_always_kept_the_bound_is_no_violator(method: str, scene: str) -
         result, kept = check_agreement(selector, seed), keepers(selector, scene)
         assert result.feasible
         assert result.selected[0].id in kept
-        assert {entry.id for entry in result.prompts if entry.feasible and entry.evaluations} == kept
+        assert {
+            entry.id for entry in result.prompts if entry.feasible and entry.evaluations
+        } == kept
 
 
 @pytest.mark.parametrize("method", METHODS)
 def test_where_all_violate_it_is_said(method: str) -> None:
     for seed in range(3):
-        result = check_agreement(play(method, "valid", seed, misses=0.9, n_bad=N_PROMPTS), seed)
+        result = check_agreement(
+            play(method, "valid", seed, misses=0.9, n_bad=N_PROMPTS), seed
+        )
         assert result.feasible is False
         assert result.best is not None
 
@@ -91,12 +113,21 @@ def test_a_front_is_as_without_a_bound_that_all_keep() -> None:
     for examples in (30, 1000, None):
         found = []
         for subject_to in ({}, {"valid": at_least(1)}):
-            goal, random = ParetoSet("a", "b", subject_to=subject_to), np.random.default_rng(0)
-            selector = Selector([f"p{i}" for i in range(8)], goal, 40, examples=examples)
+            goal, random = (
+                ParetoSet("a", "b", subject_to=subject_to),
+                np.random.default_rng(0),
+            )
+            selector = Selector(
+                [f"p{i}" for i in range(8)], goal, 40, examples=examples
+            )
             while trial := selector.ask():
                 a = int(trial.prompt_id) / 8
                 scores = [a, 1 - a**2, *([1.0] if subject_to else [])]
-                selector.tell(trial, scores + np.append(random.normal(0, 0.1, 2), [0.0] * bool(subject_to)))
+                selector.tell(
+                    trial,
+                    scores
+                    + np.append(random.normal(0, 0.1, 2), [0.0] * bool(subject_to)),
+                )
             found.append([entry.id for entry in selector.result().selected])
             assert selector.result().feasible is (True if subject_to else None)
         assert found[0] == found[1]
@@ -112,7 +143,10 @@ def test_of_a_proven_violator_nothing_else_is_likely() -> None:
 
 
 def test_ends_that_are_known_and_ends_that_are_seen() -> None:
-    arms, scores = np.array([0, 0, 1, 1, 3]), np.array([[1.0], [1.0], [1.0], [0.0], [0.0]])
+    arms, scores = (
+        np.array([0, 0, 1, 1, 3]),
+        np.array([[1.0], [1.0], [1.0], [0.0], [0.0]]),
+    )
     for goal, known in (
         (BestFeasible("x", {"x": at_least(1)}), True),
         (BestFeasible("x", {maximize("x", range=(0, 1)): at_least(1)}), True),
@@ -122,14 +156,23 @@ def test_ends_that_are_known_and_ends_that_are_seen() -> None:
     ):
         bound = goal.constraints[0].bound
         kept, broken = at_an_end(goal, arms, scores, 4)
-        assert kept[:, 0].tolist() == [known is not None and bound == 1.0, False, False, False]
+        assert kept[:, 0].tolist() == [
+            known is not None and bound == 1.0,
+            False,
+            False,
+            False,
+        ]
         assert broken[:, 0].tolist() == [False, bool(known), False, bool(known)]
 
 
 @pytest.mark.parametrize("bound", [0.7, 0.1, 1234.5])
-def test_scores_in_single_precision_keep_the_bound_that_they_equal(bound: float) -> None:
+def test_scores_in_single_precision_keep_the_bound_that_they_equal(
+    bound: float,
+) -> None:
     for threshold in (at_least(bound), at_most(bound)):
-        selector = Selector(["a", "b"], BestFeasible("x", {"y": threshold}), 8, "uniform", examples=4)
+        selector = Selector(
+            ["a", "b"], BestFeasible("x", {"y": threshold}), 8, "uniform", examples=4
+        )
         while trial := selector.ask():
             selector.tell(trial, {"x": np.float32(0.5), "y": np.float32(bound)})
         assert selector.result().feasible

@@ -28,11 +28,16 @@ METHODS = [
     for goal in (ZERO_ONE, ParetoSet(maximize("accuracy", range=(0, 1)), "brevity"))
     for method in asktell.METHODS
     if method not in ("lcsh", "gege")
-    and (method in ("auto", "uniform", "race") or ("ege" in method) == isinstance(goal, ParetoSet))
+    and (
+        method in ("auto", "uniform", "race")
+        or ("ege" in method) == isinstance(goal, ParetoSet)
+    )
 ]
 
 
-def table(n_prompts: int, n_examples: int, n_metrics: int = 1, seed: int = 0) -> np.ndarray:
+def table(
+    n_prompts: int, n_examples: int, n_metrics: int = 1, seed: int = 0
+) -> np.ndarray:
     """0/1 scores, worse from prompt to prompt, in the first metric; noise in the others."""
     rng = np.random.default_rng(seed)
     scores = rng.random((n_prompts, n_examples, n_metrics))
@@ -49,43 +54,73 @@ def played(selector: Selector, scores: np.ndarray) -> Selector:
     return selector
 
 
-def test_a_comparison_is_that_of_the_scores_on_common_examples_in_the_shared_order() -> None:
+def test_a_comparison_is_that_of_the_scores_on_common_examples_in_the_shared_order() -> (
+    None
+):
     scores = table(3, 40)
-    selector = played(Selector(PROMPTS, ZERO_ONE, 60, "uniform", examples=40, seed=3), scores)
+    selector = played(
+        Selector(PROMPTS, ZERO_ONE, 60, "uniform", examples=40, seed=3), scores
+    )
     result = selector.result()
     order = selector.state.problem.order[:20]
     found = result.compare("mine", "b")
     assert isinstance(found, Comparison)
     lead = found.differences["accuracy"]
-    expected = compare(scores[0, order, 0], scores[1, order, 0], lead.estimate, lead.p_better, limits=(0, 1))
+    expected = compare(
+        scores[0, order, 0],
+        scores[1, order, 0],
+        lead.estimate,
+        lead.p_better,
+        limits=(0, 1),
+    )
     assert found.differences == {"accuracy": expected}
     mine, b = (entry.estimate["accuracy"] for entry in result.prompts[:2])
     assert lead.estimate == pytest.approx((mine or 0) - (b or 0))  # as the table says
     assert lead.p_better > 0.5
-    assert (found.a, found.b, found.confidence, found.examples) == ("mine", "b", 0.95, 40)
+    assert (found.a, found.b, found.confidence, found.examples) == (
+        "mine",
+        "b",
+        0.95,
+        40,
+    )
     assert found.guaranteed
     assert found.differences["accuracy"].pairs == 20
     assert result.compare("Answer.", "Answer briefly.") == found
-    assert result.compare("b", "mine").differences["accuracy"].estimate == -(expected.estimate or 0)
+    assert result.compare("b", "mine").differences["accuracy"].estimate == -(
+        expected.estimate or 0
+    )
     assert Comparison.from_dict(json.loads(json.dumps(found.to_dict()))) == found
     # By default with the selected prompt.
     assert result.selected[0].id == "mine"
     assert result.compare("c").b == "mine"
 
 
-def test_two_named_prompts_are_compared_without_the_rest_of_the_result(monkeypatch: pytest.MonkeyPatch) -> None:
-    selector = played(Selector(PROMPTS, ZERO_ONE, 60, "auto", examples=40), table(3, 40))
+def test_two_named_prompts_are_compared_without_the_rest_of_the_result(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    selector = played(
+        Selector(PROMPTS, ZERO_ONE, 60, "auto", examples=40), table(3, 40)
+    )
     expected = selector.result().compare("b", "c")
     monkeypatch.setattr("asktell.results.summary._prompt_results", None)
     assert selector.compare("b", "c") == expected
 
 
-def test_of_two_prompts_without_a_baseline_the_answer_is_compared_with_the_other() -> None:
-    selector = played(Selector(["x", "y"], ZERO_ONE, 40, "auto", examples=40), table(2, 40))
+def test_of_two_prompts_without_a_baseline_the_answer_is_compared_with_the_other() -> (
+    None
+):
+    selector = played(
+        Selector(["x", "y"], ZERO_ONE, 40, "auto", examples=40), table(2, 40)
+    )
     result = selector.result()
-    assert result.comparison == result.compare(result.selected[0].id, 1 - int(result.selected[0].id))
+    assert result.comparison == result.compare(
+        result.selected[0].id, 1 - int(result.selected[0].id)
+    )
     assert str(result).splitlines()[-1] == result.sentence
-    played(three := Selector(["x", "y", "z"], ZERO_ONE, 40, "auto", examples=40), table(3, 40))
+    played(
+        three := Selector(["x", "y", "z"], ZERO_ONE, 40, "auto", examples=40),
+        table(3, 40),
+    )
     assert (three.result().comparison, three.result().sentence) == (None, None)
 
 
@@ -94,7 +129,9 @@ def test_a_result_keeps_comparing_what_it_rested_on() -> None:
     scores = table(3, 40)
     for _ in range(12):
         trial = selector.ask()
-        selector.tell(trial, scores[list(PROMPTS).index(str(trial.prompt_id)), trial.example])
+        selector.tell(
+            trial, scores[list(PROMPTS).index(str(trial.prompt_id)), trial.example]
+        )
     before = selector.result()
     played(selector, scores)
     assert before.compare("mine", "b").differences["accuracy"].pairs == 4
@@ -119,18 +156,28 @@ def test_what_is_guaranteed() -> None:
     scores = table(3, 40)
     open_ = BestFeasible("accuracy")
     assert (
-        not played(Selector(PROMPTS, open_, 60, "uniform", examples=40), scores).result().compare("b", "c").guaranteed
+        not played(Selector(PROMPTS, open_, 60, "uniform", examples=40), scores)
+        .result()
+        .compare("b", "c")
+        .guaranteed
     )
     all_examples = Selector(PROMPTS, open_, 120, "uniform", examples=40)
     assert not played(all_examples, scores).result().compare("b", "c").guaranteed
-    suite = Selector(PROMPTS, open_, 120, "uniform", examples=40, inputs="given", repeats=1)
+    suite = Selector(
+        PROMPTS, open_, 120, "uniform", examples=40, inputs="given", repeats=1
+    )
     exhausted = played(suite, scores).result().compare("b", "c")
     assert exhausted.guaranteed
-    assert exhausted.differences["accuracy"].low == exhausted.differences["accuracy"].high
-    # However a method chooses, an interval rests on the first examples of the order that both have completed.
+    assert (
+        exhausted.differences["accuracy"].low == exhausted.differences["accuracy"].high
+    )
+    # However a method chooses, an interval rests on the first examples of the order
+    # that both have completed.
     chosen = played(Selector(PROMPTS, ZERO_ONE, 60, "auto", examples=40), scores)
     place, history = chosen.state.problem.place, chosen.state.history
-    had = [set(place[history.examples()[history.arms() == arm]].tolist()) for arm in (1, 2)]
+    had = [
+        set(place[history.examples()[history.arms() == arm]].tolist()) for arm in (1, 2)
+    ]
     first = next(n for n in range(41) if not all(n in places for places in had))
     found = chosen.result().compare("b", "c")
     assert found.guaranteed
@@ -160,17 +207,28 @@ def test_prompts_that_draw_their_own_examples_are_compared_draw_by_draw() -> Non
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("nobody",), "There is no prompt 'nobody'. Name one by its text, or its id: 'mine', 'b', 'c'."),
+        (
+            ("nobody",),
+            "There is no prompt 'nobody'. Name one by its text, or its id: 'mine', 'b', 'c'.",
+        ),
         ((True,), "There is no prompt True"),
         (("b", "b"), "compare() needs two different prompts. Got 'b' twice."),
         (("mine",), "Got 'mine' twice (b is the baseline by default"),
-        (("b", "c", 1.0), "The confidence must be a number above 0 and below 1, as 0.95 is; got 1.0."),
+        (
+            ("b", "c", 1.0),
+            "The confidence must be a number above 0 and below 1, as 0.95 is; got 1.0.",
+        ),
         (("b", "c", 0.9, -1), "The tolerance must be a number from 0 to 1e+100"),
-        (("b", "c", 0.9, float("nan")), "The tolerance must be a number from 0 to 1e+100"),
+        (
+            ("b", "c", 0.9, float("nan")),
+            "The tolerance must be a number from 0 to 1e+100",
+        ),
     ],
 )
 def test_what_cannot_be_compared(arguments: Any, said: str) -> None:
-    result = Selector(PROMPTS, ZERO_ONE, 9, "uniform", examples=3, baseline="mine").result()
+    result = Selector(
+        PROMPTS, ZERO_ONE, 9, "uniform", examples=3, baseline="mine"
+    ).result()
     with pytest.raises(InvalidArgumentError) as error:
         result.compare(*arguments)
     assert said in str(error.value)
@@ -206,10 +264,21 @@ def test_the_baseline_is_never_eliminated(goal: Any, method: str) -> None:
     scores = table(8, 30, len(goal.metrics))
     scores[7] = 0.0  # the worst there can be
     ids = [f"p{i}" for i in range(8)]
-    selector = Selector({i: f"prompt {i}" for i in ids}, goal, 90, method, 30, "text", baseline="p7", seed=1)
+    selector = Selector(
+        {i: f"prompt {i}" for i in ids},
+        goal,
+        90,
+        method,
+        30,
+        "text",
+        baseline="p7",
+        seed=1,
+    )
     while trial := selector.ask():
         if trial.id % 10 == 0:  # who was eliminated is so in the end, too
-            assert "p7" in [e.id for e in selector.result().prompts if e.status == "active"]
+            assert "p7" in [
+                e.id for e in selector.result().prompts if e.status == "active"
+            ]
         selector.tell(trial, scores[ids.index(str(trial.prompt_id)), trial.example])
     result = selector.result()
     assert result.done
@@ -232,24 +301,51 @@ def test_the_baseline_is_never_eliminated(goal: Any, method: str) -> None:
 
 def test_the_last_line_is_what_a_person_would_say() -> None:
     rng = np.random.default_rng(5)
-    scores = np.stack([rng.random(300) < 0.6, rng.random(300) < 0.63]).astype(float)[:, :, None]
+    scores = np.stack([rng.random(300) < 0.6, rng.random(300) < 0.63]).astype(float)[
+        :, :, None
+    ]
     prompts = {"mine": "Answer.", "b": "Answer briefly."}
-    text = str(played(Selector(prompts, ZERO_ONE, 240, "uniform", examples=300, baseline="mine"), scores).result())
+    text = str(
+        played(
+            Selector(prompts, ZERO_ONE, 240, "uniform", examples=300, baseline="mine"),
+            scores,
+        ).result()
+    )
     assert text.splitlines()[-1].startswith('"b" is probably better than "mine" (')
     assert text.splitlines()[-1].endswith("on 120 of 300 common examples.")
-    own = played(Selector(prompts, ZERO_ONE, 240, "uniform", examples=300, baseline="b"), scores).result()
-    assert (own.comparison, own.sentence) == (None, 'The baseline "b" is the selected prompt.')
+    own = played(
+        Selector(prompts, ZERO_ONE, 240, "uniform", examples=300, baseline="b"), scores
+    ).result()
+    assert (own.comparison, own.sentence) == (
+        None,
+        'The baseline "b" is the selected prompt.',
+    )
 
 
 def test_the_best_of_many_shares_the_error_with_those_it_was_chosen_from() -> None:
     result = played(
-        Selector([f"p{i}" for i in range(5)], ZERO_ONE, 100, "uniform", examples=40, baseline=4), table(5, 40)
+        Selector(
+            [f"p{i}" for i in range(5)],
+            ZERO_ONE,
+            100,
+            "uniform",
+            examples=40,
+            baseline=4,
+        ),
+        table(5, 40),
     ).result()
     chosen = result.selected[0]
-    automatic, single = result.comparison.differences["accuracy"], result.compare(chosen).differences["accuracy"]
-    assert automatic.low == result.compare(chosen, confidence=1 - 0.05 / 4).differences["accuracy"].low
+    automatic, single = (
+        result.comparison.differences["accuracy"],
+        result.compare(chosen).differences["accuracy"],
+    )
+    assert (
+        automatic.low
+        == result.compare(chosen, confidence=1 - 0.05 / 4).differences["accuracy"].low
+    )
     assert automatic.low < single.low  # type: ignore[operator]
-    assert automatic.p_better == single.p_better  # the model's, which knows of all prompts
+    # The model's, which knows of all prompts
+    assert automatic.p_better == single.p_better
 
 
 def test_a_baseline_is_a_prompt_by_id_or_text() -> None:
@@ -264,10 +360,18 @@ def test_a_baseline_is_a_prompt_by_id_or_text() -> None:
 def test_an_unknown_range_takes_the_guarantee_away_and_is_named(tmp_path: Path) -> None:
     """Rare disasters: 2% of the examples. As long as none was seen, nothing bounds them."""
     rng = np.random.default_rng(0)
-    scores = (rng.random((2, 400, 1)) < np.array([0.4, 0.8])[:, None, None]).astype(float)
+    scores = (rng.random((2, 400, 1)) < np.array([0.4, 0.8])[:, None, None]).astype(
+        float
+    )
     for method in (Race(0.99), Adaptive(confidence=0.99)):
         unknown = played(
-            Selector({"mine": "Answer.", "b": "Answer briefly."}, BestFeasible("accuracy"), 800, method, examples=400),
+            Selector(
+                {"mine": "Answer.", "b": "Answer briefly."},
+                BestFeasible("accuracy"),
+                800,
+                method,
+                examples=400,
+            ),
             scores,
         )
         result = unknown.result()
@@ -282,7 +386,14 @@ def test_an_unknown_range_takes_the_guarantee_away_and_is_named(tmp_path: Path) 
         assert check.sentence.split(" is ")[1] in (tmp_path / "report.html").read_text()
         ranged = BestFeasible(asktell.maximize("accuracy", range=(0, 1)))
         known = played(
-            Selector({"mine": "Answer.", "b": "Answer briefly."}, ranged, 800, method, examples=400), scores
+            Selector(
+                {"mine": "Answer.", "b": "Answer briefly."},
+                ranged,
+                800,
+                method,
+                examples=400,
+            ),
+            scores,
         ).result()
         assert known.stopped_early
         assert "guaranteed" not in str(known)
@@ -295,12 +406,18 @@ def n_seen(selector: Selector) -> int:
 
 def test_doubtful_scores_are_compared_and_prove_nothing() -> None:
     scores = np.stack([np.zeros((60, 1)), np.ones((60, 1))])
-    selector = played(Selector(["x", "y"], ZERO_ONE, 120, "uniform", examples=60), scores)
+    selector = played(
+        Selector(["x", "y"], ZERO_ONE, 120, "uniform", examples=60), scores
+    )
     before = selector.compare(1, 0).differences["accuracy"]
     assert (before.verdict, before.guaranteed) == ("better", True)
     selector.remark("The judge disagrees with people.", topic="accuracy", doubtful=True)
     after = selector.compare(1, 0).differences["accuracy"]
-    assert (after.verdict, after.guaranteed, after.p_better) == ("undecided", False, 0.5)
+    assert (after.verdict, after.guaranteed, after.p_better) == (
+        "undecided",
+        False,
+        0.5,
+    )
     assert after.estimate == before.estimate
     (check,) = (check for check in selector.result().checks if check.name == "labels")
     assert (check.ok, check.sentence) == (False, "The judge disagrees with people.")
@@ -308,10 +425,14 @@ def test_doubtful_scores_are_compared_and_prove_nothing() -> None:
 
 def test_a_prompt_that_joined_late_is_compared_but_not_guaranteed() -> None:
     scores = table(3, 40)
-    selector = Selector({"mine": "Answer.", "b": "Answer briefly."}, ZERO_ONE, 120, "race", examples=40)
+    selector = Selector(
+        {"mine": "Answer.", "b": "Answer briefly."}, ZERO_ONE, 120, "race", examples=40
+    )
     for _ in range(20):
         trial = selector.ask()
-        selector.tell(trial, scores[["mine", "b"].index(str(trial.prompt_id)), trial.example])
+        selector.tell(
+            trial, scores[["mine", "b"].index(str(trial.prompt_id)), trial.example]
+        )
     assert selector.compare("mine", "b").guaranteed
     selector.add({"c": "Answer at length."})
     played(selector, scores)
@@ -324,7 +445,9 @@ def test_a_prompt_that_joined_late_is_compared_but_not_guaranteed() -> None:
 
 
 @pytest.mark.parametrize("order", [(0, 1, 2, 3), (3, 1, 0, 2)])
-def test_repeats_of_an_example_are_one_observation_by_whole_rounds(order: tuple[int, ...]) -> None:
+def test_repeats_of_an_example_are_one_observation_by_whole_rounds(
+    order: tuple[int, ...],
+) -> None:
     """While a round is incomplete, it counts for nothing; and it does not matter in which order its scores came."""
     selector = Selector(["x", "y"], ZERO_ONE, 16, "uniform", examples=4, repeats=2)
     rng, rounds = np.random.default_rng(0), np.zeros((2, 2, 4))
@@ -351,7 +474,9 @@ def test_repeats_of_an_example_are_one_observation_by_whole_rounds(order: tuple[
     for trial, (arm, at) in by_round[0]:
         selector.tell(trial, rounds[0, arm, at])
     assert found() == expected(rounds[0])
-    second = [(trial, cell) for at in order for trial, cell in by_round[1] if cell[1] == at]
+    second = [
+        (trial, cell) for at in order for trial, cell in by_round[1] if cell[1] == at
+    ]
     for trial, (arm, at) in second[:-1]:
         selector.tell(trial, rounds[1, arm, at])
         assert found() == expected(rounds[0])
@@ -366,9 +491,15 @@ def test_repeats_of_an_example_are_one_observation_by_whole_rounds(order: tuple[
 def test_a_score_that_is_out_keeps_the_later_one_of_the_same_cell_back() -> None:
     """Scores may come late because of what they are, so the first asked is the first that counts."""
     selector = Selector(["x", "y"], ZERO_ONE, 8, "uniform", examples=2, repeats=2)
-    trials = [trial for trial in selector.ask(8) if int(selector.state.problem.place[trial.example]) == 0]
+    trials = [
+        trial
+        for trial in selector.ask(8)
+        if int(selector.state.problem.place[trial.example]) == 0
+    ]
     others = [trial for trial in selector.pending if trial not in trials]
-    first = {prompt: min(t.id for t in trials if t.prompt_id == prompt) for prompt in (0, 1)}
+    first = {
+        prompt: min(t.id for t in trials if t.prompt_id == prompt) for prompt in (0, 1)
+    }
     for trial in [*trials, *others]:
         if trial.id != first[0]:
             selector.tell(trial, 1.0)

@@ -27,15 +27,23 @@ def exact(a: Any, b: Any, **options: Any) -> Difference:
     return compare(a, b, population=len(a), **options)
 
 
-def said(difference: Difference, examples: int | None = None, tolerance: float = 0.0) -> str:
-    return str(Comparison("b", "mine", 0.95, {"accuracy": difference}, examples, tolerance))
+def said(
+    difference: Difference, examples: int | None = None, tolerance: float = 0.0
+) -> str:
+    return str(
+        Comparison("b", "mine", 0.95, {"accuracy": difference}, examples, tolerance)
+    )
 
 
-def scores(n: int, both: int = 0, only_a: int = 0, only_b: int = 0, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+def scores(
+    n: int, both: int = 0, only_a: int = 0, only_b: int = 0, seed: int = 0
+) -> tuple[np.ndarray, np.ndarray]:
     """0/1 scores of two prompts on n examples, in random order."""
     counts = [both, only_a, only_b, n - both - only_a - only_b]
     order = np.random.default_rng(seed).permutation(n)
-    return np.repeat([1.0, 1.0, 0.0, 0.0], counts)[order], np.repeat([1.0, 0.0, 1.0, 0.0], counts)[order]
+    return np.repeat([1.0, 1.0, 0.0, 0.0], counts)[order], np.repeat(
+        [1.0, 0.0, 1.0, 0.0], counts
+    )[order]
 
 
 def test_a_clear_difference_is_a_verdict_in_the_metrics_direction() -> None:
@@ -48,14 +56,22 @@ def test_a_clear_difference_is_a_verdict_in_the_metrics_direction() -> None:
     assert more.low is not None
     assert more.high is not None
     assert 0 < more.low < 0.2 < more.high
-    assert said(more, 300).startswith('accuracy: "b" is better than "mine": difference +0.2')
-    assert said(less, 300).startswith('accuracy: "b" is worse than "mine": difference +0.2')
+    assert said(more, 300).startswith(
+        'accuracy: "b" is better than "mine": difference +0.2'
+    )
+    assert said(less, 300).startswith(
+        'accuracy: "b" is worse than "mine": difference +0.2'
+    )
 
 
 def test_an_undecided_difference_has_its_probability() -> None:
     a, b = scores(300, both=150, only_a=40, only_b=28)
     difference = compare(a[:120], b[:120], 0.021, 0.73, limits=(0, 1))
-    assert (difference.verdict, difference.estimate, difference.p_better) == ("undecided", 0.021, 0.73)
+    assert (difference.verdict, difference.estimate, difference.p_better) == (
+        "undecided",
+        0.021,
+        0.73,
+    )
     assert said(difference, 300) == (
         'accuracy: "b" is probably better than "mine" (73%), but this is not established: '
         "difference +0.021, 95% interval -0.15 to +0.169, on 120 of 300 common examples."
@@ -64,7 +80,12 @@ def test_an_undecided_difference_has_its_probability() -> None:
 
 def test_a_prompt_without_a_common_example_has_a_probability_all_the_same() -> None:
     late = compare([], [], 0.2, 0.9, limits=(0, 1))
-    assert (late.estimate, late.p_better, late.pairs, late.verdict) == (0.2, 0.9, 0, "undecided")
+    assert (late.estimate, late.p_better, late.pairs, late.verdict) == (
+        0.2,
+        0.9,
+        0,
+        "undecided",
+    )
     assert said(late, 300) == (
         'accuracy: "b" is probably better than "mine" (90%), but this is not established: '
         "difference +0.2, no common examples."
@@ -83,10 +104,15 @@ def test_all_given_examples_are_exact_whatever_the_range_or_the_model() -> None:
     a, b = scores(60, both=30, only_a=6, only_b=3)
     difference = compare(a, b, 0.04, 0.8, population=60)
     assert difference == Difference(0.05, 0.05, 0.05, 1.0, 60, "better", True)
-    assert said(difference, 60) == 'accuracy: "b" is better than "mine": difference +0.05, on 60 of 60 common examples.'
+    assert (
+        said(difference, 60)
+        == 'accuracy: "b" is better than "mine": difference +0.05, on 60 of 60 common examples.'
+    )
     assert exact(a, b, minimize=True).p_better == 0.0
     assert exact(a, b, tolerance=0.05).verdict == "equal"
-    assert exact([0.1, 0.2], [0.3, 0.0]) == Difference(0.0, 0.0, 0.0, 0.5, 2, "equal", True)
+    assert exact([0.1, 0.2], [0.3, 0.0]) == Difference(
+        0.0, 0.0, 0.0, 0.5, 2, "equal", True
+    )
 
 
 def test_for_new_inputs_no_number_of_examples_is_exact() -> None:
@@ -109,8 +135,11 @@ def test_scores_that_all_agree_are_no_proof() -> None:
         assert difference.p_better == 0.5
         assert difference.high is not None
         assert difference.high > 0.1
-        assert said(difference).startswith('accuracy: "b" and "mine" are level so far: difference 0, 95% interval ')
-    assert compare(ones * 7, ones * 7, population=300).high is None  # nothing tells how far others may lie
+        assert said(difference).startswith(
+            'accuracy: "b" and "mine" are level so far: difference 0, 95% interval '
+        )
+    # Nothing tells how far others may lie
+    assert compare(ones * 7, ones * 7, population=300).high is None
     late = compare(np.ones(250), np.ones(250), population=300, tolerance=0.02)
     assert late.verdict == "equal"
     assert said(late, 300, 0.02).startswith(
@@ -134,10 +163,14 @@ def test_scores_of_0_and_1_keep_within_their_range_without_being_told() -> None:
     assert -1 <= difference.low <= difference.high <= 1
 
 
-def test_only_a_known_range_is_guaranteed_and_only_if_nothing_else_speaks_against_it() -> None:
+def test_only_a_known_range_is_guaranteed_and_only_if_nothing_else_speaks_against_it() -> (
+    None
+):
     a, b = scores(100, both=40, only_a=20)
     assert compare(a[:9], b[:9], population=100, limits=(0, 1)).guaranteed
-    assert not compare(a[:9], b[:9], population=100, limits=(0, 1), guaranteed=False).guaranteed
+    assert not compare(
+        a[:9], b[:9], population=100, limits=(0, 1), guaranteed=False
+    ).guaranteed
     assert not compare(a[:9], b[:9], population=100).guaranteed
     both = {"x": compare(a[:9], b[:9], limits=(0, 1)), "y": compare(a[:9], b[:9])}
     assert not Comparison(0, 1, 0.95, both).guaranteed
@@ -162,15 +195,24 @@ def test_a_steering_id_is_escaped() -> None:
 
 
 @pytest.mark.parametrize("limits", [(0.0, 1.0), None])
-def test_verdicts_at_any_look_are_wrong_at_most_as_often_as_stated(limits: tuple[float, float] | None) -> None:
+def test_verdicts_at_any_look_are_wrong_at_most_as_often_as_stated(
+    limits: tuple[float, float] | None,
+) -> None:
     wrong = {"alike": 0, "equal": 0}
     runs = 40
     for seed in range(runs):
-        # 12 pairs disagree, and neither prompt is better; then one is, by more than the tolerance.
-        for name, only_a, only_b, false in (("alike", 6, 6, {"better", "worse"}), ("equal", 9, 3, {"equal", "worse"})):
+        # 12 pairs disagree, and neither prompt is better; then one is, by more than the
+        # tolerance.
+        for name, only_a, only_b, false in (
+            ("alike", 6, 6, {"better", "worse"}),
+            ("equal", 9, 3, {"equal", "worse"}),
+        ):
             a, b = scores(100, both=60, only_a=only_a, only_b=only_b, seed=seed)
             verdicts = {
-                compare(a[:n], b[:n], population=100, limits=limits, tolerance=0.03).verdict for n in range(4, 100, 24)
+                compare(
+                    a[:n], b[:n], population=100, limits=limits, tolerance=0.03
+                ).verdict
+                for n in range(4, 100, 24)
             }
             wrong[name] += bool(verdicts & false)
     assert max(wrong.values()) <= 0.05 * runs + 3 * math.sqrt(0.05 * 0.95 * runs)
@@ -178,7 +220,9 @@ def test_verdicts_at_any_look_are_wrong_at_most_as_often_as_stated(limits: tuple
 
 @pytest.mark.parametrize("step", [0.1, 0.2, 0.3, 0.0])
 @pytest.mark.parametrize("size", [1.0, 1e-6, 1e9, 1e-100])
-def test_differences_that_are_equal_but_for_rounding_count_as_equal(step: float, size: float) -> None:
+def test_differences_that_are_equal_but_for_rounding_count_as_equal(
+    step: float, size: float
+) -> None:
     base = np.random.default_rng(1).random(12).round(3) * size
     rounded = compare(base + step * size, base, population=40)
     whole = np.round(np.random.default_rng(1).random(12), 3)
@@ -202,8 +246,14 @@ def test_few_scores_of_unknown_range_bound_nothing() -> None:
                 stated[n] += 1
                 assert difference.high - difference.low <= 2 * float(np.ptp([a, b]))
             else:
-                assert (difference.verdict, difference.high, difference.guaranteed) == ("undecided", None, False)
-                assert said(difference, 60).endswith(f"on {n} of 60 common examples, too few for an interval.")
+                assert (difference.verdict, difference.high, difference.guaranteed) == (
+                    "undecided",
+                    None,
+                    False,
+                )
+                assert said(difference, 60).endswith(
+                    f"on {n} of 60 common examples, too few for an interval."
+                )
     assert stated[3] <= 5
     assert stated[20] == 50
 
@@ -214,15 +264,30 @@ def test_a_tolerance_beyond_all_that_was_seen_still_decides() -> None:
 
 
 def test_a_comparison_comes_back_from_json() -> None:
-    comparison = Comparison("a", "b", 0.95, {"right": compare([1.0], [0.0], 0.3, 0.7, limits=(0, 1))}, 60, 0.1)
-    assert Comparison.from_dict(json.loads(json.dumps(comparison.to_dict()))) == comparison
+    comparison = Comparison(
+        "a",
+        "b",
+        0.95,
+        {"right": compare([1.0], [0.0], 0.3, 0.7, limits=(0, 1))},
+        60,
+        0.1,
+    )
+    assert (
+        Comparison.from_dict(json.loads(json.dumps(comparison.to_dict()))) == comparison
+    )
 
 
 def test_the_lead_by_the_model_counts_ties_half_and_follows_the_direction() -> None:
     draws = np.array([[0.1, 0.3], [0.2, 0.2], [0.5, 0.1], [0.0, 0.3]])
     means = draws.mean(axis=0)
-    assert lead(draws, means, 0, 1, minimize=False) == (pytest.approx(-0.025), pytest.approx(1.5 / 4))
-    assert lead(draws, means, 0, 1, minimize=True) == (pytest.approx(-0.025), pytest.approx(2.5 / 4))
+    assert lead(draws, means, 0, 1, minimize=False) == (
+        pytest.approx(-0.025),
+        pytest.approx(1.5 / 4),
+    )
+    assert lead(draws, means, 0, 1, minimize=True) == (
+        pytest.approx(-0.025),
+        pytest.approx(2.5 / 4),
+    )
 
 
 def table_of(broken: int, times: int, seed: int = 0) -> np.ndarray:
@@ -240,22 +305,33 @@ def test_repeats_tell_what_broke_from_noise() -> None:
     broken = {2 * i for i in range(12)}
     assert len({each.example for each in listed} & broken) >= 10
     assert len({each.example for each in listed} - broken) <= 1
-    assert [each.false_rate for each in listed] == sorted(each.false_rate for each in listed)
-    assert all((each.a < each.b, each.evaluations_a, each.evaluations_b) == (True, 4, 4) for each in listed)
+    assert [each.false_rate for each in listed] == sorted(
+        each.false_rate for each in listed
+    )
+    assert all(
+        (each.a < each.b, each.evaluations_a, each.evaluations_b) == (True, 4, 4)
+        for each in listed
+    )
     assert len(found.regressions(1.0)) > len(listed) > len(found.regressions(1e-6))
     assert [each.example for each in found.improvements(1.0)]
     noise = found.noise()
     assert noise is not None
     assert noise.share == pytest.approx(0.23, abs=0.05)
-    assert str(noise).startswith(f"{noise.differ} of 127 examples have different scores. With the measured noise of ")
-    turned = asktell.analyze(table_of(12, 4)[::-1], goal, prompts=["b", "a"]).compare("b", "a")
+    assert str(noise).startswith(
+        f"{noise.differ} of 127 examples have different scores. With the measured noise of "
+    )
+    turned = asktell.analyze(table_of(12, 4)[::-1], goal, prompts=["b", "a"]).compare(
+        "b", "a"
+    )
     assert {each.example for each in turned.improvements()} >= broken - {20, 22}
 
 
 def test_two_runs_of_one_agent_list_next_to_nothing() -> None:
     by_sign = listed = 0
     for seed, times in product(range(8), (1, 3)):
-        result = asktell.analyze(table_of(0, times, seed), BestFeasible("accuracy"), prompts=["a", "b"])
+        result = asktell.analyze(
+            table_of(0, times, seed), BestFeasible("accuracy"), prompts=["a", "b"]
+        )
         found = result.compare("a", "b")
         by_sign += len(found.regressions(1.0)) + len(found.improvements(1.0))
         listed += len(found.regressions()) + len(found.improvements())
@@ -266,19 +342,34 @@ def test_two_runs_of_one_agent_list_next_to_nothing() -> None:
 def test_less_is_an_improvement_where_less_is_better() -> None:
     scores = np.ones((2, 10))
     scores[0, :3], scores[1, 3] = 0.5, 0.75
-    selector = asktell.Selector(["a", "b"], BestFeasible(minimize("cost")), 20, "uniform", 10, repeats=1)
-    found = asktell.run(selector, lambda prompt, i: scores["ab".index(prompt), i], progress=False, repeatable=True)
+    selector = asktell.Selector(
+        ["a", "b"], BestFeasible(minimize("cost")), 20, "uniform", 10, repeats=1
+    )
+    found = asktell.run(
+        selector,
+        lambda prompt, i: scores["ab".index(prompt), i],
+        progress=False,
+        repeatable=True,
+    )
     compared = found.compare(0, 1)
-    assert [each.example for each in compared.improvements()] == [0, 1, 2]  # one evaluation is exact: all differences
-    assert [(each.example, each.a, each.b) for each in compared.regressions(metric="cost")] == [(3, 1.0, 0.75)]
-    assert str(compared.noise()) == "4 of 10 examples have different scores. Repeated evaluations do not differ."
+    # One evaluation is exact: all differences
+    assert [each.example for each in compared.improvements()] == [0, 1, 2]
+    assert [
+        (each.example, each.a, each.b) for each in compared.regressions(metric="cost")
+    ] == [(3, 1.0, 0.75)]
+    assert (
+        str(compared.noise())
+        == "4 of 10 examples have different scores. Repeated evaluations do not differ."
+    )
 
 
 def test_repeats_of_other_scores_tell_what_broke_from_noise() -> None:
     rng = np.random.default_rng(3)
     scores = rng.uniform(0, 1, (127, 1, 1)) + 0.05 * rng.normal(size=(2, 127, 1, 4))
     scores[0, :10] -= 0.5
-    found = asktell.analyze(scores, BestFeasible(maximize("rouge")), prompts=["a", "b"]).compare("a", "b")
+    found = asktell.analyze(
+        scores, BestFeasible(maximize("rouge")), prompts=["a", "b"]
+    ).compare("a", "b")
     assert {each.example for each in found.regressions()} == set(range(10))
     assert found.improvements() == ()
     noise = found.noise()
@@ -290,16 +381,26 @@ def test_repeats_of_other_scores_tell_what_broke_from_noise() -> None:
 
 
 def test_what_has_no_scores_by_example_lists_nothing_or_says_why() -> None:
-    found = asktell.analyze(table_of(2, 1), BestFeasible("accuracy"), prompts=["a", "b"]).compare("a", "b")
+    found = asktell.analyze(
+        table_of(2, 1), BestFeasible("accuracy"), prompts=["a", "b"]
+    ).compare("a", "b")
     for fdr in (0, 1.5, "x"):
-        with pytest.raises(InvalidArgumentError, match="fdr must be a number above 0 and at most 1"):
+        with pytest.raises(
+            InvalidArgumentError, match="fdr must be a number above 0 and at most 1"
+        ):
             found.regressions(fdr)  # type: ignore[arg-type]
-    with pytest.raises(InvalidArgumentError, match=r"There is no metric 'rouge'\. The metrics are 'accuracy'"):
+    with pytest.raises(
+        InvalidArgumentError,
+        match=r"There is no metric 'rouge'\. The metrics are 'accuracy'",
+    ):
         found.improvements(metric="rouge")
     with pytest.raises(InvalidArgumentError, match="has no scores by example"):
         Comparison.from_dict(json.loads(json.dumps(found.to_dict()))).regressions()
-    selector = asktell.Selector(["a", "b"], BestFeasible("accuracy"), 8, "uniform")  # draws its own examples
-    drawn = asktell.run(selector, lambda prompt, example: float(prompt == "a"), progress=False).compare(0, 1)
+    # Draws its own examples
+    selector = asktell.Selector(["a", "b"], BestFeasible("accuracy"), 8, "uniform")
+    drawn = asktell.run(
+        selector, lambda prompt, example: float(prompt == "a"), progress=False
+    ).compare(0, 1)
     assert (drawn.regressions(), drawn.noise()) == ((), None)
     assert repr(found) == repr(Comparison.from_dict(found.to_dict()))
 
@@ -308,7 +409,12 @@ def test_what_has_no_scores_by_example_lists_nothing_or_says_why() -> None:
 
 
 def difference(
-    estimate: float | None, low: float | None, high: float | None, p_better: float, pairs: int, verdict: str
+    estimate: float | None,
+    low: float | None,
+    high: float | None,
+    p_better: float,
+    pairs: int,
+    verdict: str,
 ) -> Difference:
     return Difference(estimate, low, high, p_better, pairs, verdict, True)
 
@@ -358,14 +464,24 @@ SENTENCES = {
         difference(0.3, -1.0, 1.0, 0.99, 0, "undecided"),
         '"b" is probably better than "mine" (99%), but this is not established: difference +0.3, no common examples.',
     ),
-    "unknown": (difference(None, None, None, 0.5, 0, "undecided"), '"b" and "mine" have no common example yet.'),
+    "unknown": (
+        difference(None, None, None, 0.5, 0, "undecided"),
+        '"b" and "mine" have no common example yet.',
+    ),
 }
 
 
 @pytest.mark.parametrize("kind", SENTENCES)
 def test_every_sentence_of_a_comparison(kind: str) -> None:
     found, sentence = SENTENCES[kind]
-    comparison = Comparison("b", "mine", 0.95, {"accuracy": found}, 100, tolerance=0.1 if kind == "equal" else 0.0)
+    comparison = Comparison(
+        "b",
+        "mine",
+        0.95,
+        {"accuracy": found},
+        100,
+        tolerance=0.1 if kind == "equal" else 0.0,
+    )
     print(comparison)  # pytest -rP shows all sentences, to be read aloud
     assert str(comparison) == f"accuracy: {sentence}"
     assert not REPLACED.search(str(comparison))

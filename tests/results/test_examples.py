@@ -24,8 +24,13 @@ def analyzed(scores: Any, goal: Any = GOAL, **options: Any) -> list[ExampleResul
 def world(n_prompts: int, n_examples: int, seed: int = 0) -> Any:
     """0/1 scores by a Rasch model, of prompts that differ much."""
     rng = np.random.default_rng(seed)
-    abilities, difficulties = rng.normal(0.0, 1.5, (n_prompts, 1)), rng.normal(0.0, 1.0, n_examples)
-    return (rng.random((n_prompts, n_examples)) < 1 / (1 + np.exp(difficulties - abilities))).astype(float)
+    abilities, difficulties = (
+        rng.normal(0.0, 1.5, (n_prompts, 1)),
+        rng.normal(0.0, 1.0, n_examples),
+    )
+    return (
+        rng.random((n_prompts, n_examples)) < 1 / (1 + np.exp(difficulties - abilities))
+    ).astype(float)
 
 
 def flipped(scores: Any, examples: Any) -> Any:
@@ -36,7 +41,10 @@ def flipped(scores: Any, examples: Any) -> Any:
 
 
 def test_a_table_worked_by_hand() -> None:
-    scores = np.array([[1, 1, 1, 0], [1, 1, 0, 0], [1, 0, 0, 0], [1, 1, 1, 0], [1, 1, 0, 1]], dtype=float)
+    scores = np.array(
+        [[1, 1, 1, 0], [1, 1, 0, 0], [1, 0, 0, 0], [1, 1, 1, 0], [1, 1, 0, 1]],
+        dtype=float,
+    )
     found = analyzed(scores, examples=list("abcd"))
     assert [each.id for each in found] == list("abcd")
     assert [each.prompts for each in found] == [5, 5, 5, 5]
@@ -49,7 +57,9 @@ def test_a_table_worked_by_hand() -> None:
         r = stats.pearsonr(scores[:, j], rest).statistic
         assert each.discrimination == pytest.approx(r)
         assert each.standard_error == pytest.approx(((1 - r**2) / 3) ** 0.5)
-    assert found[0].discrimination is found[0].standard_error is found[0].p_value is None
+    assert (
+        found[0].discrimination is found[0].standard_error is found[0].p_value is None
+    )
 
 
 def test_an_example_does_not_judge_itself() -> None:
@@ -58,7 +68,9 @@ def test_an_example_does_not_judge_itself() -> None:
     scores[:, 3] *= 1000.0  # it alone decides which prompt is the best
     each = analyzed(scores)[3]
     rest = np.delete(scores, 3, axis=1).mean(axis=1)
-    assert each.discrimination == pytest.approx(stats.pearsonr(scores[:, 3], rest).statistic)
+    assert each.discrimination == pytest.approx(
+        stats.pearsonr(scores[:, 3], rest).statistic
+    )
 
 
 def test_difficulty_does_not_depend_on_which_prompts_saw_an_example() -> None:
@@ -73,20 +85,36 @@ def test_difficulty_does_not_depend_on_which_prompts_saw_an_example() -> None:
 def test_less_is_better_where_it_is_minimized() -> None:
     scores = world(20, 30)
     as_good = analyzed(scores)
-    as_bad = analyzed(1.0 - scores, asktell.BestFeasible(asktell.minimize("error", range=(0, 1))))
+    as_bad = analyzed(
+        1.0 - scores, asktell.BestFeasible(asktell.minimize("error", range=(0, 1)))
+    )
     for good, bad in zip(as_good, as_bad, strict=True):
         assert bad.mean == pytest.approx(1.0 - (good.mean or 0.0))
-        for name in ("loss", "difficulty", "discrimination", "standard_error", "p_value"):
+        for name in (
+            "loss",
+            "difficulty",
+            "discrimination",
+            "standard_error",
+            "p_value",
+        ):
             assert getattr(bad, name) == pytest.approx(getattr(good, name)), name
 
 
 def test_every_metric_can_be_asked_for() -> None:
-    scores = np.stack([world(10, 20), np.random.default_rng(0).random((10, 20))], axis=2)
-    result = asktell.analyze(scores, asktell.ParetoSet("accuracy", asktell.minimize("cost")))
-    assert [each.mean for each in result.examples()] == pytest.approx(scores[:, :, 0].mean(axis=0))
+    scores = np.stack(
+        [world(10, 20), np.random.default_rng(0).random((10, 20))], axis=2
+    )
+    result = asktell.analyze(
+        scores, asktell.ParetoSet("accuracy", asktell.minimize("cost"))
+    )
+    assert [each.mean for each in result.examples()] == pytest.approx(
+        scores[:, :, 0].mean(axis=0)
+    )
     found = result.examples("cost")
     assert [each.mean for each in found] == pytest.approx(scores[:, :, 1].mean(axis=0))
-    assert [each.loss for each in found] == pytest.approx(scores[:, :, 1].mean(axis=0) - scores[:, :, 1].min())
+    assert [each.loss for each in found] == pytest.approx(
+        scores[:, :, 1].mean(axis=0) - scores[:, :, 1].min()
+    )
 
 
 def test_it_is_a_table_for_pandas_and_for_json() -> None:
@@ -103,12 +131,15 @@ def test_it_is_a_table_for_pandas_and_for_json() -> None:
 @pytest.mark.parametrize("skew", [-1.5, -0.2, 0.0, 0.7, 3.0])
 def test_the_permutation_distribution_is_pearsons_third_type(skew: float) -> None:
     z = np.linspace(-4.0, 4.0, 9)
-    assert _type_three(z, np.full(9, skew)) == pytest.approx(stats.pearson3.cdf(z, skew), abs=1e-9)
+    assert _type_three(z, np.full(9, skew)) == pytest.approx(
+        stats.pearson3.cdf(z, skew), abs=1e-9
+    )
 
 
 def test_discoveries_are_those_of_benjamini_and_hochberg_among_the_small_half() -> None:
-    # Doubled .002, .04, .068, .24 and .96. One is above 1/2: (1 + 1) / (1 - 1/2) = 4 hypotheses may be true. The bars
-    # are .025, .05, .075 and .1: the third one passes, and so do those below it.
+    # Doubled .002, .04, .068, .24 and .96. One is above 1/2: (1 + 1) / (1 - 1/2) = 4
+    # hypotheses may be true. The bars are .025, .05, .075 and .1: the third one passes,
+    # and so do those below it.
     p_values = np.array([0.9, 0.02, 0.001, np.nan, 0.034, 0.12, 0.7, 0.48])
     assert np.flatnonzero(_discovered(p_values, 0.1)).tolist() == [1, 2, 4]
     assert not _discovered(np.array([np.nan, 0.9]), 0.1).any()
@@ -118,17 +149,22 @@ def test_p_values_are_no_smaller_than_they_may_be() -> None:
     """Also where few prompts stand apart, as broken ones do."""
     rng = np.random.default_rng(2)
     abilities = np.concatenate(([-5.0, -5.0], rng.normal(0.0, 0.1, 26)))[:, None]
-    anchors = abilities + rng.normal(0.0, 0.01, (28, 50))  # which say how good the prompts are
+    # Which say how good the prompts are
+    anchors = abilities + rng.normal(0.0, 0.01, (28, 50))
     chance = (rng.random((28, 4000)) < rng.uniform(0.02, 0.98, 4000)).astype(float)
     found = analyzed(np.concatenate((anchors, chance / 1000.0), axis=1))[50:]
-    p_values = np.array([1.0 if each.p_value is None else each.p_value for each in found])
+    p_values = np.array(
+        [1.0 if each.p_value is None else each.p_value for each in found]
+    )
     for level in (0.05, 0.005):
         assert (p_values <= level).mean() <= 1.2 * level
 
 
 def test_wrong_labels_are_found_and_others_are_not() -> None:
     wrong = np.arange(0, 200, 20)
-    found = np.array([each.likely_mislabelled for each in analyzed(flipped(world(60, 200), wrong))])
+    found = np.array(
+        [each.likely_mislabelled for each in analyzed(flipped(world(60, 200), wrong))]
+    )
     assert found[wrong].mean() >= 0.8
     assert found.sum() - found[wrong].sum() <= 1
     assert not any(each.likely_mislabelled for each in analyzed(world(60, 200)))
@@ -136,7 +172,10 @@ def test_wrong_labels_are_found_and_others_are_not() -> None:
 
 def test_a_lower_rate_finds_a_part() -> None:
     result = asktell.analyze(flipped(world(30, 200), np.arange(0, 200, 20)), GOAL)
-    few, many = ({each.id for each in result.examples(fdr=rate) if each.likely_mislabelled} for rate in (0.01, 0.3))
+    few, many = (
+        {each.id for each in result.examples(fdr=rate) if each.likely_mislabelled}
+        for rate in (0.01, 0.3)
+    )
     assert few < many
 
 
@@ -192,14 +231,20 @@ def test_duplicates_among_scores_that_are_no_shares() -> None:
     st.integers(1, 7).flatmap(
         lambda k: st.integers(1, 7).flatmap(
             lambda n: st.lists(
-                st.lists(st.sampled_from([0.0, 1.0, 0.5, -3.0, 1e90, np.nan]), min_size=n, max_size=n),
+                st.lists(
+                    st.sampled_from([0.0, 1.0, 0.5, -3.0, 1e90, np.nan]),
+                    min_size=n,
+                    max_size=n,
+                ),
                 min_size=k,
                 max_size=k,
             )
         )
     )
 )
-def test_any_table_has_examples_and_numbers_within_bounds(rows: list[list[float]]) -> None:
+def test_any_table_has_examples_and_numbers_within_bounds(
+    rows: list[list[float]],
+) -> None:
     scores = np.array(rows)
     if np.isnan(scores).all():
         return
@@ -216,21 +261,37 @@ def test_any_table_has_examples_and_numbers_within_bounds(rows: list[list[float]
 
 def test_one_prompt_and_one_example() -> None:
     (only,) = analyzed([[1.0]])
-    assert (only.prompts, only.separates_nobody, only.discrimination, only.difficulty) == (1, False, None, 0.0)
+    assert (
+        only.prompts,
+        only.separates_nobody,
+        only.discrimination,
+        only.difficulty,
+    ) == (1, False, None, 0.0)
     assert all(each.discrimination is None for each in analyzed([[1.0, 0.0, 1.0]]))
     assert all(each.discrimination is None for each in analyzed(world(10, 1)))
 
 
 def test_constant_scores_separate_nobody() -> None:
     found = analyzed(np.full((8, 6), 0.7))
-    assert all(each.separates_nobody and each.discrimination is None and not each.near_duplicates for each in found)
+    assert all(
+        each.separates_nobody
+        and each.discrimination is None
+        and not each.near_duplicates
+        for each in found
+    )
 
 
 def test_an_example_without_scores_has_no_numbers() -> None:
     scores = world(8, 6)
     scores[:, 2] = np.nan
     each = analyzed(scores)[2]
-    assert (each.prompts, each.mean, each.loss, each.difficulty, each.p_value) == (0, None, None, None, None)
+    assert (each.prompts, each.mean, each.loss, each.difficulty, each.p_value) == (
+        0,
+        None,
+        None,
+        None,
+        None,
+    )
     assert not each.separates_nobody
 
 

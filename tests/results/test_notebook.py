@@ -21,7 +21,11 @@ def told(goal: Any, **options: Any) -> Selector:
         if trial.id == 3:
             selector.fail(trial, "no answer")
         else:
-            selector.tell(trial, [len(trial.prompt) % 7 + (trial.example or 0) / 9] * len(goal.metrics), cost=0.5)
+            selector.tell(
+                trial,
+                [len(trial.prompt) % 7 + (trial.example or 0) / 9] * len(goal.metrics),
+                cost=0.5,
+            )
     return selector
 
 
@@ -32,13 +36,21 @@ class Tags(HTMLParser):
         self.attributes: set[str] = set()
         self.feed(text)
 
-    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+    def handle_starttag(
+        self, tag: str, attributes: list[tuple[str, str | None]]
+    ) -> None:
         self.found.append(tag)
         self.attributes |= {name for name, _ in attributes}
 
 
 @pytest.mark.parametrize(
-    "goal", [BestFeasible("s"), BestFeasible("s", {"t": 1.0}), ParetoSet("s", "t"), ParetoSet("s")]
+    "goal",
+    [
+        BestFeasible("s"),
+        BestFeasible("s", {"t": 1.0}),
+        ParetoSet("s", "t"),
+        ParetoSet("s"),
+    ],
 )
 def test_a_notebook_shows_a_table(goal: Any) -> None:
     result = told(goal, baseline="a").result()
@@ -57,7 +69,9 @@ def test_a_notebook_shows_a_table(goal: Any) -> None:
 def test_the_verdict_comes_first_and_nothing_is_said_twice() -> None:
     result = told(BestFeasible("s"), baseline="a").result()
     page = result._repr_html_()
-    assert page.startswith(f"<div><p><strong>{escape(result.verdict.sentence)}</strong></p>")
+    assert page.startswith(
+        f"<div><p><strong>{escape(result.verdict.sentence)}</strong></p>"
+    )
     for line in (result.verdict.sentence, *result.notes, result.sentence):
         assert line is None or page.count(escape(line)) == 1
     for check in result.checks:
@@ -86,7 +100,9 @@ def test_prompts_as_a_frame() -> None:
     result = told(ParetoSet("s", "status")).result()
     frame = result.to_dataframe()
     assert frame["id"].tolist() == ["a", HOSTILE, "c"]
-    assert frame["metric status"].tolist() == [e.estimate["status"] for e in result.prompts]
+    assert frame["metric status"].tolist() == [
+        e.estimate["status"] for e in result.prompts
+    ]
     assert frame["s error"].tolist() == [e.standard_error["s"] for e in result.prompts]
     assert frame["status"].tolist() == [e.status for e in result.prompts]
     assert set(frame.loc[frame["selected"], "id"]) == {e.id for e in result.selected}
@@ -96,7 +112,16 @@ def test_prompts_as_a_frame() -> None:
 def test_evaluations_of_a_selector_as_a_frame() -> None:
     selector = told(BestFeasible("s"))
     frame = selector.evaluations().to_dataframe()
-    assert list(frame.columns) == ["trial", "prompt", "example", "example_id", "s", "cost", "error", "answer"]
+    assert list(frame.columns) == [
+        "trial",
+        "prompt",
+        "example",
+        "example_id",
+        "s",
+        "cost",
+        "error",
+        "answer",
+    ]
     assert len(frame) == selector.spent + 1
     (failed,) = frame[frame["s"].isna()].to_dict("records")
     assert (failed["trial"], failed["error"]) == (3, "no answer")
@@ -107,7 +132,9 @@ def test_evaluations_of_a_selector_as_a_frame() -> None:
 
 def test_evaluations_of_a_study_have_costs_and_answers() -> None:
     with asktell.Study.create(
-        "memory://frames", "s", Selector(["a", "b"], BestFeasible("cost"), 3, examples=4)
+        "memory://frames",
+        "s",
+        Selector(["a", "b"], BestFeasible("cost"), 3, examples=4),
     ) as study:
         trial = study.ask()
         study.tell(trial, [0.5], cost=0.25, details={"output": "an answer"})
@@ -130,7 +157,9 @@ def test_frames_of_evaluations_name_examples_and_go_on_after_what_is_known() -> 
             trial = study.ask()
             study.tell(trial, 0.5, details={"output": f"of {trial.id}"})
         frame = study.evaluations().to_dataframe()
-        assert [("first", "second")[e] for e in frame["example"]] == list(frame["example_id"])
+        assert [("first", "second")[e] for e in frame["example"]] == list(
+            frame["example_id"]
+        )
         assert [e.trial for e in study.evaluations(after=2)] == list(frame["trial"])[2:]
         assert list(study.evaluations(after=3)) == []
         with pytest.raises(asktell.InvalidArgumentError, match="after"):

@@ -27,10 +27,14 @@ from tests.results.test_comparison import REPLACED
 Array = npt.NDArray[np.float64]
 
 
-def played(scores: Array, goal: Goal, budget: int, method: Any = "uniform", **options: Any) -> Selector:
+def played(
+    scores: Array, goal: Goal, budget: int, method: Any = "uniform", **options: Any
+) -> Selector:
     n_prompts, n_examples = scores.shape[:2]
     prompts = [f"p{i}" for i in range(n_prompts)]
-    selector = Selector(prompts, goal, budget, method, **{"examples": n_examples, **options})
+    selector = Selector(
+        prompts, goal, budget, method, **{"examples": n_examples, **options}
+    )
     while trial := selector.ask():
         example = trial.id % n_examples if trial.example is None else trial.example
         selector.tell(trial, scores[int(trial.prompt_id), example].tolist(), cost=0.5)
@@ -51,7 +55,11 @@ def test_all_questions_seen_is_no_certainty_about_new_ones() -> None:
     assert verdict.answer == 1
     assert 0.5 < (verdict.p_best or 0) < 0.75
     assert verdict.outlook == ()
-    given = played(scores, BestFeasible("right"), 120, inputs="given", repeats=1).result().verdict
+    given = (
+        played(scores, BestFeasible("right"), 120, inputs="given", repeats=1)
+        .result()
+        .verdict
+    )
     assert (given.answer, given.p_best, given.loss) == (1, 1.0, 0.0)
     assert given.sentence == "Take prompt 1: it is the best with over 99% probability."
 
@@ -70,13 +78,19 @@ def near(step: float, n_prompts: int = 3, noise: float = 0.1) -> Array:
     """Scores of prompts a step apart, on examples that they share."""
     rng = np.random.default_rng(0)
     of_prompt = step * np.arange(n_prompts)[:, None, None]
-    of_example, residual = 0.1 * rng.normal(size=(1, 50, 1)), noise * rng.normal(size=(n_prompts, 50, 1))
+    of_example, residual = (
+        0.1 * rng.normal(size=(1, 50, 1)),
+        noise * rng.normal(size=(n_prompts, 50, 1)),
+    )
     return np.asarray(np.clip(0.5 + of_example + residual + of_prompt, 0.0, 1.0))
 
 
 def shares(n_metrics: int = 1) -> Array:
     """Right answers of eight prompts of different quality; as a second metric, those that are valid in nine of ten."""
-    right = np.random.default_rng(1).random((8, 200, 1)) < np.linspace(0.4, 0.7, 8)[:, None, None]
+    right = (
+        np.random.default_rng(1).random((8, 200, 1))
+        < np.linspace(0.4, 0.7, 8)[:, None, None]
+    )
     valid = np.random.default_rng(2).random((8, 200, 1)) < 0.9
     return np.concatenate([right, valid], axis=2)[:, :, :n_metrics].astype(float)
 
@@ -85,9 +99,15 @@ def evenly(seed: int, shape: tuple[int, int, int]) -> Array:
     return np.random.default_rng(seed).random(shape)
 
 
-def trade_offs(noise: float, means: Any = ((0.9, 0.1), (0.5, 0.5), (0.1, 0.9), (0.2, 0.2)), n: int = 60) -> Array:
+def trade_offs(
+    noise: float,
+    means: Any = ((0.9, 0.1), (0.5, 0.5), (0.1, 0.9), (0.2, 0.2)),
+    n: int = 60,
+) -> Array:
     rng = np.random.default_rng(5)
-    return np.asarray(np.array(means)[:, None] + noise * rng.normal(size=(len(means), n, 2)))
+    return np.asarray(
+        np.array(means)[:, None] + noise * rng.normal(size=(len(means), n, 2))
+    )
 
 
 ONE = BestFeasible("right")
@@ -342,21 +362,33 @@ def test_every_sentence_with_its_numbers(kind: str) -> None:
     result = played(scores, goal, budget, **options).result()
     assert (result.verdict.action, result.verdict.sentence) == (action, sentence)
     assert " ".join(sentence.split()) in " ".join(str(result).split())
-    for text in (str(result), result.table(), *(check.sentence for check in result.checks)):
+    for text in (
+        str(result),
+        result.table(),
+        *(check.sentence for check in result.checks),
+    ):
         print(text)  # pytest -rP shows all texts, to be read aloud
         assert not REPLACED.search(text), REPLACED.search(text)
 
 
-def test_the_sentence_before_anything_is_known_and_after_a_single_evaluation_or_example() -> None:
+def test_the_sentence_before_anything_is_known_and_after_a_single_evaluation_or_example() -> (
+    None
+):
     selector = Selector(["a", "b", "c"], BestFeasible("x", {"y": 0.5}), 9, examples=9)
-    assert selector.result().verdict.sentence == "No prompt has been evaluated successfully yet."
+    assert (
+        selector.result().verdict.sentence
+        == "No prompt has been evaluated successfully yet."
+    )
     selector.observe(1, [0.5, 0.5], example=0)
     single = "Keep evaluating: one evaluation is not enough to estimate a probability."
     assert selector.result().verdict.sentence == single
     for prompt in (0, 2):
         selector.observe(prompt, [0.4, 0.6], example=0)
     verdict = selector.result().verdict
-    assert verdict.sentence == "Keep evaluating: one example is not enough to estimate a probability."
+    assert (
+        verdict.sentence
+        == "Keep evaluating: one example is not enough to estimate a probability."
+    )
     assert (verdict.action, verdict.p_best, verdict.p_feasible) == ("go on", None, None)
     assert [entry.p_feasible for entry in selector.result().prompts] == [None] * 3
 
@@ -364,14 +396,26 @@ def test_the_sentence_before_anything_is_known_and_after_a_single_evaluation_or_
 @pytest.mark.parametrize("goal", [ONE, FRONT])
 def test_the_sentence_of_scores_that_are_in_doubt(goal: Goal) -> None:
     selector = played(evenly(0, (3, 20, len(goal.metrics))), goal, 30)
-    selector.remark("The judge disagrees with people in 9 of 20 cases.", topic=goal.metrics[0], doubtful=True)
+    selector.remark(
+        "The judge disagrees with people in 9 of 20 cases.",
+        topic=goal.metrics[0],
+        doubtful=True,
+    )
     verdict = selector.result().verdict
-    sentence = "Do not rely on these scores. The judge disagrees with people in 9 of 20 cases."
-    assert (verdict.action, verdict.sentence, verdict.p_best) == ("go on", sentence, None)
+    sentence = (
+        "Do not rely on these scores. The judge disagrees with people in 9 of 20 cases."
+    )
+    assert (verdict.action, verdict.sentence, verdict.p_best) == (
+        "go on",
+        sentence,
+        None,
+    )
 
 
 def test_ids_are_quoted_in_sentences_and_nothing_in_them_steers_a_terminal() -> None:
-    selector = Selector({"a\nb\x1b[2J": "one", "x" * 100: "two"}, ONE, 40, "uniform", examples=20)
+    selector = Selector(
+        {"a\nb\x1b[2J": "one", "x" * 100: "two"}, ONE, 40, "uniform", examples=20
+    )
     while trial := selector.ask():
         selector.tell(trial, float(trial.prompt == "one"))
     sentence = selector.result().verdict.sentence
@@ -387,7 +431,9 @@ def test_what_a_front_misses_is_lowered_to_an_amount_that_reads_as_less() -> Non
         scores = means + of_examples + 0.6 * rng.normal(size=(8, 60, 2))
         verdict = played(scores, FRONT, 20, "auto", seed=seed).result().verdict
         if verdict.action == "go on":
-            lowered = r"lower the expected loss from ((?:under )?\d+%) to ((?:under )?\d+%)"
+            lowered = (
+                r"lower the expected loss from ((?:under )?\d+%) to ((?:under )?\d+%)"
+            )
             found += re.findall(lowered, verdict.sentence)
     assert len(found) > 3
     assert all(now != then for now, then in found)
@@ -396,7 +442,11 @@ def test_what_a_front_misses_is_lowered_to_an_amount_that_reads_as_less() -> Non
 def test_prompts_that_score_the_same_are_equals() -> None:
     rng = np.random.default_rng(0)
     scores = np.repeat(rng.random((1, 50, 1)), 3, axis=0)
-    verdict = played(scores, BestFeasible(asktell.maximize("a", range=(0, 1))), 150).result().verdict
+    verdict = (
+        played(scores, BestFeasible(asktell.maximize("a", range=(0, 1))), 150)
+        .result()
+        .verdict
+    )
     assert verdict.action == "either"
     assert sum(p for _, p in verdict.contenders) == pytest.approx(1.0)
     assert verdict.loss_95 is not None
@@ -405,11 +455,15 @@ def test_prompts_that_score_the_same_are_equals() -> None:
 
 def test_few_evaluations_ask_for_more_and_say_what_they_bring_and_cost() -> None:
     rng = np.random.default_rng(1)
-    scores = (rng.random((8, 200, 1)) < np.linspace(0.4, 0.7, 8)[:, None, None]).astype(float)
+    scores = (rng.random((8, 200, 1)) < np.linspace(0.4, 0.7, 8)[:, None, None]).astype(
+        float
+    )
     verdict = played(scores, BestFeasible("right"), 24).result().verdict
     assert verdict.action == "go on"
     assert [each.evaluations for each in verdict.outlook] == [12, 24, 48, 8 * 200 - 24]
-    assert [each.cost for each in verdict.outlook] == [pytest.approx(0.5 * n) for n in (12, 24, 48, 1576)]
+    assert [each.cost for each in verdict.outlook] == [
+        pytest.approx(0.5 * n) for n in (12, 24, 48, 1576)
+    ]
     for fewer, more in itertools.pairwise(verdict.outlook):
         assert more.loss <= fewer.loss + 0.01
         assert (more.p_best or 0) >= (fewer.p_best or 0) - 0.03
@@ -440,7 +494,9 @@ def test_contenders_are_the_smallest_set_that_holds_the_best_with_95_percent() -
     assert sum(shown.values()) - min(shown.values()) < 0.95
     assert next(iter(shown)) == result.selected[0].id
     assert [entry.id for entry in result.unresolved] == list(shown)[1:]
-    assert min(shown.values()) >= max((x for id_, x in p.items() if id_ not in shown), default=0.0)
+    assert min(shown.values()) >= max(
+        (x for id_, x in p.items() if id_ not in shown), default=0.0
+    )
 
 
 def test_a_front_says_what_it_misses() -> None:
@@ -450,7 +506,9 @@ def test_a_front_says_what_it_misses() -> None:
     verdict = played(scores, ParetoSet("a", "b"), 200).result().verdict
     assert (verdict.answer, verdict.p_best, verdict.p_feasible) == (None, None, None)
     assert (verdict.loss or 0) < 0.02
-    assert [id_ for id_, _ in verdict.contenders[:3]] == [0, 1, 2] or {id_ for id_, _ in verdict.contenders} == {
+    assert [id_ for id_, _ in verdict.contenders[:3]] == [0, 1, 2] or {
+        id_ for id_, _ in verdict.contenders
+    } == {
         0,
         1,
         2,
@@ -461,8 +519,16 @@ def test_a_front_says_what_it_misses() -> None:
 def test_before_anything_is_known_everybody_may_be_the_best(method: str) -> None:
     selector = Selector(["a", "b", "c"], BestFeasible("x"), 9, method, examples=9)
     result = selector.result()
-    assert (result.verdict.action, result.verdict.answer, result.verdict.p_best) == ("none", None, None)
-    assert [id_ for id_, _ in result.verdict.contenders] == [entry.id for entry in result.unresolved] == [0, 1, 2]
+    assert (result.verdict.action, result.verdict.answer, result.verdict.p_best) == (
+        "none",
+        None,
+        None,
+    )
+    assert (
+        [id_ for id_, _ in result.verdict.contenders]
+        == [entry.id for entry in result.unresolved]
+        == [0, 1, 2]
+    )
     selector.observe(1, [0.5], example=0)
     result = selector.result()
     assert (result.verdict.action, result.verdict.answer) == ("go on", 1)
@@ -475,7 +541,9 @@ def test_before_anything_is_known_everybody_may_be_the_best(method: str) -> None
 
 @pytest.mark.parametrize("goal", [BestFeasible("a", {"b": 0.5}), ParetoSet("a", "b")])
 def test_as_data_and_back(goal: Goal) -> None:
-    verdict = played(np.random.default_rng(0).random((5, 30, 2)), goal, 40).result().verdict
+    verdict = (
+        played(np.random.default_rng(0).random((5, 30, 2)), goal, 40).result().verdict
+    )
     data = json.loads(json.dumps(verdict.to_dict(), allow_nan=False))
     assert Verdict.from_dict(data) == verdict
     assert all(isinstance(each, Outlook) for each in Verdict.from_dict(data).outlook)
@@ -507,8 +575,12 @@ def test_sure_takes_the_best_of_those_that_keep_their_limits_for_sure() -> None:
     assert bold.selected[0].id in (0, 1)
     assert safe.selected[0].id == 2
     assert (safe.verdict.p_feasible or 0) >= 0.95
-    assert str(safe.goal) == "maximize a subject to b >= 0.5, kept with probability 0.95"
-    again = Selector.from_json(played(scores, BestFeasible("a", bound, sure=0.9), 40, "auto").to_json())
+    assert (
+        str(safe.goal) == "maximize a subject to b >= 0.5, kept with probability 0.95"
+    )
+    again = Selector.from_json(
+        played(scores, BestFeasible("a", bound, sure=0.9), 40, "auto").to_json()
+    )
     assert again.goal == BestFeasible("a", bound, sure=0.9)
 
 
@@ -520,4 +592,10 @@ def test_sure_where_it_cannot_be_used() -> None:
         BestFeasible("a", sure=0.95)
     for method in ("csr", "uniform", "race"):
         with pytest.raises(IncompatibleMethodError, match="Use method='auto'"):
-            Selector(["x", "y"], BestFeasible("a", {"b": 0.5}, sure=0.95), 10, method, examples=9)
+            Selector(
+                ["x", "y"],
+                BestFeasible("a", {"b": 0.5}, sure=0.95),
+                10,
+                method,
+                examples=9,
+            )

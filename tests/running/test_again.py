@@ -21,9 +21,20 @@ LEVELS = np.array([[0.5], [0.6], [0.9]])
 class Table:
     """Scores of 0 and 1 that flip with a probability, or altogether after so many calls."""
 
-    def __init__(self, flips: float = 0.0, change: float = np.inf, n: int = 60, cost: float | None = None) -> None:
+    def __init__(
+        self,
+        flips: float = 0.0,
+        change: float = np.inf,
+        n: int = 60,
+        cost: float | None = None,
+    ) -> None:
         self.scores = (np.random.default_rng(1).random((3, n)) < LEVELS).astype(float)
-        self.rng, self.flips, self.change, self.cost = np.random.default_rng(2), flips, change, cost
+        self.rng, self.flips, self.change, self.cost = (
+            np.random.default_rng(2),
+            flips,
+            change,
+            cost,
+        )
         self.calls: list[tuple[str, int, int]] = []
 
     def evaluate(self, prompt: str, example: int, repeat: int) -> dict[str, float]:
@@ -33,8 +44,12 @@ class Table:
         return {"a": score} if self.cost is None else {"a": score, "cost": self.cost}
 
 
-def selector(method: Any = "auto", budget: Any = 120, n: int = 60, **options: Any) -> Selector:
-    return Selector(PROMPTS, GOAL, budget, method, examples=n, **{"inputs": "given", **options})
+def selector(
+    method: Any = "auto", budget: Any = 120, n: int = 60, **options: Any
+) -> Selector:
+    return Selector(
+        PROMPTS, GOAL, budget, method, examples=n, **{"inputs": "given", **options}
+    )
 
 
 def check_of(result: asktell.Result, name: str) -> asktell.Check:
@@ -45,12 +60,15 @@ def check_of(result: asktell.Result, name: str) -> asktell.Check:
 @pytest.mark.parametrize("method", ["auto", "race", "uniform", "csr-sh"])
 def test_on_new_inputs_nothing_is_repeated(method: str) -> None:
     plain, checked = Table(), Table()
-    without = asktell.run(selector(method, inputs="new"), plain, progress=False, repeatable=True)
+    without = asktell.run(
+        selector(method, inputs="new"), plain, progress=False, repeatable=True
+    )
     result = asktell.run(selector(method, inputs="new"), checked, progress=False)
     assert checked.calls == plain.calls
     assert len(checked.calls) == result.spent
     assert str(result) == str(without)
-    assert check_of(result, "noise").ok  # a new input is evaluated once, with whatever noise there is
+    # A new input is evaluated once, with whatever noise there is
+    assert check_of(result, "noise").ok
     assert check_of(result, "noise").sentence.startswith("No evaluation was repeated.")
 
 
@@ -64,8 +82,13 @@ def test_repeats_that_agree_change_no_evaluation_and_are_said(method: str) -> No
     assert len(again) == n_repeats(result.spent) == 6 if result.spent == 120 else 4
     if method != "auto":  # which estimates the noise as it goes
         assert [call for call in checked.calls if not call[2]] == plain.calls
-    assert {call[:2] for call in again} <= {call[:2] for call in checked.calls if not call[2]}
-    assert (result.spent, result.selected[0].id) == (without.spent, without.selected[0].id)
+    assert {call[:2] for call in again} <= {
+        call[:2] for call in checked.calls if not call[2]
+    }
+    assert (result.spent, result.selected[0].id) == (
+        without.spent,
+        without.selected[0].id,
+    )
     agreed = f"{len(again)} of {len(again)} repeated evaluations agree."
     assert check_of(result, "noise").sentence.startswith(agreed)
     assert check_of(result, "noise").ok is None  # so few show little
@@ -79,8 +102,13 @@ def test_an_evaluator_may_say_that_it_is_repeatable() -> None:
     assert len(table.calls) == 120
 
 
-@pytest.mark.parametrize(("options", "budget"), [({"repeats": 2}, 12), ({}, 15), ({"n": None, "inputs": "new"}, 40)])
-def test_what_is_gone_through_again_anyway_or_is_too_little_is_not_repeated(options: Any, budget: int) -> None:
+@pytest.mark.parametrize(
+    ("options", "budget"),
+    [({"repeats": 2}, 12), ({}, 15), ({"n": None, "inputs": "new"}, 40)],
+)
+def test_what_is_gone_through_again_anyway_or_is_too_little_is_not_repeated(
+    options: Any, budget: int
+) -> None:
     calls = []
 
     def evaluate(prompt: str, example: int | None) -> float:
@@ -100,7 +128,10 @@ def test_scores_that_differ_count_as_noisy_though_they_were_said_to_agree() -> N
     result = asktell.run(chosen, table, progress=False)
     assert len(table.calls) == 180 + n_repeats(180)
     (note,) = result.notes
-    assert (check_of(result, "noise").ok, check_of(result, "noise").sentence) == (False, note)
+    assert (check_of(result, "noise").ok, check_of(result, "noise").sentence) == (
+        False,
+        note,
+    )
     assert note.startswith("Repeated evaluations differ (")
     assert "`repeats` above 1" in note
     found = result.compare("p2", "p0")
@@ -114,7 +145,9 @@ def test_scores_that_differ_count_as_noisy_though_they_were_said_to_agree() -> N
     assert not chosen.state.problem.is_noisy
 
 
-def test_a_race_of_scores_that_differ_is_not_over_when_every_example_was_seen_once() -> None:
+def test_a_race_of_scores_that_differ_is_not_over_when_every_example_was_seen_once() -> (
+    None
+):
     close = Table(flips=0.5)
     close.scores[2] = close.scores[1]
     chosen = selector(Race(), 180)
@@ -137,7 +170,9 @@ def test_a_change_on_the_way_is_said_of_a_run_that_stopped_early(method: Any) ->
     def evaluate(prompt: str, example: int, repeat: int = 0) -> float:
         score = table.scores[int(prompt[1:]), example]
         table.calls.append((prompt, example, repeat))
-        return float(score if len(table.calls) <= 18 else 0.5 if prompt != "p2" else 1.0)
+        return float(
+            score if len(table.calls) <= 18 else 0.5 if prompt != "p2" else 1.0
+        )
 
     result = asktell.run(chosen, evaluate, progress=False)
     assert result.stopped_early
@@ -147,7 +182,10 @@ def test_a_change_on_the_way_is_said_of_a_run_that_stopped_early(method: Any) ->
     while trial := chosen_by_hand.ask():
         chosen_by_hand.tell(trial, evaluate(trial.prompt, trial.example or 0))
     by_hand = chosen_by_hand.result()  # nothing was repeated, but the residuals show it
-    assert "the model seems to have changed. This confidence does not hold." in by_hand.notes[0]
+    assert (
+        "the model seems to have changed. This confidence does not hold."
+        in by_hand.notes[0]
+    )
     assert check_of(by_hand, "drift").sentence.startswith(
         "The model seems to have changed during the run. For the same prompts and examples, a moved by +"
     )
@@ -161,7 +199,11 @@ def test_a_drift_is_told_from_noise_by_late_repeats() -> None:
         score = {cell: float(rng.random() < 0.7) for cell in cells}
 
         def now(cell: Any, fall: float) -> float:
-            return 0.0 if rng.random() < fall else abs(score[cell] - (rng.random() < flips))
+            return (
+                0.0
+                if rng.random() < fall
+                else abs(score[cell] - (rng.random() < flips))
+            )
 
         for i, cell in enumerate(cells):
             chosen.observe(cell[0], now(cell, 0.0), cell[1])
@@ -183,7 +225,9 @@ def test_a_drift_is_told_from_noise_by_late_repeats() -> None:
 
 def test_what_a_repeat_costs_is_booked_and_none_is_made_that_cannot_be_paid() -> None:
     table = Table(cost=1.0)
-    result = asktell.run(selector(budget=Budget(evaluations=60, cost=63.0)), table, progress=False)
+    result = asktell.run(
+        selector(budget=Budget(evaluations=60, cost=63.0)), table, progress=False
+    )
     assert result.spent_cost == len(table.calls) <= 63
     assert result.spent <= 60
 
@@ -199,7 +243,9 @@ def test_a_repeat_that_fails_is_neither_counted_nor_tried_again() -> None:
             raise error
         return table.evaluate(prompt, example, repeat)
 
-    result = asktell.run(selector("uniform"), evaluate, progress=False, max_failures_in_a_row=None)
+    result = asktell.run(
+        selector("uniform"), evaluate, progress=False, max_failures_in_a_row=None
+    )
     assert sum(call[2] for call in table.calls) == n_repeats(120)
     assert sum(entry.failures for entry in result.prompts) == 0
     assert result.spent_cost == 120 * 0.5 + n_repeats(120) * 2.0
@@ -214,19 +260,27 @@ def test_workers_share_the_repeats_and_a_run_goes_on_where_it_was() -> None:
         def stop(worker: Any, before: int = seen) -> bool:
             return len(table.calls) - before >= 60
 
-        asktell.run(study.worker(worker), table, progress=False, until=stop if worker == "x" else None)
+        asktell.run(
+            study.worker(worker),
+            table,
+            progress=False,
+            until=stop if worker == "x" else None,
+        )
     assert study.done
     assert len(table.calls) == 120 + n_repeats(120)
     state = study.selector.state
     assert repeated(state.problem, state.history).times == n_repeats(120)
     assert to_repeat(state, 0, late=True) == []
-    asktell.run(study, table, progress=False)  # it is done, and nothing is repeated once more
+    # It is done, and nothing is repeated once more
+    asktell.run(study, table, progress=False)
     assert len(table.calls) == 120 + n_repeats(120)
 
 
 def test_a_run_ends_when_it_is_said_to() -> None:
     table = Table()
-    result = asktell.run(selector(), table, progress=False, until=lambda chosen: chosen.spent >= 40)
+    result = asktell.run(
+        selector(), table, progress=False, until=lambda chosen: chosen.spent >= 40
+    )
     assert (result.spent, result.done) == (40, False)
     assert len(table.calls) == 40 + n_repeats(40)
 

@@ -16,7 +16,12 @@ from asktell.storages.memory import MemoryStorage
 
 def new(budget: Any = 24, n_prompts: int = 4, **options: Any) -> Selector:
     prompts = {f"p{i}": f"x{i}" for i in range(n_prompts)}
-    return Selector(prompts, BestFeasible("a"), budget, **{"method": "uniform", "examples": 12, **options})
+    return Selector(
+        prompts,
+        BestFeasible("a"),
+        budget,
+        **{"method": "uniform", "examples": 12, **options},
+    )
 
 
 def no_key(prompt: str, example: int) -> float:
@@ -25,7 +30,9 @@ def no_key(prompt: str, example: int) -> float:
 
 @pytest.mark.parametrize("where", ["selector", "study"])
 @pytest.mark.parametrize("n_prompts", [1, 2, 4])
-def test_a_run_that_cannot_succeed_ends_with_the_reason(where: str, n_prompts: int, caplog: Any) -> None:
+def test_a_run_that_cannot_succeed_ends_with_the_reason(
+    where: str, n_prompts: int, caplog: Any
+) -> None:
     selector: Any = new(n_prompts=n_prompts)
     if where == "study":
         selector = asktell.Study.create(MemoryStorage(), "s", selector)
@@ -35,13 +42,19 @@ def test_a_run_that_cannot_succeed_ends_with_the_reason(where: str, n_prompts: i
         calls.append(prompt)
         return no_key(prompt, example)
 
-    with caplog.at_level(logging.WARNING), pytest.raises(EvaluatorError, match=r"first 5 .*RuntimeError: no API key"):
+    with (
+        caplog.at_level(logging.WARNING),
+        pytest.raises(EvaluatorError, match=r"first 5 .*RuntimeError: no API key"),
+    ):
         asktell.run(selector, evaluate, progress=False)
     assert len(calls) == len(caplog.records) == 5
     assert selector.pending == []
-    assert [entry.failures for entry in selector.result().prompts] == [calls.count(f"x{i}") for i in range(n_prompts)]
+    assert [entry.failures for entry in selector.result().prompts] == [
+        calls.count(f"x{i}") for i in range(n_prompts)
+    ]
     result = asktell.run(selector, lambda prompt, example: example, progress=False)
-    assert {entry.status for entry in result.prompts} <= {"accepted", "rejected"}  # none is lost to five failures
+    # None is lost to five failures
+    assert {entry.status for entry in result.prompts} <= {"accepted", "rejected"}
     assert sum(entry.failures for entry in result.prompts) == 5
 
 
@@ -53,15 +66,21 @@ def test_what_fails_while_a_run_stops_is_handed_back() -> None:
         together.wait(30)
         return no_key(prompt, example)
 
-    with ThreadPoolExecutor(8) as threads, pytest.raises(EvaluatorError, match=r"first [5-8] evaluations all failed"):
+    with (
+        ThreadPoolExecutor(8) as threads,
+        pytest.raises(EvaluatorError, match=r"first [5-8] evaluations all failed"),
+    ):
         asktell.run(selector, evaluate, threads, 8, progress=False)
     assert selector.pending == []
-    assert 5 <= len(selector.state.failures) <= 7  # of eight: at most six are of the first example
+    # Of eight: at most six are of the first example
+    assert 5 <= len(selector.state.failures) <= 7
     result = asktell.run(selector, lambda prompt, example: 1.0, progress=False)
     assert result.spent == 48
 
 
-def test_a_row_that_crashes_every_version_ends_no_run_while_another_evaluation_is_under_way() -> None:
+def test_a_row_that_crashes_every_version_ends_no_run_while_another_evaluation_is_under_way() -> (
+    None
+):
     selector = new(60, n_prompts=3, examples=20)
     bad = set(selector.state.problem.order[:2])
     slow, crashed = threading.Event(), list[int]()
@@ -118,7 +137,9 @@ def test_none_counts_them() -> None:
     assert result.failures[0].count == 24
     lines = str(result).splitlines()
     assert lines[1] == "No prompt has been evaluated successfully yet."
-    assert lines[2].startswith('24 of 24 failures ("p0", "p1", "p2", "p3"): RuntimeError: no API key for \'x')
+    assert lines[2].startswith(
+        '24 of 24 failures ("p0", "p1", "p2", "p3"): RuntimeError: no API key for \'x'
+    )
 
 
 def test_one_success_or_another_reason_shows_that_others_may_come() -> None:
@@ -131,7 +152,8 @@ def test_one_success_or_another_reason_shows_that_others_may_come() -> None:
         result = asktell.run(new(), evaluate, thread, 4, progress=False)
     assert [entry.status for entry in result.prompts[:2]] == ["failed"] * 2
     assert [entry.id for entry in result.selected] == ["p3"]
-    with pytest.raises(EvaluatorError, match="first 5 evaluations"):  # which are all of the first prompt
+    # Which are all of the first prompt
+    with pytest.raises(EvaluatorError, match="first 5 evaluations"):
         asktell.run(new(), evaluate, progress=False)
 
     def differs(prompt: str, example: int) -> float:
@@ -139,7 +161,10 @@ def test_one_success_or_another_reason_shows_that_others_may_come() -> None:
 
     with ThreadPoolExecutor(1) as thread:
         result = asktell.run(new(), differs, thread, 4, progress=False)
-    assert {group.reason for group in result.failures} == {"RuntimeError: down", "ValueError: down"}
+    assert {group.reason for group in result.failures} == {
+        "RuntimeError: down",
+        "ValueError: down",
+    }
     # Six of each prompt, and those that were asked for while the sixth was evaluated.
     assert 24 <= sum(group.count for group in result.failures) <= 27
 
@@ -160,18 +185,29 @@ def test_one_example_that_cannot_be_evaluated_is_no_reason_to_stop() -> None:
 
 def test_what_was_paid_for_counts() -> None:
     selector = new(Budget(cost=1.0), method="auto")
-    result = asktell.run(selector, lambda prompt, example: {"a": float("nan"), "cost": 0.25}, progress=False)
+    result = asktell.run(
+        selector,
+        lambda prompt, example: {"a": float("nan"), "cost": 0.25},
+        progress=False,
+    )
     assert result.spent_cost == 1.0
     assert sum(group.count for group in result.failures) == 4
 
 
 def test_no_cost_is_a_reason() -> None:
-    with pytest.raises(EvaluatorError, match="needs the trial's cost, since the budget is a cost of 1"):
-        asktell.run(new(Budget(cost=1.0), method="auto"), lambda prompt, example: {"a": 1.0}, progress=False)
+    with pytest.raises(
+        EvaluatorError, match="needs the trial's cost, since the budget is a cost of 1"
+    ):
+        asktell.run(
+            new(Budget(cost=1.0), method="auto"),
+            lambda prompt, example: {"a": 1.0},
+            progress=False,
+        )
 
 
 def test_a_number_stops_first_failures_too() -> None:
-    for number, n in ((3, 3), (50, 5), (1, 2)):  # two at least, as one may be its example's fault
+    # Two at least, as one may be its example's fault
+    for number, n in ((3, 3), (50, 5), (1, 2)):
         with pytest.raises(EvaluatorError, match=f"first {n} evaluations"):
             asktell.run(new(), no_key, progress=False, max_failures_in_a_row=number)
     with pytest.raises(asktell.InvalidArgumentError, match="max_failures_in_a_row"):
@@ -179,15 +215,23 @@ def test_a_number_stops_first_failures_too() -> None:
 
 
 @pytest.mark.parametrize("n_prompts", [1, 2, 4])
-def test_what_is_asked_one_by_one_stops_too_and_continues_after_the_fix(n_prompts: int) -> None:
+def test_what_is_asked_one_by_one_stops_too_and_continues_after_the_fix(
+    n_prompts: int,
+) -> None:
     """A budget of cost allows one trial at a time until a cost is known."""
     selector = new(Budget(cost=4.0), n_prompts, method="auto")
-    with pytest.raises(EvaluatorError, match="The first 5 evaluations all failed in the same way: RuntimeError"):
+    with pytest.raises(
+        EvaluatorError,
+        match="The first 5 evaluations all failed in the same way: RuntimeError",
+    ):
         asktell.run(selector, no_key, progress=False)
     assert not selector.pending
     assert len(selector.state.failures) == 5
-    result = asktell.run(selector, lambda prompt, example: {"a": 1.0, "cost": 0.5}, progress=False)
-    assert result.spent == (8 if n_prompts > 1 else 7)  # of one prompt, seven of twelve examples are left
+    result = asktell.run(
+        selector, lambda prompt, example: {"a": 1.0, "cost": 0.5}, progress=False
+    )
+    # Of one prompt, seven of twelve examples are left
+    assert result.spent == (8 if n_prompts > 1 else 7)
     assert len(selector.state.failures) == 5
 
 
@@ -200,7 +244,9 @@ def test_a_last_example_that_cannot_be_evaluated_ends_nothing() -> None:
         def evaluate(prompt: str, example: int, last: int = last) -> float:
             return 1 / 0 if example == last else float(prompt[1:])
 
-        result = asktell.run(selector, evaluate, progress=False, max_failures_in_a_row=limit)  # type: ignore[arg-type]
+        result = asktell.run(
+            selector, evaluate, progress=False, max_failures_in_a_row=limit
+        )  # type: ignore[arg-type]
         assert [entry.failures for entry in result.prompts] == [1, 1, 1]
         assert result.done
 
@@ -225,7 +271,10 @@ async def waits(prompt: str) -> float:
 @pytest.mark.parametrize(
     ("evaluator", "said"),
     [
-        (lambda prompt: 1.0, r"\(prompt, example\), but this one is .*<lambda>\(prompt\): too many positional"),
+        (
+            lambda prompt: 1.0,
+            r"\(prompt, example\), but this one is .*<lambda>\(prompt\): too many positional",
+        ),
         (lambda prompt, example, judge: 1.0, "missing a required argument: 'judge'"),
         (lambda *, prompt, example: 1.0, "too many positional arguments"),
         (waits, "too many positional"),
@@ -234,7 +283,9 @@ async def waits(prompt: str) -> float:
         (Batches, r"Pass an object of the class: Batches\(\.\.\.\)"),
     ],
 )
-def test_a_wrong_signature_is_refused_before_the_first_trial(evaluator: Any, said: str) -> None:
+def test_a_wrong_signature_is_refused_before_the_first_trial(
+    evaluator: Any, said: str
+) -> None:
     selector = new()
     with pytest.raises(InvalidArgumentError, match=said):
         asktell.run(selector, evaluator, progress=False)
@@ -243,7 +294,9 @@ def test_a_wrong_signature_is_refused_before_the_first_trial(evaluator: Any, sai
 
 def test_any_signature_that_fits_will_do() -> None:
     for evaluator in (lambda *args: 1.0, lambda p, e, k=3, *, x=1: 1.0, max):
-        asktell.run(new(4), lambda p, e, f=evaluator: float(bool(f("1", "2"))), progress=False)  # type: ignore[misc]
+        asktell.run(
+            new(4), lambda p, e, f=evaluator: float(bool(f("1", "2"))), progress=False
+        )  # type: ignore[misc]
     with pytest.raises(EvaluatorError):  # max has no signature: it fails as it runs
         asktell.run(new(4), max, progress=False)
 
@@ -254,8 +307,16 @@ def test_any_signature_that_fits_will_do() -> None:
 def test_reasons_that_differ_in_names_and_numbers_only_are_one() -> None:
     assert kind_of("KeyError: 'x1' of 17") == kind_of("KeyError: 'other' of 3")
     assert kind_of("KeyError: 'x'") != kind_of("TypeError: 'x'")
-    failures: list[tuple[str | int, str]] = [("a", "E: 1"), ("b", "F"), ("b", "E: 2"), ("a", "E: 3")]
-    assert grouped(failures) == [FailureGroup("E: 1", 3, ["a", "b"]), FailureGroup("F", 1, ["b"])]
+    failures: list[tuple[str | int, str]] = [
+        ("a", "E: 1"),
+        ("b", "F"),
+        ("b", "E: 2"),
+        ("a", "E: 3"),
+    ]
+    assert grouped(failures) == [
+        FailureGroup("E: 1", 3, ["a", "b"]),
+        FailureGroup("F", 1, ["b"]),
+    ]
 
 
 def test_a_success_at_the_end_of_a_batch_that_failed_continues_the_run() -> None:
@@ -266,26 +327,43 @@ def test_a_success_at_the_end_of_a_batch_that_failed_continues_the_run() -> None
         def evaluate_batch(self, trials: list[asktell.Trial]) -> list[Any]:
             self.calls += 1
             last = 0.5 if self.calls == 1 else ValueError("down")
-            return [last if i == len(trials) - 1 else ValueError("down") for i in range(len(trials))]
+            return [
+                last if i == len(trials) - 1 else ValueError("down")
+                for i in range(len(trials))
+            ]
 
     selector, evaluator = new(n_prompts=4, max_failure_rate=1), Evaluator()
     with pytest.raises(EvaluatorError, match="3 evaluations in a row failed"):
-        asktell.run(selector, evaluator, concurrency=8, progress=False, max_failures_in_a_row=3)
+        asktell.run(
+            selector, evaluator, concurrency=8, progress=False, max_failures_in_a_row=3
+        )
     assert (evaluator.calls, selector.spent) == (2, 1)
-    assert len(selector.state.failures) == 6  # three of each batch: the others were handed back
+    # Three of each batch: the others were handed back
+    assert len(selector.state.failures) == 6
     assert not selector.pending
 
 
-@pytest.mark.parametrize("scores", [lambda n: n + 1.5, lambda n: -n - 2, lambda n: 10.0 ** (30 + n)])
-def test_scores_outside_their_range_are_one_kind_of_failure_whatever_they_are(scores: Any) -> None:
-    selector = Selector(["x", "y", "z"], BestFeasible(asktell.maximize("a", range=(0, 1))), 24, examples=12)
+@pytest.mark.parametrize(
+    "scores", [lambda n: n + 1.5, lambda n: -n - 2, lambda n: 10.0 ** (30 + n)]
+)
+def test_scores_outside_their_range_are_one_kind_of_failure_whatever_they_are(
+    scores: Any,
+) -> None:
+    selector = Selector(
+        ["x", "y", "z"],
+        BestFeasible(asktell.maximize("a", range=(0, 1))),
+        24,
+        examples=12,
+    )
     calls = []
 
     def evaluate(prompt: str, example: int) -> float:
         calls.append(prompt)
         return float(scores(len(calls)))
 
-    with pytest.raises(EvaluatorError, match=r"all failed in the same way.*within its range"):
+    with pytest.raises(
+        EvaluatorError, match=r"all failed in the same way.*within its range"
+    ):
         asktell.run(selector, evaluate, progress=False)
     assert len(calls) <= 7
 
@@ -294,7 +372,9 @@ class CostlyError(Exception):
     cost = 0.5
 
 
-def test_the_reason_is_what_was_tried_again_and_not_that_it_was(caplog: pytest.LogCaptureFixture) -> None:
+def test_the_reason_is_what_was_tried_again_and_not_that_it_was(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     tenacity = pytest.importorskip("tenacity")
 
     @tenacity.retry(stop=tenacity.stop_after_attempt(2))
@@ -305,6 +385,12 @@ def test_the_reason_is_what_was_tried_again_and_not_that_it_was(caplog: pytest.L
     asktell.run(selector, never, progress=False, max_failures_in_a_row=None)
     assert "CostlyError: the server is down" in str(selector.result())
     assert "RetryError" not in str(selector.result()) + caplog.text
-    assert selector.spent_cost == 0.5 * sum(entry.failures for entry in selector.result().prompts) > 0
-    with pytest.raises(EvaluatorError, match=r"failed.* CostlyError: the server is down\. The run has"):
+    assert (
+        selector.spent_cost
+        == 0.5 * sum(entry.failures for entry in selector.result().prompts)
+        > 0
+    )
+    with pytest.raises(
+        EvaluatorError, match=r"failed.* CostlyError: the server is down\. The run has"
+    ):
         asktell.run(new(4), never, progress=False, max_failures_in_a_row=2)

@@ -74,7 +74,11 @@ class Ledger:
                 except (Exception, KeyboardInterrupt) as error:
                     if isinstance(error, KeyboardInterrupt) and not outcomes:
                         raise
-                    outcomes.append(error if isinstance(error, Exception) else ConnectionError("interrupted"))
+                    outcomes.append(
+                        error
+                        if isinstance(error, Exception)
+                        else ConnectionError("interrupted")
+                    )
             return outcomes
 
         class Batches:
@@ -102,7 +106,13 @@ class Ledger:
 class Played:
     """A seeded selection, with the runs that it took, and what was done to it meanwhile."""
 
-    def __init__(self, seed: int, where: str, ways: Sequence[str] = WAYS, meddling: float | None = None) -> None:
+    def __init__(
+        self,
+        seed: int,
+        where: str,
+        ways: Sequence[str] = WAYS,
+        meddling: float | None = None,
+    ) -> None:
         self.rng = rng = random.Random(seed)
         self.storage, self.where = MemoryStorage(), where
         self.way = rng.choice(ways)
@@ -121,7 +131,9 @@ class Played:
     def run(self, n_runs: int) -> None:
         limit = self.rng.choice(LIMITS)
         for _ in range(n_runs):
-            raises = contextlib.suppress(asktell.EvaluatorError, LookupError, KeyboardInterrupt)
+            raises = contextlib.suppress(
+                asktell.EvaluatorError, LookupError, KeyboardInterrupt
+            )
             with ThreadPoolExecutor(3) as threads, raises:
                 asktell.run(
                     self.target,
@@ -129,7 +141,9 @@ class Played:
                     threads if "threads" in self.way else None,
                     self.concurrency,
                     progress=False,
-                    batch_size=self.rng.choice([1, 2, 5]) if "batches" in self.way else None,
+                    batch_size=self.rng.choice([1, 2, 5])
+                    if "batches" in self.way
+                    else None,
                     on_tell=self.on_tell,
                     max_failures_in_a_row=limit,
                 )
@@ -147,14 +161,22 @@ class Played:
         if self.rng.random() >= self.meddling * (8 if self.ledger.outage else 1):
             return
         what = self.rng.choice(["retire", "add", "extend", "other worker", "kill"])
-        with contextlib.suppress(asktell.IncompatibleMethodError, asktell.InvalidArgumentError):
+        with contextlib.suppress(
+            asktell.IncompatibleMethodError, asktell.InvalidArgumentError
+        ):
             if what == "retire" and self.target.n_active > 1:
                 self.target.retire(f"p{self.rng.randrange(6)}", "not wanted")
             elif what == "add":
-                self.target.add({f"p{len(self.selector.prompts)}": f"x{len(self.selector.prompts)}"})
+                self.target.add(
+                    {f"p{len(self.selector.prompts)}": f"x{len(self.selector.prompts)}"}
+                )
             elif what == "extend" and self.selector.budget < 60:
                 self.target.extend(evaluations=3)
-            elif what == "other worker" and self.where == "study" and (trial := self.target.ask(worker="other")):
+            elif (
+                what == "other worker"
+                and self.where == "study"
+                and (trial := self.target.ask(worker="other"))
+            ):
                 found = self.ledger.pay(trial.prompt, trial.example or 0, cost := 0.25)
                 self.target.tell(trial, {"a": found["a"]}, cost, worker="other")
             elif what == "kill" and self.where == "study":
@@ -166,7 +188,10 @@ class Played:
         assert selector.spent_cost == pytest.approx(self.ledger.cost)
         assert not selector.pending
         again = Selector.from_json(selector.to_json())
-        assert (known(again), again.spent_cost) == (known(selector), selector.spent_cost)
+        assert (known(again), again.spent_cost) == (
+            known(selector),
+            selector.spent_cost,
+        )
 
 
 def selector_of(rng: random.Random) -> Selector:
@@ -174,15 +199,33 @@ def selector_of(rng: random.Random) -> Selector:
     n = rng.choice([1, 2, 2, 3, 6])
     budget: Any = rng.choice([12, 24, 40])
     if method in ("auto", "race"):
-        budget = rng.choice([budget, Budget(cost=6.0), Budget(cost=6.0, max_cost_per_evaluation=0.5)])
+        budget = rng.choice(
+            [budget, Budget(cost=6.0), Budget(cost=6.0, max_cost_per_evaluation=0.5)]
+        )
     prompts = {f"p{i}": f"x{i}" for i in range(n)}
-    options: dict[str, Any] = {"seed": rng.randrange(99), "max_failure_rate": rng.choice([1e-6, 0.5, 1])}
-    return Selector(prompts, BestFeasible("a"), budget, method, examples=8, repeats=rng.choice([1, 1, 3]), **options)
+    options: dict[str, Any] = {
+        "seed": rng.randrange(99),
+        "max_failure_rate": rng.choice([1e-6, 0.5, 1]),
+    }
+    return Selector(
+        prompts,
+        BestFeasible("a"),
+        budget,
+        method,
+        examples=8,
+        repeats=rng.choice([1, 1, 3]),
+        **options,
+    )
 
 
 def known(selector: Selector) -> Scores:
     history, texts = selector.state.history, selector.prompts.texts
-    rows = zip(history.arms().tolist(), history.examples().tolist(), history.scores()[:, 0].tolist(), strict=True)
+    rows = zip(
+        history.arms().tolist(),
+        history.examples().tolist(),
+        history.scores()[:, 0].tolist(),
+        strict=True,
+    )
     return Counter((texts[arm], example, score) for arm, example, score in rows)
 
 
@@ -212,9 +255,11 @@ def test_a_study_goes_on_after_a_kill_and_books_nothing_twice() -> None:
     for seed in range(10):
         played = Played(seed, "study", meddling=0.2)
         played.run(2)
-        for lines in played.killed[:2]:  # what was on the disk while an evaluation was out
+        # What was on the disk while an evaluation was out
+        for lines in played.killed[:2]:
             n_kills += 1
-            copy = MemoryStorage(clock=lambda: time.time() + 1e6)  # the leases have run out
+            # The leases have run out
+            copy = MemoryStorage(clock=lambda: time.time() + 1e6)
             copy.create("s", played.storage.document(1), lines)
             before = Study.open(copy, "s").selector
             assert known(before) <= played.ledger.scores
@@ -262,8 +307,19 @@ def test_an_evaluation_that_is_under_way_when_a_run_ends_is_told(ends: str) -> N
         over.set()
         raise LookupError("mine")
 
-    with ThreadPoolExecutor(2) as threads, pytest.raises((asktell.EvaluatorError, KeyboardInterrupt, LookupError)):
-        asktell.run(selector, evaluate, threads, 2, False, on_tell=on_tell, max_failures_in_a_row=1)
+    with (
+        ThreadPoolExecutor(2) as threads,
+        pytest.raises((asktell.EvaluatorError, KeyboardInterrupt, LookupError)),
+    ):
+        asktell.run(
+            selector,
+            evaluate,
+            threads,
+            2,
+            False,
+            on_tell=on_tell,
+            max_failures_in_a_row=1,
+        )
     assert selector.spent_cost == 1.0
     assert not selector.pending
 
@@ -287,13 +343,17 @@ async def test_async_evaluations_that_are_under_way_are_told_too() -> None:
 
 
 @pytest.mark.parametrize("method", ["uniform", "race"])
-def test_failures_that_cost_are_paid_and_end_a_run_of_a_number_only(method: str) -> None:
+def test_failures_that_cost_are_paid_and_end_a_run_of_a_number_only(
+    method: str,
+) -> None:
     def evaluate(prompt: str, example: int) -> float:
         error = Paid("spoilt")
         error.cost = 0.5
         raise error
 
-    selector = Selector(["x0", "x1"], BestFeasible("a"), 12, method, examples=8, max_failure_rate=1)
+    selector = Selector(
+        ["x0", "x1"], BestFeasible("a"), 12, method, examples=8, max_failure_rate=1
+    )
     with pytest.raises(asktell.EvaluatorError, match="7 evaluations in a row"):
         asktell.run(selector, evaluate, progress=False, max_failures_in_a_row=7)
     assert selector.spent_cost == 3.5

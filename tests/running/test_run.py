@@ -21,7 +21,9 @@ CELLS = {(prompt, example) for prompt in PROMPTS for example in range(4)}
 
 @pytest.fixture
 def selector() -> asktell.Selector:
-    return asktell.Selector(PROMPTS, asktell.BestFeasible("score"), 12, "uniform", examples=4)
+    return asktell.Selector(
+        PROMPTS, asktell.BestFeasible("score"), 12, "uniform", examples=4
+    )
 
 
 class Batches:
@@ -49,7 +51,9 @@ def test_batches_of_a_size_run_side_by_side(selector: asktell.Selector) -> None:
     assert evaluator.told == CELLS
 
 
-async def test_async_batches_of_a_size_run_side_by_side(selector: asktell.Selector) -> None:
+async def test_async_batches_of_a_size_run_side_by_side(
+    selector: asktell.Selector,
+) -> None:
     plain = Batches()
 
     class Async:
@@ -92,14 +96,22 @@ def test_an_executor_that_gives_up_ends_the_run(selector: asktell.Selector) -> N
 
 
 @pytest.mark.parametrize("batch_size", [0, -1, 1.5])
-def test_a_bad_batch_size_is_refused(batch_size: Any, selector: asktell.Selector) -> None:
+def test_a_bad_batch_size_is_refused(
+    batch_size: Any, selector: asktell.Selector
+) -> None:
     with pytest.raises(InvalidArgumentError, match="batch_size"):
         asktell.run(selector, Batches(), progress=False, batch_size=batch_size)
 
 
 def test_what_refused_scores_cost_is_paid() -> None:
-    selector = asktell.Selector(PROMPTS, asktell.BestFeasible("score"), asktell.Budget(cost=1.0), examples=4)
-    asktell.run(selector, lambda prompt, example: {"score": math.nan, "cost": np.float32(0.25)}, progress=False)
+    selector = asktell.Selector(
+        PROMPTS, asktell.BestFeasible("score"), asktell.Budget(cost=1.0), examples=4
+    )
+    asktell.run(
+        selector,
+        lambda prompt, example: {"score": math.nan, "cost": np.float32(0.25)},
+        progress=False,
+    )
     assert selector.state.cost == pytest.approx(1.0)
     assert sum(entry.failures for entry in selector.result().prompts) == 4
 
@@ -108,14 +120,22 @@ def test_an_async_failure_has_no_foreign_context() -> None:
     async def broken(prompt: str, example: int | None) -> dict[str, float]:
         raise ValueError("mine")
 
-    selector = asktell.Selector(PROMPTS, asktell.BestFeasible("score"), 12, "uniform", examples=4)
+    selector = asktell.Selector(
+        PROMPTS, asktell.BestFeasible("score"), 12, "uniform", examples=4
+    )
     seen = []
 
     def on_tell(selector: Any, trial: Trial) -> None:
         raise KeyError(trial.id)
 
     with pytest.raises(KeyError) as caught:
-        asktell.run(selector, broken, progress=False, on_tell=on_tell, max_failures_in_a_row=None)
+        asktell.run(
+            selector,
+            broken,
+            progress=False,
+            on_tell=on_tell,
+            max_failures_in_a_row=None,
+        )
     error: BaseException | None = caught.value
     while error is not None:
         seen.append(type(error))
@@ -123,7 +143,12 @@ def test_an_async_failure_has_no_foreign_context() -> None:
     assert RuntimeError not in seen
 
 
-EXITS = [SystemExit(0), SystemExit("enough"), asyncio.CancelledError(), concurrent.futures.CancelledError()]
+EXITS = [
+    SystemExit(0),
+    SystemExit("enough"),
+    asyncio.CancelledError(),
+    concurrent.futures.CancelledError(),
+]
 
 
 class Leaving:
@@ -153,7 +178,9 @@ def asynchronous(evaluator: Leaving) -> Any:
 
 def asynchronous_batches(evaluator: Leaving) -> Any:
     class Batches:
-        async def evaluate_batch(self, trials: Sequence[Trial]) -> list[dict[str, float]]:
+        async def evaluate_batch(
+            self, trials: Sequence[Trial]
+        ) -> list[dict[str, float]]:
             return [evaluator(trial.prompt, trial.example) for trial in trials]
 
     return Batches()
@@ -184,12 +211,16 @@ def test_an_exit_of_the_evaluator_is_its_trials_failure(
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_an_interrupt_ends_the_run_and_hands_everything_back(way: str, selector: asktell.Selector) -> None:
+def test_an_interrupt_ends_the_run_and_hands_everything_back(
+    way: str, selector: asktell.Selector
+) -> None:
     make, pool, size = WAYS[way]
     with contextlib.ExitStack() as stack:
         executor = None if pool is None else stack.enter_context(pool(2))
         with pytest.raises(KeyboardInterrupt):
-            asktell.run(selector, make(KeyboardInterrupt()), executor, 3, False, batch_size=size)
+            asktell.run(
+                selector, make(KeyboardInterrupt()), executor, 3, False, batch_size=size
+            )
     assert not selector.pending
     assert not any(entry.failures for entry in selector.result().prompts)
 
@@ -228,13 +259,17 @@ def test_an_interrupt_cancels_what_else_runs(selector: asktell.Selector) -> None
 
 def _study(n: int = 4, **options: Any) -> asktell.Study:
     prompts = {f"p{i}": f"x{i}" for i in range(n)}
-    selector = asktell.Selector(prompts, asktell.BestFeasible("a"), 24, "csr-sh", examples=12, **options)
+    selector = asktell.Selector(
+        prompts, asktell.BestFeasible("a"), 24, "csr-sh", examples=12, **options
+    )
     return asktell.Study.create(MemoryStorage(), "s", selector)
 
 
 @pytest.mark.parametrize("concurrency", [1, 3])
 @pytest.mark.parametrize("n_prompts", [2, 6])
-def test_after_an_outage_a_study_continues_with_all_prompts(n_prompts: int, concurrency: int) -> None:
+def test_after_an_outage_a_study_continues_with_all_prompts(
+    n_prompts: int, concurrency: int
+) -> None:
     study, down = _study(n_prompts), True
 
     async def evaluate(prompt: str, example: int) -> dict[str, float]:
@@ -242,8 +277,15 @@ def test_after_an_outage_a_study_continues_with_all_prompts(n_prompts: int, conc
             raise ConnectionError("down")
         return {"a": len(prompt)}
 
-    options: dict[str, Any] = {"progress": False, "concurrency": concurrency, "max_failures_in_a_row": 10}
-    with pytest.raises(asktell.EvaluatorError, match=r"first 5 evaluations.* ConnectionError: down.*Fix"):
+    options: dict[str, Any] = {
+        "progress": False,
+        "concurrency": concurrency,
+        "max_failures_in_a_row": 10,
+    }
+    with pytest.raises(
+        asktell.EvaluatorError,
+        match=r"first 5 evaluations.* ConnectionError: down.*Fix",
+    ):
         asktell.run(study, evaluate, **options)
     assert len(list(study.evaluations())) == 5
     assert study.pending == []
@@ -255,7 +297,9 @@ def test_after_an_outage_a_study_continues_with_all_prompts(n_prompts: int, conc
 
 @pytest.mark.parametrize("broken", ["x2", 5])
 @pytest.mark.parametrize("concurrency", [1, 3])
-def test_what_is_a_prompts_or_an_examples_own_fault_counts(broken: str | int, concurrency: int) -> None:
+def test_what_is_a_prompts_or_an_examples_own_fault_counts(
+    broken: str | int, concurrency: int
+) -> None:
     calls: list[tuple[str, int]] = []
 
     async def evaluate(prompt: str, example: int) -> dict[str, float]:
@@ -265,13 +309,20 @@ def test_what_is_a_prompts_or_an_examples_own_fault_counts(broken: str | int, co
         return {"a": int(prompt[1:]) + example / 99}
 
     kept, plain = _study(), _study()
-    asktell.run(plain, evaluate, progress=False, concurrency=concurrency, repeatable=True)
-    counted = {e.prompt for e in plain.evaluations() if e.error}  # how often depends on what is under way
+    asktell.run(
+        plain, evaluate, progress=False, concurrency=concurrency, repeatable=True
+    )
+    # How often depends on what is under way
+    counted = {e.prompt for e in plain.evaluations() if e.error}
     calls.clear()
     options: Any = {"max_failures_in_a_row": 16, "repeatable": True}
-    result = asktell.run(kept, evaluate, progress=False, concurrency=concurrency, **options)
+    result = asktell.run(
+        kept, evaluate, progress=False, concurrency=concurrency, **options
+    )
     assert {e.prompt for e in kept.evaluations() if e.error} == counted
-    assert [entry.id for entry in result.selected] == [entry.id for entry in plain.result().selected]
+    assert [entry.id for entry in result.selected] == [
+        entry.id for entry in plain.result().selected
+    ]
     assert len(calls) == len(set(calls)) == len(list(kept.evaluations()))
 
 
@@ -279,7 +330,9 @@ def test_a_missing_package_ends_a_run_and_is_no_failure() -> None:
     study = _study()
 
     def evaluate(prompt: str, example: int) -> dict[str, float]:
-        raise asktell.EvaluatorError("no") from asktell.MissingExtraError("pip install it")
+        raise asktell.EvaluatorError("no") from asktell.MissingExtraError(
+            "pip install it"
+        )
 
     with pytest.raises(asktell.MissingExtraError, match="pip install it"):
         asktell.run(study, evaluate, progress=False)
@@ -291,8 +344,15 @@ def test_a_run_keeps_details_and_all_metrics() -> None:
         details: ClassVar = {"output": "yes", "object": object()}
 
     study = _study()
-    asktell.run(study, lambda prompt, example: Scores(a=1, b=float("nan"), cost=0.5), progress=False)
+    asktell.run(
+        study,
+        lambda prompt, example: Scores(a=1, b=float("nan"), cost=0.5),
+        progress=False,
+    )
     found = list(study.evaluations())
     assert len(found) == study.spent
-    assert found[0].details == {"output": "yes", "scores": {"a": 1.0, "b": None, "cost": 0.5}}
+    assert found[0].details == {
+        "output": "yes",
+        "scores": {"a": 1.0, "b": None, "cost": 0.5},
+    }
     assert found[0].cost == 0.5

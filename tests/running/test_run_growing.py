@@ -41,7 +41,9 @@ def test_on_tell_may_let_prompts_join(kind: str, how: str) -> None:
 
 def test_another_may_let_prompts_join_while_it_runs() -> None:
     storage = MemoryStorage()
-    study = Study.create(storage, "s", Selector(["a", "bb"], BestFeasible("a"), 6, examples=10))
+    study = Study.create(
+        storage, "s", Selector(["a", "bb"], BestFeasible("a"), 6, examples=10)
+    )
     began, added = threading.Event(), threading.Event()
 
     def slow(prompt: str, example: int | None) -> dict[str, float]:
@@ -64,7 +66,9 @@ def test_another_may_let_prompts_join_while_it_runs() -> None:
     assert result.selected[0].prompt == "a much longer one"
 
 
-def test_the_bar_follows_the_budget(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_bar_follows_the_budget(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     from asktell.running import progress
 
     monkeypatch.setattr(progress, "_SECONDS_BETWEEN_LOOKS", -1.0)

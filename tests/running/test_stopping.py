@@ -17,7 +17,9 @@ WORSE, BETTER = "worse", "better"
 
 
 def new(budget: int = 24) -> Selector:
-    return Selector({WORSE: "x0", BETTER: "x1"}, BestFeasible("a"), budget, "uniform", examples=12)
+    return Selector(
+        {WORSE: "x0", BETTER: "x1"}, BestFeasible("a"), budget, "uniform", examples=12
+    )
 
 
 class Killed(Exception):
@@ -55,7 +57,11 @@ def retiring(selection: Any) -> Callable[[], None]:
     """Retire the worse prompt, the first time."""
 
     def retire() -> None:
-        if WORSE not in [entry.id for entry in selection.result().prompts if entry.status == "retired"]:
+        if WORSE not in [
+            entry.id
+            for entry in selection.result().prompts
+            if entry.status == "retired"
+        ]:
             selection.retire(WORSE, "not wanted")
 
     return retire
@@ -66,18 +72,23 @@ def check(selector: Any, evaluator: Stoppable, result: asktell.Result) -> None:
     assert [trial.prompt_id for trial in evaluator.trials] == [WORSE]
     worse, better = result.prompts
     assert (worse.failures, better.evaluations) == (0, 12)
-    assert worse.evaluations == (0 if evaluator.ending == "raises" else 1)  # what returned scores was paid for
+    # What returned scores was paid for
+    assert worse.evaluations == (0 if evaluator.ending == "raises" else 1)
     assert result.spent_cost == 12 + 0.25
     assert selector.pending == []
     assert result.done
 
 
 @pytest.mark.parametrize("ending", ["raises", "returns", "cancel raises"])
-def test_an_evaluator_that_offers_cancel_is_told_of_a_trial_whose_prompt_was_retired(ending: str, caplog: Any) -> None:
+def test_an_evaluator_that_offers_cancel_is_told_of_a_trial_whose_prompt_was_retired(
+    ending: str, caplog: Any
+) -> None:
     selector = new()
     evaluator = Stoppable(retiring(selector), ending)
     with ThreadPoolExecutor(2) as threads, caplog.at_level(logging.WARNING):
-        result = asktell.run(selector, evaluator, threads, 2, progress=False, repeatable=True)
+        result = asktell.run(
+            selector, evaluator, threads, 2, progress=False, repeatable=True
+        )
     check(selector, evaluator, result)
     said = [record.getMessage() for record in caplog.records]
     assert said == (["cancel() failed, so the evaluation of trial 0 continues: LookupError('cancel is broken')"]
@@ -94,11 +105,17 @@ def test_one_that_nobody_runs_side_by_side_is_stopped_too() -> None:
 
     other = threading.Thread(target=retire)
     other.start()
-    check(selector, evaluator, asktell.run(selector, evaluator, progress=False, repeatable=True))
+    check(
+        selector,
+        evaluator,
+        asktell.run(selector, evaluator, progress=False, repeatable=True),
+    )
     other.join()
 
 
-def test_a_worker_finds_out_at_its_heartbeat_that_another_one_eliminated_its_prompt() -> None:
+def test_a_worker_finds_out_at_its_heartbeat_that_another_one_eliminated_its_prompt() -> (
+    None
+):
     study = Study.create(MemoryStorage(), "s", new())
     evaluator = Stoppable(lambda: None)
 
@@ -111,7 +128,11 @@ def test_a_worker_finds_out_at_its_heartbeat_that_another_one_eliminated_its_pro
     other = threading.Thread(target=retire)
     other.start()
     with study.worker("w", lease=0.3) as worker:
-        check(study, evaluator, asktell.run(worker, evaluator, progress=False, repeatable=True))
+        check(
+            study,
+            evaluator,
+            asktell.run(worker, evaluator, progress=False, repeatable=True),
+        )
     other.join()
     assert not [each for each in study.evaluations() if each.error]
 
@@ -144,8 +165,11 @@ def test_what_an_executor_has_not_begun_is_taken_back() -> None:
         return 1.0
 
     with ThreadPoolExecutor(1) as thread:
-        result = asktell.run(selector, evaluate, thread, 8, progress=False, repeatable=True)
-    assert asked.count("x0") <= 2  # another one may have begun before the first was taken
+        result = asktell.run(
+            selector, evaluate, thread, 8, progress=False, repeatable=True
+        )
+    # Another one may have begun before the first was taken
+    assert asked.count("x0") <= 2
     assert result.prompts[0].evaluations == asked.count("x0")
     assert selector.pending == []
 
@@ -153,7 +177,9 @@ def test_what_an_executor_has_not_begun_is_taken_back() -> None:
 # Async evaluators are cancelled by their task
 
 
-async def test_the_task_of_an_async_evaluator_is_cancelled_and_its_cost_is_booked() -> None:
+async def test_the_task_of_an_async_evaluator_is_cancelled_and_its_cost_is_booked() -> (
+    None
+):
     selector = new()
     cancelled: list[str] = []
 
@@ -168,8 +194,11 @@ async def test_the_task_of_an_async_evaluator_is_cancelled_and_its_cost_is_booke
         retiring(selector)()
         return {"a": 1.0, "cost": 1.0}
 
-    result = asktell.run(selector, evaluate, concurrency=2, progress=False, repeatable=True)
-    assert len(cancelled) in (1, 2)  # the prompt leaves with the first evaluation of the other one
+    result = asktell.run(
+        selector, evaluate, concurrency=2, progress=False, repeatable=True
+    )
+    # The prompt leaves with the first evaluation of the other one
+    assert len(cancelled) in (1, 2)
     assert (result.prompts[0].evaluations, result.prompts[0].failures) == (0, 0)
     assert result.spent_cost == 12 + 0.25 * len(cancelled)
     assert selector.pending == []
@@ -197,7 +226,9 @@ async def test_one_that_cannot_be_stopped_says_so_and_is_waited_for(says: bool) 
                 self.open.set()
             return 1.0
 
-    result = asktell.run(selector, Evaluator(), concurrency=4, progress=False, repeatable=True)
+    result = asktell.run(
+        selector, Evaluator(), concurrency=4, progress=False, repeatable=True
+    )
     assert result.prompts[1].evaluations == 12
     assert bool(result.prompts[0].evaluations) == says
     assert selector.pending == []
@@ -223,7 +254,14 @@ async def test_scores_that_came_first_count() -> None:
     def on_tell(selector: Any, trial: Trial) -> None:
         retiring(selector)()
 
-    result = asktell.run(selector, Evaluator(), concurrency=2, progress=False, on_tell=on_tell, repeatable=True)
+    result = asktell.run(
+        selector,
+        Evaluator(),
+        concurrency=2,
+        progress=False,
+        on_tell=on_tell,
+        repeatable=True,
+    )
     assert result.prompts[0].evaluations >= 1
 
 
@@ -246,7 +284,14 @@ async def test_a_batch_is_stopped_when_none_of_its_trials_is_wanted() -> None:
             return [1.0] * len(trials)
 
     # Grouped by prompt: three of x0 and one of them with two of x1.
-    result = asktell.run(selector, Evaluator(), concurrency=8, batch_size=3, progress=False, repeatable=True)
+    result = asktell.run(
+        selector,
+        Evaluator(),
+        concurrency=8,
+        batch_size=3,
+        progress=False,
+        repeatable=True,
+    )
     assert ({"x0"}, True) in batches
     assert ({"x0", "x1"}, False) in batches
     assert ({"x0", "x1"}, True) not in batches
@@ -254,7 +299,9 @@ async def test_a_batch_is_stopped_when_none_of_its_trials_is_wanted() -> None:
     assert selector.pending == []
 
 
-async def test_what_hangs_is_stopped_when_the_other_evaluations_of_its_prompt_have_failed() -> None:
+async def test_what_hangs_is_stopped_when_the_other_evaluations_of_its_prompt_have_failed() -> (
+    None
+):
     selector = new()
     hung: list[int] = []
     stopped: list[int] = []
@@ -272,10 +319,15 @@ async def test_what_hangs_is_stopped_when_the_other_evaluations_of_its_prompt_ha
             raise
         return 1.0
 
-    result = asktell.run(selector, evaluate, concurrency=4, progress=False, repeatable=True)
+    result = asktell.run(
+        selector, evaluate, concurrency=4, progress=False, repeatable=True
+    )
     assert len(hung) == 1
     assert stopped == hung
-    assert [(entry.status, entry.failures) for entry in result.prompts] == [("failed", 6), ("accepted", 0)]
+    assert [(entry.status, entry.failures) for entry in result.prompts] == [
+        ("failed", 6),
+        ("accepted", 0),
+    ]
     assert (result.spent, selector.pending) == (12, [])
 
 
@@ -287,5 +339,7 @@ def test_a_cancel_that_takes_no_trial_is_refused(cancel: Any) -> None:
 
     evaluator: Any = Evaluator()
     evaluator.cancel = cancel
-    with pytest.raises(InvalidArgumentError, match=r"cancel\(trial\).*set cancel = None"):
+    with pytest.raises(
+        InvalidArgumentError, match=r"cancel\(trial\).*set cancel = None"
+    ):
         asktell.run(new(), evaluator, progress=False)

@@ -23,12 +23,18 @@ from asktell.schedulers import GEGEHalving
         (1, 100, 4, []),
     ],
 )
-def test_golden(n_arms: int, budget: int, rank: int, rounds: list[tuple[int, int]]) -> None:
+def test_golden(
+    n_arms: int, budget: int, rank: int, rounds: list[tuple[int, int]]
+) -> None:
     assert GEGEHalving().rounds(n_arms, budget, rank) == tuple(rounds)
 
 
-@given(n_arms=st.integers(2, 500), budget=st.integers(0, 10**6), rank=st.integers(0, 100))
-def test_spends_the_budget_and_ends_with_one_arm(n_arms: int, budget: int, rank: int) -> None:
+@given(
+    n_arms=st.integers(2, 500), budget=st.integers(0, 10**6), rank=st.integers(0, 100)
+)
+def test_spends_the_budget_and_ends_with_one_arm(
+    n_arms: int, budget: int, rank: int
+) -> None:
     rounds = GEGEHalving().rounds(n_arms, budget, rank)
     assert sum(r.pulls for r in rounds) == budget
     assert rounds[-1].keep == 1
@@ -37,5 +43,7 @@ def test_spends_the_budget_and_ends_with_one_arm(n_arms: int, budget: int, rank:
 
 def test_needs_features() -> None:
     method = asktell.Elimination(GEGEHalving(), Uniform(), SampleMean(), ParetoGap())
-    with pytest.raises(asktell.IncompatibleMethodError, match="GEGEHalving needs features"):
+    with pytest.raises(
+        asktell.IncompatibleMethodError, match="GEGEHalving needs features"
+    ):
         asktell.Selector(["a", "b"], asktell.ParetoSet("x", "y"), 10, method)

@@ -24,14 +24,19 @@ def keep(scheduler: SequentialHalving, n_arms: int, budget: int) -> list[int]:
         (100, 300, [50, 25, 13, 7, 4, 2, 1]),
     ],
 )
-def test_published_keeps_the_better_half(n_arms: int, budget: int, kept: list[int]) -> None:
+def test_published_keeps_the_better_half(
+    n_arms: int, budget: int, kept: list[int]
+) -> None:
     assert keep(PUBLISHED, n_arms, budget) == kept
 
 
 @pytest.mark.parametrize(
-    ("n_arms", "per_arm", "first_round"), [(100, 3, 42), (100, 5, 71), (50, 3, 25), (50, 5, 41), (30, 3, 18)]
+    ("n_arms", "per_arm", "first_round"),
+    [(100, 3, 42), (100, 5, 71), (50, 3, 25), (50, 5, 41), (30, 3, 18)],
 )
-def test_published_rounds_can_be_too_small_for_all_arms(n_arms: int, per_arm: int, first_round: int) -> None:
+def test_published_rounds_can_be_too_small_for_all_arms(
+    n_arms: int, per_arm: int, first_round: int
+) -> None:
     pulls = [round_.pulls for round_ in PUBLISHED.rounds(n_arms, n_arms * per_arm)]
     assert pulls[1:] == [first_round] * (len(pulls) - 1)
     assert first_round < n_arms
@@ -42,13 +47,16 @@ def test_published_rounds_can_be_too_small_for_all_arms(n_arms: int, per_arm: in
     [
         (100, 300, [22, 5, 1]),
         (100, 500, [40, 16, 7, 3, 1]),
-        (1000, 3000, [100, 10, 1]),  # 1000 ** (2 / 3) is a little over 100 in floating point
+        # 1000 ** (2 / 3) is a little over 100 in floating point
+        (1000, 3000, [100, 10, 1]),
         (100, 100, [1]),
         (100, 50, [1]),
         (100, 200, [10, 1]),
     ],
 )
-def test_adaptive_sees_every_arm_first(n_arms: int, budget: int, kept: list[int]) -> None:
+def test_adaptive_sees_every_arm_first(
+    n_arms: int, budget: int, kept: list[int]
+) -> None:
     assert keep(ADAPTIVE, n_arms, budget) == kept
 
 
@@ -57,9 +65,13 @@ def test_adaptive_is_the_published_schedule_where_that_sees_every_arm() -> None:
     for n_arms in range(2, 40):
         for budget in range(n_arms, 12 * n_arms + 1):
             if budget // ceil(log2(n_arms)) >= n_arms:
-                assert ADAPTIVE.rounds(n_arms, budget) == PUBLISHED.rounds(n_arms, budget)
+                assert ADAPTIVE.rounds(n_arms, budget) == PUBLISHED.rounds(
+                    n_arms, budget
+                )
             else:
-                differ += keep(ADAPTIVE, n_arms, budget) != keep(PUBLISHED, n_arms, budget)
+                differ += keep(ADAPTIVE, n_arms, budget) != keep(
+                    PUBLISHED, n_arms, budget
+                )
     assert differ > 0
 
 
@@ -68,9 +80,15 @@ def test_a_single_arm_needs_no_round(scheduler: SequentialHalving) -> None:
     assert scheduler.rounds(1, 10) == ()
 
 
-@given(n_arms=st.integers(2, 5000), budget=st.integers(0, 10**6), adaptive=st.booleans())
-def test_spends_the_whole_budget_evenly_with_the_rest_in_round_1(n_arms: int, budget: int, adaptive: bool) -> None:
-    first, *others = (round_.pulls for round_ in SequentialHalving(adaptive).rounds(n_arms, budget))
+@given(
+    n_arms=st.integers(2, 5000), budget=st.integers(0, 10**6), adaptive=st.booleans()
+)
+def test_spends_the_whole_budget_evenly_with_the_rest_in_round_1(
+    n_arms: int, budget: int, adaptive: bool
+) -> None:
+    first, *others = (
+        round_.pulls for round_ in SequentialHalving(adaptive).rounds(n_arms, budget)
+    )
     assert first + sum(others) == budget
     assert len(set(others)) <= 1
     assert all(0 <= first - pulls <= len(others) for pulls in others)
@@ -84,7 +102,9 @@ def test_published_halves_what_is_left(n_arms: int, budget: int) -> None:
 
 
 @given(n_arms=st.integers(2, 5000), per_arm=st.floats(1, 30))
-def test_adaptive_sees_every_active_arm_in_every_round_and_ends_with_one(n_arms: int, per_arm: float) -> None:
+def test_adaptive_sees_every_active_arm_in_every_round_and_ends_with_one(
+    n_arms: int, per_arm: float
+) -> None:
     active = n_arms
     for pulls, kept in ADAPTIVE.rounds(n_arms, ceil(n_arms * per_arm)):
         assert pulls >= active

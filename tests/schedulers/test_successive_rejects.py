@@ -26,7 +26,9 @@ def total(n: list[int]) -> int:
         (10, 10, [0] * 9, 0),
     ],
 )
-def test_published_pulls_per_arm(n_arms: int, budget: int, n: list[int], spent: int) -> None:
+def test_published_pulls_per_arm(
+    n_arms: int, budget: int, n: list[int], spent: int
+) -> None:
     assert PUBLISHED.pulls_per_arm(n_arms, budget) == n
     assert sum(round_.pulls for round_ in PUBLISHED.rounds(n_arms, budget)) == spent
 
@@ -39,10 +41,16 @@ def test_published_leaves_18_percent_of_300_pulls_on_100_arms_unspent() -> None:
 
 
 def test_published_is_the_exact_ceiling_on_the_grid() -> None:
-    logbars = {k: Fraction(1, 2) + sum(Fraction(1, i) for i in range(2, k + 1)) for k in range(2, 40)}
+    logbars = {
+        k: Fraction(1, 2) + sum(Fraction(1, i) for i in range(2, k + 1))
+        for k in range(2, 40)
+    }
     for n_arms, budget in GRID:
         logbar = logbars[n_arms]
-        exact = [ceil((budget - n_arms) / (logbar * (n_arms + 1 - k))) for k in range(1, n_arms)]
+        exact = [
+            ceil((budget - n_arms) / (logbar * (n_arms + 1 - k)))
+            for k in range(1, n_arms)
+        ]
         assert PUBLISHED.pulls_per_arm(n_arms, budget) == exact, (n_arms, budget)
 
 
@@ -57,18 +65,38 @@ def test_tight_pulls_every_arm_once_when_there_is_one_pull_per_arm(n_arms: int) 
 
 
 def test_tight_takes_the_largest_c_that_fits() -> None:
-    for n_arms, budget in [(2, 2), (2, 9), (3, 7), (5, 50), (10, 100), (17, 40), (30, 90)]:
+    for n_arms, budget in [
+        (2, 2),
+        (2, 9),
+        (3, 7),
+        (5, 50),
+        (10, 100),
+        (17, 40),
+        (30, 90),
+    ]:
         sizes = range(n_arms, 1, -1)
-        fitting = [n for c in range(budget + 1) if total(n := [ceil(c / size) for size in sizes]) <= budget]
+        fitting = [
+            n
+            for c in range(budget + 1)
+            if total(n := [ceil(c / size) for size in sizes]) <= budget
+        ]
         assert TIGHT.pulls_per_arm(n_arms, budget) == fitting[-1]
 
 
-def test_neither_overspends_and_tight_pulls_at_least_the_published_on_the_grid() -> None:
+def test_neither_overspends_and_tight_pulls_at_least_the_published_on_the_grid() -> (
+    None
+):
     for n_arms, budget in GRID:
-        tight, published = TIGHT.pulls_per_arm(n_arms, budget), PUBLISHED.pulls_per_arm(n_arms, budget)
+        tight, published = (
+            TIGHT.pulls_per_arm(n_arms, budget),
+            PUBLISHED.pulls_per_arm(n_arms, budget),
+        )
         assert total(published) <= budget
         assert total(tight) <= budget
-        assert all(t >= p for t, p in zip(tight, published, strict=True)), (n_arms, budget)
+        assert all(t >= p for t, p in zip(tight, published, strict=True)), (
+            n_arms,
+            budget,
+        )
         assert min(tight) >= 1
 
 
@@ -97,5 +125,8 @@ def test_rounds_are_the_phases(n_arms: int, budget: int, tight: bool) -> None:
 
 @given(n_arms=st.integers(2, 300), budget=st.integers(0, 10**6))
 def test_tight_is_monotone_in_the_budget(n_arms: int, budget: int) -> None:
-    less, more = TIGHT.pulls_per_arm(n_arms, budget), TIGHT.pulls_per_arm(n_arms, budget + 1)
+    less, more = (
+        TIGHT.pulls_per_arm(n_arms, budget),
+        TIGHT.pulls_per_arm(n_arms, budget + 1),
+    )
     assert all(a <= b for a, b in zip(less, more, strict=True))

@@ -12,7 +12,10 @@ def best_of_all(problem: Replay, budget: int, seed: int) -> int:
     each = budget // problem.n_prompts
     means = np.array(
         [
-            np.mean([problem.evaluate(k, example) for example in problem.order[:each]], axis=0)
+            np.mean(
+                [problem.evaluate(k, example) for example in problem.order[:each]],
+                axis=0,
+            )
             for k in range(problem.n_prompts)
         ]
     )

@@ -5,22 +5,35 @@ import pandas as pd
 import pytest
 
 import asktell
-from asktell import BestFeasible, InvalidArgumentError, InvalidScoresError, ParetoSet, Selector, analyze, at_most
+from asktell import (
+    BestFeasible,
+    InvalidArgumentError,
+    InvalidScoresError,
+    ParetoSet,
+    Selector,
+    analyze,
+    at_most,
+)
 from asktell.simulation.replay import play
 
 GOAL = BestFeasible("accuracy")
 RNG = np.random.default_rng(5)
 EASE = RNG.normal(0.5, 1.0, 40)
 SKILL = np.array([0.0, 0.4, 1.6])
-SCORES = (RNG.random((3, 40)) < 1 / (1 + np.exp(-(SKILL[:, None] + EASE)))).astype(float)
+SCORES = (RNG.random((3, 40)) < 1 / (1 + np.exp(-(SKILL[:, None] + EASE)))).astype(
+    float
+)
 LONG = pd.DataFrame(
-    [(f"p{k}", f"q{n}", SCORES[k, n]) for k in range(3) for n in range(40)], columns=["prompt", "example", "accuracy"]
+    [(f"p{k}", f"q{n}", SCORES[k, n]) for k in range(3) for n in range(40)],
+    columns=["prompt", "example", "accuracy"],
 )
 
 
 def told(scores: np.ndarray, goal: asktell.BestFeasible | ParetoSet) -> asktell.Result:
     k, n, _ = scores.shape
-    return play(Selector([f"prompt {i}" for i in range(k)], goal, k * n, "auto", n), scores)
+    return play(
+        Selector([f"prompt {i}" for i in range(k)], goal, k * n, "auto", n), scores
+    )
 
 
 @pytest.mark.parametrize(
@@ -31,19 +44,34 @@ def told(scores: np.ndarray, goal: asktell.BestFeasible | ParetoSet) -> asktell.
         ParetoSet("accuracy", asktell.minimize("cost")),
     ],
 )
-def test_the_result_is_that_of_a_selection_that_was_told_everything(goal: BestFeasible | ParetoSet) -> None:
-    scores = np.stack((SCORES, RNG.random(SCORES.shape)), axis=2)[:, :, : len(goal.metrics)]
+def test_the_result_is_that_of_a_selection_that_was_told_everything(
+    goal: BestFeasible | ParetoSet,
+) -> None:
+    scores = np.stack((SCORES, RNG.random(SCORES.shape)), axis=2)[
+        :, :, : len(goal.metrics)
+    ]
     found, selected = analyze(scores, goal), told(scores, goal)
     assert found.done
     assert found.verdict.action == selected.verdict.action
-    assert [entry.id for entry in found.selected] == [entry.id for entry in selected.selected]
-    assert [entry.status for entry in found.prompts] == [entry.status for entry in selected.prompts]
+    assert [entry.id for entry in found.selected] == [
+        entry.id for entry in selected.selected
+    ]
+    assert [entry.status for entry in found.prompts] == [
+        entry.status for entry in selected.prompts
+    ]
     for one, other in zip(found.prompts, selected.prompts, strict=True):
         assert one.estimate == pytest.approx(other.estimate)
         assert one.standard_error == pytest.approx(other.standard_error)
         assert one.p_best == pytest.approx(other.p_best, abs=0.02)
-    one, other = (result.compare(2, 0).differences["accuracy"] for result in (found, selected))
-    assert (one.low, one.high, one.pairs, one.verdict) == (other.low, other.high, other.pairs, other.verdict)
+    one, other = (
+        result.compare(2, 0).differences["accuracy"] for result in (found, selected)
+    )
+    assert (one.low, one.high, one.pairs, one.verdict) == (
+        other.low,
+        other.high,
+        other.pairs,
+        other.verdict,
+    )
 
 
 def test_everything_is_known_so_only_new_examples_could_help() -> None:
@@ -55,7 +83,13 @@ def test_everything_is_known_so_only_new_examples_could_help() -> None:
 
 
 def test_names_stand_for_prompts_and_the_baseline_is_compared() -> None:
-    result = analyze(SCORES, GOAL, prompts=["a", "b", "c"], baseline="a", examples=[f"q{i}" for i in range(40)])
+    result = analyze(
+        SCORES,
+        GOAL,
+        prompts=["a", "b", "c"],
+        baseline="a",
+        examples=[f"q{i}" for i in range(40)],
+    )
     assert result.best is not None
     assert (result.best.id, result.baseline) == ("c", "a")
     assert result.comparison is not None
@@ -63,7 +97,10 @@ def test_names_stand_for_prompts_and_the_baseline_is_compared() -> None:
     assert result.example_ids is not None
     assert result.example_ids[0] == "q0"
     assert (
-        analyze(SCORES, GOAL, prompts={"a": "Be brief.", "b": "Be long.", "c": "Be."}).prompts[0].prompt == "Be brief."
+        analyze(SCORES, GOAL, prompts={"a": "Be brief.", "b": "Be long.", "c": "Be."})
+        .prompts[0]
+        .prompt
+        == "Be brief."
     )
 
 
@@ -72,17 +109,24 @@ def test_less_is_better_where_the_goal_says_so() -> None:
 
 
 def test_repeats_are_averaged_and_are_one_observation_of_an_example() -> None:
-    runs = (RNG.random((2, 30, 1, 4)) < np.array([0.4, 0.8])[:, None, None, None]).astype(float)
+    runs = (
+        RNG.random((2, 30, 1, 4)) < np.array([0.4, 0.8])[:, None, None, None]
+    ).astype(float)
     result = analyze(runs, GOAL)
     assert result.prompts[0].evaluations == 120
     assert result.compare(1, 0).differences["accuracy"].pairs == 30
-    assert next(check for check in result.checks if check.name == "noise").sentence.startswith(
-        "Repeated evaluations differ"
+    assert next(
+        check for check in result.checks if check.name == "noise"
+    ).sentence.startswith("Repeated evaluations differ")
+    # Repeats have no time
+    assert all(
+        check.ok is not False for check in result.checks if check.name == "drift"
     )
-    assert all(check.ok is not False for check in result.checks if check.name == "drift")  # repeats have no time
     mean = analyze(runs.mean(axis=3), GOAL)
     for entry, other in zip(result.prompts, mean.prompts, strict=True):
-        assert entry.estimate["accuracy"] == pytest.approx(other.estimate["accuracy"], abs=0.01)
+        assert entry.estimate["accuracy"] == pytest.approx(
+            other.estimate["accuracy"], abs=0.01
+        )
 
 
 def test_repeats_of_some_cells_do_not_ask_for_more_of_the_others() -> None:
@@ -129,13 +173,21 @@ def test_one_prompt_and_one_example() -> None:
 def test_given_examples_have_no_more_error_than_noise() -> None:
     new, given = (analyze(SCORES, GOAL, inputs=inputs) for inputs in ("new", "given"))  # type: ignore[arg-type]
     assert given.inputs == "given"
-    assert given.prompts[0].standard_error["accuracy"] < new.prompts[0].standard_error["accuracy"]  # type: ignore[operator]
+    assert (
+        given.prompts[0].standard_error["accuracy"]
+        < new.prompts[0].standard_error["accuracy"]
+    )  # type: ignore[operator]
 
 
 def test_segments_have_estimates() -> None:
     labels = ["en" if i % 2 else "de" for i in range(40)]
-    assert set(analyze(SCORES, GOAL, segments=labels).prompts[0].segments) == {"en", "de"}
-    frame = LONG.assign(segment=["en" if int(e[1:]) % 2 else "de" for e in LONG["example"]])
+    assert set(analyze(SCORES, GOAL, segments=labels).prompts[0].segments) == {
+        "en",
+        "de",
+    }
+    frame = LONG.assign(
+        segment=["en" if int(e[1:]) % 2 else "de" for e in LONG["example"]]
+    )
     assert set(analyze(frame, GOAL).prompts[0].segments) == {"en", "de"}
 
 
@@ -149,28 +201,41 @@ def same(one: asktell.Result, other: asktell.Result) -> bool:
 
 
 def test_long_and_wide_frames_are_the_same_table() -> None:
-    wide = LONG.pivot(index="example", columns="prompt", values="accuracy").reset_index()
+    wide = LONG.pivot(
+        index="example", columns="prompt", values="accuracy"
+    ).reset_index()
     array = analyze(SCORES, GOAL)
     assert same(analyze(LONG, GOAL), array)
     assert [entry.id for entry in analyze(wide, GOAL).prompts] == ["p0", "p1", "p2"]
     assert analyze(wide, GOAL).prompts[2].estimate["accuracy"] == pytest.approx(
         array.prompts[2].estimate["accuracy"], abs=0.02
     )
-    assert [entry.id for entry in analyze(LONG.sample(frac=1, random_state=1), GOAL, prompts=["p2", "p0"]).prompts] == [
+    assert [
+        entry.id
+        for entry in analyze(
+            LONG.sample(frac=1, random_state=1), GOAL, prompts=["p2", "p0"]
+        ).prompts
+    ] == [
         "p2",
         "p0",
     ]
 
 
 def test_the_table_of_a_selection_goes_back_in() -> None:
-    selector = Selector({"a": "A", "b": "B"}, GOAL, 40, examples=[f"q{i}" for i in range(20)])
+    selector = Selector(
+        {"a": "A", "b": "B"}, GOAL, 40, examples=[f"q{i}" for i in range(20)]
+    )
     while trial := selector.ask():
         if selector.spent == 10:
             selector.fail(trial, "no answer")
         else:
             selector.tell(trial, float(RNG.random() < 0.7))
     result = analyze(selector.evaluations().to_dataframe(), GOAL)
-    assert sum(entry.failures for entry in result.prompts) == sum(e.failures for e in selector.result().prompts) > 0
+    assert (
+        sum(entry.failures for entry in result.prompts)
+        == sum(e.failures for e in selector.result().prompts)
+        > 0
+    )
     assert result.example_ids is not None
     assert set(result.example_ids) <= {f"q{i}" for i in range(20)}
 
@@ -185,7 +250,9 @@ def test_an_error_is_a_failed_evaluation() -> None:
 
 
 def test_a_wide_frame_with_gaps_and_booleans() -> None:
-    frame = pd.DataFrame({"a": [True, False, True, None], "b": [True, True, True, True]})
+    frame = pd.DataFrame(
+        {"a": [True, False, True, None], "b": [True, True, True, True]}
+    )
     result = analyze(frame, GOAL)
     assert [entry.evaluations for entry in result.prompts] == [3, 4]
 
@@ -197,7 +264,11 @@ def test_a_wide_frame_with_gaps_and_booleans() -> None:
     ("scores", "options", "said"),
     [
         ([1.0, 0.0], {}, r"must have the shape \(K prompts, N examples\).*Got \(2,\)"),
-        (np.zeros((2, 3, 2)), {}, r"The goal has m = 1, in the order \['accuracy'\]. Got \(2, 3, 2\)"),
+        (
+            np.zeros((2, 3, 2)),
+            {},
+            r"The goal has m = 1, in the order \['accuracy'\]. Got \(2, 3, 2\)",
+        ),
         (np.zeros((0, 3)), {}, "must have the shape"),
         ([["a", "b"]], {}, "scores must be numbers"),
         (np.full((2, 3), np.nan), {}, "There are no scores"),
@@ -218,12 +289,18 @@ def test_a_wide_frame_with_gaps_and_booleans() -> None:
         (LONG, {"prompts": ["p9"]}, "has no prompt 'p9'"),
         (LONG.iloc[:0], {}, "has no rows"),
         (LONG.assign(segment=range(120)), {}, "has two segments"),
-        (pd.DataFrame({"question": ["why"], "a": [1]}), {}, "'question' must hold numbers.*with prompts="),
+        (
+            pd.DataFrame({"question": ["why"], "a": [1]}),
+            {},
+            "'question' must hold numbers.*with prompts=",
+        ),
         (pd.DataFrame({"example": ["q"]}), {}, "no column of scores"),
         (pd.DataFrame([[1, 2]], columns=["a", "a"]), {}, "'a' more than once"),
     ],
 )
-def test_mistakes_say_what_came_and_what_to_do(scores: object, options: dict[str, object], said: str) -> None:
+def test_mistakes_say_what_came_and_what_to_do(
+    scores: object, options: dict[str, object], said: str
+) -> None:
     with pytest.raises(InvalidArgumentError, match=f"(?s){said}"):
         analyze(scores, GOAL, **options)  # type: ignore[arg-type]
 
@@ -237,8 +314,12 @@ def test_a_wide_frame_has_one_metric() -> None:
 def test_a_score_that_is_no_measurement_is_refused_with_its_place(score: float) -> None:
     scores = SCORES.copy()
     scores[1, 2] = score
-    with pytest.raises(InvalidScoresError, match=r"Prompt 'b' has .* on example 'q2'.*must be finite"):
-        analyze(scores, GOAL, prompts=["a", "b", "c"], examples=[f"q{i}" for i in range(40)])
+    with pytest.raises(
+        InvalidScoresError, match=r"Prompt 'b' has .* on example 'q2'.*must be finite"
+    ):
+        analyze(
+            scores, GOAL, prompts=["a", "b", "c"], examples=[f"q{i}" for i in range(40)]
+        )
     with pytest.raises(InvalidScoresError, match=r"within its range \[0, 1\]"):
         analyze(3 * SCORES, BestFeasible(asktell.maximize("accuracy", range=(0, 1))))
 

@@ -11,13 +11,21 @@ from hypothesis import strategies as st
 
 import asktell
 from asktell import Adaptive, BestFeasible, Budget, ParetoSet, Race, Selector
-from asktell.errors import IncompatibleMethodError, InvalidArgumentError, InvalidStateError
+from asktell.errors import (
+    IncompatibleMethodError,
+    InvalidArgumentError,
+    InvalidStateError,
+)
 from asktell.state import ACCEPTED, REJECTED, RETIRED
 from asktell.state.problem import Problem, grown
 from tests.presets import PRESETS
 
 GOALS = {"best": BestFeasible("a", {"b": 0.3}), "set": ParetoSet("a", "b")}
-TAKES_MORE = {"auto": "auto", "race": Race(block=2), "sure": Adaptive(confidence=0.9, tolerance=0.2)}
+TAKES_MORE = {
+    "auto": "auto",
+    "race": Race(block=2),
+    "sure": Adaptive(confidence=0.9, tolerance=0.2),
+}
 
 
 def scores(prompt: str, example: int | None) -> list[float]:
@@ -30,7 +38,11 @@ def scores(prompt: str, example: int | None) -> list[float]:
 def play(selector: Selector, steps: int = 10_000) -> list[asktell.Trial]:
     asked = []
     while len(asked) < steps and (trial := selector.ask()):
-        selector.tell(trial, scores(trial.prompt, trial.example)[: len(selector.metrics)], cost=1.0)
+        selector.tell(
+            trial,
+            scores(trial.prompt, trial.example)[: len(selector.metrics)],
+            cost=1.0,
+        )
         asked.append(trial)
     return asked
 
@@ -40,7 +52,12 @@ def statuses(selector: Selector) -> dict[Any, str]:
 
 
 def facts(selector: Selector) -> Any:
-    return selector.to_json(), selector.state.finished, selector.state.active.tolist(), selector.prompts.texts
+    return (
+        selector.to_json(),
+        selector.state.finished,
+        selector.state.active.tolist(),
+        selector.prompts.texts,
+    )
 
 
 # Whatever is played
@@ -51,8 +68,12 @@ def facts(selector: Selector) -> Any:
 
 @pytest.mark.parametrize("method", sorted(TAKES_MORE))
 @pytest.mark.parametrize("goal", sorted(GOALS))
-def test_a_selection_that_was_done_goes_on_with_newcomers(method: str, goal: str) -> None:
-    selector = Selector(["a", "b", "c"], GOALS[goal], 15, TAKES_MORE[method], examples=20)
+def test_a_selection_that_was_done_goes_on_with_newcomers(
+    method: str, goal: str
+) -> None:
+    selector = Selector(
+        ["a", "b", "c"], GOALS[goal], 15, TAKES_MORE[method], examples=20
+    )
     before = play(selector)
     assert selector.done
     assert selector.add(["d", "e"]) == [3, 4]
@@ -63,13 +84,21 @@ def test_a_selection_that_was_done_goes_on_with_newcomers(method: str, goal: str
     assert selector.done
     assert {trial.prompt_id for trial in after} >= {3, 4}
     assert len(before) + len(after) == selector.spent <= 25
-    assert not {(t.prompt_id, t.example) for t in before} & {(t.prompt_id, t.example) for t in after}
+    assert not {(t.prompt_id, t.example) for t in before} & {
+        (t.prompt_id, t.example) for t in after
+    }
     assert len(selector.result().prompts) == 5
 
 
 @pytest.mark.parametrize("method", ["auto", "sure"])
 def test_newcomers_take_examples_that_the_others_have_seen(method: str) -> None:
-    selector = Selector([f"p{k}" for k in range(20)], BestFeasible("a"), 200, TAKES_MORE[method], examples=1000)
+    selector = Selector(
+        [f"p{k}" for k in range(20)],
+        BestFeasible("a"),
+        200,
+        TAKES_MORE[method],
+        examples=1000,
+    )
     seen = {trial.example for trial in play(selector, 100)}
     new = selector.add([f"n{k}" for k in range(4)])
     firsts: dict[Any, int | None] = {}
@@ -79,7 +108,13 @@ def test_newcomers_take_examples_that_the_others_have_seen(method: str) -> None:
 
 
 def test_newcomers_of_a_race_catch_up_before_anybody_goes_on() -> None:
-    selector = Selector(["a", "b"], BestFeasible("a"), 200, Race(confidence=0.999, block=5), examples=100)
+    selector = Selector(
+        ["a", "b"],
+        BestFeasible("a"),
+        200,
+        Race(confidence=0.999, block=5),
+        examples=100,
+    )
     rng = random.Random(0)
 
     def play(selector: Selector, n: int) -> list[asktell.Trial]:
@@ -98,13 +133,24 @@ def test_newcomers_of_a_race_catch_up_before_anybody_goes_on() -> None:
     assert len({trial.prompt_id for trial in play(selector, 20)}) == 4
 
 
-def test_a_race_that_had_no_money_for_all_completes_the_example_when_there_is_more() -> None:
-    selector = Selector(["a", "b", "c"], BestFeasible("a"), 8, Race(confidence=0.999, block=1), examples=100)
+def test_a_race_that_had_no_money_for_all_completes_the_example_when_there_is_more() -> (
+    None
+):
+    selector = Selector(
+        ["a", "b", "c"],
+        BestFeasible("a"),
+        8,
+        Race(confidence=0.999, block=1),
+        examples=100,
+    )
     asked = play(selector)
     assert len(asked) == 8
     selector.extend(1)
     (last,) = play(selector)
-    counts = {e: [t.example for t in [*asked, last]].count(e) for e in {t.example for t in asked}}
+    counts = {
+        e: [t.example for t in [*asked, last]].count(e)
+        for e in {t.example for t in asked}
+    }
     assert set(counts.values()) == {3}
 
 
@@ -162,7 +208,9 @@ def test_a_request_with_a_key_is_done_once() -> None:
         lambda: selector.extend(4, key="k2"),
         lambda: selector.retire("three", "old", key="k3"),
     ):
-        with pytest.raises(InvalidArgumentError, match=r"Nothing was done\. Choose another key"):
+        with pytest.raises(
+            InvalidArgumentError, match=r"Nothing was done\. Choose another key"
+        ):
             again()
     assert facts(selector) == before
     named = Selector({"x": "one"}, BestFeasible("a"), 5)
@@ -173,8 +221,12 @@ def test_a_request_with_a_key_is_done_once() -> None:
         named.add({"y": "two", "x": "one"}, key="k")
 
 
-def test_a_newcomer_that_has_failed_on_every_example_is_asked_again_where_it_may_be() -> None:
-    selector = Selector(["a", "b"], BestFeasible("x"), 20, examples=1, repeats=3, max_failure_rate=1)
+def test_a_newcomer_that_has_failed_on_every_example_is_asked_again_where_it_may_be() -> (
+    None
+):
+    selector = Selector(
+        ["a", "b"], BestFeasible("x"), 20, examples=1, repeats=3, max_failure_rate=1
+    )
     for trial in selector.ask(2):
         selector.tell(trial, [0.5])
     selector.add(["c"])
@@ -192,7 +244,13 @@ def test_a_newcomer_that_has_failed_on_every_example_is_asked_again_where_it_may
 
 
 def test_newcomers_bring_features_of_the_same_width() -> None:
-    selector = Selector(["a", "b", "c"], BestFeasible("a"), 9, examples=9, features=[[0, 1], [1, 0], [1, 1]])
+    selector = Selector(
+        ["a", "b", "c"],
+        BestFeasible("a"),
+        9,
+        examples=9,
+        features=[[0, 1], [1, 0], [1, 1]],
+    )
     for bad in (None, "text", [[1.0]], [[1.0, float("nan")]], [[1, 2], [3, 4]]):
         before = facts(selector)
         with pytest.raises(InvalidArgumentError, match="features"):
@@ -206,7 +264,12 @@ def test_newcomers_bring_features_of_the_same_width() -> None:
 
 
 def test_features_of_texts_are_made_in_the_basis_of_the_first() -> None:
-    texts = [f"{verb} the {noun} in {n} words" for verb in ("Sum up", "Judge") for noun in "abc" for n in (5, 50)]
+    texts = [
+        f"{verb} the {noun} in {n} words"
+        for verb in ("Sum up", "Judge")
+        for noun in "abc"
+        for n in (5, 50)
+    ]
     selector = Selector(texts, BestFeasible("a"), 50, examples=9, features="text")
     first = selector.state.problem.features
     first = first.copy()
@@ -224,9 +287,13 @@ def test_features_of_texts_are_made_in_the_basis_of_the_first() -> None:
 
 
 @pytest.mark.parametrize("method", [*TAKES_MORE, *PRESETS])
-def test_a_retired_prompt_is_asked_no_more_and_its_trials_may_be_told(method: str) -> None:
+def test_a_retired_prompt_is_asked_no_more_and_its_trials_may_be_told(
+    method: str,
+) -> None:
     goal = GOALS["best" if method.startswith("csr") else "set"]
-    selector = Selector(["a", "b", "c", "d"], goal, 20, TAKES_MORE.get(method, method), examples=20)
+    selector = Selector(
+        ["a", "b", "c", "d"], goal, 20, TAKES_MORE.get(method, method), examples=20
+    )
     trials = selector.ask(4)
     out = next(trial for trial in trials if trial.prompt_id == 2)
     selector.retire("c", "too long")
@@ -244,7 +311,14 @@ def test_a_retired_prompt_is_asked_no_more_and_its_trials_may_be_told(method: st
 @pytest.mark.parametrize("method", [*TAKES_MORE, *PRESETS])
 def test_when_the_answer_is_retired_another_one_is(method: str) -> None:
     goal = BestFeasible("a") if not method.startswith("ege") else ParetoSet("a")
-    selector = Selector(["a", "b", "c", "d"], goal, 40, TAKES_MORE.get(method, method), examples=20, seed=1)
+    selector = Selector(
+        ["a", "b", "c", "d"],
+        goal,
+        40,
+        TAKES_MORE.get(method, method),
+        examples=20,
+        seed=1,
+    )
     table = {"a": 0.2, "b": 0.9, "c": 0.6, "d": 0.4}
 
     def to_the_end() -> None:
@@ -285,7 +359,9 @@ def test_the_baseline_is_not_retired() -> None:
 
 @pytest.mark.parametrize("method", sorted(TAKES_MORE))
 def test_a_budget_grows_as_if_it_had_been_larger(method: str) -> None:
-    selector = Selector(["a", "b", "c"], BestFeasible("a"), 9, TAKES_MORE[method], examples=100)
+    selector = Selector(
+        ["a", "b", "c"], BestFeasible("a"), 9, TAKES_MORE[method], examples=100
+    )
     play(selector)
     first = statuses(selector)
     assert set(first.values()) == {ACCEPTED, REJECTED}
@@ -298,7 +374,9 @@ def test_a_budget_grows_as_if_it_had_been_larger(method: str) -> None:
 
 
 def test_a_budget_of_cost_grows() -> None:
-    selector = Selector(["a", "b", "c"], BestFeasible("a"), Budget(cost=6.0), examples=100)
+    selector = Selector(
+        ["a", "b", "c"], BestFeasible("a"), Budget(cost=6.0), examples=100
+    )
     assert len(play(selector)) == 6
     selector.extend(cost=3.5)
     assert selector.max_cost == 9.5
@@ -333,8 +411,14 @@ def test_bad_extensions_change_nothing(changes: Any, message: str) -> None:
         Selector(["a", "b"], BestFeasible("a"), 9).extend(examples=3)
 
 
-@given(first=st.integers(1, 30), more=st.lists(st.integers(1, 30), max_size=4), seed=st.integers(0, 99))
-def test_examples_that_join_come_behind_those_there_were(first: int, more: list[int], seed: int) -> None:
+@given(
+    first=st.integers(1, 30),
+    more=st.lists(st.integers(1, 30), max_size=4),
+    seed=st.integers(0, 99),
+)
+def test_examples_that_join_come_behind_those_there_were(
+    first: int, more: list[int], seed: int
+) -> None:
     problem = Problem(2, BestFeasible("a"), 5, n_examples=first, seed=seed)
     for n in more:
         before, problem = problem, grown(problem, asktell.state.Extended(examples=n))
@@ -345,12 +429,16 @@ def test_examples_that_join_come_behind_those_there_were(first: int, more: list[
 
 
 def test_the_truth_becomes_the_larger_set() -> None:
-    selector = Selector(["a", "b"], BestFeasible("a"), 100, examples=3, inputs="given", repeats=1)
+    selector = Selector(
+        ["a", "b"], BestFeasible("a"), 100, examples=3, inputs="given", repeats=1
+    )
     assert len(play(selector)) == 6
     selector.extend(examples=2)
     assert sorted(trial.example or 0 for trial in play(selector)) == [3, 3, 4, 4]
     entry = selector.result().prompts[0]
-    assert entry.estimate["a"] == pytest.approx(np.mean([scores("a", e)[0] for e in range(5)]))
+    assert entry.estimate["a"] == pytest.approx(
+        np.mean([scores("a", e)[0] for e in range(5)])
+    )
     assert entry.standard_error["a"] == 0
 
 
@@ -358,11 +446,18 @@ def test_the_truth_becomes_the_larger_set() -> None:
 
 
 @pytest.mark.parametrize("method", PRESETS)
-def test_methods_with_rounds_refuse_with_the_names_of_those_that_do_not(method: str) -> None:
-    selector = Selector(["a", "b"], GOALS["set" if method.startswith("ege") else "best"], 9, method)
+def test_methods_with_rounds_refuse_with_the_names_of_those_that_do_not(
+    method: str,
+) -> None:
+    selector = Selector(
+        ["a", "b"], GOALS["set" if method.startswith("ege") else "best"], 9, method
+    )
     before = facts(selector)
     for call in (lambda: selector.add(["c"]), lambda: selector.extend(3)):
-        with pytest.raises(IncompatibleMethodError, match=r"'auto' or 'race'.*This selection uses .*, which planned"):
+        with pytest.raises(
+            IncompatibleMethodError,
+            match=r"'auto' or 'race'.*This selection uses .*, which planned",
+        ):
             call()
     assert facts(selector) == before
 
@@ -397,6 +492,8 @@ def test_a_saved_selection_has_the_budget_of_the_start_and_how_it_grew() -> None
 def test_growth_that_cannot_have_been_is_refused(entry: Any) -> None:
     data = json.loads(Selector(["a", "b"], BestFeasible("a"), 9).to_json())
     data["state"]["growth"] = [[0, 0, 0.0, entry]]
-    data["state"]["draws"] += [0] * (entry[0] == "n" if isinstance(entry, list) and entry else 0)
+    data["state"]["draws"] += [0] * (
+        entry[0] == "n" if isinstance(entry, list) and entry else 0
+    )
     with pytest.raises(InvalidStateError):
         Selector.from_json(data)

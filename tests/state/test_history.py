@@ -77,7 +77,11 @@ def test_appending_to_an_older_one_leaves_the_newer_one_as_it_was() -> None:
     assert rows_of(old) == ROWS[:2]
     assert old.scores_of(5) is None
     again = fork.append(6, 0, 0, (4.0, 4.0))
-    assert (new.scores_of(6), again.scores_of(6), fork.scores_of(6)) == ((2.0, 2.0), (4.0, 4.0), None)
+    assert (new.scores_of(6), again.scores_of(6), fork.scores_of(6)) == (
+        (2.0, 2.0),
+        (4.0, 4.0),
+        None,
+    )
 
 
 @given(st.integers(0, 10**6))
@@ -97,7 +101,9 @@ def test_a_tree_of_forks_is_as_many_lists(seed: int) -> None:
     for history, rows in zip(histories, lists, strict=True):
         assert rows_of(history) == rows
         told = {row[0]: row[3] for row in rows}
-        assert [history.scores_of(t) for t in range(30)] == [told.get(t) for t in range(30)]
+        assert [history.scores_of(t) for t in range(30)] == [
+            told.get(t) for t in range(30)
+        ]
 
 
 def test_asked_order_puts_observed_rows_first_and_keeps_their_order() -> None:
@@ -109,9 +115,13 @@ def test_asked_order_puts_observed_rows_first_and_keeps_their_order() -> None:
 
 def test_columns_make_the_same_history() -> None:
     history = history_of(ROWS)
-    again = History.from_columns(history.trials(), history.arms(), history.examples(), history.scores())
+    again = History.from_columns(
+        history.trials(), history.arms(), history.examples(), history.scores()
+    )
     assert rows_of(again) == ROWS
-    assert [again.scores_of(t) for t in range(5)] == [history.scores_of(t) for t in range(5)]
+    assert [again.scores_of(t) for t in range(5)] == [
+        history.scores_of(t) for t in range(5)
+    ]
     assert rows_of(again.append(2, 0, 0, (0.0, 0.0))) == [*ROWS, (2, 0, 0, (0.0, 0.0))]
     empty = History.from_columns(*[np.zeros(0, dtype=np.int64)] * 3, np.zeros((0, 2)))
     assert rows_of(empty.append(*ROWS[0])) == ROWS[:1]

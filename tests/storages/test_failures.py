@@ -26,7 +26,13 @@ from asktell.testing.postgresql_server import Server
 
 
 def selector(budget: int = 400) -> Selector:
-    return Selector([f"prompt {i}" for i in range(5)], BestFeasible("a"), budget, "uniform", examples=100)
+    return Selector(
+        [f"prompt {i}" for i in range(5)],
+        BestFeasible("a"),
+        budget,
+        "uniform",
+        examples=100,
+    )
 
 
 def tell_some(study: Study, n: int) -> list[int]:
@@ -68,7 +74,8 @@ def test_a_check_finds_a_locked_file(path: Path) -> None:
     with pytest.raises(StorageBusyError, match=r"locked by another process for 0\.1 s"):
         storage.check(patience=0.1)
     with ThreadPoolExecutor(1) as thread:
-        waiting = thread.submit(storage.delete, "s")  # which holds this storage's lock meanwhile
+        # Which holds this storage's lock meanwhile
+        waiting = thread.submit(storage.delete, "s")
         for _ in range(3):
             with pytest.raises(StorageBusyError):
                 storage.check(patience=0.1)
@@ -186,7 +193,9 @@ def test_a_disk_that_is_full(tmp_path: Path) -> None:
     if subprocess.run([*mounted, mount], capture_output=True, check=False).returncode:
         pytest.skip("no small disk can be mounted here")
     run = f"{mount} && exec '{sys.executable}' -c \"$1\" '{tmp_path}'"
-    done = subprocess.run([*mounted, run, "sh", FILL_A_DISK], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [*mounted, run, "sh", FILL_A_DISK], capture_output=True, text=True, check=False
+    )
     assert not done.returncode, done.stderr
     full, first, again, second, read_only = done.stdout.splitlines()
     assert "disk is full" in full
@@ -205,7 +214,10 @@ def test_a_file_that_may_not_be_written(path: Path) -> None:
     storage.close()
 
 
-@pytest.mark.parametrize("content", [b"", b"not a database, but text that is long enough to be read as a header" * 99])
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"not a database, but text that is long enough to be read as a header" * 99],
+)
 def test_a_file_of_another_kind(content: bytes, path: Path) -> None:
     path.write_bytes(content)
     with pytest.raises((StorageError, asktell.StudyNotFoundError)):
@@ -229,7 +241,9 @@ def whole_file(tmp_path_factory: pytest.TempPathFactory) -> bytes:
 
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(seed=st.integers(0, 2**32), cut=st.booleans())
-def test_a_torn_or_damaged_file_is_refused_or_right(seed: int, cut: bool, path: Path, whole_file: bytes) -> None:
+def test_a_torn_or_damaged_file_is_refused_or_right(
+    seed: int, cut: bool, path: Path, whole_file: bytes
+) -> None:
     rng = random.Random(seed)
     for suffix in ("-wal", "-shm"):
         Path(f"{path}{suffix}").unlink(missing_ok=True)
@@ -259,7 +273,9 @@ def test_a_torn_write_ahead_log_loses_only_its_end(path: Path, tmp_path: Path) -
         Path(f"{copy}-wal").write_bytes(wal[: len(wal) * i // 20 + i])
         try:
             with Study.open(copy, "s") as torn:
-                assert torn.selector.state.history.trials().tolist() == told[: torn.spent]
+                assert (
+                    torn.selector.state.history.trials().tolist() == told[: torn.spent]
+                )
                 found.append(torn.spent)
         except asktell.StudyNotFoundError:
             assert not found  # it was cut off before the study was made
@@ -282,7 +298,12 @@ for i in range(3):
     os.waitpid(pid, 0)
 print(study.spent)
 """
-    done = subprocess.run([sys.executable, "-c", script, str(path)], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", script, str(path)],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     assert done.stdout == "6\n"
 
 
@@ -309,7 +330,9 @@ MOVES: dict[str, Callable[[Path], object]] = {
     "rename": lambda path: path.rename(path.with_name("renamed.db")),
     "put a copy there": put_a_copy_there,
     "put another study there": put_another_study_there,
-    "rename the folder": lambda path: path.parent.rename(path.parent.with_name("renamed")),
+    "rename the folder": lambda path: path.parent.rename(
+        path.parent.with_name("renamed")
+    ),
 }
 
 
@@ -391,7 +414,9 @@ def test_after_closing_what_is_there_now_is_opened(path: Path) -> None:
     storage.close()
 
 
-def test_closing_does_not_remove_the_log_of_the_file_that_is_there_now(path: Path) -> None:
+def test_closing_does_not_remove_the_log_of_the_file_that_is_there_now(
+    path: Path,
+) -> None:
     old = Study.create(path, "s", selector())
     tell_some(old, 5)
     remove_all(path)
@@ -407,7 +432,9 @@ def test_closing_does_not_remove_the_log_of_the_file_that_is_there_now(path: Pat
     new.close()
 
 
-def test_another_working_directory_is_the_same_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_working_directory_is_the_same_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     study = Study.create("x.db", "s", selector())
     (tmp_path / "other").mkdir()
@@ -429,7 +456,9 @@ def terminate(url: str) -> None:
         )
 
 
-def test_a_lost_connection(postgresql_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lost_connection(
+    postgresql_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     storage = PostgreSQLStorage(postgresql_url)
     study = Study.create(storage, "s", selector())
     tell_some(study, 3)
@@ -488,7 +517,9 @@ def test_a_check_finds_a_server_that_is_read_only_or_gone(postgresql_url: str) -
     made = PostgreSQLStorage(postgresql_url)
     made.create("s", b"")
     made.close()
-    read_only = PostgreSQLStorage(f"{postgresql_url}%20-cdefault_transaction_read_only%3Don")
+    read_only = PostgreSQLStorage(
+        f"{postgresql_url}%20-cdefault_transaction_read_only%3Don"
+    )
     with pytest.raises(StorageError, match="read-only"):
         read_only.check()
     read_only.close()
@@ -499,7 +530,9 @@ def test_a_check_finds_a_server_that_is_read_only_or_gone(postgresql_url: str) -
 def test_two_that_create_the_first_study_of_a_database(postgresql_url: str) -> None:
     with psycopg.connect(postgresql_url) as first, ThreadPoolExecutor(1) as thread:
         first.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK_OF_SCHEMA,))
-        second = thread.submit(Study.create, postgresql_url, "s", selector(), exist_ok=True)
+        second = thread.submit(
+            Study.create, postgresql_url, "s", selector(), exist_ok=True
+        )
         waiting = "SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
         while not first.execute(waiting).fetchall():
             assert not second.done(), second.exception()

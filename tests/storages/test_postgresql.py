@@ -40,14 +40,21 @@ class TestPostgreSQLStorage(StorageContract):
 
 
 def selector() -> Selector:
-    return Selector([f"prompt {i}" for i in range(5)], BestFeasible("a"), 400, "uniform", examples=100)
+    return Selector(
+        [f"prompt {i}" for i in range(5)],
+        BestFeasible("a"),
+        400,
+        "uniform",
+        examples=100,
+    )
 
 
 def sessions(url: str) -> list[int]:
     """The processes of the server that serve asktell in this test's schema."""
     with psycopg.connect(url, autocommit=True) as connection:
         rows = connection.execute(
-            "SELECT pid FROM pg_stat_activity WHERE application_name = %s", (application(url),)
+            "SELECT pid FROM pg_stat_activity WHERE application_name = %s",
+            (application(url),),
         ).fetchall()
     return [pid for (pid,) in rows]
 
@@ -69,7 +76,9 @@ def test_studies_of_one_storage_share_so_many_connections(
     postgresql_url: str, named_url: str, open_storage: Callable[..., Any]
 ) -> None:
     n_threads, most, storage = 24, [], open_storage(named_url)
-    studies = [Study.create(storage, f"study {i}", selector()) for i in range(n_threads)]
+    studies = [
+        Study.create(storage, f"study {i}", selector()) for i in range(n_threads)
+    ]
 
     def work(study: Study) -> None:
         for _ in range(5):
@@ -81,7 +90,8 @@ def test_studies_of_one_storage_share_so_many_connections(
             most.append(len(sessions(postgresql_url)))
         for one in working:
             one.result()
-    assert 1 < max(most) <= CONNECTIONS + 1  # and the one that looked first whether the server is there
+    # And the one that looked first whether the server is there
+    assert 1 < max(most) <= CONNECTIONS + 1
     for study in studies:
         study.close()  # not the storage, which is not theirs
     assert sessions(postgresql_url)
@@ -91,17 +101,24 @@ def test_studies_of_one_storage_share_so_many_connections(
     assert studies[0].spent == 5
 
 
-def test_a_storage_that_nobody_holds_any_more_leaves_no_session(postgresql_url: str, named_url: str) -> None:
+def test_a_storage_that_nobody_holds_any_more_leaves_no_session(
+    postgresql_url: str, named_url: str
+) -> None:
     Study.create(named_url, "s", selector())
     while sessions(postgresql_url):
         gc.collect()
         time.sleep(0.01)
 
 
-def test_who_finds_no_free_connection_waits_and_then_says_so(open_storage: Callable[..., Any]) -> None:
+def test_who_finds_no_free_connection_waits_and_then_says_so(
+    open_storage: Callable[..., Any],
+) -> None:
     storage = open_storage(connections=1, patience=1)
     key = storage.create("s", b"", ["one"])
-    with ThreadPoolExecutor(1) as other, storage.transaction(key, durable=True) as transaction:
+    with (
+        ThreadPoolExecutor(1) as other,
+        storage.transaction(key, durable=True) as transaction,
+    ):
         transaction.read(0)
         assert len(storage.read(key, 0)) == 1  # of this thread: by the same connection
         with pytest.raises(StorageBusyError, match="this storage's 1 connections"):
@@ -126,16 +143,22 @@ if pid:
 
 
 @pytest.mark.parametrize("options", [[], ["-W", "error"]])
-def test_a_process_ends_without_closing(options: list[str], postgresql_url: str) -> None:
+def test_a_process_ends_without_closing(
+    options: list[str], postgresql_url: str
+) -> None:
     command = [sys.executable, *options, *FORKING, "-c", EXIT, postgresql_url]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=100, check=False
+    )
     assert (done.returncode, done.stdout, done.stderr) == (0, "3\n", "")
 
 
 # Isolation
 
 
-@pytest.mark.parametrize("level", ["serializable", "repeatable\\ read", "read\\ committed"])
+@pytest.mark.parametrize(
+    "level", ["serializable", "repeatable\\ read", "read\\ committed"]
+)
 def test_the_server_s_default_isolation_does_not_matter(
     level: str, postgresql_url: str, open_storage: Callable[..., Any]
 ) -> None:
@@ -151,7 +174,9 @@ def test_the_server_s_default_isolation_does_not_matter(
     with ThreadPoolExecutor(4) as threads:
         for one in [threads.submit(count, open_storage(url)) for _ in range(4)]:
             one.result()
-    assert [line.text for line in open_storage().read(key, 0)] == [str(n) for n in range(80)]
+    assert [line.text for line in open_storage().read(key, 0)] == [
+        str(n) for n in range(80)
+    ]
 
 
 # Time limits
@@ -187,7 +212,9 @@ def test_who_pauses_in_a_transaction_loses_it(
     assert pausing.read(key, 0) == [Line(1, "other")]
 
 
-def test_a_commit_may_take_longer_than_a_statement(open_storage: Callable[..., Any]) -> None:
+def test_a_commit_may_take_longer_than_a_statement(
+    open_storage: Callable[..., Any],
+) -> None:
     """For PostgreSQL says of one that is cut short, while it waits for a standby server, that it succeeded."""
     storage = open_storage(connections=1)
     key = storage.create("s", b"")
@@ -212,10 +239,14 @@ def test_nobody_waits_for_the_disk_while_he_keeps_others_out(
     """A study's row is free as soon as it is committed; what must be durable is flushed when its end has come."""
     storage = open_storage(connections=1)
     key = storage.create("s", b"")
-    positions, flushed = itertools.count(1), "SELECT pg_current_wal_flush_lsn() = pg_current_wal_insert_lsn()"
+    positions, flushed = (
+        itertools.count(1),
+        "SELECT pg_current_wal_flush_lsn() = pg_current_wal_insert_lsn()",
+    )
     seen: dict[bool, set[bool]] = {True: set(), False: set()}
     with storage._connected() as connection:
-        for durable in [True, False] * 10:  # the server's own writing comes in between now and then
+        # The server's own writing comes in between now and then
+        for durable in [True, False] * 10:
             with storage.transaction(key, durable) as transaction:
                 transaction.read(0)
                 transaction.append(Line(next(positions), "x" * 2000))
@@ -232,7 +263,9 @@ def test_nobody_waits_for_the_disk_while_he_keeps_others_out(
                 def append() -> None:
                     with waiting.transaction(key, durable=True) as transaction:
                         transaction.read(0)
-                        transaction.append(Line(21, "waits for a standby server that there is not"))
+                        transaction.append(
+                            Line(21, "waits for a standby server that there is not")
+                        )
 
                 done = thread.submit(append)
                 while len(other.read(key, 20)) < 1:
@@ -250,7 +283,9 @@ def test_nobody_waits_for_the_disk_while_he_keeps_others_out(
     assert len(storage.read(key, 0)) == 22
 
 
-def test_who_closes_leaves_the_others_connected(open_storage: Callable[..., Any]) -> None:
+def test_who_closes_leaves_the_others_connected(
+    open_storage: Callable[..., Any],
+) -> None:
     storage, other = open_storage(), open_storage()
     key = storage.create("s", b"")
     other.read(key, 0)

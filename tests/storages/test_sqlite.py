@@ -28,7 +28,9 @@ def path(tmp_path: Path) -> Path:
 
 
 def new_study(path: Path) -> Study:
-    return Study.create(path, "s", Selector(["x", "y"], BestFeasible("a"), 400, "uniform", examples=200))
+    return Study.create(
+        path, "s", Selector(["x", "y"], BestFeasible("a"), 400, "uniform", examples=200)
+    )
 
 
 def modes_of_commits(storage: SQLiteStorage) -> list[str]:
@@ -69,7 +71,8 @@ def test_what_was_told_before_is_on_the_disk_when_it_is_told_again(path: Path) -
     study.tell(trial, [1.0])
     size = Path(f"{path}-wal").stat().st_size
     study.tell(trial, [1.0])
-    assert Path(f"{path}-wal").stat().st_size > size  # a commit without a change is not synced
+    # A commit without a change is not synced
+    assert Path(f"{path}-wal").stat().st_size > size
     storage.close()
 
 
@@ -161,7 +164,9 @@ def test_a_link_may_lead_to_a_file_that_is_not_there_yet(path: Path) -> None:
 
 def test_many_who_make_the_file_at_once_get_the_same(path: Path) -> None:
     def make(number: int) -> None:
-        Study.create(path, f"s{number}", Selector(["x", "y"], BestFeasible("a"), 4)).close()
+        Study.create(
+            path, f"s{number}", Selector(["x", "y"], BestFeasible("a"), 4)
+        ).close()
 
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(make, range(8)))
@@ -172,5 +177,8 @@ def test_many_who_make_the_file_at_once_get_the_same(path: Path) -> None:
 @pytest.mark.parametrize("place", ["missing/studies.db", "a-file/studies.db"])
 def test_what_cannot_be_made_is_named(tmp_path: Path, place: str) -> None:
     (tmp_path / "a-file").touch()
-    with pytest.raises(StorageError, match=r"cannot be used: unable to open database file. It cannot be opened"):
+    with pytest.raises(
+        StorageError,
+        match=r"cannot be used: unable to open database file. It cannot be opened",
+    ):
         new_study(tmp_path / place)

@@ -78,7 +78,9 @@ def play(study: Study | Selector) -> None:
         study.tell(trial, len(trial.prompt) + (trial.example or 0) % 3)
 
 
-def test_a_scheduler_of_ones_own_runs_in_several_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_scheduler_of_ones_own_runs_in_several_processes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "mine.py").write_text(SCHEDULER, encoding="utf-8")
     (tmp_path / "worker.py").write_text(WORKER, encoding="utf-8")
     monkeypatch.syspath_prepend(tmp_path)
@@ -90,7 +92,11 @@ def test_a_scheduler_of_ones_own_runs_in_several_processes(tmp_path: Path, monke
         assert trial is not None
         study.tell(trial, len(trial.prompt) + (trial.example or 0) % 3)
         workers = [
-            subprocess.Popen([sys.executable, "worker.py", url, name], cwd=tmp_path, stderr=subprocess.PIPE)
+            subprocess.Popen(
+                [sys.executable, "worker.py", url, name],
+                cwd=tmp_path,
+                stderr=subprocess.PIPE,
+            )
             for name in ("a", "b")
         ]
         for worker in workers:
@@ -100,13 +106,26 @@ def test_a_scheduler_of_ones_own_runs_in_several_processes(tmp_path: Path, monke
         play(alone)
         assert study.result().to_dict() == alone.result().to_dict()
         assert len(study.selector.state.decisions) == 6
-        assert [round_ for round_, _ in study.selector.state.left.values()] == [1, 2, 3, 4, 5, 5]
+        assert [round_ for round_, _ in study.selector.state.left.values()] == [
+            1,
+            2,
+            3,
+            4,
+            5,
+            5,
+        ]
         study.export(tmp_path / "study.jsonl")
 
-    with pytest.raises(asktell.MissingMethodError, match=r"NonlinearElimination.*Study\.open\(location, name, method="):
+    with pytest.raises(
+        asktell.MissingMethodError,
+        match=r"NonlinearElimination.*Study\.open\(location, name, method=",
+    ):
         Study.open(url, "s")
     expected = r"It was .*NonlinearElimination\(power=1\.5\).*but method is .*NonlinearElimination\(power=2\.0\)"
-    for other, match in ((mine.method(2.0), expected), (asktell.preset("csr", BestFeasible("a")), "another method")):
+    for other, match in (
+        (mine.method(2.0), expected),
+        (asktell.preset("csr", BestFeasible("a")), "another method"),
+    ):
         with pytest.raises(asktell.InvalidStateError, match=match):
             Study.open(url, "s", method=other)
     with pytest.raises(asktell.StudyExistsError, match="method"):
@@ -117,14 +136,19 @@ def test_a_scheduler_of_ones_own_runs_in_several_processes(tmp_path: Path, monke
 
     with pytest.raises(asktell.MissingMethodError, match="method="):
         Study.import_(url, tmp_path / "study.jsonl", "t")
-    with Study.import_(url, tmp_path / "study.jsonl", "t", method=mine.method()) as imported:
+    with Study.import_(
+        url, tmp_path / "study.jsonl", "t", method=mine.method()
+    ) as imported:
         assert imported.result().to_dict() == alone.result().to_dict()
 
 
 def test_a_study_of_asktells_own_method_refuses_another_one() -> None:
     storage = MemoryStorage()
     Study.create(storage, "s", selector("csr"))
-    assert Study.open(storage, "s", method=asktell.preset("csr", BestFeasible("a"))).budget == 40
+    assert (
+        Study.open(storage, "s", method=asktell.preset("csr", BestFeasible("a"))).budget
+        == 40
+    )
     with pytest.raises(asktell.InvalidStateError, match="another method"):
         Study.open(storage, "s", method=asktell.Adaptive())
 
@@ -139,10 +163,15 @@ class Own(AbstractScheduler):
         self.parts = parts
         self._seen: set[int] = set()
 
-    def rounds(self, n_arms: int, budget: int, rank: int | None = None) -> tuple[Round, ...]:
+    def rounds(
+        self, n_arms: int, budget: int, rank: int | None = None
+    ) -> tuple[Round, ...]:
         self._seen.add(n_arms)
         keeps = range(n_arms - 1, 0, -1)
-        return tuple(Round(int(part * budget), keep) for part, keep in zip(self.parts, keeps, strict=False))
+        return tuple(
+            Round(int(part * budget), keep)
+            for part, keep in zip(self.parts, keeps, strict=False)
+        )
 
     def __hash__(self) -> int:
         return 1
@@ -174,7 +203,11 @@ class Lowest(AbstractEliminationRule):
     """The prompt with the lowest value leaves first."""
 
     def judge(self, values: Any) -> Judgement:
-        return Judgement(np.argsort(values[:, 0], kind="stable"), np.zeros(len(values), dtype=bool), values[:, 0])
+        return Judgement(
+            np.argsort(values[:, 0], kind="stable"),
+            np.zeros(len(values), dtype=bool),
+            values[:, 0],
+        )
 
     def answer(self, values: Any) -> Any:
         return np.argsort(-values[:, 0], kind="stable")[:1]
@@ -197,21 +230,35 @@ class RoundRobin(AbstractMethod):
         number, room = len(state.decisions), state.room
         if room <= 0:
             best = self.answer(state)
-            gone = [events.Departure.of(arm, arm in best, "the budget ended", None) for arm in state.active.tolist()]
-            return events.Decided(number, tuple(gone), finished=True, answer=tuple(best))
-        cells = [divmod(self.batch * number + i, state.problem.n_arms) for i in range(min(room, self.batch))]
-        return events.Decided(number, plan=tuple((arm, example) for example, arm in cells))
+            gone = [
+                events.Departure.of(arm, arm in best, "the budget ended", None)
+                for arm in state.active.tolist()
+            ]
+            return events.Decided(
+                number, tuple(gone), finished=True, answer=tuple(best)
+            )
+        cells = [
+            divmod(self.batch * number + i, state.problem.n_arms)
+            for i in range(min(room, self.batch))
+        ]
+        return events.Decided(
+            number, plan=tuple((arm, example) for example, arm in cells)
+        )
 
     def answer(self, state: State) -> list[int]:
         tally = state.current_tally()
         if not tally.counts.any():
             return []
-        means = np.where(tally.counts > 0, tally.sums[:, 0] / np.maximum(tally.counts, 1), -np.inf)
+        means = np.where(
+            tally.counts > 0, tally.sums[:, 0] / np.maximum(tally.counts, 1), -np.inf
+        )
         return [int(np.argmax(means))]
 
 
 OWN = {
-    "scheduler": Elimination(Own([0.25, 0.5]), Uniform(), SampleMean(), ConstrainedRanking()),
+    "scheduler": Elimination(
+        Own([0.25, 0.5]), Uniform(), SampleMean(), ConstrainedRanking()
+    ),
     "allocator": Elimination(Single(), FirstMore(), SampleMean(), ConstrainedRanking()),
     "estimator": Elimination(Single(), Uniform(), Shrunk(0.25), ConstrainedRanking()),
     "rule": Elimination(SequentialHalving(), Uniform(), SampleMean(), Lowest()),
@@ -228,7 +275,9 @@ def test_every_part_may_be_ones_own(kind: str, tmp_path: Path) -> None:
         trial = saved.ask()
         assert trial is not None
         saved.tell(trial, len(trial.prompt) + (trial.example or 0) % 3)
-    with pytest.raises(asktell.MissingMethodError, match=r"Selector\.from_json\(text, method="):
+    with pytest.raises(
+        asktell.MissingMethodError, match=r"Selector\.from_json\(text, method="
+    ):
         Selector.from_json(saved.to_json())
     again = Selector.from_json(saved.to_json(), method=method)
     assert again.method is method
@@ -247,19 +296,27 @@ def test_parameters_are_plain_values() -> None:
     odd = Elimination(Own([np.ones(2)]), Uniform(), SampleMean(), ConstrainedRanking())  # type: ignore[list-item]
     made = Selector(PROMPTS, BestFeasible("a"), 40, OWN["scheduler"], examples=30)
     made._method = odd
-    with pytest.raises(asktell.InvalidStateError, match=r"Own\.parts is array.*begin with an underscore"):
+    with pytest.raises(
+        asktell.InvalidStateError,
+        match=r"Own\.parts is array.*begin with an underscore",
+    ):
         Study.create(MemoryStorage(), "s", made)
 
 
 def test_a_part_called_like_one_of_asktells_is_not_taken_for_it() -> None:
     @dataclass(frozen=True)
     class Single(AbstractScheduler):
-        def rounds(self, n_arms: int, budget: int, rank: int | None = None) -> tuple[Round, ...]:
+        def rounds(
+            self, n_arms: int, budget: int, rank: int | None = None
+        ) -> tuple[Round, ...]:
             return (Round(budget, 1),)
 
     method = Elimination(Single(), Uniform(), SampleMean(), ConstrainedRanking())
     saved = selector(method).to_json()
-    assert json.loads(saved)["method"]["scheduler"] == {"own": "Single", "parameters": {}}
+    assert json.loads(saved)["method"]["scheduler"] == {
+        "own": "Single",
+        "parameters": {},
+    }
     with pytest.raises(asktell.InvalidStateError, match="another method"):
         Selector.from_json(saved, method=asktell.preset("uniform", BestFeasible("a")))
     assert Selector.from_json(saved, method=method).method is method

@@ -23,12 +23,18 @@ def folder() -> Iterator[Path]:
         path.chmod(0o755)
 
 
-@pytest.mark.filterwarnings("ignore:.*os.fork\\(\\):RuntimeWarning")  # JAX's, where another test has loaded it
-@pytest.mark.filterwarnings("ignore:.*fork\\(\\):DeprecationWarning")  # Python's from 3.12 on, where there are threads
+# JAX's, where another test has loaded it
+@pytest.mark.filterwarnings("ignore:.*os.fork\\(\\):RuntimeWarning")
+# Python's from 3.12 on, where there are threads
+@pytest.mark.filterwarnings("ignore:.*fork\\(\\):DeprecationWarning")
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs a process without rights")
-def test_reading_needs_no_right_to_write_although_a_decision_is_due(folder: Path) -> None:
+def test_reading_needs_no_right_to_write_although_a_decision_is_due(
+    folder: Path,
+) -> None:
     file, answer = folder / "s.db", folder / "answer"
-    with Study.create(file, "s", Selector(["a", "b", "c"], BestFeasible("q"), 6, "csr-sh", examples=5)) as study:
+    with Study.create(
+        file, "s", Selector(["a", "b", "c"], BestFeasible("q"), 6, "csr-sh", examples=5)
+    ) as study:
         while study.spent < 6:
             for trial in study.ask(10):
                 study.tell(trial, [0.1 * int(trial.prompt_id)])
@@ -55,4 +61,6 @@ def test_reading_needs_no_right_to_write_although_a_decision_is_due(folder: Path
     _, status = os.waitpid(pid, 0)
     assert status == 0
     assert answer.read_text() == expected
-    assert [path.name for path in folder.iterdir() if path.name.startswith("s.db")] == ["s.db"]
+    assert [path.name for path in folder.iterdir() if path.name.startswith("s.db")] == [
+        "s.db"
+    ]

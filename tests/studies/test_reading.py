@@ -15,7 +15,11 @@ _numbers = itertools.count()
 def told(selector: Any, n: int = 100, cost: float | None = None) -> Any:
     """Up to n trials asked and told."""
     for trial in itertools.islice(iter(selector.ask, None), n):
-        selector.tell(trial, [0.1 * len(trial.prompt) + 0.2 * trial.id % 0.3] * len(selector.metrics), cost)
+        selector.tell(
+            trial,
+            [0.1 * len(trial.prompt) + 0.2 * trial.id % 0.3] * len(selector.metrics),
+            cost,
+        )
     return selector
 
 
@@ -60,18 +64,30 @@ def halfway(make: Callable[..., Any]) -> Any:
 
 @pytest.mark.parametrize("place", ["selector", "study"])
 @pytest.mark.parametrize("goal", [BestFeasible("x"), ParetoSet("x", "y")])
-@pytest.mark.parametrize("situation", [joined, extended, observed, retired, settled, halfway])
-def test_reading_changes_nothing(situation: Callable[..., Any], goal: Any, place: str) -> None:
+@pytest.mark.parametrize(
+    "situation", [joined, extended, observed, retired, settled, halfway]
+)
+def test_reading_changes_nothing(
+    situation: Callable[..., Any], goal: Any, place: str
+) -> None:
     def make(budget: Any = 16, method: Any = "auto") -> Any:
         selector = Selector(TEXTS, goal, budget, method, examples=5)
-        return selector if place == "selector" else Study.create(f"memory://{next(_numbers)}", "s", selector)
+        return (
+            selector
+            if place == "selector"
+            else Study.create(f"memory://{next(_numbers)}", "s", selector)
+        )
 
     study = situation(make)
     before = study.result().to_dict()
     n_active = study.n_active
     done = study.done
     assert study.result().to_dict() == before
-    assert (study.done, study.n_active) == (done, n_active) == (before["done"], study.n_active)
+    assert (
+        (study.done, study.n_active)
+        == (done, n_active)
+        == (before["done"], study.n_active)
+    )
     assert n_active == sum(entry["status"] == "active" for entry in before["prompts"])
     saved = study.to_json() if place == "selector" else study.selector.to_json()
     assert Selector.from_json(saved).result().to_dict() == before

@@ -44,7 +44,10 @@ def test_threads_that_tell_at_the_same_time_share_a_commit() -> None:
     study = new(storage)
     trials = study.ask(6)
     before = len(storage.read(1, 0))
-    assert at_once(study, [lambda t=t: study.tell(t, [t.id]) for t in trials]) == [True] * 6
+    assert (
+        at_once(study, [lambda t=t: study.tell(t, [t.id]) for t in trials])
+        == [True] * 6
+    )
     assert len(storage.read(1, 0)) == before + 1
     assert study.spent == Study.open(storage, "s").spent == 6
 
@@ -91,7 +94,8 @@ def test_a_log_that_lost_its_end_is_read_anew(lost: int, then: str) -> None:
     for _ in range(4):
         study.tell(study.ask(worker="w"), [1.0])
     held = study.ask(worker="w")
-    del storage._logs[1].lines[-lost:]  # as after a crash of a server, with what was not durable
+    # As after a crash of a server, with what was not durable
+    del storage._logs[1].lines[-lost:]
     if then == "others go on":
         other = Study.open(storage, "s")
         for trial in other.ask(5, worker="v"):
@@ -156,7 +160,12 @@ def test_a_line_that_cannot_be_is_refused_whole(text: str) -> None:
     before = study.selector.to_json()
     with storage.transaction(1, durable=True) as transaction:
         transaction.append(Line(1, text))
-    for attempt in (lambda: study.spent, study.ask, lambda: study.tell(0, [1.0]), lambda: Study.open(storage, "s")):
+    for attempt in (
+        lambda: study.spent,
+        study.ask,
+        lambda: study.tell(0, [1.0]),
+        lambda: Study.open(storage, "s"),
+    ):
         with pytest.raises(InvalidStateError):
             attempt()
     assert study._replica.logged.selector.to_json() == before

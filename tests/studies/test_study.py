@@ -25,7 +25,9 @@ def clock() -> Clock:
 
 
 @pytest.fixture(params=["memory", "sqlite", "postgresql"])
-def storage(request: pytest.FixtureRequest, tmp_path: Path, clock: Clock) -> Iterator[AbstractStorage]:
+def storage(
+    request: pytest.FixtureRequest, tmp_path: Path, clock: Clock
+) -> Iterator[AbstractStorage]:
     made: AbstractStorage
     if request.param == "memory":
         made = MemoryStorage(clock=clock)
@@ -42,7 +44,9 @@ def storage(request: pytest.FixtureRequest, tmp_path: Path, clock: Clock) -> Ite
 
 def small(budget: int = 12, method: str = "csr-sh", **options: Any) -> Selector:
     prompts = {"w": "be brief", "x": "be exact", "y": "be kind"}
-    return Selector(prompts, BestFeasible("a", {"b": 0.0}), budget, method, examples=10, **options)
+    return Selector(
+        prompts, BestFeasible("a", {"b": 0.0}), budget, method, examples=10, **options
+    )
 
 
 @pytest.fixture
@@ -58,7 +62,9 @@ def scores(trial: Trial) -> list[float]:
 
 
 @pytest.mark.parametrize(("method", "batch"), [("auto", 1), ("csr-sh", 7)])
-def test_a_study_asks_and_answers_as_the_selector_does(method: str, batch: int, storage: AbstractStorage) -> None:
+def test_a_study_asks_and_answers_as_the_selector_does(
+    method: str, batch: int, storage: AbstractStorage
+) -> None:
     table: Table = random_table(6, 12)
     selector = new_selector(table, method, budget=40)
     study = Study.create(storage, "s", selector)
@@ -118,7 +124,10 @@ def test_a_study_that_is_not_there() -> None:
 
 
 def test_names_and_removal(storage: AbstractStorage) -> None:
-    one, _ = Study.create(storage, "one", small()), Study.create(storage, "two", small())
+    one, _ = (
+        Study.create(storage, "one", small()),
+        Study.create(storage, "two", small()),
+    )
     assert Study.names(storage) == ["one", "two"]
     with pytest.raises(asktell.StudyExistsError, match="'one'"):
         Study.create(storage, "one", small())
@@ -131,7 +140,9 @@ def test_names_and_removal(storage: AbstractStorage) -> None:
 # Leases
 
 
-def test_a_worker_that_asks_again_gets_what_it_holds(study: Study, storage: AbstractStorage) -> None:
+def test_a_worker_that_asks_again_gets_what_it_holds(
+    study: Study, storage: AbstractStorage
+) -> None:
     mine = study.ask(3, worker="w1", lease=60)
     assert len(mine) == 3
     restarted = Study.open(storage, "s")
@@ -147,7 +158,11 @@ def test_who_holds_what(study: Study, clock: Clock) -> None:
     b = study.ask()
     c = study.ask(worker="w2", lease=10)
     clock.time += 5
-    assert study.workers() == [Holding("w1", a, 55.0, 1), Holding(None, b, None, 1), Holding("w2", c, 5.0, 1)]
+    assert study.workers() == [
+        Holding("w1", a, 55.0, 1),
+        Holding(None, b, None, 1),
+        Holding("w2", c, 5.0, 1),
+    ]
     study.tell(a, [1, 1])
     clock.time += 10
     assert study.workers() == [Holding(None, b, None, 1), Holding("w2", c, -5.0, 1)]
@@ -155,7 +170,9 @@ def test_who_holds_what(study: Study, clock: Clock) -> None:
     assert study.workers() == [Holding(None, b, None, 1), Holding("w3", c, 7.0, 2)]
 
 
-def test_a_lease_that_ran_out_is_given_to_who_asks_next(study: Study, storage: AbstractStorage, clock: Clock) -> None:
+def test_a_lease_that_ran_out_is_given_to_who_asks_next(
+    study: Study, storage: AbstractStorage, clock: Clock
+) -> None:
     lost = study.ask(worker="w1", lease=60)
     other = Study.open(storage, "s")
     clock.time += 59.9
@@ -165,7 +182,9 @@ def test_a_lease_that_ran_out_is_given_to_who_asks_next(study: Study, storage: A
     assert study.heartbeat("w1") == []
 
 
-def test_a_heartbeat_keeps_leases(study: Study, storage: AbstractStorage, clock: Clock) -> None:
+def test_a_heartbeat_keeps_leases(
+    study: Study, storage: AbstractStorage, clock: Clock
+) -> None:
     a, b = sorted(study.ask(2, worker="w1", lease=60))
     clock.time += 50
     assert study.heartbeat("w1", lease=60) == [a, b]
@@ -200,15 +219,20 @@ def test_late_scores_are_taken_once(study: Study, clock: Clock) -> None:
     assert study.release(mine, worker="w2") is False
 
 
-def test_late_scores_are_taken_before_the_trial_is_given_to_anybody(study: Study, clock: Clock) -> None:
+def test_late_scores_are_taken_before_the_trial_is_given_to_anybody(
+    study: Study, clock: Clock
+) -> None:
     mine = study.ask(worker="w1", lease=60)
     clock.time += 61
-    study.release(study.ask(worker="w2"), worker="w2")  # the same trial, back in the queue
+    # The same trial, back in the queue
+    study.release(study.ask(worker="w2"), worker="w2")
     assert study.tell(mine, [1, 1], worker="w1") is True
     assert study.ask(worker="w2") != mine
 
 
-def test_what_is_somebody_elses_by_now_is_left_alone(study: Study, clock: Clock) -> None:
+def test_what_is_somebody_elses_by_now_is_left_alone(
+    study: Study, clock: Clock
+) -> None:
     mine = study.ask(worker="w1", lease=60)
     clock.time += 61
     assert study.ask(worker="w2") == mine
@@ -227,7 +251,9 @@ def test_scores_of_a_trial_that_was_handed_out_once_must_agree(study: Study) -> 
             study.tell(trial, [2, 2], worker=worker)
 
 
-def test_a_trial_that_nobody_finishes_fails(storage: AbstractStorage, clock: Clock) -> None:
+def test_a_trial_that_nobody_finishes_fails(
+    storage: AbstractStorage, clock: Clock
+) -> None:
     study = Study.create(storage, "s", small(max_failure_rate=1e-6), max_attempts=2)
     trial = study.ask(worker="w1", lease=10)
     clock.time += 11
@@ -237,7 +263,10 @@ def test_a_trial_that_nobody_finishes_fails(storage: AbstractStorage, clock: Clo
     assert following.id != trial.id
     (failed,) = [entry for entry in study.result().prompts if entry.status == "failed"]
     assert failed.id == trial.prompt_id
-    assert failed.reason == "1 of 1 evaluations failed, last: 2 leases of this trial expired, the last of worker w2"
+    assert (
+        failed.reason
+        == "1 of 1 evaluations failed, last: 2 leases of this trial expired, the last of worker w2"
+    )
     assert study.tell(trial, [1, 1], worker="w1") is False
     assert study.fail(trial, "late", worker="w2") is False
     assert study.spent == 0
@@ -299,17 +328,34 @@ def test_a_decision_that_fails_costs_no_score(
 
 
 def test_hostile_texts_survive(storage: AbstractStorage) -> None:
-    hostile = ["'; DROP TABLE x; --", '"\\"', "a\0b", "\ud800 alone", "\x1b[31mred\x07", "<script>alert(1)</script>"]
-    hostile += ["\u202eright to left", "x" * 1_000_000, "\U0001f600", " ", "$1 %s {0} ?"]
-    selector = Selector({f"{i}{text[:9]}": text for i, text in enumerate(hostile)}, ParetoSet("a\0", "'b\ud800"), 60)
+    hostile = [
+        "'; DROP TABLE x; --",
+        '"\\"',
+        "a\0b",
+        "\ud800 alone",
+        "\x1b[31mred\x07",
+        "<script>alert(1)</script>",
+    ]
+    hostile += [
+        "\u202eright to left",
+        "x" * 1_000_000,
+        "\U0001f600",
+        " ",
+        "$1 %s {0} ?",
+    ]
+    selector = Selector(
+        {f"{i}{text[:9]}": text for i, text in enumerate(hostile)},
+        ParetoSet("a\0", "'b\ud800"),
+        60,
+    )
     study = Study.create(storage, "s", selector)
     trials = study.ask(len(hostile), worker="w' \u00fc")
     study.fail(trials[0], "\0\ud800'\x1b")
     study.tell(trials[1], {"a\0": 1.0, "'b\ud800": 2.0})
     again = Study.open(storage, "s")
-    assert sorted(t.prompt for t in again.ask(len(hostile) - 2, worker="w' \u00fc")) == sorted(
-        t.prompt for t in trials[2:]
-    )
+    assert sorted(
+        t.prompt for t in again.ask(len(hostile) - 2, worker="w' \u00fc")
+    ) == sorted(t.prompt for t in trials[2:])
     assert sorted(entry.prompt for entry in again.result().prompts) == sorted(hostile)
     str(again.result())
 

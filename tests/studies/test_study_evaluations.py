@@ -19,14 +19,24 @@ def location(backend: str, tmp_path: Path, request: pytest.FixtureRequest) -> An
 
 
 def selector(**options: Any) -> Selector:
-    return Selector({"p": "x", "q": "y\ud800"}, BestFeasible("a"), 8, "uniform", examples=4, **options)
+    return Selector(
+        {"p": "x", "q": "y\ud800"},
+        BestFeasible("a"),
+        8,
+        "uniform",
+        examples=4,
+        **options,
+    )
 
 
 def told(study: Study) -> list[Evaluation]:
     """Something of everything, told out of order."""
     first, second, third, fourth = study.ask(4)
-    assert study.tell(third, [0.3], 0.5, details={"output": "\x00\ud800", "scores": {"b": None}})
-    assert not study.tell(third, [0.3], 0.5, details={"output": "another"})  # harmless, and changes nothing
+    assert study.tell(
+        third, [0.3], 0.5, details={"output": "\x00\ud800", "scores": {"b": None}}
+    )
+    # Harmless, and changes nothing
+    assert not study.tell(third, [0.3], 0.5, details={"output": "another"})
     assert study.fail(first, ValueError("no"), 0.1, details={"seconds": 1.5})
     study.release(second)
     assert study.tell(second, [0.2])
@@ -34,8 +44,18 @@ def told(study: Study) -> list[Evaluation]:
     assert fourth in study.pending
     kept = {"output": "\x00\ud800", "scores": {"b": None}}
     return [
-        Evaluation(third.id, third.prompt_id, third.example, {"a": 0.3}, 0.5, None, kept),
-        Evaluation(first.id, first.prompt_id, first.example, None, 0.1, "ValueError: no", {"seconds": 1.5}),
+        Evaluation(
+            third.id, third.prompt_id, third.example, {"a": 0.3}, 0.5, None, kept
+        ),
+        Evaluation(
+            first.id,
+            first.prompt_id,
+            first.example,
+            None,
+            0.1,
+            "ValueError: no",
+            {"seconds": 1.5},
+        ),
         Evaluation(second.id, second.prompt_id, second.example, {"a": 0.2}),
     ]
 
@@ -54,7 +74,9 @@ def test_evaluations_come_in_the_order_told_with_their_details(
         with Study.import_(place, tmp_path / "s.jsonl", "t") as copy:
             assert list(copy.evaluations()) == expected
             copy.export(tmp_path / "t.jsonl")
-    lines, again = ((tmp_path / name).read_text().splitlines() for name in ("s.jsonl", "t.jsonl"))
+    lines, again = (
+        (tmp_path / name).read_text().splitlines() for name in ("s.jsonl", "t.jsonl")
+    )
     assert lines[1:] == again[1:]
 
 
@@ -63,7 +85,9 @@ def test_what_the_selector_was_told_before_comes_first() -> None:
     trials = begun.ask(3)
     begun.tell(trials[0], [0.1])
     begun.fail(trials[1], "no")
-    with Study.create("memory://", "begun", begun, details=[(trials[0].id, {"output": "x"})]) as study:
+    with Study.create(
+        "memory://", "begun", begun, details=[(trials[0].id, {"output": "x"})]
+    ) as study:
         study.tell(trials[2], [0.3])
         found = list(study.evaluations())
     assert [(e.trial, e.scores, e.error, e.details) for e in found] == [
@@ -71,7 +95,9 @@ def test_what_the_selector_was_told_before_comes_first() -> None:
         (trials[1].id, None, "no", None),
         (trials[2].id, {"a": 0.3}, None, None),
     ]
-    assert [(e.prompt, e.example) for e in found] == [(t.prompt_id, t.example) for t in trials]
+    assert [(e.prompt, e.example) for e in found] == [
+        (t.prompt_id, t.example) for t in trials
+    ]
     Study.delete("memory://", "begun")
 
 
@@ -80,8 +106,13 @@ def test_details_that_json_cannot_hold_are_refused(details: Any) -> None:
     study = Study.create(MemoryStorage(), "s", selector())
     trial = study.ask()
     assert trial is not None
-    for attempt in (lambda: study.tell(trial, [0.5], details=details), lambda: study.fail(trial, "", details=details)):
-        with pytest.raises(asktell.InvalidArgumentError, match="details must be a mapping"):
+    for attempt in (
+        lambda: study.tell(trial, [0.5], details=details),
+        lambda: study.fail(trial, "", details=details),
+    ):
+        with pytest.raises(
+            asktell.InvalidArgumentError, match="details must be a mapping"
+        ):
             attempt()
     assert study.pending == [trial]
     assert list(study.evaluations()) == []

@@ -18,11 +18,21 @@ TEXTS = ["a", "b", "c"]
 
 
 def score(prompt: str, example: int | None) -> list[float]:
-    return [random.Random(f"{prompt}/{example}").random(), random.Random(prompt).random()]
+    return [
+        random.Random(f"{prompt}/{example}").random(),
+        random.Random(prompt).random(),
+    ]
 
 
 def new(method: Any = "auto", **options: Any) -> Selector:
-    return Selector(TEXTS, BestFeasible("a", {"b": 0.1}), options.pop("budget", 15), method, examples=30, **options)
+    return Selector(
+        TEXTS,
+        BestFeasible("a", {"b": 0.1}),
+        options.pop("budget", 15),
+        method,
+        examples=30,
+        **options,
+    )
 
 
 def work(study: Study, n: int = 10_000) -> int:
@@ -35,7 +45,10 @@ def work(study: Study, n: int = 10_000) -> int:
 
 
 def test_others_see_what_one_adds(tmp_path: Path) -> None:
-    with Study.create(tmp_path / "x.db", "s", new()) as study, Study.open(tmp_path / "x.db", "s") as other:
+    with (
+        Study.create(tmp_path / "x.db", "s", new()) as study,
+        Study.open(tmp_path / "x.db", "s") as other,
+    ):
         work(study)
         assert study.done
         assert other.add(["d"]) == [3]
@@ -83,12 +96,17 @@ def _add(path: str, barrier: Any, outcomes: Any, name: str) -> None:
             outcomes.put((name, str(error)))
 
 
-def test_processes_add_at_once_and_of_the_same_text_one_is_taken(tmp_path: Path) -> None:
+def test_processes_add_at_once_and_of_the_same_text_one_is_taken(
+    tmp_path: Path,
+) -> None:
     path = str(tmp_path / "x.db")
     Study.create(path, "s", new()).close()
     context = multiprocessing.get_context("spawn")
     barrier, outcomes = context.Barrier(3), context.Queue()
-    processes = [context.Process(target=_add, args=(path, barrier, outcomes, n)) for n in ("x", "y", "z")]
+    processes = [
+        context.Process(target=_add, args=(path, barrier, outcomes, n))
+        for n in ("x", "y", "z")
+    ]
     for process in processes:
         process.start()
     found = dict(outcomes.get(timeout=120) for _ in processes)
@@ -112,7 +130,11 @@ def test_threads_add_while_others_work() -> None:
             study.extend(evaluations=4)
 
     with ThreadPoolExecutor(3) as threads:
-        for done in [threads.submit(adds, 0), threads.submit(adds, 1), threads.submit(work, study)]:
+        for done in [
+            threads.submit(adds, 0),
+            threads.submit(adds, 1),
+            threads.submit(work, study),
+        ]:
             done.result()
     work(study)
     assert study.budget == study.spent == 60 + 24

@@ -25,8 +25,13 @@ def score(prompt: str, example: int | None) -> float:
     return {"a": 0.2, "b": 0.5, "c": 0.4}[prompt] + 0.01 * (example or 0)
 
 
-def test_while_paused_scores_are_taken_and_nothing_is_handed_out(tmp_path: Path) -> None:
-    with Study.create(tmp_path / "x.db", "s", new()) as study, Study.open(tmp_path / "x.db", "s") as other:
+def test_while_paused_scores_are_taken_and_nothing_is_handed_out(
+    tmp_path: Path,
+) -> None:
+    with (
+        Study.create(tmp_path / "x.db", "s", new()) as study,
+        Study.open(tmp_path / "x.db", "s") as other,
+    ):
         (trial, held) = study.ask(2, worker="w", lease=60)
         assert not study.paused
         other.pause()
@@ -94,7 +99,9 @@ def test_a_lease_that_runs_out_in_a_pause_ends_after_it() -> None:
     assert study.ask(1, worker="other") != []
 
 
-@pytest.mark.parametrize("entry", ['["p"]', '["p","now"]', '["p",-1]', '["p",NaN]', '["g",1]'])
+@pytest.mark.parametrize(
+    "entry", ['["p"]', '["p","now"]', '["p",-1]', '["p",NaN]', '["g",1]']
+)
 def test_what_is_no_pause_is_refused(entry: str) -> None:
     storage = MemoryStorage()
     study = Study.create(storage, "s", new())
@@ -105,7 +112,9 @@ def test_what_is_no_pause_is_refused(entry: str) -> None:
 
 
 @pytest.mark.parametrize("failing", [False, True])
-def test_a_run_waits_for_the_end_of_a_pause(failing: bool, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_run_waits_for_the_end_of_a_pause(
+    failing: bool, caplog: pytest.LogCaptureFixture
+) -> None:
     """Neither does it look ahead at what comes after failures, which would cost as much as an evaluation."""
     study = Study.create(MemoryStorage(), "s", new(budget=6))
     paused_at, calls = threading.Event(), []

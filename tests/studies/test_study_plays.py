@@ -30,7 +30,14 @@ def selector(table: Table, method: str, budget: str) -> Selector:
     """For the goal that the method is for."""
     for goal in (BestFeasible("a", {"b": 0.3}), ParetoSet("a", "b")):
         try:
-            return Selector(table.prompts, goal, BUDGETS[budget], method, examples=30, features="text")
+            return Selector(
+                table.prompts,
+                goal,
+                BUDGETS[budget],
+                method,
+                examples=30,
+                features="text",
+            )
         except asktell.IncompatibleMethodError as error:
             refused = error
     raise refused
@@ -44,8 +51,16 @@ def facts(study: Study) -> Any:
 
 @pytest.mark.parametrize("seed", range(6))
 def test_a_run_on_money_can_be_opened(seed: int) -> None:
-    prompts, storage, rng = [f"p{i}" for i in range(10)], MemoryStorage(), random.Random(seed)
-    study = Study.create(storage, "s", Selector(prompts, BestFeasible("q"), Budget(cost=30.0), examples=200))
+    prompts, storage, rng = (
+        [f"p{i}" for i in range(10)],
+        MemoryStorage(),
+        random.Random(seed),
+    )
+    study = Study.create(
+        storage,
+        "s",
+        Selector(prompts, BestFeasible("q"), Budget(cost=30.0), examples=200),
+    )
 
     def evaluate(prompt: str, example: int) -> dict[str, float]:
         return {"q": rng.random(), "cost": rng.lognormvariate(-1.6, 0.8)}
@@ -79,7 +94,11 @@ def test_a_lease_on_a_trial_that_is_not_out_is_refused() -> None:
 
 
 def test_a_refused_tell_takes_nobody_elses_trial() -> None:
-    study = Study.create(MemoryStorage(), "s", selector(random_table(6, 30, seed=1), "auto", "evaluations"))
+    study = Study.create(
+        MemoryStorage(),
+        "s",
+        selector(random_table(6, 30, seed=1), "auto", "evaluations"),
+    )
     trial = study.ask(worker="A")
     study.release(trial, worker="A")
     assert study.ask(worker="B") == trial
@@ -89,7 +108,11 @@ def test_a_refused_tell_takes_nobody_elses_trial() -> None:
 
 
 def test_any_error_of_one_operation_is_no_concern_of_another() -> None:
-    study = Study.create(MemoryStorage(), "s", selector(random_table(6, 30, seed=1), "auto", "evaluations"))
+    study = Study.create(
+        MemoryStorage(),
+        "s",
+        selector(random_table(6, 30, seed=1), "auto", "evaluations"),
+    )
 
     class Odd:
         def __len__(self) -> int:
@@ -107,7 +130,10 @@ def test_any_error_of_one_operation_is_no_concern_of_another() -> None:
         except Exception as error:
             outcomes[i] = error
 
-    threads = [threading.Thread(target=tell, args=(0, Odd())), threading.Thread(target=tell, args=(1, [0.1, 0.2]))]
+    threads = [
+        threading.Thread(target=tell, args=(0, Odd())),
+        threading.Thread(target=tell, args=(1, [0.1, 0.2])),
+    ]
     with study._replica.lock:
         for thread in threads:
             thread.start()
@@ -124,12 +150,18 @@ def test_any_error_of_one_operation_is_no_concern_of_another() -> None:
 
 
 @pytest.mark.parametrize("where", ["memory", "sqlite", "postgresql"])
-def test_threads_may_do_anything_at_once(where: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+def test_threads_may_do_anything_at_once(
+    where: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
     table = random_table(8, 60, seed=1)
     location: Any = MemoryStorage() if where == "memory" else tmp_path / "x.db"
     if where == "postgresql":
         location = request.getfixturevalue("postgresql_url")
-    study = Study.create(location, "s", Selector(table.prompts, BestFeasible("a", {"b": 0.3}), 90, examples=60))
+    study = Study.create(
+        location,
+        "s",
+        Selector(table.prompts, BestFeasible("a", {"b": 0.3}), 90, examples=60),
+    )
     stop, errors = threading.Event(), []
 
     def works(name: str) -> None:
@@ -155,8 +187,14 @@ def test_threads_may_do_anything_at_once(where: str, tmp_path: Path, request: py
         except Exception as error:
             errors.append(error)
 
-    workers = [threading.Thread(target=guarded, args=(works, f"w{i}"), daemon=True) for i in range(3)]
-    readers = [threading.Thread(target=guarded, args=(reads, look), daemon=True) for look in looks]
+    workers = [
+        threading.Thread(target=guarded, args=(works, f"w{i}"), daemon=True)
+        for i in range(3)
+    ]
+    readers = [
+        threading.Thread(target=guarded, args=(reads, look), daemon=True)
+        for look in looks
+    ]
     for thread in (*workers, *readers):
         thread.start()
     for thread in workers:
@@ -180,7 +218,9 @@ def test_thousands_of_leases_run_out() -> None:
     clock = Clock()
     n = 4_000
     study = Study.create(
-        MemoryStorage(clock=clock), "s", Selector(["x", "y", "z"], BestFeasible("a"), n, "uniform", examples=n)
+        MemoryStorage(clock=clock),
+        "s",
+        Selector(["x", "y", "z"], BestFeasible("a"), n, "uniform", examples=n),
     )
     first = study.ask(n, worker="A", lease=10)
     assert len(first) == n
@@ -197,7 +237,11 @@ def test_thousands_of_leases_run_out() -> None:
 
 @pytest.mark.parametrize("besides", [5, "12", b"12", [[]], [1.5], [True], None])
 def test_what_a_worker_is_busy_with_is_ids(besides: Any) -> None:
-    study = Study.create(MemoryStorage(), "s", selector(random_table(6, 30, seed=1), "auto", "evaluations"))
+    study = Study.create(
+        MemoryStorage(),
+        "s",
+        selector(random_table(6, 30, seed=1), "auto", "evaluations"),
+    )
     with pytest.raises(asktell.InvalidArgumentError, match="besides"):
         study.ask(2, worker="A", besides=besides)
 

@@ -19,14 +19,18 @@ def url(where: str, request: pytest.FixtureRequest, tmp_path: Path) -> str:
 def hammer(url: str, *options: str) -> dict[str, Any]:
     # In a process of its own, because it forks.
     command = [sys.executable, "-m", "benchmarks.durability.hammer", url, *options]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=Path(__file__).parents[2])
+    done = subprocess.run(
+        command, capture_output=True, text=True, cwd=Path(__file__).parents[2]
+    )
     assert done.returncode == 0, done.stderr
     return dict(json.loads(done.stdout))
 
 
 @pytest.mark.parametrize("where", ["sqlite", "postgresql"])
 def test_sixteen_processes_a_third_of_them_killed(url: str) -> None:
-    seen = hammer(url, "--processes", "16", "--killed", "5", "--budget", "300", "--lease", "1")
+    seen = hammer(
+        url, "--processes", "16", "--killed", "5", "--budget", "300", "--lease", "1"
+    )
     assert seen["killed"] == 5
     assert seen["spent"] == 300
 
@@ -35,6 +39,17 @@ def test_sixteen_processes_a_third_of_them_killed(url: str) -> None:
 @pytest.mark.parametrize("where", ["sqlite", "postgresql"])
 def test_sixteen_processes_for_longer(url: str) -> None:
     for seed in range(10):
-        options = ["--processes", "16", "--killed", "5", "--budget", "5000", "--lease", "2", "--seed", str(seed)]
+        options = [
+            "--processes",
+            "16",
+            "--killed",
+            "5",
+            "--budget",
+            "5000",
+            "--lease",
+            "2",
+            "--seed",
+            str(seed),
+        ]
         seen = hammer(url, *options)
         assert seen["spent"] == 5000

@@ -37,11 +37,20 @@ def step(study: Study, table: Table, rng: random.Random, clock: Clock) -> None:
     roll = rng.random()
     pending = study.pending
     if roll < 0.45 or not pending:
-        study.ask(rng.choice([None, 1, 3]), worker=worker, lease=None if worker is None else 30)
+        study.ask(
+            rng.choice([None, 1, 3]),
+            worker=worker,
+            lease=None if worker is None else 30,
+        )
         return
     trial = rng.choice(pending)
     if roll < 0.8:
-        study.tell(trial, table(trial.prompt, trial.example or 0), cost=rng.choice([None, 0.1]), worker=worker)
+        study.tell(
+            trial,
+            table(trial.prompt, trial.example or 0),
+            cost=rng.choice([None, 0.1]),
+            worker=worker,
+        )
     elif roll < 0.85:
         study.release(trial, worker=worker)
     elif roll < 0.9:
@@ -56,7 +65,9 @@ def with_snapshots(monkeypatch: pytest.MonkeyPatch) -> tuple[MemoryStorage, Stud
     monkeypatch.setattr(replica, "ENTRIES_PER_SNAPSHOT", 4)
     monkeypatch.setattr(replica, "HEAD_BYTES_PER_ENTRY", 10**9)
     storage = MemoryStorage(clock=Clock())
-    study = Study.create(storage, "s", Selector(["x", "y"], BestFeasible("a"), 20, "uniform"))
+    study = Study.create(
+        storage, "s", Selector(["x", "y"], BestFeasible("a"), 20, "uniform")
+    )
     while trial := study.ask(worker="w"):
         if study.spent == 9:
             break
@@ -74,8 +85,12 @@ def test_a_newer_snapshot_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> Non
     assert storage.snapshot(1).position == 10**6  # type: ignore[union-attr]
 
 
-@pytest.mark.parametrize("damage", [b"", b"garbage", zlib.compress(b"[]"), zlib.compress(b'{"version":1}')])
-def test_a_damaged_snapshot_is_ignored_and_replaced(damage: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "damage", [b"", b"garbage", zlib.compress(b"[]"), zlib.compress(b'{"version":1}')]
+)
+def test_a_damaged_snapshot_is_ignored_and_replaced(
+    damage: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
     storage, study = with_snapshots(monkeypatch)
     for spoilt in ("head", "part"):
         good = storage.snapshot(1)
@@ -96,7 +111,9 @@ def test_a_damaged_snapshot_is_ignored_and_replaced(damage: bytes, monkeypatch: 
 
 
 @pytest.mark.parametrize("position", [3, 10**6])
-def test_a_snapshot_of_another_log_is_ignored(position: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_snapshot_of_another_log_is_ignored(
+    position: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """As after the end of a log was lost, and others continued: the snapshot fits no line of it any more."""
     storage, study = with_snapshots(monkeypatch)
     good = storage.snapshot(1)
@@ -108,7 +125,9 @@ def test_a_snapshot_of_another_log_is_ignored(position: int, monkeypatch: pytest
     assert everything(again) == everything(study)
 
 
-def test_a_study_opens_from_its_snapshot_and_not_from_its_log(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_study_opens_from_its_snapshot_and_not_from_its_log(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     storage, study = with_snapshots(monkeypatch)
     study._replica.save()
     replayed: list[str] = []
@@ -125,13 +144,20 @@ def test_a_study_opens_from_its_snapshot_and_not_from_its_log(monkeypatch: pytes
 
 def test_columns_of_every_size() -> None:
     for values in [[], [0], [-1, 127], [-1, 128], [2**31, 5], [-1, 2**62], [0, 255]]:
-        assert snapshots._Columns(b"").unpack(snapshots._pack(values, 1)).tolist() == values
-    assert snapshots._Columns(b"").unpack(snapshots._pack([0.1, 1e-300], 0)).tolist() == [0.1, 1e-300]
+        assert (
+            snapshots._Columns(b"").unpack(snapshots._pack(values, 1)).tolist()
+            == values
+        )
+    assert snapshots._Columns(b"").unpack(
+        snapshots._pack([0.1, 1e-300], 0)
+    ).tolist() == [0.1, 1e-300]
 
 
 def test_few_lines_with_many_entries_are_saved_as_often_as_many_lines() -> None:
     storage = MemoryStorage()
-    study = Study.create(storage, "s", Selector(["x", "y"], BestFeasible("a"), 10**5, "uniform"))
+    study = Study.create(
+        storage, "s", Selector(["x", "y"], BestFeasible("a"), 10**5, "uniform")
+    )
     positions = []
     for _ in range(4):
         study.ask(replica.ENTRIES_PER_SNAPSHOT)
@@ -173,10 +199,16 @@ def test_a_snapshot_that_would_fill_the_memory_is_not_read(
     head = bomb(json.loads(zlib.decompress(good.head)))
     assert len(head) < 10**6
     storage._logs[1].snapshot = good._replace(head=head)
-    line, origin = storage.read(1, good.position - 1, 1)[0].text, study._replica.logged.state.origin
+    line, origin = (
+        storage.read(1, good.position - 1, 1)[0].text,
+        study._replica.logged.state.origin,
+    )
 
     def load_it() -> None:
-        with pytest.raises(asktell.InvalidStateError, match=r"would become more than \d+\. asktell never writes"):
+        with pytest.raises(
+            asktell.InvalidStateError,
+            match=r"would become more than \d+\. asktell never writes",
+        ):
             snapshots.load(head, good.parts, origin, line)
 
     assert peak(load_it) < 10**8
@@ -199,7 +231,9 @@ def test_what_compresses_very_well_is_read_again() -> None:
     """Prompts that differ in a word, and tens of thousands of equal scores."""
     prompts = {f"p{i}": f"{i} " + "the same " * 5000 for i in range(20)}
     storage = MemoryStorage()
-    study = Study.create(storage, "s", Selector(prompts, BestFeasible("a"), 10**6, "uniform"))
+    study = Study.create(
+        storage, "s", Selector(prompts, BestFeasible("a"), 10**6, "uniform")
+    )
     document = storage.document(1)
     assert len(document) > 10**5 > 32 * len(zlib.compress(zlib.decompress(document)))
     with study._replica.writing(durable=False) as (logged, _):
@@ -216,7 +250,9 @@ def execute(location: Any, *statements: str) -> list[Any]:
     """What the last of them finds, past asktell."""
     if isinstance(location, Path):
         with closing(sqlite3.connect(location, isolation_level=None)) as connection:
-            return [connection.execute(statement).fetchall() for statement in statements][-1]
+            return [
+                connection.execute(statement).fetchall() for statement in statements
+            ][-1]
     import psycopg
 
     with psycopg.connect(location, autocommit=True) as server:
@@ -230,12 +266,24 @@ def test_nobody_changes_tables_of_another_version(
     backend: str, stamp: int, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     """Not by looking, and not by writing: a worker that knows them goes on."""
-    location = tmp_path / "x.db" if backend == "sqlite" else request.getfixturevalue("postgresql_url")
+    location = (
+        tmp_path / "x.db"
+        if backend == "sqlite"
+        else request.getfixturevalue("postgresql_url")
+    )
     study = Study.create(location, "s", Selector(["x", "y"], BestFeasible("a"), 4))
     study.export(tmp_path / "s.jsonl")
-    execute(location, "DROP TABLE asktell_details", f"UPDATE asktell_schema SET version = {stamp}")
+    execute(
+        location,
+        "DROP TABLE asktell_details",
+        f"UPDATE asktell_schema SET version = {stamp}",
+    )
     # A pool remembers that it has looked, and so a storage with connections of its own:
-    other = SQLiteStorage(location) if backend == "sqlite" else open_storage(location + "%20-cjit%3Doff")
+    other = (
+        SQLiteStorage(location)
+        if backend == "sqlite"
+        else open_storage(location + "%20-cjit%3Doff")
+    )
     for attempt in (
         lambda: Study.names(other),
         lambda: Study.open(other, "s"),
@@ -243,7 +291,10 @@ def test_nobody_changes_tables_of_another_version(
         lambda: Study.create(other, "t", Selector(["x", "y"], BestFeasible("a"), 4)),
         lambda: Study.import_(other, tmp_path / "s.jsonl", "t"),
     ):
-        with pytest.raises(asktell.StorageError, match=rf"version {stamp},.*version 1\. Nothing was changed"):
+        with pytest.raises(
+            asktell.StorageError,
+            match=rf"version {stamp},.*version 1\. Nothing was changed",
+        ):
             attempt()
     other.close()
     assert study.ask() is not None
@@ -258,8 +309,14 @@ def test_nobody_changes_tables_of_another_version(
 
 
 def played(steps: int = 60, seed: int = 1) -> Study:
-    table, clock, rng = Table([[[i + j, i] for j in range(8)] for i in range(5)]), Clock(), random.Random(seed)
-    selector = Selector(table.prompts, BestFeasible("a", {"b": 0.3}), 40, "auto", examples=8)
+    table, clock, rng = (
+        Table([[[i + j, i] for j in range(8)] for i in range(5)]),
+        Clock(),
+        random.Random(seed),
+    )
+    selector = Selector(
+        table.prompts, BestFeasible("a", {"b": 0.3}), 40, "auto", examples=8
+    )
     study = Study.create(MemoryStorage(clock=clock), "s", selector, max_attempts=2)
     for _ in range(steps):
         step(study, table, rng, clock)
@@ -267,7 +324,9 @@ def played(steps: int = 60, seed: int = 1) -> Study:
 
 
 @pytest.mark.parametrize("backend", ["memory", "sqlite", "postgresql"])
-def test_a_study_goes_through_a_file(backend: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+def test_a_study_goes_through_a_file(
+    backend: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
     study = played()
     study.export(tmp_path / "s.jsonl")
     if backend == "postgresql":
@@ -282,17 +341,31 @@ def test_a_study_goes_through_a_file(backend: str, tmp_path: Path, request: pyte
         Study.import_(location, tmp_path / "s.jsonl", "t").close()
         assert Study.names(location) == ["s", "t"]
         imported.export(tmp_path / "again.jsonl")
-    assert (tmp_path / "again.jsonl").read_bytes() == (tmp_path / "s.jsonl").read_bytes()
+    assert (tmp_path / "again.jsonl").read_bytes() == (
+        tmp_path / "s.jsonl"
+    ).read_bytes()
 
 
 def test_a_file_that_was_cut_off_makes_no_study(tmp_path: Path) -> None:
     played().export(tmp_path / "s.jsonl")
     data = (tmp_path / "s.jsonl").read_bytes()
     lines = data.splitlines(keepends=True)
-    cuts = [0, 1, 100, len(lines[0]), len(data) - 2, len(data) - len(lines[-1]), len(lines[0]) + len(lines[1]) + 7]
+    cuts = [
+        0,
+        1,
+        100,
+        len(lines[0]),
+        len(data) - 2,
+        len(data) - len(lines[-1]),
+        len(lines[0]) + len(lines[1]) + 7,
+    ]
     storage = MemoryStorage()
     broken = [data[:cut] for cut in cuts]
-    broken += [data + b"x", b"".join([lines[0], *lines[2:]]), b"".join([*lines[:-1], b'{"lines": 3}\n'])]
+    broken += [
+        data + b"x",
+        b"".join([lines[0], *lines[2:]]),
+        b"".join([*lines[:-1], b'{"lines": 3}\n']),
+    ]
     broken += [b"".join([lines[0], lines[1], lines[1], *lines[2:]])]
     for text in broken:
         (tmp_path / "broken.jsonl").write_bytes(text)

@@ -26,7 +26,11 @@ from asktell.storages.memory import MemoryStorage
 def location(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     if request.param == "postgresql":
         return str(request.getfixturevalue("postgresql_url"))
-    return f"sqlite:///{tmp_path}/x.db" if request.param == "sqlite" else f"memory://{tmp_path}"
+    return (
+        f"sqlite:///{tmp_path}/x.db"
+        if request.param == "sqlite"
+        else f"memory://{tmp_path}"
+    )
 
 
 @pytest.fixture
@@ -43,17 +47,23 @@ def lines(study: Study) -> list[str]:
     return list(study._replica.lines())
 
 
-def test_a_batch_is_one_line_and_in_bits_what_single_tells_are(study: Study, location: str) -> None:
+def test_a_batch_is_one_line_and_in_bits_what_single_tells_are(
+    study: Study, location: str
+) -> None:
     reference = selector()
     trials = study.ask(8)
     assert reference.ask(8) == trials
     n_lines = len(lines(study))
-    assert study.tell_many([(trial, [0.1 * trial.id]) for trial in trials]) == [True] * 8
+    assert (
+        study.tell_many([(trial, [0.1 * trial.id]) for trial in trials]) == [True] * 8
+    )
     assert len(lines(study)) == n_lines + 1
     for trial in trials:
         reference.tell(trial, [0.1 * trial.id])
     with Study.open(location, "s") as again:
-        assert again.selector.to_json() == study.selector.to_json() == reference.to_json()
+        assert (
+            again.selector.to_json() == study.selector.to_json() == reference.to_json()
+        )
 
 
 def test_a_bad_neighbour_costs_nobody_a_score(study: Study, location: str) -> None:
@@ -74,9 +84,14 @@ def test_a_bad_neighbour_costs_nobody_a_score(study: Study, location: str) -> No
         (trials[4], [4.0]),
         (trials[4], [4.0]),
     ]
-    with pytest.raises(TellManyError, match=r"7 of 12 scores were refused.*number 1: InvalidScoresError") as caught:
+    with pytest.raises(
+        TellManyError,
+        match=r"7 of 12 scores were refused.*number 1: InvalidScoresError",
+    ) as caught:
         study.tell_many(tells)
-    kinds = [each if isinstance(each, bool) else type(each) for each in caught.value.outcomes]
+    kinds = [
+        each if isinstance(each, bool) else type(each) for each in caught.value.outcomes
+    ]
     assert kinds == [
         True,
         InvalidScoresError,
@@ -96,7 +111,9 @@ def test_a_bad_neighbour_costs_nobody_a_score(study: Study, location: str) -> No
     with Study.open(location, "s") as again:
         assert again.spent == 4
         assert again.spent_cost == 0.25
-        assert [e.details for e in again.evaluations() if e.details] == [{"answer": "two"}]
+        assert [e.details for e in again.evaluations() if e.details] == [
+            {"answer": "two"}
+        ]
         assert again.pending == study.pending
 
 
@@ -118,7 +135,9 @@ def test_scores_that_come_late_are_not_taken_and_no_error(study: Study) -> None:
     assert study.tell_many([(0, [2.0]), (1, [2.0])], worker="slow") == [False, True]
 
 
-def test_a_storage_that_fails_takes_none_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_storage_that_fails_takes_none_of_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     storage = MemoryStorage()
     study = Study.create(storage, "s", selector())
     trials = study.ask(3)
@@ -137,7 +156,9 @@ def test_a_storage_that_fails_takes_none_of_them(monkeypatch: pytest.MonkeyPatch
 def test_a_worker_has_out_what_was_refused(study: Study) -> None:
     with study.worker("w") as worker:
         trials = worker.ask(4)
-        assert worker.tell_many([(trials[0], [1.0]), (trials[1], [2.0], 0.5, {"answer": "x"})]) == [True, True]
+        assert worker.tell_many(
+            [(trials[0], [1.0]), (trials[1], [2.0], 0.5, {"answer": "x"})]
+        ) == [True, True]
         assert worker.pending == sorted(trials[2:])
         with pytest.raises(TellManyError):
             worker.tell_many([(trials[2].id, [1.0]), (trials[3], [])])
@@ -157,17 +178,27 @@ class Batches:
     """An evaluator of batches, of which one score is of no use."""
 
     def evaluate_batch(self, trials: list[asktell.Trial]) -> list[Any]:
-        return [{"a": float("nan") if trial.id == 5 else 0.1 * trial.id, "more": 1.0} for trial in trials]
+        return [
+            {"a": float("nan") if trial.id == 5 else 0.1 * trial.id, "more": 1.0}
+            for trial in trials
+        ]
 
 
 def test_a_run_in_batches_tells_a_batch_in_one_line(study: Study) -> None:
     seen: list[int] = []
     asktell.run(
-        study, Batches(), concurrency=8, batch_size=8, progress=False, on_tell=lambda _, trial: seen.append(trial.id)
+        study,
+        Batches(),
+        concurrency=8,
+        batch_size=8,
+        progress=False,
+        on_tell=lambda _, trial: seen.append(trial.id),
     )
     assert study.spent == 39
     assert sorted(seen) == list(range(40))
     told = [line for line in lines(study) if '["t"' in line]
     assert len(told) <= 8
     assert max(line.count('["t"') for line in told) == 8
-    assert [e.details for e in study.evaluations() if e.trial == 0] == [{"scores": {"a": 0.0, "more": 1.0}}]
+    assert [e.details for e in study.evaluations() if e.trial == 0] == [
+        {"scores": {"a": 0.0, "more": 1.0}}
+    ]

@@ -43,11 +43,15 @@ class Batch:
 
 
 @pytest.mark.parametrize("kind", ["plain", "batch", "executor", "async"])
-def test_a_study_is_run_as_a_selector_is(kind: str, study: Study, selector: Selector, table: Table) -> None:
+def test_a_study_is_run_as_a_selector_is(
+    kind: str, study: Study, selector: Selector, table: Table
+) -> None:
     expected = asktell.run(selector, table, progress=False, repeatable=True)
     if kind == "executor":
         with ThreadPoolExecutor(3) as executor:
-            result = asktell.run(study, table, executor, progress=False, repeatable=True)
+            result = asktell.run(
+                study, table, executor, progress=False, repeatable=True
+            )
     elif kind == "async":
 
         async def evaluate(prompt: str, example: int) -> Any:
@@ -55,21 +59,36 @@ def test_a_study_is_run_as_a_selector_is(kind: str, study: Study, selector: Sele
 
         result = asktell.run(study, evaluate, progress=False, repeatable=True)
     else:
-        result = asktell.run(study, Batch(table) if kind == "batch" else table, progress=True, repeatable=True)
+        result = asktell.run(
+            study,
+            Batch(table) if kind == "batch" else table,
+            progress=True,
+            repeatable=True,
+        )
     assert result.to_dict() == expected.to_dict()
     assert study.pending == []
 
 
-def test_several_runs_share_a_study(study: Study, selector: Selector, table: Table) -> None:
+def test_several_runs_share_a_study(
+    study: Study, selector: Selector, table: Table
+) -> None:
     expected = asktell.run(selector, table, progress=False, repeatable=True)
     n_calls = len(table.calls)
 
     def work(concurrency: int) -> asktell.Result:
         with Study.open(study._replica.storage.path, "s") as mine:  # type: ignore[attr-defined]
-            return asktell.run(mine, Batch(table), concurrency=concurrency, progress=False, repeatable=True)
+            return asktell.run(
+                mine,
+                Batch(table),
+                concurrency=concurrency,
+                progress=False,
+                repeatable=True,
+            )
 
     with ThreadPoolExecutor(3) as threads:
-        assert [result.to_dict() for result in threads.map(work, (1, 2, 5))] == [expected.to_dict()] * 3
+        assert [result.to_dict() for result in threads.map(work, (1, 2, 5))] == [
+            expected.to_dict()
+        ] * 3
     assert len(table.calls) == 2 * n_calls
 
 
@@ -142,7 +161,9 @@ def test_an_evaluation_that_fails_is_a_failure(study: Study, table: Table) -> No
         return table(prompt, example)
 
     result = asktell.run(study, fail, progress=False)
-    assert [entry.prompt for entry in result.prompts if entry.status == "failed"] == ["prompt 3"]
+    assert [entry.prompt for entry in result.prompts if entry.status == "failed"] == [
+        "prompt 3"
+    ]
 
 
 def test_a_storage_that_is_out_of_reach_is_waited_for(
@@ -183,20 +204,26 @@ def test_a_storage_that_stays_out_of_reach_ends_the_run(
 
 
 def test_only_a_selector_or_a_study_is_run(table: Table) -> None:
-    with pytest.raises(asktell.InvalidArgumentError, match="Selector or a Study, got str"):
+    with pytest.raises(
+        asktell.InvalidArgumentError, match="Selector or a Study, got str"
+    ):
         asktell.run("sqlite:///x.db", table)  # type: ignore[arg-type]
 
 
 def test_names_of_workers_differ() -> None:
     assert worker_module.default_name() != worker_module.default_name()
-    study = Study.create("memory://names of workers", "s", Selector(["x", "y"], BestFeasible("a"), 4))
+    study = Study.create(
+        "memory://names of workers", "s", Selector(["x", "y"], BestFeasible("a"), 4)
+    )
     assert study.worker().name != study.worker().name
     for wrong in ({"name": ""}, {"lease": 0}):
         with pytest.raises(asktell.InvalidArgumentError):
             study.worker(**wrong)  # type: ignore[arg-type]
 
 
-def test_trials_are_asked_for_ahead_of_need(study: Study, selector: Selector, table: Table) -> None:
+def test_trials_are_asked_for_ahead_of_need(
+    study: Study, selector: Selector, table: Table
+) -> None:
     asks: list[int] = []
     ask = study.ask
 
@@ -217,7 +244,9 @@ def test_trials_are_asked_for_ahead_of_need(study: Study, selector: Selector, ta
         assert len(study.workers()) == 5
     assert study.workers() == []
     with study.worker("w", ahead=3) as worker:
-        assert asktell.run(worker, table, progress=False) == asktell.run(selector, table, progress=False)
+        assert asktell.run(worker, table, progress=False) == asktell.run(
+            selector, table, progress=False
+        )
 
 
 @pytest.mark.parametrize("ahead", [-1, 1.5, None, True])
@@ -233,7 +262,9 @@ def few() -> Selector:
     return Selector(["a", "b", "c"], BestFeasible("q"), 12, "uniform", examples=8)
 
 
-def test_who_waits_says_for_whom(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_waits_says_for_whom(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(worker_module, "_SAID_AFTER", 0.1)
     study = Study.create(MemoryStorage(), "s", few())
     study.ask(2, worker="slow", lease=0.8)
@@ -256,4 +287,6 @@ def test_who_waits_says_for_whom(caplog: pytest.LogCaptureFixture, monkeypatch: 
     assert held() == []
     other = Study.create(MemoryStorage(), "s", few())
     other.ask()
-    assert worker_module.held_by(other.workers(), 0.0).startswith("1 trial asked without a worker's name")
+    assert worker_module.held_by(other.workers(), 0.0).startswith(
+        "1 trial asked without a worker's name"
+    )

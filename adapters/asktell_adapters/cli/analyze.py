@@ -32,12 +32,20 @@ def analyze(arguments: argparse.Namespace) -> int:
             check_written(path)
     found = read(arguments.files, arguments)
     goal, why = goal_for(found, arguments)
-    baseline = None if arguments.baseline is None else candidate(found, arguments.baseline, "--baseline")
+    baseline = (
+        None
+        if arguments.baseline is None
+        else candidate(found, arguments.baseline, "--baseline")
+    )
     selector = finished_selector(found.table(goal), goal, baseline, arguments.inputs)
     result = selector.result()
     if arguments.output is not None:
         write_report(selector, arguments.output, arguments.files)
-    examples = None if arguments.examples is None else _write_examples(result, arguments.examples)
+    examples = (
+        None
+        if arguments.examples is None
+        else _write_examples(result, arguments.examples)
+    )
     remarks = [overview(found), *found.remarks(), *([why] if why else [])]
     if arguments.json:
         for line in remarks:
@@ -59,7 +67,9 @@ def _write_examples(result: Result, path: Path) -> str:
     """Write what scores say of each example, as CSV with a row for each, and return a sentence on what is in it."""
     found = result.examples()
     text = io.StringIO(newline="")
-    writer = csv.DictWriter(text, [field.name for field in fields(ExampleResult)], lineterminator="\n")
+    writer = csv.DictWriter(
+        text, [field.name for field in fields(ExampleResult)], lineterminator="\n"
+    )
     writer.writeheader()
     for each in found:
         writer.writerow({name: _cell(value) for name, value in each.to_dict().items()})
@@ -85,7 +95,10 @@ def _cell(value: object) -> object:
 def read(files: Sequence[Path], arguments: argparse.Namespace) -> Finished:
     """The evaluations in files, by the columns that are named."""
     wanted = [*arguments.maximize, *arguments.minimize]
-    wanted += [each.rpartition("=")[0] for each in (*arguments.at_least, *arguments.at_most, *arguments.within)]
+    wanted += [
+        each.rpartition("=")[0]
+        for each in (*arguments.at_least, *arguments.at_most, *arguments.within)
+    ]
     return Finished.read(
         files,
         prompt=arguments.prompt_column,
@@ -112,7 +125,9 @@ def goal_for(found: Finished, arguments: argparse.Namespace) -> tuple[Goal, str]
     _add_relative(arguments, at_least, at_most)
     metrics, why = found.metrics, ""
     if not maximize and not minimize:
-        free = [name for name in metrics if name not in at_least and name not in at_most]
+        free = [
+            name for name in metrics if name not in at_least and name not in at_most
+        ]
         if len(free) != 1 or less_may_be_better(free[0]):
             raise InvalidArgumentError(
                 f"Which metric is to be good? There are {some(metrics)}. Say it by --maximize METRIC or --minimize "
@@ -136,7 +151,9 @@ def _suggested(metrics: Sequence[str]) -> str:
 
 
 def _add_relative(
-    arguments: argparse.Namespace, at_least: dict[str, float | str], at_most: dict[str, float | str]
+    arguments: argparse.Namespace,
+    at_least: dict[str, float | str],
+    at_most: dict[str, float | str],
 ) -> None:
     """Add what --within says to the bounds, as a text each, in the direction of the metric."""
     for each in arguments.within:
@@ -148,8 +165,14 @@ def _add_relative(
                 f"baseline'; got {each!r}."
             )
         if name in at_least or name in at_most:
-            raise InvalidArgumentError(f"The flags bound {name!r} twice; give one bound.")
-        if name not in arguments.maximize and name not in arguments.minimize and less_may_be_better(name):
+            raise InvalidArgumentError(
+                f"The flags bound {name!r} twice; give one bound."
+            )
+        if (
+            name not in arguments.maximize
+            and name not in arguments.minimize
+            and less_may_be_better(name)
+        ):
             raise InvalidArgumentError(
                 f"--within {each!r} may be meant either way, since of {name!r} less is often better. Say which: "
                 f"--at-most '{name}=within {margin}', or --at-least '{name}=within {margin}'."
@@ -169,7 +192,9 @@ def _bounds(given: Sequence[str], flag: str) -> dict[str, float | str]:
         except ValueError:
             bound = math.nan
         if not equals or not name or not math.isfinite(bound):
-            raise InvalidArgumentError(f"{flag} needs a metric and a number, such as {flag} cost=2; got {each!r}.")
+            raise InvalidArgumentError(
+                f"{flag} needs a metric and a number, such as {flag} cost=2; got {each!r}."
+            )
         if name in bounds:
             raise InvalidArgumentError(f"{flag} bounds {name!r} twice; give one bound.")
         bounds[name] = bound
@@ -193,10 +218,17 @@ def candidate(found: Finished, name: str, flag: str) -> str:
 def check_written(path: Path) -> None:
     """Refuse a path at which no file can be written."""
     if path.is_dir() or not path.resolve().parent.is_dir():
-        raise InvalidArgumentError(f"{str(path)!r} cannot be written: give a file in a folder that exists.")
+        raise InvalidArgumentError(
+            f"{str(path)!r} cannot be written: give a file in a folder that exists."
+        )
 
 
-def write_report(selector: Selector, path: Path, files: Sequence[Path], about: dict[str, object] | None = None) -> None:
+def write_report(
+    selector: Selector,
+    path: Path,
+    files: Sequence[Path],
+    about: dict[str, object] | None = None,
+) -> None:
     """Write the page."""
     document = reports.document(
         selector.state, selector.method, selector.prompts, name=files[0].stem,

@@ -51,7 +51,8 @@ class Command(NamedTuple):
     """A command of `asktell`.
 
     Attributes:
-        function: `MODULE:FUNCTION` in the package `asktell_adapters.cli`, imported when the command is run.
+        function: `MODULE:FUNCTION` in the package `asktell_adapters.cli`, imported when
+            the command is run.
         summary: its line in `asktell --help`.
         description: text of `asktell NAME --help`, before the arguments.
         example: text after the arguments.
@@ -528,9 +529,13 @@ def make_parser() -> argparse.ArgumentParser:
         epilog=_EXAMPLE,
         formatter_class=formatter,
     )
-    parser.add_argument("--version", action="version", version=f"asktell {asktell.__version__}")
+    parser.add_argument(
+        "--version", action="version", version=f"asktell {asktell.__version__}"
+    )
     # The description lists the commands, in groups, which argparse does not have.
-    subparsers = parser.add_subparsers(metavar="COMMAND", required=True, help="asktell COMMAND --help describes it")
+    subparsers = parser.add_subparsers(
+        metavar="COMMAND", required=True, help="asktell COMMAND --help describes it"
+    )
     for command in COMMANDS:
         made = subparsers.add_parser(
             command.name,
@@ -542,7 +547,9 @@ def make_parser() -> argparse.ArgumentParser:
         made.set_defaults(command=command.function)
         for flags, options in command.arguments:
             made.add_argument(*flags, **options)
-        made.add_argument("--debug", action="store_true", help="show the traceback of an error")
+        made.add_argument(
+            "--debug", action="store_true", help="show the traceback of an error"
+        )
     return parser
 
 
@@ -550,5 +557,9 @@ def _overview() -> str:
     """All commands in their groups, a line for each."""
     lines = []
     for group in GROUPS:
-        lines += [f"{group.title}:", *(f"  {each.name:<10} {each.summary}" for each in group.commands), ""]
+        lines += [
+            f"{group.title}:",
+            *(f"  {each.name:<10} {each.summary}" for each in group.commands),
+            "",
+        ]
     return "\n".join(lines).rstrip()

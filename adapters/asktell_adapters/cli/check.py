@@ -39,21 +39,28 @@ class Checked:
     scores: dict[str, float] = field(default_factory=dict)
     paid: float = 0.0
     seconds: float = 0.0
-    is_priced: bool = True  # False if no price is known; a model on this machine has the price 0
+    # False if no price is known; a model on this machine has the price 0
+    is_priced: bool = True
     repeat: int = 0  # number of earlier evaluations of this prompt on this example
 
     def took(self, answer: Completion | Exception) -> Completion:
         if isinstance(answer, Exception):
-            raise EvaluatorError(f"The model returned no response: {in_words(answer)}") from answer
+            raise EvaluatorError(
+                f"The model returned no response: {in_words(answer)}"
+            ) from answer
         self.answer = answer
         self.paid = 0.0 if answer.from_cache else answer.cost
         return answer
 
-    def evaluate(self, evaluator: LLMEvaluator | AsyncLLMEvaluator, example: Example) -> None:
+    def evaluate(
+        self, evaluator: LLMEvaluator | AsyncLLMEvaluator, example: Example
+    ) -> None:
         start = time.perf_counter()
         try:
             if hasattr(evaluator, "ascores"):
-                outside_of_loops(lambda: asyncio.run(self._evaluate_async(evaluator, example)))
+                outside_of_loops(
+                    lambda: asyncio.run(self._evaluate_async(evaluator, example))
+                )
             else:
                 (answer,) = evaluator.answers.complete([self.request])
                 self.scores = evaluator.scores(self.took(answer), example, self.repeat)
@@ -71,7 +78,9 @@ class Checked:
 
     @property
     def judged(self) -> Mapping[str, Mapping[str, Any]]:
-        judged: Mapping[str, Mapping[str, Any]] = getattr(self.scores, "details", {}).get("judged", {})
+        judged: Mapping[str, Mapping[str, Any]] = getattr(
+            self.scores, "details", {}
+        ).get("judged", {})
         return judged
 
     def to_dict(self) -> dict[str, Any]:
@@ -95,8 +104,16 @@ class Checked:
 
     def lines(self) -> Iterator[str]:
         yield f"prompt {self.prompt!r} on example {self.example!r}"
-        factors = {name: value for name, value in (self.candidate or {}).items() if name != "prompt"}
-        yield from [", ".join(f"{name}: {value}" for name, value in factors.items())] if factors else []
+        factors = {
+            name: value
+            for name, value in (self.candidate or {}).items()
+            if name != "prompt"
+        }
+        yield from (
+            [", ".join(f"{name}: {value}" for name, value in factors.items())]
+            if factors
+            else []
+        )
         for message in self.request.messages:
             yield f"--- {message.get('role', '')}, as sent"
             yield str(message.get("content") or "")
@@ -113,7 +130,9 @@ class Checked:
         for name, score in self.scores.items():
             yield f"{name:<{width}}  {score:.4g}{_of_judge(self.judged.get(name))}"
         yield "---"
-        cost = f"{self.paid:.4g}" if self.paid or self.is_priced else "no price is known"
+        cost = (
+            f"{self.paid:.4g}" if self.paid or self.is_priced else "no price is known"
+        )
         yield f"cost: {cost}; seconds: {self.seconds:.2g}"
 
 
@@ -124,7 +143,12 @@ def check(arguments: argparse.Namespace) -> int:
         dataset = config.dataset
         selector, arm = _with_prompt(config, arguments.prompt)
         prompts = selector.prompts
-        row = _position("example", arguments.example, dataset.ids, [example.id for example in config.examples])
+        row = _position(
+            "example",
+            arguments.example,
+            dataset.ids,
+            [example.id for example in config.examples],
+        )
         if config.harness is not None:
             trials = [prompts.trial(number, arm, row) for number in range(repeats)]
             return _check_harness(config, trials, arguments.json)
@@ -140,27 +164,42 @@ def check(arguments: argparse.Namespace) -> int:
                 candidate,
                 config.examples[row].reference,
             )
-            checked.is_priced = getattr(llm_of(evaluator.llm, checked.request), "price", 0.0) is not None
+            checked.is_priced = (
+                getattr(llm_of(evaluator.llm, checked.request), "price", 0.0)
+                is not None
+            )
             evaluator.begin(config.selector.result)
             found: list[Mapping[str, float]] = []
             try:
                 checked.evaluate(evaluator, evaluator.example(row))
-                # A selection refuses scores that are missing, not finite, or out of the goal's ranges.
-                config.selector.goal.vector({name: checked.scores[name] for name in config.selector.goal.metrics})
+                # A selection refuses scores that are missing, not finite, or out of the
+                # goal's ranges.
+                config.selector.goal.vector(
+                    {
+                        name: checked.scores[name]
+                        for name in config.selector.goal.metrics
+                    }
+                )
                 found.append(checked.scores)
                 for number in range(1, repeats):
-                    request = evaluator.request(candidate or prompts.texts[arm], row, number)
+                    request = evaluator.request(
+                        candidate or prompts.texts[arm], row, number
+                    )
                     again = replace(checked, request=request, repeat=number)
                     again.evaluate(evaluator, evaluator.example(row))
                     checked.paid += again.paid
                     found.append(again.scores)
             finally:  # after a failure, the request and the response help most
                 if arguments.json:
-                    print(json.dumps({**checked.to_dict(), **_repeated(found)}, indent=1))
+                    print(
+                        json.dumps({**checked.to_dict(), **_repeated(found)}, indent=1)
+                    )
                 else:
                     show("\n".join([*checked.lines(), *_noise(found)]))
         if not arguments.json:
-            show(f"This works. To estimate the whole run: asktell run {arguments.config} --estimate")
+            show(
+                f"This works. To estimate the whole run: asktell run {arguments.config} --estimate"
+            )
         return 0
 
 
@@ -177,7 +216,11 @@ def _noise(found: Sequence[Mapping[str, float]]) -> Iterator[str]:
     for name in found[0]:
         values = [scores[name] for scores in found]
         each = " ".join(f"{value:.4g}" for value in values)
-        differ = f"standard deviation {statistics.stdev(values):.2g}" if len(set(values)) > 1 else "all agree"
+        differ = (
+            f"standard deviation {statistics.stdev(values):.2g}"
+            if len(set(values)) > 1
+            else "all agree"
+        )
         yield f"{name:<{width}}  {each}: {differ}"
 
 
@@ -186,7 +229,11 @@ def _check_harness(config: Config, trials: Sequence[Trial], as_json: bool) -> in
     assert config.harness is not None
     trial, start = trials[0], time.perf_counter()
     with logging_to_stderr():
-        found = [scores for each in trials for scores in config.harness.evaluate_batch([each])]
+        found = [
+            scores
+            for each in trials
+            for scores in config.harness.evaluate_batch([each])
+        ]
     seconds = time.perf_counter() - start
     example = config.examples[trial.example or 0]
     for each in found:
@@ -195,7 +242,11 @@ def _check_harness(config: Config, trials: Sequence[Trial], as_json: bool) -> in
     scores = found[0]
     output = getattr(scores, "details", {}).get("output")
     if as_json:
-        shown = {"prompt": trial.prompt_id, "reference": example.reference, "scores": dict(scores)}
+        shown = {
+            "prompt": trial.prompt_id,
+            "reference": example.reference,
+            "scores": dict(scores),
+        }
         candidate = {} if trial.candidate is None else {"candidate": trial.candidate}
         answer = {} if output is None else {"answer": output}
         timed = {"seconds": round(seconds, 3), **_repeated(found)}
@@ -206,7 +257,17 @@ def _check_harness(config: Config, trials: Sequence[Trial], as_json: bool) -> in
         lines = [f"prompt {trial.prompt_id!r}{text}", f"on: {example.input}"]
         lines += [] if output is None else ["--- response", output]
         lines += [*_wanted(example.reference), "--- scores"]
-        show("\n".join([*lines, *(f"{name:<{width}}  {score:.4g}" for name, score in scores.items())]))
+        show(
+            "\n".join(
+                [
+                    *lines,
+                    *(
+                        f"{name:<{width}}  {score:.4g}"
+                        for name, score in scores.items()
+                    ),
+                ]
+            )
+        )
         show("\n".join([*_noise(found), f"---\nseconds: {seconds:.2g}"]))
     missing = [name for name in config.selector.goal.metrics if name not in scores]
     if missing:
@@ -221,10 +282,15 @@ def _check_harness(config: Config, trials: Sequence[Trial], as_json: bool) -> in
 def _with_prompt(config: Config, wanted: str | None) -> tuple[Selector, int]:
     """The selector that has the prompt, and the prompt's position.
 
-    It is the configuration's selector, or that of its run if the prompt was added by `asktell add`.
+    It is the configuration's selector, or that of its run if the prompt was added by
+    `asktell add`.
     """
     selector, folder = config.selector, RunFolder(config.output)
-    if wanted is not None and wanted not in map(str, selector.prompts.ids) and folder.study_name is not None:
+    if (
+        wanted is not None
+        and wanted not in map(str, selector.prompts.ids)
+        and folder.study_name is not None
+    ):
         with folder.open_study() as study:
             selector = study.selector
     return selector, _position("prompt", wanted, list(map(str, selector.prompts.ids)))
@@ -239,7 +305,9 @@ def _wanted(reference: str | Sequence[str] | None) -> Iterator[str]:
     yield from [reference] if isinstance(reference, str) else reference
 
 
-def _position(what: str, wanted: str | None, ids: Sequence[str], others: Sequence[str | None] = ()) -> int:
+def _position(
+    what: str, wanted: str | None, ids: Sequence[str], others: Sequence[str | None] = ()
+) -> int:
     """Position of the item with this id or, failing that, with this other name. 0 if none is wanted."""
     if wanted is None:
         return 0
@@ -254,7 +322,11 @@ def _position(what: str, wanted: str | None, ids: Sequence[str], others: Sequenc
 def _of_judge(details: Mapping[str, Any] | None) -> str:
     if details is None:
         return ""
-    grades = ", ".join(f"{name} {grade:.3g}" for name, grade in details["grades"].items())
+    grades = ", ".join(
+        f"{name} {grade:.3g}" for name, grade in details["grades"].items()
+    )
     reason = next((text for text in details["reasons"] if text), "")
     spread = "" if details["spread"] is None else f"; spread {details['spread']:.2g}"
-    return f"   ({grades}{spread})" + (f"  {one_line(reason, _REASON)}" if reason else "")
+    return f"   ({grades}{spread})" + (
+        f"  {one_line(reason, _REASON)}" if reason else ""
+    )

@@ -20,7 +20,13 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from asktell import FolderBusyError, InvalidStateError, Selector, Study, StudyNotFoundError
+from asktell import (
+    FolderBusyError,
+    InvalidStateError,
+    Selector,
+    Study,
+    StudyNotFoundError,
+)
 from asktell.extend import Evaluation, write_atomically
 
 try:
@@ -33,7 +39,8 @@ if TYPE_CHECKING:
 
 FORMAT, VERSION = "asktell.run", 1
 
-_BEYOND = 2**30  # Windows lets nobody read a locked byte, and the file says who holds it
+# Windows lets nobody read a locked byte, and the file says who holds it
+_BEYOND = 2**30
 _SECONDS_FOR_LOCK = 0.5  # `asktell status` holds it for a moment
 
 
@@ -51,7 +58,9 @@ class RunFolder:
 
     @property
     def used(self) -> bool:
-        return any(file.exists() for file in (self.setup_file, self.study_file, self.log_file))
+        return any(
+            file.exists() for file in (self.setup_file, self.study_file, self.log_file)
+        )
 
     # The lock
 
@@ -84,7 +93,8 @@ class RunFolder:
             number += 1
         try:
             self.path.rename(target)
-        except PermissionError:  # on Windows a folder stays while a file in it is open: the lock
+        except PermissionError:
+            # On Windows a folder stays while a file in it is open: the lock
             target.mkdir()
             for file in self.path.iterdir():
                 if file != self.lock_file:
@@ -99,8 +109,14 @@ class RunFolder:
         try:
             data = json.loads(self.setup_file.read_bytes())
         except (ValueError, RecursionError) as error:
-            raise InvalidStateError(f"{self.setup_file} is not whole JSON: {error}") from error
-        if not isinstance(data, dict) or data.get("format") != FORMAT or not isinstance(data.get("setup"), dict):
+            raise InvalidStateError(
+                f"{self.setup_file} is not whole JSON: {error}"
+            ) from error
+        if (
+            not isinstance(data, dict)
+            or data.get("format") != FORMAT
+            or not isinstance(data.get("setup"), dict)
+        ):
             raise InvalidStateError(f"{self.setup_file} is not that of an asktell run.")
         if data.get("version") != VERSION:
             raise InvalidStateError(
@@ -126,7 +142,9 @@ class RunFolder:
     def open_study(self) -> Study:
         name = self.study_name
         if name is None:
-            raise InvalidStateError(f"There is no run in {str(self.path)!r} yet. Start it: asktell run CONFIG.toml")
+            raise InvalidStateError(
+                f"There is no run in {str(self.path)!r} yet. Start it: asktell run CONFIG.toml"
+            )
         return Study.open(self.study_file, name)
 
     def make_study(self, name: str, selector: Selector) -> None:
@@ -135,9 +153,14 @@ class RunFolder:
     # What people read
 
     def write(self, study: Study, dataset: "DataSet") -> None:
-        write_atomically(self.log_file, (_line(evaluation, dataset) + "\n" for evaluation in study.evaluations()))
+        write_atomically(
+            self.log_file,
+            (_line(evaluation, dataset) + "\n" for evaluation in study.evaluations()),
+        )
         if study.done:
-            write_atomically(self.result_file, json.dumps(study.result().to_dict(), indent=1) + "\n")
+            write_atomically(
+                self.result_file, json.dumps(study.result().to_dict(), indent=1) + "\n"
+            )
 
     def write_history(self, history: Mapping[str, Any]) -> None:
         write_atomically(self.history_file, json.dumps(history, indent=1) + "\n")
@@ -145,7 +168,11 @@ class RunFolder:
 
 def _line(evaluation: Evaluation, dataset: "DataSet") -> str:
     details = dict(evaluation.details or {})
-    line: dict[str, Any] = {"trial": evaluation.trial, "prompt": evaluation.prompt, "example": evaluation.example}
+    line: dict[str, Any] = {
+        "trial": evaluation.trial,
+        "prompt": evaluation.prompt,
+        "example": evaluation.example,
+    }
     if evaluation.example is not None and evaluation.example < len(dataset):
         line["example_id"] = evaluation.example_id or dataset.ids[evaluation.example]
         if dataset.names is None:
@@ -157,7 +184,8 @@ def _line(evaluation: Evaluation, dataset: "DataSet") -> str:
     line |= details
     if evaluation.cost is not None:
         line["cost"] = evaluation.cost
-    # Plain ASCII: a line separator of Unicode, or half a surrogate pair, breaks no reader.
+    # Plain ASCII: a line separator of Unicode, or half a surrogate pair, breaks no
+    # reader.
     return json.dumps(line, allow_nan=False)
 
 
@@ -167,7 +195,8 @@ def _lock(path: Path) -> int:
         handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
         try:
             if _try_lock(handle):
-                if os.path.samestat(os.fstat(handle), os.stat(path)):  # and not of a folder that was set aside
+                # And not of a folder that was set aside
+                if os.path.samestat(os.fstat(handle), os.stat(path)):
                     os.lseek(handle, 0, os.SEEK_SET)
                     os.ftruncate(handle, 0)
                     os.write(handle, f"{os.getpid()}\n".encode())
@@ -196,13 +225,20 @@ def _try_lock(handle: int, *, shared: bool = False) -> bool:
     """
     try:
         if fcntl is not None:
-            fcntl.flock(handle, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+            fcntl.flock(
+                handle, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB
+            )
         else:
             msvcrt = import_module("msvcrt")
             os.lseek(handle, _BEYOND, os.SEEK_SET)
             msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
     except OSError as error:
-        if error.errno not in (errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES, errno.EDEADLK):
+        if error.errno not in (
+            errno.EWOULDBLOCK,
+            errno.EAGAIN,
+            errno.EACCES,
+            errno.EDEADLK,
+        ):
             raise  # it was not another process that kept us from it
         return False
     return True

@@ -13,7 +13,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import asktell
-from asktell import AsktellError, ChangedExample, EvaluatorError, InvalidArgumentError, PromptResult, Selector, run
+from asktell import (
+    AsktellError,
+    ChangedExample,
+    EvaluatorError,
+    InvalidArgumentError,
+    PromptResult,
+    Selector,
+    run,
+)
 from asktell.extend import (
     Calling,
     Goal,
@@ -32,7 +40,14 @@ from asktell_adapters.cli.folder import RunFolder
 from asktell_adapters.cli.growth import besides_configuration
 from asktell_adapters.cli.output import show
 from asktell_adapters.cli.process import logging_to_stderr, signals
-from asktell_adapters.cli.ruling import FAILED, PASSED, UNDECIDED, Ruling, more_or_wider, roughly
+from asktell_adapters.cli.ruling import (
+    FAILED,
+    PASSED,
+    UNDECIDED,
+    Ruling,
+    more_or_wider,
+    roughly,
+)
 from asktell_adapters.llms.base import Asked
 from asktell_adapters.llms.models import llm_of
 from asktell_adapters.metrics import range_of
@@ -44,11 +59,16 @@ _CODES = {PASSED: 0, FAILED: 1, UNDECIDED: 3}
 _PATIENCE = 10  # failures in a row, after which the cause is unlikely to be the prompt
 _CANDIDATE, _BASELINE = 0, 1
 _MOST_ROUNDS = 100
-_RECHECKS = 50  # evaluations, by default: two for each of the 25 examples on which a fifth of 127 differ. A judgement
-_AT_ONCE = 5  # least number of rechecks before the examples in doubt are determined again
-# An example whose false discovery rate is below the first or above the second is not rechecked. By simulation.
+# Evaluations, by default: two for each of the 25 examples on which a fifth of 127
+# differ. A judgement
+_RECHECKS = 50
+# Least number of rechecks before the examples in doubt are determined again
+_AT_ONCE = 5
+# An example whose false discovery rate is below the first or above the second is not
+# rechecked. By simulation.
 _SURE, _NOISE = 0.02, 0.97
-# An improvement is rechecked before a regression only if its false discovery rate is lower by this.
+# An improvement is rechecked before a regression only if its false discovery rate is
+# lower by this.
 _REGRESSIONS_FIRST = 0.15
 
 _START, _START_NOISY = 0.8, 3.0
@@ -58,22 +78,29 @@ _LOOKS = 1.5
 """Growth factor of the pairs between two looks at noisy scores. See `asktell.intervals.noisy`."""
 
 
-def pairs_for_equal(target: int | None, squares: float, margin: float, confidence: float, is_noisy: bool) -> int | None:
+def pairs_for_equal(
+    target: int | None, squares: float, margin: float, confidence: float, is_noisy: bool
+) -> int | None:
     """Median number of pairs of evaluations, approximately, that pass a candidate as good as the baseline.
 
-    A bet on the difference grows by margin² / (2 squares) per pair on average, in logarithms, and has to reach
-    log(1 / error). With given examples and fixed scores, the pairs are drawn without replacement, so n pairs count as
-    n / (1 - n / target). `python -m benchmarks.selection.unrepeatable --needed` compares this with simulated gates.
+    A bet on the difference grows by margin² / (2 squares) per pair on average, in
+    logarithms, and has to reach log(1 / error). With given examples and fixed scores,
+    the pairs are drawn without replacement, so n pairs count as n / (1 - n / target).
+    `python -m benchmarks.selection.unrepeatable --needed` compares this with simulated
+    gates.
 
     Args:
-        target: number of given examples that the verdict is about; None if it is about unseen inputs.
+        target: number of given examples that the verdict is about; None if it is about
+            unseen inputs.
         squares: mean squared difference, with the metric's range as the unit.
         margin: accepted loss, with the metric's range as the unit.
         confidence: between 0 and 1.
-        is_noisy: whether the examples are given, and a score may differ when its evaluation is repeated.
+        is_noisy: whether the examples are given, and a score may differ when its
+            evaluation is repeated.
 
     Returns:
-        None if no number suffices: with a margin of 0, unless every given example has a fixed score.
+        None if no number suffices: with a margin of 0, unless every given example has a
+        fixed score.
     """
     if not is_noisy:
         if margin == 0:
@@ -82,16 +109,24 @@ def pairs_for_equal(target: int | None, squares: float, margin: float, confidenc
         return math.ceil(wanted if target is None else wanted / (1 + wanted / target))
     if margin == 0:
         return None
-    return math.ceil(_LOOKS * 2 * squares * (math.log(1 / (1 - confidence)) + _START_NOISY) / margin**2)
+    return math.ceil(
+        _LOOKS
+        * 2
+        * squares
+        * (math.log(1 / (1 - confidence)) + _START_NOISY)
+        / margin**2
+    )
 
 
 @dataclass
 class Judge:
     """Decides whether a candidate is worse than a baseline, from scores and failures of both on the same examples.
 
-    A pass is wrong with probability 1 - confidence at most, and so is a failure, however often `look` is called. No
-    correction for several requirements is needed for a pass, which needs all of them: it is wrong only if one
-    requirement that is violated seems satisfied. A failure needs one of them, and is corrected (see `not_worse`).
+    A pass is wrong with probability 1 - confidence at most, and so is a failure,
+    however often `look` is called. No correction for several requirements is needed for
+    a pass, which needs all of them: it is wrong only if one requirement that is
+    violated seems satisfied. A failure needs one of them, and is corrected (see
+    `not_worse`).
     """
 
     goal: Goal
@@ -104,9 +139,17 @@ class Judge:
         found = not_worse(state, _CANDIDATE, _BASELINE, self.margin, self.confidence)
         words = {True: PASSED, False: FAILED, None: UNDECIDED}
         self.verdicts = {name: words[certain] for name, certain in found.items()}
-        return FAILED if False in found.values() else UNDECIDED if None in found.values() else PASSED
+        return (
+            FAILED
+            if False in found.values()
+            else UNDECIDED
+            if None in found.values()
+            else PASSED
+        )
 
-    def pairs_for_equal(self, selector: Selector, squared_difference: float | None) -> int | None:
+    def pairs_for_equal(
+        self, selector: Selector, squared_difference: float | None
+    ) -> int | None:
         """About how many pairs of evaluations pass an equal candidate. See the function `pairs_for_equal`."""
         objective = self.goal.objectives[0]
         span = self.goal.ranges.get(objective.metric)
@@ -115,7 +158,9 @@ class Judge:
         width = span[1] - span[0]
         problem = selector.state.problem
         squares, margin = squared_difference / width**2, self.margin / width
-        return pairs_for_equal(problem.target, squares, margin, self.confidence, problem.rounds is not None)
+        return pairs_for_equal(
+            problem.target, squares, margin, self.confidence, problem.rounds is not None
+        )
 
 
 def beforehand(judge: Judge, selector: Selector, differ: float) -> str:
@@ -132,46 +177,75 @@ def beforehand(judge: Judge, selector: Selector, differ: float) -> str:
     needed = judge.pairs_for_equal(selector, differ * (span[1] - span[0]) ** 2)
     problem = selector.state.problem
     if needed is None:
-        why = "Scores may differ when repeated" if problem.target is not None else "The verdict is about unseen inputs"
+        why = (
+            "Scores may differ when repeated"
+            if problem.target is not None
+            else "The verdict is about unseen inputs"
+        )
         return f"{why}, so the gate stays undecided for equal prompts unless there is a --margin."
     pairs = selector.budget // 2
-    if problem.target is None and problem.population is not None:  # repeats give no information on unseen inputs
+    # Repeats give no information on unseen inputs
+    if problem.target is None and problem.population is not None:
         pairs = min(pairs, problem.population)
     said = (
         f"If both prompts are equally good and differ on {100 * differ:g}% of the examples (--differ), a pass takes "
         f"about {roughly(needed)} evaluations of each. The budget allows {pairs:,} of each."
     )
-    return f"{said} Expect no verdict. {more_or_wider(judge.margin)}" if needed > pairs else said
+    return (
+        f"{said} Expect no verdict. {more_or_wider(judge.margin)}"
+        if needed > pairs
+        else said
+    )
 
 
 @signals()
 @logging_to_stderr()
 def gate(arguments: argparse.Namespace) -> int:
     if not 0 < arguments.confidence < 1:
-        raise InvalidArgumentError(f"--confidence must be above 0 and below 1, got {arguments.confidence}.")
+        raise InvalidArgumentError(
+            f"--confidence must be above 0 and below 1, got {arguments.confidence}."
+        )
     if not 0 <= arguments.margin < math.inf:
-        raise InvalidArgumentError(f"--margin must be a number of at least 0, got {arguments.margin}.")
+        raise InvalidArgumentError(
+            f"--margin must be a number of at least 0, got {arguments.margin}."
+        )
     if not 0 <= arguments.differ <= 1:
-        raise InvalidArgumentError(f"--differ must be from 0 to 1, got {arguments.differ}.")
-    written = [path for path in (arguments.summary, arguments.junit, arguments.report) if path is not None]
+        raise InvalidArgumentError(
+            f"--differ must be from 0 to 1, got {arguments.differ}."
+        )
+    written = [
+        path
+        for path in (arguments.summary, arguments.junit, arguments.report)
+        if path is not None
+    ]
     for path in written:
         if path.is_dir() or not path.resolve().parent.is_dir():
-            raise InvalidArgumentError(f"{str(path)!r} cannot be written. Give a file in a folder that exists.")
-    rule = _configured(arguments) if arguments.config.suffix.lower() == ".toml" else _finished(arguments)
+            raise InvalidArgumentError(
+                f"{str(path)!r} cannot be written. Give a file in a folder that exists."
+            )
+    rule = (
+        _configured(arguments)
+        if arguments.config.suffix.lower() == ".toml"
+        else _finished(arguments)
+    )
     for path in written:
-        if path.is_file():  # written by an earlier gate, with a verdict that may differ from this one
+        # Written by an earlier gate, with a verdict that may differ from this one
+        if path.is_file():
             path.unlink()
     try:
         ruling = rule()
     except AsktellError:
         raise
     except Exception as error:  # the exit code 1 would mean that the candidate is worse
-        raise EvaluatorError(f"The gate could not be decided: {in_words(error)}") from error
+        raise EvaluatorError(
+            f"The gate could not be decided: {in_words(error)}"
+        ) from error
     if arguments.summary is not None:
         write_atomically(arguments.summary, ruling.markdown())
     if arguments.junit is not None:
         write_atomically(arguments.junit, ruling.junit())
-    with contextlib.suppress(OSError, ValueError):  # without a reader, the exit code is enough
+    # Without a reader, the exit code is enough
+    with contextlib.suppress(OSError, ValueError):
         for line in ruling.lines():
             show(line)
     return _CODES[ruling.verdict]
@@ -183,7 +257,11 @@ def _configured(arguments: argparse.Namespace) -> Callable[[], Ruling]:
             f"Give a configuration alone, or only files of results; got {arguments.config.name} and "
             f"{len(arguments.more)} more files."
         )
-    of_results = [flag for flag, default in OF_RESULTS.items() if getattr(arguments, flag) != default]
+    of_results = [
+        flag
+        for flag, default in OF_RESULTS.items()
+        if getattr(arguments, flag) != default
+    ]
     if of_results:
         names = ", ".join(f"--{flag.replace('_', '-')}" for flag in of_results)
         raise InvalidArgumentError(
@@ -197,22 +275,32 @@ def _configured(arguments: argparse.Namespace) -> Callable[[], Ruling]:
 
     config = load_config(arguments.config)
     baseline, candidate = _pair(config, arguments)
-    judge = Judge(ranged(config.selector.goal, config.metrics), arguments.margin, arguments.confidence)
+    judge = Judge(
+        ranged(config.selector.goal, config.metrics),
+        arguments.margin,
+        arguments.confidence,
+    )
     return lambda: _judge(config, judge, baseline, candidate, arguments)
 
 
 def _finished(arguments: argparse.Namespace) -> Callable[[], Ruling]:
-    from asktell_adapters.cli.gate_finished import finished_gate  # late: it uses this module
+    # late: it uses this module
+    from asktell_adapters.cli.gate_finished import finished_gate
 
     return finished_gate(arguments)
 
 
 def ranged(goal: Goal, metrics: Mapping[str, object]) -> Goal:
     """The goal, with ranges that its metrics declare where it has none. Guaranteed intervals need the ranges."""
-    spans = {name: goal.ranges.get(name) or range_of(metrics.get(name)) for name in goal.metrics}
+    spans = {
+        name: goal.ranges.get(name) or range_of(metrics.get(name))
+        for name in goal.metrics
+    }
     objectives = [replace(each, range=spans[each.metric]) for each in goal.objectives]
     constraints = [
-        each if (span := spans.get(each.metric)) is None else replace(each, range=span, scale=span[1] - span[0])
+        each
+        if (span := spans.get(each.metric)) is None
+        else replace(each, range=span, scale=span[1] - span[0])
         for each in goal.constraints
     ]
     if isinstance(goal, asktell.BestFeasible):
@@ -221,7 +309,11 @@ def ranged(goal: Goal, metrics: Mapping[str, object]) -> Goal:
 
 
 def _judge(
-    config: "Config", judge: Judge, baseline: PromptResult, candidate: PromptResult, arguments: argparse.Namespace
+    config: "Config",
+    judge: Judge,
+    baseline: PromptResult,
+    candidate: PromptResult,
+    arguments: argparse.Namespace,
 ) -> Ruling:
     from asktell_adapters.cli.work import confirm, timed
 
@@ -231,7 +323,9 @@ def _judge(
     # The user is asked about the price of the whole budget, including the rechecks.
     whole = _selector(config, judge.goal, baseline, candidate, evaluator.repeatable)
     confirm(config, whole, evaluator, arguments.yes)
-    selector = _selector(config, judge.goal, baseline, candidate, evaluator.repeatable, most_rechecks)
+    selector = _selector(
+        config, judge.goal, baseline, candidate, evaluator.repeatable, most_rechecks
+    )
     if not evaluator.repeatable:
         selector = noisy(selector)
     print(beforehand(judge, selector, arguments.differ), file=sys.stderr)
@@ -248,15 +342,23 @@ def _judge(
         judge, selector, clocked, config.concurrency, progress, config.selector.max_cost
     )
     result = selector.result()
-    spent_answers = dict(answers)  # before the rechecks, which do not count for the verdict
+    # Before the rechecks, which do not count for the verdict
+    spent_answers = dict(answers)
     left = min(most_rechecks, whole.budget - selector.spent)
-    again = Rechecks(selector, judge.goal.objectives[0].metric, config.selector.max_cost)
+    again = Rechecks(
+        selector, judge.goal.objectives[0].metric, config.selector.max_cost
+    )
     again.run(clocked, left, config.concurrency)
     if most_rechecks and again.has_doubts and not again.made:
         remarks = [*remarks, _no_rechecks(most_rechecks)]
-    texts = {str(each.id): _named(each.candidate or each.prompt) for each in (candidate, baseline)}
+    texts = {
+        str(each.id): _named(each.candidate or each.prompt)
+        for each in (candidate, baseline)
+    }
     evaluations = [
-        each._replace(details={"output": spent_answers[texts[str(each.prompt)], each.example]})
+        each._replace(
+            details={"output": spent_answers[texts[str(each.prompt)], each.example]}
+        )
         if (texts[str(each.prompt)], each.example) in spent_answers
         else each
         for each in selector.evaluations()
@@ -269,18 +371,34 @@ def _judge(
             name=config.path.stem, evaluations=evaluations, about=about,
         )  # fmt: skip
         reports.write(arguments.report, document)
-        link = Path(os.path.relpath(arguments.report, (arguments.summary or arguments.report).parent))
+        link = Path(
+            os.path.relpath(
+                arguments.report, (arguments.summary or arguments.report).parent
+            )
+        )
     comparison = result.compare(candidate.id, baseline.id, judge.confidence)
     currency = ""
     if config.harness is None:
-        llm = llm_of(evaluator.llm, evaluator.request(candidate.candidate or candidate.prompt, 0))
+        llm = llm_of(
+            evaluator.llm, evaluator.request(candidate.candidate or candidate.prompt, 0)
+        )
         currency = getattr(getattr(llm, "price", None), "currency", "")
-    found = verdict, judge.verdicts, judge.goal, judge.margin, comparison, result, remarks
+    found = (
+        verdict,
+        judge.verdicts,
+        judge.goal,
+        judge.margin,
+        comparison,
+        result,
+        remarks,
+    )
     ruling = Ruling(
         *found, evaluations, config.examples, currency, config.is_priced, link, selector.state.doubts,
         rechecked=again.comparison, rechecks=again.made, recheck_cost=again.cost,
     )  # fmt: skip
-    return replace(ruling, needed=judge.pairs_for_equal(selector, ruling.squared_difference))
+    return replace(
+        ruling, needed=judge.pairs_for_equal(selector, ruling.squared_difference)
+    )
 
 
 def _no_rechecks(wanted: int) -> str:
@@ -293,8 +411,9 @@ def _no_rechecks(wanted: int) -> str:
 class Rechecks:
     """Evaluates examples on which the candidate and the baseline differ again, to find the differences that hold.
 
-    The verdict ignores these evaluations. Their examples were chosen because they differ, so the two means regress
-    towards each other even if the candidate is worse. Only the lists of examples use them.
+    The verdict ignores these evaluations. Their examples were chosen because they
+    differ, so the two means regress towards each other even if the candidate is worse.
+    Only the lists of examples use them.
     """
 
     def __init__(self, selector: Selector, metric: str, max_cost: float | None) -> None:
@@ -303,7 +422,9 @@ class Rechecks:
         self._candidate, self._baseline = selector.prompts.ids
         self._metric, self._max_cost = metric, max_cost
         self._cost_before = selector.spent_cost
-        self._example_of = {name: i for i, name in enumerate(selector.example_ids or ())}
+        self._example_of = {
+            name: i for i, name in enumerate(selector.example_ids or ())
+        }
         self._failed: set[tuple[int, int]] = set()
         self.made = 0
         self._compare()
@@ -323,7 +444,9 @@ class Rechecks:
 
     def run(self, evaluator: Any, most: int, concurrency: int | None = None) -> None:
         """Make at most `most` evaluations, and update the comparison."""
-        while self.made < most and (self._max_cost is None or self._selector.spent_cost < self._max_cost):
+        while self.made < most and (
+            self._max_cost is None or self._selector.spent_cost < self._max_cost
+        ):
             cells = self._cells(min(most - self.made, max(_AT_ONCE, concurrency or 1)))
             if not cells:
                 return
@@ -334,7 +457,8 @@ class Rechecks:
     def _cells(self, n: int) -> list[tuple[int, int, int]]:
         """At most n cells to evaluate next, as arm, example and number of earlier evaluations, most certain first.
 
-        The prompt with fewer evaluations of an example is next. A difference by noise then often takes one evaluation.
+        The prompt with fewer evaluations of an example is next. A difference by noise
+        then often takes one evaluation.
         """
         found: list[tuple[float, int, int, int]] = []
         lists = (
@@ -346,24 +470,40 @@ class Rechecks:
         )
         for changed, handicap in lists:
             for each in changed:
-                example = each.example if isinstance(each.example, int) else self._example_of[each.example]
+                example = (
+                    each.example
+                    if isinstance(each.example, int)
+                    else self._example_of[each.example]
+                )
                 of_candidate = each.evaluations_a <= each.evaluations_b
-                arm, times = (_CANDIDATE, each.evaluations_a) if of_candidate else (_BASELINE, each.evaluations_b)
+                arm, times = (
+                    (_CANDIDATE, each.evaluations_a)
+                    if of_candidate
+                    else (_BASELINE, each.evaluations_b)
+                )
                 if _is_in_doubt(each) and (arm, example) not in self._failed:
                     found.append((each.false_rate + handicap, example, arm, times))
         return [(arm, example, times) for _, example, arm, times in sorted(found)[:n]]
 
     def _evaluate(self, evaluator: Any, cells: Sequence[tuple[int, int, int]]) -> None:
         prompts, beyond = self._selector.prompts, len(self._selector.state.history)
-        trials = [prompts.trial(-1 - beyond - i, arm, example) for i, (arm, example, _) in enumerate(cells)]
-        repeats = {trial.id: times for trial, (_, _, times) in zip(trials, cells, strict=True)}
-        for (arm, example, _), outcome in zip(cells, _outcomes(evaluator, trials, repeats), strict=True):
+        trials = [
+            prompts.trial(-1 - beyond - i, arm, example)
+            for i, (arm, example, _) in enumerate(cells)
+        ]
+        repeats = {
+            trial.id: times for trial, (_, _, times) in zip(trials, cells, strict=True)
+        }
+        for (arm, example, _), outcome in zip(
+            cells, _outcomes(evaluator, trials, repeats), strict=True
+        ):
             try:
                 if isinstance(outcome, BaseException):
                     raise outcome
                 scores, cost = goal_scores(self._selector, outcome)
                 self._selector.observe(prompts.ids[arm], scores, example, cost)
-            except (Exception, SystemExit):  # the cell is not tried again: one example matters little in the lists
+            except (Exception, SystemExit):
+                # The cell is not tried again: one example matters little in the lists
                 self._failed.add((arm, example))
 
 
@@ -372,7 +512,9 @@ def _is_in_doubt(each: ChangedExample) -> bool:
     return each.false_rate >= _SURE and (is_fresh or each.false_rate <= _NOISE)
 
 
-def _outcomes(evaluator: Any, trials: list[asktell.Trial], repeats: Mapping[int, int]) -> Sequence[Any]:
+def _outcomes(
+    evaluator: Any, trials: list[asktell.Trial], repeats: Mapping[int, int]
+) -> Sequence[Any]:
     """The outcome of the evaluator for each trial, or the exception that it raises."""
     how = Calling.of(evaluator)
 
@@ -383,10 +525,14 @@ def _outcomes(evaluator: Any, trials: list[asktell.Trial], repeats: Mapping[int,
         found = attempt(how.call, *how.arguments(trials, repeat_of))
         if isinstance(found, Sequence) and len(found) == len(trials):
             return found
-        wrong = EvaluatorError("evaluate_batch() did not return an outcome for each trial.")
+        wrong = EvaluatorError(
+            "evaluate_batch() did not return an outcome for each trial."
+        )
         return [found if isinstance(found, BaseException) else wrong] * len(trials)
     if not how.is_async:
-        return [attempt(how.call, *how.arguments([trial], repeat_of)) for trial in trials]
+        return [
+            attempt(how.call, *how.arguments([trial], repeat_of)) for trial in trials
+        ]
 
     async def together() -> Sequence[Any]:
         calls = (how.call(*how.arguments([trial], repeat_of)) for trial in trials)
@@ -400,12 +546,16 @@ def _evaluator(config: "Config", *pair: PromptResult) -> Any:
     if config.harness is not None:
         return config.harness.driven
     evaluator = config.evaluator()
-    evaluator.check_prompts({str(each.id): each.candidate or each.prompt for each in pair})
+    evaluator.check_prompts(
+        {str(each.id): each.candidate or each.prompt for each in pair}
+    )
     return evaluator
 
 
 def _named(asked: Asked) -> str:
-    return json.dumps({"prompt": asked} if isinstance(asked, str) else dict(asked), sort_keys=True)
+    return json.dumps(
+        {"prompt": asked} if isinstance(asked, str) else dict(asked), sort_keys=True
+    )
 
 
 def _selector(
@@ -418,16 +568,20 @@ def _selector(
 ) -> Selector:
     """A selector of the candidate and the baseline, in that order, which evaluates both on the same examples.
 
-    `rechecks` evaluations are kept back, as far as the budget exceeds one round of the examples.
+    `rechecks` evaluations are kept back, as far as the budget exceeds one round of the
+    examples.
     """
     problem = config.selector.state.problem
     n, repeats = len(config.examples), problem.repeats
     budget = problem.budget - min(rechecks, max(0, problem.budget - 2 * n))
-    if not repeatable:  # the budget beyond one round of the examples is spent on further rounds
+    # The budget beyond one round of the examples is spent on further rounds
+    if not repeatable:
         repeats = max(repeats, min(_MOST_ROUNDS, math.ceil(budget / (2 * n))))
     pair: Any = {str(candidate.id): candidate.prompt, str(baseline.id): baseline.prompt}
     if (candidates := config.selector.prompts.candidates) is not None:
-        pair = candidates.part([candidates.ids.index(str(each.id)) for each in (candidate, baseline)])
+        pair = candidates.part(
+            [candidates.ids.index(str(each.id)) for each in (candidate, baseline)]
+        )
     return Selector(
         pair,
         goal,
@@ -461,9 +615,10 @@ def settle(
 ) -> tuple[str, Selector, Sequence[str]]:
     """Evaluate until the verdict is established or the budget is spent.
 
-    `selector` has the candidate and the baseline, in that order. No evaluation is started once `max_cost` is reached.
-    Unless the evaluator is `repeatable`, scores count as noisy from the start. A few equal repeats would not show that
-    all evaluations repeat.
+    `selector` has the candidate and the baseline, in that order. No evaluation is
+    started once `max_cost` is reached. Unless the evaluator is `repeatable`, scores
+    count as noisy from the start. A few equal repeats would not show that all
+    evaluations repeat.
 
     Returns:
         The verdict, the selector in its final state, and notes on the evaluations.
@@ -481,34 +636,51 @@ def settle(
         verdict = judge.look(selector.state)
         return too_dear or bool(selector.state.left) or verdict != UNDECIDED
 
-    result = run(selector, evaluator, None, concurrency, progress, max_failures_in_a_row=_PATIENCE, until=is_enough)
+    result = run(
+        selector,
+        evaluator,
+        None,
+        concurrency,
+        progress,
+        max_failures_in_a_row=_PATIENCE,
+        until=is_enough,
+    )
     failed = [entry.reason for entry in result.prompts if entry.status == "failed"]
     if failed and not selector.spent:
         raise EvaluatorError(f"No evaluation succeeded: {failed[0]}")
     before = judge.verdicts
     judge.look(selector.state)
-    if set(judge.verdicts.values()) == {UNDECIDED}:  # the repeats at the end have shown a drift of the model
+    # The repeats at the end have shown a drift of the model
+    if set(judge.verdicts.values()) == {UNDECIDED}:
         return UNDECIDED, selector, result.notes
     judge.verdicts = before
     return verdict, selector, result.notes
 
 
-def _pair(config: "Config", arguments: argparse.Namespace) -> tuple[PromptResult, PromptResult]:
+def _pair(
+    config: "Config", arguments: argparse.Namespace
+) -> tuple[PromptResult, PromptResult]:
     result = config.selector.result()
     written = {str(entry.id): entry for entry in result.prompts}
     added = {id_: entry for id_, entry in _added(config).items() if id_ not in written}
     prompts = {**written, **added}
     baseline, candidate = arguments.baseline or result.baseline, arguments.candidate
-    others = [id_ for id_ in written if id_ != str(baseline)] or [id_ for id_ in added if id_ != str(baseline)]
+    others = [id_ for id_ in written if id_ != str(baseline)] or [
+        id_ for id_ in added if id_ != str(baseline)
+    ]
     if candidate is None and len(others) == 1:
         candidate = others[0]
     for name, given in (("--baseline", baseline), ("--candidate", candidate)):
         if str(given) not in prompts:
             what = f"got {given!r}" if given is not None else "none is given"
             ids = ", ".join(repr(id_) for id_ in list(prompts)[:20])
-            raise InvalidArgumentError(f"{name} must be the id of a prompt of {config.path.name}, {what}: {ids}.")
+            raise InvalidArgumentError(
+                f"{name} must be the id of a prompt of {config.path.name}, {what}: {ids}."
+            )
     if str(baseline) == str(candidate):
-        raise InvalidArgumentError(f"The candidate and the baseline are the same prompt, {candidate!r}. Give two.")
+        raise InvalidArgumentError(
+            f"The candidate and the baseline are the same prompt, {candidate!r}. Give two."
+        )
     return prompts[str(baseline)], prompts[str(candidate)]
 
 
@@ -518,8 +690,15 @@ def _added(config: "Config") -> dict[str, PromptResult]:
     if folder.study_name is None or config.selector.prompts.candidates is not None:
         return {}
     with folder.open_study() as study:
-        joined = {str(study.selector.prompts.ids[arm]) for arm in besides_configuration(study.selector.state)}
-        return {str(entry.id): entry for entry in study.result().prompts if str(entry.id) in joined}
+        joined = {
+            str(study.selector.prompts.ids[arm])
+            for arm in besides_configuration(study.selector.state)
+        }
+        return {
+            str(entry.id): entry
+            for entry in study.result().prompts
+            if str(entry.id) in joined
+        }
 
 
 def compare(arguments: argparse.Namespace) -> int:
@@ -534,6 +713,8 @@ def compare(arguments: argparse.Namespace) -> int:
             f"asktell compare needs one or two prompts, got {len(names)}. Give RUN [NAME] A [B]."
         )
     a, b = names[0], [*names, None][1]
-    found = result_of(arguments.run, study).compare(a, b, arguments.confidence, arguments.tolerance)
+    found = result_of(arguments.run, study).compare(
+        a, b, arguments.confidence, arguments.tolerance
+    )
     show(json.dumps(found.to_dict(), indent=1) if arguments.json else str(found))
     return 0

@@ -11,7 +11,13 @@ import numpy as np
 
 from asktell import InvalidArgumentError, Selector
 from asktell.extend import finished_selector, some
-from asktell_adapters.cli.analyze import candidate, goal_for, overview, read, write_report
+from asktell_adapters.cli.analyze import (
+    candidate,
+    goal_for,
+    overview,
+    read,
+    write_report,
+)
 from asktell_adapters.cli.gate import Judge, ranged
 from asktell_adapters.cli.ruling import Ruling
 from asktell_adapters.finished import Finished
@@ -24,14 +30,27 @@ def finished_gate(arguments: argparse.Namespace) -> Callable[[], Ruling]:
     found = read(files, arguments)
     goal, why = goal_for(found, arguments)
     one, other = _pair(found, arguments)
-    binary = {name: SimpleNamespace(range=(0.0, 1.0)) for name in goal.metrics if _is_binary(found, name)}
+    binary = {
+        name: SimpleNamespace(range=(0.0, 1.0))
+        for name in goal.metrics
+        if _is_binary(found, name)
+    }
     judge = Judge(ranged(goal, binary), arguments.margin, arguments.confidence)
     table = found.table(judge.goal, [one, other], common=True)
     # The gate itself judges the rate of failures, so no candidate is eliminated for it.
-    selector = finished_selector(table, judge.goal, other, arguments.inputs or "given", max_failure_rate=1.0)
-    remarks = [overview(found), *found.remarks(), *_unpaired(found, one, other), *([why] if why else [])]
+    selector = finished_selector(
+        table, judge.goal, other, arguments.inputs or "given", max_failure_rate=1.0
+    )
+    remarks = [
+        overview(found),
+        *found.remarks(),
+        *_unpaired(found, one, other),
+        *([why] if why else []),
+    ]
     if arguments.recheck:
-        remarks.append("--recheck has no effect with files of results, since nothing is evaluated.")
+        remarks.append(
+            "--recheck has no effect with files of results, since nothing is evaluated."
+        )
     return lambda: _ruling(judge, selector, one, other, remarks, arguments)
 
 
@@ -40,18 +59,29 @@ def _pair(found: Finished, arguments: argparse.Namespace) -> tuple[str, str]:
     names = list(found.made)
     if arguments.baseline is None or (arguments.candidate is None and len(names) != 2):
         missing = "--baseline ID" if arguments.baseline is None else "--candidate ID"
-        raise InvalidArgumentError(f"Give {missing} to choose the two to compare. The files have {some(names)}.")
+        raise InvalidArgumentError(
+            f"Give {missing} to choose the two to compare. The files have {some(names)}."
+        )
     other = candidate(found, arguments.baseline, "--baseline")
     others = [name for name in names if name != other]
-    one = others[0] if arguments.candidate is None else candidate(found, arguments.candidate, "--candidate")
+    one = (
+        others[0]
+        if arguments.candidate is None
+        else candidate(found, arguments.candidate, "--candidate")
+    )
     if one == other:
-        raise InvalidArgumentError(f"The candidate and the baseline are the same, {one!r}. Give two of {some(names)}.")
+        raise InvalidArgumentError(
+            f"The candidate and the baseline are the same, {one!r}. Give two of {some(names)}."
+        )
     return one, other
 
 
 def _is_binary(found: Finished, metric: str) -> bool:
     columns = (made.columns([metric]) for made in found.made.values())
-    return all(bool((np.isin(column, (0.0, 1.0)) | np.isnan(column)).all()) for column in columns)
+    return all(
+        bool((np.isin(column, (0.0, 1.0)) | np.isnan(column)).all())
+        for column in columns
+    )
 
 
 def _unpaired(found: Finished, one: str, other: str) -> list[str]:
@@ -65,13 +95,27 @@ def _unpaired(found: Finished, one: str, other: str) -> list[str]:
 
 
 def _ruling(
-    judge: Judge, selector: Selector, one: str, other: str, remarks: list[str], arguments: argparse.Namespace
+    judge: Judge,
+    selector: Selector,
+    one: str,
+    other: str,
+    remarks: list[str],
+    arguments: argparse.Namespace,
 ) -> Ruling:
     verdict = judge.look(selector.state)
     link = None
     if arguments.report is not None:
-        write_report(selector, arguments.report, [arguments.config, *arguments.more], {"gate": verdict})
-        link = Path(os.path.relpath(arguments.report, (arguments.summary or arguments.report).parent))
+        write_report(
+            selector,
+            arguments.report,
+            [arguments.config, *arguments.more],
+            {"gate": verdict},
+        )
+        link = Path(
+            os.path.relpath(
+                arguments.report, (arguments.summary or arguments.report).parent
+            )
+        )
     result = selector.result()
     comparison = result.compare(one, other, judge.confidence)
     examples = [Example(name) for name in selector.example_ids or ()]
@@ -79,4 +123,6 @@ def _ruling(
         verdict, judge.verdicts, judge.goal, judge.margin, comparison, result, remarks,
         list(selector.evaluations()), examples, report=link, doubts=selector.state.doubts,
     )  # fmt: skip
-    return replace(ruling, needed=judge.pairs_for_equal(selector, ruling.squared_difference))
+    return replace(
+        ruling, needed=judge.pairs_for_equal(selector, ruling.squared_difference)
+    )

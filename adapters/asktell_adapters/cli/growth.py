@@ -9,21 +9,40 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from asktell import AsktellError, Candidates, Elimination, ExampleProfile, InvalidArgumentError, Selector
+from asktell import (
+    AsktellError,
+    Candidates,
+    Elimination,
+    ExampleProfile,
+    InvalidArgumentError,
+    Selector,
+)
 from asktell.extend import State, aligned, events, write_atomically
 from asktell_adapters.cli.folder import RunFolder
 from asktell_adapters.cli.output import show
 from asktell_adapters.cli.places import AnyStudy, Place, needs_name
 from asktell_adapters.datasets import load_prompts
 
-_GROWING = ("prompts", "budget", "max_cost", "features", "examples", "example_ids", "state", "version", "asktell")
+_GROWING = (
+    "prompts",
+    "budget",
+    "max_cost",
+    "features",
+    "examples",
+    "example_ids",
+    "state",
+    "version",
+    "asktell",
+)
 _CONFIG = "config: "  # begins the keys of what a configuration has brought
 
 
 def add(arguments: argparse.Namespace) -> int:
     place, texts = _place_and(arguments.run, arguments.prompts)
     if bool(texts) == (arguments.file is not None):
-        raise InvalidArgumentError("asktell add needs either prompts, as TEXT or ID=TEXT, or --file FILE.")
+        raise InvalidArgumentError(
+            "asktell add needs either prompts, as TEXT or ID=TEXT, or --file FILE."
+        )
     if arguments.encoding is not None and arguments.file is None:
         raise InvalidArgumentError("--encoding goes with --file FILE.")
     with place.open() as study:
@@ -37,9 +56,13 @@ def add(arguments: argparse.Namespace) -> int:
             prompts = load_prompts(arguments.file, encoding=arguments.encoding)
         elif not isinstance(study.selector.prompts.ids, range):
             prompts = _named(texts)
-        for id_, text in prompts.items() if isinstance(prompts, dict) else enumerate(prompts):
+        for id_, text in (
+            prompts.items() if isinstance(prompts, dict) else enumerate(prompts)
+        ):
             if not text.strip():
-                raise InvalidArgumentError(f"The prompt {id_!r} is empty; give it a text.")
+                raise InvalidArgumentError(
+                    f"The prompt {id_!r} is empty; give it a text."
+                )
         ids = study.add(prompts)
         show(f"Joined: {', '.join(map(str, ids))}. {_where(study)}")
     return 0
@@ -62,7 +85,11 @@ def extend(arguments: argparse.Namespace) -> int:
             with _appended(place, Path(arguments.run), study) as examples:
                 study.extend(arguments.evaluations, arguments.cost, examples)
         else:
-            words = examples if examples is None or study.example_ids is not None else _number(examples)
+            words = (
+                examples
+                if examples is None or study.example_ids is not None
+                else _number(examples)
+            )
             study.extend(arguments.evaluations, arguments.cost, words)
         show(_where(study))
     return 0
@@ -81,24 +108,34 @@ def _appended(place: Place, path: Path, study: AnyStudy) -> Iterator[list[str]]:
     config, folder = load_config(path), RunFolder(place.folder)
     saved = folder.read_setup() or {}
     now = {**saved, "data": config.setup["data"]}
-    new = _new_examples(study.selector, config.selector) if only_more_rows(saved, now) else None
+    new = (
+        _new_examples(study.selector, config.selector)
+        if only_more_rows(saved, now)
+        else None
+    )
     if not new:
         found = "; ".join(differences(saved, now)) or "no rows were appended"
-        raise InvalidArgumentError(f"{path.name}: {found}. New rows come behind the old ones, which stay as they are.")
+        raise InvalidArgumentError(
+            f"{path.name}: {found}. New rows come behind the old ones, which stay as they are."
+        )
     yield new
     folder.write_setup(now)
 
 
 def _number(words: Sequence[str]) -> int:
     if len(words) != 1 or not words[0].isdecimal():
-        raise InvalidArgumentError(f"The examples of this run have no ids: --examples N, got {' '.join(words)!r}.")
+        raise InvalidArgumentError(
+            f"The examples of this run have no ids: --examples N, got {' '.join(words)!r}."
+        )
     return int(words[0])
 
 
 def pause(arguments: argparse.Namespace) -> int:
     with Place(arguments.run, arguments.name).open() as study:
         study.pause()
-        show(f"{study.name} is paused; {len(study.pending)} pending trials may still be told.")
+        show(
+            f"{study.name} is paused; {len(study.pending)} pending trials may still be told."
+        )
     return 0
 
 
@@ -130,8 +167,15 @@ def _named(texts: Sequence[str]) -> dict[str, str]:
 
 def _where(study: AnyStudy) -> str:
     selector = study.selector
-    money = "" if selector.max_cost is None else f", a cost of {selector.state.cost:.4g} of {selector.max_cost:.4g}"
-    is_spent = selector.spent >= selector.budget or (selector.max_cost or math.inf) <= selector.state.cost
+    money = (
+        ""
+        if selector.max_cost is None
+        else f", a cost of {selector.state.cost:.4g} of {selector.max_cost:.4g}"
+    )
+    is_spent = (
+        selector.spent >= selector.budget
+        or (selector.max_cost or math.inf) <= selector.state.cost
+    )
     more = "" if selector.state.finished else " The command that started it resumes it."
     more = " The budget is spent: asktell extend." if is_spent else more
     n = len(selector.prompts)
@@ -143,8 +187,12 @@ def growth_of(state: State) -> str:
     now, then = state.problem, state.origin
     counts = {
         "prompts joined": now.n_arms - then.n_arms,
-        "retired": sum(isinstance(grown.event, events.Retired) for grown in state.growth),
-        "evaluations more": 0 if now.is_bound_by_cost_alone else now.budget - then.budget,
+        "retired": sum(
+            isinstance(grown.event, events.Retired) for grown in state.growth
+        ),
+        "evaluations more": 0
+        if now.is_bound_by_cost_alone
+        else now.budget - then.budget,
         "examples more": (now.n_examples or 0) - (then.n_examples or 0),
     }
     found = [f"{n} {what}" for what, n in counts.items() if n]
@@ -158,30 +206,49 @@ def growth_of(state: State) -> str:
 def grow(study: AnyStudy, wanted: Selector) -> list[str] | None:
     """Let a study have the prompts, the budget and the examples that a selector has more of; what it got, in words.
 
-    None, and nothing was done, if that cannot be: they differ in more than that, the selector has less, the prompts or
-    the examples that are there are others or stand elsewhere, or the method has planned its rounds.
+    None, and nothing was done, if that cannot be: they differ in more than that, the
+    selector has less, the prompts or the examples that are there are others or stand
+    elsewhere, or the method has planned its rounds.
     """
     now = study.selector
     before, after = (json.loads(selector.to_json()) for selector in (now, wanted))
-    others = [key for key in {**before, **after} if key not in _GROWING and before.get(key) != after.get(key)]
-    if others or isinstance(now.method, Elimination) or (now.max_cost is None) != (wanted.max_cost is None):
+    others = [
+        key
+        for key in {**before, **after}
+        if key not in _GROWING and before.get(key) != after.get(key)
+    ]
+    if (
+        others
+        or isinstance(now.method, Elimination)
+        or (now.max_cost is None) != (wanted.max_cost is None)
+    ):
         return None
     new = _new_prompts(now, wanted, before["prompts"] == after["prompts"])
     examples = _new_examples(now, wanted)
     first = now.state.origin
-    is_less = wanted.budget < first.budget or (wanted.max_cost or 0) < (first.max_cost or 0)
+    is_less = wanted.budget < first.budget or (wanted.max_cost or 0) < (
+        first.max_cost or 0
+    )
     if new is None or examples is None or is_less:
         return None
     got = []
     if new:
-        what, data = ("candidates", new.to_data()) if isinstance(new, Candidates) else ("prompts", new)
+        what, data = (
+            ("candidates", new.to_data())
+            if isinstance(new, Candidates)
+            else ("prompts", new)
+        )
         study.add(new, key=f"{_CONFIG}{_digest(data)}")
         got.append(f"{len(new)} {what}")
     if examples:
         study.extend(examples=examples, key=f"{_CONFIG}examples {_digest(examples)}")
         got.append(f"{len(examples)} examples")
     now = study.selector
-    evaluations = 0 if now.state.problem.is_bound_by_cost_alone else max(0, wanted.budget - now.budget)
+    evaluations = (
+        0
+        if now.state.problem.is_bound_by_cost_alone
+        else max(0, wanted.budget - now.budget)
+    )
     cost = max(0.0, (wanted.max_cost or 0.0) - (now.max_cost or 0.0))
     if evaluations or cost:
         # Of several that start with the same file at once, one extends.
@@ -200,14 +267,21 @@ def _new_examples(now: Selector, wanted: Selector) -> list[str] | None:
     """The ids of those that the study lacks; None if it has others, or in another order, or now fewer are given."""
     there, given = now.example_ids, wanted.example_ids
     if there is None or given is None:
-        return [] if now.state.problem.n_examples == wanted.state.problem.n_examples else None
+        return (
+            []
+            if now.state.problem.n_examples == wanted.state.problem.n_examples
+            else None
+        )
     return list(given[len(there) :]) if given[: len(there)] == there else None
 
 
-def _new_prompts(now: Selector, wanted: Selector, as_at_first: bool) -> list[str] | dict[str, str] | Candidates | None:
+def _new_prompts(
+    now: Selector, wanted: Selector, as_at_first: bool
+) -> list[str] | dict[str, str] | Candidates | None:
     """Those that the study lacks; None if it has others, or in another order.
 
-    Prompts that joined by other ways than a configuration may be missing in it, and so may retired ones with ids.
+    Prompts that joined by other ways than a configuration may be missing in it, and so
+    may retired ones with ids.
     """
     if as_at_first:
         return []
@@ -222,9 +296,17 @@ def _new_prompts(now: Selector, wanted: Selector, as_at_first: bool) -> list[str
         known = {there.texts[arm] for arm in besides}
         given = [text for text in named.texts if text not in known]
         return given[len(needed) :] if given[: len(needed)] == needed else None
-    texts: dict[str | int, Any] = dict(zip(named.ids, named.candidates or named.texts, strict=True))
-    free = besides | {arm for arm, (_, departure) in now.state.left.items() if departure.status == "retired"}
-    for arm, (id_, text) in enumerate(zip(there.ids, there.candidates or there.texts, strict=True)):
+    texts: dict[str | int, Any] = dict(
+        zip(named.ids, named.candidates or named.texts, strict=True)
+    )
+    free = besides | {
+        arm
+        for arm, (_, departure) in now.state.left.items()
+        if departure.status == "retired"
+    }
+    for arm, (id_, text) in enumerate(
+        zip(there.ids, there.candidates or there.texts, strict=True)
+    ):
         if texts.get(id_) != text and not (arm in free and id_ not in texts):
             return None
     known_ids = set(there.ids)
@@ -249,7 +331,9 @@ _SHOWN = 10
 
 
 def profile(arguments: argparse.Namespace) -> int:
-    found = ExampleProfile.merged(*_profiles(arguments.runs), half_life=arguments.half_life)
+    found = ExampleProfile.merged(
+        *_profiles(arguments.runs), half_life=arguments.half_life
+    )
     if arguments.output is not None:
         write_atomically(arguments.output, found.to_json() + "\n")
     for line in overview(found):
@@ -260,17 +344,24 @@ def profile(arguments: argparse.Namespace) -> int:
 
 
 def overview(profile: ExampleProfile) -> list[str]:
-    lines = [f"{len(profile.ids)} examples, of {profile.studies} stud{'y' if profile.studies == 1 else 'ies'}"]
+    lines = [
+        f"{len(profile.ids)} examples, of {profile.studies} stud{'y' if profile.studies == 1 else 'ies'}"
+    ]
     for metric in profile.metrics:
         known = profile.examples(metric)
-        lines += ["", f"{metric}: the most informative examples (1: an example not seen before)"]
+        lines += [
+            "",
+            f"{metric}: the most informative examples (1: an example not seen before)",
+        ]
         rows = [["tells", "divides", "level", "scores", "example"]]
         for one in known[:_SHOWN]:
             divides, level = (
                 f"{one.loading:.2f} ± {one.loading_error:.2f}",
                 f"{one.level:.3g} ± {one.level_error:.2g}",
             )
-            rows.append([f"{one.tells:.2f}", divides, level, f"{one.cells:.0f}", one.id])
+            rows.append(
+                [f"{one.tells:.2f}", divides, level, f"{one.cells:.0f}", one.id]
+            )
         lines += [line.rstrip() for line in aligned(rows)]
         if len(known) > _SHOWN:
             lines.append(f"... and {len(known) - _SHOWN} more")
@@ -288,7 +379,9 @@ def _profiles(runs: list[str]) -> list[ExampleProfile]:
         name = None
         if needs_name(where):
             if not words:
-                raise InvalidArgumentError(f"Which study at {where}? Give its name after the URL.")
+                raise InvalidArgumentError(
+                    f"Which study at {where}? Give its name after the URL."
+                )
             name = words.pop(0)
         with Place(where, name).open() as study:
             try:

@@ -64,59 +64,101 @@ class Plan:
     rubric: dict[str, str]
     budget: int
     price: Sequence[float] | None
-    with_examples: tuple[bool, bool]  # whether example files are written: for prompts, for data
-    most_cost: float | None  # rough upper bound of the cost of an evaluation; None without a price
+    # Whether example files are written: for prompts, for data
+    with_examples: tuple[bool, bool]
+    # Rough upper bound of the cost of an evaluation; None without a price
+    most_cost: float | None
     fields: bool = False
 
     def examples_of_ours(self) -> dict[Path, str]:
         """The example files to write next to the configuration. Existing files stay."""
-        files = zip(self.with_examples, (self.prompts, self.data), ("prompts.txt", "examples.csv"), strict=True)
-        return {file: template(name) for ours, file, name in files if ours and not file.exists()}
+        files = zip(
+            self.with_examples,
+            (self.prompts, self.data),
+            ("prompts.txt", "examples.csv"),
+            strict=True,
+        )
+        return {
+            file: template(name)
+            for ours, file, name in files
+            if ours and not file.exists()
+        }
 
     def next_steps(self) -> Iterator[str]:
         if self.key is not None and not os.environ.get(self.key):
             yield _with(f"export {self.key}=...", "keep the key out of the file")
-        yield _with(f"asktell check {self.path}", "try one evaluation: response, scores, cost")
+        yield _with(
+            f"asktell check {self.path}", "try one evaluation: response, scores, cost"
+        )
         yield _with(f"asktell run {self.path} --estimate", "estimate the whole run")
-        yield _with(f"asktell run {self.path}", "Ctrl-C stops it; the same command resumes it")
+        yield _with(
+            f"asktell run {self.path}", "Ctrl-C stops it; the same command resumes it"
+        )
         yield _with(f"asktell report {self.path}", "write the result as a page")
 
     def text(self) -> str:
         return "\n\n".join("\n".join(section) for section in self._sections()) + "\n"
 
     def _sections(self) -> Iterator[list[str]]:
-        home, name, several = self.path.resolve().parent, str(self.path), len(self.models) > 1
+        home, name, several = (
+            self.path.resolve().parent,
+            str(self.path),
+            len(self.models) > 1,
+        )
         yield [
             f"# Selects the best prompt.   Next: asktell check {name}, then asktell run {name}",
             f"# Needs: pip install 'asktell[{self.kind}]'",
             "# Every option: docs/reference/configuration.md",
         ]
         yield [
-            _with(f"budget = {self.budget}", "evaluations; asktell extend adds more later"),
+            _with(
+                f"budget = {self.budget}", "evaluations; asktell extend adds more later"
+            ),
             _with("# budget = { cost = 1.0 }", "or money; requires a price in [model]"),
             _with("# confidence = 0.95", "stop at 95% confidence"),
-            _with("# confirm_above = 5.0", "ask before a run that may cost more; requires a price"),
+            _with(
+                "# confirm_above = 5.0",
+                "ask before a run that may cost more; requires a price",
+            ),
         ]
         file = f"file = {quoted(relative(self.prompts, home))}"
         yield [
             "[prompts]",
             _with(file, "one prompt per line or block, or a table"),
             *([f"encoding = {quoted(self.encoding)}"] if self.encoding else []),
-            *([_with("fields = true", "replace {column} in prompts by the value of the row")] if self.fields else []),
+            *(
+                [
+                    _with(
+                        "fields = true",
+                        "replace {column} in prompts by the value of the row",
+                    )
+                ]
+                if self.fields
+                else []
+            ),
         ]
         if several:
             yield [
                 "[candidates]",
-                _with(f"model = [{', '.join(map(quoted, self.models))}]", "each model with every prompt"),
+                _with(
+                    f"model = [{', '.join(map(quoted, self.models))}]",
+                    "each model with every prompt",
+                ),
                 _with("# temperature = [0.0, 0.7]", "settings are combined as well"),
-                _with('# exclude = [{ model = "...", prompt = ["..."] }]', "combinations to leave out"),
+                _with(
+                    '# exclude = [{ model = "...", prompt = ["..."] }]',
+                    "combinations to leave out",
+                ),
             ]
         wanted = "false" if self.reference is None else quoted(self.reference)
         yield [
             "[data]",
             f"file = {quoted(relative(self.data, home))}",
             _with(f"input = {quoted(self.input)}", "column of the input"),
-            _with(f"reference = {wanted}", "column of the reference response; false for none"),
+            _with(
+                f"reference = {wanted}",
+                "column of the reference response; false for none",
+            ),
             *(f"{name} = {quoted(value)}" for name, value in self.reading.items()),
             _with("# sample = 200", "use this many rows, drawn at random"),
         ]
@@ -126,23 +168,50 @@ class Plan:
             different = [f"# {_bare(name)} = {{ {price} }}" for name in self.models]
             yield [_with("# [models]", "settings of single models"), *different]
         yield [_with("[cache]", "keep responses on disk, so that none is paid twice")]
-        of_words = _with("token_f1 = true", "words shared with the reference; or exact_match, rouge")
+        of_words = _with(
+            "token_f1 = true", "words shared with the reference; or exact_match, rouge"
+        )
         yield [
             "[metrics]",
             "output_tokens = true",
-            *([_with("cost = true", "cost of an evaluation, from the price in [model]")] if self.most_cost else []),
+            *(
+                [
+                    _with(
+                        "cost = true",
+                        "cost of an evaluation, from the price in [model]",
+                    )
+                ]
+                if self.most_cost
+                else []
+            ),
             *([of_words] if self.reference is not None else []),
         ]
         if self.rubric:
-            judge = {"type": self.kind, "model": self.models[0], "base_url": self.base_url, "api_key_env": self.key}
-            keys = ", ".join(f"{name} = {quoted(value)}" for name, value in judge.items() if value)
+            judge = {
+                "type": self.kind,
+                "model": self.models[0],
+                "base_url": self.base_url,
+                "api_key_env": self.key,
+            }
+            keys = ", ".join(
+                f"{name} = {quoted(value)}" for name, value in judge.items() if value
+            )
             yield [
                 _with("[metrics.quality]", "an LLM grades every response, from 1 to 5"),
-                _with('metric = "judge"', "uses the model itself; or set [metrics.quality.model]"),
+                _with(
+                    'metric = "judge"',
+                    "uses the model itself; or set [metrics.quality.model]",
+                ),
                 "max_new_tokens = 512",
-                *([_with(f"model = {{ {keys} }}", "judges all models")] if several else []),
+                *(
+                    [_with(f"model = {{ {keys} }}", "judges all models")]
+                    if several
+                    else []
+                ),
             ]
-            criteria = [f"{_bare(name)} = {quoted(text)}" for name, text in self.rubric.items()]
+            criteria = [
+                f"{_bare(name)} = {quoted(text)}" for name, text in self.rubric.items()
+            ]
             yield ["[metrics.quality.criteria]", *criteria]
         yield [
             "[goal]",
@@ -152,7 +221,9 @@ class Plan:
 
     def _constraint(self) -> str:
         if self.most_cost is None:
-            return _with("# at_most = { output_tokens = 100 }", "a constraint on the mean")
+            return _with(
+                "# at_most = { output_tokens = 100 }", "a constraint on the mean"
+            )
         comment = "about the highest cost of an evaluation; lower it to what you would pay on average"
         return _with(f"at_most = {{ cost = {self.most_cost:.2g} }}", comment)
 
@@ -164,9 +235,15 @@ class Plan:
         if self.base_url:
             yield f"base_url = {quoted(self.base_url)}"
         if self.key is not None:
-            yield _with(f"api_key_env = {quoted(self.key)}", "the variable of the key, never the key itself")
+            yield _with(
+                f"api_key_env = {quoted(self.key)}",
+                "the variable of the key, never the key itself",
+            )
         if self.price:
-            yield _with(f"price = {{ input = {self.price[0]:g}, output = {self.price[1]:g} }}", "per million tokens")
+            yield _with(
+                f"price = {{ input = {self.price[0]:g}, output = {self.price[1]:g} }}",
+                "per million tokens",
+            )
         given = ("base_url", self.base_url), ("price =", self.price)
         for line, comment in MODELS[self.kind].advice:
             if not any(key in line and value is not None for key, value in given):
@@ -198,15 +275,27 @@ _T = TypeVar("_T")
 _KEY = "OPENAI_API_KEY"
 _OF_MODELS = ("base_url", "api_key_env", "price", "rubric")
 _OF_DATA = ("data", "input", "reference", "encoding", "sheet", "split")
-_INPUTS = ("input", "text", "question", "document", "article", "content", "message", "query")
-_REFERENCES = (  # patterns of column names in lower case without spaces and punctuation, the surest first
+_INPUTS = (
+    "input",
+    "text",
+    "question",
+    "document",
+    "article",
+    "content",
+    "message",
+    "query",
+)
+# Patterns of column names in lower case without spaces and punctuation, the surest
+# first
+_REFERENCES = (
     r"(references?|expected|targets?|ideal|gold(en)?|groundtruths?|correct(?=.))"
     r"(answers?|outputs?|responses?|replies|reply|labels?|summar(y|ies)|texts?|values?)?",
     r"answers?",
     r"labels?(answers?)?",
     r"summar(y|ies)|outputs?",
 )
-_NAMES = ("id", "uuid", "key", "index", "nr", "no", "number")  # columns that identify rows, and are no inputs
+# Columns that identify rows, and are no inputs
+_NAMES = ("id", "uuid", "key", "index", "nr", "no", "number")
 _RUBRIC = "The response does what was asked, correctly and completely."
 
 
@@ -216,9 +305,13 @@ def init(arguments: argparse.Namespace) -> int:
     kind = _kind(arguments) or ask.one_of("What do you want to evaluate?", kinds())
     path: Path = arguments.config or Path("selection.toml")
     if path.exists() and not arguments.force:
-        raise InvalidArgumentError(f"{str(path)!r} exists already. Choose another name, or replace it with --force.")
+        raise InvalidArgumentError(
+            f"{str(path)!r} exists already. Choose another name, or replace it with --force."
+        )
     if not path.resolve().parent.is_dir():
-        raise InvalidArgumentError(f"There is no folder {str(path.resolve().parent)!r}. Create it first.")
+        raise InvalidArgumentError(
+            f"There is no folder {str(path.resolve().parent)!r}. Create it first."
+        )
     if kind in HARNESSES:
         return _harness(kind, path, arguments, ask)
     plan = _plan(kind, path, arguments, ask)
@@ -227,7 +320,11 @@ def init(arguments: argparse.Namespace) -> int:
     what = "prompts" if config.selector.prompts.candidates is None else "candidates"
     counts = f"{len(config.selector.prompts)} {what}, {len(config.dataset)} examples"
     show(f"Wrote {', '.join(map(str, [path, *made]))}: {counts}.")
-    reference = f"reference: {quoted(plan.reference)}" if plan.reference else "no reference (--reference COLUMN)"
+    reference = (
+        f"reference: {quoted(plan.reference)}"
+        if plan.reference
+        else "no reference (--reference COLUMN)"
+    )
     show(f"Columns of {plan.data}: input: {quoted(plan.input)}, {reference}.")
     show("\n  ".join(["Next:", *plan.next_steps()]))
     return 0
@@ -242,17 +339,31 @@ def _kind(arguments: argparse.Namespace) -> str | None:
     kind: str | None = arguments.kind
     if kind is not None and kind not in kinds():
         known = list(kinds())
-        raise InvalidArgumentError(f"--kind must be one of {', '.join(known)}; got {kind!r}{nearest(kind, known)}.")
+        raise InvalidArgumentError(
+            f"--kind must be one of {', '.join(known)}; got {kind!r}{nearest(kind, known)}."
+        )
     if arguments.promptfoo is not None and kind not in (None, "promptfoo"):
-        raise InvalidArgumentError(f"--promptfoo requires --kind promptfoo; got --kind {kind}.")
-    if arguments.program is not None and (arguments.promptfoo or kind not in (None, "command")):
-        raise InvalidArgumentError("--command requires --kind command, and cannot be combined with --promptfoo.")
+        raise InvalidArgumentError(
+            f"--promptfoo requires --kind promptfoo; got --kind {kind}."
+        )
+    if arguments.program is not None and (
+        arguments.promptfoo or kind not in (None, "command")
+    ):
+        raise InvalidArgumentError(
+            "--command requires --kind command, and cannot be combined with --promptfoo."
+        )
     if kind is None and arguments.promptfoo is not None:
         kind = "promptfoo"
     if kind is None and arguments.program is not None:
         kind = "command"
-    if arguments.maximize is not None and arguments.promptfoo is None and kind != "command":
-        raise InvalidArgumentError("--maximize requires --promptfoo FILE or --command WORDS.")
+    if (
+        arguments.maximize is not None
+        and arguments.promptfoo is None
+        and kind != "command"
+    ):
+        raise InvalidArgumentError(
+            "--maximize requires --promptfoo FILE or --command WORDS."
+        )
     return kind
 
 
@@ -293,10 +404,20 @@ class _Asking:
     def __init__(self, at_terminal: bool) -> None:
         self.at_terminal = at_terminal
 
-    def text(self, question: str, default: str = "", check: Callable[[str], str] = lambda answer: answer) -> str:
+    def text(
+        self,
+        question: str,
+        default: str = "",
+        check: Callable[[str], str] = lambda answer: answer,
+    ) -> str:
         """Ask until `check` accepts the answer. It returns the answer's meaning, or raises an InvalidArgumentError."""
         while self.at_terminal:
-            print(f"{question} [{default or 'none'}] ", end="", file=sys.stderr, flush=True)
+            print(
+                f"{question} [{default or 'none'}] ",
+                end="",
+                file=sys.stderr,
+                flush=True,
+            )
             line = sys.stdin.readline()
             if not line:
                 break
@@ -323,27 +444,42 @@ class _Asking:
 
 def _plan(kind: str, path: Path, arguments: argparse.Namespace, ask: _Asking) -> Plan:
     home = path.parent
-    models = arguments.model or ask.text("Which model? (separate several with spaces)", MODELS[kind].first).split()
+    models = (
+        arguments.model
+        or ask.text(
+            "Which model? (separate several with spaces)", MODELS[kind].first
+        ).split()
+    )
     base_url, key = _address(kind, arguments, ask)
-    prompts = arguments.prompts or _path(ask.text("File of prompts? (none: write a small example)", "", _there))
-    data = arguments.data or _path(ask.text("File of examples? (none: write a small example)", "", _there))
+    prompts = arguments.prompts or _path(
+        ask.text("File of prompts? (none: write a small example)", "", _there)
+    )
+    data = arguments.data or _path(
+        ask.text("File of examples? (none: write a small example)", "", _there)
+    )
     ours = prompts is None, data is None
     prompts, data = prompts or home / "prompts.txt", data or home / "examples.csv"
     if data.exists() or not ours[1]:
         rows, reading = _rows(data, arguments)
     else:  # --encoding, --sheet and --split do not apply to our own examples
-        rows, reading = [row.values for row in Table(_TEMPLATES / "examples.csv").rows], {}
+        rows, reading = (
+            [row.values for row in Table(_TEMPLATES / "examples.csv").rows],
+            {},
+        )
     chosen, reference = _columns(data, rows, arguments, ask)
     rubric = _rubric(arguments.rubric or [])
     if not rubric:
         said = ask.text(
-            "What makes a response good? (criterion for an LLM judge; none: compare with the reference)", ""
+            "What makes a response good? (criterion for an LLM judge; none: compare with the reference)",
+            "",
         )
         rubric = {"good": said or _RUBRIC} if said or not reference else {}
     texts: list[str] = template("prompts.txt").splitlines()
     encoding = None
     if prompts.exists() or not ours[0]:
-        found, encoding = _decoded(lambda name: load_prompts(prompts, encoding=name), None)
+        found, encoding = _decoded(
+            lambda name: load_prompts(prompts, encoding=name), None
+        )
         texts = list(found.values() if isinstance(found, dict) else found)
     n_prompts = len(texts) * len(models)
     budget = min(n_prompts * len(rows), max(1, PER_PROMPT * n_prompts))
@@ -355,17 +491,23 @@ def _plan(kind: str, path: Path, arguments: argparse.Namespace, ask: _Asking) ->
 
 
 def _most_cost(
-    price: Sequence[float] | None, prompts: Sequence[str], rows: Sequence[Mapping[str, Any]]
+    price: Sequence[float] | None,
+    prompts: Sequence[str],
+    rows: Sequence[Mapping[str, Any]],
 ) -> float | None:
     """Bound the cost of an evaluation roughly from above, by the longest prompt, row and response."""
     if not price or not any(price):
         return None
-    characters = max(map(len, prompts)) + max(sum(len(str(value)) for value in row.values()) for row in rows)
+    characters = max(map(len, prompts)) + max(
+        sum(len(str(value)) for value in row.values()) for row in rows
+    )
     read, written = price
     return Price(read, written).of(characters // _CHARACTERS_PER_TOKEN, _LONGEST_ANSWER)
 
 
-def _address(kind: str, arguments: argparse.Namespace, ask: _Asking) -> tuple[str | None, str | None]:
+def _address(
+    kind: str, arguments: argparse.Namespace, ask: _Asking
+) -> tuple[str | None, str | None]:
     """The address of the API and the variable of its key, for a kind that has them."""
     base_url: str | None = arguments.base_url
     kinds_with_key = kinds_with("api_key_env")
@@ -377,12 +519,17 @@ def _address(kind: str, arguments: argparse.Namespace, ask: _Asking) -> tuple[st
         return None, None
     if base_url is None:
         base_url = ask.text("Address of the API? (none: OpenAI's)") or None
-    key = arguments.api_key_env or ask.text("Environment variable of the key?", _KEY, _variable)
+    key = arguments.api_key_env or ask.text(
+        "Environment variable of the key?", _KEY, _variable
+    )
     return base_url, _variable(key)
 
 
 def _columns(
-    data: Path, rows: Sequence[Mapping[str, Any]], arguments: argparse.Namespace, ask: _Asking
+    data: Path,
+    rows: Sequence[Mapping[str, Any]],
+    arguments: argparse.Namespace,
+    ask: _Asking,
 ) -> tuple[str, str]:
     columns = list(map(str, rows[0]))
 
@@ -395,12 +542,18 @@ def _columns(
 
     given = arguments.input
     known = f"(columns: {', '.join(columns)})"
-    chosen = column(given) if given else ask.text(f"Column of the input? {known}", _likely_input(rows), column)
+    chosen = (
+        column(given)
+        if given
+        else ask.text(f"Column of the input? {known}", _likely_input(rows), column)
+    )
     likely = _likely_reference([name for name in columns if name != chosen])
     given = arguments.reference
     if given:
         return chosen, column("" if given == "none" else given)
-    return chosen, ask.text(f"Column of the reference response? {known}", likely, column)
+    return chosen, ask.text(
+        f"Column of the reference response? {known}", likely, column
+    )
 
 
 def _likely_input(rows: Sequence[Mapping[str, Any]]) -> str:
@@ -409,14 +562,24 @@ def _likely_input(rows: Sequence[Mapping[str, Any]]) -> str:
     by_name = {name.strip().lower(): name for name in columns}
     if usual := [by_name[name] for name in _INPUTS if name in by_name]:
         return usual[0]
-    others = [name for name in columns if name.lower() not in _NAMES and name != reference]
-    return next((name for name in others if any(_is_text(row.get(name)) for row in rows)), columns[0])
+    others = [
+        name for name in columns if name.lower() not in _NAMES and name != reference
+    ]
+    return next(
+        (name for name in others if any(_is_text(row.get(name)) for row in rows)),
+        columns[0],
+    )
 
 
 def _likely_reference(columns: Sequence[str]) -> str:
     """The column that, by its name, most likely contains the reference; empty if no name fits."""
     plain = {name: re.sub(r"[\W_]+", "", name.lower()) for name in columns}
-    found = (name for usual in _REFERENCES for name in columns if re.fullmatch(usual, plain[name]))
+    found = (
+        name
+        for usual in _REFERENCES
+        for name in columns
+        if re.fullmatch(usual, plain[name])
+    )
     return next(found, "")
 
 
@@ -424,13 +587,26 @@ def _is_text(value: object) -> bool:
     return isinstance(value, str) and not re.fullmatch(r"[\s\d.,+-]*", value)
 
 
-def _rows(data: Path, arguments: argparse.Namespace) -> tuple[list[Mapping[str, Any]], dict[str, str]]:
-    named = {name: value for name in ("sheet", "split") if (value := getattr(arguments, name)) is not None}
-    table, encoding = _decoded(lambda name: Table(data, encoding=name, **named), arguments.encoding)
-    return [row.values for row in table.rows], {**named, **({"encoding": encoding} if encoding else {})}
+def _rows(
+    data: Path, arguments: argparse.Namespace
+) -> tuple[list[Mapping[str, Any]], dict[str, str]]:
+    named = {
+        name: value
+        for name in ("sheet", "split")
+        if (value := getattr(arguments, name)) is not None
+    }
+    table, encoding = _decoded(
+        lambda name: Table(data, encoding=name, **named), arguments.encoding
+    )
+    return [row.values for row in table.rows], {
+        **named,
+        **({"encoding": encoding} if encoding else {}),
+    }
 
 
-def _decoded(read: Callable[[str | None], _T], encoding: str | None) -> tuple[_T, str | None]:
+def _decoded(
+    read: Callable[[str | None], _T], encoding: str | None
+) -> tuple[_T, str | None]:
     """Read with an encoding: the given one, or else UTF-8, or else cp1252. Return the content and a needed encoding."""
     try:
         return read(encoding), encoding
@@ -445,9 +621,13 @@ def _rubric(given: Sequence[str]) -> dict[str, str]:
     for number, text in enumerate(given, start=1):
         name, equals, rest = text.partition("=")
         named = equals and re.fullmatch(r"[\w -]{1,64}", name.strip())
-        rubric[name.strip() if named else f"criterion {number}" if len(given) > 1 else "good"] = (
-            rest.strip() if named else text
-        )
+        rubric[
+            name.strip()
+            if named
+            else f"criterion {number}"
+            if len(given) > 1
+            else "good"
+        ] = rest.strip() if named else text
     return rubric
 
 
@@ -457,25 +637,41 @@ def _harness(kind: str, path: Path, arguments: argparse.Namespace, ask: _Asking)
             raise InvalidArgumentError(
                 f"--{name.replace('_', '-')} cannot be combined with {kind}, which has its own. Remove it."
             )
-    if arguments.prompts is not None and (kind == "promptfoo" or not arguments.prompts.exists()):
-        problem = "the prompts are in promptfoo's configuration" if kind == "promptfoo" else "file not found"
+    if arguments.prompts is not None and (
+        kind == "promptfoo" or not arguments.prompts.exists()
+    ):
+        problem = (
+            "the prompts are in promptfoo's configuration"
+            if kind == "promptfoo"
+            else "file not found"
+        )
         raise InvalidArgumentError(f"--prompts {str(arguments.prompts)!r}: {problem}.")
     if len(arguments.model or ()) > 1:
-        raise InvalidArgumentError(f"--model can be given once with {kind}; got {len(arguments.model)}.")
+        raise InvalidArgumentError(
+            f"--model can be given once with {kind}; got {len(arguments.model)}."
+        )
     text = template(f"{kind}.toml").replace("NAME", str(path))
     made: list[Path] = [path]
     said: list[str] = []
     if kind == "promptfoo":
         text, said = _of_promptfoo(text, path, arguments, ask)
     if kind == "inspect":
-        model = (arguments.model or [ask.text("Which model, by Inspect's name?", "openai/gpt-4o-mini")])[0]
+        model = (
+            arguments.model
+            or [ask.text("Which model, by Inspect's name?", "openai/gpt-4o-mini")]
+        )[0]
         prompts = arguments.prompts or path.parent / "prompts.txt"
-        for file, name in ((prompts, "prompts.txt"), (path.parent / "inspect_task.py", "inspect_task.txt")):
+        for file, name in (
+            (prompts, "prompts.txt"),
+            (path.parent / "inspect_task.py", "inspect_task.txt"),
+        ):
             if not file.exists():
                 file.write_text(template(name), encoding="utf-8")
                 made.append(file)
         home = path.resolve().parent
-        text = text.replace('"PROMPTS"', quoted(relative(prompts, home))).replace('"MODEL"', quoted(model))
+        text = text.replace('"PROMPTS"', quoted(relative(prompts, home))).replace(
+            '"MODEL"', quoted(model)
+        )
     if kind == "command":
         text, files = _of_command(text, path, arguments, ask)
         made += files
@@ -485,15 +681,26 @@ def _harness(kind: str, path: Path, arguments: argparse.Namespace, ask: _Asking)
         _check_or_unlink(path, text, made[1:])
     path.write_text(text, encoding="utf-8")
     wrote = f"Wrote {', '.join(map(str, made))}."
-    show("\n".join([wrote, *said, "Next:", f"  asktell check {path}", f"  asktell run {path}"]))
+    show(
+        "\n".join(
+            [wrote, *said, "Next:", f"  asktell check {path}", f"  asktell run {path}"]
+        )
+    )
     return 0
 
 
-def _of_promptfoo(text: str, path: Path, arguments: argparse.Namespace, ask: _Asking) -> tuple[str, list[str]]:
+def _of_promptfoo(
+    text: str, path: Path, arguments: argparse.Namespace, ask: _Asking
+) -> tuple[str, list[str]]:
     """Fill in the configuration from a promptfoo configuration, if given. Return its text and what to print."""
     provider = next(iter(arguments.model or ()), None)
     if provider is not None:
-        text = re.sub("^# (provider =) .*", lambda found: f"{found[1]} {quoted(provider)}", text, flags=re.MULTILINE)
+        text = re.sub(
+            "^# (provider =) .*",
+            lambda found: f"{found[1]} {quoted(provider)}",
+            text,
+            flags=re.MULTILINE,
+        )
     if (given := arguments.promptfoo) is None:
         return text, []
     if given.suffix == ".jsonl":
@@ -505,21 +712,36 @@ def _of_promptfoo(text: str, path: Path, arguments: argparse.Namespace, ask: _As
 
     given = given / "promptfooconfig.yaml" if given.is_dir() else given
     with PromptfooEvaluator(given, provider=provider) as evaluator:
-        n_prompts, n_tests, metrics = len(evaluator.prompts), len(evaluator.tests), evaluator.metrics
+        n_prompts, n_tests, metrics = (
+            len(evaluator.prompts),
+            len(evaluator.tests),
+            evaluator.metrics,
+        )
         unbounded = evaluator.unbounded
-    text = text.replace('"promptfooconfig.yaml"', quoted(relative(given, path.resolve().parent)))
-    text = text.replace("budget = 32 ", f"budget = {min(n_prompts * n_tests, PER_PROMPT * n_prompts)} ")
+    text = text.replace(
+        '"promptfooconfig.yaml"', quoted(relative(given, path.resolve().parent))
+    )
+    text = text.replace(
+        "budget = 32 ", f"budget = {min(n_prompts * n_tests, PER_PROMPT * n_prompts)} "
+    )
     names = ["score", "success", *metrics]
-    text = text.replace('maximize = "score" ', f"maximize = {quoted(_maximized(arguments, names, unbounded, ask))} ")
+    text = text.replace(
+        'maximize = "score" ',
+        f"maximize = {quoted(_maximized(arguments, names, unbounded, ask))} ",
+    )
     said = [
         f"{given} has {n_prompts} prompts and {n_tests} tests. Metrics to choose by, in [goal]: {', '.join(names)}."
     ]
     if n_prompts == 1:
-        said.append("It has only one prompt. Add others to its `prompts` before the run.")
+        said.append(
+            "It has only one prompt. Add others to its `prompts` before the run."
+        )
     return text, said
 
 
-def _of_command(text: str, path: Path, arguments: argparse.Namespace, ask: _Asking) -> tuple[str, list[Path]]:
+def _of_command(
+    text: str, path: Path, arguments: argparse.Namespace, ask: _Asking
+) -> tuple[str, list[Path]]:
     """Fill in the configuration of a program. Return its text and the example files written next to it."""
     home = path.parent
     usual = "python agent.py" if shutil.which("python") else "python3 agent.py"
@@ -528,7 +750,9 @@ def _of_command(text: str, path: Path, arguments: argparse.Namespace, ask: _Aski
         words = shlex.split(command)
     except ValueError as error:
         raise InvalidArgumentError(f"--command: {error}, got {command!r}.") from error
-    data = arguments.data or _path(ask.text("File of tasks? (none: write a small example)", "", _there))
+    data = arguments.data or _path(
+        ask.text("File of tasks? (none: write a small example)", "", _there)
+    )
     is_ours, data = data is None, data or home / "examples.csv"
     ours = {data: "examples.csv"} if is_ours else {}
     if words[1:] == ["agent.py"] and words[0].startswith("python"):
@@ -543,8 +767,14 @@ def _of_command(text: str, path: Path, arguments: argparse.Namespace, ask: _Aski
     beside = path.resolve().parent
     of_data = [
         f"file = {quoted(relative(data, beside))}",
-        _with(f"input = {quoted(chosen)}", "column that identifies a row; the program gets all"),
-        _with(f"reference = {quoted(reference) if reference else 'false'}", "column of the reference; false for none"),
+        _with(
+            f"input = {quoted(chosen)}",
+            "column that identifies a row; the program gets all",
+        ),
+        _with(
+            f"reference = {quoted(reference) if reference else 'false'}",
+            "column of the reference; false for none",
+        ),
         *(f"{name} = {quoted(value)}" for name, value in reading.items()),
     ]
     prompts = template("candidates.txt")
@@ -552,21 +782,33 @@ def _of_command(text: str, path: Path, arguments: argparse.Namespace, ask: _Aski
         prompts = f"\n[prompts]\nfile = {quoted(relative(arguments.prompts, beside))}\n"
     metric = arguments.maximize or "success"
     listed_words = ", ".join(map(quoted, words))
-    line = _with(f"command = [{listed_words}]", "started in this folder for every evaluation, without a shell")
+    line = _with(
+        f"command = [{listed_words}]",
+        "started in this folder for every evaluation, without a shell",
+    )
     text = re.sub(r"^command = .*", lambda _: line, text, flags=re.MULTILINE)
-    text = text.replace("PROMPTS\n", prompts + "\n").replace("\nDATA\n", "\n" + "\n".join(of_data) + "\n")
+    text = text.replace("PROMPTS\n", prompts + "\n").replace(
+        "\nDATA\n", "\n" + "\n".join(of_data) + "\n"
+    )
     if metric != "success":
         text = re.sub(r"^ranges = .*\n", "", text, flags=re.MULTILINE)
         text = re.sub(
             r"^maximize = .*",
-            lambda _: _with(f"maximize = {quoted(metric)}", "a metric that the program prints"),
+            lambda _: _with(
+                f"maximize = {quoted(metric)}", "a metric that the program prints"
+            ),
             text,
             flags=re.MULTILINE,
         )
     return text, made
 
 
-def _maximized(arguments: argparse.Namespace, names: Sequence[str], unbounded: Sequence[str], ask: _Asking) -> str:
+def _maximized(
+    arguments: argparse.Namespace,
+    names: Sequence[str],
+    unbounded: Sequence[str],
+    ask: _Asking,
+) -> str:
     """The metric to maximize. If promptfoo's `score` is unbounded, it has to be chosen explicitly."""
     wanted: str | None = arguments.maximize
     if wanted is not None:
@@ -578,14 +820,20 @@ def _maximized(arguments: argparse.Namespace, names: Sequence[str], unbounded: S
     if not unbounded:
         return "score"
     one = len(unbounded) == 1
-    which = f"the assertion {unbounded[0]!r} runs" if one else f"the assertions {', '.join(map(repr, unbounded))} run"
+    which = (
+        f"the assertion {unbounded[0]!r} runs"
+        if one
+        else f"the assertions {', '.join(map(repr, unbounded))} run"
+    )
     why = (
         f"Which metric is to be maximized? promptfoo's score is the mean over the assertions, and {which} code, which "
         "may return any number. Then, for example, the longest responses may score best."
     )
     others = [name for name in names if name not in ("score", "success", *unbounded)]
     if not ask.at_terminal:
-        raise InvalidArgumentError(f"{why} Choose with --maximize one of {', '.join([*others, 'score', 'success'])}.")
+        raise InvalidArgumentError(
+            f"{why} Choose with --maximize one of {', '.join([*others, 'score', 'success'])}."
+        )
     return ask.one_of(why, dict.fromkeys([*others, "success", *unbounded, "score"], ""))
 
 

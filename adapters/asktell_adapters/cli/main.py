@@ -8,7 +8,13 @@ import traceback
 from collections.abc import Sequence
 from importlib import import_module
 
-from asktell import AsktellError, EvaluatorError, FolderBusyError, MissingExtraError, StorageError
+from asktell import (
+    AsktellError,
+    EvaluatorError,
+    FolderBusyError,
+    MissingExtraError,
+    StorageError,
+)
 from asktell.extend import safe
 from asktell_adapters.cli.arguments import make_parser
 from asktell_adapters.cli.process import Terminated, confirmed
@@ -19,32 +25,40 @@ _FAILED, _MISTAKE, _INTERRUPTED, _TERMINATED = 1, 2, 130, 143
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code.
 
-    Codes: 0 after success, 1 if the command could not be finished, 2 after a mistake in the command or in a file, 130
-    after Ctrl-C, 143 after SIGTERM. `asktell gate` has codes of its own.
+    Codes: 0 after success, 1 if the command could not be finished, 2 after a mistake in
+    the command or in a file, 130 after Ctrl-C, 143 after SIGTERM. `asktell gate` has
+    codes of its own.
     """
     try:
         arguments = make_parser().parse_args(argv)
-    except MissingExtraError as error:  # `asktell init` reads the kinds of LLM for its help
+    except MissingExtraError as error:
+        # `asktell init` reads the kinds of LLM for its help
         return _complain(error)
-    if argv is None and arguments.command == "gate:gate":  # many scripts look at the exit code alone
+    # Many scripts look at the exit code alone
+    if argv is None and arguments.command == "gate:gate":
         return confirmed(sys.argv[1:], lambda: _run(arguments))
     return _run(arguments)
 
 
 def _run(arguments: argparse.Namespace) -> int:
     for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):  # a terminal with few characters is no reason to fail
+        # A terminal with few characters is no reason to fail
+        if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
     module, _, name = arguments.command.partition(":")
-    is_gate = name == "gate"  # its exit code 1 means that the candidate is worse, so errors are 2
+    # Its exit code 1 means that the candidate is worse, so errors are 2
+    is_gate = name == "gate"
     code = _MISTAKE if is_gate else _FAILED
     try:
-        code = int(getattr(import_module(f"asktell_adapters.cli.{module}"), name)(arguments))
+        code = int(
+            getattr(import_module(f"asktell_adapters.cli.{module}"), name)(arguments)
+        )
         if sys.stdout is not None:  # None if stdout was closed before the start
             sys.stdout.flush()
         return code
     except BrokenPipeError:
-        # The reader has closed the pipe, as `head` does. Discard what Python flushes at its exit.
+        # The reader has closed the pipe, as `head` does. Discard what Python flushes at
+        # its exit.
         with contextlib.suppress(OSError, ValueError, AttributeError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return code if is_gate else _FAILED
@@ -64,11 +78,17 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _complain(error: BaseException) -> int:
-    mistake = isinstance(error, AsktellError) and not isinstance(error, FolderBusyError | StorageError | EvaluatorError)
+    mistake = isinstance(error, AsktellError) and not isinstance(
+        error, FolderBusyError | StorageError | EvaluatorError
+    )
     if isinstance(error, AsktellError):
         text = str(error)
     elif isinstance(error, OSError):
-        text = f"{error.strerror or error}: {str(error.filename)!r}" if error.filename else str(error)
+        text = (
+            f"{error.strerror or error}: {str(error.filename)!r}"
+            if error.filename
+            else str(error)
+        )
     else:
         text = f"{type(error).__name__}: {error} (--debug shows where)"
     print(f"asktell: {safe(' '.join(text.split()))}", file=sys.stderr)

@@ -14,7 +14,14 @@ from typing import Annotated, Any, NamedTuple
 import asktell
 from asktell import AsktellError, Result, Selector, StudyNotFoundError, Trial
 from asktell.extend import describe_spending, needs_extra, parse_goal, some
-from asktell_adapters.cli.places import AnyStudy, create_study, location, names, open_study, pending_trials
+from asktell_adapters.cli.places import (
+    AnyStudy,
+    create_study,
+    location,
+    names,
+    open_study,
+    pending_trials,
+)
 
 with needs_extra("mcp"):
     from mcp.server import MCPServer
@@ -36,21 +43,37 @@ Choose among prompts by evaluations that asktell hands out, not by a few example
 """
 _READS = ToolAnnotations(readOnlyHint=True, openWorldHint=False)
 _KEEPS = ToolAnnotations(readOnlyHint=False, destructiveHint=False, openWorldHint=False)
-_AGAIN = ToolAnnotations(readOnlyHint=False, destructiveHint=False, idempotentHint=True, openWorldHint=False)
-_REPLACES = ToolAnnotations(readOnlyHint=False, destructiveHint=True, idempotentHint=True, openWorldHint=False)
+_AGAIN = ToolAnnotations(
+    readOnlyHint=False, destructiveHint=False, idempotentHint=True, openWorldHint=False
+)
+_REPLACES = ToolAnnotations(
+    readOnlyHint=False, destructiveHint=True, idempotentHint=True, openWorldHint=False
+)
 
 
 class Told(BaseModel):
     """What came of a trial: its scores, why it failed, or that it was stopped."""
 
     trial: Annotated[int, Field(description="Number of the trial, as `ask` gave it.")]
-    scores: Annotated[dict[str, float] | None, Field(description="Metric to number, every metric of the goal.")] = None
-    failed: Annotated[str | None, Field(description="Why there are no scores; null if there are.")] = None
-    stopped: Annotated[bool, Field(description="True if you stopped the run since `ask` listed it under `stop`.")] = (
-        False
-    )
-    cost: Annotated[float | None, Field(description="What it cost, always in the same unit.")] = None
-    answer: Annotated[str | None, Field(description="The model's answer, to keep for the report.")] = None
+    scores: Annotated[
+        dict[str, float] | None,
+        Field(description="Metric to number, every metric of the goal."),
+    ] = None
+    failed: Annotated[
+        str | None, Field(description="Why there are no scores; null if there are.")
+    ] = None
+    stopped: Annotated[
+        bool,
+        Field(
+            description="True if you stopped the run since `ask` listed it under `stop`."
+        ),
+    ] = False
+    cost: Annotated[
+        float | None, Field(description="What it cost, always in the same unit.")
+    ] = None
+    answer: Annotated[
+        str | None, Field(description="The model's answer, to keep for the report.")
+    ] = None
 
 
 class Answer(BaseModel):
@@ -82,16 +105,30 @@ class Pull(BaseModel):
 
     trial: Annotated[int, Field(description="Its number, for `tell`.")]
     prompt: Annotated[str | int, Field(description="Id of the prompt to run.")]
-    example: Annotated[int | str | None, Field(description="The example to run it on; null to draw one yourself.")]
-    candidate: Annotated[dict[str, Any] | None, Field(description="Factor to value, if there are factors.")] = None
+    example: Annotated[
+        int | str | None,
+        Field(description="The example to run it on; null to draw one yourself."),
+    ]
+    candidate: Annotated[
+        dict[str, Any] | None,
+        Field(description="Factor to value, if there are factors."),
+    ] = None
 
 
 class Asked(Answer):
     """Trials to evaluate."""
 
-    prompts: Annotated[dict[str, str], Field(description="Id of each prompt among the trials to its text.")]
+    prompts: Annotated[
+        dict[str, str],
+        Field(description="Id of each prompt among the trials to its text."),
+    ]
     trials: list[Pull]
-    stop: Annotated[list[int], Field(description="Trials that you hold whose prompt is eliminated: stop these runs.")]
+    stop: Annotated[
+        list[int],
+        Field(
+            description="Trials that you hold whose prompt is eliminated: stop these runs."
+        ),
+    ]
     done: Annotated[bool, Field(description="True if no more will come.")]
 
 
@@ -99,7 +136,10 @@ class Recorded(Answer):
     """What came of the results."""
 
     recorded: Annotated[int, Field(description="How many were recorded now.")]
-    unchanged: Annotated[list[int], Field(description="Trials that had ended, or were another worker's, before.")]
+    unchanged: Annotated[
+        list[int],
+        Field(description="Trials that had ended, or were another worker's, before."),
+    ]
     done: Annotated[bool, Field(description="True if no more trials will come.")]
 
 
@@ -109,15 +149,22 @@ class Judged(Answer):
     too_early: Annotated[bool, Field(description="True while no winner may be named.")]
     spent: Annotated[int, Field(description="Evaluations so far.")]
     budget: Annotated[int, Field(description="Most evaluations.")]
-    verdict: Annotated[dict[str, Any], Field(description="The advice, and its probabilities.")]
+    verdict: Annotated[
+        dict[str, Any], Field(description="The advice, and its probabilities.")
+    ]
     notes: Annotated[list[str], Field(description="What could be wrong with it.")]
 
 
 class Evidence(Answer):
     """The evidence on a prompt."""
 
-    prompt: Annotated[dict[str, Any], Field(description="Its estimates, status and failures.")]
-    comparison: Annotated[dict[str, Any] | None, Field(description="With the other prompt; null for the baseline.")]
+    prompt: Annotated[
+        dict[str, Any], Field(description="Its estimates, status and failures.")
+    ]
+    comparison: Annotated[
+        dict[str, Any] | None,
+        Field(description="With the other prompt; null for the baseline."),
+    ]
 
 
 class Page(Answer):
@@ -128,10 +175,15 @@ class Page(Answer):
 
 Name = Annotated[str, Field(description="Name of the study.")]
 Texts = Annotated[dict[str, str], Field(description="Id of each prompt to its text.")]
-Worker = Annotated[str, Field(description="Who evaluates; agents that work in parallel need a name each.")]
+Worker = Annotated[
+    str,
+    Field(description="Who evaluates; agents that work in parallel need a name each."),
+]
 Bounds = Annotated[
     dict[str, float | str] | None,
-    Field(description="Metric to a bound of its mean: a number, 'within 0.02 of best' or 'within 0.02 of baseline'."),
+    Field(
+        description="Metric to a bound of its mean: a number, 'within 0.02 of best' or 'within 0.02 of baseline'."
+    ),
 ]
 
 
@@ -156,13 +208,18 @@ class Store(NamedTuple):
             raise ToolError(f"There is no study {name!r}; {there}.") from error
 
 
-# The tools. An agent sees their names, docstrings and parameters, but for the first one.
+# The tools. An agent sees their names, docstrings and parameters, but for the first
+# one.
 
 
 def studies(store: Store) -> Studies:
     """List the studies there are."""
     known = store.names()
-    said = f"There are {len(known)}: {some(known)}." if known else "There are no studies yet; `create` one."
+    said = (
+        f"There are {len(known)}: {some(known)}."
+        if known
+        else "There are no studies yet; `create` one."
+    )
     return Studies(sentence=said, studies=known)
 
 
@@ -170,41 +227,78 @@ def create(
     store: Store,
     study: Name,
     prompts: Texts,
-    budget: Annotated[int, Field(description="Most evaluations: one prompt on one example each.")],
-    maximize: Annotated[Sequence[str], Field(description="Metrics to maximize; of several, a Pareto set.")] = (),
+    budget: Annotated[
+        int, Field(description="Most evaluations: one prompt on one example each.")
+    ],
+    maximize: Annotated[
+        Sequence[str],
+        Field(description="Metrics to maximize; of several, a Pareto set."),
+    ] = (),
     minimize: Annotated[Sequence[str], Field(description="Metrics to minimize.")] = (),
     at_least: Bounds = None,
     at_most: Bounds = None,
     ranges: Annotated[
         dict[str, tuple[float, float]] | None,
-        Field(description="Metric to its lowest and highest possible score, such as [0, 1]."),
+        Field(
+            description="Metric to its lowest and highest possible score, such as [0, 1]."
+        ),
     ] = None,
     examples: Annotated[
-        int | list[str] | None, Field(description="Number of examples, or their ids; null to draw them yourself.")
+        int | list[str] | None,
+        Field(
+            description="Number of examples, or their ids; null to draw them yourself."
+        ),
     ] = None,
-    baseline: Annotated[str | None, Field(description="Id of the prompt in use; by default the first.")] = None,
-    repeats: Annotated[int, Field(description="Above 1 if a score differs when repeated.")] = 1,
+    baseline: Annotated[
+        str | None, Field(description="Id of the prompt in use; by default the first.")
+    ] = None,
+    repeats: Annotated[
+        int, Field(description="Above 1 if a score differs when repeated.")
+    ] = 1,
 ) -> Created:
     """Create a study of prompts; if it exists with the same definition, go on with it."""
     kind = "pareto-set" if len(maximize) + len(minimize) > 1 else "best-feasible"
-    goal = parse_goal(kind, maximize, minimize, dict[str, Any](at_least or {}), dict[str, Any](at_most or {}), ranges)
+    goal = parse_goal(
+        kind,
+        maximize,
+        minimize,
+        dict[str, Any](at_least or {}),
+        dict[str, Any](at_most or {}),
+        ranges,
+    )
     baseline = next(iter(prompts), None) if baseline is None else baseline
-    selector = Selector(prompts, goal, budget, examples=examples, baseline=baseline, repeats=repeats)
+    selector = Selector(
+        prompts, goal, budget, examples=examples, baseline=baseline, repeats=repeats
+    )
     with create_study(store.url, study, selector) as made:
-        return Created(sentence=f"{_where(made)} The baseline is {baseline}. Now `ask`.", goal=str(goal))
+        return Created(
+            sentence=f"{_where(made)} The baseline is {baseline}. Now `ask`.",
+            goal=str(goal),
+        )
 
 
 def add(store: Store, study: Name, prompts: Texts) -> Added:
     """Add prompts that you have written to a study, each under a new id. The budget stays what it is."""
     with store.open(study) as found:
         ids = found.add(prompts)
-        return Added(sentence=f"{', '.join(map(str, ids))} joined. {_where(found)}", ids=ids)
+        return Added(
+            sentence=f"{', '.join(map(str, ids))} joined. {_where(found)}", ids=ids
+        )
 
 
-def ask(store: Store, study: Name, n: Annotated[int, Field(ge=1, le=1000)] = 1, worker: Worker = "agent") -> Asked:
+def ask(
+    store: Store,
+    study: Name,
+    n: Annotated[int, Field(ge=1, le=1000)] = 1,
+    worker: Worker = "agent",
+) -> Asked:
     """Get up to n trials to evaluate, and those to stop. Trials that you hold and have not told come again."""
     with store.open(study) as found:
-        stop = [each.trial.id for each in found.workers() if each.worker == worker and not each.wanted]
+        stop = [
+            each.trial.id
+            for each in found.workers()
+            if each.worker == worker and not each.wanted
+        ]
         trials = found.ask(n, worker=worker, lease=_LEASE, besides=stop)
         return Asked(
             sentence=f"{_where(found)} {_what_next(found, len(trials))}{_to_stop(stop)}",
@@ -215,7 +309,9 @@ def ask(store: Store, study: Name, n: Annotated[int, Field(ge=1, le=1000)] = 1, 
         )
 
 
-def tell(store: Store, study: Name, results: list[Told], worker: Worker = "agent") -> Recorded:
+def tell(
+    store: Store, study: Name, results: list[Told], worker: Worker = "agent"
+) -> Recorded:
     """Record scores, or failures. Telling the same again is harmless; what was told is never changed."""
     problems, unchanged = list[str](), list[int]()
     with store.open(study) as found:
@@ -231,7 +327,9 @@ def tell(store: Store, study: Name, results: list[Told], worker: Worker = "agent
             which = f"{'Trial' if len(unchanged) == 1 else 'Trials'} {', '.join(map(str, unchanged))}"
             stays = f" Nothing was recorded of what had ended, or was given to another worker, before: {which}."
         if problems:
-            raise ToolError(f"{n} of {len(results)} were recorded.{stays} {' '.join(problems)}")
+            raise ToolError(
+                f"{n} of {len(results)} were recorded.{stays} {' '.join(problems)}"
+            )
         said = f"{n} recorded.{stays} {_where(found)}"
         return Recorded(sentence=said, recorded=n, unchanged=unchanged, done=found.done)
 
@@ -242,7 +340,9 @@ def verdict(store: Store, study: Name) -> Judged:
         result = found.result()
     early = _too_early(result)
     return Judged(
-        sentence=" ".join(filter(None, (early, result.verdict.sentence, result.sentence))),
+        sentence=" ".join(
+            filter(None, (early, result.verdict.sentence, result.sentence))
+        ),
         too_early=bool(early),
         spent=result.spent,
         budget=result.budget,
@@ -255,14 +355,18 @@ def why(
     store: Store,
     study: Name,
     prompt: Annotated[str, Field(description="Id of the prompt.")],
-    against: Annotated[str | None, Field(description="Id of another; by default the baseline.")] = None,
+    against: Annotated[
+        str | None, Field(description="Id of another; by default the baseline.")
+    ] = None,
 ) -> Evidence:
     """The evidence on a prompt: its estimates, its failures, why it left, how it compares with another prompt."""
     with store.open(study) as found:
         result = found.result()
     entry = next((each for each in result.prompts if str(each.id) == prompt), None)
     if entry is None:
-        raise ToolError(f"There is no prompt {prompt!r}; there are {[each.id for each in result.prompts]}.")
+        raise ToolError(
+            f"There is no prompt {prompt!r}; there are {[each.id for each in result.prompts]}."
+        )
     reason = f": {entry.reason}" if entry.reason else ""
     said = f"{entry.id} is {entry.status}{reason}. Evaluations: {entry.evaluations}; failures: {entry.failures}."
     compared = None
@@ -272,19 +376,32 @@ def why(
     return Evidence(sentence=said, prompt=entry.to_dict(), comparison=compared)
 
 
-def report(store: Store, study: Name, path: Annotated[str, Field(description="Of the file, NAME.html.")]) -> Page:
+def report(
+    store: Store,
+    study: Name,
+    path: Annotated[str, Field(description="Of the file, NAME.html.")],
+) -> Page:
     """Write an HTML page for people: the answer, every prompt, where the evaluations went."""
     file = Path(path)
     if file.suffix != ".html":
-        raise ToolError(f"The report is a page: give a path that ends in .html, got {path!r}.")
+        raise ToolError(
+            f"The report is a page: give a path that ends in .html, got {path!r}."
+        )
     if not file.parent.is_dir():
-        raise ToolError(f"There is no folder {str(file.parent.resolve())!r} for the report: create it first.")
-    # A link could lead to a file that is no page, and writing to a pipe would wait for a reader.
+        raise ToolError(
+            f"There is no folder {str(file.parent.resolve())!r} for the report: create it first."
+        )
+    # A link could lead to a file that is no page, and writing to a pipe would wait for
+    # a reader.
     if file.is_symlink() or (file.exists() and not file.is_file()):
-        raise ToolError(f"The report replaces only ordinary files, and {path!r} is a link, a folder or a device.")
+        raise ToolError(
+            f"The report replaces only ordinary files, and {path!r} is a link, a folder or a device."
+        )
     with store.open(study) as found:
         found.report(file)
-    return Page(sentence=f"The report is at {file.resolve()}.", path=str(file.resolve()))
+    return Page(
+        sentence=f"The report is at {file.resolve()}.", path=str(file.resolve())
+    )
 
 
 _TOOLS: dict[str, tuple[Callable[..., Answer], ToolAnnotations]] = {
@@ -302,14 +419,20 @@ _TOOLS: dict[str, tuple[Callable[..., Answer], ToolAnnotations]] = {
 def serve_mcp(arguments: argparse.Namespace) -> int:
     """`asktell mcp`: over stdin and stdout, until the client closes them."""
     server = make_server(location(arguments.url))
-    signal.signal(signal.SIGINT, signal.SIG_DFL)  # the SDK would wait for the end of stdin; all that was told is kept
+    # The SDK would wait for the end of stdin; all that was told is kept
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
     server.run()
     return 0
 
 
 def make_server(url: str) -> MCPServer:
     """The server of the studies at a URL: a storage's or a service's."""
-    server = MCPServer("asktell", instructions=_INSTRUCTIONS, version=asktell.__version__, log_level="WARNING")
+    server = MCPServer(
+        "asktell",
+        instructions=_INSTRUCTIONS,
+        version=asktell.__version__,
+        log_level="WARNING",
+    )
     for function, annotations in _TOOLS.values():
         server.add_tool(_for_server(function, Store(url)), annotations=annotations)
     return server
@@ -339,8 +462,15 @@ def _for_server(tool: Callable[..., Answer], store: Store) -> Callable[..., Answ
 
 
 def _pull(trial: Trial, ids: Sequence[str] | None) -> Pull:
-    example = trial.example if ids is None or trial.example is None else ids[trial.example]
-    return Pull(trial=trial.id, prompt=trial.prompt_id, example=example, candidate=trial.candidate)
+    example = (
+        trial.example if ids is None or trial.example is None else ids[trial.example]
+    )
+    return Pull(
+        trial=trial.id,
+        prompt=trial.prompt_id,
+        example=example,
+        candidate=trial.candidate,
+    )
 
 
 def _what_next(study: AnyStudy, n_trials: int) -> str:
@@ -356,20 +486,30 @@ def _what_next(study: AnyStudy, n_trials: int) -> str:
 def _to_stop(trials: Sequence[int]) -> str:
     if not trials:
         return ""
-    which = f"trial {trials[0]}" if len(trials) == 1 else f"trials {', '.join(map(str, trials))}"
+    which = (
+        f"trial {trials[0]}"
+        if len(trials) == 1
+        else f"trials {', '.join(map(str, trials))}"
+    )
     return f" Stop {which}, as the prompt is eliminated, and `tell` it as stopped."
 
 
 def _record(study: AnyStudy, told: Told, worker: str) -> bool:
     """Record what came of a trial; False if there was nothing left to record."""
     if (told.scores is not None) + (told.failed is not None) + told.stopped != 1:
-        raise ToolError("give either scores or, in `failed`, why there are none; or `stopped`, if `ask` said so.")
+        raise ToolError(
+            "give either scores or, in `failed`, why there are none; or `stopped`, if `ask` said so."
+        )
     if told.stopped:
         return _stopped(study, told, worker)
     details = None if told.answer is None else {"answer": told.answer}
     if told.scores is not None:
-        return study.tell(told.trial, told.scores, told.cost, worker=worker, details=details)
-    return study.fail(told.trial, told.failed or "", told.cost, worker=worker, details=details)
+        return study.tell(
+            told.trial, told.scores, told.cost, worker=worker, details=details
+        )
+    return study.fail(
+        told.trial, told.failed or "", told.cost, worker=worker, details=details
+    )
 
 
 def _stopped(study: AnyStudy, told: Told, worker: str) -> bool:
@@ -385,9 +525,22 @@ def _for_agents(message: str) -> str:
 
     The first sentence says what is wrong, and stays.
     """
-    first, *rest = re.split(r"(?<=[.;]) ", message.encode("utf-8", "backslashreplace").decode())
-    kept = [first, *(each for each in rest if _TOOLS.keys() >= set(re.findall(r"\b([a-z_]+)\(", each)))]
-    text = re.sub(r"\b([a-z]+)\(\)", lambda found: f"`{found[1]}`" if found[1] in _TOOLS else found[0], " ".join(kept))
+    first, *rest = re.split(
+        r"(?<=[.;]) ", message.encode("utf-8", "backslashreplace").decode()
+    )
+    kept = [
+        first,
+        *(
+            each
+            for each in rest
+            if _TOOLS.keys() >= set(re.findall(r"\b([a-z_]+)\(", each))
+        ),
+    ]
+    text = re.sub(
+        r"\b([a-z]+)\(\)",
+        lambda found: f"`{found[1]}`" if found[1] in _TOOLS else found[0],
+        " ".join(kept),
+    )
     return re.sub(";$", ".", text)
 
 
@@ -398,15 +551,18 @@ def _where(study: AnyStudy) -> str:
 def _too_early(result: Result) -> str:
     """Why nothing may be claimed yet; empty if something may.
 
-    A verdict may advise to take a prompt that leads by little, as more examples of these would not tell. That is no
-    victory: it counts when the prompt is the best with 95% probability.
+    A verdict may advise to take a prompt that leads by little, as more examples of
+    these would not tell. That is no victory: it counts when the prompt is the best with
+    95% probability.
     """
     fresh = [
         entry.id
         for entry in result.prompts
         if not entry.evaluations
-        and entry.status in ("active", "rejected")  # what the end of the budget makes of those never scored
-        and entry.candidate is None  # scores of one combination of factors tell of others
+        # What the end of the budget makes of those never scored
+        and entry.status in ("active", "rejected")
+        # Scores of one combination of factors tell of others
+        and entry.candidate is None
     ]
     found = result.verdict
     if len(result.prompts) == 1:

@@ -8,7 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from asktell import Result, Simulation
-from asktell.extend import describe_spending, needs_extra, one_line, safe, shown_estimates, some
+from asktell.extend import (
+    describe_spending,
+    needs_extra,
+    one_line,
+    safe,
+    shown_estimates,
+    some,
+)
 from asktell_adapters.prompts import unread_fields
 
 if TYPE_CHECKING:
@@ -17,7 +24,8 @@ if TYPE_CHECKING:
 _WIDTH = 97  # characters of a line
 
 
-# What GitHub Actions and Azure Pipelines take as a command, where a line of a log begins with it, as ::warning:: does.
+# What GitHub Actions and Azure Pipelines take as a command, where a line of a log
+# begins with it, as ::warning:: does.
 _COMMAND = re.compile(r"(\s*)([:#])(?=:|#\[|#vso\[)")
 
 
@@ -36,7 +44,10 @@ def say_braces(config: "Config") -> None:
         return
     prompts = config.selector.prompts
     if found := unread_fields(prompts.texts, config.examples):
-        field, where = next(iter(found.values()))[0], some([prompts.ids[at] for at in found])
+        field, where = (
+            next(iter(found.values()))[0],
+            some([prompts.ids[at] for at in found]),
+        )
         words = (
             f"{config.path.name}: {{{field}}} is sent as it is (prompt {where}). In [prompts], fields = true puts the "
             "column's value there, and fields = false says that it is meant."
@@ -44,7 +55,9 @@ def say_braces(config: "Config") -> None:
         print(safe(words), file=sys.stderr)
 
 
-def overview(result: Result, doing: str, n_active: int, seconds_since: float | None = None) -> Iterator[str]:
+def overview(
+    result: Result, doing: str, n_active: int, seconds_since: float | None = None
+) -> Iterator[str]:
     """How far a run is, in some lines, and the best so far; `doing` says which run, and whether it goes on."""
     early = f"; {result.early}" if result.early else ""
     counted = describe_spending(result).partition(" evaluations")[0]
@@ -55,11 +68,16 @@ def overview(result: Result, doing: str, n_active: int, seconds_since: float | N
         ("evaluations", f"{counted}{early}"),
         ("prompts", f"{len(result.prompts)}, {n_active} active"),
         ("failures", str(sum(entry.failures for entry in result.prompts))),
-        *(("", one_line(f"{group.count}: {group.reason}", 200)) for group in result.failures[:3]),
+        *(
+            ("", one_line(f"{group.count}: {group.reason}", 200))
+            for group in result.failures[:3]
+        ),
     ]
     if result.spent_cost or result.max_cost:
         limit = (
-            "" if result.max_cost is None else f" of {result.max_cost:.4g} ({result.spent_cost / result.max_cost:.0%})"
+            ""
+            if result.max_cost is None
+            else f" of {result.max_cost:.4g} ({result.spent_cost / result.max_cost:.0%})"
         )
         rows.append(("cost", f"{result.spent_cost:.4g}{limit}"))
     if not result.done and seconds_since is not None:
@@ -70,12 +88,17 @@ def overview(result: Result, doing: str, n_active: int, seconds_since: float | N
     for i, entry in enumerate(shown):
         cells = ", ".join(f"{name} {estimates[i]}" for name, estimates in columns)
         infeasible = ", infeasible" if entry.feasible is False else ""
-        rows += [(label, f"{entry.id}: {cells}{infeasible}"), ("", one_line(entry.prompt, _WIDTH - 13))]
+        rows += [
+            (label, f"{entry.id}: {cells}{infeasible}"),
+            ("", one_line(entry.prompt, _WIDTH - 13)),
+        ]
         label = ""
     if len(result.selected) > 10:
         rows.append(("", f"... and {len(result.selected) - 10} more"))
     for name, text in rows:
-        for line in textwrap.wrap(text, _WIDTH - 13, break_long_words=False, break_on_hyphens=False) or [""]:
+        for line in textwrap.wrap(
+            text, _WIDTH - 13, break_long_words=False, break_on_hyphens=False
+        ) or [""]:
             yield f"{name:<12} {line}"
             name = ""
 

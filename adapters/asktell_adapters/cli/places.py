@@ -9,7 +9,8 @@ import asktell
 from asktell import InvalidArgumentError, Selector, Study
 from asktell_adapters.cli.folder import RunFolder
 
-AnyStudy: TypeAlias = "Study | asktell.RemoteStudy"  # which is imported where it is used
+# Which is imported where it is used
+AnyStudy: TypeAlias = "Study | asktell.RemoteStudy"
 
 
 def location(where: str) -> str:
@@ -32,7 +33,8 @@ def _folder(where: str) -> RunFolder | None:
         return None
     if path.is_dir():
         return RunFolder(path)
-    if path.suffix not in (".toml", "") and not path.is_file():  # the path of a SQLite file that is not there yet
+    # The path of a SQLite file that is not there yet
+    if path.suffix not in (".toml", "") and not path.is_file():
         return None
     from asktell_adapters.config import output_folder
 
@@ -59,16 +61,26 @@ def open_study(where: str | Path, name: str) -> AnyStudy:
 
 def create_study(where: str, name: str, selector: Selector) -> AnyStudy:
     """A new study in a storage or a service; the one that there is, if it was made of the same."""
-    return (asktell.RemoteStudy if is_service(where) else Study).create(where, name, selector, exist_ok=True)
+    return (asktell.RemoteStudy if is_service(where) else Study).create(
+        where, name, selector, exist_ok=True
+    )
 
 
 def names(where: str | Path) -> list[str]:
-    return asktell.RemoteStudy.names(str(where), token=_token()) if is_service(where) else Study.names(where)
+    return (
+        asktell.RemoteStudy.names(str(where), token=_token())
+        if is_service(where)
+        else Study.names(where)
+    )
 
 
 def _token() -> str | None:
     """The token that may only read, where there is no other."""
-    return None if os.environ.get("ASKTELL_TOKEN") else os.environ.get("ASKTELL_READ_TOKEN")
+    return (
+        None
+        if os.environ.get("ASKTELL_TOKEN")
+        else os.environ.get("ASKTELL_READ_TOKEN")
+    )
 
 
 class Place:
@@ -79,7 +91,9 @@ class Place:
         self._name = name
         self._run = _folder(where)
         if self._run is None and name is None:
-            raise InvalidArgumentError("Which study? Give its name after the URL; `asktell studies URL` lists them.")
+            raise InvalidArgumentError(
+                "Which study? Give its name after the URL; `asktell studies URL` lists them."
+            )
 
     @property
     def folder(self) -> Path | None:
@@ -89,7 +103,9 @@ class Place:
     def open(self) -> AnyStudy:
         if self._run is not None and self._name is None:
             return self._run.open_study()
-        return open_study(self._where if self._run is None else self._run.study_file, self._name or "")
+        return open_study(
+            self._where if self._run is None else self._run.study_file, self._name or ""
+        )
 
     def local(self, what: str) -> Study:
         """The study, for what a service cannot do."""
@@ -117,7 +133,9 @@ class Place:
         if self._run is None:
             return None
         file = self._run.study_file
-        files = [path for path in (file, file.with_name(f"{file.name}-wal")) if path.exists()]
+        files = [
+            path for path in (file, file.with_name(f"{file.name}-wal")) if path.exists()
+        ]
         return time.time() - max(path.stat().st_mtime for path in files)
 
 

@@ -15,7 +15,9 @@ from types import FrameType
 from asktell.extend import safe
 
 # SIGBREAK is Ctrl-Break, which only Windows has.
-_ENDING = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGBREAK") if hasattr(signal, name))
+_ENDING = tuple(
+    getattr(signal, name) for name in ("SIGTERM", "SIGBREAK") if hasattr(signal, name)
+)
 
 
 class Terminated(BaseException):
@@ -40,26 +42,35 @@ def signals() -> Iterator[None]:
             signal.signal(ending, handler)
 
 
-_CODE_FILE = "ASKTELL_CODE_FILE"  # names the file for the exit code, in the environment of the process that writes it
+# Names the file for the exit code, in the environment of the process that writes it
+_CODE_FILE = "ASKTELL_CODE_FILE"
 _NO_CODE = 2
 
 
 def confirmed(words: Sequence[str], run: Callable[[], int]) -> int:
     """Run this command in a process of its own, and return the exit code that its end was reached with.
 
-    Whatever ends that process earlier, such as `os._exit(0)` in a metric or a library that calls `exit`, is no verdict
-    but an error, 2. `run` is what that process, which comes here too, has to do.
+    Whatever ends that process earlier, such as `os._exit(0)` in a metric or a library
+    that calls `exit`, is no verdict but an error, 2. `run` is what that process, which
+    comes here too, has to do.
     """
-    if (file_of_code := os.environ.pop(_CODE_FILE, None)) is not None:  # it is not for processes that it starts
+    # It is not for processes that it starts
+    if (file_of_code := os.environ.pop(_CODE_FILE, None)) is not None:
         code = run()
         Path(file_of_code).write_text(str(code), encoding="ascii")
         return code
     with tempfile.TemporaryDirectory(prefix="asktell-") as folder:
         file = Path(folder) / "code"
-        # Like the command itself, it does not import from the working directory unless this process does.
+        # Like the command itself, it does not import from the working directory unless
+        # this process does.
         is_safe = [] if sys.path[:1] in ([""], [os.getcwd()]) else ["-P"]
         command = [sys.executable, *is_safe, "-m", "asktell_adapters.cli.main", *words]
-        with subprocess.Popen(command, env={**os.environ, _CODE_FILE: str(file)}) as process, _passing_on_to(process):
+        with (
+            subprocess.Popen(
+                command, env={**os.environ, _CODE_FILE: str(file)}
+            ) as process,
+            _passing_on_to(process),
+        ):
             code = process.wait()
         if file.is_file():
             return int(file.read_text(encoding="ascii"))
@@ -76,14 +87,19 @@ def _passing_on_to(process: "subprocess.Popen[bytes]") -> Iterator[None]:
     """Signals that would end this process go to the other one, which ends with everything saved."""
 
     def pass_on(number: int, frame: FrameType | None) -> None:
-        reaches_both = number == signal.SIGINT and sys.stdin is not None and sys.stdin.isatty()  # Ctrl-C
+        # Ctrl-C
+        reaches_both = (
+            number == signal.SIGINT and sys.stdin is not None and sys.stdin.isatty()
+        )
         if not reaches_both:
             process.send_signal(number)
 
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = [(ending, signal.signal(ending, pass_on)) for ending in (*_ENDING, signal.SIGINT)]
+    before = [
+        (ending, signal.signal(ending, pass_on)) for ending in (*_ENDING, signal.SIGINT)
+    ]
     try:
         yield
     finally:
@@ -102,7 +118,8 @@ def logging_to_stderr() -> Iterator[None]:
             tqdm.write(safe(record.getMessage()), file=sys.stderr)
 
     handler, log = Handler(), logging.getLogger("asktell")
-    propagate, log.propagate = log.propagate, False  # some packages set up a handler of their own, that would repeat it
+    # Some packages set up a handler of their own, that would repeat it
+    propagate, log.propagate = log.propagate, False
     log.addHandler(handler)
     try:
         yield

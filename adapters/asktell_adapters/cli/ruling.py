@@ -12,7 +12,15 @@ from urllib.parse import quote
 from xml.etree import ElementTree
 
 from asktell import BestFeasible, ChangedExample, Comparison, PromptResult, Result
-from asktell.extend import UNSEEN_FAILURES, Evaluation, Goal, describe_spending, one_line, safe, with_error
+from asktell.extend import (
+    UNSEEN_FAILURES,
+    Evaluation,
+    Goal,
+    describe_spending,
+    one_line,
+    safe,
+    with_error,
+)
 from asktell_adapters.estimate import amount
 from asktell_adapters.llms.base import Example
 
@@ -21,13 +29,16 @@ PASSED, FAILED, UNDECIDED = "passed", "failed", "undecided"
 _SIGN = {PASSED: "✅", FAILED: "❌", UNDECIDED: "❔"}
 _OF_CHECK = {True: "✅", False: "❌", None: "❔"}
 _OF_INTERVALS = (
-    "The intervals hold on both sides and for all metrics at once. A verdict needs one side only, and may come sooner."
+    "The intervals hold on both sides and for all metrics at once. "
+    "A verdict needs one side only, and may come sooner."
 )
-_MOST_BYTES = 60_000  # GitHub refuses comments of more than 65,536 characters; a link and a marker are added
+# GitHub refuses comments of more than 65,536 characters; a link and a marker are added
+_MOST_BYTES = 60_000
 _MOST_EXAMPLES = 20  # in each list of examples
 _MOST_REFERENCES = 3  # of an example
 _MOST_TEXT = 600  # characters of a response
-_WIDTH = 80  # characters per line of a response, since GitHub does not wrap lines in a table
+# Characters per line of a response, since GitHub does not wrap lines in a table
+_WIDTH = 80
 _MOST_NAME = 60
 _MOST_REASONS = 5
 _FDR = 0.1  # false discovery rate of the lists of regressed and fixed examples
@@ -49,22 +60,26 @@ class Ruling:
 
     Attributes:
         verdict: `PASSED`, `FAILED` or `UNDECIDED`.
-        found: the verdict on each requirement, by the objective's metric, by the constraint, and for the rate of
-            failures by "failure_rate".
+        found: the verdict on each requirement, by the objective's metric, by the
+            constraint, and for the rate of failures by "failure_rate".
         goal: the goal, with all ranges that are known.
         margin: the accepted loss, in units of the metric.
         comparison: the candidate (a) compared with the baseline (b).
         result: the result for both.
         remarks: notes on the evaluations, one or two sentences each.
-        evaluations: all evaluations for the verdict, with the responses that the evaluator returned.
+        evaluations: all evaluations for the verdict, with the responses that the
+            evaluator returned.
         examples: the examples, by their positions.
         currency: of all costs; empty if unknown.
         is_priced: whether a price is configured.
-        report: path of the HTML page relative to the folder of the summary; None if no page was written.
+        report: path of the HTML page relative to the folder of the summary; None if no
+            page was written.
         doubts: why the scores are doubtful.
-        needed: about how many evaluations of each prompt a pass takes if both are equal; None if unknown.
-        rechecked: the comparison after the rechecks; None if there were none. Only the lists of examples use it, since
-            the rechecked examples were chosen because they differ.
+        needed: about how many evaluations of each prompt a pass takes if both are
+            equal; None if unknown.
+        rechecked: the comparison after the rechecks; None if there were none. Only the
+            lists of examples use it, since the rechecked examples were chosen because
+            they differ.
         rechecks: number of evaluations in the rechecks.
         recheck_cost: their cost.
     """
@@ -89,11 +104,15 @@ class Ruling:
 
     @cached_property
     def candidate(self) -> PromptResult:
-        return next(entry for entry in self.result.prompts if entry.id == self.comparison.a)
+        return next(
+            entry for entry in self.result.prompts if entry.id == self.comparison.a
+        )
 
     @cached_property
     def baseline(self) -> PromptResult:
-        return next(entry for entry in self.result.prompts if entry.id == self.comparison.b)
+        return next(
+            entry for entry in self.result.prompts if entry.id == self.comparison.b
+        )
 
     @cached_property
     def _names(self) -> tuple[str, str]:
@@ -106,7 +125,11 @@ class Ruling:
 
     @cached_property
     def _answers(self) -> dict[tuple[str | int, int | None], str]:
-        return {(each.prompt, each.example): each.answer for each in self.evaluations if each.answer is not None}
+        return {
+            (each.prompt, each.example): each.answer
+            for each in self.evaluations
+            if each.answer is not None
+        }
 
     @property
     def headline(self) -> str:
@@ -117,12 +140,22 @@ class Ruling:
         if self.verdict == UNDECIDED:
             return f"Undecided: the evaluations do not yet establish how {a} compares with {b}"
         if self.verdict == PASSED:
-            kept = ", and satisfies every constraint" if self.goal.is_constrained else ""
+            kept = (
+                ", and satisfies every constraint" if self.goal.is_constrained else ""
+            )
             return f"Passed: {a} is not worse than {b}{self._by_more(objectives)} in {' or '.join(objectives)}{kept}"
         failing = [name for name, each in self.found.items() if each == FAILED]
         worse = [name for name in failing if name in objectives]
-        said = [f"is worse in {' and '.join(worse)} than {b}{self._by_more(worse)}"] if worse else []
-        said += [f"violates {name}" for name in failing if name not in worse and name != FAILURE_RATE]
+        said = (
+            [f"is worse in {' and '.join(worse)} than {b}{self._by_more(worse)}"]
+            if worse
+            else []
+        )
+        said += [
+            f"violates {name}"
+            for name in failing
+            if name not in worse and name != FAILURE_RATE
+        ]
         if FAILURE_RATE in failing:
             said.append(f"fails more often than {b}")
         return f"Failed: {a} " + " and ".join(said)
@@ -140,7 +173,9 @@ class Ruling:
     @property
     def failure_rates(self) -> str:
         """How often evaluations of each prompt failed, as a sentence without a full stop."""
-        names = dict(zip((self.candidate.id, self.baseline.id), self._names, strict=True))
+        names = dict(
+            zip((self.candidate.id, self.baseline.id), self._names, strict=True)
+        )
         return "Failed evaluations: " + ", ".join(
             f"{names[id_]} {failed} of {all_} ({100 * failed / max(all_, 1):.3g}%)"
             for id_, (failed, all_) in self._failed.items()
@@ -153,12 +188,16 @@ class Ruling:
         scores: dict[tuple[str | int, int | None], list[float]] = {}
         for each in self.evaluations:
             if each.scores is not None and each.error is None:
-                scores.setdefault((each.prompt, each.example), []).append(each.scores[metric])
+                scores.setdefault((each.prompt, each.example), []).append(
+                    each.scores[metric]
+                )
         pairs = [
             (x - y) ** 2
             for (prompt, example), own in scores.items()
             if prompt == self.candidate.id
-            for x, y in zip(own, scores.get((self.baseline.id, example), ()), strict=False)
+            for x, y in zip(
+                own, scores.get((self.baseline.id, example), ()), strict=False
+            )
         ]
         return sum(pairs) / len(pairs) if pairs else None
 
@@ -168,7 +207,9 @@ class Ruling:
         if self.verdict != UNDECIDED:
             return []
         if self.doubts:
-            return ["The gate neither passes nor fails on doubtful scores. Remove the cause, and run the gate again."]
+            return [
+                "The gate neither passes nor fails on doubtful scores. Remove the cause, and run the gate again."
+            ]
         (a, b), said = self._names, []
         if any(failed for failed, _ in self._failed.values()):
             said.append(
@@ -194,20 +235,35 @@ class Ruling:
                 if allowed
                 else (f"{a} fails no more often than {b}")
             )
-        return f"{name} not worse{self._by_more([name])}" if name in self._objectives else name  # a constraint
+        # A constraint
+        return (
+            f"{name} not worse{self._by_more([name])}"
+            if name in self._objectives
+            else name
+        )
 
     def difference(self, name: str) -> str:
         """The scores of both in a metric, and their difference, without a verdict."""
         d, (a, b) = self.comparison.differences[name], self._names
         if d.estimate is None:
             return f"{a} and {b} have no example in common yet"
-        interval = "" if d.low is None or d.high is None else f" [{d.low:+.3g}, {d.high:+.3g}]"
-        of = "" if self.comparison.examples is None else f" of {self.comparison.examples}"
-        within = f", within the margin of {self._loss(name)}" if self._is_behind_within(name, d.estimate) else ""
-        means = [_estimate(entry, name) for entry in (self.candidate, self.baseline)]
-        return (
-            f"{a} {means[0]}, {b} {means[1]}; difference {d.estimate:+.3g}{interval} on {d.pairs}{of} examples{within}"
+        interval = (
+            "" if d.low is None or d.high is None else f" [{d.low:+.3g}, {d.high:+.3g}]"
         )
+        of = (
+            ""
+            if self.comparison.examples is None
+            else f" of {self.comparison.examples}"
+        )
+        within = (
+            f", within the margin of {self._loss(name)}"
+            if self._is_behind_within(name, d.estimate)
+            else ""
+        )
+        means = [_estimate(entry, name) for entry in (self.candidate, self.baseline)]
+        pairs = f"{d.pairs}{of} examples"
+        difference = f"difference {d.estimate:+.3g}{interval} on {pairs}{within}"
+        return f"{a} {means[0]}, {b} {means[1]}; {difference}"
 
     @property
     def spending(self) -> str:
@@ -215,7 +271,11 @@ class Ruling:
         if self.is_priced or self.result.spent_cost:
             money = f", cost {amount(self.result.spent_cost + self.recheck_cost, self.currency)}"
         failed = f", {failures} failure{'s' * (failures != 1)}" if failures else ""
-        again = f", {self.rechecks} to recheck examples that differ" if self.rechecks else ""
+        again = (
+            f", {self.rechecks} to recheck examples that differ"
+            if self.rechecks
+            else ""
+        )
         return f"{describe_spending(self.result)} spent{again}{money}{failed}"
 
     @property
@@ -229,8 +289,18 @@ class Ruling:
         p_best = self.candidate.p_best
         if p_best is None or not isinstance(self.goal, BestFeasible):
             return ""
-        stated = "over 99%" if p_best > 0.995 else "under 1%" if p_best < 0.005 else f"{100 * p_best:.0f}%"
-        where = "on the given examples" if self.result.inputs == "given" else "on unseen inputs"
+        stated = (
+            "over 99%"
+            if p_best > 0.995
+            else "under 1%"
+            if p_best < 0.005
+            else f"{100 * p_best:.0f}%"
+        )
+        where = (
+            "on the given examples"
+            if self.result.inputs == "given"
+            else "on unseen inputs"
+        )
         return f"{self._names[0]} is the better one {where} with probability {stated}."
 
     def lines(self) -> Iterator[str]:
@@ -241,7 +311,10 @@ class Ruling:
                 yield f"{_quoted(entry)} {entry.reason}"
         for name in self.comparison.differences:
             yield f"{name}: {self.difference(name)}"
-            broken, mended = self.changes(name) if name in self.goal.metrics else ([], [])  # or a bound on a quantile
+            # Or a bound on a quantile
+            broken, mended = (
+                self.changes(name) if name in self.goal.metrics else ([], [])
+            )
             if broken or mended:
                 yield f"{name}: {_count(len(broken))} scored worse, {len(mended)} better"
             yield from (f"{name}: {said}" for said in self.held(name))
@@ -260,11 +333,14 @@ class Ruling:
     def changes(self, name: str) -> tuple[list[Change], list[Change]]:
         """The examples on which the candidate scored worse, and those on which it scored better.
 
-        In the metric of an objective, or of a relative constraint, the scores are compared. In the metric of another
-        constraint, an example counts if only one of the two prompts satisfies the constraint on it. Scores of several
-        rounds are averaged. Differences that hold come first, then the largest.
+        In the metric of an objective, or of a relative constraint, the scores are
+        compared. In the metric of another constraint, an example counts if only one of
+        the two prompts satisfies the constraint on it. Scores of several rounds are
+        averaged. Differences that hold come first, then the largest.
         """
-        before, after = (self._means(entry, name) for entry in (self.baseline, self.candidate))
+        before, after = (
+            self._means(entry, name) for entry in (self.baseline, self.candidate)
+        )
         broken: list[Change] = []
         mended: list[Change] = []
         for example in before:
@@ -277,7 +353,11 @@ class Ruling:
         held = self._held(name)
 
         def order(change: Change) -> tuple[bool, float, int]:
-            return change.example not in held, -abs(change.after - change.before), change.example
+            return (
+                change.example not in held,
+                -abs(change.after - change.before),
+                change.example,
+            )
 
         return sorted(broken, key=order), sorted(mended, key=order)
 
@@ -299,17 +379,23 @@ class Ruling:
             sign: int = objective.sign
             return sign * difference
         constraints = [each for each in self.goal.constraints if each.metric == name]
-        # A single score cannot satisfy or violate a constraint relative to another prompt's mean.
+        # A single score cannot satisfy or violate a constraint relative to another
+        # prompt's mean.
         relative = [each for each in constraints if each.of is not None]
         if relative:
             return -difference if relative[0].at_most else difference
         satisfied_before, satisfied_after = (
-            all(score <= each.bound if each.at_most else score >= each.bound for each in constraints)
+            all(
+                score <= each.bound if each.at_most else score >= each.bound
+                for each in constraints
+            )
             for score in (change.before, change.after)
         )
         return satisfied_after - satisfied_before
 
-    def _lists(self, name: str) -> tuple[Sequence[ChangedExample], Sequence[ChangedExample]]:
+    def _lists(
+        self, name: str
+    ) -> tuple[Sequence[ChangedExample], Sequence[ChangedExample]]:
         """The examples that regressed and those that were fixed in an objective, beyond noise."""
         compared = self.rechecked or self.comparison
         return compared.regressions(_FDR, name), compared.improvements(_FDR, name)
@@ -320,7 +406,10 @@ class Ruling:
             return {}
         place = {id_: i for i, id_ in enumerate(self.result.example_ids or ())}
         found = (each for list_ in self._lists(name) for each in list_)
-        return {each.example if isinstance(each.example, int) else place[each.example]: each for each in found}
+        return {
+            each.example if isinstance(each.example, int) else place[each.example]: each
+            for each in found
+        }
 
     def held(self, name: str) -> list[str]:
         """Sentences on the differences in an objective that are more than noise. Empty if no example differs."""
@@ -331,22 +420,34 @@ class Ruling:
         broken, mended = self._lists(name)
         if not (noise.differ or broken or mended):
             return []
-        regressed = f"{_count(len(broken)) if broken else 'no example'} regressed{_ids(broken)}"
+        regressed = (
+            f"{_count(len(broken)) if broken else 'no example'} regressed{_ids(broken)}"
+        )
         were_fixed = f"{len(mended) or 'none'} {'were' if len(mended) > 1 else 'was'} fixed{_ids(mended)}"
-        return [f"{noise}", f"at a false discovery rate of {100 * _FDR:g}%, {regressed}; {were_fixed}"]
+        return [
+            f"{noise}",
+            f"at a false discovery rate of {100 * _FDR:g}%, {regressed}; {were_fixed}",
+        ]
 
     def markdown(self) -> str:
         """A summary in Markdown for a CI job or a comment on GitHub. Names, examples and responses are escaped."""
         head = [f"## {_SIGN[self.verdict]} {_plain(self.headline)}", ""]
-        head += [f"- {_SIGN[each]} {_plain(self.required(name))}: {each}" for name, each in self.found.items()]
+        head += [
+            f"- {_SIGN[each]} {_plain(self.required(name))}: {each}"
+            for name, each in self.found.items()
+        ]
         head += self._score_table()
         if self.verdict != UNDECIDED:
             head += ["", _OF_INTERVALS]
         for name in self._objectives:
             head += _paragraphs(f"{name}: {said}" for said in self.held(name))
-        head += _paragraphs([self.failure_rates, *self.reasons, self.likely_best, *self.remarks])
+        head += _paragraphs(
+            [self.failure_rates, *self.reasons, self.likely_best, *self.remarks]
+        )
         head += self._failure_list() + self._check_list()
-        tail = [f"{_plain(self.certainty, _MOST_TEXT)}; margin {self.margin:g}; {self.spending}."]
+        tail = [
+            f"{_plain(self.certainty, _MOST_TEXT)}; margin {self.margin:g}; {self.spending}."
+        ]
         if self.report is not None:
             tail.append(f"[Full report]({quote(self.report.as_posix())})")
         room = _MOST_BYTES - _size("\n".join([*head, *tail]))
@@ -355,12 +456,24 @@ class Ruling:
     def _score_table(self) -> list[str]:
         """Both scores in each metric, as a table in Markdown."""
         a, b = (_plain(str(entry.id)) for entry in (self.candidate, self.baseline))
-        lines = ["", f"| metric | {a} | {b} | difference | interval | examples |", "|---|---|---|---|---|---|"]
+        lines = [
+            "",
+            f"| metric | {a} | {b} | difference | interval | examples |",
+            "|---|---|---|---|---|---|",
+        ]
         for name, d in self.comparison.differences.items():
-            cells = [_estimate(entry, name) for entry in (self.candidate, self.baseline)]
+            cells = [
+                _estimate(entry, name) for entry in (self.candidate, self.baseline)
+            ]
             cells += ["" if d.estimate is None else f"{d.estimate:+.3g}"]
-            cells += ["" if d.low is None or d.high is None else f"{d.low:+.3g} to {d.high:+.3g}"]
-            lines.append(f"| {_plain(name)} | {' | '.join(cells)} | {d.pairs} of {self.comparison.examples} |")
+            cells += [
+                ""
+                if d.low is None or d.high is None
+                else f"{d.low:+.3g} to {d.high:+.3g}"
+            ]
+            lines.append(
+                f"| {_plain(name)} | {' | '.join(cells)} | {d.pairs} of {self.comparison.examples} |"
+            )
         return lines
 
     def _failure_list(self) -> list[str]:
@@ -375,33 +488,58 @@ class Ruling:
         """The checks of the assumptions behind the verdict."""
         lines = ["", "What could go wrong:", ""] if self.result.checks else []
         for check in self.result.checks:
-            lines.append(f"- {_OF_CHECK[check.ok]} {_plain(check.sentence, _MOST_TEXT)}")
+            lines.append(
+                f"- {_OF_CHECK[check.ok]} {_plain(check.sentence, _MOST_TEXT)}"
+            )
         return lines
 
     def junit(self) -> str:
         """A JUnit test report, with a test case for each requirement."""
-        counted = {which: str(sum(each == which for each in self.found.values())) for which in _SIGN}
-        counts = {"tests": str(len(self.found)), "failures": counted[FAILED], "skipped": counted[UNDECIDED]}
-        suite = ElementTree.Element("testsuite", {"name": "asktell gate", **counts, "errors": "0"})
-        differences = (f"{name}: {self.difference(name)}" for name in self.comparison.differences)
+        counted = {
+            which: str(sum(each == which for each in self.found.values()))
+            for which in _SIGN
+        }
+        counts = {
+            "tests": str(len(self.found)),
+            "failures": counted[FAILED],
+            "skipped": counted[UNDECIDED],
+        }
+        suite = ElementTree.Element(
+            "testsuite", {"name": "asktell gate", **counts, "errors": "0"}
+        )
+        differences = (
+            f"{name}: {self.difference(name)}" for name in self.comparison.differences
+        )
         said = safe("; ".join([*differences, self.failure_rates, *self.reasons]))
         for name, each in self.found.items():
-            about = {"classname": safe(str(self.candidate.id)), "name": safe(self.required(name))}
+            about = {
+                "classname": safe(str(self.candidate.id)),
+                "name": safe(self.required(name)),
+            }
             case = ElementTree.SubElement(suite, "testcase", about)
             if each == FAILED:
                 ElementTree.SubElement(case, "failure", message=said)
             elif each == UNDECIDED:
                 ElementTree.SubElement(case, "skipped", message=f"undecided: {said}")
-        ElementTree.SubElement(suite, "system-out").text = f"{safe(self.headline)}: {said}"
-        return '<?xml version="1.0" encoding="UTF-8"?>\n' + ElementTree.tostring(suite, encoding="unicode")
+        ElementTree.SubElement(
+            suite, "system-out"
+        ).text = f"{safe(self.headline)}: {said}"
+        return '<?xml version="1.0" encoding="UTF-8"?>\n' + ElementTree.tostring(
+            suite, encoding="unicode"
+        )
 
     @property
     def _more_failures_allowed(self) -> str:
         """The share of examples, in percent, on which the candidate may fail in addition. Empty if there is none."""
         ranges = self.goal.ranges
-        parts = [self.margin / (ranges[m][1] - ranges[m][0]) if m in ranges else 0.0 for m in self._objectives]
+        parts = [
+            self.margin / (ranges[m][1] - ranges[m][0]) if m in ranges else 0.0
+            for m in self._objectives
+        ]
         allowed = min(parts)
-        (failed, _), (failed_before, _) = (self._failed[entry.id] for entry in (self.candidate, self.baseline))
+        (failed, _), (failed_before, _) = (
+            self._failed[entry.id] for entry in (self.candidate, self.baseline)
+        )
         if failed <= failed_before:
             allowed = max(allowed, UNSEEN_FAILURES)
         return f"{100 * allowed:.3g}%" if allowed else ""
@@ -410,61 +548,107 @@ class Ruling:
         if not self.margin:
             return ""
         losses = {self._loss(metric) for metric in metrics}
-        return f" by more than {losses.pop() if len(losses) == 1 else f'{self.margin:g}'}"
+        return (
+            f" by more than {losses.pop() if len(losses) == 1 else f'{self.margin:g}'}"
+        )
 
     def _loss(self, metric: str) -> str:
         return loss_in_words(self.margin, self.goal.ranges.get(metric))
 
     def _is_behind_within(self, name: str, estimate: float) -> bool:
         objective = self._objectives.get(name)
-        return objective is not None and self.found[name] == PASSED and -self.margin <= objective.sign * estimate < 0
+        return (
+            objective is not None
+            and self.found[name] == PASSED
+            and -self.margin <= objective.sign * estimate < 0
+        )
 
     def _tables(self, room: int) -> Iterator[str]:
         """Tables of the examples that changed, as HTML, in at most `room` bytes."""
-        failed = {c.metric for c in self.goal.constraints if self.found.get(str(c)) == FAILED}
-        changed = {name: self.changes(name) for name in self.goal.metrics if name in self._objectives or name in failed}
+        failed = {
+            c.metric for c in self.goal.constraints if self.found.get(str(c)) == FAILED
+        }
+        changed = {
+            name: self.changes(name)
+            for name in self.goal.metrics
+            if name in self._objectives or name in failed
+        }
         n_tables = sum(bool(changes) for both in changed.values() for changes in both)
         for name, both in changed.items():
             for words, changes in zip(("worse", "better"), both, strict=True):
                 if changes:  # the next tables get the room that this one leaves
                     title = f"{name}: {_count(len(changes))} scored {words}"
-                    table = self._table(title, changes, room // n_tables, self._held(name))
+                    table = self._table(
+                        title, changes, room // n_tables, self._held(name)
+                    )
                     room, n_tables = room - _size(table), n_tables - 1
                     yield table
 
     def _table(
-        self, title: str, changes: Sequence[Change], room: int, held: Mapping[int, ChangedExample] | None = None
+        self,
+        title: str,
+        changes: Sequence[Change],
+        room: int,
+        held: Mapping[int, ChangedExample] | None = None,
     ) -> str:
         """A table of examples with both responses, in at most `room` bytes.
 
         It has no empty line, which would end the HTML and begin Markdown.
         """
-        head, end = f"<details><summary>{_html(title)}</summary>", "and {} more\n</details>"
+        head, end = (
+            f"<details><summary>{_html(title)}</summary>",
+            "and {} more\n</details>",
+        )
         blocks, left = [head], room - _size(head) - _size(end) - 10
         for change in changes[:_MOST_EXAMPLES]:
-            block = "\n".join(["<table>", *self._rows(change, (held or {}).get(change.example)), "</table>"])
+            block = "\n".join(
+                [
+                    "<table>",
+                    *self._rows(change, (held or {}).get(change.example)),
+                    "</table>",
+                ]
+            )
             if (left := left - _size(block) - 1) < 0:
                 break
             blocks.append(block)
         more = len(changes) - len(blocks) + 1
         return "\n".join([*blocks, end.format(more) if more else "</details>"])
 
-    def _rows(self, change: Change, held: ChangedExample | None = None) -> Iterator[str]:
+    def _rows(
+        self, change: Change, held: ChangedExample | None = None
+    ) -> Iterator[str]:
         """The rows of an example. Responses are below each other, since side by side they are wider than a page."""
         said = [("example", str(change.example + 1))]
         if change.example < len(self.examples):
             example = self.examples[change.example]
-            wanted = (example.reference,) if isinstance(example.reference, str) else example.reference or ()
+            wanted = (
+                (example.reference,)
+                if isinstance(example.reference, str)
+                else example.reference or ()
+            )
             said = [
                 ("example", _pre(example.input)),
                 *(("reference", _pre(text)) for text in wanted[:_MOST_REFERENCES]),
             ]
-        for entry, score in ((self.baseline, change.before), (self.candidate, change.after)):
+        for entry, score in (
+            (self.baseline, change.before),
+            (self.candidate, change.after),
+        ):
             answer = self._answers.get((entry.id, change.example))
-            said.append((f"{_html(str(entry.id), _MOST_NAME)}: {score:.4g}", "" if answer is None else _pre(answer)))
+            said.append(
+                (
+                    f"{_html(str(entry.id), _MOST_NAME)}: {score:.4g}",
+                    "" if answer is None else _pre(answer),
+                )
+            )
         if held is not None:
-            before, after = f"{held.b:.3g} in {held.evaluations_b}", f"{held.a:.3g} in {held.evaluations_a}"
-            said.append(("this holds", f"mean scores and evaluations: {before}, then {after}"))
+            before, after = (
+                f"{held.b:.3g} in {held.evaluations_b}",
+                f"{held.a:.3g} in {held.evaluations_a}",
+            )
+            said.append(
+                ("this holds", f"mean scores and evaluations: {before}, then {after}")
+            )
         for name, text in said:
             yield f"<tr><th>{name}</th><td>{text}</td></tr>"
 
@@ -534,5 +718,9 @@ def _html(text: str, most: int = _MOST_TEXT) -> str:
 def _pre(text: str) -> str:
     """Text in a preformatted block, cut to `_MOST_TEXT` characters. GitHub looks for no markup, user or issue in it."""
     cut = text if len(text) <= _MOST_TEXT else f"{text[:_MOST_TEXT]}…"
-    lines = (each for line in cut.splitlines() for each in wrap(safe(line), _WIDTH, drop_whitespace=False) or [""])
+    lines = (
+        each
+        for line in cut.splitlines()
+        for each in wrap(safe(line), _WIDTH, drop_whitespace=False) or [""]
+    )
     return f"<pre>{'&#10;'.join(map(html.escape, lines))}</pre>"

@@ -24,21 +24,30 @@ _GOAL = re.compile(
     re.DOTALL | re.IGNORECASE,
 )
 _METRIC = r"(?P<metric>\S.*?)(?:\s+from\s+(?P<low>\S+)\s+to\s+(?P<high>\S+))?"
-_OBJECTIVE = re.compile(r"(?:(?P<direction>maximize|minimize)\s+)?" + _METRIC + r"(?P<worst>\s+in its worst segment)?")
+_OBJECTIVE = re.compile(
+    r"(?:(?P<direction>maximize|minimize)\s+)?"
+    + _METRIC
+    + r"(?P<worst>\s+in its worst segment)?"
+)
 _BOUND = re.compile(
-    _METRIC + r"\s*(?P<side><=|>=)\s*(?P<bound>\S+)(?:\s+on\s+(?P<share>\S+?)\s*% of the examples)?"
+    _METRIC
+    + r"\s*(?P<side><=|>=)\s*(?P<bound>\S+)(?:\s+on\s+(?P<share>\S+?)\s*% of the examples)?"
     r"(?P<every>\s+in every segment)?"
 )
 
 
 def simulate(arguments: argparse.Namespace) -> int:
     if arguments.plot is not None and arguments.plot.suffix.lower() not in PICTURES:
-        raise InvalidArgumentError(f"--plot needs a file that ends in {', '.join(PICTURES)}; got {arguments.plot}.")
+        raise InvalidArgumentError(
+            f"--plot needs a file that ends in {', '.join(PICTURES)}; got {arguments.plot}."
+        )
     goal = None if arguments.goal is None else goal_of(arguments.goal)
     table = Path(arguments.table)
     if table.suffix.lower() in (".npz", *KINDS):
         if goal is None:
-            raise InvalidArgumentError("A table needs --goal, such as 'maximize accuracy subject to latency <= 2'.")
+            raise InvalidArgumentError(
+                "A table needs --goal, such as 'maximize accuracy subject to latency <= 2'."
+            )
         recorded = RecordedScores.read(table, goal)
         if goal.by_segment and recorded.segments is None:
             raise InvalidArgumentError(
@@ -47,7 +56,9 @@ def simulate(arguments: argparse.Namespace) -> int:
     else:
         with Place(arguments.table, arguments.name).local("asktell simulate") as study:
             if goal is not None:
-                raise InvalidArgumentError("A run has its own goal; --goal is for tables.")
+                raise InvalidArgumentError(
+                    "A run has its own goal; --goal is for tables."
+                )
             goal, recorded = study.goal, RecordedScores.of(study)
     found = simulate_methods(
         recorded.scores,
@@ -84,8 +95,15 @@ def goal_of(text: str) -> Goal:
     """
     found = _GOAL.fullmatch(text.strip())
     said = {} if found is None else found.groupdict()
-    objectives = [_OBJECTIVE.fullmatch(part.strip()) for part in said.get("objectives", "").split(",")]
-    bounds = [_BOUND.fullmatch(part.strip()) for part in (said.get("bounds") or "").split(",") if part.strip()]
+    objectives = [
+        _OBJECTIVE.fullmatch(part.strip())
+        for part in said.get("objectives", "").split(",")
+    ]
+    bounds = [
+        _BOUND.fullmatch(part.strip())
+        for part in (said.get("bounds") or "").split(",")
+        if part.strip()
+    ]
     parts = [part.groupdict() for part in (*objectives, *bounds) if part is not None]
     if len(parts) < len(objectives) + len(bounds):
         raise InvalidArgumentError(
@@ -94,15 +112,25 @@ def goal_of(text: str) -> Goal:
             f"every segment', and the last one ', kept with probability 0.9'; got {short(text)}."
         )
     wanted, limits = parts[: len(objectives)], parts[len(objectives) :]
-    if twice := {one["metric"] for one in limits if sum(one["metric"] == other["metric"] for other in limits) > 1}:
-        raise InvalidArgumentError(f"--goal bounds {min(twice)!r} twice; give one bound.")
+    if twice := {
+        one["metric"]
+        for one in limits
+        if sum(one["metric"] == other["metric"] for other in limits) > 1
+    }:
+        raise InvalidArgumentError(
+            f"--goal bounds {min(twice)!r} twice; give one bound."
+        )
     return parse_goal(
         "pareto-set" if len(wanted) > 1 or said["pareto"] else "best-feasible",
         [part["metric"] for part in wanted if part["direction"] != "minimize"],
         [part["metric"] for part in wanted if part["direction"] == "minimize"],
         {part["metric"]: _bound(part) for part in limits if part["side"] == ">="},
         {part["metric"]: _bound(part) for part in limits if part["side"] == "<="},
-        {part["metric"]: (_number(part["low"]), _number(part["high"])) for part in parts if part["low"]},
+        {
+            part["metric"]: (_number(part["low"]), _number(part["high"]))
+            for part in parts
+            if part["low"]
+        },
         _number(said["sure"]) if said["sure"] else None,
         [part["metric"] for part in wanted if part["worst"]],
     )
@@ -113,14 +141,20 @@ def _bound(part: Mapping[str, str | None]) -> dict[str, Any]:
     if part["share"]:
         share = _number(part["share"]) / 100
         quantile = share if part["side"] == "<=" else round(1 - share, 12)
-    return {"bound": _number(part["bound"]), "quantile": quantile, "in_every_segment": bool(part["every"])}
+    return {
+        "bound": _number(part["bound"]),
+        "quantile": quantile,
+        "in_every_segment": bool(part["every"]),
+    }
 
 
 def _number(text: str | None) -> float:
     try:
         return float(text or "")
     except ValueError:
-        raise InvalidArgumentError(f"--goal must have a number where it has {short(text)}.") from None
+        raise InvalidArgumentError(
+            f"--goal must have a number where it has {short(text)}."
+        ) from None
 
 
 def _write(found: Simulation, path: Path) -> None:

@@ -51,7 +51,9 @@ def status(arguments: argparse.Namespace) -> int:
 def result(arguments: argparse.Namespace) -> int:
     picture = arguments.plot
     if picture is not None and picture.suffix.lower() not in PICTURES:
-        raise InvalidArgumentError(f"--plot needs a file that ends in {', '.join(PICTURES)}; got {picture}.")
+        raise InvalidArgumentError(
+            f"--plot needs a file that ends in {', '.join(PICTURES)}; got {picture}."
+        )
     found = result_of(arguments.run, arguments.name)
     if picture is not None:
         save_plot(found, picture)
@@ -87,7 +89,9 @@ def watch(arguments: argparse.Namespace) -> int:
             result, holdings = study.result(), study.workers()
             seconds = time.monotonic() - start
             at_start = result if at_start is None else at_start
-            lines = list(_view(study, result, holdings, place, _pace(at_start, result, seconds)))
+            lines = list(
+                _view(study, result, holdings, place, _pace(at_start, result, seconds))
+            )
             if not once:
                 sys.stdout.write("\x1b[H\x1b[J")
             for line in lines:
@@ -101,23 +105,46 @@ def watch(arguments: argparse.Namespace) -> int:
 def _pace(before: Result, now: Result, seconds: float) -> str:
     if seconds <= 1 or now.spent == before.spent:
         return ""
-    rate, left = (now.spent - before.spent) / seconds, (now.budget - now.spent) / (now.spent - before.spent)
+    rate, left = (
+        (now.spent - before.spent) / seconds,
+        (now.budget - now.spent) / (now.spent - before.spent),
+    )
     if now.max_cost is not None and now.spent_cost > before.spent_cost:
-        left = min(left, (now.max_cost - now.spent_cost) / (now.spent_cost - before.spent_cost))
+        left = min(
+            left, (now.max_cost - now.spent_cost) / (now.spent_cost - before.spent_cost)
+        )
     return f", {rate:.3g} evaluations per second, about {max(0.0, left) * seconds / 60:.0f} min to go"
 
 
-def _view(study: AnyStudy, result: Result, holdings: Sequence[Any], place: Place, pace: str = "") -> Iterator[str]:
+def _view(
+    study: AnyStudy,
+    result: Result,
+    holdings: Sequence[Any],
+    place: Place,
+    pace: str = "",
+) -> Iterator[str]:
     paused = "paused (asktell resume ends the pause), " if study.paused else ""
     doing = "finished" if result.done else paused + place.doing(len(holdings)) + pace
-    yield from overview(result, f"{place.folder or study.name}: {doing}", study.n_active, place.seconds_since)
+    yield from overview(
+        result,
+        f"{place.folder or study.name}: {doing}",
+        study.n_active,
+        place.seconds_since,
+    )
     if since := growth_of(study.selector.state):
         yield f"{'since start':<12} {since}"
     rows = [["worker", "trial", "prompt", "example", "attempt", "lease"]]
     for holding in holdings[:_SHOWN]:
         trial, left_ = holding.trial, holding.seconds_left
-        lease = "none" if left_ is None else f"{left_:.0f} s" if left_ > 0 else "ran out"
-        cells = [trial.id, trial.prompt_id, "-" if trial.example is None else trial.example, holding.attempt]
+        lease = (
+            "none" if left_ is None else f"{left_:.0f} s" if left_ > 0 else "ran out"
+        )
+        cells = [
+            trial.id,
+            trial.prompt_id,
+            "-" if trial.example is None else trial.example,
+            holding.attempt,
+        ]
         rows.append([holding.worker or "-", *map(str, cells), lease])
     if holdings:
         yield ""
@@ -149,12 +176,16 @@ def batch(arguments: argparse.Namespace) -> int:
         if arguments.action == "submit":
             n = study.budget if arguments.evaluations is None else arguments.evaluations
             ids = batches.submit(study, n)
-            for id_ in ids or ["Nothing to submit: the study is done, or waits for scores."]:
+            for id_ in ids or [
+                "Nothing to submit: the study is done, or waits for scores."
+            ]:
                 show(id_)
         else:
             for line in str(batches.collect(study)).splitlines():
                 show(line)
-            show(f"{study.name}: {describe_spending(study)}, {len(study.pending)} pending")
+            show(
+                f"{study.name}: {describe_spending(study)}, {len(study.pending)} pending"
+            )
     return 0
 
 
@@ -167,15 +198,22 @@ def cache(arguments: argparse.Namespace) -> int:
         from asktell_adapters.config import load_cache
 
         if (found := load_cache(arguments.where)) is None:
-            raise InvalidArgumentError(f"{arguments.where.name} has no table [cache]: its answers are not kept.")
+            raise InvalidArgumentError(
+                f"{arguments.where.name} has no table [cache]: its answers are not kept."
+            )
         answers = found
     if arguments.action == "clear":
         size = answers.path.stat().st_size if answers.path.exists() else 0
         count = answers.clear()
-        show(f"{answers.path}: {count} answers removed" + (", a damaged file" if size and not count else ""))
+        show(
+            f"{answers.path}: {count} answers removed"
+            + (", a damaged file" if size and not count else "")
+        )
         return 0
     info = answers.info()
-    show(f"{info.path}: {info.answers} answers, {info.bytes / 1e6:.1f} MB of at most {info.max_bytes / 1e6:.1f} MB")
+    show(
+        f"{info.path}: {info.answers} answers, {info.bytes / 1e6:.1f} MB of at most {info.max_bytes / 1e6:.1f} MB"
+    )
     if info.oldest is not None:
         show(f"the oldest of {datetime.fromtimestamp(info.oldest):%Y-%m-%d %H:%M}")
     return 0
@@ -184,16 +222,23 @@ def cache(arguments: argparse.Namespace) -> int:
 def say_cached(study: AnyStudy) -> None:
     """Say how many of a study's evaluations were answered by a cache, if any.
 
-    Of a very long study, and of one at a service, they are not counted: all evaluations would have to be read.
+    Of a very long study, and of one at a service, they are not counted: all evaluations
+    would have to be read.
     """
     if isinstance(study, Study) and study.spent <= _MOST_COUNTED:
-        count = sum(bool((evaluation.details or {}).get("cached")) for evaluation in study.evaluations())
+        count = sum(
+            bool((evaluation.details or {}).get("cached"))
+            for evaluation in study.evaluations()
+        )
         if count:
-            show(f"{count} of {study.spent} evaluations were answered by the cache, for nothing.")
+            show(
+                f"{count} of {study.spent} evaluations were answered by the cache, for nothing."
+            )
 
 
 def serve_studies(arguments: argparse.Namespace) -> int:
-    from asktell_adapters.server.process import serve  # here, since it imports the server's packages
+    # Here, since it imports the server's packages
+    from asktell_adapters.server.process import serve
 
     arguments.url = str(location(arguments.url))
     with signals():

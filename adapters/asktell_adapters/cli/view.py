@@ -1,7 +1,8 @@
 """`asktell view`: a run's page, live, in the browser of this machine.
 
-Served to this machine only, below a path that nobody can guess. Requests that name another host are refused, so that
-no page elsewhere can reach it by a name of its own (DNS rebinding); nothing can be changed through it.
+Served to this machine only, below a path that nobody can guess. Requests that name
+another host are refused, so that no page elsewhere can reach it by a name of its own
+(DNS rebinding); nothing can be changed through it.
 """
 
 import argparse
@@ -24,13 +25,17 @@ class View(ThreadingHTTPServer):
 
     daemon_threads = True
 
-    def __init__(self, study: Study, about: dict[str, Any] | None = None, port: int = 0) -> None:
+    def __init__(
+        self, study: Study, about: dict[str, Any] | None = None, port: int = 0
+    ) -> None:
         super().__init__(("127.0.0.1", port), _Handler)
         self.page = reports.render_live(study.name, "state")
         self.report = LiveReport(study, about)
         self.path = f"/{secrets.token_urlsafe(24)}/"
         self.url = f"http://127.0.0.1:{self.server_port}{self.path}"
-        self.hosts = {f"{name}:{self.server_port}" for name in ("127.0.0.1", "localhost")}
+        self.hosts = {
+            f"{name}:{self.server_port}" for name in ("127.0.0.1", "localhost")
+        }
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -40,7 +45,11 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         if self.headers.get("Host") not in self.server.hosts:
-            self._send(HTTPStatus.MISDIRECTED_REQUEST, "text/plain", "This host is not served here.")
+            self._send(
+                HTTPStatus.MISDIRECTED_REQUEST,
+                "text/plain",
+                "This host is not served here.",
+            )
         elif self.path == self.server.path:
             self._send(HTTPStatus.OK, "text/html", self.server.page)
         elif self.path == f"{self.server.path}state":
@@ -71,7 +80,11 @@ class _Handler(BaseHTTPRequestHandler):
 def view(arguments: argparse.Namespace) -> int:
     """`asktell view`: until Ctrl-C."""
     place = Place(arguments.run, arguments.name)
-    with place.local("asktell view") as study, View(study, place.about(), arguments.port) as server, signals():
+    with (
+        place.local("asktell view") as study,
+        View(study, place.about(), arguments.port) as server,
+        signals(),
+    ):
         show(f"Page: {server.url}   (Ctrl-C ends it)")
         if not arguments.no_browser:
             webbrowser.open(server.url)

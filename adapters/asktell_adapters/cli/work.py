@@ -19,8 +19,20 @@ from asktell_adapters.cli.output import say_braces, show
 from asktell_adapters.cli.places import AnyStudy, create_study, open_study
 from asktell_adapters.cli.process import Terminated, logging_to_stderr, signals
 from asktell_adapters.cli.studies import say_cached
-from asktell_adapters.config import Config, changed_rows, differences, load_config, only_more_rows
-from asktell_adapters.estimate import Estimate, HarnessEstimate, Selection, estimate, estimate_harness
+from asktell_adapters.config import (
+    Config,
+    changed_rows,
+    differences,
+    load_config,
+    only_more_rows,
+)
+from asktell_adapters.estimate import (
+    Estimate,
+    HarnessEstimate,
+    Selection,
+    estimate,
+    estimate_harness,
+)
 from asktell_adapters.evaluators.llm import asked_of
 from asktell_adapters.llms.base import Asked
 from asktell_adapters.optimizers.improving import Improvement, improve
@@ -42,7 +54,9 @@ def run_improvement(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _run_config(config: Config, arguments: argparse.Namespace, estimate: int | None = None) -> None:
+def _run_config(
+    config: Config, arguments: argparse.Namespace, estimate: int | None = None
+) -> None:
     if arguments.study is not None or not RunFolder(config.output).used:
         say_braces(config)
     if estimate is not None:
@@ -54,13 +68,19 @@ def _run_config(config: Config, arguments: argparse.Namespace, estimate: int | N
                 "--fresh and --join go with an output folder. A study has a name: give another --name to start over; "
                 "to join it, the same command is enough."
             )
-        with _at_url(config, arguments.study, arguments.name or config.path.stem) as study:
+        with _at_url(
+            config, arguments.study, arguments.name or config.path.stem
+        ) as study:
             _show(_work(study, config, arguments), config, arguments)
             if config.cache is not None:
                 say_cached(study)
         return
     folder = RunFolder(config.output)
-    _show((_join if arguments.join else _start)(config, arguments, folder), config, arguments)
+    _show(
+        (_join if arguments.join else _start)(config, arguments, folder),
+        config,
+        arguments,
+    )
     if config.improving is not None and arguments.json:
         return
     if config.cache is not None:
@@ -104,7 +124,10 @@ def _start(config: Config, arguments: argparse.Namespace, folder: RunFolder) -> 
         evaluator = config.driven()
     if arguments.fresh and folder.used:
         with folder.locked():
-            print(f"The old run is now in {safe(str(folder.set_aside()))}", file=sys.stderr)
+            print(
+                f"The old run is now in {safe(str(folder.set_aside()))}",
+                file=sys.stderr,
+            )
     with folder.locked():
         saved = folder.read_setup()
         if saved is None and folder.used:
@@ -123,7 +146,8 @@ def _start(config: Config, arguments: argparse.Namespace, folder: RunFolder) -> 
             try:
                 outcome = _work(study, config, arguments, evaluator, _MAIN)
             except BaseException:
-                with contextlib.suppress(Exception):  # the first error is the one to show
+                # The first error is the one to show
+                with contextlib.suppress(Exception):
                     folder.write(study, config.dataset)
                 raise
             _write(folder, study, config, outcome)
@@ -134,7 +158,9 @@ def _join(config: Config, arguments: argparse.Namespace, folder: RunFolder) -> O
     """Work beside the process that was started in this folder."""
     saved = folder.read_setup()
     if saved is None:
-        raise asktell.InvalidStateError(f"There is no run in {str(folder.path)!r} to join. Start it without --join.")
+        raise asktell.InvalidStateError(
+            f"There is no run in {str(folder.path)!r} to join. Start it without --join."
+        )
     _check_same(config, saved, folder)
     with folder.open_study() as study:
         outcome = _work(study, config, arguments)
@@ -150,7 +176,11 @@ def _write(folder: RunFolder, study: Study, config: Config, outcome: Outcome) ->
 
 
 def _work(
-    study: AnyStudy, config: Config, arguments: argparse.Namespace, evaluator: Any = None, name: str | None = None
+    study: AnyStudy,
+    config: Config,
+    arguments: argparse.Namespace,
+    evaluator: Any = None,
+    name: str | None = None,
 ) -> Outcome:
     """Evaluate as one of a study's workers, until it is done."""
     if study.done and config.improving is None:
@@ -161,26 +191,45 @@ def _work(
         confirm(config, study, evaluator, arguments.yes)
     worker = study.worker(arguments.worker or name, lease=arguments.lease)
     if worker.name != _MAIN:
-        print(f"Worker {worker.name}, after {describe_spending(study)}.", file=sys.stderr)
+        print(
+            f"Worker {worker.name}, after {describe_spending(study)}.", file=sys.stderr
+        )
     with signals(), logging_to_stderr():
         try:
             drive: Callable[..., Outcome] = asktell.run
             if (how := config.improving) is not None:
                 writer = how.writer(evaluator.llm, config.examples, config.concurrency)
-                drive = partial(improve, writer=writer, budget=how.total, examples=config.examples, **how.settings)
+                drive = partial(
+                    improve,
+                    writer=writer,
+                    budget=how.total,
+                    examples=config.examples,
+                    **how.settings,
+                )
             return drive(
                 worker,
                 timed(evaluator),
                 concurrency=config.concurrency,
                 batch_size=config.batch_size,
                 progress=not arguments.no_progress and sys.stderr.isatty(),
-                max_failures_in_a_row=None if arguments.keep_going else 10 + 2 * config.concurrency,
+                max_failures_in_a_row=None
+                if arguments.keep_going
+                else 10 + 2 * config.concurrency,
             )
         except EvaluatorError as error:
-            raise EvaluatorError(str(error).replace("max_failures_in_a_row=None", "--keep-going")) from error
+            raise EvaluatorError(
+                str(error).replace("max_failures_in_a_row=None", "--keep-going")
+            ) from error
         except (KeyboardInterrupt, Terminated):
-            paid = f" Cost so far: {study.spent_cost:.4g}." if study.spent_cost or config.is_priced else ""
-            print(f"\nStopped after {describe_spending(study)}.{paid} The same command resumes it.", file=sys.stderr)
+            paid = (
+                f" Cost so far: {study.spent_cost:.4g}."
+                if study.spent_cost or config.is_priced
+                else ""
+            )
+            print(
+                f"\nStopped after {describe_spending(study)}.{paid} The same command resumes it.",
+                file=sys.stderr,
+            )
             raise
 
 
@@ -193,27 +242,38 @@ def _with_time(scores: Any, seconds: float) -> Scores:
 class _Clocked:
     """Also shows every outcome to `keep`, with its prompt's text, or its candidate, and its example."""
 
-    def __init__(self, evaluator: Any, keep: Callable[[Asked, int | None, object], None] | None = None) -> None:
+    def __init__(
+        self,
+        evaluator: Any,
+        keep: Callable[[Asked, int | None, object], None] | None = None,
+    ) -> None:
         self._evaluator = evaluator
         self._keep = keep or (lambda asked, example, outcome: None)
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._evaluator, name)  # `check_prompts`, `begin`, `remarks`, `repeatable`
+        # `check_prompts`, `begin`, `remarks`, `repeatable`
+        return getattr(self._evaluator, name)
 
 
 class TimedBatches(_Clocked):
     """An evaluator with `evaluate_batch(trials)`; each trial took its part of the time."""
 
-    def evaluate_batch(self, trials: Sequence[asktell.Trial], repeats: Sequence[int] = ()) -> Any:
+    def evaluate_batch(
+        self, trials: Sequence[asktell.Trial], repeats: Sequence[int] = ()
+    ) -> Any:
         start = time.perf_counter()
         found = self._evaluator.evaluate_batch(trials, repeats)
         seconds = (time.perf_counter() - start) / len(trials)
         if not isinstance(found, Sequence):
             return found  # `run` refuses it
         outcomes = [
-            outcome if isinstance(outcome, BaseException) else _with_time(outcome, seconds) for outcome in found
+            outcome
+            if isinstance(outcome, BaseException)
+            else _with_time(outcome, seconds)
+            for outcome in found
         ]
-        for trial, outcome in zip(trials, outcomes, strict=False):  # `run` refuses another number
+        # `run` refuses another number
+        for trial, outcome in zip(trials, outcomes, strict=False):
             self._keep(asked_of(trial), trial.example, outcome)
         return outcomes
 
@@ -230,7 +290,9 @@ class TimedCalls(_Clocked):
         return outcome
 
 
-def timed(evaluator: Any, keep: Callable[[Asked, int | None, object], None] | None = None) -> _Clocked:
+def timed(
+    evaluator: Any, keep: Callable[[Asked, int | None, object], None] | None = None
+) -> _Clocked:
     """The evaluator, whose scores say how long they took."""
     in_batches = callable(getattr(evaluator, "evaluate_batch", None))
     return (TimedBatches if in_batches else TimedCalls)(evaluator, keep)
@@ -240,18 +302,37 @@ def _check_same(config: Config, saved: dict[str, Any], folder: RunFolder) -> Non
     """Refuse another set-up, unless it only has more prompts, examples or budget: those the study gets."""
     if found := differences(saved, config.setup):
         same = {key: config.setup[key] for key in ("budget", "prompts", "data")}
-        if "models" in config.setup and saved.get("models", {}).items() <= config.setup["models"].items():
+        if (
+            "models" in config.setup
+            and saved.get("models", {}).items() <= config.setup["models"].items()
+        ):
             same["models"] = config.setup["models"]  # some may join
-        others = differences({**saved, **same}, config.setup) or not only_more_rows(saved, config.setup)
-        if not others and folder.study_name is not None and not _is_less(saved["budget"], same["budget"]):
+        others = differences({**saved, **same}, config.setup) or not only_more_rows(
+            saved, config.setup
+        )
+        if (
+            not others
+            and folder.study_name is not None
+            and not _is_less(saved["budget"], same["budget"])
+        ):
             with folder.open_study() as study:
                 got = growth.grow(study, config.selector)
             if got is not None:
-                more = f"Continuing with more: {', '.join(got)}" if got else "The run has all of that by now"
-                print(f"{config.path.name} has changed: {'; '.join(found)}. {more}.", file=sys.stderr)
+                more = (
+                    f"Continuing with more: {', '.join(got)}"
+                    if got
+                    else "The run has all of that by now"
+                )
+                print(
+                    f"{config.path.name} has changed: {'; '.join(found)}. {more}.",
+                    file=sys.stderr,
+                )
                 folder.write_setup(config.setup)
                 return
-        if saved.get("prompts") != config.setup["prompts"] and folder.study_name is not None:
+        if (
+            saved.get("prompts") != config.setup["prompts"]
+            and folder.study_name is not None
+        ):
             found = [item for item in found if not item.startswith("prompts ")]
             with folder.open_study() as study:
                 found.append(_changed_prompts(study.selector, config.selector))
@@ -272,17 +353,37 @@ def _check_examples(study: AnyStudy, config: Config) -> None:
 
 
 def _is_less(before: Any, now: Any) -> bool:
-    then, limits = (given if isinstance(given, dict) else {"evaluations": given} for given in (before, now))
-    return set(then) != set(limits) or any(limits[name] < limit for name, limit in then.items())
+    then, limits = (
+        given if isinstance(given, dict) else {"evaluations": given}
+        for given in (before, now)
+    )
+    return set(then) != set(limits) or any(
+        limits[name] < limit for name, limit in then.items()
+    )
 
 
 def _changed_prompts(then: Selector, now: Selector) -> str:
     before, after = (
-        dict(zip(made.prompts.ids, made.prompts.candidates or made.prompts.texts, strict=True)) for made in (then, now)
+        dict(
+            zip(
+                made.prompts.ids,
+                made.prompts.candidates or made.prompts.texts,
+                strict=True,
+            )
+        )
+        for made in (then, now)
     )
-    besides = {then.prompts.ids[arm] for arm in growth.besides_configuration(then.state)} - set(after)
-    changed = [id_ for id_ in {**before, **after} if before.get(id_) != after.get(id_) and id_ not in besides]
-    shown = ", ".join(repr(id_) for id_ in changed[:5]) + (", ..." if len(changed) > 5 else "")
+    besides = {
+        then.prompts.ids[arm] for arm in growth.besides_configuration(then.state)
+    } - set(after)
+    changed = [
+        id_
+        for id_ in {**before, **after}
+        if before.get(id_) != after.get(id_) and id_ not in besides
+    ]
+    shown = ", ".join(repr(id_) for id_ in changed[:5]) + (
+        ", ..." if len(changed) > 5 else ""
+    )
     return f"prompts ({len(changed)} changed, added or dropped: {shown})"
 
 
@@ -293,14 +394,21 @@ def say_estimate(config: Config, arguments: argparse.Namespace) -> None:
     folder = RunFolder(config.output)
     opened: Any = contextlib.nullcontext(config.selector)
     if arguments.study is not None:
-        opened = Study.create(arguments.study, arguments.name or config.path.stem, config.selector, exist_ok=True)
+        opened = Study.create(
+            arguments.study,
+            arguments.name or config.path.stem,
+            config.selector,
+            exist_ok=True,
+        )
     elif not arguments.fresh and folder.study_name is not None:
         opened = folder.open_study()
     n, concurrency = arguments.estimate, config.concurrency
     with opened as selection:
         found: Estimate | HarnessEstimate
         if (harness := config.harness) is None:
-            found = estimate(config.evaluator(), selection, real_calls=n, concurrency=concurrency)
+            found = estimate(
+                config.evaluator(), selection, real_calls=n, concurrency=concurrency
+            )
         else:
             found = estimate_harness(
                 harness.evaluate_batch, selection, len(config.examples), cost=harness.cost, real=n,
@@ -319,7 +427,9 @@ def confirm(config: Config, selection: Selection, evaluator: Any, yes: bool) -> 
         return
     words = f"This run may cost up to {most:.4g}, more than confirm_above = {config.confirm_above:g}"
     if not sys.stdin.isatty():
-        raise InvalidArgumentError(f"{words}. Look at it with --estimate, and start it with --yes.")
+        raise InvalidArgumentError(
+            f"{words}. Look at it with --estimate, and start it with --yes."
+        )
     print(f"{words}. Go on? [y/N] ", end="", file=sys.stderr, flush=True)
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):
         raise InvalidArgumentError("Not started; nothing was spent.")

@@ -12,7 +12,13 @@ from asktell import Candidates, grid
 from asktell.extend import nearest
 from asktell_adapters import datasets
 from asktell_adapters.config.data import Prompts
-from asktell_adapters.config.model import MODELS, ModelTable, has_price, options_of, read_model
+from asktell_adapters.config.model import (
+    MODELS,
+    ModelTable,
+    has_price,
+    options_of,
+    read_model,
+)
 from asktell_adapters.config.tables import Table, key, listed
 from asktell_adapters.llms.models import Models
 
@@ -63,7 +69,8 @@ class CandidatesTable(Table, table="candidates"):
         for name in self.files or ():
             if not isinstance(given.get(name), list | dict):
                 raise self.error(
-                    "files", f"names {name!r}, which is no factor with a list of files{nearest(name, list(given))}"
+                    "files",
+                    f"names {name!r}, which is no factor with a list of files{nearest(name, list(given))}",
                 )
             given[name] = self._read(name, given[name])
         if self.files is None:
@@ -72,20 +79,36 @@ class CandidatesTable(Table, table="candidates"):
 
     def _read(self, factor: str, values: Any) -> dict[str, str]:
         """The text of each file by its level's name: by default the file's, or "none" where there is no file."""
-        named = values.items() if isinstance(values, dict) else [(value or "none", value) for value in values]
+        named = (
+            values.items()
+            if isinstance(values, dict)
+            else [(value or "none", value) for value in values]
+        )
         texts: dict[str, str] = {}
         for name, value in named:
             if not isinstance(value, str):
-                raise self.error(factor, "is in `files`, so that its values must be names of files", value)
+                raise self.error(
+                    factor,
+                    "is in `files`, so that its values must be names of files",
+                    value,
+                )
             if name in texts:
                 raise self.error(factor, "has a value twice", value)
             try:
-                texts[name] = self.beside(value).read_text(encoding="utf-8") if value else ""
+                texts[name] = (
+                    self.beside(value).read_text(encoding="utf-8") if value else ""
+                )
             except UnicodeDecodeError as error:
-                raise self.error(factor, f"names a file that is not UTF-8 (byte {error.start})", value) from error
+                raise self.error(
+                    factor,
+                    f"names a file that is not UTF-8 (byte {error.start})",
+                    value,
+                ) from error
             except (OSError, ValueError) as error:  # the latter of a NUL in the name
                 why = getattr(error, "strerror", None) or str(error)
-                raise self.error(factor, f"names a file that cannot be read ({why})", value) from error
+                raise self.error(
+                    factor, f"names a file that cannot be read ({why})", value
+                ) from error
         return texts
 
     def _check_no_files(self, factors: Mapping[str, Any]) -> None:
@@ -94,7 +117,11 @@ class CandidatesTable(Table, table="candidates"):
             if factor in ("model", "prompt") or not isinstance(values, list | dict):
                 continue
             for text in values.values() if isinstance(values, dict) else values:
-                if isinstance(text, str) and _NAME_OF_A_FILE.fullmatch(text) and self.beside(text).is_file():
+                if (
+                    isinstance(text, str)
+                    and _NAME_OF_A_FILE.fullmatch(text)
+                    and self.beside(text).is_file()
+                ):
                     raise self.error(
                         factor,
                         f"names a file. To have its text as the value: files = [{json.dumps(factor)}] in "
@@ -107,35 +134,58 @@ def read_candidates(table: CandidatesTable, prompts: Prompts | None) -> Candidat
     """The candidates of `[candidates]`; `prompts`, those of `[prompts]`, are the factor "prompt"."""
     factors = table.factors
     if "where" in factors:
-        raise table.error("where", "is no factor; to leave combinations out: exclude = [{ factor = value }]")
+        raise table.error(
+            "where",
+            "is no factor; to leave combinations out: exclude = [{ factor = value }]",
+        )
     with table.named():
         if "prompt" in factors:
             if prompts is not None:
-                raise table.error("prompt", "does not go with the prompts of [prompts]; give one of them")
+                raise table.error(
+                    "prompt",
+                    "does not go with the prompts of [prompts]; give one of them",
+                )
             prompts = datasets.prompts_of(factors["prompt"])
         factors |= {} if prompts is None else {"prompt": prompts}
         found = grid(
-            **{name: factors[name] for name in dict.fromkeys(("model", "prompt", *factors)) if name in factors}
+            **{
+                name: factors[name]
+                for name in dict.fromkeys(("model", "prompt", *factors))
+                if name in factors
+            }
         )
     rules = [_rule(table, found, given) for given in table.exclude]
-    kept = [i for i, names in enumerate(found.levels) if not any(_matches(names, rule) for rule in rules)]
+    kept = [
+        i
+        for i, names in enumerate(found.levels)
+        if not any(_matches(names, rule) for rule in rules)
+    ]
     if not kept:
         raise table.error("exclude", f"leaves none of the {len(found)} combinations")
     return found.part(kept)
 
 
-def _rule(table: CandidatesTable, found: Candidates, given: Mapping[str, Any]) -> dict[int, set[str]]:
+def _rule(
+    table: CandidatesTable, found: Candidates, given: Mapping[str, Any]
+) -> dict[int, set[str]]:
     rule = {}
     for factor, wanted in given.items():
         if factor not in found.factors:
             known = list(found.factors)
-            raise table.error("exclude", f"names {factor!r}{nearest(factor, known)}; factors are {listed(known)}")
+            raise table.error(
+                "exclude",
+                f"names {factor!r}{nearest(factor, known)}; factors are {listed(known)}",
+            )
         levels = found.factors[factor]
         chosen: set[str] = set()
         for each in wanted if isinstance(wanted, list) else [wanted]:
             meant = {level for level, value in levels.items() if each in (level, value)}
             if not meant:
-                raise table.error("exclude", f"names no value of {factor!r}, which has {listed(list(levels))}", each)
+                raise table.error(
+                    "exclude",
+                    f"names no value of {factor!r}, which has {listed(list(levels))}",
+                    each,
+                )
             chosen |= meant
         rule[list(found.factors).index(factor)] = chosen
     return rule
@@ -151,7 +201,8 @@ class LLMTables:
     """The tables of all LLMs of a file."""
 
     path: Path  # the file
-    tables: Mapping[str, Mapping[str, Any]]  # of each LLM, by the factors that it is made with, as JSON
+    # Of each LLM, by the factors that it is made with, as JSON
+    tables: Mapping[str, Mapping[str, Any]]
     takes: frozenset[str]  # the names of these factors; empty where there is one LLM
 
     @property
@@ -161,7 +212,11 @@ class LLMTables:
 
     def unpriced(self, loaded: bool = True) -> str:
         """Where a price is missing; empty if nowhere. Without `loaded`, an LLM made by a function may have one."""
-        found = [name for name, t in self.tables.items() if (loaded or "loader" not in t) and not has_price(t)]
+        found = [
+            name
+            for name, t in self.tables.items()
+            if (loaded or "loader" not in t) and not has_price(t)
+        ]
         if not found:
             return ""
         model = json.loads(found[0]).get("model")
@@ -170,48 +225,86 @@ class LLMTables:
     def make(self, concurrency: int) -> Any:
         if not self.takes:
             return self._make(concurrency)
-        models = Models(partial(self._make, concurrency), self.takes)  # which can be pickled
+        # Which can be pickled
+        models = Models(partial(self._make, concurrency), self.takes)
         for client in self.tables:
             models.of(json.loads(client))
         return models
 
     def _make(self, concurrency: int, **client: Any) -> Any:
-        return read_model(self.path, "model", self.tables[json.dumps(client, sort_keys=True)]).make(concurrency)
+        return read_model(
+            self.path, "model", self.tables[json.dumps(client, sort_keys=True)]
+        ).make(concurrency)
 
 
-def read_models(top: Table, given: Mapping[str, Any], own: Mapping[str, Any], candidates: Any) -> LLMTables:
+def read_models(
+    top: Table, given: Mapping[str, Any], own: Mapping[str, Any], candidates: Any
+) -> LLMTables:
     """The tables of all LLMs: `[model]`, with what candidates and `[models]` (`own`) change in it."""
-    path, factors = top.config_file, candidates.factors if isinstance(candidates, Candidates) else {}
+    path, factors = (
+        top.config_file,
+        candidates.factors if isinstance(candidates, Candidates) else {},
+    )
     names = list(map(str, factors.get("model", {}).values()))
     if others := [name for name in own if name not in names]:
         raise top.mistake(
             f"[models] has {others[0]!r}, but model in [candidates] has {listed(names) or 'no such list'}."
         )
     if "model" in given and names:
-        raise top.mistake("'model' is in [model] and in [candidates]; leave it out of [model].")
+        raise top.mistake(
+            "'model' is in [model] and in [candidates]; leave it out of [model]."
+        )
     for name, table in own.items():
         if not isinstance(table, dict):
-            raise top.mistake(f"{name!r} in [models] must be a table of keys of [model].")
+            raise top.mistake(
+                f"{name!r} in [models] must be a table of keys of [model]."
+            )
         if common := [each for each in table if each in ModelTable.model_fields]:
-            raise top.mistake(f"{common[0]!r} in [models] is one for all models: it belongs in [model].")
+            raise top.mistake(
+                f"{common[0]!r} in [models] is one for all models: it belongs in [model]."
+            )
     kinds = {str(each.get("type")) for each in (given, *own.values())} & set(MODELS)
-    options = {"model"}.union(*(options_of(MODELS[kind].table) for kind in kinds)) & set(factors)
-    clients = [{name: c[name] for name in options if c[name] is not None} for c in candidates] if options else [{}]
+    options = {"model"}.union(
+        *(options_of(MODELS[kind].table) for kind in kinds)
+    ) & set(factors)
+    clients = (
+        [{name: c[name] for name in options if c[name] is not None} for c in candidates]
+        if options
+        else [{}]
+    )
     tables: dict[str, dict[str, Any]] = {}
     for client in clients:
         if (name := json.dumps(client, sort_keys=True)) in tables:
             continue
         asked = client.get("model")
-        table = {**given, **({} if asked is None else {"model": asked}), **own.get(str(asked), {})}
+        table = {
+            **given,
+            **({} if asked is None else {"model": asked}),
+            **own.get(str(asked), {}),
+        }
         if "loader" in table:
             table["arguments"] = {**table.get("arguments", {}), **client}
             table.pop("model", None)
         else:
-            table |= {option: value for option, value in client.items() if option != "model"}
+            table |= {
+                option: value for option, value in client.items() if option != "model"
+            }
         title = f"models.{asked}" if asked in own else "model"
         model = read_model(path, title, table)
-        tables[name] = {**table, **{each: getattr(model, each) for each in ("max_new_tokens", "system", "template")}}
-    currencies = {str((t.get("price") or {}).get("currency", "")) for t in tables.values() if t.get("price")}
+        tables[name] = {
+            **table,
+            **{
+                each: getattr(model, each)
+                for each in ("max_new_tokens", "system", "template")
+            },
+        }
+    currencies = {
+        str((t.get("price") or {}).get("currency", ""))
+        for t in tables.values()
+        if t.get("price")
+    }
     if len(currencies) > 1:
-        raise top.mistake(f"The prices of the models are in several currencies: {listed(sorted(currencies))}.")
+        raise top.mistake(
+            f"The prices of the models are in several currencies: {listed(sorted(currencies))}."
+        )
     return LLMTables(path, tables, frozenset(options))

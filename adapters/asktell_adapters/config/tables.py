@@ -1,6 +1,7 @@
 """Tables of a configuration file as pydantic models: types, limits, defaults and descriptions stand in one place.
 
-Every mistake is named by file, table and key. `reference` lists all keys for docs/reference/configuration.md.
+Every mistake is named by file, table and key. `reference` lists all keys for
+docs/reference/configuration.md.
 """
 
 import difflib
@@ -18,19 +19,39 @@ from asktell import AsktellError, ConfigError, MissingExtraError
 from asktell.extend import needs_extra, short
 
 with needs_extra("config"):
-    from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, create_model
+    from pydantic import (
+        BaseModel,
+        ConfigDict,
+        Field,
+        PrivateAttr,
+        ValidationError,
+        create_model,
+    )
     from pydantic.fields import FieldInfo
 
 _GOT_NOTHING: Any = object()
 _T = TypeVar("_T", bound="Table")
 
 
-def key(default: Any = ..., about: str = "", *, said: str = "", expected: str = "", **limits: Any) -> Any:
+def key(
+    default: Any = ...,
+    about: str = "",
+    *,
+    said: str = "",
+    expected: str = "",
+    **limits: Any,
+) -> Any:
     """A key of a table, needed where it has no default; `limits` are pydantic's, `alias` is for what is no Python name.
 
-    For the reference and for messages: `about` says what it does, `said` the default, `expected` what the value may be.
+    For the reference and for messages: `about` says what it does, `said` the default,
+    `expected` what the value may be.
     """
-    return Field(default, description=about, json_schema_extra={"said": said, "expected": expected}, **limits)
+    return Field(
+        default,
+        description=about,
+        json_schema_extra={"said": said, "expected": expected},
+        **limits,
+    )
 
 
 class Table(BaseModel):
@@ -52,7 +73,9 @@ class Table(BaseModel):
         try:
             table = cls.model_validate(data)
         except ValidationError as error:
-            raise ConfigError(f"{path.name}: {_explained(cls, name, data, error)}") from None
+            raise ConfigError(
+                f"{path.name}: {_explained(cls, name, data, error)}"
+            ) from None
         table._path, table._name = path, name
         return table
 
@@ -73,7 +96,11 @@ class Table(BaseModel):
     def table(self, name: str) -> dict[str, Any]:
         data: dict[str, Any] | None = getattr(self, name)
         if data is None:
-            keys = f" It has {listed(keys_of(Table.tables[name]))}." if name in Table.tables else ""
+            keys = (
+                f" It has {listed(keys_of(Table.tables[name]))}."
+                if name in Table.tables
+                else ""
+            )
             raise self.mistake(f"the table [{name}] is missing.{keys}")
         return data
 
@@ -92,13 +119,19 @@ class Table(BaseModel):
         except (MissingExtraError, ConfigError):
             raise
         except AsktellError as error:
-            raise self.mistake(f"[{self._name}]: {error}" if self._name else str(error)) from error
+            raise self.mistake(
+                f"[{self._name}]: {error}" if self._name else str(error)
+            ) from error
 
 
-def options_table(made: Callable[..., Any], *names: str, base: type[_T], **others: Any) -> type[_T]:
+def options_table(
+    made: Callable[..., Any], *names: str, base: type[_T], **others: Any
+) -> type[_T]:
     """A table whose further keys are arguments of a function or class, with their types; none is needed."""
     parameters = inspect.signature(made, eval_str=True).parameters
-    fields: dict[str, Any] = {name: (parameters[name].annotation | None, None) for name in names}
+    fields: dict[str, Any] = {
+        name: (parameters[name].annotation | None, None) for name in names
+    }
     return create_model(f"{made.__name__}Table", __base__=base, **fields, **others)
 
 
@@ -106,7 +139,11 @@ def table_of(kind: Callable[..., Any]) -> type[Table]:
     """A table whose keys are the fields of a dataclass; those without a default are needed."""
     parameters = inspect.signature(kind, eval_str=True).parameters.values()
     fields: dict[str, Any] = {
-        each.name: (each.annotation, ... if each.default is each.empty else each.default) for each in parameters
+        each.name: (
+            each.annotation,
+            ... if each.default is each.empty else each.default,
+        )
+        for each in parameters
     }
     return create_model(f"{kind.__name__}Table", __base__=Table, **fields)
 
@@ -119,13 +156,20 @@ def _where(name: str) -> str:
     return f"in [{name}]" if name else "at the top"
 
 
-def _explained(table: type[Table], name: str, data: Mapping[str, Any], error: ValidationError) -> str:
+def _explained(
+    table: type[Table], name: str, data: Mapping[str, Any], error: ValidationError
+) -> str:
     """The first mistake, in words; unknown keys come before others."""
-    found = sorted(error.errors(include_url=False), key=lambda each: each["type"] != "extra_forbidden")[0]
+    found = sorted(
+        error.errors(include_url=False),
+        key=lambda each: each["type"] != "extra_forbidden",
+    )[0]
     where, at = _where(name), str(found["loc"][0])
     if found["type"] == "extra_forbidden":
         return f"unknown key {at!r} {where}. {_advice(at, name, keys_of(table))}"
-    field = next(field for key, field in table.model_fields.items() if at == (field.alias or key))
+    field = next(
+        field for key, field in table.model_fields.items() if at == (field.alias or key)
+    )
     if found["type"] == "missing":
         return f"{at!r} is missing {where}; it is {expected(field)}."
     limits = found.get("ctx", {})
@@ -139,7 +183,9 @@ def _explained(table: type[Table], name: str, data: Mapping[str, Any], error: Va
 def _advice(name: str, table: str, known: Sequence[str]) -> str:
     if close := difflib.get_close_matches(name, known, 1):
         return f"Did you mean {close[0]!r}?"
-    for home, other in sorted(Table.tables.items(), key=lambda item: (item[0].count("."), item[0])):
+    for home, other in sorted(
+        Table.tables.items(), key=lambda item: (item[0].count("."), item[0])
+    ):
         if name in keys_of(other) and home != table:
             if not home:
                 return f"{name!r} belongs at the top of the file, before the first [table]."
@@ -147,20 +193,34 @@ def _advice(name: str, table: str, known: Sequence[str]) -> str:
     return f"Known are {listed(known)}."
 
 
-_WORDS = {str: "a text", bool: "true or false", int: "a whole number", float: "a finite number", Any: "any value"}
+_WORDS = {
+    str: "a text",
+    bool: "true or false",
+    int: "a whole number",
+    float: "a finite number",
+    Any: "any value",
+}
 
 
 def expected(field: FieldInfo) -> str:
     extra = field.json_schema_extra
-    return str(extra.get("expected") if isinstance(extra, dict) else "") or _kind(field.annotation)
+    return str(extra.get("expected") if isinstance(extra, dict) else "") or _kind(
+        field.annotation
+    )
 
 
 def _kind(kind: Any) -> str:
     origin, arguments = get_origin(kind) or kind, get_args(kind)
     if origin in (types.UnionType, Union):
-        return ", or ".join(_kind(each) for each in arguments if each is not types.NoneType)
+        return ", or ".join(
+            _kind(each) for each in arguments if each is not types.NoneType
+        )
     if origin is Literal:
-        return "false for none" if arguments == (False,) else " or ".join(map(repr, arguments))
+        return (
+            "false for none"
+            if arguments == (False,)
+            else " or ".join(map(repr, arguments))
+        )
     if origin is list:
         return f"a list of {_kind(arguments[0]).removeprefix('a ')}s"
     return _WORDS.get(origin, "a table")
@@ -174,10 +234,16 @@ def reference(table: type[Table]) -> list[tuple[str, str, str, str]]:
         default = str(extra.get("said") if isinstance(extra, dict) else "")
         if not default and field.is_required():
             default = "needed"
-        elif not default and field.get_default(call_default_factory=True) not in (None, {}, []):
+        elif not default and field.get_default(call_default_factory=True) not in (
+            None,
+            {},
+            [],
+        ):
             default = f"`{json.dumps(field.default)}`"
         kind = expected(field).removeprefix("a ").replace("finite ", "")
-        rows.append((field.alias or name, kind, default or "none", field.description or ""))
+        rows.append(
+            (field.alias or name, kind, default or "none", field.description or "")
+        )
     return rows
 
 
@@ -208,8 +274,11 @@ def import_named(table: Table, dotted: str) -> Any:
         target = importlib.import_module(module)
         for part in name.split("."):
             target = getattr(target, part)
-    except (Exception, SystemExit) as error:  # a module of the user's own may raise anything
-        raise table.error("loader", f"cannot be imported: {type(error).__name__}: {error}", dotted) from error
+    except (Exception, SystemExit) as error:
+        # A module of the user's own may raise anything
+        raise table.error(
+            "loader", f"cannot be imported: {type(error).__name__}: {error}", dotted
+        ) from error
     return target
 
 
@@ -221,5 +290,8 @@ def call_named(table: Table, dotted: str, arguments: Mapping[str, Any]) -> Any:
         return target(**arguments)
     except MissingExtraError:
         raise
-    except (Exception, SystemExit) as error:  # a function of the user's own may raise anything
-        raise table.error("loader", f"failed: {dotted} raised {type(error).__name__}: {error}") from error
+    except (Exception, SystemExit) as error:
+        # A function of the user's own may raise anything
+        raise table.error(
+            "loader", f"failed: {dotted} raised {type(error).__name__}: {error}"
+        ) from error

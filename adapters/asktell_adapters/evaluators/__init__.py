@@ -2,7 +2,16 @@
 
 from asktell_adapters.evaluators.command import CommandEvaluator
 from asktell_adapters.evaluators.llm import AsyncLLMEvaluator, LLMEvaluator
-from asktell_adapters.llms.base import LLM, AsyncLLM, Completion, CompletionError, Example, Message, Metric, Request
+from asktell_adapters.llms.base import (
+    LLM,
+    AsyncLLM,
+    Completion,
+    CompletionError,
+    Example,
+    Message,
+    Metric,
+    Request,
+)
 from asktell_adapters.llms.chat_api import Price
 from asktell_adapters.llms.huggingface import HuggingFace
 from asktell_adapters.llms.litellm import LiteLLM

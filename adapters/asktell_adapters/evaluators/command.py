@@ -20,12 +20,15 @@ from asktell.extend import one_line, short
 from asktell_adapters._scores import Scores, checked_example, positive
 from asktell_adapters.llms.base import Example
 
-_OUTPUT = 2**20  # bytes kept from the end of standard output, so the longest possible last line
+# Bytes kept from the end of standard output, so the longest possible last line
+_OUTPUT = 2**20
 _ERRORS = 2**14  # bytes kept from the end of standard error
 _REASON = 500  # characters from the end of standard error in the message of a failure
 _SHOWN = 100  # characters of a malformed last line in the message
-_FIRST_LOOK, _LAST_LOOK = 0.002, 0.05  # seconds between checks whether the program has ended, increasing
-_LINGER = 1.0  # seconds to wait for output after the program's end, while its children hold the pipe
+# Seconds between checks whether the program has ended, increasing
+_FIRST_LOOK, _LAST_LOOK = 0.002, 0.05
+# Seconds to wait for output after the program's end, while its children hold the pipe
+_LINGER = 1.0
 _E = TypeVar("_E", bound=BaseException)
 _CONTROL = re.compile(r"\x1b\[[0-9;]*[A-Za-z]|[\x00-\x08\x0b-\x1f\x7f]")
 
@@ -38,23 +41,29 @@ class CommandEvaluator:
 
     - `prompt`, `prompt_id`: the prompt's text and id.
     - `candidate`: factor -> value. In a selection among prompts, `{"prompt": ...}`.
-    - `example`: column -> value. For an `Example`, its input, `reference` and other columns.
-    - `trial`: the number of the evaluation. It is negative if the evaluation is repeated to check whether scores vary.
+    - `example`: column -> value. For an `Example`, its input, `reference` and other
+      columns.
+    - `trial`: the number of the evaluation. It is negative if the evaluation is
+      repeated to check whether scores vary.
 
-    **Output.** The program prints its metrics as a JSON object on the last line of its standard output. Numbers are
-    metrics, and so are true (1) and false (0). `cost` is also the money that the evaluation cost. `seconds` is measured
-    if the program does not print it. The text `output` is stored as the response. Other values are ignored. Earlier
-    lines may contain anything.
+    **Output.** The program prints its metrics as a JSON object on the last line of its
+    standard output. Numbers are metrics, and so are true (1) and false (0). `cost` is
+    also the money that the evaluation cost. `seconds` is measured if the program does
+    not print it. The text `output` is stored as the response. Other values are ignored.
+    Earlier lines may contain anything.
 
-    **Failures.** The evaluation fails if the exit code is not 0, at a timeout, or if the last line is not a JSON
-    object. Its reason is the end of standard error. The last `cost` that was printed counts as spent, so a program that
-    runs for long should print a line with its cost now and then.
+    **Failures.** The evaluation fails if the exit code is not 0, at a timeout, or if
+    the last line is not a JSON object. Its reason is the end of standard error. The
+    last `cost` that was printed counts as spent, so a program that runs for long should
+    print a line with its cost now and then.
 
-    **Stopping.** The program is started without a shell, with this process's environment, in its own session. Ctrl-C
-    does not reach it. It is stopped after a timeout, if its prompt is eliminated, or if the run is interrupted. Its
-    process group then gets SIGTERM, and SIGKILL after `grace` seconds. Children that are left when the program ends are
-    stopped in the same way, unless they have started their own session. A stopped program has no scores, whatever it
-    has printed, but its cost counts. If it ended just before, it has scores.
+    **Stopping.** The program is started without a shell, with this process's
+    environment, in its own session. Ctrl-C does not reach it. It is stopped after a
+    timeout, if its prompt is eliminated, or if the run is interrupted. Its process
+    group then gets SIGTERM, and SIGKILL after `grace` seconds. Children that are left
+    when the program ends are stopped in the same way, unless they have started their
+    own session. A stopped program has no scores, whatever it has printed, but its cost
+    counts. If it ended just before, it has scores.
 
     Linux and macOS only.
     """
@@ -75,29 +84,38 @@ class CommandEvaluator:
             command: the program and its arguments.
             examples: the rows. A trial's example is an index into them.
             timeout: seconds that an evaluation may take.
-            folder: folder in which the program is started (default: the working directory). Relative paths in
-                `command` are looked up there.
+            folder: folder in which the program is started (default: the working
+                directory). Relative paths in `command` are looked up there.
             grace: seconds between SIGTERM and SIGKILL.
-            repeatable: True if the program always prints the same metrics when an evaluation is repeated. Then no
-                evaluation is repeated to check this.
+            repeatable: True if the program always prints the same metrics when an
+                evaluation is repeated. Then no evaluation is repeated to check this.
 
         Raises:
-            InvalidArgumentError: an argument is invalid, the program does not exist, or this is not Linux or macOS.
+            InvalidArgumentError: an argument is invalid, the program does not exist, or
+                this is not Linux or macOS.
         """
         if not hasattr(os, "killpg"):
             raise InvalidArgumentError(
                 "CommandEvaluator works on Linux and macOS only, because it stops programs by their process group. On "
                 "Windows use WSL, or an evaluator in Python."
             )
-        if isinstance(command, str) or not command or not all(isinstance(word, str) and word for word in command):
+        if (
+            isinstance(command, str)
+            or not command
+            or not all(isinstance(word, str) and word for word in command)
+        ):
             raise InvalidArgumentError(
                 f'Got the command {short(command)}. Pass a list of words, for example ["python", "agent.py"], because '
                 "no shell splits the command."
             )
         if any("\0" in word for word in command):
-            raise InvalidArgumentError(f"A command cannot contain the character NUL, got {short(list(command))}.")
+            raise InvalidArgumentError(
+                f"A command cannot contain the character NUL, got {short(list(command))}."
+            )
         if not examples:
-            raise InvalidArgumentError("An evaluator needs at least one example, got none.")
+            raise InvalidArgumentError(
+                "An evaluator needs at least one example, got none."
+            )
         self.command: Final = tuple(command)
         self.examples: Final = tuple(examples)
         self.timeout: Final = positive("timeout", timeout, " of seconds")
@@ -109,29 +127,41 @@ class CommandEvaluator:
     def _check_program(self) -> None:
         name = self.command[0]
         if not self.folder.is_dir():
-            raise InvalidArgumentError(f"There is no folder {str(self.folder)!r} to start {name!r} in.")
+            raise InvalidArgumentError(
+                f"There is no folder {str(self.folder)!r} to start {name!r} in."
+            )
         place = str(self.folder / name) if os.path.dirname(name) else name
         if shutil.which(place) is None:
-            where = f"in {str(self.folder)!r}" if os.path.dirname(name) else "on the PATH"
-            raise InvalidArgumentError(f"There is no program {name!r} {where}, or you may not execute it.")
+            where = (
+                f"in {str(self.folder)!r}" if os.path.dirname(name) else "on the PATH"
+            )
+            raise InvalidArgumentError(
+                f"There is no program {name!r} {where}, or you may not execute it."
+            )
 
     async def __call__(self, trial: Trial) -> Scores:
         """The metrics of one evaluation.
 
         Raises:
-            EvaluatorError: the evaluation failed. If the program had printed a cost, the error has it as `cost`.
-            asyncio.CancelledError: the evaluation was canceled before the program ended. It has the same `cost`.
+            EvaluatorError: the evaluation failed. If the program had printed a cost,
+                the error has it as `cost`.
+            asyncio.CancelledError: the evaluation was canceled before the program
+                ended. It has the same `cost`.
         """
         try:
             ended = await self._run(self.request(trial))
         except OSError as error:
-            raise EvaluatorError(f"the program {self.command[0]!r} could not be started: {error}") from error
+            raise EvaluatorError(
+                f"the program {self.command[0]!r} could not be started: {error}"
+            ) from error
         lines = ended.lines()
         found = _metrics(lines[-1]) if lines else None
         if ended.cancelled is not None and ended.code is None:
             raise _with_cost(ended.cancelled, lines)
         if ended.code is None:
-            problem = f"the program was stopped at its timeout of {self.timeout:g} seconds"
+            problem = (
+                f"the program was stopped at its timeout of {self.timeout:g} seconds"
+            )
         elif ended.code != 0:
             problem = f"the program ended with {_ending(ended.code)}"
         elif found is None:
@@ -165,7 +195,8 @@ class CommandEvaluator:
             OSError: the program could not be started.
         """
         output, errors = _Tail(_OUTPUT), _Tail(_ERRORS)
-        with tempfile.TemporaryFile() as given:  # not a pipe, which would fill up if the program does not read it
+        # Not a pipe, which would fill up if the program does not read it
+        with tempfile.TemporaryFile() as given:
             given.write(request.encode())
             given.seek(0)
             process = subprocess.Popen(
@@ -186,16 +217,19 @@ class CommandEvaluator:
                     async with asyncio.timeout(self.timeout):
                         code = await _exit_code(process)
                     seconds = time.perf_counter() - start
-                    await _closed(output, errors)  # children of the program may still write to the pipes
+                    # Children of the program may still write to the pipes
+                    await _closed(output, errors)
             except asyncio.CancelledError as error:
                 cancelled = error
-                code = process.poll()  # if it has just ended, its metrics count, because they were paid for
+                # If it has just ended, its metrics count, because they were paid for
+                code = process.poll()
                 seconds = time.perf_counter() - start
             finally:
                 try:
                     await self._end(process)
                     await _closed(output, errors)
-                except asyncio.CancelledError as error:  # every process has been killed by now
+                except asyncio.CancelledError as error:
+                    # Every process has been killed by now
                     cancelled = error
         return _Ended(code, seconds, output, errors, cancelled)
 
@@ -205,13 +239,16 @@ class CommandEvaluator:
         until = time.monotonic() + self.grace
         try:
             while is_left and time.monotonic() < until:
-                process.poll()  # a process that has ended stays in the group until its parent, this process, asks
+                # A process that has ended stays in the group until its parent, this
+                # process, asks
+                process.poll()
                 is_left = _signal(process, 0)
                 await asyncio.sleep(_LAST_LOOK if is_left else 0)
         finally:
             if is_left:
                 _signal(process, signal.SIGKILL)
-            with contextlib.suppress(subprocess.TimeoutExpired):  # it hangs in a system call
+            # It hangs in a system call
+            with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(1.0)
 
 
@@ -249,7 +286,8 @@ class _Tail(asyncio.Protocol):
 class _Ended(NamedTuple):
     """A program that has ended.
 
-    `code` is its exit code, or None if it was stopped. `cancelled` is the cancellation that stopped it, if any.
+    `code` is its exit code, or None if it was stopped. `cancelled` is the cancellation
+    that stopped it, if any.
     """
 
     code: int | None
@@ -275,7 +313,9 @@ class _Ended(NamedTuple):
 
 
 async def _read(reading: contextlib.AsyncExitStack, pipe: Any, tail: _Tail) -> None:
-    transport, _ = await asyncio.get_running_loop().connect_read_pipe(lambda: tail, pipe)
+    transport, _ = await asyncio.get_running_loop().connect_read_pipe(
+        lambda: tail, pipe
+    )
     reading.callback(transport.close)
 
 
@@ -300,7 +340,8 @@ def _signal(process: "subprocess.Popen[bytes]", number: int) -> bool:
     """Send a signal to the program's process group. Return False if no process is left in the group."""
     try:
         os.killpg(process.pid, number)
-    except (ProcessLookupError, PermissionError):  # macOS raises PermissionError if only zombies are left
+    except (ProcessLookupError, PermissionError):
+        # macOS raises PermissionError if only zombies are left
         return False
     return True
 

@@ -12,12 +12,33 @@ from typing import Any, Final, Generic, TypeVar
 
 from asktell import EvaluatorError, InvalidArgumentError, Result, Trial
 from asktell.extend import attempt, in_words, nearest, short, some
-from asktell_adapters._scores import Scores, checked_example, grouped, if_ready, or_raise
+from asktell_adapters._scores import (
+    Scores,
+    checked_example,
+    grouped,
+    if_ready,
+    or_raise,
+)
 from asktell_adapters.cache import AnswerCache, AnsweredOnce, CachedLLM, answer_key
-from asktell_adapters.llms.base import LLM, Asked, AsyncLLM, Completion, Example, Metric, Request
+from asktell_adapters.llms.base import (
+    LLM,
+    Asked,
+    AsyncLLM,
+    Completion,
+    Example,
+    Metric,
+    Request,
+)
 from asktell_adapters.llms.models import Models
 from asktell_adapters.metrics.judge import Answered, Judgement
-from asktell_adapters.prompts import TEMPLATE, Framing, Template, check_fields, fields_of, values_of
+from asktell_adapters.prompts import (
+    TEMPLATE,
+    Framing,
+    Template,
+    check_fields,
+    fields_of,
+    values_of,
+)
 
 Judged = dict[str, Any]
 """Metric name -> score of one response, or the exception, for metrics that score many responses at once."""
@@ -41,15 +62,19 @@ def asked_of(trial: Trial) -> Asked:
 
 def _plain(asked: Asked | None) -> Any:
     """The text of a candidate whose only factor is its prompt. Any other candidate or prompt as it is."""
-    return asked["prompt"] if isinstance(asked, Mapping) and set(asked) == {"prompt"} else asked
+    return (
+        asked["prompt"]
+        if isinstance(asked, Mapping) and set(asked) == {"prompt"}
+        else asked
+    )
 
 
 @dataclass(frozen=True)
 class _Sorted:
     """A candidate, with its factors sorted by what they determine.
 
-    `client` are parameters of the LLM's client, `options` are options of a request, and `fields` are values for names
-    in braces.
+    `client` are parameters of the LLM's client, `options` are options of a request, and
+    `fields` are values for names in braces.
     """
 
     prompt: str
@@ -80,16 +105,22 @@ class _Scoring(Generic[_LLM]):
         fields: bool | None = None,
         keep_answers: bool = False,
     ) -> None:
-        one = not isinstance(llm, type) and (hasattr(llm, "complete") or hasattr(llm, "acomplete"))
+        one = not isinstance(llm, type) and (
+            hasattr(llm, "complete") or hasattr(llm, "acomplete")
+        )
         self.llm: Any = llm if one else Models(llm)  # type: ignore[arg-type]
         self.keep_answers = keep_answers
         self.answers: Any = self.llm if cache is None else CachedLLM(self.llm, cache)
         if not examples:
-            raise InvalidArgumentError("An evaluator needs at least one example, got none.")
+            raise InvalidArgumentError(
+                "An evaluator needs at least one example, got none."
+            )
         self.examples = tuple(examples)
         self.metrics = _named(metrics)
         if with_cost and "cost" in self.metrics:
-            raise InvalidArgumentError("with_cost=True adds a score 'cost', but a metric has that name already.")
+            raise InvalidArgumentError(
+                "with_cost=True adds a score 'cost', but a metric has that name already."
+            )
         self.framing = Framing(system, template, fields)
         self.max_new_tokens = max_new_tokens
         self.with_cost = with_cost
@@ -98,16 +129,19 @@ class _Scoring(Generic[_LLM]):
         self._is_sampled = temperature > 0
         self._repeats_alike = True
         self.baseline: Asked | None = None
-        self.request(" ", 0)  # Fails now, rather than in every trial, if the template has an unknown column.
+        # Fails now, rather than in every trial, if the template has an unknown column.
+        self.request(" ", 0)
 
     @property
     def repeatable(self) -> bool:
         """True if repeated evaluations should give the same scores.
 
-        That is so if the evaluator and every candidate have temperature 0, and no metric declares `repeatable = False`.
-        Judges and latency declare it.
+        That is so if the evaluator and every candidate have temperature 0, and no
+        metric declares `repeatable = False`. Judges and latency declare it.
         """
-        return not self._is_sampled and all(getattr(metric, "repeatable", True) for metric in self.metrics.values())
+        return not self._is_sampled and all(
+            getattr(metric, "repeatable", True) for metric in self.metrics.values()
+        )
 
     def example(self, example: int | Example | None) -> Example:
         """The example at an index. An Example is returned as it is.
@@ -119,14 +153,18 @@ class _Scoring(Generic[_LLM]):
             return example
         return self.examples[checked_example(example, len(self.examples))]
 
-    def request(self, asked: Asked, example: int | Example | None, repeat: int = 0) -> Request:
+    def request(
+        self, asked: Asked, example: int | Example | None, repeat: int = 0
+    ) -> Request:
         """The request for a prompt or candidate and an example.
 
-        Above temperature 0, the sampling seed is derived from the evaluator's seed, the example and the number of the
-        repeat. So every evaluation can be reproduced, and repeats of one evaluation have different seeds.
+        Above temperature 0, the sampling seed is derived from the evaluator's seed, the
+        example and the number of the repeat. So every evaluation can be reproduced, and
+        repeats of one evaluation have different seeds.
 
         Raises:
-            InvalidArgumentError: a factor is invalid, a field has no value, or the index is out of range.
+            InvalidArgumentError: a factor is invalid, a field has no value, or the
+                index is out of range.
         """
         of = self._sort(asked)
         if repeat and self._repeats_alike and not self._is_sampled:
@@ -139,28 +177,50 @@ class _Scoring(Generic[_LLM]):
         if of.fields:
             given = replace(given, fields={**given.fields, **of.fields})
         chat = of.framing.chat(of.prompt, given)
-        settings: dict[str, Any] = {"repeat": repeat, "tools": chat.tools, "options": of.options, "client": of.client}
+        settings: dict[str, Any] = {
+            "repeat": repeat,
+            "tools": chat.tools,
+            "options": of.options,
+            "client": of.client,
+        }
         request = Request(chat.messages, of.max_new_tokens, of.temperature, **settings)
         if not of.temperature:
             return request
         row = example if isinstance(example, int) else 0
-        return replace(request, seed=random.Random(f"answer {self.seed} {row} {repeat}").getrandbits(31))
+        return replace(
+            request,
+            seed=random.Random(f"answer {self.seed} {row} {repeat}").getrandbits(31),
+        )
 
     def check_prompts(self, prompts: Sequence[Asked] | Mapping[str, Asked]) -> None:
         """Check all prompts or candidates, and make the LLMs that they need. `asktell.run` calls this first.
 
         Raises:
-            InvalidArgumentError: a factor is invalid or has no use, a field of a prompt is not a column of the data,
-                or the cost is a score while the price of a model is unknown.
+            InvalidArgumentError: a factor is invalid or has no use, a field of a prompt
+                is not a column of the data, or the cost is a score while the price of a
+                model is unknown.
         """
-        named = dict(prompts) if isinstance(prompts, Mapping) else {str(i): text for i, text in enumerate(prompts)}
+        named = (
+            dict(prompts)
+            if isinstance(prompts, Mapping)
+            else {str(i): text for i, text in enumerate(prompts)}
+        )
         found = {id_: self._sort(asked) for id_, asked in named.items()}
         examples = self._with_factors(list(found.values()))
-        check_fields({id_: each.prompt for id_, each in found.items()}, examples, self.framing.fields)
+        check_fields(
+            {id_: each.prompt for id_, each in found.items()},
+            examples,
+            self.framing.fields,
+        )
         self._is_sampled = any(each.temperature > 0 for each in found.values())
         if isinstance(self.llm, Models):
-            llms = {str(each.client.get("model")): self.llm.of(each.client) for each in found.values()}
-            without = [name for name, llm in llms.items() if getattr(llm, "price", 0) is None]
+            llms = {
+                str(each.client.get("model")): self.llm.of(each.client)
+                for each in found.values()
+            }
+            without = [
+                name for name, llm in llms.items() if getattr(llm, "price", 0) is None
+            ]
             if without and self.with_cost:
                 raise InvalidArgumentError(
                     f"The cost is a score, but the price of these models is unknown: {some(without)}. Give each a "
@@ -171,7 +231,8 @@ class _Scoring(Generic[_LLM]):
         """The examples, with the factors that are fields as further columns, which are empty.
 
         Raises:
-            InvalidArgumentError: such a factor is in no prompt or template, or is a column of the data.
+            InvalidArgumentError: such a factor is in no prompt or template, or is a
+                column of the data.
         """
         added: set[str] = set()
         used: set[str] = set()
@@ -183,25 +244,45 @@ class _Scoring(Generic[_LLM]):
         if unused := sorted(added - used):
             raise InvalidArgumentError(self._unknown(unused[0], candidates[0].client))
         if columns := sorted(added & set(values_of(self.examples[0]))):
-            raise InvalidArgumentError(f"{columns[0]!r} is a factor and a column of the data. Rename one of them.")
+            raise InvalidArgumentError(
+                f"{columns[0]!r} is a factor and a column of the data. Rename one of them."
+            )
         empty = dict.fromkeys(added, "")
-        return [replace(example, fields={**example.fields, **empty}) for example in self.examples]
+        return [
+            replace(example, fields={**example.fields, **empty})
+            for example in self.examples
+        ]
 
     def _sort(self, asked: Asked) -> _Sorted:
         """Sort a candidate's factors by what they determine. A factor that is None leaves its setting as it is.
 
         Raises:
-            InvalidArgumentError: a factor has the wrong type, or a prompt is needed and missing.
+            InvalidArgumentError: a factor has the wrong type, or a prompt is needed and
+                missing.
         """
         given = {"prompt": asked} if isinstance(asked, str) else asked
-        factors: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+        factors: dict[str, Any] = {
+            name: value for name, value in given.items() if value is not None
+        }
         for name, (kind, words) in _SETTINGS.items():
             value = factors.get(name)
-            if value is not None and (not isinstance(value, kind) or isinstance(value, bool)):
-                raise InvalidArgumentError(f"The factor {name!r} must be {words}, got {short(value)}.")
+            if value is not None and (
+                not isinstance(value, kind) or isinstance(value, bool)
+            ):
+                raise InvalidArgumentError(
+                    f"The factor {name!r} must be {words}, got {short(value)}."
+                )
         takes = self.llm.takes if isinstance(self.llm, Models) else ()
-        client = {name: value for name, value in factors.items() if name in takes and name not in _SETTINGS}
-        others = {name: value for name, value in factors.items() if name not in {*_SETTINGS, *client}}
+        client = {
+            name: value
+            for name, value in factors.items()
+            if name in takes and name not in _SETTINGS
+        }
+        others = {
+            name: value
+            for name, value in factors.items()
+            if name not in {*_SETTINGS, *client}
+        }
         known = self._options(client) if others else ()
         framing = replace(
             self.framing,
@@ -235,7 +316,10 @@ class _Scoring(Generic[_LLM]):
         template = candidate.framing.template
         if callable(template):
             return set(candidate.fields)
-        return {*fields_of(candidate.prompt, candidate.framing.fields), *re.findall(r"\{(\w+)\}", template)}
+        return {
+            *fields_of(candidate.prompt, candidate.framing.fields),
+            *re.findall(r"\{(\w+)\}", template),
+        }
 
     def _unknown(self, name: str, client: Mapping[str, Any]) -> str:
         """The message about a factor that has no use."""
@@ -256,26 +340,38 @@ class _Scoring(Generic[_LLM]):
         """Prepare the metrics that need it (`Preference`) for a selection. `asktell.run` calls this first.
 
         Args:
-            result: returns the selection's result so far, with its prompts and its baseline.
+            result: returns the selection's result so far, with its prompts and its
+                baseline.
         """
-        metrics = [metric for metric in self.metrics.values() if hasattr(metric, "begin")]
+        metrics = [
+            metric for metric in self.metrics.values() if hasattr(metric, "begin")
+        ]
         if not metrics:
             return
         found = result()
-        prompts = {entry.id: _plain(entry.candidate or entry.prompt) for entry in found.prompts}
+        prompts = {
+            entry.id: _plain(entry.candidate or entry.prompt) for entry in found.prompts
+        }
         self.baseline = None if found.baseline is None else prompts[found.baseline]
         if self.baseline is not None:
-            asked = (self.request(self.baseline, row) for row in range(len(self.examples)))
+            asked = (
+                self.request(self.baseline, row) for row in range(len(self.examples))
+            )
             keys = {answer_key(request.client, request) for request in asked}
             known = self.answers if isinstance(self.answers, AnsweredOnce) else None
             if known is None or known.keys != keys:
-                self.answers = AnsweredOnce(self.answers if known is None else known.llm, keys)
+                self.answers = AnsweredOnce(
+                    self.answers if known is None else known.llm, keys
+                )
         for metric in metrics:
             metric.begin(self, prompts)
 
     def remarks(self) -> dict[str, tuple[str, bool]]:
         """Notes of the metrics about a result: metric name -> (note, True if nothing in the result is established)."""
-        found = {name: getattr(metric, "remarks", None) for name, metric in self.metrics.items()}
+        found = {
+            name: getattr(metric, "remarks", None)
+            for name, metric in self.metrics.items()
+        }
         return {name: remarks() for name, remarks in found.items() if callable(remarks)}
 
     def scores(
@@ -293,11 +389,14 @@ class _Scoring(Generic[_LLM]):
             completion: the response.
             example: the example that it responds to, or its index.
             repeat: number of the repeat, from 0. Judges number their opinions by it.
-            judged: the scores by judges, if they are known. Otherwise the judges are called now.
-            prompt: the prompt or candidate of the response, for metrics that compare with the baseline.
+            judged: the scores by judges, if they are known. Otherwise the judges are
+                called now.
+            prompt: the prompt or candidate of the response, for metrics that compare
+                with the baseline.
 
         Raises:
-            EvaluatorError: a metric failed. The money spent so far is in its attribute `cost`.
+            EvaluatorError: a metric failed. The money spent so far is in its attribute
+                `cost`.
         """
         row = self.example(example)
         if judged is None:
@@ -307,7 +406,9 @@ class _Scoring(Generic[_LLM]):
         spent = opinions + (0.0 if completion.from_cache else completion.cost)
         # None: the score "cost", if there is one, is the money paid.
         paid = spent if opinions or completion.from_cache else None
-        scores: dict[str, float] = Scores({}, details, paid) if details or judged else {}
+        scores: dict[str, float] = (
+            Scores({}, details, paid) if details or judged else {}
+        )
         for name, metric in self.metrics.items():
             try:
                 value = judged[name] if name in judged else metric(completion, row)
@@ -317,7 +418,9 @@ class _Scoring(Generic[_LLM]):
             except (Exception, SystemExit, asyncio.CancelledError) as error:
                 failure: BaseException = error
                 if not isinstance(error, EvaluatorError):
-                    failure = EvaluatorError(f"metric {name!r} failed: {in_words(error)}")
+                    failure = EvaluatorError(
+                        f"metric {name!r} failed: {in_words(error)}"
+                    )
                     failure.__cause__ = error
                 if spent:
                     failure.cost = spent  # type: ignore[attr-defined]
@@ -333,7 +436,11 @@ class _Scoring(Generic[_LLM]):
             details["output"] = completion.text
         if completion.from_cache:
             details["cached"] = True
-        if said := {name: dict(value.details) for name, value in judged.items() if isinstance(value, Judgement)}:
+        if said := {
+            name: dict(value.details)
+            for name, value in judged.items()
+            if isinstance(value, Judgement)
+        }:
             details["judged"] = said
         return details
 
@@ -352,36 +459,47 @@ class LLMEvaluator(_Scoring[LLM]):
 
     A candidate's factors are used as follows:
 
-    - "prompt", "system", "template", "temperature" and "max_new_tokens" replace the arguments below.
+    - "prompt", "system", "template", "temperature" and "max_new_tokens" replace the
+      arguments below.
     - Parameters of the LLM's client, such as "model", choose the LLM.
-    - Options of requests (the LLM's `request_options`, such as "top_p") are sent with the request.
-    - Any other factor replaces its name in braces in the prompt or template, and is an error if neither has it.
+    - Options of requests (the LLM's `request_options`, such as "top_p") are sent with
+      the request.
+    - Any other factor replaces its name in braces in the prompt or template, and is an
+      error if neither has it.
 
     Args:
-        llm: the LLM. For candidates with a factor "model", it is a mapping from model to LLM, or a function that makes
-            the LLM of a model, such as the class `OpenAIChat`. Factors that are parameters of the function are passed
-            to it. Every LLM is made once, and its own price applies.
+        llm: the LLM. For candidates with a factor "model", it is a mapping from model
+            to LLM, or a function that makes the LLM of a model, such as the class
+            `OpenAIChat`. Factors that are parameters of the function are passed to it.
+            Every LLM is made once, and its own price applies.
         examples: the dataset. A trial's example is an index into it.
-        metrics: name -> metric, or a sequence of metrics, whose names are their `name` or `__name__`.
+        metrics: name -> metric, or a sequence of metrics, whose names are their `name`
+            or `__name__`.
         system: the system turn, or None for no system turn.
-        template: the user turn of a plain prompt. It is a text with `{prompt}`, `{input}` and columns in braces, or a
-            function of (prompt, example). `{prompt}` may be in `system` instead.
+        template: the user turn of a plain prompt. It is a text with `{prompt}`,
+            `{input}` and columns in braces, or a function of (prompt, example).
+            `{prompt}` may be in `system` instead.
         max_new_tokens: responses are cut after so many tokens.
         with_cost: add the cost of the response to the scores, as "cost".
-        temperature: temperature of the LLM. 0 is greedy decoding. Above 0, scores are noisy, and the `repeats` of
-            `Selector` are of use.
+        temperature: temperature of the LLM. 0 is greedy decoding. Above 0, scores are
+            noisy, and the `repeats` of `Selector` are of use.
         seed: seed of sampling above temperature 0, if the LLM supports seeds.
-        cache: responses on disk, which are not requested again. Their scores are the same as the first time, cost and
-            latency included, but a budget in money is not charged.
-        fields: True if names in braces in a prompt stand for columns, False if not, None if they do in chats only. See
-            `asktell_adapters.prompts`.
-        keep_answers: store the LLM's responses in a study, next to the scores, as `details["output"]`.
+        cache: responses on disk, which are not requested again. Their scores are the
+            same as the first time, cost and latency included, but a budget in money is
+            not charged.
+        fields: True if names in braces in a prompt stand for columns, False if not,
+            None if they do in chats only. See `asktell_adapters.prompts`.
+        keep_answers: store the LLM's responses in a study, next to the scores, as
+            `details["output"]`.
 
     Raises:
-        InvalidArgumentError: the examples or metrics are empty or invalid, or the template has an unknown column.
+        InvalidArgumentError: the examples or metrics are empty or invalid, or the
+            template has an unknown column.
     """
 
-    def __call__(self, candidate: Asked, example: int | Example | None, repeat: int = 0) -> dict[str, float]:
+    def __call__(
+        self, candidate: Asked, example: int | Example | None, repeat: int = 0
+    ) -> dict[str, float]:
         """The scores of one prompt or candidate on one example.
 
         Raises:
@@ -394,24 +512,39 @@ class LLMEvaluator(_Scoring[LLM]):
         self, trials: Sequence[Trial], repeats: Sequence[int] = ()
     ) -> list[dict[str, float] | Exception]:
         """The scores of many trials, in their order. A trial that fails has its exception in its place."""
-        # Requests with the same prompt follow each other, so that a prefix cache can reuse it.
-        places = [*chain(*grouped(range(len(trials)), lambda place: trials[place].prompt))]
+        # Requests with the same prompt follow each other, so that a prefix cache can
+        # reuse it.
+        places = [
+            *chain(*grouped(range(len(trials)), lambda place: trials[place].prompt))
+        ]
 
         def asked(place: int) -> tuple[Trial, Request]:
             trial, repeat = trials[place], repeats[place] if repeats else 0
             return trial, self.request(asked_of(trial), trial.example, repeat)
 
-        def answered(each: tuple[tuple[Trial, Request], Completion | Exception]) -> Answered:
+        def answered(
+            each: tuple[tuple[Trial, Request], Completion | Exception],
+        ) -> Answered:
             (trial, request), answer = each
-            return or_raise(answer), self.example(trial.example), request.repeat or 0, _plain(asked_of(trial))
+            return (
+                or_raise(answer),
+                self.example(trial.example),
+                request.repeat or 0,
+                _plain(asked_of(trial)),
+            )
 
         def scored(each: list[Answered]) -> list[Any]:
-            return [attempt(self.scores, *one[:3], judged) for one, judged in zip(each, self.judged(each), strict=True)]
+            return [
+                attempt(self.scores, *one[:3], judged)
+                for one, judged in zip(each, self.judged(each), strict=True)
+            ]
 
         def evaluate(ready: list[tuple[Trial, Request]]) -> list[Any]:
             answers = self.answers.complete([request for _, request in ready])
             if len(answers) != len(ready):
-                raise EvaluatorError(f"the LLM was sent {len(ready)} requests and returned {len(answers)} answers")
+                raise EvaluatorError(
+                    f"the LLM was sent {len(ready)} requests and returned {len(answers)} answers"
+                )
             return if_ready(list(zip(ready, answers, strict=True)), answered, scored)
 
         found = dict(zip(places, if_ready(places, asked, evaluate), strict=True))
@@ -421,35 +554,57 @@ class LLMEvaluator(_Scoring[LLM]):
 class AsyncLLMEvaluator(_Scoring[AsyncLLM]):
     """Scores prompts with an LLM that many tasks call at once. It takes the arguments of LLMEvaluator."""
 
-    cancel: Final = None  # nothing to cancel: a request that was sent is paid for, so its response is awaited
+    # Nothing to cancel: a request that was sent is paid for, so its response is awaited
+    cancel: Final = None
 
-    async def __call__(self, candidate: Asked, example: int | Example | None, repeat: int = 0) -> dict[str, float]:
+    async def __call__(
+        self, candidate: Asked, example: int | Example | None, repeat: int = 0
+    ) -> dict[str, float]:
         answer = await self.answers.acomplete(self.request(candidate, example, repeat))
         return await self.ascores(answer, example, repeat, prompt=candidate)
 
     async def ascores(
-        self, completion: Completion, example: int | Example | None, repeat: int = 0, *, prompt: Asked | None = None
+        self,
+        completion: Completion,
+        example: int | Example | None,
+        repeat: int = 0,
+        *,
+        prompt: Asked | None = None,
     ) -> dict[str, float]:
         """The scores of a response, as by `scores`. Judges are called without blocking."""
-        judges = {name: metric for name, metric in self.metrics.items() if hasattr(metric, "ascore")}
+        judges = {
+            name: metric
+            for name, metric in self.metrics.items()
+            if hasattr(metric, "ascore")
+        }
         opinions = (
-            judge.ascore(completion, self.example(example), repeat, _plain(prompt)) for judge in judges.values()
+            judge.ascore(completion, self.example(example), repeat, _plain(prompt))
+            for judge in judges.values()
         )
         values = await asyncio.gather(*opinions, return_exceptions=True)
-        return self.scores(completion, example, repeat, dict(zip(judges, values, strict=True)))
+        return self.scores(
+            completion, example, repeat, dict(zip(judges, values, strict=True))
+        )
 
 
 def _named(metrics: Mapping[str, Metric] | Sequence[Metric]) -> dict[str, Metric]:
     if isinstance(metrics, Mapping):
         named = dict(metrics)
     else:
-        names = [str(getattr(metric, "name", None) or getattr(metric, "__name__", "")) for metric in metrics]
+        names = [
+            str(getattr(metric, "name", None) or getattr(metric, "__name__", ""))
+            for metric in metrics
+        ]
         if not all(names) or len(set(names)) < len(names):
-            raise InvalidArgumentError(f"Metrics in a sequence need distinct names, got {names}; pass name -> metric.")
+            raise InvalidArgumentError(
+                f"Metrics in a sequence need distinct names, got {names}; pass name -> metric."
+            )
         named = dict(zip(names, metrics, strict=True))
     if not named:
         raise InvalidArgumentError("An evaluator needs at least one metric, got none.")
     for name, metric in named.items():
         if not callable(metric):
-            raise InvalidArgumentError(f"Metric {name!r} must be callable, got {type(metric).__name__}.")
+            raise InvalidArgumentError(
+                f"Metric {name!r} must be callable, got {type(metric).__name__}."
+            )
     return named

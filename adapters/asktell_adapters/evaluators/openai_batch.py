@@ -1,8 +1,9 @@
 """OpenAI's batch API: many evaluations of a study at half the price, submitted now and collected hours later.
 
-No files are kept on this machine. The study has the pending trials, under one worker's name per batch. The server has
-the batches, each with the names of the study and the worker in its metadata. A response's `custom_id` has the trial and
-a digest of the request. Everything else follows from these, on any machine and after any crash:
+No files are kept on this machine. The study has the pending trials, under one worker's
+name per batch. The server has the batches, each with the names of the study and the
+worker in its metadata. A response's `custom_id` has the trial and a digest of the
+request. Everything else follows from these, on any machine and after any crash:
 
 | Time of the crash                         | What the next `collect` or `submit` does                              |
 |-------------------------------------------|-----------------------------------------------------------------------|
@@ -24,8 +25,23 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, final
 
-from asktell import ConflictingTellError, EvaluatorError, InvalidArgumentError, StorageError, Trial, UnknownTrialError
-from asktell.extend import AbstractStudy, check_extra, details_of, goal_scores, import_extra, short, whole
+from asktell import (
+    ConflictingTellError,
+    EvaluatorError,
+    InvalidArgumentError,
+    StorageError,
+    Trial,
+    UnknownTrialError,
+)
+from asktell.extend import (
+    AbstractStudy,
+    check_extra,
+    details_of,
+    goal_scores,
+    import_extra,
+    short,
+    whole,
+)
 from asktell_adapters._scores import positive
 from asktell_adapters.cache import CachedLLM
 from asktell_adapters.evaluators.llm import AsyncLLMEvaluator, LLMEvaluator, asked_of
@@ -49,9 +65,12 @@ class Collected:
         running: id of a batch that has not ended -> its status and progress.
         ended: id of a batch that was collected now -> its final status.
         problems: messages about whole batches.
-        unsettled: number of trials of a submission that is in progress, or was interrupted a short while ago.
-        passed_over: number of responses whose trial is not pending, or whose request is another.
-        duplicates: number of further responses to the same request. The first response counts.
+        unsettled: number of trials of a submission that is in progress, or was
+            interrupted a short while ago.
+        passed_over: number of responses whose trial is not pending, or whose request is
+            another.
+        duplicates: number of further responses to the same request. The first response
+            counts.
         malformed: number of lines that could not be read.
     """
 
@@ -68,8 +87,12 @@ class Collected:
     malformed: int = 0
 
     def __str__(self) -> str:
-        lines = [f"{self.told} recorded, {self.failed} failed, {self.released} released, cost {self.cost:g}"]
-        lines += [f"{id_}: {how}" for id_, how in (*self.ended.items(), *self.running.items())]
+        lines = [
+            f"{self.told} recorded, {self.failed} failed, {self.released} released, cost {self.cost:g}"
+        ]
+        lines += [
+            f"{id_}: {how}" for id_, how in (*self.ended.items(), *self.running.items())
+        ]
         lines += self.problems
         counts = {
             "trials of a submission that is in progress or was interrupted": self.unsettled,
@@ -77,10 +100,14 @@ class Collected:
             "duplicate responses": self.duplicates,
             "malformed lines": self.malformed,
         }
-        return "\n".join(lines + [f"{count} {what}" for what, count in counts.items() if count])
+        return "\n".join(
+            lines + [f"{count} {what}" for what, count in counts.items() if count]
+        )
 
 
-def read_answers(files: Iterable[bytes], collected: Collected) -> dict[str, dict[str, Any]]:
+def read_answers(
+    files: Iterable[bytes], collected: Collected
+) -> dict[str, dict[str, Any]]:
     """Parse the lines of a batch's files: `custom_id` -> line. Duplicates and malformed lines are counted."""
     found: dict[str, dict[str, Any]] = {}
     for text in (line for data in files for line in data.splitlines() if line.strip()):
@@ -110,7 +137,9 @@ class Taker:
     collected: Collected
 
     def request(self, trial: Trial) -> Request:
-        return self.evaluator.request(asked_of(trial), trial.example, self.study.repeat_of(trial))
+        return self.evaluator.request(
+            asked_of(trial), trial.example, self.study.repeat_of(trial)
+        )
 
     def take(self, trial: Trial, line: dict[str, Any], batch: str) -> None:
         """Record the scores of a response, or its failure. Release the trial if its request was not processed."""
@@ -129,15 +158,26 @@ class Taker:
 
     def tell(self, trial: Trial, completion: Completion) -> None:
         """Record the scores of a response. If a metric fails, record the failure of the trial."""
-        cost = completion.cost if self.llm.api.price and not completion.from_cache else None
+        cost = (
+            completion.cost
+            if self.llm.api.price and not completion.from_cache
+            else None
+        )
         repeat = self.study.repeat_of(trial)
         try:
-            scores = self.evaluator.scores(completion, trial.example, repeat, prompt=asked_of(trial))
+            scores = self.evaluator.scores(
+                completion, trial.example, repeat, prompt=asked_of(trial)
+            )
             if cost is not None:
                 scores.setdefault("cost", cost)
             vector, cost = goal_scores(self.study, scores)
-            details = {"output": completion.text, **(details_of(self.study, scores) or {})}
-            if self.study.tell(trial, vector, cost, worker=self.worker, details=details):
+            details = {
+                "output": completion.text,
+                **(details_of(self.study, scores) or {}),
+            }
+            if self.study.tell(
+                trial, vector, cost, worker=self.worker, details=details
+            ):
                 self.collected.told += 1
                 self.collected.cost += cost or 0.0
             else:
@@ -147,12 +187,17 @@ class Taker:
         except (ConflictingTellError, UnknownTrialError):
             self.collected.passed_over += 1  # another process has collected it
         except Exception as error:
-            self._fail(trial, error, getattr(error, "cost", cost))  # the error's cost includes judges
+            # The error's cost includes judges
+            self._fail(trial, error, getattr(error, "cost", cost))
 
     def leave(self, trial: Trial, batch: str, status: str) -> None:
         """Fail or release a trial that is not in the batch's files."""
         if status == "completed":
-            self._fail(trial, EvaluatorError(f"{batch} was completed without a response to it"), None)
+            self._fail(
+                trial,
+                EvaluatorError(f"{batch} was completed without a response to it"),
+                None,
+            )
         else:
             self._release(trial)
 
@@ -179,7 +224,9 @@ def _body(line: dict[str, Any], source: str) -> dict[str, Any] | None:
     if isinstance(error, dict):
         if error.get("code") in _NOT_REACHED:
             return None
-        raise CompletionError(f"{source} failed: {short(error.get('code'))}: {str(error.get('message'))[:200]}")
+        raise CompletionError(
+            f"{source} failed: {short(error.get('code'))}: {str(error.get('message'))[:200]}"
+        )
     response = line.get("response")
     body = response.get("body") if isinstance(response, dict) else None
     if not isinstance(response, dict) or not isinstance(body, dict):
@@ -187,7 +234,9 @@ def _body(line: dict[str, Any], source: str) -> dict[str, Any] | None:
     if response.get("status_code") != 200:
         said = body.get("error")
         message = said.get("message") if isinstance(said, dict) else said
-        raise CompletionError(f"{source} failed: status {short(response.get('status_code'))}: {str(message)[:200]}")
+        raise CompletionError(
+            f"{source} failed: status {short(response.get('status_code'))}: {str(message)[:200]}"
+        )
     return body
 
 
@@ -196,7 +245,8 @@ MOST_REQUESTS, MOST_BYTES = 50_000, 200_000_000  # the API's limits for one batc
 MOST_ANSWERS = 1_000_000_000  # bytes of a file of responses. The API states no limit.
 _DAYS_KEPT = 35  # the API deletes the responses after 30 days
 _SLACK = 3600.0  # seconds that the server's clock and the study's may differ
-_OPEN = ("validating", "in_progress", "finalizing", "cancelling")  # statuses of batches that may still get responses
+# Statuses of batches that may still get responses
+_OPEN = ("validating", "in_progress", "finalizing", "cancelling")
 _TIME = "%Y%m%dT%H%M%SZ"
 
 
@@ -207,20 +257,24 @@ class OpenAIBatch:
     Both may be called from any process, at any time and any number of times.
 
     Args:
-        evaluator: makes a trial's request and scores its response. Its LLM is an `OpenAIChat`.
-        lease: seconds for which other workers do not get a batch's trials, counted from the last call.
+        evaluator: makes a trial's request and scores its response. Its LLM is an
+            `OpenAIChat`.
+        lease: seconds for which other workers do not get a batch's trials, counted from
+            the last call.
         paid: share of the LLM's price that a batch costs.
-        settle_after: seconds after which a submission without a batch counts as interrupted. A submission gives up
-            after half of this time.
+        settle_after: seconds after which a submission without a batch counts as
+            interrupted. A submission gives up after half of this time.
         timeout: seconds for one call, such as the upload of a file.
-        most_requests: largest number of requests in one batch. Further requests go into another batch.
+        most_requests: largest number of requests in one batch. Further requests go into
+            another batch.
         most_bytes: largest size of one batch, likewise.
-        most_answer_bytes: largest size of a file of responses. A larger file is not read, and is reported as a problem
-            of its batch.
+        most_answer_bytes: largest size of a file of responses. A larger file is not
+            read, and is reported as a problem of its batch.
         clock: returns the time in seconds since 1970.
 
     Raises:
-        InvalidArgumentError: the evaluator's LLM is not an `OpenAIChat`, or a number is out of range.
+        InvalidArgumentError: the evaluator's LLM is not an `OpenAIChat`, or a number is
+            out of range.
     """
 
     def __init__(
@@ -256,12 +310,14 @@ class OpenAIBatch:
     def submit(self, study: AbstractStudy, n: int) -> list[str]:
         """Send up to n trials of a study, and return the ids of the new batches.
 
-        Responses in the evaluator's cache are recorded at once. The study gives out fewer trials, or none, if the rest
-        of its budget is pending, or if it needs scores before it can choose further trials. Trials of a batch that the
-        API refuses are released.
+        Responses in the evaluator's cache are recorded at once. The study gives out
+        fewer trials, or none, if the rest of its budget is pending, or if it needs
+        scores before it can choose further trials. Trials of a batch that the API
+        refuses are released.
 
         Raises:
-            EvaluatorError: the API cannot be reached, or refused a batch. Batches that were created before stay.
+            EvaluatorError: the API cannot be reached, or refused a batch. Batches that
+                were created before stay.
             StorageError: the study's storage cannot be used.
         """
         left = whole("n", n, 1)
@@ -270,22 +326,32 @@ class OpenAIBatch:
             self._look_after(study, self._batches(client, study), Collected())
             while left > 0:
                 worker = f"{PREFIX}{datetime.fromtimestamp(self._clock(), UTC):{_TIME}}-{uuid.uuid4().hex[:8]}"
-                trials = study.ask(min(left, self.most_requests), worker=worker, lease=self.lease, besides=())
+                trials = study.ask(
+                    min(left, self.most_requests),
+                    worker=worker,
+                    lease=self.lease,
+                    besides=(),
+                )
                 if not trials:
                     break
-                sent, lines, kept = self._lines(study, worker, self._tell_known(study, worker, trials))
+                sent, lines, kept = self._lines(
+                    study, worker, self._tell_known(study, worker, trials)
+                )
                 for trial in kept:
                     study.release(trial, worker=worker)
                 left -= len(trials) - len(kept)
                 if lines:
-                    created.append(self._create(client, study, worker, sent, b"".join(lines)))
+                    created.append(
+                        self._create(client, study, worker, sent, b"".join(lines))
+                    )
         return created
 
     def collect(self, study: AbstractStudy) -> Collected:
         """Record the scores of all responses that exist, and return the outcome and the state of all batches.
 
-        A response is scored, or fails, as in `asktell.run`. If a request was not processed because its batch expired,
-        was canceled or was refused, its trial is released. Such a request costs nothing.
+        A response is scored, or fails, as in `asktell.run`. If a request was not
+        processed because its batch expired, was canceled or was refused, its trial is
+        released. Such a request costs nothing.
 
         Raises:
             EvaluatorError: the API cannot be reached, or refused the call.
@@ -315,11 +381,17 @@ class OpenAIBatch:
         for position, trial in enumerate(trials):
             try:
                 body = self._body(trial)
-                line = {"custom_id": custom_id(trial, body), "method": "POST", "url": "/v1/chat/completions"}
+                line = {
+                    "custom_id": custom_id(trial, body),
+                    "method": "POST",
+                    "url": "/v1/chat/completions",
+                }
                 body = self._body(trial, study.repeat_of(trial))
                 text = json.dumps({**line, "body": body}).encode() + b"\n"
                 if len(text) > self.most_bytes:
-                    raise EvaluatorError(f"the request has {len(text)} bytes, a batch at most {self.most_bytes}")
+                    raise EvaluatorError(
+                        f"the request has {len(text)} bytes, a batch at most {self.most_bytes}"
+                    )
             except Exception as error:
                 study.fail(trial, error, None, worker=worker)
                 continue
@@ -331,9 +403,13 @@ class OpenAIBatch:
         return sent, lines, []
 
     def _body(self, trial: Trial, repeat: int = 0) -> dict[str, Any]:
-        return self._llm.api.body(self.evaluator.request(asked_of(trial), trial.example, repeat))
+        return self._llm.api.body(
+            self.evaluator.request(asked_of(trial), trial.example, repeat)
+        )
 
-    def _tell_known(self, study: AbstractStudy, worker: str, trials: Sequence[Trial]) -> list[Trial]:
+    def _tell_known(
+        self, study: AbstractStudy, worker: str, trials: Sequence[Trial]
+    ) -> list[Trial]:
         """Record the scores of trials whose responses are in the cache. Return the other trials."""
         answers = self.evaluator.answers
         if not isinstance(answers, CachedLLM):
@@ -351,12 +427,20 @@ class OpenAIBatch:
                 taker.tell(trial, known)
         return others
 
-    def _create(self, client: Any, study: AbstractStudy, worker: str, trials: Sequence[Trial], data: bytes) -> str:
+    def _create(
+        self,
+        client: Any,
+        study: AbstractStudy,
+        worker: str,
+        trials: Sequence[Trial],
+        data: bytes,
+    ) -> str:
         """Upload the input file and create the batch. Return its id.
 
         Raises:
-            EvaluatorError: the upload failed or took too long, or the API refused the batch. The trials were released.
-                Or it is unknown whether the batch was created. The trials stay pending, and `collect` finds out.
+            EvaluatorError: the upload failed or took too long, or the API refused the
+                batch. The trials were released. Or it is unknown whether the batch was
+                created. The trials stay pending, and `collect` finds out.
         """
 
         def hand_back() -> None:
@@ -364,27 +448,48 @@ class OpenAIBatch:
                 study.release(trial, worker=worker)
 
         try:
-            file = client.files.create(file=(f"{worker}.jsonl", io.BytesIO(data)), purpose="batch").id
-        except BaseException as error:  # also Ctrl-C, because without the file no batch can exist
+            file = client.files.create(
+                file=(f"{worker}.jsonl", io.BytesIO(data)), purpose="batch"
+            ).id
+        except BaseException as error:
+            # Also Ctrl-C, because without the file no batch can exist
             hand_back()
-            raise self._explained("could not upload a batch, whose trials were released", error) from None
+            raise self._explained(
+                "could not upload a batch, whose trials were released", error
+            ) from None
         if self._age(worker) > self.settle_after / 2:
             hand_back()
-            raise EvaluatorError(f"The upload took more than {self.settle_after / 2:g} s. Its trials were released.")
-        metadata = {"asktell_study": study.name, "asktell_worker": worker, "asktell_lease": str(int(self.lease))}
+            raise EvaluatorError(
+                f"The upload took more than {self.settle_after / 2:g} s. Its trials were released."
+            )
+        metadata = {
+            "asktell_study": study.name,
+            "asktell_worker": worker,
+            "asktell_lease": str(int(self.lease)),
+        }
         try:
-            # No retries, because the first attempt may have created the batch although its response was lost.
+            # No retries, because the first attempt may have created the batch although
+            # its response was lost.
             made = client.with_options(max_retries=0).batches.create(
-                input_file_id=file, endpoint="/v1/chat/completions", completion_window="24h", metadata=metadata
+                input_file_id=file,
+                endpoint="/v1/chat/completions",
+                completion_window="24h",
+                metadata=metadata,
             )
             return str(made.id)
         except Exception as error:
             status = getattr(error, "status_code", None)
             if status is not None and status < 500:
                 hand_back()
-                raise self._explained("refused a batch, whose trials were released", error) from None
+                raise self._explained(
+                    "refused a batch, whose trials were released", error
+                ) from None
             try:
-                found = [batch.id for batch in self._batches(client, study) if _worker(batch) == worker]
+                found = [
+                    batch.id
+                    for batch in self._batches(client, study)
+                    if _worker(batch) == worker
+                ]
             except EvaluatorError:
                 found = []
             if not found:
@@ -401,23 +506,32 @@ class OpenAIBatch:
             for batch in client.batches.list(limit=100):
                 if batch.created_at < kept_since:
                     break
-                if batch.id in seen:  # a server that ignores pages sends the first page forever
+                # A server that ignores pages sends the first page forever
+                if batch.id in seen:
                     raise ValueError(f"the list has the batch {batch.id!r} twice")
                 seen.add(batch.id)
-                if (batch.metadata or {}).get("asktell_study") == study.name and _worker(batch).startswith(PREFIX):
+                if (batch.metadata or {}).get(
+                    "asktell_study"
+                ) == study.name and _worker(batch).startswith(PREFIX):
                     found.append(batch)
         except Exception as error:
             raise self._explained("could not list the batches", error) from None
         return found
 
-    def _look_after(self, study: AbstractStudy, batches: Sequence[Any], collected: Collected) -> None:
+    def _look_after(
+        self, study: AbstractStudy, batches: Sequence[Any], collected: Collected
+    ) -> None:
         """Extend the leases of running batches, and release the trials of submissions that left no batch."""
         known = set(map(_worker, batches))
         for batch in batches:
             if batch.status in _OPEN:
                 study.heartbeat(_worker(batch), lease=self.lease)
                 counts = batch.request_counts
-                progress = "?" if counts is None else f"{counts.completed + counts.failed} of {counts.total}"
+                progress = (
+                    "?"
+                    if counts is None
+                    else f"{counts.completed + counts.failed} of {counts.total}"
+                )
                 collected.running[batch.id] = f"{batch.status}, {progress}"
         for holding in study.workers():
             worker = holding.worker or ""
@@ -430,7 +544,9 @@ class OpenAIBatch:
     def _age(self, worker: str) -> float:
         """Seconds since the submission under this worker's name began."""
         try:
-            begun = datetime.strptime(worker.removeprefix(PREFIX).partition("-")[0], _TIME).replace(tzinfo=UTC)
+            begun = datetime.strptime(
+                worker.removeprefix(PREFIX).partition("-")[0], _TIME
+            ).replace(tzinfo=UTC)
         except ValueError:
             return float("inf")
         return self._clock() - begun.timestamp()
@@ -440,17 +556,29 @@ class OpenAIBatch:
         held = study.heartbeat(_worker(batch), lease=self.lease)
         first_lease = float(batch.metadata.get("asktell_lease", 0))
         if not held and self._clock() < batch.created_at + first_lease - _SLACK:
-            return  # no trial is held, and no lease can have expired yet, so the batch was collected before
+            # No trial is held, and no lease can have expired yet, so the batch was
+            # collected before
+            return
         try:
-            files = [self._content(file) for file in (batch.output_file_id, batch.error_file_id) if file]
+            files = [
+                self._content(file)
+                for file in (batch.output_file_id, batch.error_file_id)
+                if file
+            ]
         except Exception as error:
-            collected.problems.append(f"{batch.id}: {self._explained('could not send its responses', error)}")
+            collected.problems.append(
+                f"{batch.id}: {self._explained('could not send its responses', error)}"
+            )
             return
         if None in files:
-            collected.problems.append(f"{batch.id}: the server has deleted its responses, which it keeps for 30 days")
+            collected.problems.append(
+                f"{batch.id}: the server has deleted its responses, which it keeps for 30 days"
+            )
         if batch.status == "failed":
             collected.problems.append(f"{batch.id}: refused ({self._reasons(batch)})")
-        taker = Taker(study, _worker(batch), self.evaluator, self._llm, self._paid, collected)
+        taker = Taker(
+            study, _worker(batch), self.evaluator, self._llm, self._paid, collected
+        )
         out = _unanswered(study)
         for id_, line in read_answers(filter(None, files), collected).items():
             trial = out.get(_number(id_))
@@ -467,7 +595,10 @@ class OpenAIBatch:
     def _reasons(self, batch: Any) -> str:
         """The server's reasons for refusing a batch."""
         errors = (batch.errors and batch.errors.data) or []
-        reasons = "; ".join(f"{each.code or '?'}: {each.message or '?'}" for each in errors) or "no reason given"
+        reasons = (
+            "; ".join(f"{each.code or '?'}: {each.message or '?'}" for each in errors)
+            or "no reason given"
+        )
         return self._llm.redact(reasons)[:MOST_SAID]
 
     def _content(self, file: str) -> bytes | None:
@@ -478,24 +609,35 @@ class OpenAIBatch:
         """
         data = bytearray()
         try:
-            with self._client() as client, client.files.with_streaming_response.content(file) as raw:
+            with (
+                self._client() as client,
+                client.files.with_streaming_response.content(file) as raw,
+            ):
                 for part in raw.iter_bytes():
                     data += part
                     if len(data) > self.most_answer_bytes:
-                        raise ValueError(f"a file of more than {self.most_answer_bytes} bytes")
+                        raise ValueError(
+                            f"a file of more than {self.most_answer_bytes} bytes"
+                        )
         except import_extra("openai", "openai").NotFoundError:
             return None
         return bytes(data)
 
     def _client(self) -> Any:
         openai = import_extra("openai", "openai")
-        return openai.OpenAI(api_key=self._llm.key(), base_url=self._llm.base_url, timeout=self.timeout)
+        return openai.OpenAI(
+            api_key=self._llm.key(), base_url=self._llm.base_url, timeout=self.timeout
+        )
 
     def _explained(self, what: str, error: BaseException) -> BaseException:
         if not isinstance(error, Exception):
             return error
         server = self._llm.base_url or "OpenAI"
-        return EvaluatorError(self._llm.redact(f"{server} {what}: {type(error).__name__}: {error}")[:MOST_SAID])
+        return EvaluatorError(
+            self._llm.redact(f"{server} {what}: {type(error).__name__}: {error}")[
+                :MOST_SAID
+            ]
+        )
 
 
 def _unanswered(study: AbstractStudy) -> dict[int, Trial]:
@@ -520,7 +662,8 @@ def _number(id_: str) -> int:
 def custom_id(trial: Trial, body: dict[str, Any]) -> str:
     """The id of a request in a batch: the trial's number and a digest of the request.
 
-    Because of the digest, a response to another request is never taken for a response to this trial.
+    Because of the digest, a response to another request is never taken for a response
+    to this trial.
     """
     digest = hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
     return f"{trial.id}-{digest[:32]}"

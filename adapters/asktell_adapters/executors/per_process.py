@@ -17,8 +17,9 @@ from asktell_adapters._scores import plain
 class BatchEvaluation:
     """A common interface of plain, async and batch evaluators: from trials to outcomes that every process can read.
 
-    A plain evaluator evaluates the trials one after the other, and an async evaluator all at once. All batches share an
-    event loop, so that async clients keep their connections.
+    A plain evaluator evaluates the trials one after the other, and an async evaluator
+    all at once. All batches share an event loop, so that async clients keep their
+    connections.
     """
 
     def __init__(self, evaluator: Evaluator) -> None:
@@ -28,7 +29,9 @@ class BatchEvaluation:
             self._loop = asyncio.new_event_loop()
             weakref.finalize(self, self._loop.close)
 
-    def __call__(self, trials: Sequence[Trial], repeats: Sequence[int] | None = None) -> list[Outcome]:
+    def __call__(
+        self, trials: Sequence[Trial], repeats: Sequence[int] | None = None
+    ) -> list[Outcome]:
         """Return scores or an exception for each trial.
 
         Args:
@@ -36,11 +39,23 @@ class BatchEvaluation:
             repeats: how often each trial was evaluated before. By default, all 0.
 
         Raises:
-            EvaluatorError: a batch evaluator failed as a whole, or returned another number of outcomes.
+            EvaluatorError: a batch evaluator failed as a whole, or returned another
+                number of outcomes.
         """
-        groups = [list(trials)] if self._how.in_batches else [[trial] for trial in trials]
-        numbers = dict(zip((trial.id for trial in trials), repeats or [0] * len(trials), strict=True))
-        arguments = [self._how.arguments(group, lambda trial: numbers[trial.id]) for group in groups]
+        groups = (
+            [list(trials)] if self._how.in_batches else [[trial] for trial in trials]
+        )
+        numbers = dict(
+            zip(
+                (trial.id for trial in trials),
+                repeats or [0] * len(trials),
+                strict=True,
+            )
+        )
+        arguments = [
+            self._how.arguments(group, lambda trial: numbers[trial.id])
+            for group in groups
+        ]
         if self._loop is None:
             results = [attempt(self._how.call, *each) for each in arguments]
         else:
@@ -49,17 +64,26 @@ class BatchEvaluation:
         if isinstance(outcomes, BaseException):
             raise survivable(outcomes)
         if not isinstance(outcomes, Sequence) or len(outcomes) != len(trials):
-            size = f"{len(outcomes)} results" if isinstance(outcomes, Sequence) else type(outcomes).__name__
-            raise EvaluatorError(f"evaluate_batch() got {len(trials)} trials and returned {size}.")
+            size = (
+                f"{len(outcomes)} results"
+                if isinstance(outcomes, Sequence)
+                else type(outcomes).__name__
+            )
+            raise EvaluatorError(
+                f"evaluate_batch() got {len(trials)} trials and returned {size}."
+            )
         return [_plain(outcome) for outcome in outcomes]
 
     async def _attempt_all(self, arguments: list[tuple[Any, ...]]) -> list[Any]:
-        return await asyncio.gather(*(self._attempt(each) for each in arguments), return_exceptions=True)
+        return await asyncio.gather(
+            *(self._attempt(each) for each in arguments), return_exceptions=True
+        )
 
     async def _attempt(self, arguments: tuple[Any, ...]) -> Any:
         try:
             return await self._how.call(*arguments)
-        except SystemExit as error:  # An evaluator that exits must not end this process.
+        except SystemExit as error:
+            # An evaluator that exits must not end this process.
             return error
 
 
@@ -74,7 +98,9 @@ def _plain(outcome: Any) -> Outcome:
         return {str(name): _number(value) for name, value in outcome.items()}
     if isinstance(outcome, Sequence) and not isinstance(outcome, str):
         return [_number(value) for value in outcome]
-    return EvaluatorError(f"The evaluator returned {type(outcome).__name__} instead of scores.")
+    return EvaluatorError(
+        f"The evaluator returned {type(outcome).__name__} instead of scores."
+    )
 
 
 def survivable(error: BaseException) -> Exception:
@@ -96,28 +122,40 @@ def plain_error(error: BaseException) -> EvaluatorError:
 def _number(value: Any) -> Any:
     """Convert scalars of numpy and torch to Python's. Other values become text, which the selector refuses."""
     value = plain(value)
-    return value if value is None or isinstance(value, int | float | str) else f"{value!r:.100}"
+    return (
+        value
+        if value is None or isinstance(value, int | float | str)
+        else f"{value!r:.100}"
+    )
 
 
 _lock = threading.Lock()
-_made: dict[str, BatchEvaluation] = {}  # By key. It has at most one entry, so that two models are never loaded.
+# By key. It has at most one entry, so that two models are never loaded.
+_made: dict[str, BatchEvaluation] = {}
 
 
-def per_process(factory: Callable[[], Evaluator], *, key: str | None = None) -> "PerProcess":
+def per_process(
+    factory: Callable[[], Evaluator], *, key: str | None = None
+) -> "PerProcess":
     """Return a batch evaluator for other processes. Each process creates its own evaluator at its first batch.
 
-    A process keeps one evaluator, the last one it needed, and evaluates one batch at a time.
+    A process keeps one evaluator, the last one it needed, and evaluates one batch at a
+    time.
 
     Args:
-        factory: returns the evaluator: plain, async or with `evaluate_batch`. It is sent with every batch, so it should
-            load the model and the data when it is called, and not contain them.
-        key: evaluators with the same key share the evaluator of a process. By default, each call has its own.
+        factory: returns the evaluator: plain, async or with `evaluate_batch`. It is
+            sent with every batch, so it should load the model and the data when it is
+            called, and not contain them.
+        key: evaluators with the same key share the evaluator of a process. By default,
+            each call has its own.
 
     Raises:
         InvalidArgumentError: `factory` is not callable.
     """
     if not callable(factory):
-        raise InvalidArgumentError(f"factory must be a function that returns an evaluator, got {factory!r}.")
+        raise InvalidArgumentError(
+            f"factory must be a function that returns an evaluator, got {factory!r}."
+        )
     return PerProcess(factory, key or uuid.uuid4().hex)
 
 
@@ -129,7 +167,9 @@ class PerProcess:
         self.factory = factory
         self.key = key
 
-    def evaluate_batch(self, trials: Sequence[Trial], repeats: Sequence[int] | None = None) -> list[Outcome]:
+    def evaluate_batch(
+        self, trials: Sequence[Trial], repeats: Sequence[int] | None = None
+    ) -> list[Outcome]:
         """Evaluate with this process's evaluator, which is created first if there is none."""
         with _lock:
             if self.key not in _made:

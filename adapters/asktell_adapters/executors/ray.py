@@ -1,6 +1,7 @@
 """Ray: one evaluator with its loaded model per actor. Machines may be added to the cluster or removed at any time.
 
-Only the driver uses the study. Actors need neither the storage nor its password, and end with the driver.
+Only the driver uses the study. Actors need neither the storage nor its password, and
+end with the driver.
 """
 
 import contextlib
@@ -15,7 +16,17 @@ from enum import Enum, auto
 from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 from asktell import EvaluatorError, InvalidArgumentError, Result, Trial
-from asktell.extend import Board, Evaluator, MaxFailures, OnTell, Outcome, attempt, import_extra, open_board, whole
+from asktell.extend import (
+    Board,
+    Evaluator,
+    MaxFailures,
+    OnTell,
+    Outcome,
+    attempt,
+    import_extra,
+    open_board,
+    whole,
+)
 from asktell_adapters._scores import positive
 from asktell_adapters.executors.per_process import BatchEvaluation, plain_error
 
@@ -25,7 +36,9 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("asktell")
 _LOOK = 1.0  # Seconds after which `wait` returns, even without an outcome.
-_MOST_DOUBLINGS = 6  # A worker that fails to start waits 1 s before the next start, then 2 s, ..., up to 64 s.
+# A worker that fails to start waits 1 s before the next start, then 2 s, ..., up to 64
+# s.
+_MOST_DOUBLINGS = 6
 _PATIENCE = 60.0  # Seconds without any worker before a warning.
 
 
@@ -47,7 +60,8 @@ class Lost(NamedTuple):
 class _Actor:
     """The actor that runs in the cluster.
 
-    It returns errors instead of raising them. So an exception from Ray means that the actor is gone.
+    It returns errors instead of raising them. So an exception from Ray means that the
+    actor is gone.
     """
 
     def where(self) -> str:
@@ -87,7 +101,8 @@ class _Place:
     Attributes:
         number: number of the worker.
         stage: its stage.
-        time: time of the next start if it is down, or the time to kill its actor if it is busy. On time.monotonic.
+        time: time of the next start if it is down, or the time to kill its actor if it
+            is busy. On time.monotonic.
         actor: Ray's handle of the actor.
         awaited: Ray's reference to the result of the actor's current call.
         host: machine of the actor.
@@ -113,8 +128,8 @@ class Crew(contextlib.AbstractContextManager["Crew"]):
         factory: creates the evaluator of an actor, in the actor.
         size: upper limit of actors.
         options: Ray's options of an actor.
-        max_restarts: how often each worker that the cluster had room for may fail to start in a row, while no worker
-            is up.
+        max_restarts: how often each worker that the cluster had room for may fail to
+            start in a row, while no worker is up.
         timeout: seconds for a batch. None: no limit.
 
     Raises:
@@ -134,11 +149,15 @@ class Crew(contextlib.AbstractContextManager["Crew"]):
         try:
             self._factory = ray.put(factory)
         except TypeError as error:
-            raise InvalidArgumentError(f"evaluator_factory cannot be sent to the workers: {error}") from error
+            raise InvalidArgumentError(
+                f"evaluator_factory cannot be sent to the workers: {error}"
+            ) from error
         try:
             self._class = ray.remote(_Actor).options(**options, max_restarts=0)
         except (TypeError, ValueError) as error:
-            raise InvalidArgumentError(f"Ray refuses the options of the workers: {error}") from error
+            raise InvalidArgumentError(
+                f"Ray refuses the options of the workers: {error}"
+            ) from error
         self._options = options
         self._workers = [_Place(number) for number in range(size)]
         self._max_restarts = max_restarts
@@ -190,7 +209,13 @@ class Crew(contextlib.AbstractContextManager["Crew"]):
         now = time.monotonic()
         for worker in self._workers:
             if worker.stage is _Stage.BUSY and worker.time <= now:
-                ended.append(self._lose(worker, EvaluatorError(f"it took more than {self._timeout:g} s"), False))
+                ended.append(
+                    self._lose(
+                        worker,
+                        EvaluatorError(f"it took more than {self._timeout:g} s"),
+                        False,
+                    )
+                )
         return ended
 
     def _start(self) -> None:
@@ -201,18 +226,38 @@ class Crew(contextlib.AbstractContextManager["Crew"]):
                 try:
                     worker.actor = self._class.remote()
                 except (TypeError, ValueError) as error:
-                    raise InvalidArgumentError(f"Ray refuses the options of the workers: {error}") from error
-                worker.stage, worker.awaited = _Stage.PLACING, worker.actor.where.remote()
-        if any(worker.stage not in (_Stage.DOWN, _Stage.PLACING) for worker in self._workers):
+                    raise InvalidArgumentError(
+                        f"Ray refuses the options of the workers: {error}"
+                    ) from error
+                worker.stage, worker.awaited = (
+                    _Stage.PLACING,
+                    worker.actor.where.remote(),
+                )
+        if any(
+            worker.stage not in (_Stage.DOWN, _Stage.PLACING)
+            for worker in self._workers
+        ):
             self._alone = now
         elif now - self._alone > _PATIENCE:
             self._alone = now
-            _log.warning("Ray has had no room for a worker for %.0f s. Each needs %s", _PATIENCE, self._options)
+            _log.warning(
+                "Ray has had no room for a worker for %.0f s. Each needs %s",
+                _PATIENCE,
+                self._options,
+            )
 
     def _ready(self) -> list[_Place]:
         """Return the workers whose actors have finished a call, after a wait of at most a second."""
-        waiting = {worker.awaited: worker for worker in self._workers if worker.awaited is not None}
-        timed = [worker.time for worker in self._workers if worker.stage in (_Stage.DOWN, _Stage.BUSY)]
+        waiting = {
+            worker.awaited: worker
+            for worker in self._workers
+            if worker.awaited is not None
+        }
+        timed = [
+            worker.time
+            for worker in self._workers
+            if worker.stage in (_Stage.DOWN, _Stage.BUSY)
+        ]
         patience = min(_LOOK, max(0.0, min(timed, default=_LOOK) - time.monotonic()))
         if not waiting:
             time.sleep(patience)
@@ -220,9 +265,13 @@ class Crew(contextlib.AbstractContextManager["Crew"]):
         references = list(waiting)
         try:
             self._ray.wait(references, num_returns=1, timeout=patience)
-            ready, _ = self._ray.wait(references, num_returns=len(references), timeout=0)
+            ready, _ = self._ray.wait(
+                references, num_returns=len(references), timeout=0
+            )
         except Exception as error:
-            raise EvaluatorError(f"Ray failed: {error}. The trials were released.") from error
+            raise EvaluatorError(
+                f"Ray failed: {error}. The trials were released."
+            ) from error
         return [waiting[reference] for reference in ready]
 
     def _on_start(self, worker: _Place, answer: Any) -> None:
@@ -233,14 +282,18 @@ class Crew(contextlib.AbstractContextManager["Crew"]):
             worker.stage, worker.host = _Stage.LOADING, answer
             worker.awaited = worker.actor.load.remote(self._factory)
             placed = (_Stage.LOADING, _Stage.IDLE, _Stage.BUSY)
-            self._room = max(self._room, sum(worker.stage in placed for worker in self._workers))
+            self._room = max(
+                self._room, sum(worker.stage in placed for worker in self._workers)
+            )
         else:
             worker.stage, worker.awaited = _Stage.IDLE, None
             worker.failures = self._failures = 0
 
     def _on_failed_start(self, worker: _Place, error: EvaluatorError) -> None:
         """Schedule the next start of a worker, or give up after too many failed starts."""
-        where = f"worker {worker.number}" + (f" on {worker.host}" if worker.host else "")
+        where = f"worker {worker.number}" + (
+            f" on {worker.host}" if worker.host else ""
+        )
         _log.warning("The start of %s failed: %s", where, error)
         self._kill(worker)
         worker.time = time.monotonic() + 2.0 ** min(worker.failures, _MOST_DOUBLINGS)
@@ -253,9 +306,13 @@ class Crew(contextlib.AbstractContextManager["Crew"]):
                 f"{where}: {error}. The trials were released."
             ) from error
 
-    def _lose(self, worker: _Place, error: EvaluatorError, lives: bool) -> tuple[_Batch, Lost]:
+    def _lose(
+        self, worker: _Place, error: EvaluatorError, lives: bool
+    ) -> tuple[_Batch, Lost]:
         """Take the batch from a worker that could not evaluate it."""
-        _log.warning("Worker %d on %s lost a batch: %s", worker.number, worker.host, error)
+        _log.warning(
+            "Worker %d on %s lost a batch: %s", worker.number, worker.host, error
+        )
         batch = self._free(worker)
         if not lives:
             self._kill(worker)
@@ -270,15 +327,24 @@ class Crew(contextlib.AbstractContextManager["Crew"]):
 
     def _kill(self, worker: _Place) -> None:
         if worker.actor is not None:
-            with contextlib.suppress(Exception):  # The actor or Ray may be dead already.
+            # The actor or Ray may be dead already.
+            with contextlib.suppress(Exception):
                 self._ray.kill(worker.actor)
-        worker.stage, worker.actor, worker.awaited, worker.host, worker.time = _Stage.DOWN, None, None, "", 0.0
+        worker.stage, worker.actor, worker.awaited, worker.host, worker.time = (
+            _Stage.DOWN,
+            None,
+            None,
+            "",
+            0.0,
+        )
 
 
 def _words(error: Exception) -> str:
     """Return Ray's message without colors. A long message is cut in the middle, because a traceback's error is last."""
     words = " ".join(re.sub(r"\x1b\[\d*m", "", str(error)).split())
-    return f"{type(error).__name__}: " + (words if len(words) < 700 else f"{words[:300]} ... {words[-300:]}")
+    return f"{type(error).__name__}: " + (
+        words if len(words) < 700 else f"{words[:300]} ... {words[-300:]}"
+    )
 
 
 def run(
@@ -297,28 +363,32 @@ def run(
 ) -> Result:
     """Evaluate on a Ray cluster until the study is done, and return its result. This is `asktell.run` for actors.
 
-    The run starts with the first actor that Ray can place, and more actors start as nodes become available. A trial is
-    asked when an actor is free for it. Call `ray.init(...)` beforehand to choose a cluster. Otherwise, Ray uses its
-    default.
+    The run starts with the first actor that Ray can place, and more actors start as
+    nodes become available. A trial is asked when an actor is free for it. Call
+    `ray.init(...)` beforehand to choose a cluster. Otherwise, Ray uses its default.
 
-    After KeyboardInterrupt or an error, the actors are killed and their trials are released.
+    After KeyboardInterrupt or an error, the actors are killed and their trials are
+    released.
 
     Args:
-        study: a Study, a RemoteStudy, a `study.worker(name, lease=...)` or a Selector. After a crash of this process,
-            the same call resumes the study.
-        evaluator_factory: called in each actor to create its evaluator: plain, async or with `evaluate_batch`.
+        study: a Study, a RemoteStudy, a `study.worker(name, lease=...)` or a Selector.
+            After a crash of this process, the same call resumes the study.
+        evaluator_factory: called in each actor to create its evaluator: plain, async or
+            with `evaluate_batch`.
         num_workers: upper limit of actors.
-        batch_size: trials per call of an actor. A plain evaluator gets them one by one, an async evaluator all at once.
+        batch_size: trials per call of an actor. A plain evaluator gets them one by one,
+            an async evaluator all at once.
         timeout: seconds for a batch. After that, its actor is killed. None: no limit.
-        max_attempts: a trial counts as a failure if its evaluation is lost this many times, because its actor or node
-            died or timed out. A lost batch is evaluated again in smaller batches, at the last attempt trial by trial.
-        max_restarts: the run gives up if a worker fails to start more often than this in a row, and no other worker is
-            up.
+        max_attempts: a trial counts as a failure if its evaluation is lost this many
+            times, because its actor or node died or timed out. A lost batch is
+            evaluated again in smaller batches, at the last attempt trial by trial.
+        max_restarts: the run gives up if a worker fails to start more often than this
+            in a row, and no other worker is up.
         progress: as for `asktell.run`.
         on_tell: as for `asktell.run`.
         max_failures_in_a_row: as for `asktell.run`.
-        options: Ray's options of each actor, such as `num_gpus=1`, `resources={"spot": 1}`, `memory` (bytes) or
-            `runtime_env`. Without options, `num_cpus` is 1.
+        options: Ray's options of each actor, such as `num_gpus=1`, `resources={"spot":
+            1}`, `memory` (bytes) or `runtime_env`. Without options, `num_cpus` is 1.
 
     Raises:
         InvalidArgumentError: an argument cannot be used.
@@ -336,11 +406,14 @@ def run(
         raise InvalidArgumentError(
             f"evaluator_factory must be a function that returns an evaluator, got {evaluator_factory!r}."
         )
-    # Ray's default is one CPU to place an actor and none to run it, which could overload the nodes.
+    # Ray's default is one CPU to place an actor and none to run it, which could
+    # overload the nodes.
     settings = {"num_cpus": 0 if options else 1, **options}
     with open_board(study, progress, on_tell, max_failures_in_a_row) as board:
         if not board.selector.done:
-            with Crew(ray, evaluator_factory, num_workers, settings, max_restarts, timeout) as crew:
+            with Crew(
+                ray, evaluator_factory, num_workers, settings, max_restarts, timeout
+            ) as crew:
                 _drive(board, crew, batch_size, max_attempts)
         return board.selector.result()
 
@@ -366,13 +439,18 @@ def _drive(board: Board, crew: Crew, size: int, max_attempts: int) -> None:
                 continue
             try:
                 board.take_batch(batch.trials, outcome)
-            except BaseException:  # The run ends. The scores of the other batches are saved first.
+            except BaseException:
+                # The run ends. The scores of the other batches are saved first.
                 for other, scores in ended:
-                    board.rescue(other.trials, [] if isinstance(scores, Lost) else scores)
+                    board.rescue(
+                        other.trials, [] if isinstance(scores, Lost) else scores
+                    )
                 raise
 
 
-def _retried(board: Board, batch: _Batch, outcome: Lost, size: int, max_attempts: int) -> list[_Batch]:
+def _retried(
+    board: Board, batch: _Batch, outcome: Lost, size: int, max_attempts: int
+) -> list[_Batch]:
     """Split a lost batch into batches to evaluate again. After the last attempt, its trials are recorded as failed."""
     lost = batch.lost + 1
     # A worker that survived a single trial would fail on it again.

@@ -16,7 +16,14 @@ from pathlib import Path
 from typing import Any, TypeAlias, final
 
 import asktell
-from asktell import BestFeasible, EvaluatorError, InvalidArgumentError, PromptResult, Result, StudyNotFoundError
+from asktell import (
+    BestFeasible,
+    EvaluatorError,
+    InvalidArgumentError,
+    PromptResult,
+    Result,
+    StudyNotFoundError,
+)
 from asktell.extend import Goal, Method, needs_extra, whole
 from asktell_adapters._scores import checked_example, failing, number
 from asktell_adapters.evaluators import Price
@@ -47,7 +54,9 @@ class Candidate:
         copy = program.deepcopy()
         for name, predictor in copy.named_predictors():
             if name in self.instructions:
-                predictor.signature = predictor.signature.with_instructions(self.instructions[name])
+                predictor.signature = predictor.signature.with_instructions(
+                    self.instructions[name]
+                )
             if name in self.demos:
                 predictor.demos = [_example(demo) for demo in self.demos[name]]
         return copy
@@ -55,16 +64,22 @@ class Candidate:
     def to_text(self) -> str:
         """Return the candidate as a prompt text.
 
-        A candidate with one instruction and no demos is that instruction. Any other candidate is JSON.
+        A candidate with one instruction and no demos is that instruction. Any other
+        candidate is JSON.
         """
         if len(self.instructions) == 1 and not self.demos:
             ((name, text),) = self.instructions.items()
-            # An instruction that looks like our JSON must be JSON too, or from_text() would misread it.
+            # An instruction that looks like our JSON must be JSON too, or from_text()
+            # would misread it.
             if _parts(text, (name,)) is None:
                 return text
-        parts: dict[str, dict[str, Any]] = {name: {"instructions": text} for name, text in self.instructions.items()}
+        parts: dict[str, dict[str, Any]] = {
+            name: {"instructions": text} for name, text in self.instructions.items()
+        }
         for name, demos in self.demos.items():
-            parts.setdefault(name, {})["demos"] = [dict(_example(demo).items()) for demo in demos]
+            parts.setdefault(name, {})["demos"] = [
+                dict(_example(demo).items()) for demo in demos
+            ]
         return json.dumps(parts, ensure_ascii=False, default=_plain)
 
     @classmethod
@@ -73,42 +88,62 @@ class Candidate:
         parts = _parts(text, names)
         if parts is None:
             return cls({names[0]: text})
-        instructions = {name: part["instructions"] for name, part in parts.items() if "instructions" in part}
+        instructions = {
+            name: part["instructions"]
+            for name, part in parts.items()
+            if "instructions" in part
+        }
         demos = {name: part["demos"] for name, part in parts.items() if "demos" in part}
         return cls(instructions, demos)
 
 
 def candidates_of(
-    program: Any, instructions: Sequence[Any], demos: Sequence[Any] = (), *, keep_original: bool = True
+    program: Any,
+    instructions: Sequence[Any],
+    demos: Sequence[Any] = (),
+    *,
+    keep_original: bool = True,
 ) -> list[Candidate]:
     """Combine every choice of instructions with every demo set. Duplicates are dropped.
 
     Args:
         program: the program whose predictors get the instructions and demos.
-        instructions: choices of instructions. Each is a text if the program has one predictor, a mapping from
-            predictor names to texts, or a whole `Candidate`. Empty: the instructions of the program.
-        demos: demo sets. Each is a list of examples if the program has one predictor, or a mapping from predictor
-            names to such lists. Empty: the demos of the program.
+        instructions: choices of instructions. Each is a text if the program has one
+            predictor, a mapping from predictor names to texts, or a whole `Candidate`.
+            Empty: the instructions of the program.
+        demos: demo sets. Each is a list of examples if the program has one predictor,
+            or a mapping from predictor names to such lists. Empty: the demos of the
+            program.
         keep_original: add the program's own instructions and demos as the first choice.
 
     Raises:
-        InvalidArgumentError: a choice has the wrong type or an unknown predictor, or the program has no predictors.
+        InvalidArgumentError: a choice has the wrong type or an unknown predictor, or
+            the program has no predictors.
     """
     _check_choices("Candidates", instructions)
     _check_choices("Demo sets", demos)
-    own = {name: predictor.signature.instructions for name, predictor in program.named_predictors()}
+    own = {
+        name: predictor.signature.instructions
+        for name, predictor in program.named_predictors()
+    }
     if not own:
-        raise InvalidArgumentError("The program has no predictors, so it has no instructions or demos to choose.")
+        raise InvalidArgumentError(
+            "The program has no predictors, so it has no instructions or demos to choose."
+        )
     given = [_candidate(choice, tuple(own)) for choice in instructions]
     sets = [_by_predictor("a demo set", choice, tuple(own)) for choice in demos]
     if keep_original or not given:
         given.insert(0, Candidate())
     if sets and keep_original:
         sets.insert(0, {})
-    # If no choice has demos, candidates carry none, so that `to_text` can keep single instructions as plain text.
+    # If no choice has demos, candidates carry none, so that `to_text` can keep single
+    # instructions as plain text.
     own_demos: dict[str, Demos] | None = None
     if sets or any(candidate.demos for candidate in given):
-        own_demos = {name: list(predictor.demos) for name, predictor in program.named_predictors()}
+        own_demos = {
+            name: list(predictor.demos)
+            for name, predictor in program.named_predictors()
+        }
     return _combined(given, sets or [{}], own, own_demos)
 
 
@@ -123,7 +158,9 @@ def _combined(
     for candidate in given:
         texts = {**own, **candidate.instructions}
         for chosen in sets:
-            demos = {} if own_demos is None else {**own_demos, **candidate.demos, **chosen}
+            demos = (
+                {} if own_demos is None else {**own_demos, **candidate.demos, **chosen}
+            )
             combined = Candidate(texts, demos)
             found.setdefault(combined.to_text(), combined)
     return list(found.values())
@@ -131,7 +168,9 @@ def _combined(
 
 def _check_choices(what: str, choices: object) -> None:
     if isinstance(choices, str | Mapping) or not isinstance(choices, Sequence):
-        raise InvalidArgumentError(f"{what} must be a list of choices, got {choices!r:.100}.")
+        raise InvalidArgumentError(
+            f"{what} must be a list of choices, got {choices!r:.100}."
+        )
 
 
 def bootstrap_demos(
@@ -148,16 +187,19 @@ def bootstrap_demos(
 ) -> list[dict[str, Demos]]:
     """Make n demo sets in the way MIPROv2 does.
 
-    The first set has no demos and the second has labeled demos. The third comes from `dspy.BootstrapFewShot` on the
-    examples in order, and all later sets come from it on shuffled examples.
+    The first set has no demos and the second has labeled demos. The third comes from
+    `dspy.BootstrapFewShot` on the examples in order, and all later sets come from it on
+    shuffled examples.
 
     Args:
         program: the student program.
-        metric: `metric(example, prediction, trace)`. A demo is kept if the value is true, or reaches `threshold`.
+        metric: `metric(example, prediction, trace)`. A demo is kept if the value is
+            true, or reaches `threshold`.
         trainset: examples that become demos.
         n: number of demo sets.
         max_bootstrapped: upper limit of demos per set that the teacher writes.
-        max_labeled: upper limit of demos per set taken from the trainset. With 0 there is no labeled set.
+        max_labeled: upper limit of demos per set taken from the trainset. With 0 there
+            is no labeled set.
         threshold: the lowest value of the metric that counts as a success.
         teacher: the program that makes the demos. By default, the student.
         seed: seed of the shuffles and of the number of demos per set.
@@ -172,21 +214,36 @@ def bootstrap_demos(
         if place == 0:
             compiled = program.reset_copy()
         elif place == 1 and max_labeled:
-            compiled = dspy.LabeledFewShot(k=max_labeled).compile(program, trainset=examples)
+            compiled = dspy.LabeledFewShot(k=max_labeled).compile(
+                program, trainset=examples
+            )
         else:
             if place > 2:
                 draw.shuffle(examples)
                 most = draw.randint(1, max_bootstrapped)
             optimizer = dspy.BootstrapFewShot(
-                metric=metric, metric_threshold=threshold, max_bootstrapped_demos=most, max_labeled_demos=max_labeled
+                metric=metric,
+                metric_threshold=threshold,
+                max_bootstrapped_demos=most,
+                max_labeled_demos=max_labeled,
             )
             compiled = optimizer.compile(program, teacher=teacher, trainset=examples)
-        found.append({name: list(predictor.demos) for name, predictor in compiled.named_predictors()})
+        found.append(
+            {
+                name: list(predictor.demos)
+                for name, predictor in compiled.named_predictors()
+            }
+        )
     return found
 
 
 def propose_instructions(
-    program: Any, trainset: Sequence[Any], n: int, *, prompt_model: Any = None, seed: int = 0
+    program: Any,
+    trainset: Sequence[Any],
+    n: int,
+    *,
+    prompt_model: Any = None,
+    seed: int = 0,
 ) -> list[dict[str, str]]:
     """Write n instructions per predictor with DSPy's `GroundedProposer`, as MIPROv2 does.
 
@@ -194,16 +251,27 @@ def propose_instructions(
         program: the program whose predictors get the instructions.
         trainset: examples that the proposer describes to the LM.
         n: number of instructions per predictor.
-        prompt_model: the LM that writes the instructions. By default, `dspy.settings.lm`.
+        prompt_model: the LM that writes the instructions. By default,
+            `dspy.settings.lm`.
         seed: seed of the proposer's choices. The output of the LM may still vary.
 
     Returns:
-        n mappings from predictor names to texts. The j-th mapping has the j-th instruction of every predictor.
+        n mappings from predictor names to texts. The j-th mapping has the j-th
+        instruction of every predictor.
     """
     lm = prompt_model or dspy.settings.lm
-    proposer = GroundedProposer(prompt_model=lm, program=program, trainset=list(trainset), rng=random.Random(seed))
+    proposer = GroundedProposer(
+        prompt_model=lm,
+        program=program,
+        trainset=list(trainset),
+        rng=random.Random(seed),
+    )
     made = proposer.propose_instructions_for_program(
-        trainset=list(trainset), program=program, demo_candidates=None, trial_logs={}, N=n
+        trainset=list(trainset),
+        program=program,
+        demo_candidates=None,
+        trial_logs={},
+        N=n,
     )
     names = [name for name, _ in program.named_predictors()]
     return [{name: made[i][j] for i, name in enumerate(names)} for j in range(n)]
@@ -217,7 +285,10 @@ def _parts(text: str, names: Sequence[str]) -> dict[str, dict[str, Any]] | None:
         return None
     if not (isinstance(parts, dict) and parts and set(parts) <= set(names)):
         return None
-    ours = all(isinstance(part, dict) and set(part) <= {"instructions", "demos"} for part in parts.values())
+    ours = all(
+        isinstance(part, dict) and set(part) <= {"instructions", "demos"}
+        for part in parts.values()
+    )
     return parts if ours else None
 
 
@@ -230,7 +301,9 @@ def _candidate(choice: object, names: tuple[str, ...]) -> Candidate:
     chosen = _by_predictor("an instruction", choice, names)
     for name, text in chosen.items():
         if not isinstance(text, str):
-            raise InvalidArgumentError(f"The instruction of {name!r} must be a str, got {text!r:.100}.")
+            raise InvalidArgumentError(
+                f"The instruction of {name!r} must be a str, got {text!r:.100}."
+            )
     return Candidate(chosen)
 
 
@@ -260,14 +333,16 @@ def _plain(value: Any) -> Any:
     return dump(mode="json") if callable(dump) else str(value)
 
 
-_PROGRAMS_KEPT = 64  # Copies of the program in the cache, so that not every evaluation makes one.
+# Copies of the program in the cache, so that not every evaluation makes one.
+_PROGRAMS_KEPT = 64
 
 
 class DSPyEvaluationError(EvaluatorError):
     """A program or its metric failed on one example.
 
     Attributes:
-        cost: the cost of the LM calls before the failure, in the currency of the prices. None if it is unknown.
+        cost: the cost of the LM calls before the failure, in the currency of the
+            prices. None if it is unknown.
     """
 
     def __init__(self, message: str, cost: float | None = None) -> None:
@@ -283,29 +358,34 @@ class DSPyEvaluator:
 
     - `latency`: seconds that the program took.
     - `calls`: number of successful LM calls of the program.
-    - `tokens`, `prompt_tokens`, `completion_tokens`: only if every LM call reported its usage. A response from
-      DSPy's cache reports none.
+    - `tokens`, `prompt_tokens`, `completion_tokens`: only if every LM call reported its
+      usage. A response from DSPy's cache reports none.
     - `cost`: only with `prices`. It includes the LM calls of the metric.
 
     Args:
         program: a `dspy.Module`. It is not changed.
-        candidates: choices of instructions: texts if the program has one predictor, mappings from predictor names to
-            texts, or whole `Candidate`s. Empty: the instructions of the program.
-        metric: `metric(example, prediction)`. It returns a number or a bool, which is called `score`, a
-            `dspy.Prediction` with a `score` and any other numbers, or a mapping from names to numbers.
+        candidates: choices of instructions: texts if the program has one predictor,
+            mappings from predictor names to texts, or whole `Candidate`s. Empty: the
+            instructions of the program.
+        metric: `metric(example, prediction)`. It returns a number or a bool, which is
+            called `score`, a `dspy.Prediction` with a `score` and any other numbers, or
+            a mapping from names to numbers.
         dataset: `dspy.Example`s whose inputs are set by `with_inputs`.
-        demos: demo sets to combine with every choice of instructions: lists of examples if the program has one
-            predictor, or mappings from predictor names to such lists. Empty: the demos of the program.
+        demos: demo sets to combine with every choice of instructions: lists of examples
+            if the program has one predictor, or mappings from predictor names to such
+            lists. Empty: the demos of the program.
         keep_original: add the program's own instructions and demos to the choices.
         prices: prices per million tokens, by the name of the LM (`lm.model`).
-        metrics: names of the scores that every evaluation must have. The error for a missing score gives the reason.
+        metrics: names of the scores that every evaluation must have. The error for a
+            missing score gives the reason.
 
     Attributes:
         candidates: the candidates, in the order of their ids.
         prompts: their texts, for a Selector.
 
     Raises:
-        InvalidArgumentError: an argument cannot be used, such as an example without inputs.
+        InvalidArgumentError: an argument cannot be used, such as an example without
+            inputs.
     """
 
     def __init__(
@@ -321,10 +401,14 @@ class DSPyEvaluator:
         metrics: Sequence[str] = (),
     ) -> None:
         if not callable(metric):
-            raise InvalidArgumentError(f"metric must be callable as metric(example, prediction), got {metric!r:.100}.")
+            raise InvalidArgumentError(
+                f"metric must be callable as metric(example, prediction), got {metric!r:.100}."
+            )
         for position, example in enumerate(dataset):
             _inputs(example, position)
-        self.candidates = candidates_of(program, candidates, demos, keep_original=keep_original)
+        self.candidates = candidates_of(
+            program, candidates, demos, keep_original=keep_original
+        )
         self.prompts = [candidate.to_text() for candidate in self.candidates]
         self._by_text = dict(zip(self.prompts, self.candidates, strict=True))
         self._program = program
@@ -341,14 +425,17 @@ class DSPyEvaluator:
             InvalidArgumentError: no candidate has this text.
         """
         if prompt not in self._by_text:
-            raise InvalidArgumentError(f"No candidate has the text {prompt!r:.100}. See DSPyEvaluator.prompts.")
+            raise InvalidArgumentError(
+                f"No candidate has the text {prompt!r:.100}. See DSPyEvaluator.prompts."
+            )
         return self._by_text[prompt].apply(self._program)
 
     def evaluate(self, prompt: str, example: int) -> dict[str, float]:
         """Run the program on the example and score its prediction.
 
         Raises:
-            DSPyEvaluationError: the program or the metric raised an exception, or the metric returned no usable score.
+            DSPyEvaluationError: the program or the metric raised an exception, or the
+                metric returned no usable score.
         """
         program = self._built(prompt)
         row = self._dataset[checked_example(example, len(self._dataset))]
@@ -361,7 +448,8 @@ class DSPyEvaluator:
                 latency = time.perf_counter() - start
             run = {"latency": latency, "calls": float(spent.calls), **spent.tokens()}
             if isinstance(prediction, dspy.Prediction) and dspy.settings.track_usage:
-                # DSPy fills in the usage only when it runs its own tracker, and ours replaced that.
+                # DSPy fills in the usage only when it runs its own tracker, and ours
+                # replaced that.
                 prediction.set_lm_usage(spent.trackers[0].get_total_tokens())
             with _metered(spent), failing("the metric raised"):
                 value = self._metric(row, prediction)
@@ -394,7 +482,9 @@ class ContextThreadPool(ThreadPoolExecutor):
     Ordinary threads inherit only `dspy.configure(...)`.
     """
 
-    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+    def submit(
+        self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any
+    ) -> Future[Any]:
         return super().submit(contextvars.copy_context().run, fn, *args, **kwargs)
 
 
@@ -402,11 +492,16 @@ def scores_of(value: Any) -> dict[str, float]:
     """Convert the return value of a DSPy metric to scores by name.
 
     Raises:
-        EvaluatorError: a `dspy.Prediction` has no `score`, or a value is not a finite number.
+        EvaluatorError: a `dspy.Prediction` has no `score`, or a value is not a finite
+            number.
     """
     if isinstance(value, dspy.Prediction):
         # Other fields are text, such as the feedback for GEPA.
-        value = {name: item for name, item in value.items() if name == "score" or isinstance(item, Real)}
+        value = {
+            name: item
+            for name, item in value.items()
+            if name == "score" or isinstance(item, Real)
+        }
         value.setdefault("score", None)
     if isinstance(value, Mapping):
         return {str(name): number(str(name), item) for name, item in value.items()}
@@ -420,7 +515,9 @@ class _Usage(BaseCallback):  # type: ignore[misc]
         self.calls = 0
         self.trackers: list[Any] = []
 
-    def on_lm_end(self, call_id: str, outputs: Any, exception: Exception | None = None) -> None:
+    def on_lm_end(
+        self, call_id: str, outputs: Any, exception: Exception | None = None
+    ) -> None:
         self.calls += exception is None
 
     def tokens(self) -> dict[str, float]:
@@ -430,7 +527,11 @@ class _Usage(BaseCallback):  # type: ignore[misc]
             return {}
         read = float(sum(count[0] for count in counts if count))
         written = float(sum(count[1] for count in counts if count))
-        return {"tokens": read + written, "prompt_tokens": read, "completion_tokens": written}
+        return {
+            "tokens": read + written,
+            "prompt_tokens": read,
+            "completion_tokens": written,
+        }
 
     def cost(self, prices: Mapping[str, Price]) -> float:
         """Return the cost of all calls that reported their usage.
@@ -442,7 +543,9 @@ class _Usage(BaseCallback):  # type: ignore[misc]
         for model, entry in self.entries():
             if model not in prices:
                 known = ", ".join(prices) or "no LM"
-                raise EvaluatorError(f"no price for the LM {model!r}: prices= has {known}")
+                raise EvaluatorError(
+                    f"no price for the LM {model!r}: prices= has {known}"
+                )
             counts = _counts(entry)
             if counts is not None:
                 total += prices[model].of(*counts)
@@ -458,7 +561,10 @@ class _Usage(BaseCallback):  # type: ignore[misc]
 
 @contextlib.contextmanager
 def _metered(usage: _Usage) -> Iterator[None]:
-    with dspy.context(callbacks=[*(dspy.settings.callbacks or []), usage]), dspy.track_usage() as tracker:
+    with (
+        dspy.context(callbacks=[*(dspy.settings.callbacks or []), usage]),
+        dspy.track_usage() as tracker,
+    ):
         usage.trackers.append(tracker)
         yield
 
@@ -494,34 +600,42 @@ _log = logging.getLogger("asktell")
 class AsktellOptimizer(Teleprompter):  # type: ignore[misc]
     """A DSPy optimizer: `compile` returns the program with the selected instructions and demos.
 
-    Each evaluation is one candidate on one example. It fails if the program or the metric raises an exception, or if
-    the metric returns no usable score.
+    Each evaluation is one candidate on one example. It fails if the program or the
+    metric raises an exception, or if the metric returns no usable score.
 
     Args:
-        metric: `metric(example, prediction)`, as in `DSPyEvaluator`. The goal may also use the scores of the run:
-            `latency`, `calls`, `tokens`, `prompt_tokens`, `completion_tokens` and, with `prices`, `cost`.
-        candidates: choices of instructions: texts if the program has one predictor, mappings from predictor names to
-            texts, or whole `Candidate`s. A number n lets `propose_instructions` write n. Empty: the instructions of
-            the program.
-        demos: demo sets: lists of examples, or mappings from predictor names to such lists. A number n lets
-            `bootstrap_demos` make n. Empty: the demos of the program.
-        budget: number of evaluations, or `asktell.Budget(cost=...)`, which requires `prices`.
+        metric: `metric(example, prediction)`, as in `DSPyEvaluator`. The goal may also
+            use the scores of the run: `latency`, `calls`, `tokens`, `prompt_tokens`,
+            `completion_tokens` and, with `prices`, `cost`.
+        candidates: choices of instructions: texts if the program has one predictor,
+            mappings from predictor names to texts, or whole `Candidate`s. A number n
+            lets `propose_instructions` write n. Empty: the instructions of the program.
+        demos: demo sets: lists of examples, or mappings from predictor names to such
+            lists. A number n lets `bootstrap_demos` make n. Empty: the demos of the
+            program.
+        budget: number of evaluations, or `asktell.Budget(cost=...)`, which requires
+            `prices`.
         goal: a `BestFeasible` or a `ParetoSet`. By default, `BestFeasible("score")`.
         method: as for `asktell.Selector`.
-        num_threads: number of simultaneous evaluations. By default, `dspy.settings.num_threads`.
+        num_threads: number of simultaneous evaluations. By default,
+            `dspy.settings.num_threads`.
         keep_original: make the program's own instructions and demos a candidate, too.
-        study: the location of a storage and the name of a study in it. The study records every score. After a crash,
-            `compile` resumes it with the same candidates. Several processes with the same study share the work.
-        worker: the name of this process in the study. A restarted process of the same name gets its pending
-            evaluations back at once. Under another name, it gets them within a minute.
+        study: the location of a storage and the name of a study in it. The study
+            records every score. After a crash, `compile` resumes it with the same
+            candidates. Several processes with the same study share the work.
+        worker: the name of this process in the study. A restarted process of the same
+            name gets its pending evaluations back at once. Under another name, it gets
+            them within a minute.
         prices: prices per million tokens, by the name of the LM (`lm.model`).
         prompt_model: the LM that writes instructions. By default, `dspy.settings.lm`.
-        bootstrap: further arguments of `bootstrap_demos`, such as `max_labeled` or `threshold`.
+        bootstrap: further arguments of `bootstrap_demos`, such as `max_labeled` or
+            `threshold`.
         seed: seed of every choice. The output of LMs may still vary.
-        max_failures_in_a_row: `compile` raises an error after this many failures in a row, because the cause is then
-            hardly a candidate. None: never.
+        max_failures_in_a_row: `compile` raises an error after this many failures in a
+            row, because the cause is then hardly a candidate. None: never.
         display_progress: show a progress bar.
-        selector_options: further arguments of `asktell.Selector`, such as `features` or `on_failure`.
+        selector_options: further arguments of `asktell.Selector`, such as `features` or
+            `on_failure`.
     """
 
     def __init__(
@@ -547,12 +661,18 @@ class AsktellOptimizer(Teleprompter):  # type: ignore[misc]
     ) -> None:
         super().__init__()
         self.metric = metric
-        self.candidates = whole("candidates", candidates, 1) if isinstance(candidates, int) else candidates
+        self.candidates = (
+            whole("candidates", candidates, 1)
+            if isinstance(candidates, int)
+            else candidates
+        )
         self.demos = whole("demos", demos, 1) if isinstance(demos, int) else demos
         self.budget = budget
         self.goal = BestFeasible("score") if goal is None else goal
         self.method = method
-        self.num_threads = None if num_threads is None else whole("num_threads", num_threads, 1)
+        self.num_threads = (
+            None if num_threads is None else whole("num_threads", num_threads, 1)
+        )
         self.keep_original = keep_original
         self.study = study
         self.worker = worker
@@ -565,27 +685,37 @@ class AsktellOptimizer(Teleprompter):  # type: ignore[misc]
         self.selector_options = selector_options
 
     def compile(
-        self, student: Any, *, trainset: Sequence[Any], teacher: Any = None, valset: Sequence[Any] | None = None
+        self,
+        student: Any,
+        *,
+        trainset: Sequence[Any],
+        teacher: Any = None,
+        valset: Sequence[Any] | None = None,
     ) -> Any:
         """Return the program with the selected instructions and demos. The student is not changed.
 
-        The compiled program has two more attributes. `asktell_result` is the `Result`. `candidate_programs` lists all
-        evaluated candidates: the selected ones first (with a `ParetoSet`, the whole set), then the others, best first
-        in the goal's first metric. Each is a mapping with `program`, `score` (the estimate of that metric, in its own
-        units), `estimate` (of all metrics), `evaluations` and `selected`.
+        The compiled program has two more attributes. `asktell_result` is the `Result`.
+        `candidate_programs` lists all evaluated candidates: the selected ones first
+        (with a `ParetoSet`, the whole set), then the others, best first in the goal's
+        first metric. Each is a mapping with `program`, `score` (the estimate of that
+        metric, in its own units), `estimate` (of all metrics), `evaluations` and
+        `selected`.
 
         Args:
             student: the program.
-            trainset: examples that become demos and that the writer of instructions is shown. Without a `valset`,
-                candidates are evaluated on them, too.
+            trainset: examples that become demos and that the writer of instructions is
+                shown. Without a `valset`, candidates are evaluated on them, too.
             teacher: the program that makes demos. By default, the student.
-            valset: examples to evaluate candidates on. It is required if demos are bootstrapped, because a program
-                must not be evaluated on an example that is one of its demos.
+            valset: examples to evaluate candidates on. It is required if demos are
+                bootstrapped, because a program must not be evaluated on an example that
+                is one of its demos.
 
         Raises:
-            InvalidArgumentError: an argument cannot be used, such as bootstrapped demos without a `valset`.
+            InvalidArgumentError: an argument cannot be used, such as bootstrapped demos
+                without a `valset`.
             EvaluatorError: every evaluation failed, or too many failed in a row.
-            StudyExistsError: the study exists with other candidates, or with another goal, budget or method.
+            StudyExistsError: the study exists with other candidates, or with another
+                goal, budget or method.
         """
         evaluator = self._evaluator(student, trainset, teacher, valset)
         selector = asktell.Selector(
@@ -600,10 +730,14 @@ class AsktellOptimizer(Teleprompter):  # type: ignore[misc]
         if self.study is None:
             return self._compiled(evaluator, self._run(selector, evaluator))
         with asktell.Study.create(*self.study, selector, exist_ok=True) as study:
-            return self._compiled(evaluator, self._run(study.worker(self.worker), evaluator))
+            return self._compiled(
+                evaluator, self._run(study.worker(self.worker), evaluator)
+            )
 
     def _run(self, selector: Any, evaluator: DSPyEvaluator) -> Result:
-        threads = dspy.settings.num_threads if self.num_threads is None else self.num_threads
+        threads = (
+            dspy.settings.num_threads if self.num_threads is None else self.num_threads
+        )
         options: dict[str, Any] = {
             "progress": self.display_progress,
             "max_failures_in_a_row": self.max_failures_in_a_row,
@@ -614,7 +748,11 @@ class AsktellOptimizer(Teleprompter):  # type: ignore[misc]
             return asktell.run(selector, evaluator, executor, threads, **options)
 
     def _evaluator(
-        self, student: Any, trainset: Sequence[Any], teacher: Any, valset: Sequence[Any] | None
+        self,
+        student: Any,
+        trainset: Sequence[Any],
+        teacher: Any,
+        valset: Sequence[Any] | None,
     ) -> DSPyEvaluator:
         candidates, demos, keep = self.candidates, self.demos, self.keep_original
         if isinstance(demos, int) and valset is None:
@@ -628,11 +766,19 @@ class AsktellOptimizer(Teleprompter):  # type: ignore[misc]
                 candidates, demos, keep = stored, (), False
         if isinstance(candidates, int):
             candidates = propose_instructions(
-                student, trainset, candidates, prompt_model=self.prompt_model, seed=self.seed
+                student,
+                trainset,
+                candidates,
+                prompt_model=self.prompt_model,
+                seed=self.seed,
             )
         if isinstance(demos, int):
             demos = bootstrap_demos(
-                student, self._success, trainset, demos, **{"teacher": teacher, "seed": self.seed, **self.bootstrap}
+                student,
+                self._success,
+                trainset,
+                demos,
+                **{"teacher": teacher, "seed": self.seed, **self.bootstrap},
             )
         return DSPyEvaluator(
             student,
@@ -671,19 +817,26 @@ class AsktellOptimizer(Teleprompter):  # type: ignore[misc]
     def _compiled(self, evaluator: DSPyEvaluator, result: Result) -> Any:
         if not result.selected:
             reasons = {entry.reason for entry in result.prompts if entry.reason}
-            raise EvaluatorError(f"No candidate could be evaluated: {'; '.join(sorted(reasons)) or 'none was tried'}.")
+            raise EvaluatorError(
+                f"No candidate could be evaluated: {'; '.join(sorted(reasons)) or 'none was tried'}."
+            )
         if result.selected[0].feasible is False:
-            _log.warning("No candidate satisfies every constraint. The selected candidate has the smallest violation.")
+            _log.warning(
+                "No candidate satisfies every constraint. The selected candidate has the smallest violation."
+            )
         chosen = {entry.id for entry in result.selected}
         first = self.goal.objectives[0]
 
         def rank(entry: PromptResult) -> float:
-            # Best first, in the direction of the objective. A candidate without an estimate is last.
+            # Best first, in the direction of the objective. A candidate without an
+            # estimate is last.
             mean = entry.estimate[first.metric]
             return math.inf if mean is None else -first.sign * mean
 
         evaluated = [entry for entry in result.prompts if entry.evaluations]
-        others = sorted((entry for entry in evaluated if entry.id not in chosen), key=rank)
+        others = sorted(
+            (entry for entry in evaluated if entry.id not in chosen), key=rank
+        )
         best = evaluator.program(result.selected[0].prompt)
         best.candidate_programs = [
             {

@@ -20,23 +20,27 @@ Candidate: TypeAlias = Mapping[str, str]
 class GEPAEvaluator:
     """Evaluate GEPA's candidates on examples of a dataset with a GEPA adapter, for `asktell.run`.
 
-    An evaluation has the adapter's `score`, and its `objective_scores` under their names.
+    An evaluation has the adapter's `score`, and its `objective_scores` under their
+    names.
 
     Args:
-        adapter: a `gepa.GEPAAdapter`. Each call evaluates one candidate on a batch of examples. If a call raises an
-            exception, the examples of its batch are evaluated again one by one.
-        candidates: mappings with the same components, such as `GEPAResult.candidates`. Duplicates are dropped.
+        adapter: a `gepa.GEPAAdapter`. Each call evaluates one candidate on a batch of
+            examples. If a call raises an exception, the examples of its batch are
+            evaluated again one by one.
+        candidates: mappings with the same components, such as `GEPAResult.candidates`.
+            Duplicates are dropped.
         dataset: a sequence of examples for the adapter, or a GEPA `DataLoader`.
-        failure: `failure(output)` returns the reason why an example failed, or None if it did not fail. GEPA's
-            adapters score a failed example, for example with 0, and without this function that score counts like any
-            other.
+        failure: `failure(output)` returns the reason why an example failed, or None if
+            it did not fail. GEPA's adapters score a failed example, for example with 0,
+            and without this function that score counts like any other.
 
     Attributes:
-        prompts: the candidates' texts, for a Selector. A candidate with one component is that component's text. Any
-            other candidate is JSON.
+        prompts: the candidates' texts, for a Selector. A candidate with one component
+            is that component's text. Any other candidate is JSON.
 
     Raises:
-        InvalidArgumentError: the candidates are no list of mappings with the same components.
+        InvalidArgumentError: the candidates are no list of mappings with the same
+            components.
     """
 
     def __init__(
@@ -48,9 +52,15 @@ class GEPAEvaluator:
         failure: Callable[[Any], str | None] | None = None,
     ) -> None:
         if isinstance(candidates, Mapping) or not candidates:
-            raise InvalidArgumentError(f"candidates must be a list with at least one, got {candidates!r:.100}.")
+            raise InvalidArgumentError(
+                f"candidates must be a list with at least one, got {candidates!r:.100}."
+            )
         for position, candidate in enumerate(candidates):
-            if not isinstance(candidate, Mapping) or not candidate or set(candidate) != set(candidates[0]):
+            if (
+                not isinstance(candidate, Mapping)
+                or not candidate
+                or set(candidate) != set(candidates[0])
+            ):
                 raise InvalidArgumentError(
                     f"Candidates must be mappings from the same components to texts. The first one has the components "
                     f"{list(candidates[0])!r:.100}, but candidate {position} is {candidate!r:.100}."
@@ -68,20 +78,28 @@ class GEPAEvaluator:
             InvalidArgumentError: no candidate has this text.
         """
         if prompt not in self._by_text:
-            raise InvalidArgumentError(f"No candidate has the text {prompt!r:.100}. See GEPAEvaluator.prompts.")
+            raise InvalidArgumentError(
+                f"No candidate has the text {prompt!r:.100}. See GEPAEvaluator.prompts."
+            )
         return dict(self._by_text[prompt])
 
-    def evaluate_batch(self, trials: Sequence[Trial]) -> list[Mapping[str, Any] | Exception]:
+    def evaluate_batch(
+        self, trials: Sequence[Trial]
+    ) -> list[Mapping[str, Any] | Exception]:
         """Return the scores of each trial, in their order. A failed trial has an exception in its place."""
-        return in_groups(trials, attrgetter("prompt"), lambda alike: or_alone(self._evaluate, alike))
+        return in_groups(
+            trials, attrgetter("prompt"), lambda alike: or_alone(self._evaluate, alike)
+        )
 
     def warm_start(self, selector: Any, result: Any) -> int:
         """Record the scores of a finished GEPA run in a selector. They do not count against the budget.
 
         Args:
-            selector: a Selector or a Study with these prompts and this dataset. Its goal must have `score` as its only
-                metric, because GEPA stores no other objective per example.
-            result: a `GEPAResult` on the same dataset. Candidates that the selector does not have are skipped.
+            selector: a Selector or a Study with these prompts and this dataset. Its
+                goal must have `score` as its only metric, because GEPA stores no other
+                objective per example.
+            result: a `GEPAResult` on the same dataset. Candidates that the selector
+                does not have are skipped.
 
         Returns:
             The number of recorded scores.
@@ -97,7 +115,9 @@ class GEPAEvaluator:
         known = getattr(selector, "selector", selector).prompts
         places = {id_: i for i, id_ in enumerate(self._ids())}
         recorded = 0
-        for candidate, scores in zip(result.candidates, result.val_subscores, strict=True):
+        for candidate, scores in zip(
+            result.candidates, result.val_subscores, strict=True
+        ):
             prompt = known.texted(_text(candidate))
             if prompt is None:
                 continue
@@ -109,17 +129,32 @@ class GEPAEvaluator:
 
     def _evaluate(self, trials: Sequence[Trial]) -> list[Mapping[str, Any] | Exception]:
         examples = [trial.example for trial in trials]
-        batch = self._adapter.evaluate(self._fetch(examples), self.candidate(trials[0].prompt), capture_traces=False)
+        batch = self._adapter.evaluate(
+            self._fetch(examples),
+            self.candidate(trials[0].prompt),
+            capture_traces=False,
+        )
         objectives = getattr(batch, "objective_scores", None) or [{}] * len(examples)
-        if not len(batch.outputs) == len(batch.scores) == len(objectives) == len(examples):
+        if (
+            not len(batch.outputs)
+            == len(batch.scores)
+            == len(objectives)
+            == len(examples)
+        ):
             raise EvaluatorError(
                 f"the adapter returned {len(batch.outputs)} outputs, {len(batch.scores)} scores and {len(objectives)} "
                 f"objective scores for {len(examples)} examples"
             )
         outcomes: list[Mapping[str, Any] | Exception] = []
-        for output, score, others in zip(batch.outputs, batch.scores, objectives, strict=True):
+        for output, score, others in zip(
+            batch.outputs, batch.scores, objectives, strict=True
+        ):
             reason = None if self._failure is None else self._failure(output)
-            outcomes.append({**(others or {}), "score": score} if reason is None else EvaluatorError(reason))
+            outcomes.append(
+                {**(others or {}), "score": score}
+                if reason is None
+                else EvaluatorError(reason)
+            )
         return outcomes
 
     def _ids(self) -> list[Any]:

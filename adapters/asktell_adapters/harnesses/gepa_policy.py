@@ -23,8 +23,8 @@ _Facts: TypeAlias = tuple[tuple[tuple[Any, float], ...], ...]
 """The (example, score) pairs of each program."""
 
 _NORMAL = NormalDist()
-# A proposal must reach this share of the best expected gain per metric call. Of 0.7, 0.85 and 1, the lower two did no
-# harm on any scripted task.
+# A proposal must reach this share of the best expected gain per metric call. Of 0.7,
+# 0.85 and 1, the lower two did no harm on any scripted task.
 _SHARE = 0.75
 
 
@@ -34,33 +34,43 @@ class AsktellPolicy:
 
     `gepa.optimize` accepts the policy as any of three arguments, in any combination:
 
-    - `val_evaluation_policy`: new candidates run on `examples` validation examples instead of all. These are the same
-      for every candidate (the first ones of a seeded order), so that no candidate gains from easy examples. The best
-      program is chosen by the posterior of the method `auto` over candidates and examples. The posterior allows for
-      luck, and for candidates that ran on other examples.
-    - `candidate_selection_strategy`: the program to rewrite is drawn with its probability of being the best. The
-      probability depends on the program's validation scores and on its scores as a parent of earlier proposals. GEPA's
-      own strategies use averages, or a Pareto front over single examples, where luck is largest.
-    - `acceptance_criterion`: a proposal that GEPA would accept is accepted only if the expected gain from its
-      validation, per metric call, is nearly as high as the best rate over all proposals so far. The expected gain is
-      shrunk by the noise in all earlier gains, of minibatches and validations. So the policy rejects lucky proposals
-      where validation is expensive, and rejects little else.
+    - `val_evaluation_policy`: new candidates run on `examples` validation examples
+      instead of all. These are the same for every candidate (the first ones of a seeded
+      order), so that no candidate gains from easy examples. The best program is chosen
+      by the posterior of the method `auto` over candidates and examples. The posterior
+      allows for luck, and for candidates that ran on other examples.
+    - `candidate_selection_strategy`: the program to rewrite is drawn with its
+      probability of being the best. The probability depends on the program's validation
+      scores and on its scores as a parent of earlier proposals. GEPA's own strategies
+      use averages, or a Pareto front over single examples, where luck is largest.
+    - `acceptance_criterion`: a proposal that GEPA would accept is accepted only if the
+      expected gain from its validation, per metric call, is nearly as high as the best
+      rate over all proposals so far. The expected gain is shrunk by the noise in all
+      earlier gains, of minibatches and validations. So the policy rejects lucky
+      proposals where validation is expensive, and rejects little else.
 
-    The policy reads all its state from GEPA's state, so a resumed run continues as before.
+    The policy reads all its state from GEPA's state, so a resumed run continues as
+    before.
 
     Args:
         examples: number of validation examples per candidate. None: all.
-        same_examples: whether the training set is also the validation set. This is so if `gepa.optimize` gets no
-            `valset`, and always in MLflow.
+        same_examples: whether the training set is also the validation set. This is so
+            if `gepa.optimize` gets no `valset`, and always in MLflow.
         seed: seed of the order of examples and of the draws.
         method: the method whose posterior ranks candidates.
 
     Raises:
-        InvalidArgumentError: `examples` is not a positive whole number, or `seed` is negative.
+        InvalidArgumentError: `examples` is not a positive whole number, or `seed` is
+            negative.
     """
 
     def __init__(
-        self, examples: int | None = None, *, same_examples: bool = False, seed: int = 0, method: str | Method = "auto"
+        self,
+        examples: int | None = None,
+        *,
+        same_examples: bool = False,
+        seed: int = 0,
+        method: str | Method = "auto",
     ) -> None:
         self.examples = None if examples is None else whole("examples", examples, 1)
         self.same_examples = same_examples
@@ -70,9 +80,15 @@ class AsktellPolicy:
         self._warned = False
         self._draws = (-1, 0)  # the last iteration, and how many earlier draws it had
 
-    def get_eval_batch(self, loader: Any, state: Any, target_program_idx: int | None = None) -> list[Any]:
+    def get_eval_batch(
+        self, loader: Any, state: Any, target_program_idx: int | None = None
+    ) -> list[Any]:
         """Return the validation ids for a new candidate, or the next ids for a candidate of the pool."""
-        if self.examples and not self._warned and len(state.prog_candidate_val_subscores[0]) > self.examples:
+        if (
+            self.examples
+            and not self._warned
+            and len(state.prog_candidate_val_subscores[0]) > self.examples
+        ):
             self._warned = True
             _log.warning(
                 "GEPA ran its seed candidate on %d validation examples, but runs the other candidates on %d. Only the "
@@ -81,13 +97,18 @@ class AsktellPolicy:
                 len(state.prog_candidate_val_subscores[0]),
                 self.examples,
             )
-        seen = () if target_program_idx is None else state.prog_candidate_val_subscores[target_program_idx]
+        seen = (
+            ()
+            if target_program_idx is None
+            else state.prog_candidate_val_subscores[target_program_idx]
+        )
         return [id_ for id_ in self._order(loader) if id_ not in seen][: self.examples]
 
     def get_seed_eval_batch(self, loader: Any) -> list[Any]:
         """Return the validation ids for the seed candidate.
 
-        GEPA calls this method from version 0.1.4 on. Older versions run the seed on all examples.
+        GEPA calls this method from version 0.1.4 on. Older versions run the seed on all
+        examples.
         """
         return self._order(loader)[: self.examples]
 
@@ -102,19 +123,25 @@ class AsktellPolicy:
     def best_candidate(self, result: Any) -> dict[str, str]:
         """Return the best candidate of a `GEPAResult` by posterior mean.
 
-        `GEPAResult.best_candidate` compares plain averages instead, even over different examples.
+        `GEPAResult.best_candidate` compares plain averages instead, even over different
+        examples.
         """
         return dict(result.candidates[_best(self._estimates(result.val_subscores))])
 
     def select_candidate_idx(self, state: Any) -> int:
         """Draw the program to rewrite next, with its probability of being the best."""
-        facts: list[dict[Any, float]] = [dict(scores) for scores in state.prog_candidate_val_subscores]
+        facts: list[dict[Any, float]] = [
+            dict(scores) for scores in state.prog_candidate_val_subscores
+        ]
         for task in _tasks(state.full_program_trace):
-            for id_, score in zip(task["subsample_ids"], task["subsample_scores"], strict=True):
+            for id_, score in zip(
+                task["subsample_ids"], task["subsample_scores"], strict=True
+            ):
                 # Ids of training and validation examples may coincide.
                 example = id_ if self.same_examples else ("train", id_)
                 facts[task["parent_idx"]].setdefault(example, score)
-        # An iteration may draw several parents. The count gives each draw of a resumed run its own seed again.
+        # An iteration may draw several parents. The count gives each draw of a resumed
+        # run its own seed again.
         n_earlier = self._draws[1] + 1 if self._draws[0] == state.i else 0
         self._draws = state.i, n_earlier
         draw = random.Random(f"asktell-gepa-{self._seed}-{self._draws}")
@@ -131,33 +158,53 @@ class AsktellPolicy:
         expected = _expected_gains([gain, *earlier], [*earlier, *_validated(state)])
         n_calls = 2 * sum(len(each) for each in (gain, *earlier))
         n_validation = len(state.prog_candidate_val_subscores[-1])
-        # rates[k - 1] is the expected gain per metric call if the k most promising proposals had been validated. Its
-        # maximum is the reward rate of a renewal process, as in Charnov's marginal value theorem (1976).
+        # rates[k - 1] is the expected gain per metric call if the k most promising
+        # proposals had been validated. Its maximum is the reward rate of a renewal
+        # process, as in Charnov's marginal value theorem (1976).
         best_first = np.sort(expected)[::-1]
-        rates = best_first.cumsum() / (n_calls + n_validation * np.arange(1, len(expected) + 1))
-        return bool(gain.mean() > 0 and expected[0] >= _SHARE * n_validation * rates.max())
+        rates = best_first.cumsum() / (
+            n_calls + n_validation * np.arange(1, len(expected) + 1)
+        )
+        return bool(
+            gain.mean() > 0 and expected[0] >= _SHARE * n_validation * rates.max()
+        )
 
     def reject_reason(self, proposal: Any, state: Any) -> str:
         """Explain a rejection for GEPA's log."""
-        before, after = sum(proposal.subsample_scores_before), sum(proposal.subsample_scores_after)
+        before, after = (
+            sum(proposal.subsample_scores_before),
+            sum(proposal.subsample_scores_after),
+        )
         return f"Subsample score {before} -> {after} is no gain, or the gain may be luck and not worth a validation"
 
     def _order(self, loader: Any) -> list[Any]:
         ids = list(loader.all_ids())
         self._population = len(ids)
-        # Sorting by a hash of the id keeps the relative order of the examples when others are added.
-        return sorted(ids, key=lambda id_: hashlib.sha256(f"{self._seed} {id_!r}".encode()).digest())
+        # Sorting by a hash of the id keeps the relative order of the examples when
+        # others are added.
+        return sorted(
+            ids,
+            key=lambda id_: hashlib.sha256(f"{self._seed} {id_!r}".encode()).digest(),
+        )
 
     def _estimates(self, subscores: Sequence[Mapping[Any, float]]) -> list[float]:
         """Posterior means of the programs. Minus infinity, as in GEPA, for a program without scores."""
         return [_mean(entry) for entry in self._entries(subscores)]
 
-    def _entries(self, subscores: Sequence[Mapping[Any, float]]) -> tuple[PromptResult, ...]:
-        return _posterior(tuple(tuple(scores.items()) for scores in subscores), self._population, self._method)
+    def _entries(
+        self, subscores: Sequence[Mapping[Any, float]]
+    ) -> tuple[PromptResult, ...]:
+        return _posterior(
+            tuple(tuple(scores.items()) for scores in subscores),
+            self._population,
+            self._method,
+        )
 
 
 @lru_cache(maxsize=4)
-def _posterior(facts: _Facts, population: int, method: str | Method) -> tuple[PromptResult, ...]:
+def _posterior(
+    facts: _Facts, population: int, method: str | Method
+) -> tuple[PromptResult, ...]:
     """Estimate every program from its scores. `population` is the number of examples in the validation set."""
     place: dict[Any, int] = {}
     for scores in facts:
@@ -186,26 +233,34 @@ def _tasks(trace: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
 
 def _minibatches(state: Any) -> Iterator[tuple[Sequence[float], Sequence[float]]]:
     """Minibatch scores of the parent and of the proposal, for every earlier proposal."""
-    return ((task["subsample_scores"], task["new_subsample_scores"]) for task in _tasks(state.full_program_trace[:-1]))
+    return (
+        (task["subsample_scores"], task["new_subsample_scores"])
+        for task in _tasks(state.full_program_trace[:-1])
+    )
 
 
 def _validated(state: Any) -> Iterator[npt.NDArray[np.float64]]:
     """Gains of each validated program over each parent, on the examples that both ran on."""
     programs = state.prog_candidate_val_subscores
-    for scores, parents in zip(programs, state.parent_program_for_candidate, strict=True):
+    for scores, parents in zip(
+        programs, state.parent_program_for_candidate, strict=True
+    ):
         for before in (programs[parent] for parent in parents if parent is not None):
             common = before.keys() & scores.keys()
             if common:
-                yield _gain([before[id_] for id_ in common], [scores[id_] for id_ in common])
+                yield _gain(
+                    [before[id_] for id_ in common], [scores[id_] for id_ in common]
+                )
 
 
 def _expected_gains(
-    minibatches: Sequence[npt.NDArray[np.float64]], others: Sequence[npt.NDArray[np.float64]]
+    minibatches: Sequence[npt.NDArray[np.float64]],
+    others: Sequence[npt.NDArray[np.float64]],
 ) -> npt.NDArray[np.float64]:
     """Estimate E[max(gain, 0)] of each proposal given its minibatch, by empirical Bayes (Efron & Morris 1973).
 
-    The model: a proposal's mean gain is Gaussian around 0, and its gains on examples are Gaussian around that mean.
-    The method of moments estimates both variances.
+    The model: a proposal's mean gain is Gaussian around 0, and its gains on examples
+    are Gaussian around that mean. The method of moments estimates both variances.
 
     Args:
         minibatches: the gains of each proposal on the examples of its minibatch.
@@ -215,21 +270,39 @@ def _expected_gains(
         The expected gain of each proposal of `minibatches`, in score units per example.
     """
     gains = [minibatches[0], *others]
-    sizes, means = np.array([len(each) for each in gains]), np.array([each.mean() for each in gains])
+    sizes, means = (
+        np.array([len(each) for each in gains]),
+        np.array([each.mean() for each in gains]),
+    )
     deviations = sum(float(((each - each.mean()) ** 2).sum()) for each in gains)
     noise = deviations / max(1, int((sizes - 1).sum()))
-    n, seen = np.array([len(each) for each in minibatches]), np.array([each.mean() for each in minibatches])
+    n, seen = (
+        np.array([len(each) for each in minibatches]),
+        np.array([each.mean() for each in minibatches]),
+    )
     if noise <= 0:
         return seen.clip(min=0.0)
-    # The prior guess of the spread of gains is a quarter of the noise variance (half its standard deviation). It counts
-    # as much as three proposals. The floor keeps an unlucky start from estimating that all proposals are equally good.
+    # The prior guess of the spread of gains is a quarter of the noise variance (half
+    # its standard deviation). It counts as much as three proposals. The floor keeps an
+    # unlucky start from estimating that all proposals are equally good.
     weights = sizes / (sizes + 4)
-    spread = float(((weights * (means**2 - noise / sizes)).sum() + 3 * noise / 4) / (weights.sum() + 3))
+    spread = float(
+        ((weights * (means**2 - noise / sizes)).sum() + 3 * noise / 4)
+        / (weights.sum() + 3)
+    )
     spread = max(spread, noise / 20)
-    # The posterior of each mean gain is Gaussian with this mean m and standard error e. Then
-    # E[max(gain, 0)] = e * pdf(m / e) + m * cdf(m / e).
-    mean, error = seen * spread / (spread + noise / n), np.sqrt(1 / (1 / spread + n / noise))
-    return np.array([e * _NORMAL.pdf(m / e) + m * _NORMAL.cdf(m / e) for m, e in zip(mean, error, strict=True)])
+    # The posterior of each mean gain is Gaussian with this mean m and standard error e.
+    # Then E[max(gain, 0)] = e * pdf(m / e) + m * cdf(m / e).
+    mean, error = (
+        seen * spread / (spread + noise / n),
+        np.sqrt(1 / (1 / spread + n / noise)),
+    )
+    return np.array(
+        [
+            e * _NORMAL.pdf(m / e) + m * _NORMAL.cdf(m / e)
+            for m, e in zip(mean, error, strict=True)
+        ]
+    )
 
 
 def _gain(before: Sequence[float], after: Sequence[float]) -> npt.NDArray[np.float64]:

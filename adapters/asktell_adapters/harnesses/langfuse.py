@@ -17,18 +17,21 @@ class LangfuseExperiments:
 
     Several threads may call it at once, so `asktell.run` may get an executor.
 
-    All evaluations of a prompt belong to one experiment, also those of other workers or after a restart. Its id is
-    derived from the selection's name and the prompt.
+    All evaluations of a prompt belong to one experiment, also those of other workers or
+    after a restart. Its id is derived from the selection's name and the prompt.
 
     Args:
         langfuse: a `langfuse.Langfuse` client, version 5.0 or newer.
-        data: `langfuse.get_dataset(...).items`, or mappings with `input`, `expected_output` and `metadata`.
-        task: `task(prompt, item)`, plain or async, returns the output. The item is passed as it is in `data`: read
-            `item.input` of a dataset item, and `item["input"]` of a mapping.
-        evaluators: as for `run_experiment`. The numbers and booleans that they return are the metrics, by name.
-            Text values are ignored.
+        data: `langfuse.get_dataset(...).items`, or mappings with `input`,
+            `expected_output` and `metadata`.
+        task: `task(prompt, item)`, plain or async, returns the output. The item is
+            passed as it is in `data`: read `item.input` of a dataset item, and
+            `item["input"]` of a mapping.
+        evaluators: as for `run_experiment`. The numbers and booleans that they return
+            are the metrics, by name. Text values are ignored.
         name: name of the selection. Runs are called "name: prompt".
-        options: further arguments of `run_experiment`, such as `composite_evaluator` or `metadata`.
+        options: further arguments of `run_experiment`, such as `composite_evaluator` or
+            `metadata`.
 
     Attributes:
         examples: the items, for `Selector(examples=len(...))`.
@@ -70,16 +73,29 @@ class LangfuseExperiments:
         found = self._langfuse.run_experiment(
             name=self._name,
             run_name=f"{self._name}: {prompt[:_SHOWN]}",
-            experiment_id=self._langfuse.create_trace_id(seed=json.dumps([self._name, prompt])),
+            experiment_id=self._langfuse.create_trace_id(
+                seed=json.dumps([self._name, prompt])
+            ),
             data=[row],
             task=task,
             evaluators=self._evaluators,
-            **{**self._options, "metadata": {**(self._options.get("metadata") or {}), "prompt": prompt}},
+            **{
+                **self._options,
+                "metadata": {**(self._options.get("metadata") or {}), "prompt": prompt},
+            },
         )
         if not found.item_results:
             # Langfuse logs the exception instead of raising it.
             failure = failures[0] if failures else None
-            reason = "Langfuse ran no task" if failure is None else f"the task raised {in_words(failure)}"
+            reason = (
+                "Langfuse ran no task"
+                if failure is None
+                else f"the task raised {in_words(failure)}"
+            )
             raise EvaluatorError(reason) from failure
-        evaluations = [each for each in found.item_results[0].evaluations if not isinstance(each.value, str)]
+        evaluations = [
+            each
+            for each in found.item_results[0].evaluations
+            if not isinstance(each.value, str)
+        ]
         return {each.name: number(each.name, each.value) for each in evaluations}

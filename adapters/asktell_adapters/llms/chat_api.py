@@ -18,7 +18,8 @@ class Price:
     Attributes:
         input: tokens read.
         output: tokens written.
-        cached_input: tokens read that the server found in its prefix cache (default: the price of `input`).
+        cached_input: tokens read that the server found in its prefix cache (default:
+            the price of `input`).
         currency: shown after amounts. Empty if unknown.
 
     Raises:
@@ -32,20 +33,32 @@ class Price:
 
     def __post_init__(self) -> None:
         if not all(
-            price is None or 0 <= price < float("inf") for price in (self.input, self.output, self.cached_input)
+            price is None or 0 <= price < float("inf")
+            for price in (self.input, self.output, self.cached_input)
         ):
-            raise InvalidArgumentError(f"prices must be finite and not negative, got {self}.")
+            raise InvalidArgumentError(
+                f"prices must be finite and not negative, got {self}."
+            )
 
-    def of(self, prompt_tokens: int, completion_tokens: int, cached_tokens: int = 0) -> float:
+    def of(
+        self, prompt_tokens: int, completion_tokens: int, cached_tokens: int = 0
+    ) -> float:
         """The cost of one response. `prompt_tokens` include `cached_tokens`."""
         cached = self.input if self.cached_input is None else self.cached_input
         fresh = max(0, prompt_tokens - cached_tokens)
-        return (fresh * self.input + cached_tokens * cached + completion_tokens * self.output) / 1e6
+        return (
+            fresh * self.input
+            + cached_tokens * cached
+            + completion_tokens * self.output
+        ) / 1e6
 
 
 def response_format(schema: Mapping[str, Any]) -> dict[str, Any]:
     """The value of the field `response_format`, which asks for JSON that follows a schema."""
-    return {"type": "json_schema", "json_schema": {"name": "answer", "strict": True, "schema": dict(schema)}}
+    return {
+        "type": "json_schema",
+        "json_schema": {"name": "answer", "strict": True, "schema": dict(schema)},
+    }
 
 
 @final
@@ -93,7 +106,8 @@ class ChatAPI:
             source: the model and server, for messages.
             seconds: latency of the reply.
             attempts: number of requests sent.
-            paid: factor of the cost. It is 0.5 in a batch, and above 1 if lost responses were charged, too.
+            paid: factor of the cost. It is 0.5 in a batch, and above 1 if lost
+                responses were charged, too.
             cost: cost of the reply (default: from the price and the tokens).
 
         Raises:
@@ -104,7 +118,8 @@ class ChatAPI:
             usage = _usage(_get(reply, "usage", dict))
         except ValueError as error:
             raise CompletionError(
-                f"{source} sent a malformed answer, not a chat completion ({error}): {short(reply)}", attempts=attempts
+                f"{source} sent a malformed answer, not a chat completion ({error}): {short(reply)}",
+                attempts=attempts,
             ) from None
         if cost is None:
             cost = self.price.of(*usage) if self.price else 0.0
@@ -118,14 +133,20 @@ class ChatAPI:
                 cost=cost,
                 attempts=attempts,
             )
-        return Completion(text, *usage, seconds, cost, finish_reason, attempts, tool_calls=calls)
+        return Completion(
+            text, *usage, seconds, cost, finish_reason, attempts, tool_calls=calls
+        )
 
 
-_MOST_TOKENS = 10**9  # in one request. A larger number is a server's mistake, and would become a cost.
-_MOST_LEVELS = 100  # of nested arguments, so that they can be written as JSON even deep inside a call stack
+# In one request. A larger number is a server's mistake, and would become a cost.
+_MOST_TOKENS = 10**9
+# Of nested arguments, so that they can be written as JSON even deep inside a call stack
+_MOST_LEVELS = 100
 
 
-def _get(thing: object, key: str, kind: type | tuple[type, ...], *, needed: bool = False) -> Any:
+def _get(
+    thing: object, key: str, kind: type | tuple[type, ...], *, needed: bool = False
+) -> Any:
     """The value of a key in a JSON object, or None if there is no value and none is needed.
 
     Raises:
@@ -167,7 +188,8 @@ def _call(call: object) -> dict[str, Any]:
     except (ValueError, RecursionError):
         if not isinstance(given, str):
             raise
-        arguments = given  # an LLM may write invalid JSON, which is still a call, if a bad one
+        # An LLM may write invalid JSON, which is still a call, if a bad one
+        arguments = given
     return {"name": _get(function, "name", str, needed=True), "arguments": arguments}
 
 
@@ -176,7 +198,11 @@ def _levels(value: object) -> int:
     deep, here = 0, [value]
     while here := [item for item in here if isinstance(item, dict | list)]:
         deep += 1
-        here = [below for item in here for below in (item.values() if isinstance(item, dict) else item)]
+        here = [
+            below
+            for item in here
+            for below in (item.values() if isinstance(item, dict) else item)
+        ]
     return deep
 
 
@@ -189,7 +215,8 @@ def _choice(reply: object) -> tuple[str, Calls, str | None]:
     text, calls = _get(message, "content", str) or "", calls_of(message)
     reason = _get(choices[0], "finish_reason", str)
     for part in (text, reason or "", calls_text(calls)):
-        part.encode()  # raises an error for half a surrogate pair, which cannot be written to a file
+        # Raises an error for half a surrogate pair, which cannot be written to a file
+        part.encode()
     return text.strip(), calls, reason
 
 
@@ -200,12 +227,16 @@ def _usage(usage: object) -> tuple[int, int, int]:
     read = _tokens(usage, "prompt_tokens", needed=True)
     cached = _tokens(_get(usage, "prompt_tokens_details", dict), "cached_tokens")
     if cached > read:
-        raise ValueError(f"'cached_tokens' is {cached}, more than the {read} 'prompt_tokens'")
+        raise ValueError(
+            f"'cached_tokens' is {cached}, more than the {read} 'prompt_tokens'"
+        )
     return read, _tokens(usage, "completion_tokens"), cached
 
 
 def _tokens(usage: object, key: str, *, needed: bool = False) -> int:
     count = _get(usage, key, (int, float), needed=needed) or 0
     if not 0 <= count <= _MOST_TOKENS or count != int(count):
-        raise ValueError(f"{key!r} is {count!r:.40}, not a whole number of at most {_MOST_TOKENS}")
+        raise ValueError(
+            f"{key!r} is {count!r:.40}, not a whole number of at most {_MOST_TOKENS}"
+        )
     return int(count)

@@ -14,13 +14,17 @@ from asktell_adapters.llms._machine import cache_dir, fingerprint, packaged
 _DTYPES = ("f32", "f16", "bf16", "q8_0", "q4_0")
 
 
-def requantize(path: str | Path, dtype: str = "bf16", *, cache: str | Path | None = None) -> Path:
+def requantize(
+    path: str | Path, dtype: str = "bf16", *, cache: str | Path | None = None
+) -> Path:
     """Convert a GGUF file to another type, and return the path of the copy.
 
-    The copy is made once and kept in the cache folder. Several processes may ask for the same file at once.
+    The copy is made once and kept in the cache folder. Several processes may ask for
+    the same file at once.
 
-    CPUs compute faster in a wider type. The fastest type depends on how llama.cpp was compiled. It is Q8_0 for the
-    packages of xllamacpp, which use AVX2 at most. It is often BF16 if llama.cpp was compiled for this CPU.
+    CPUs compute faster in a wider type. The fastest type depends on how llama.cpp was
+    compiled. It is Q8_0 for the packages of xllamacpp, which use AVX2 at most. It is
+    often BF16 if llama.cpp was compiled for this CPU.
 
     Args:
         path: the GGUF file, of any type.
@@ -33,7 +37,9 @@ def requantize(path: str | Path, dtype: str = "bf16", *, cache: str | Path | Non
     """
     source = Path(path).expanduser()
     if dtype not in _DTYPES:
-        raise InvalidArgumentError(f"dtype must be one of {list(_DTYPES)}, got {dtype!r}.")
+        raise InvalidArgumentError(
+            f"dtype must be one of {list(_DTYPES)}, got {dtype!r}."
+        )
     if not source.is_file():
         raise InvalidArgumentError(f"There is no GGUF file {str(source)!r}.")
     folder = cache_dir() / "gguf" if cache is None else Path(cache)
@@ -54,7 +60,9 @@ def smollm2(dtype: str | None = "q8_0") -> Path:
 
 
 def _convert(source: Path, target: Path, dtype: str) -> None:
-    handle, name = tempfile.mkstemp(dir=target.parent, prefix=".converting-", suffix=".gguf")
+    handle, name = tempfile.mkstemp(
+        dir=target.parent, prefix=".converting-", suffix=".gguf"
+    )
     os.close(handle)
     try:
         _write_as(source, name, dtype)
@@ -71,13 +79,23 @@ def _write_as(source: Path, target: str, dtype: str) -> None:
     gguf = import_extra("gguf", "llama-cpp")
     wanted = gguf.GGMLQuantizationType[dtype.upper()]
     reader = gguf.GGUFReader(source)
-    writer = gguf.GGUFWriter(target, arch=reader.fields[gguf.Keys.General.ARCHITECTURE].contents())
+    writer = gguf.GGUFWriter(
+        target, arch=reader.fields[gguf.Keys.General.ARCHITECTURE].contents()
+    )
     writer.data_alignment = reader.alignment
     for field in reader.fields.values():
-        if field.name == gguf.Keys.General.ARCHITECTURE or field.name.startswith("GGUF."):
+        if field.name == gguf.Keys.General.ARCHITECTURE or field.name.startswith(
+            "GGUF."
+        ):
             continue  # the writer writes these itself
-        element = field.types[-1] if field.types[0] == gguf.GGUFValueType.ARRAY else None
-        value = int(gguf.LlamaFileType[f"MOSTLY_{dtype.upper()}" if dtype != "f32" else "ALL_F32"])
+        element = (
+            field.types[-1] if field.types[0] == gguf.GGUFValueType.ARRAY else None
+        )
+        value = int(
+            gguf.LlamaFileType[
+                f"MOSTLY_{dtype.upper()}" if dtype != "f32" else "ALL_F32"
+            ]
+        )
         if field.name != gguf.Keys.General.FILE_TYPE:
             value = field.contents()
         writer.add_key_value(field.name, value, field.types[0], sub_type=element)
@@ -99,7 +117,8 @@ def _write_as(source: Path, target: str, dtype: str) -> None:
 def _kind(gguf: Any, tensor: Any, wanted: Any) -> Any:
     """The type that a tensor is converted to.
 
-    Vectors stay exact. In Q4_0, the tables of tokens are kept in Q8_0, since every token passes through them.
+    Vectors stay exact. In Q4_0, the tables of tokens are kept in Q8_0, since every
+    token passes through them.
     """
     kinds = gguf.GGMLQuantizationType
     if len(tensor.shape) < 2:

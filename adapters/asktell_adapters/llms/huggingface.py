@@ -11,36 +11,50 @@ from asktell.extend import check_extra, import_extra, whole
 from asktell_adapters._loop import Lock
 from asktell_adapters._scores import grouped
 from asktell_adapters.llms._machine import which_model
-from asktell_adapters.llms.base import Completion, CompletionError, Request, failure_of, without_system
+from asktell_adapters.llms.base import (
+    Completion,
+    CompletionError,
+    Request,
+    failure_of,
+    without_system,
+)
 
-_Row = tuple[int, list[int], Request]  # position among the requests, prompt's token ids, request
+# Position among the requests, prompt's token ids, request
+_Row = tuple[int, list[int], Request]
 
 
 @final
 class HuggingFace:
     """A causal LLM with its chat template. The model is loaded at the first request.
 
-    Greedy requests are sorted by length and processed in batches. Sampled requests are processed one by one, so that
-    each follows its own seed. If a batch runs out of memory, the batch size is halved from then on. A request that
-    fails does not affect the others. In half precision, a response can depend on the other requests in its batch.
-    `batch_size=1` prevents that.
+    Greedy requests are sorted by length and processed in batches. Sampled requests are
+    processed one by one, so that each follows its own seed. If a batch runs out of
+    memory, the batch size is halved from then on. A request that fails does not affect
+    the others. In half precision, a response can depend on the other requests in its
+    batch. `batch_size=1` prevents that.
 
-    A prompt is read anew with each example. If prompts are long, llama.cpp and vLLM are faster.
+    A prompt is read anew with each example. If prompts are long, llama.cpp and vLLM are
+    faster.
 
     Args:
-        model: a hub id, a local folder, the path of a GGUF file, or a loaded model (which also needs `tokenizer`).
+        model: a hub id, a local folder, the path of a GGUF file, or a loaded model
+            (which also needs `tokenizer`).
         tokenizer: a loaded tokenizer (default: the model's).
         device: "cuda", "cpu", "cuda:1", ... (default: a GPU if there is one).
-        device_map: how accelerate spreads a model that is too large for one GPU: "auto", "balanced", ... See
-            transformers. Use it instead of `device`.
-        dtype: "bfloat16", "float16", "float32", or "auto" for the type of the checkpoint (default: float32 on a CPU,
-            bfloat16 on a GPU that supports it, and float16 on any other GPU).
-        attn_implementation: "sdpa", "flash_attention_2", "eager", ... (default: the choice of transformers).
+        device_map: how accelerate spreads a model that is too large for one GPU:
+            "auto", "balanced", ... See transformers. Use it instead of `device`.
+        dtype: "bfloat16", "float16", "float32", or "auto" for the type of the
+            checkpoint (default: float32 on a CPU, bfloat16 on a GPU that supports it,
+            and float16 on any other GPU).
+        attn_implementation: "sdpa", "flash_attention_2", "eager", ... (default: the
+            choice of transformers).
         batch_size: largest number of requests in a batch.
-        template_options: variables for the chat template, such as {"enable_thinking": False}.
+        template_options: variables for the chat template, such as {"enable_thinking":
+            False}.
 
     Raises:
-        InvalidArgumentError: arguments contradict each other, or a loaded model comes without its tokenizer.
+        InvalidArgumentError: arguments contradict each other, or a loaded model comes
+            without its tokenizer.
     """
 
     request_options = frozenset({"top_p", "top_k", "min_p", "repetition_penalty"})
@@ -58,13 +72,19 @@ class HuggingFace:
         template_options: Mapping[str, object] | None = None,
     ) -> None:
         if not isinstance(model, str | Path) and tokenizer is None:
-            raise InvalidArgumentError("A loaded model also needs its tokenizer: HuggingFace(model, tokenizer=...).")
-        if not isinstance(model, str | Path) and (device_map or dtype or attn_implementation):
+            raise InvalidArgumentError(
+                "A loaded model also needs its tokenizer: HuggingFace(model, tokenizer=...)."
+            )
+        if not isinstance(model, str | Path) and (
+            device_map or dtype or attn_implementation
+        ):
             raise InvalidArgumentError(
                 "device_map, dtype and attn_implementation require the name of a model, but this model is loaded."
             )
         if device is not None and device_map is not None:
-            raise InvalidArgumentError(f"Give either a device or a device_map, got {device!r} and {device_map!r}.")
+            raise InvalidArgumentError(
+                f"Give either a device or a device_map, got {device!r} and {device_map!r}."
+            )
         check_extra("huggingface", "torch", "transformers")
         if device_map is not None:
             check_extra("huggingface", "accelerate")
@@ -89,7 +109,8 @@ class HuggingFace:
                     rows.append((position, self._token_ids(request), request))
                 except Exception as error:
                     answers[position] = failure_of("transformers", error)
-            # Longest first. A batch size that fits the longest requests fits all, so memory runs out early or never.
+            # Longest first. A batch size that fits the longest requests fits all, so
+            # memory runs out early or never.
             rows.sort(key=lambda row: -len(row[1]))
             for batch in grouped(rows, _settings):
                 answers.update(self._answer_all(batch))
@@ -97,7 +118,9 @@ class HuggingFace:
 
     def identity(self) -> dict[str, Any]:
         if not isinstance(self._source, str | Path):
-            raise InvalidArgumentError("A HuggingFace made from a loaded model has no identity. Pass an id or a path.")
+            raise InvalidArgumentError(
+                "A HuggingFace made from a loaded model has no identity. Pass an id or a path."
+            )
         self.load()
         return {
             "llm": "transformers",
@@ -130,17 +153,30 @@ class HuggingFace:
             if "gguf_file" in options:
                 check_extra("huggingface", "gguf", "accelerate")
             dtype = self.dtype or self._usual_dtype()
-            if dtype != "auto" and not isinstance(getattr(torch, dtype, None), torch.dtype):
+            if dtype != "auto" and not isinstance(
+                getattr(torch, dtype, None), torch.dtype
+            ):
                 raise InvalidArgumentError(f"torch has no dtype {self.dtype!r}.")
-            placing = {"device_map": self.device_map, "attn_implementation": self.attn_implementation}
+            placing = {
+                "device_map": self.device_map,
+                "attn_implementation": self.attn_implementation,
+            }
             try:
-                self._tokenizer = self._tokenizer or transformers.AutoTokenizer.from_pretrained(folder, **options)
+                self._tokenizer = (
+                    self._tokenizer
+                    or transformers.AutoTokenizer.from_pretrained(folder, **options)
+                )
                 model = transformers.AutoModelForCausalLM.from_pretrained(
-                    folder, dtype=dtype, **options, **{name: value for name, value in placing.items() if value}
+                    folder,
+                    dtype=dtype,
+                    **options,
+                    **{name: value for name, value in placing.items() if value},
                 )
                 model = model if self.device is None else model.to(self.device)
             except (OSError, ValueError, KeyError, RuntimeError, ImportError) as error:
-                raise EvaluatorError(f"transformers could not load {str(self._source)!r}: {error}") from error
+                raise EvaluatorError(
+                    f"transformers could not load {str(self._source)!r}: {error}"
+                ) from error
         if self._tokenizer.pad_token_id is None:
             self._tokenizer.pad_token = self._tokenizer.eos_token
         self._model = model
@@ -148,9 +184,13 @@ class HuggingFace:
 
     def _usual_dtype(self) -> str:
         torch = import_extra("torch", "huggingface")
-        if self.device == "cpu" or (self.device is None and not torch.cuda.is_available()):
+        if self.device == "cpu" or (
+            self.device is None and not torch.cuda.is_available()
+        ):
             return "float32"
-        slow = torch.cuda.is_available() and not torch.cuda.is_bf16_supported(including_emulation=False)
+        slow = torch.cuda.is_available() and not torch.cuda.is_bf16_supported(
+            including_emulation=False
+        )
         return "float16" if slow else "bfloat16"
 
     def _location(self) -> tuple[str, dict[str, Any]]:
@@ -165,7 +205,8 @@ class HuggingFace:
         messages = [dict(message) for message in request.messages]
         try:
             text = self._render(messages, request.tools)
-        except Exception as error:  # some templates, such as Gemma's, refuse a system turn
+        except Exception as error:
+            # Some templates, such as Gemma's, refuse a system turn
             if "system" not in str(error).lower():
                 raise
             text = self._render(without_system(messages), request.tools)
@@ -178,10 +219,16 @@ class HuggingFace:
             )
         return ids
 
-    def _render(self, messages: list[dict[str, Any]], tools: Sequence[Mapping[str, Any]]) -> str:
+    def _render(
+        self, messages: list[dict[str, Any]], tools: Sequence[Mapping[str, Any]]
+    ) -> str:
         offered = {"tools": [dict(tool) for tool in tools]} if tools else {}
         text: str = self._tokenizer.apply_chat_template(
-            messages, add_generation_prompt=True, tokenize=False, **offered, **self.template_options
+            messages,
+            add_generation_prompt=True,
+            tokenize=False,
+            **offered,
+            **self.template_options,
         )
         return text
 
@@ -212,16 +259,28 @@ class HuggingFace:
         request = rows[0][2]
         pad = self._tokenizer.pad_token_id
         width = max(len(ids) for _, ids, _ in rows)
-        inputs = torch.tensor([[pad] * (width - len(ids)) + ids for _, ids, _ in rows], device=self._model.device)
-        mask = torch.tensor([[0] * (width - len(ids)) + [1] * len(ids) for _, ids, _ in rows], device=inputs.device)
+        inputs = torch.tensor(
+            [[pad] * (width - len(ids)) + ids for _, ids, _ in rows],
+            device=self._model.device,
+        )
+        mask = torch.tensor(
+            [[0] * (width - len(ids)) + [1] * len(ids) for _, ids, _ in rows],
+            device=inputs.device,
+        )
         # None overrides the sampling settings of the model's own generation_config.
-        sampling: dict[str, Any] = {"do_sample": False, "temperature": None, "top_p": None, "top_k": None}
+        sampling: dict[str, Any] = {
+            "do_sample": False,
+            "temperature": None,
+            "top_p": None,
+            "top_k": None,
+        }
         if request.temperature > 0:
             sampling = {"do_sample": True, "temperature": request.temperature}
         sampling |= request.options
         start = time.perf_counter()
         gpus = [inputs.device] if inputs.device.type == "cuda" else []
-        with torch.inference_mode(), torch.random.fork_rng(devices=gpus):  # keeps the caller's random state
+        # Keeps the caller's random state
+        with torch.inference_mode(), torch.random.fork_rng(devices=gpus):
             torch.manual_seed(request.seed)
             output = self._model.generate(
                 input_ids=inputs,
@@ -233,7 +292,8 @@ class HuggingFace:
         written = output[:, width:].tolist()
         seconds = (time.perf_counter() - start) / len(rows)
         return {
-            position: self._completion(ids, new, seconds) for (position, ids, _), new in zip(rows, written, strict=True)
+            position: self._completion(ids, new, seconds)
+            for (position, ids, _), new in zip(rows, written, strict=True)
         }
 
     def _completion(self, ids: list[int], new: list[int], seconds: float) -> Completion:
@@ -241,7 +301,9 @@ class HuggingFace:
         if ends is None:
             ends = self._tokenizer.eos_token_id
         stop = {ends} if isinstance(ends, int) else set(ends or ())
-        length = next((index for index, token in enumerate(new) if token in stop), len(new))
+        length = next(
+            (index for index, token in enumerate(new) if token in stop), len(new)
+        )
         return Completion(
             text=self._tokenizer.decode(new[:length], skip_special_tokens=True).strip(),
             prompt_tokens=len(ids),
@@ -252,22 +314,40 @@ class HuggingFace:
 
     def __getstate__(self) -> dict[str, Any]:
         if not isinstance(self._source, str | Path):
-            raise TypeError("a HuggingFace made from a loaded model cannot be pickled. Make it from an id or a path")
+            raise TypeError(
+                "a HuggingFace made from a loaded model cannot be pickled. Make it from an id or a path"
+            )
         return {**self.__dict__, "_model": None}
 
     def __repr__(self) -> str:
-        name = str(self._source) if isinstance(self._source, str | Path) else type(self._source).__name__
-        where = f"device={self.device!r}" if self.device_map is None else f"device_map={self.device_map!r}"
+        name = (
+            str(self._source)
+            if isinstance(self._source, str | Path)
+            else type(self._source).__name__
+        )
+        where = (
+            f"device={self.device!r}"
+            if self.device_map is None
+            else f"device_map={self.device_map!r}"
+        )
         return f"HuggingFace({name!r}, {where}, dtype={self.dtype!r}, batch_size={self.batch_size})"
 
 
 def _settings(row: _Row) -> tuple[int, int, str]:
     """The key of requests that can share a call of generate(). A sampled request has a key of its own."""
     position, _, request = row
-    return request.max_new_tokens, position if request.temperature > 0 else -1, str(request.options)
+    return (
+        request.max_new_tokens,
+        position if request.temperature > 0 else -1,
+        str(request.options),
+    )
 
 
 def _out_of_memory(error: Exception) -> bool:
     # On a CPU, and from some CUDA libraries, the error is a plain RuntimeError.
     text = str(error).lower()
-    return isinstance(error, MemoryError) or "out of memory" in text or "can't allocate memory" in text
+    return (
+        isinstance(error, MemoryError)
+        or "out of memory" in text
+        or "can't allocate memory" in text
+    )

@@ -13,32 +13,39 @@ from asktell_adapters.llms.chat_api import ChatAPI, Price
 
 _FROM_ENVIRONMENT = "os.environ/"
 _KEY = re.compile(r"key|token|secret|password|credential", re.IGNORECASE)
-_SHORTEST_KEY = 8  # characters. A shorter value is not a key, and redacting it would spoil messages.
+# characters. A shorter value is not a key, and redacting it would spoil messages.
+_SHORTEST_KEY = 8
 
 
 @final
 class LiteLLM(RemoteChat):
     """A chat model by LiteLLM: `anthropic/NAME`, `gemini/NAME`, `bedrock/NAME`, `azure/NAME`, `ollama_chat/NAME`, ...
 
-    Keys come from environment variables. LiteLLM's page of each provider has their names (ANTHROPIC_API_KEY,
-    GEMINI_API_KEY, ...). Failed requests are retried as by `OpenAIChat`, and not by LiteLLM, so that every attempt is
-    counted. A router sends the next attempt to another deployment. Parameters that a provider does not support, such as
-    a seed, are left out.
+    Keys come from environment variables. LiteLLM's page of each provider has their
+    names (ANTHROPIC_API_KEY, GEMINI_API_KEY, ...). Failed requests are retried as by
+    `OpenAIChat`, and not by LiteLLM, so that every attempt is counted. A router sends
+    the next attempt to another deployment. Parameters that a provider does not support,
+    such as a seed, are left out.
 
-    Costs come from the price data of the installed LiteLLM package. Newer data are fetched only if you set
-    LITELLM_LOCAL_MODEL_COST_MAP to False. A response of a model without a price costs 0.
+    Costs come from the price data of the installed LiteLLM package. Newer data are
+    fetched only if you set LITELLM_LOCAL_MODEL_COST_MAP to False. A response of a model
+    without a price costs 0.
 
     The arguments that are not listed here are those of `OpenAIChat`.
 
     Args:
-        model: the name of the provider and of the model. With a router, the name of a group (`model_name`).
-        router: a `litellm.Router`, or a `model_list` to make one: deployments with `model_name` and `litellm_params`.
-            Write a key as the place of the key, "os.environ/NAME". A ready router keeps its own retries.
-        router_options: further arguments of the `litellm.Router` that is made from a list, such as
-            {"routing_strategy": "least-busy"}.
-        base_url: the API's root, for providers such as `openai/NAME` and `ollama_chat/NAME`.
+        model: the name of the provider and of the model. With a router, the name of a
+            group (`model_name`).
+        router: a `litellm.Router`, or a `model_list` to make one: deployments with
+            `model_name` and `litellm_params`. Write a key as the place of the key,
+            "os.environ/NAME". A ready router keeps its own retries.
+        router_options: further arguments of the `litellm.Router` that is made from a
+            list, such as {"routing_strategy": "least-busy"}.
+        base_url: the API's root, for providers such as `openai/NAME` and
+            `ollama_chat/NAME`.
         price: price per million tokens (default: from LiteLLM's data).
-        extra_body: further arguments of `litellm.acompletion`, such as {"reasoning_effort": "low"}.
+        extra_body: further arguments of `litellm.acompletion`, such as
+            {"reasoning_effort": "low"}.
 
     Raises:
         InvalidArgumentError: the router has no such model, or an argument is invalid.
@@ -66,18 +73,35 @@ class LiteLLM(RemoteChat):
         extra_body: Mapping[str, object] | None = None,
     ) -> None:
         check_extra("litellm", "litellm", "tenacity")
-        api = ChatAPI(model, "max_tokens", price, allow_empty, send_sampling, dict(extra_body or {}))
+        api = ChatAPI(
+            model,
+            "max_tokens",
+            price,
+            allow_empty,
+            send_sampling,
+            dict(extra_body or {}),
+        )
         limits = (requests_per_minute, tokens_per_minute)
-        super().__init__(api, concurrency, timeout, max_retries, backoff, max_wait, *limits)
+        super().__init__(
+            api, concurrency, timeout, max_retries, backoff, max_wait, *limits
+        )
         self.name = f"model {model!r} by LiteLLM"
         self.base_url = base_url
         self.deployments = None if router is None else _deployments(router)
         self._router = None if isinstance(router, Sequence) else router
         self._router_options = dict(router_options or {})
-        if self.deployments is not None and model not in (names := [each["model_name"] for each in self.deployments]):
-            raise InvalidArgumentError(f"The router has no model {model!r}, only {sorted(set(names))}.")
-        if self._router_options and (self.deployments is None or self._router is not None):
-            raise InvalidArgumentError("router_options require router=[...], a list of deployments.")
+        if self.deployments is not None and model not in (
+            names := [each["model_name"] for each in self.deployments]
+        ):
+            raise InvalidArgumentError(
+                f"The router has no model {model!r}, only {sorted(set(names))}."
+            )
+        if self._router_options and (
+            self.deployments is None or self._router is not None
+        ):
+            raise InvalidArgumentError(
+                "router_options require router=[...], a list of deployments."
+            )
 
     @property
     def price(self) -> Price | None:
@@ -86,13 +110,17 @@ class LiteLLM(RemoteChat):
 
     @property
     def is_priced(self) -> bool:
-        return self.api.price is not None or all(known_price(name) is not None for name in self._models())
+        return self.api.price is not None or all(
+            known_price(name) is not None for name in self._models()
+        )
 
     def identity(self) -> dict[str, Any]:
         return {
             "llm": "litellm",
             "model": self.api.model,
-            "base_url": None if self.base_url is None else without_secrets(self.base_url),
+            "base_url": None
+            if self.base_url is None
+            else without_secrets(self.base_url),
             "deployments": _without_keys(self.deployments),
             "send_sampling": self.api.send_sampling,
             "extra_body": _without_keys(self.api.extra_body),
@@ -100,14 +128,24 @@ class LiteLLM(RemoteChat):
 
     def redact(self, text: str) -> str:
         """The text without the values of keys, from the environment and from the arguments."""
-        for name, value in (*os.environ.items(), *_texts_in(self.deployments), *_texts_in(self.api.extra_body)):
+        for name, value in (
+            *os.environ.items(),
+            *_texts_in(self.deployments),
+            *_texts_in(self.api.extra_body),
+        ):
             if len(value) >= _SHORTEST_KEY and _is_key(name, value):
                 text = text.replace(value, "***")
         return text
 
     def _models(self) -> list[str]:
-        ours = [each for each in self.deployments or () if each["model_name"] == self.api.model]
-        return [str(each["litellm_params"]["model"]) for each in ours] or [self.api.model]
+        ours = [
+            each
+            for each in self.deployments or ()
+            if each["model_name"] == self.api.model
+        ]
+        return [str(each["litellm_params"]["model"]) for each in ours] or [
+            self.api.model
+        ]
 
     def _connect(self) -> Any:
         litellm = _litellm()
@@ -119,7 +157,11 @@ class LiteLLM(RemoteChat):
         return litellm.Router(model_list=copy.deepcopy(self.deployments), **options)
 
     async def _send(self, body: Mapping[str, Any]) -> tuple[object, float | None]:
-        settings: dict[str, Any] = {"timeout": self.timeout, "drop_params": True, **body}
+        settings: dict[str, Any] = {
+            "timeout": self.timeout,
+            "drop_params": True,
+            **body,
+        }
         if self.deployments is None:
             settings |= {"num_retries": 0, "max_retries": 0}
             settings |= {} if self.base_url is None else {"base_url": self.base_url}
@@ -134,7 +176,9 @@ class LiteLLM(RemoteChat):
         return super().__getstate__()
 
     def __repr__(self) -> str:
-        routed = "" if self.deployments is None else f", {len(self.deployments)} deployments"
+        routed = (
+            "" if self.deployments is None else f", {len(self.deployments)} deployments"
+        )
         return f"LiteLLM({self.api.model!r}{routed})"
 
 
@@ -145,11 +189,16 @@ def known_price(model: str) -> Price | None:
         known = litellm.get_model_info(model)
     except Exception:  # LiteLLM raises exceptions of several kinds for unknown names
         return None
-    read, written = known.get("input_cost_per_token"), known.get("output_cost_per_token")
+    read, written = (
+        known.get("input_cost_per_token"),
+        known.get("output_cost_per_token"),
+    )
     cached = known.get("cache_read_input_token_cost")
     if read is None or written is None:
         return None
-    return Price(read * 1e6, written * 1e6, None if cached is None else cached * 1e6, "USD")
+    return Price(
+        read * 1e6, written * 1e6, None if cached is None else cached * 1e6, "USD"
+    )
 
 
 def _litellm() -> Any:
@@ -170,12 +219,22 @@ def _cost(reply: Any) -> float | None:
 
 
 def _deployments(router: Any) -> list[dict[str, Any]]:
-    found = list(router) if isinstance(router, Sequence) else getattr(router, "model_list", None)
+    found = (
+        list(router)
+        if isinstance(router, Sequence)
+        else getattr(router, "model_list", None)
+    )
     if not isinstance(found, list) or not found:
-        raise InvalidArgumentError(f"router must be a litellm.Router or a list of deployments, got {short(router)}.")
+        raise InvalidArgumentError(
+            f"router must be a litellm.Router or a list of deployments, got {short(router)}."
+        )
     for each in found:
         params = each.get("litellm_params") if isinstance(each, Mapping) else None
-        if not isinstance(params, Mapping) or not params.get("model") or not each.get("model_name"):
+        if (
+            not isinstance(params, Mapping)
+            or not params.get("model")
+            or not each.get("model_name")
+        ):
             raise InvalidArgumentError(
                 "A deployment is {'model_name': ..., 'litellm_params': {'model': 'PROVIDER/NAME', ...}}, got one with "
                 f"{sorted(each) if isinstance(each, Mapping) else type(each).__name__}."
@@ -188,13 +247,23 @@ def _without_keys(data: Any) -> Any:
     if isinstance(data, str) and "://" in data:
         return without_secrets(data)
     if isinstance(data, Mapping):
-        return {name: _without_keys(value) for name, value in data.items() if not _is_key(name, value)}
-    return [_without_keys(value) for value in data] if isinstance(data, list | tuple) else data
+        return {
+            name: _without_keys(value)
+            for name, value in data.items()
+            if not _is_key(name, value)
+        }
+    return (
+        [_without_keys(value) for value in data]
+        if isinstance(data, list | tuple)
+        else data
+    )
 
 
 def _texts_in(data: Any) -> Iterator[tuple[str, str]]:
     if isinstance(data, Mapping):
-        yield from ((str(name), value) for name, value in data.items() if isinstance(value, str))
+        yield from (
+            (str(name), value) for name, value in data.items() if isinstance(value, str)
+        )
     if isinstance(data, Mapping | list | tuple):
         for value in data.values() if isinstance(data, Mapping) else data:
             yield from _texts_in(value)

@@ -21,7 +21,13 @@ from asktell import EvaluatorError, InvalidArgumentError
 from asktell.extend import check_extra, fresh_after_fork, whole
 from asktell_adapters._scores import positive
 from asktell_adapters.llms._machine import fingerprint, physical_cores
-from asktell_adapters.llms.base import SAMPLING, Completion, CompletionError, Request, without_system
+from asktell_adapters.llms.base import (
+    SAMPLING,
+    Completion,
+    CompletionError,
+    Request,
+    without_system,
+)
 from asktell_adapters.llms.chat_api import calls_of, calls_text, response_format
 
 SLOTS = 4
@@ -34,24 +40,29 @@ _PROCESS = Path(__file__).with_name("_llama_process.py")
 class LlamaCpp:
     """An LLM in a GGUF file, by xllamacpp, with the file's own chat template. It comes compiled.
 
-    The model is loaded at the first request. Requests of one call or of several threads are processed `n_slots` at a
-    time in common batches, which is much faster than one after another. A slot keeps the text that it has read, and a
-    request goes to the slot that has read most of its beginning. So each slot reads a prompt once for all examples. An
-    object can be pickled or forked, and the copy loads the model anew.
+    The model is loaded at the first request. Requests of one call or of several threads
+    are processed `n_slots` at a time in common batches, which is much faster than one
+    after another. A slot keeps the text that it has read, and a request goes to the
+    slot that has read most of its beginning. So each slot reads a prompt once for all
+    examples. An object can be pickled or forked, and the copy loads the model anew.
 
-    llama.cpp runs in its own process, which is killed on `close` and ends with this process. It listens on a port of
-    this machine's loopback interface, and requires a random key that is new each time and never shown.
+    llama.cpp runs in its own process, which is killed on `close` and ends with this
+    process. It listens on a port of this machine's loopback interface, and requires a
+    random key that is new each time and never shown.
 
     Args:
         model: path of a GGUF file.
-        n_ctx: tokens of context per request, response included. Each slot takes memory for them. With 0, the slots
-            share the context length that the model was trained with.
-        n_slots: number of simultaneous requests. Rounding depends on the other requests in a batch, so a greedy
-            response can, rarely, depend on them. With one slot and `reuse_prefix=False`, it depends on the request
-            alone.
-        n_threads: number of threads (default: the physical cores that this process may use). Pass 1 if several such
-            processes run at once or the machine is busy, because threads that wait for each other gain nothing there.
-        n_gpu_layers: number of layers on a GPU, if xllamacpp was built for one. -1 stands for all layers.
+        n_ctx: tokens of context per request, response included. Each slot takes memory
+            for them. With 0, the slots share the context length that the model was
+            trained with.
+        n_slots: number of simultaneous requests. Rounding depends on the other requests
+            in a batch, so a greedy response can, rarely, depend on them. With one slot
+            and `reuse_prefix=False`, it depends on the request alone.
+        n_threads: number of threads (default: the physical cores that this process may
+            use). Pass 1 if several such processes run at once or the machine is busy,
+            because threads that wait for each other gain nothing there.
+        n_gpu_layers: number of layers on a GPU, if xllamacpp was built for one. -1
+            stands for all layers.
         reuse_prefix: False to read each request from its beginning.
         timeout: seconds that loading, or a request, may take.
         verbose: True to let llama.cpp write its log to stderr.
@@ -80,14 +91,18 @@ class LlamaCpp:
         verbose: bool = False,
     ) -> None:
         if not isinstance(model, str | Path):
-            raise InvalidArgumentError(f"LlamaCpp takes the path of a GGUF file, got {type(model).__name__}.")
+            raise InvalidArgumentError(
+                f"LlamaCpp takes the path of a GGUF file, got {type(model).__name__}."
+            )
         self._path = Path(model).expanduser()
         if not self._path.is_file():
             raise InvalidArgumentError(f"There is no GGUF file {str(self._path)!r}.")
         check_extra("llama-cpp", "xllamacpp")
         self.n_ctx = whole("n_ctx", n_ctx, 0)
         self.n_slots = whole("n_slots", n_slots, 1)
-        self.n_threads = physical_cores() if n_threads is None else whole("n_threads", n_threads, 1)
+        self.n_threads = (
+            physical_cores() if n_threads is None else whole("n_threads", n_threads, 1)
+        )
         self.n_gpu_layers = whole("n_gpu_layers", n_gpu_layers, -1)
         self.reuse_prefix = reuse_prefix
         self.timeout = positive("timeout", timeout, " of seconds")
@@ -97,7 +112,9 @@ class LlamaCpp:
     def complete(self, requests: Sequence[Request], /) -> list[Completion | Exception]:
         with self._lock:
             server = self._load()
-            answers = [self._pool.submit(self._answer, server, request) for request in requests]
+            answers = [
+                self._pool.submit(self._answer, server, request) for request in requests
+            ]
             self._pending.update(answers)
         try:
             return [answer.result() for answer in answers]
@@ -111,11 +128,18 @@ class LlamaCpp:
             server = self._load()
         counts = []
         for request in requests:
-            asked = {"messages": [dict(message) for message in request.messages], **_tools(request)}
+            asked = {
+                "messages": [dict(message) for message in request.messages],
+                **_tools(request),
+            }
             chat = server.post("/apply-template", asked)
             if refusal := _refusal(chat):
                 raise EvaluatorError(f"llama.cpp could not count tokens: {refusal}")
-            text = {"content": chat["prompt"], "add_special": True, "parse_special": True}
+            text = {
+                "content": chat["prompt"],
+                "add_special": True,
+                "parse_special": True,
+            }
             counts.append(len(server.post("/tokenize", text)["tokens"]))
         return counts
 
@@ -167,9 +191,13 @@ class LlamaCpp:
             self._server = None
         if self._server is None:
             try:
-                self._server = _Server(self._parameters(), self.timeout, secrets.token_urlsafe(32))
+                self._server = _Server(
+                    self._parameters(), self.timeout, secrets.token_urlsafe(32)
+                )
             except EvaluatorError as error:
-                raise EvaluatorError(f"llama.cpp could not load {str(self._path)!r}: {self._likely(error)}") from error
+                raise EvaluatorError(
+                    f"llama.cpp could not load {str(self._path)!r}: {self._likely(error)}"
+                ) from error
         return self._server
 
     def _parameters(self) -> dict[str, Any]:
@@ -182,8 +210,10 @@ class LlamaCpp:
             "cpuparams.n_threads": self.n_threads,
             "cpuparams_batch.n_threads": self.n_threads,
             "n_gpu_layers": _ALL_LAYERS if self.n_gpu_layers < 0 else self.n_gpu_layers,
-            "fit_params": False,  # raise an error instead of changing the parameters to fit the memory
-            "cache_ram_mib": 0,  # the default keeps up to 8 GiB of prefixes that no slot uses
+            # Raise an error instead of changing the parameters to fit the memory
+            "fit_params": False,
+            # The default keeps up to 8 GiB of prefixes that no slot uses
+            "cache_ram_mib": 0,
             "warmup": False,
             "ui": False,
             "endpoint_slots": False,
@@ -203,8 +233,11 @@ class LlamaCpp:
     def _answer(self, server: "_Server", request: Request) -> Completion | Exception:
         start = time.perf_counter()
         try:
-            reply = self._chat(server, [dict(message) for message in request.messages], request)
-            if "system" in _refusal(reply).lower():  # some templates, such as Gemma's, refuse a system turn
+            reply = self._chat(
+                server, [dict(message) for message in request.messages], request
+            )
+            # Some templates, such as Gemma's, refuse a system turn
+            if "system" in _refusal(reply).lower():
                 reply = self._chat(server, without_system(request.messages), request)
         except EvaluatorError as error:
             failure = CompletionError(str(error))
@@ -227,8 +260,14 @@ class LlamaCpp:
             tool_calls=calls,
         )
 
-    def _chat(self, server: "_Server", messages: list[dict[str, Any]], request: Request) -> Any:
-        wanted = {} if request.schema is None else {"response_format": response_format(request.schema)}
+    def _chat(
+        self, server: "_Server", messages: list[dict[str, Any]], request: Request
+    ) -> Any:
+        wanted = (
+            {}
+            if request.schema is None
+            else {"response_format": response_format(request.schema)}
+        )
         return server.post(
             "/v1/chat/completions",
             {
@@ -244,14 +283,22 @@ class LlamaCpp:
         )
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_server": None, "_pool": None, "_pending": None, "_lock": None}
+        return {
+            **self.__dict__,
+            "_server": None,
+            "_pool": None,
+            "_pending": None,
+            "_lock": None,
+        }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         self._reset()
 
     def __repr__(self) -> str:
-        settings = f"n_ctx={self.n_ctx}, n_slots={self.n_slots}, n_threads={self.n_threads}"
+        settings = (
+            f"n_ctx={self.n_ctx}, n_slots={self.n_slots}, n_threads={self.n_threads}"
+        )
         return f"LlamaCpp({str(self._path)!r}, {settings})"
 
 
@@ -264,36 +311,54 @@ def _refusal(reply: Any) -> str:
     if "error" not in reply:
         return ""
     error = reply["error"]
-    advice = ": pass a larger n_ctx" if error.get("type") == "exceed_context_size_error" else ""
+    advice = (
+        ": pass a larger n_ctx"
+        if error.get("type") == "exceed_context_size_error"
+        else ""
+    )
     return f"{error.get('message', error)}{advice}"
 
 
 class _Server:
     """llama.cpp's HTTP server on the loopback interface, in its own process.
 
-    xllamacpp offers only this server, and `~Server` can wait forever, so it must be possible to kill it. The process
-    ends at `end`, with this object, or with the process that started it. Requests without `key` are refused.
+    xllamacpp offers only this server, and `~Server` can wait forever, so it must be
+    possible to kill it. The process ends at `end`, with this object, or with the
+    process that started it. Requests without `key` are refused.
 
     Raises:
         EvaluatorError: the process did not start, or could not load the model in time.
     """
 
-    def __init__(self, parameters: Mapping[str, Any], timeout: float, key: str = "") -> None:
+    def __init__(
+        self, parameters: Mapping[str, Any], timeout: float, key: str = ""
+    ) -> None:
         self._timeout = timeout
         self._key = key
-        # Each token has many barriers, at which OpenMP's threads spin by default. With one more busy process than
-        # cores, spinning made two threads 5 to 20 times slower than one. Sleeping threads share the machine fairly.
+        # Each token has many barriers, at which OpenMP's threads spin by default. With
+        # one more busy process than cores, spinning made two threads 5 to 20 times
+        # slower than one. Sleeping threads share the machine fairly.
         environment = {"OMP_WAIT_POLICY": "PASSIVE", **os.environ}
-        # -P keeps the script's folder off the search path, because modules in it have the names of packages.
+        # -P keeps the script's folder off the search path, because modules in it have
+        # the names of packages.
         command = [sys.executable, "-P", str(_PROCESS)]
-        # Without buffers, a forked process can close the pipes without waiting for a lock.
+        # Without buffers, a forked process can close the pipes without waiting for a
+        # lock.
         self._process = subprocess.Popen(
-            command, bufsize=0, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment
+            command,
+            bufsize=0,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=environment,
         )
         self._finalizer = weakref.finalize(self, _end, self._process, os.getpid())
         try:
             keys = {"api_keys": [key]} if key else {}
-            order = {"path": sys.path, "parameters": {**parameters, **keys}, "timeout": timeout}
+            order = {
+                "path": sys.path,
+                "parameters": {**parameters, **keys},
+                "timeout": timeout,
+            }
             self.address = self._start(json.dumps(order).encode() + b"\n")
         except BaseException:
             self.end()
@@ -304,15 +369,27 @@ class _Server:
         return self._process.poll() is None
 
     def post(self, path: str, body: Mapping[str, Any]) -> Any:
-        headers = {"Content-Type": "application/json", "Authorization": f"Bearer {self._key}"}
+        headers = {
+            "Content-Type": "application/json",
+            "Authorization": f"Bearer {self._key}",
+        }
         try:
-            return json.loads(self._request("POST", path, self._timeout, json.dumps(body).encode(), headers))
+            return json.loads(
+                self._request(
+                    "POST", path, self._timeout, json.dumps(body).encode(), headers
+                )
+            )
         except TimeoutError:
             why = f"did not respond within {self._timeout:g} s. Pass a larger timeout if it needs longer"
         except (OSError, http.client.HTTPException, ValueError) as error:
             with suppress(subprocess.TimeoutExpired):
-                self._process.wait(1.0)  # a dying process closes its connections before it ends
-            why = f"failed: {type(error).__name__}: {error}" if self.alive else self._how_it_ended()
+                # A dying process closes its connections before it ends
+                self._process.wait(1.0)
+            why = (
+                f"failed: {type(error).__name__}: {error}"
+                if self.alive
+                else self._how_it_ended()
+            )
         raise EvaluatorError(f"llama.cpp {why}.")
 
     def end(self) -> None:
@@ -323,13 +400,15 @@ class _Server:
         """Drop the server without ending it, in a forked process, which is not the parent of the server's process."""
         self._finalizer.detach()
         _close_pipes(self._process)
-        self._process.returncode = 0  # otherwise Popen would wait for a process that is not its child
+        # Otherwise Popen would wait for a process that is not its child
+        self._process.returncode = 0
 
     def _start(self, order: bytes) -> str:
         """Send the parameters to the process, wait until the model is loaded, and return the server's address.
 
         Raises:
-            EvaluatorError: the process ended, could not load the model, or took too long.
+            EvaluatorError: the process ended, could not load the model, or took too
+                long.
         """
         pipes = self._process.stdin, self._process.stdout
         assert pipes[0] is not None
@@ -348,7 +427,9 @@ class _Server:
             with suppress(subprocess.TimeoutExpired):
                 self._process.wait(5.0)
             late = f"was not loaded within {self._timeout:g} s. Pass a larger timeout if it needs longer"
-            raise EvaluatorError(f"It {late if time.monotonic() >= deadline else self._how_it_ended()}.")
+            raise EvaluatorError(
+                f"It {late if time.monotonic() >= deadline else self._how_it_ended()}."
+            )
         reply = json.loads(line)
         if "error" in reply:
             raise EvaluatorError(reply["error"])
@@ -359,14 +440,23 @@ class _Server:
                 return self.address
             except (OSError, http.client.HTTPException) as error:
                 if time.monotonic() >= deadline or not self.alive:
-                    raise EvaluatorError(f"Its server does not respond: {error}.") from error
+                    raise EvaluatorError(
+                        f"Its server does not respond: {error}."
+                    ) from error
                 time.sleep(0.01)
 
     def _request(
-        self, method: str, path: str, timeout: float, body: bytes = b"", headers: Mapping[str, str] | None = None
+        self,
+        method: str,
+        path: str,
+        timeout: float,
+        body: bytes = b"",
+        headers: Mapping[str, str] | None = None,
     ) -> bytes:
         url = urllib.parse.urlsplit(self.address)
-        connection = http.client.HTTPConnection(url.hostname or "", url.port, timeout=timeout)
+        connection = http.client.HTTPConnection(
+            url.hostname or "", url.port, timeout=timeout
+        )
         try:
             connection.request(method, path, body, headers or {})
             return connection.getresponse().read()
@@ -378,7 +468,9 @@ class _Server:
         if not self._finalizer.alive:
             return "was closed"
         what = f"by signal {-code}" if code < 0 else f"with code {code}"
-        return f"ended: its process exited {what}" + (" (was memory short?)" if code == -9 else "")
+        return f"ended: its process exited {what}" + (
+            " (was memory short?)" if code == -9 else ""
+        )
 
 
 def _end(process: "subprocess.Popen[bytes]", owner: int) -> None:

@@ -18,15 +18,20 @@ class Models:
     Each LLM is made once.
 
     Args:
-        llms: model -> LLM, or a function that makes an LLM, such as the class of a client. A candidate's factors that
-            are parameters of the function are passed to it, as in `OpenAIChat(model="gpt-4o-mini")`.
+        llms: model -> LLM, or a function that makes an LLM, such as the class of a
+            client. A candidate's factors that are parameters of the function are passed
+            to it, as in `OpenAIChat(model="gpt-4o-mini")`.
         takes: names of these parameters (default: from the function's signature).
 
     Raises:
         InvalidArgumentError: `llms` is neither a function nor a mapping with LLMs.
     """
 
-    def __init__(self, llms: Mapping[str, Any] | Callable[..., Any], takes: Iterable[str] | None = None) -> None:
+    def __init__(
+        self,
+        llms: Mapping[str, Any] | Callable[..., Any],
+        takes: Iterable[str] | None = None,
+    ) -> None:
         if not callable(llms) and not (isinstance(llms, Mapping) and llms):
             raise InvalidArgumentError(
                 "An evaluator needs an LLM, a mapping from model to LLM, or a function that makes the LLM of a model, "
@@ -68,12 +73,16 @@ class Models:
         if isinstance(self._llms, Mapping):
             if client.get("model") not in self._llms:
                 got = short(client["model"]) if "model" in client else "no such factor"
-                raise InvalidArgumentError(f"The factor 'model' must be one of {some(list(self._llms))}, got {got}.")
+                raise InvalidArgumentError(
+                    f"The factor 'model' must be one of {some(list(self._llms))}, got {got}."
+                )
             return self._llms[client["model"]]
         try:
             return self._llms(**client)
         except TypeError as error:
-            raise InvalidArgumentError(f"Could not make an LLM with the factors {dict(client)}: {error}.") from error
+            raise InvalidArgumentError(
+                f"Could not make an LLM with the factors {dict(client)}: {error}."
+            ) from error
 
     def __repr__(self) -> str:
         return f"Models({self._llms!r})"

@@ -18,41 +18,51 @@ MOST_BYTES = 16 * 2**20
 class OpenAIChat(RemoteChat):
     """A chat model behind an OpenAI-compatible API, such as a hosted API, vLLM, SGLang, llama.cpp's server or a proxy.
 
-    **Retries.** A request is retried after the statuses 429, 408, 409 and 5xx, lost connections and timeouts. The wait
-    is an exponential backoff with jitter, or the server's Retry-After. If the server has never responded, there is only
-    one retry. Other refusals, empty completions and malformed replies (impossible token counts, more than 16 MiB) fail
-    the request at once.
+    **Retries.** A request is retried after the statuses 429, 408, 409 and 5xx, lost
+    connections and timeouts. The wait is an exponential backoff with jitter, or the
+    server's Retry-After. If the server has never responded, there is only one retry.
+    Other refusals, empty completions and malformed replies (impossible token counts,
+    more than 16 MiB) fail the request at once.
 
-    **Concurrency.** All calls share one pool of connections and one concurrency limit, from any thread or event loop,
-    synchronous or async.
+    **Concurrency.** All calls share one pool of connections and one concurrency limit,
+    from any thread or event loop, synchronous or async.
 
-    **Schemas.** If a server refuses the schema of a request, requests are sent without schemas from then on.
+    **Schemas.** If a server refuses the schema of a request, requests are sent without
+    schemas from then on.
 
     Args:
         model: the model's name at the server.
-        base_url: the API's root, ending in /v1 (default: OPENAI_BASE_URL, else OpenAI's own API).
-        api_key_env: the environment variable with the key. The key is read from there when it is needed, and never
-            appears in a message, repr or pickle. A server with a `base_url` may need no key.
+        base_url: the API's root, ending in /v1 (default: OPENAI_BASE_URL, else OpenAI's
+            own API).
+        api_key_env: the environment variable with the key. The key is read from there
+            when it is needed, and never appears in a message, repr or pickle. A server
+            with a `base_url` may need no key.
         price: price per million tokens, or model -> price. With None, every cost is 0.
         concurrency: largest number of simultaneous requests.
         timeout: seconds for one attempt, from sending to the last byte.
         max_retries: number of attempts after the first.
-        backoff: seconds before the first retry. They double before each further retry, and up to as much again is added
-            as jitter.
-        max_wait: largest number of seconds to wait after a failure, even if Retry-After is longer.
-        requests_per_minute: largest number of requests per minute, retries included, evenly spread. None for no limit.
-        tokens_per_minute: largest number of tokens per minute, read and written, likewise. Before a request they are
-            estimated as one token per four characters plus `max_new_tokens`, and corrected after the response. Both
-            limits apply to this object only. Other processes may use the same key, so 429 is still retried.
+        backoff: seconds before the first retry. They double before each further retry,
+            and up to as much again is added as jitter.
+        max_wait: largest number of seconds to wait after a failure, even if Retry-After
+            is longer.
+        requests_per_minute: largest number of requests per minute, retries included,
+            evenly spread. None for no limit.
+        tokens_per_minute: largest number of tokens per minute, read and written,
+            likewise. Before a request they are estimated as one token per four
+            characters plus `max_new_tokens`, and corrected after the response. Both
+            limits apply to this object only. Other processes may use the same key, so
+            429 is still retried.
         allow_empty: accept an empty completion as a response.
-        limit_field: the request's field for the limit of tokens (default: `max_tokens` with a base_url, else
-            `max_completion_tokens`, which OpenAI's newer models require).
+        limit_field: the request's field for the limit of tokens (default: `max_tokens`
+            with a base_url, else `max_completion_tokens`, which OpenAI's newer models
+            require).
         send_sampling: False leaves out temperature and seed, which some models refuse.
         extra_body: further fields of the request's body.
 
     Raises:
         EvaluatorError: there is neither an API key nor a base_url.
-        InvalidArgumentError: a number is out of range, or the model is not in the table of prices.
+        InvalidArgumentError: a number is out of range, or the model is not in the table
+            of prices.
     """
 
     def __init__(
@@ -76,7 +86,9 @@ class OpenAIChat(RemoteChat):
     ) -> None:
         if isinstance(price, Mapping):
             if model not in price:
-                raise InvalidArgumentError(f"The price table has {sorted(price)}, but not the model {model!r}.")
+                raise InvalidArgumentError(
+                    f"The price table has {sorted(price)}, but not the model {model!r}."
+                )
             price = price[model]
         check_extra("openai", "openai", "tenacity")
         base_url = base_url or os.environ.get("OPENAI_BASE_URL") or None
@@ -89,7 +101,9 @@ class OpenAIChat(RemoteChat):
             dict(extra_body or {}),
         )
         limits = (requests_per_minute, tokens_per_minute)
-        super().__init__(api, concurrency, timeout, max_retries, backoff, max_wait, *limits)
+        super().__init__(
+            api, concurrency, timeout, max_retries, backoff, max_wait, *limits
+        )
         self.base_url = base_url
         self.api_key_env = self.where_keys_are = api_key_env
         self.name = f"model {model!r} at {base_url or 'OpenAI'}"
@@ -107,15 +121,21 @@ class OpenAIChat(RemoteChat):
     async def _send(self, body: Mapping[str, Any]) -> tuple[object, float | None]:
         create = self._client.chat.completions.with_streaming_response.create
         # Through extra_body, the SDK sends any field.
-        async with create(model=body["model"], messages=body["messages"], extra_body=body) as raw:
+        async with create(
+            model=body["model"], messages=body["messages"], extra_body=body
+        ) as raw:
             data = bytearray()
             try:
                 async for part in raw.iter_bytes():
                     data += part
                     if len(data) > MOST_BYTES:
                         break
-            except Exception as error:  # the connection broke, and httpx's exception does not pass through the SDK
-                raise import_extra("openai", "openai").APIConnectionError(request=raw.http_request) from error
+            except Exception as error:
+                # The connection broke, and httpx's exception does not pass through the
+                # SDK
+                raise import_extra("openai", "openai").APIConnectionError(
+                    request=raw.http_request
+                ) from error
         # Not parsed by the SDK, which turns any JSON into something like a completion.
         if len(data) > MOST_BYTES:
             raise ValueError(f"more than {MOST_BYTES} bytes")
@@ -150,7 +170,9 @@ class OpenAIChat(RemoteChat):
         """
         key = os.environ.get(self.api_key_env)
         if not key and self.base_url is None:
-            raise EvaluatorError(f"no API key: set the environment variable {self.api_key_env}")
+            raise EvaluatorError(
+                f"no API key: set the environment variable {self.api_key_env}"
+            )
         return key or "none"  # the SDK requires a key, and a local server ignores it
 
     def redact(self, text: str) -> str:

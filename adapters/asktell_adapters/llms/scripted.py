@@ -16,7 +16,9 @@ class ScriptedLLM:
         requests: the requests so far, in order.
     """
 
-    def __init__(self, answer: Callable[[Request], Completion], name: str = "scripted") -> None:
+    def __init__(
+        self, answer: Callable[[Request], Completion], name: str = "scripted"
+    ) -> None:
         self._answer = answer
         self.name = name
         self.requests: list[Request] = []

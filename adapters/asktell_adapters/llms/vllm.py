@@ -15,7 +15,15 @@ from asktell.extend import check_extra, import_extra
 from asktell_adapters._loop import Lock
 from asktell_adapters._scores import grouped
 from asktell_adapters.llms._machine import which_model
-from asktell_adapters.llms.base import SAMPLING, Completion, CompletionError, Request, failure_of, said, without_system
+from asktell_adapters.llms.base import (
+    SAMPLING,
+    Completion,
+    CompletionError,
+    Request,
+    failure_of,
+    said,
+    without_system,
+)
 
 _Row = tuple[int, Request]  # position among the requests, request
 _SECONDS_BETWEEN_LOOKS = 0.5  # whether the engine's processes are alive
@@ -25,22 +33,26 @@ _SECONDS_BETWEEN_LOOKS = 0.5  # whether the engine's processes are alive
 class VLLM:
     """An LLM by `vllm.LLM`, with the model's own chat template. The engine starts at the first request.
 
-    A call sends all its requests to the engine, sorted by their beginnings, so that the prefix cache (on by default)
-    reads a prompt once for all examples. A request that the engine refuses, for example because it is longer than the
-    context, does not affect the others. A response that reaches the end of the context is cut, with the finish reason
-    "length".
+    A call sends all its requests to the engine, sorted by their beginnings, so that the
+    prefix cache (on by default) reads a prompt once for all examples. A request that
+    the engine refuses, for example because it is longer than the context, does not
+    affect the others. A response that reaches the end of the context is cut, with the
+    finish reason "length".
 
-    Limit, temperature and seed are taken from each request. Of the model's `generation_config`, only the end tokens are
-    used.
+    Limit, temperature and seed are taken from each request. Of the model's
+    `generation_config`, only the end tokens are used.
 
-    The engine lives in its own processes. A script that creates one needs `if __name__ == "__main__":`. An object made
-    from a model's name can be pickled, and the copy starts a new engine.
+    The engine lives in its own processes. A script that creates one needs `if __name__
+    == "__main__":`. An object made from a model's name can be pickled, and the copy
+    starts a new engine.
 
     Args:
         model: a hub id, a local folder, or a ready `vllm.LLM`.
-        engine_options: arguments of `vllm.LLM`, such as {"tensor_parallel_size": 2, "max_model_len": 4096}.
+        engine_options: arguments of `vllm.LLM`, such as {"tensor_parallel_size": 2,
+            "max_model_len": 4096}.
         chat_template: a Jinja template that replaces the model's own.
-        template_options: variables for the chat template, such as {"enable_thinking": False}.
+        template_options: variables for the chat template, such as {"enable_thinking":
+            False}.
 
     Raises:
         InvalidArgumentError: engine_options were passed with a ready `vllm.LLM`.
@@ -66,7 +78,9 @@ class VLLM:
             self._engine = model
             self._processes = _processes()
             if engine_options:
-                raise InvalidArgumentError("engine_options require the name of a model, but this vllm.LLM is ready.")
+                raise InvalidArgumentError(
+                    "engine_options require the name of a model, but this vllm.LLM is ready."
+                )
         self.engine_options = {"enable_prefix_caching": True, **(engine_options or {})}
         self.chat_template = chat_template
         self.template_options = dict(template_options or {})
@@ -74,14 +88,19 @@ class VLLM:
         self._lock = Lock()
 
     def complete(self, requests: Sequence[Request], /) -> list[Completion | Exception]:
-        # Sorted by their texts from the first turn on, so that requests with the same beginning follow each other.
-        rows = sorted(enumerate(requests), key=lambda row: [said(turn) for turn in row[1].messages])
+        # Sorted by their texts from the first turn on, so that requests with the same
+        # beginning follow each other.
+        rows = sorted(
+            enumerate(requests),
+            key=lambda row: [said(turn) for turn in row[1].messages],
+        )
         with self._lock:
             if rows:
                 self._start()
             try:
                 answers = {}
-                for alike in grouped(rows, lambda row: json.dumps(row[1].tools)):  # a call has one list of tools
+                # A call has one list of tools
+                for alike in grouped(rows, lambda row: json.dumps(row[1].tools)):
                     answers.update(self._answer(alike))
             except Exception as error:
                 if not _died(error):
@@ -97,7 +116,9 @@ class VLLM:
 
     def identity(self) -> dict[str, Any]:
         if not isinstance(self._name, str):
-            raise InvalidArgumentError("A VLLM made from a ready engine has no identity. Pass the model's name.")
+            raise InvalidArgumentError(
+                "A VLLM made from a ready engine has no identity. Pass the model's name."
+            )
         return {
             "llm": "vllm",
             "version": str(import_extra("vllm", "vllm").__version__),
@@ -124,9 +145,13 @@ class VLLM:
             self._running = None
             try:
                 self._engine = vllm.LLM(self._name, **self.engine_options)
-                self._processes = [process for process in _processes() if process.pid not in others]
+                self._processes = [
+                    process for process in _processes() if process.pid not in others
+                ]
             except Exception as error:  # the engine's processes may raise anything
-                raise EvaluatorError(f"vLLM could not start with {self._name!r}: {error}") from error
+                raise EvaluatorError(
+                    f"vLLM could not start with {self._name!r}: {error}"
+                ) from error
 
     def _answer(self, rows: list[_Row]) -> dict[int, Completion | Exception]:
         if not rows:
@@ -139,25 +164,30 @@ class VLLM:
                 if _died(error):
                     raise
                 failure = failure or error
-                if "system" not in str(error).lower():  # some templates, such as Gemma's, refuse a system turn
+                # Some templates, such as Gemma's, refuse a system turn
+                if "system" not in str(error).lower():
                     break
             else:
                 self._system_turn = system_turn
                 return answers
         if len(rows) == 1 and failure is not None:
             return {rows[0][0]: failure_of("vLLM", failure)}
-        # One refused request makes the whole batch fail before anything is computed. Find it by halving the batch.
+        # One refused request makes the whole batch fail before anything is computed.
+        # Find it by halving the batch.
         middle = len(rows) // 2
         return {**self._answer(rows[:middle]), **self._answer(rows[middle:])}
 
-    def _chat(self, rows: list[_Row], system_turn: bool) -> dict[int, Completion | Exception]:
+    def _chat(
+        self, rows: list[_Row], system_turn: bool
+    ) -> dict[int, Completion | Exception]:
         sampling_params = import_extra("vllm", "vllm").SamplingParams
         chats = [list(map(dict, request.messages)) for _, request in rows]
         params = [
             sampling_params(
                 max_tokens=request.max_new_tokens,  # vLLM's default is 16
                 temperature=request.temperature,
-                seed=request.seed if request.temperature > 0 else None,  # greedy requests are faster without a seed
+                # Greedy requests are faster without a seed
+                seed=request.seed if request.temperature > 0 else None,
                 **request.options,
             )
             for _, request in rows
@@ -174,17 +204,23 @@ class VLLM:
         engine, start = self._engine, time.perf_counter()
         outputs = self._watched(lambda: engine.chat(chats, params, **options))
         seconds = (time.perf_counter() - start) / len(rows)
-        # The engine sorts outputs by the numbers of its requests. After an interrupted call, some versions still
-        # return the rest of its responses, which come first.
+        # The engine sorts outputs by the numbers of its requests. After an interrupted
+        # call, some versions still return the rest of its responses, which come first.
         outputs = outputs[-len(rows) :]
         if len(outputs) < len(rows):
-            raise CompletionError(f"vLLM was sent {len(rows)} requests and returned {len(outputs)} responses")
-        return {position: _completion(output, seconds) for (position, _), output in zip(rows, outputs, strict=True)}
+            raise CompletionError(
+                f"vLLM was sent {len(rows)} requests and returned {len(outputs)} responses"
+            )
+        return {
+            position: _completion(output, seconds)
+            for (position, _), output in zip(rows, outputs, strict=True)
+        }
 
     def _watched(self, call: Callable[[], Any]) -> Any:
         """Return the result of the call, and watch the engine's processes while it runs.
 
-        If a process is killed, for example by a system short of memory, vLLM waits for it forever.
+        If a process is killed, for example by a system short of memory, vLLM waits for
+        it forever.
 
         Raises:
             EngineDeadError: a process ended.
@@ -207,13 +243,16 @@ class VLLM:
         while not wait([outcome], timeout=_SECONDS_BETWEEN_LOOKS).done:
             if not alive:
                 raise EngineDeadError("its process ended without a message")
-            # If a process is dead, vLLM has until the next check to raise its own error.
+            # If a process is dead, vLLM has until the next check to raise its own
+            # error.
             alive = all(process.is_alive() for process in self._processes)
         return outcome.result()
 
     def __getstate__(self) -> dict[str, Any]:
         if not isinstance(self._name, str):
-            raise TypeError("a VLLM made from a vllm.LLM cannot be pickled. Make it from the model's name")
+            raise TypeError(
+                "a VLLM made from a vllm.LLM cannot be pickled. Make it from the model's name"
+            )
         return {**self.__dict__, "_engine": None, "_processes": [], "_running": None}
 
     def __repr__(self) -> str:
@@ -225,11 +264,16 @@ class EngineDeadError(Exception):
 
 
 def _processes() -> list[BaseProcess]:
-    return [child for child in multiprocessing.active_children() if "EngineCore" in child.name]
+    return [
+        child
+        for child in multiprocessing.active_children()
+        if "EngineCore" in child.name
+    ]
 
 
 def _died(error: Exception) -> bool:
-    # By the name of the class, because its module has moved before, and because vLLM may not be importable here.
+    # By the name of the class, because its module has moved before, and because vLLM
+    # may not be importable here.
     return any(kind.__name__ == "EngineDeadError" for kind in type(error).__mro__)
 
 
@@ -237,12 +281,17 @@ def _completion(output: Any, seconds: float) -> Completion | Exception:
     try:
         (answer,) = output.outputs
         if answer.finish_reason not in ("stop", "length"):
-            raise CompletionError(f"vLLM ended the response with {answer.finish_reason!r}")
+            raise CompletionError(
+                f"vLLM ended the response with {answer.finish_reason!r}"
+            )
         return Completion(
             text=answer.text.strip(),
             prompt_tokens=len(output.prompt_token_ids or ()),
-            # Requests have no stop texts, so "stop" means an end token, which is the last token.
-            completion_tokens=max(0, len(answer.token_ids) - (answer.finish_reason == "stop")),
+            # Requests have no stop texts, so "stop" means an end token, which is the
+            # last token.
+            completion_tokens=max(
+                0, len(answer.token_ids) - (answer.finish_reason == "stop")
+            ),
             cached_tokens=output.num_cached_tokens or 0,
             latency=seconds,
             finish_reason=answer.finish_reason,

@@ -1,11 +1,14 @@
 """The mean grade that humans would give, estimated from many grades of a judge and a few grades of humans.
 
-Source: Angelopoulos, Bates, Fannjiang, Jordan & Zrnic 2023, "Prediction-powered inference", algorithm 1. The weight is
-the slope of the regression of labels on the judge's scores, as in Angelopoulos, Duchi & Zrnic 2023, "PPI++".
+Source: Angelopoulos, Bates, Fannjiang, Jordan & Zrnic 2023, "Prediction-powered
+inference", algorithm 1. The weight is the slope of the regression of labels on the
+judge's scores, as in Angelopoulos, Duchi & Zrnic 2023, "PPI++".
 
-Differences: the slope is learned from the labeled responses alone and shrunk towards 1, and the variance has a term for
-kinds of responses without labels. PPI++ divides by the variance of all scores of the judge. If bad grades are rare and
-none of them has a label, this makes a perfect judge look useless: the weight is 0, and the bad grades are overlooked.
+Differences: the slope is learned from the labeled responses alone and shrunk towards 1,
+and the variance has a term for kinds of responses without labels. PPI++ divides by the
+variance of all scores of the judge. If bad grades are rare and none of them has a
+label, this makes a perfect judge look useless: the weight is 0, and the bad grades are
+overlooked.
 """
 
 from collections.abc import Sequence
@@ -19,8 +22,9 @@ from asktell import InvalidArgumentError
 _FEWEST = 5  # labels
 _TRUST = 2.0  # labels, chosen by simulation (`benchmarks.selection.judge_correction`)
 _NO_SPREAD = 1e-12  # in squared units of the scores, for rounding errors
-# With variance _UNSEEN / n², 1.96 standard errors reach 2.8 / n. That is about the rule of three: a kind of response
-# that does not occur among n labels may be 3 / n of all responses.
+# With variance _UNSEEN / n², 1.96 standard errors reach 2.8 / n. That is about the rule
+# of three: a kind of response that does not occur among n labels may be 3 / n of all
+# responses.
 _UNSEEN = 2.0
 
 
@@ -32,8 +36,9 @@ class CorrectedMean:
     Attributes:
         mean: the estimate.
         standard_error: its standard error.
-        interval: interval that contains the mean with approximately the requested confidence (Student's t). It is never
-            a single point for labels of 0 and 1, because it allows for kinds of responses without labels.
+        interval: interval that contains the mean with approximately the requested
+            confidence (Student's t). It is never a single point for labels of 0 and 1,
+            because it allows for kinds of responses without labels.
         judge_alone: the mean of the judge's scores, over all responses.
         humans_alone: the mean of the labels.
         bias: mean of the judge's score minus the label, over the labeled responses.
@@ -59,22 +64,26 @@ def corrected_mean(
 ) -> CorrectedMean:
     """Estimate the mean label that humans would give, however wrong the judge is.
 
-    The labeled responses must be drawn at random from all responses. Then the estimate is right on average, and a
-    worse judge only widens the interval. To compare two prompts, pass the differences of their scores on the same
-    examples.
+    The labeled responses must be drawn at random from all responses. Then the estimate
+    is right on average, and a worse judge only widens the interval. To compare two
+    prompts, pass the differences of their scores on the same examples.
 
     Args:
         labels: labels by humans, shape (n,) with n at least 5.
         judged: the judge's scores of the same responses in the same order, shape (n,).
-        others: the judge's scores of the responses without labels, shape (M,) with M at least 2.
+        others: the judge's scores of the responses without labels, shape (M,) with M at
+            least 2.
         confidence: confidence of the interval, between 0 and 1.
-        weight: weight of the judge's scores. 1 is the estimate of the first paper, and 0 ignores the judge (default:
-            the weight that makes the estimate most precise, learned from the labels).
+        weight: weight of the judge's scores. 1 is the estimate of the first paper, and
+            0 ignores the judge (default: the weight that makes the estimate most
+            precise, learned from the labels).
 
     Raises:
         InvalidArgumentError: a shape or number is invalid, or there are too few scores.
     """
-    human, near, far = (np.asarray(given, dtype=float) for given in (labels, judged, others))
+    human, near, far = (
+        np.asarray(given, dtype=float) for given in (labels, judged, others)
+    )
     if human.ndim != 1 or human.shape != near.shape or far.ndim != 1:
         raise InvalidArgumentError(
             f"labels and judged must be flat and have the same length, and others must be flat, got shapes "
@@ -85,22 +94,32 @@ def corrected_mean(
             f"Got {len(human)} labels and {len(far)} other scores, needed at least {_FEWEST} and 2."
         )
     if not all(np.isfinite(given).all() for given in (human, near, far)):
-        raise InvalidArgumentError("labels, judged and others must be finite. Leave out responses without a judgement.")
+        raise InvalidArgumentError(
+            "labels, judged and others must be finite. Leave out responses without a judgement."
+        )
     if not 0 < confidence < 1:
-        raise InvalidArgumentError(f"confidence must be between 0 and 1, got {confidence!r}.")
+        raise InvalidArgumentError(
+            f"confidence must be between 0 and 1, got {confidence!r}."
+        )
     if weight is not None and not np.isfinite(weight):
         raise InvalidArgumentError(f"weight must be a finite number, got {weight!r}.")
     used = _slope(human, near, far) if weight is None else float(weight)
     rest = human - used * near
     mean = used * float(far.mean()) + float(rest.mean())
-    of_labels, of_judge = float(rest.var(ddof=1)) / len(rest), used**2 * float(far.var(ddof=1)) / len(far)
+    of_labels, of_judge = (
+        float(rest.var(ddof=1)) / len(rest),
+        used**2 * float(far.var(ddof=1)) / len(far),
+    )
     of_labels += _variance_of_unseen(human, near, far, used)
     variance = of_labels + of_judge
-    # Degrees of freedom of a sum of two estimated variances (Welch 1947, Satterthwaite 1946).
+    # Degrees of freedom of a sum of two estimated variances (Welch 1947, Satterthwaite
+    # 1946).
     parts = of_labels**2 / (len(rest) - 1) + of_judge**2 / (len(far) - 1)
     freedom = variance**2 / parts if parts > 0 else np.inf
     error = float(np.sqrt(variance))
-    from scipy import stats  # imported here, because it takes half a second, also at every start of the command line
+    # Imported here, because it takes half a second, also at every start of the command
+    # line
+    from scipy import stats
 
     reach = float(stats.t.ppf((1 + confidence) / 2, freedom)) * error
     return CorrectedMean(
@@ -121,14 +140,19 @@ def _slope(human: np.ndarray, near: np.ndarray, far: np.ndarray) -> float:
     squares = float(off @ off) + agreed
     if squares <= _NO_SPREAD * max(1.0, float(np.abs(near).max()) ** 2):
         return 0.0  # the judge gives every response the same score
-    return float(np.clip((float(off @ (human - human.mean())) + agreed) / squares, 0.0, 1.0))
+    return float(
+        np.clip((float(off @ (human - human.mean())) + agreed) / squares, 0.0, 1.0)
+    )
 
 
-def _variance_of_unseen(human: np.ndarray, near: np.ndarray, far: np.ndarray, weight: float) -> float:
+def _variance_of_unseen(
+    human: np.ndarray, near: np.ndarray, far: np.ndarray, weight: float
+) -> float:
     """The variance of the mean due to kinds of responses that have no label.
 
-    As long as labels of 0 and 1 (or their differences) all agree, they reveal almost nothing about their spread. Grades
-    reveal too little of it if they are skewed, because few labels are on the side with the longer tail.
+    As long as labels of 0 and 1 (or their differences) all agree, they reveal almost
+    nothing about their spread. Grades reveal too little of it if they are skewed,
+    because few labels are on the side with the longer tail.
     """
     few = _UNSEEN / (len(human) * (len(human) + 1))
     if np.isin(human, (-1.0, 0.0, 1.0)).all():
@@ -137,8 +161,13 @@ def _variance_of_unseen(human: np.ndarray, near: np.ndarray, far: np.ndarray, we
     # As far as the judge is ignored, unlabeled kinds of responses may have any grade.
     farther = abs(float(everything.max() + everything.min() - 2 * human.mean()))
     of_labels = few * ((1 - weight) * farther) ** 2
-    # As far as the judge is used, it is known how often it gives unlabeled scores, but not whether people agree.
-    of_judge = (weight * float(np.abs(far - np.clip(far, near.min(), near.max())).mean())) ** 2
+    # As far as the judge is used, it is known how often it gives unlabeled scores, but
+    # not whether people agree.
+    of_judge = (
+        weight * float(np.abs(far - np.clip(far, near.min(), near.max())).mean())
+    ) ** 2
     # The judge was right in all labeled cases, but these are few.
-    of_errors = few * float(everything.var()) if np.ptp(human - weight * near) == 0 else 0.0
+    of_errors = (
+        few * float(everything.var()) if np.ptp(human - weight * near) == 0 else 0.0
+    )
     return of_labels + of_judge + of_errors

@@ -27,7 +27,8 @@ def load_module(source: object) -> Any:
     try:
         return evaluate.load(str(source))
     except ImportError as error:
-        # The packages of a single metric are in no extra. The message of evaluate has their names.
+        # The packages of a single metric are in no extra. The message of evaluate has
+        # their names.
         install = f" Run: pip install {error.name}" if error.name else ""
         message = f"The metric {str(source)!r} needs a package that is not installed: {error}.{install}"
         raise MissingExtraError(message, name=error.name, path=error.path) from error
@@ -45,12 +46,15 @@ class HuggingFaceMetric:
     A measurement gets `data=[text]` instead, without references.
 
     Args:
-        module: an `evaluate.EvaluationModule`, its folder, or its name on the hub. It is loaded at the first call. The
-            return value of `evaluate.combine` is a module, too.
+        module: an `evaluate.EvaluationModule`, its folder, or its name on the hub. It
+            is loaded at the first call. The return value of `evaluate.combine` is a
+            module, too.
         key: the key of the value in the module's results.
         name: the metric's name in a sequence of metrics (default: the key).
-        prediction: returns the prediction, such as the number of a label for `accuracy` (default: the response's text).
-        reference: returns the reference (default: the example's reference, or the list of its references).
+        prediction: returns the prediction, such as the number of a label for `accuracy`
+            (default: the response's text).
+        reference: returns the reference (default: the example's reference, or the list
+            of its references).
         settings: further arguments of `compute`.
     """
 
@@ -64,7 +68,9 @@ class HuggingFaceMetric:
         reference: Read | None = None,
         **settings: object,
     ) -> None:
-        self._computed = _Computed(module, prediction or _text, reference or _references, settings)
+        self._computed = _Computed(
+            module, prediction or _text, reference or _references, settings
+        )
         self.key = key
         self.name = name or key
 
@@ -83,7 +89,9 @@ class HuggingFaceMetric:
             Name -> metric.
         """
         named = keys if isinstance(keys, Mapping) else {key: key for key in keys}
-        metrics = {name: cls(module, key, name=name, **settings) for name, key in named.items()}
+        metrics = {
+            name: cls(module, key, name=name, **settings) for name, key in named.items()
+        }
         for metric in metrics.values():
             metric._computed = next(iter(metrics.values()))._computed
         return metrics
@@ -94,18 +102,33 @@ class HuggingFaceMetric:
     def __call__(self, completion: Completion, example: Example, /) -> float:
         result = self._computed(completion, example)
         if self.key not in result:
-            raise EvaluatorError(f"the metric returned {sorted(result)}, which lacks {self.key!r}")
+            raise EvaluatorError(
+                f"the metric returned {sorted(result)}, which lacks {self.key!r}"
+            )
         value = result[self.key]
-        return number(self.name, value[0] if isinstance(value, list) and len(value) == 1 else value)
+        return number(
+            self.name,
+            value[0] if isinstance(value, list) and len(value) == 1 else value,
+        )
 
 
 class _Computed:
     """A module's results for a response. The results for the last response are kept for the metrics that share them."""
 
-    def __init__(self, source: object, prediction: Read, reference: Read, settings: dict[str, object]) -> None:
+    def __init__(
+        self,
+        source: object,
+        prediction: Read,
+        reference: Read,
+        settings: dict[str, object],
+    ) -> None:
         self._source = source
         self._module: Any = None
-        self._prediction, self._reference, self._settings = prediction, reference, settings
+        self._prediction, self._reference, self._settings = (
+            prediction,
+            reference,
+            settings,
+        )
         self._lock = Lock()
         self._last: tuple[Completion, Example, Mapping[str, Any]] | None = None
 
@@ -115,9 +138,15 @@ class _Computed:
 
     def __call__(self, completion: Completion, example: Example) -> Mapping[str, Any]:
         with self._lock:  # modules collect their inputs in their own state
-            if self._last is None or self._last[0] is not completion or self._last[1] is not example:
+            if (
+                self._last is None
+                or self._last[0] is not completion
+                or self._last[1] is not example
+            ):
                 self._load()
-                inputs: dict[str, list[object]] = {"predictions": [self._prediction(completion, example)]}
+                inputs: dict[str, list[object]] = {
+                    "predictions": [self._prediction(completion, example)]
+                }
                 if getattr(self._module, "module_type", "metric") == "measurement":
                     inputs = {"data": inputs["predictions"]}
                 else:

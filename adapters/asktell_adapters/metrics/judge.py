@@ -32,17 +32,22 @@ class Judgement(float):
     """A score by judges, with its reasons.
 
     Attributes:
-        details: JSON data. `opinions` are the scores of each judge, `n` of each. `spread` is their standard deviation,
-            or None if there is only one. `grades` are mean grades by criterion. Further keys are `reasons`,
-            `prompt_tokens`, `completion_tokens` and `cost`. Comparisons also have `by_order`, the two scores of each
-            opinion, and `swayed_by_order`, the number of opinions that changed with the order.
-        cost: money paid now, in the currency of the judges' prices. Replies from a cache cost 0.
+        details: JSON data. `opinions` are the scores of each judge, `n` of each.
+            `spread` is their standard deviation, or None if there is only one. `grades`
+            are mean grades by criterion. Further keys are `reasons`, `prompt_tokens`,
+            `completion_tokens` and `cost`. Comparisons also have `by_order`, the two
+            scores of each opinion, and `swayed_by_order`, the number of opinions that
+            changed with the order.
+        cost: money paid now, in the currency of the judges' prices. Replies from a
+            cache cost 0.
     """
 
     details: Mapping[str, Any]
     cost: float
 
-    def __new__(cls, score: float, details: Mapping[str, Any], cost: float = 0.0) -> "Judgement":
+    def __new__(
+        cls, score: float, details: Mapping[str, Any], cost: float = 0.0
+    ) -> "Judgement":
         made = super().__new__(cls, score)
         made.details, made.cost = details, cost
         return made
@@ -59,7 +64,9 @@ class JudgementError(EvaluatorError):
         details: JSON data with the judge's `reply`, if it replied.
     """
 
-    def __init__(self, message: str, *, reply: str | None = None, cost: float = 0.0) -> None:
+    def __init__(
+        self, message: str, *, reply: str | None = None, cost: float = 0.0
+    ) -> None:
         super().__init__(message)
         self.cost = cost
         self.details = {} if reply is None else {"reply": reply}
@@ -70,8 +77,8 @@ class JudgementError(EvaluatorError):
 class Spent:
     """Requests, tokens and money that a judge has used so far, without the responses that it judged.
 
-    The money is in the currency of the judge's price. Requests `from_cache` count only as requests, without tokens and
-    money.
+    The money is in the currency of the judge's price. Requests `from_cache` count only
+    as requests, without tokens and money.
     """
 
     requests: int = 0
@@ -85,28 +92,33 @@ class Spent:
 class Judge:
     """A metric that scores responses with an LLM. Larger is better.
 
-    By default, the score of a response is the weighted mean of its grades, on the scale. With `against`, it is in
-    [0, 1]. It is 1 if the response wins by every criterion in both orders, and 0.5 if the two responses are even.
+    By default, the score of a response is the weighted mean of its grades, on the
+    scale. With `against`, it is in [0, 1]. It is 1 if the response wins by every
+    criterion in both orders, and 0.5 if the two responses are even.
 
-    The judge reads the input and the response, but not the prompt. LLMEvaluator calls it in batches, and
-    AsyncLLMEvaluator without blocking.
+    The judge reads the input and the response, but not the prompt. LLMEvaluator calls
+    it in batches, and AsyncLLMEvaluator without blocking.
 
     Args:
         llm: an LLM with `complete` or `acomplete`, or a sequence of several LLMs.
-        criteria: name -> description of a good response (a text, or a Criterion with a weight).
+        criteria: name -> description of a good response (a text, or a Criterion with a
+            weight).
         scale: the worst and the best grade, whole numbers.
-        reference: True to show the judge the example's references, False to hide them, None to show them if there are
-            any.
-        against: compare with this response instead of grading. It is a column of the example's `fields`, or a function
-            of the example.
+        reference: True to show the judge the example's references, False to hide them,
+            None to show them if there are any.
+        against: compare with this response instead of grading. It is a column of the
+            example's `fields`, or a function of the example.
         shots: judged responses, which the judge sees as examples.
-        n: number of opinions of each LLM on each response. More than 1 needs a temperature.
-        temperature: temperature of the judges. At 0, an LLM should give the same opinion each time.
+        n: number of opinions of each LLM on each response. More than 1 needs a
+            temperature.
+        temperature: temperature of the judges. At 0, an LLM should give the same
+            opinion each time.
         seed: seed of the opinions, above temperature 0.
-        max_new_tokens: a reply is cut after so many tokens. A reply that was cut is a failure.
+        max_new_tokens: a reply is cut after so many tokens. A reply that was cut is a
+            failure.
         cache: replies on disk, which are not requested again.
-        instructions: the system turn (default: POINTWISE, or PAIRWISE with `against`). The same names in braces are
-            filled in.
+        instructions: the system turn (default: POINTWISE, or PAIRWISE with `against`).
+            The same names in braces are filled in.
         name: the metric's name in a sequence of metrics.
 
     Raises:
@@ -139,8 +151,18 @@ class Judge:
             raise InvalidArgumentError(
                 f"n={n} at temperature 0 gives the same opinion {n} times. Pass a temperature, for example 0.7."
             )
-        named = {key: text if isinstance(text, Criterion) else Criterion(text) for key, text in criteria.items()}
-        self.rubric = Rubric(named, tuple(scale), against is not None, tuple(shots), instructions)  # type: ignore[arg-type]
+        named = {
+            key: text if isinstance(text, Criterion) else Criterion(text)
+            for key, text in criteria.items()
+        }
+        # `Rubric` checks the number of ends.
+        self.rubric = Rubric(
+            named,
+            tuple(scale),  # type: ignore[arg-type]
+            against is not None,
+            tuple(shots),
+            instructions,
+        )
         self.reference = reference
         self.against = against
         self.n = n
@@ -149,7 +171,11 @@ class Judge:
         self.max_new_tokens = max_new_tokens
         self.spent = Spent()
         self._request = Request.chat(
-            "", max_new_tokens=max_new_tokens, temperature=temperature, repeat=0, schema=self.rubric.schema()
+            "",
+            max_new_tokens=max_new_tokens,
+            temperature=temperature,
+            repeat=0,
+            schema=self.rubric.schema(),
         )
         self._loop = LoopThread()
         self._lock = Lock()
@@ -159,7 +185,8 @@ class Judge:
         """Use this LLM, or these LLMs, from now on.
 
         Raises:
-            InvalidArgumentError: an LLM has neither `complete` nor an async `acomplete`, or there is no LLM.
+            InvalidArgumentError: an LLM has neither `complete` nor an async
+                `acomplete`, or there is no LLM.
         """
         self.llms = tuple(llm) if isinstance(llm, list | tuple) else (llm,)
         if not self.llms:
@@ -169,7 +196,11 @@ class Judge:
                 raise InvalidArgumentError(
                     f"A judge's LLM needs complete(requests) or an async acomplete(request), got {type(each).__name__}."
                 )
-        self.answers = self.llms if cache is None else tuple(CachedLLM(each, cache) for each in self.llms)
+        self.answers = (
+            self.llms
+            if cache is None
+            else tuple(CachedLLM(each, cache) for each in self.llms)
+        )
 
     def of_pairs(self, column: str) -> "Judge":
         """A copy of the judge that compares, by the same criteria, with the response in a column."""
@@ -196,35 +227,58 @@ class Judge:
         for requests in asked:
             if not isinstance(requests, Exception):
                 flat.extend(requests)
-        replies = [iter(self.complete(llm, flat) if flat else []) for llm in self.answers]
+        replies = [
+            iter(self.complete(llm, flat) if flat else []) for llm in self.answers
+        ]
         return [self._judgement(requests, replies) for requests in asked]
 
     async def ascore(
-        self, completion: Completion, example: Example, repeat: int = 0, candidate: Asked | None = None, /
+        self,
+        completion: Completion,
+        example: Example,
+        repeat: int = 0,
+        candidate: Asked | None = None,
+        /,
     ) -> Judgement:
         requests = or_raise(self.requests(completion, example, repeat))
-        replies = await asyncio.gather(*(self.acomplete(llm, requests) for llm in self.answers))
+        replies = await asyncio.gather(
+            *(self.acomplete(llm, requests) for llm in self.answers)
+        )
         return or_raise(self._judgement(requests, [iter(each) for each in replies]))
 
-    def requests(self, completion: Completion, example: Example, repeat: int) -> list[Request] | Exception:
+    def requests(
+        self, completion: Completion, example: Example, repeat: int
+    ) -> list[Request] | Exception:
         """The requests to each LLM about a response: `n` opinions, and for a comparison each in both orders.
 
-        An EvaluatorError is returned, not raised, if the example has no reference or no response to compare with.
+        An EvaluatorError is returned, not raised, if the example has no reference or no
+        response to compare with.
         """
         try:
             orders = [self._answers(completion.text, example)]
-            # With reference=None an example may have a reference or not. With True it must have one.
-            shown = example.reference is not None if self.reference is None else self.reference
+            # With reference=None an example may have a reference or not. With True it
+            # must have one.
+            shown = (
+                example.reference is not None
+                if self.reference is None
+                else self.reference
+            )
             references = example.references if shown else ()
         except EvaluatorError as error:
             return error
         if self.rubric.pairwise:
             orders.append(orders[0][::-1])
-        chats = [self.rubric.messages(example.input, references, answers) for answers in orders]
+        chats = [
+            self.rubric.messages(example.input, references, answers)
+            for answers in orders
+        ]
         found = []
         for number in range(repeat * self.n, (repeat + 1) * self.n):
             seed = random.Random(f"judge {self.seed} {number}").getrandbits(31)
-            found += [replace(self._request, messages=chat, repeat=number, seed=seed) for chat in chats]
+            found += [
+                replace(self._request, messages=chat, repeat=number, seed=seed)
+                for chat in chats
+            ]
         return found
 
     def _answers(self, text: str, example: Example) -> tuple[str, ...]:
@@ -235,30 +289,46 @@ class Judge:
         """
         if self.against is None:
             return (text,)
-        other = self.against(example) if callable(self.against) else example.fields.get(self.against)
+        other = (
+            self.against(example)
+            if callable(self.against)
+            else example.fields.get(self.against)
+        )
         if not isinstance(other, str):
-            where = "against=" if callable(self.against) else f"the column {self.against!r}"
+            where = (
+                "against=" if callable(self.against) else f"the column {self.against!r}"
+            )
             name = example.id or example.input[:40]
-            raise EvaluatorError(f"example {name!r} has no response to compare with: {where} gave {short(other)}")
+            raise EvaluatorError(
+                f"example {name!r} has no response to compare with: {where} gave {short(other)}"
+            )
         return text, other
 
-    def complete(self, llm: Any, requests: Sequence[Request]) -> Sequence[Completion | Exception]:
+    def complete(
+        self, llm: Any, requests: Sequence[Request]
+    ) -> Sequence[Completion | Exception]:
         """Call an LLM, which may be async, and wait for its responses."""
         if callable(getattr(_inner(llm, requests), "complete", None)):
             answers: Sequence[Completion | Exception] = llm.complete(requests)
             if len(answers) != len(requests):
-                raise EvaluatorError(f"a judge was sent {len(requests)} requests and returned {len(answers)} responses")
+                raise EvaluatorError(
+                    f"a judge was sent {len(requests)} requests and returned {len(answers)} responses"
+                )
             return answers
         return self._loop.submit(self.acomplete(llm, requests)).result()
 
-    async def acomplete(self, llm: Any, requests: Sequence[Request]) -> Sequence[Completion | Exception]:
+    async def acomplete(
+        self, llm: Any, requests: Sequence[Request]
+    ) -> Sequence[Completion | Exception]:
         """Call an LLM, which may be synchronous, without blocking."""
         if not _is_async(_inner(llm, requests)):
             return await asyncio.to_thread(self.complete, llm, requests)
         return await all_of(map(llm.acomplete, requests))
 
     def _judgement(
-        self, requests: Sequence[Request] | Exception, replies: Sequence[Iterator[Completion | Exception]]
+        self,
+        requests: Sequence[Request] | Exception,
+        replies: Sequence[Iterator[Completion | Exception]],
     ) -> Judgement | Exception:
         """The judgement in the next replies of each LLM, as many as there are requests."""
         if isinstance(requests, Exception):
@@ -281,15 +351,20 @@ class Judge:
         }
         return Judgement(statistics.fmean(opinions), details, spent.cost)
 
-    def _opinions(self, read: Sequence[dict[str, float]]) -> tuple[list[float], dict[str, Any]]:
+    def _opinions(
+        self, read: Sequence[dict[str, float]]
+    ) -> tuple[list[float], dict[str, Any]]:
         """The score of each opinion, and details about them. `read` are the grades of each reply, by criterion."""
         orders = 2 if self.rubric.pairwise else 1
         opinions, grades, by_order = [], [], []
         swayed = 0
         for first in range(0, len(read), orders):
             both = [read[first]]
-            if orders == 2:  # the second reply is about the other response, which came first there
-                both.append({name: 1.0 - grade for name, grade in read[first + 1].items()})
+            # The second reply is about the other response, which came first there
+            if orders == 2:
+                both.append(
+                    {name: 1.0 - grade for name, grade in read[first + 1].items()}
+                )
                 swayed += both[0] != both[1]
             grades += both
             by_order.append([self.rubric.total(each) for each in both])
@@ -297,7 +372,10 @@ class Judge:
         details: dict[str, Any] = {
             "opinions": opinions,
             "spread": statistics.stdev(opinions) if len(opinions) > 1 else None,
-            "grades": {name: statistics.fmean(each[name] for each in grades) for name in self.rubric.criteria},
+            "grades": {
+                name: statistics.fmean(each[name] for each in grades)
+                for name in self.rubric.criteria
+            },
         }
         if orders == 2:
             details |= {"by_order": by_order, "swayed_by_order": swayed}
@@ -310,30 +388,54 @@ class Judge:
             JudgementError: the LLM failed, or its reply cannot be read.
         """
         if isinstance(reply, Exception):
-            raise JudgementError(f"the judge {self.name!r} gave no response: {reply}") from reply
+            raise JudgementError(
+                f"the judge {self.name!r} gave no response: {reply}"
+            ) from reply
         try:
             if reply.finish_reason == "length":
-                raise ValueError(f"it was cut after {self._request.max_new_tokens} tokens (raise max_new_tokens)")
+                raise ValueError(
+                    f"it was cut after {self._request.max_new_tokens} tokens (raise max_new_tokens)"
+                )
             return self.rubric.read(reply.text)
         except ValueError as error:
-            shown = reply.text if len(reply.text) <= _MOST_SHOWN else f"{reply.text[:_MOST_SHOWN]}..."
+            shown = (
+                reply.text
+                if len(reply.text) <= _MOST_SHOWN
+                else f"{reply.text[:_MOST_SHOWN]}..."
+            )
             raise JudgementError(
-                f"the reply of the judge {self.name!r} cannot be read, because {error}: {shown!r}", reply=reply.text
+                f"the reply of the judge {self.name!r} cannot be read, because {error}: {shown!r}",
+                reply=reply.text,
             ) from None
 
     def _count(self, replies: Sequence[Completion | Exception]) -> Spent:
         """Count the requests, tokens and money of replies, and add them to `spent`."""
-        fresh = [reply for reply in replies if isinstance(reply, Completion) and not reply.from_cache]
-        failed = [float(getattr(reply, "cost", 0.0)) for reply in replies if isinstance(reply, Exception)]
+        fresh = [
+            reply
+            for reply in replies
+            if isinstance(reply, Completion) and not reply.from_cache
+        ]
+        failed = [
+            float(getattr(reply, "cost", 0.0))
+            for reply in replies
+            if isinstance(reply, Exception)
+        ]
         took = Spent(
             requests=sum(isinstance(reply, Completion) for reply in replies),
-            from_cache=sum(isinstance(reply, Completion) and reply.from_cache for reply in replies),
+            from_cache=sum(
+                isinstance(reply, Completion) and reply.from_cache for reply in replies
+            ),
             prompt_tokens=sum(reply.prompt_tokens for reply in fresh),
             completion_tokens=sum(reply.completion_tokens for reply in fresh),
             cost=math.fsum([*failed, *(reply.cost for reply in fresh)]),
         )
         with self._lock:
-            self.spent = Spent(*(getattr(self.spent, name) + getattr(took, name) for name in Spent.__match_args__))
+            self.spent = Spent(
+                *(
+                    getattr(self.spent, name) + getattr(took, name)
+                    for name in Spent.__match_args__
+                )
+            )
         return took
 
     def __repr__(self) -> str:

@@ -19,38 +19,47 @@ Id = TypeVar("Id", bound=str | int)
 
 BASELINE = "baseline"
 BETTER = "The answer that does better what the task asks for, as whoever set the task would see it."
-_OTHER = "the other answer"  # column in which the judge finds the response to compare with
+# Column in which the judge finds the response to compare with
+_OTHER = "the other answer"
 _VERDICTS = (0.0, 0.5, 1.0)
-_SIGNIFICANT = 0.05  # probability, over all prompts with labels, of correcting a judge that agrees with people
+# Probability, over all prompts with labels, of correcting a judge that agrees with
+# people
+_SIGNIFICANT = 0.05
 
 
 @final
 class Preference:
     """Compares a response with another response to the same example: 1 if better, 0 if worse, 0.5 for a tie.
 
-    A judge compares the two responses in both orders. If the orders disagree, it is a tie. With several judges or
-    opinions, the majority counts. Equal responses are a tie without a call, and so is the baseline against itself.
+    A judge compares the two responses in both orders. If the orders disagree, it is a
+    tie. With several judges or opinions, the majority counts. Equal responses are a tie
+    without a call, and so is the baseline against itself.
 
-    The baseline responds to each example once. Its response is read from the evaluator's cache or stored there, and is
-    kept in memory.
+    The baseline responds to each example once. Its response is read from the
+    evaluator's cache or stored there, and is kept in memory.
 
-    **Labels.** Before a run begins, the judge compares the pairs that people have labeled. If it differs from the
-    labels of a prompt by more than chance, the scores of this prompt are corrected: each verdict of the judge becomes
-    the mean label that people gave where the judge gave this verdict. The result then claims nothing as established.
-    If the judge and people agree on average, any prompt is corrected in at most 5% of the runs (sign tests with Holm's
-    correction).
+    **Labels.** Before a run begins, the judge compares the pairs that people have
+    labeled. If it differs from the labels of a prompt by more than chance, the scores
+    of this prompt are corrected: each verdict of the judge becomes the mean label that
+    people gave where the judge gave this verdict. The result then claims nothing as
+    established. If the judge and people agree on average, any prompt is corrected in at
+    most 5% of the runs (sign tests with Holm's correction).
 
     Args:
-        judge: an LLM, a sequence of LLMs, or a `Judge` with its own criteria and settings.
-        against: the response to compare with. "baseline" is the response of the selection's baseline. Otherwise pass a
-            mapping from example id to response, a sequence in the order of the evaluator's examples, a column of the
+        judge: an LLM, a sequence of LLMs, or a `Judge` with its own criteria and
+            settings.
+        against: the response to compare with. "baseline" is the response of the
+            selection's baseline. Otherwise pass a mapping from example id to response,
+            a sequence in the order of the evaluator's examples, a column of the
             examples' `fields`, or a function of an example.
         criteria: name -> description of a better response, if `judge` is not a `Judge`.
-        labels: (prompt's id or text, example's id or position) -> label by people: 1, 0.5 or 0, as in the scores.
+        labels: (prompt's id or text, example's id or position) -> label by people: 1,
+            0.5 or 0, as in the scores.
         name: the metric's name in a sequence of metrics.
 
     Raises:
-        InvalidArgumentError: a label is not between 0 and 1, or an argument of the judge is invalid.
+        InvalidArgumentError: a label is not between 0 and 1, or an argument of the
+            judge is invalid.
     """
 
     repeatable = False
@@ -59,7 +68,10 @@ class Preference:
     def __init__(
         self,
         judge: Any,
-        against: str | Mapping[str, str] | Sequence[str] | Callable[[Example], str] = BASELINE,
+        against: str
+        | Mapping[str, str]
+        | Sequence[str]
+        | Callable[[Example], str] = BASELINE,
         *,
         criteria: Mapping[str, str | Criterion] | None = None,
         labels: Mapping[tuple[str | int, str | int], float] | None = None,
@@ -71,7 +83,9 @@ class Preference:
         self.against = against
         self.labels = dict(labels or {})
         if wrong := [label for label in self.labels.values() if not 0 <= label <= 1]:
-            raise InvalidArgumentError(f"A label is 1 (better), 0.5 (a tie) or 0 (worse), got {short(wrong[0])}.")
+            raise InvalidArgumentError(
+                f"A label is 1 (better), 0.5 (a tie) or 0 (worse), got {short(wrong[0])}."
+            )
         self.name = name
         self._evaluator: Any = None
         self._corrections: dict[str, dict[float, float]] = {}
@@ -91,7 +105,8 @@ class Preference:
             prompts: id -> prompt or candidate.
 
         Raises:
-            InvalidArgumentError: there is no baseline, or a label has an unknown prompt or example.
+            InvalidArgumentError: there is no baseline, or a label has an unknown prompt
+                or example.
             EvaluatorError: the judge failed on all labeled pairs of a prompt.
         """
         if self.against == BASELINE and evaluator.baseline is None:
@@ -102,17 +117,40 @@ class Preference:
         self._evaluator, self._corrections, self._said_by_labels = evaluator, {}, []
         by_prompt: dict[str | int, dict[int, float]] = {}
         for (prompt, example), label in self.labels.items():
-            id_ = next((each for each, text in prompts.items() if prompt in (each, text) or prompt == str(each)), None)
-            row = next((i for i, each in enumerate(evaluator.examples) if example in (i, each.id)), None)
+            id_ = next(
+                (
+                    each
+                    for each, text in prompts.items()
+                    if prompt in (each, text) or prompt == str(each)
+                ),
+                None,
+            )
+            row = next(
+                (
+                    i
+                    for i, each in enumerate(evaluator.examples)
+                    if example in (i, each.id)
+                ),
+                None,
+            )
             if id_ is None or row is None:
-                what, known = ("prompt", prompt) if id_ is None else ("example", example)
-                raise InvalidArgumentError(f"A label of {self.name!r} has the unknown {what} {short(known)}.")
+                what, known = (
+                    ("prompt", prompt) if id_ is None else ("example", example)
+                )
+                raise InvalidArgumentError(
+                    f"A label of {self.name!r} has the unknown {what} {short(known)}."
+                )
             by_prompt.setdefault(id_, {})[row] = float(label)
-        pairs = {id_: self._labelled(str(id_), prompts[id_], labels) for id_, labels in by_prompt.items()}
+        pairs = {
+            id_: self._labelled(str(id_), prompts[id_], labels)
+            for id_, labels in by_prompt.items()
+        }
         for id_ in contradicted(pairs):
             self._correct(str(id_), prompts[id_], pairs[id_])
 
-    def _labelled(self, id_: str, candidate: Asked, labels: Mapping[int, float]) -> list[tuple[float, float]]:
+    def _labelled(
+        self, id_: str, candidate: Asked, labels: Mapping[int, float]
+    ) -> list[tuple[float, float]]:
         """Pairs (label by people, score by the judge) of a prompt's responses.
 
         Args:
@@ -124,48 +162,90 @@ class Preference:
             EvaluatorError: the judge failed on all of them.
         """
         evaluator = self._evaluator
-        answers = self.judge.complete(evaluator.answers, [evaluator.request(candidate, row) for row in labels])
+        answers = self.judge.complete(
+            evaluator.answers, [evaluator.request(candidate, row) for row in labels]
+        )
         rows = zip(labels, answers, strict=True)
         asked = [(row, each) for row, each in rows if isinstance(each, Completion)]
-        judged = self.score_all([(answer, evaluator.examples[row], 0, candidate) for row, answer in asked])
+        judged = self.score_all(
+            [(answer, evaluator.examples[row], 0, candidate) for row, answer in asked]
+        )
         pairs = [
             (labels[row], float(score))
             for (row, _), score in zip(asked, judged, strict=True)
             if not isinstance(score, Exception)
         ]
         if not pairs:
-            failed = [each for each in (*answers, *judged) if isinstance(each, Exception)]
-            raise EvaluatorError(f"none of the labeled responses of {id_!r} could be judged: {failed[0]}")
+            failed = [
+                each for each in (*answers, *judged) if isinstance(each, Exception)
+            ]
+            raise EvaluatorError(
+                f"none of the labeled responses of {id_!r} could be judged: {failed[0]}"
+            )
         return pairs
 
-    def _correct(self, id_: str, candidate: Asked, pairs: Sequence[tuple[float, float]]) -> None:
+    def _correct(
+        self, id_: str, candidate: Asked, pairs: Sequence[tuple[float, float]]
+    ) -> None:
         """From now on, replace each verdict about a prompt by the mean label that people gave for the same verdict."""
-        people, by_judge = (math.fsum(column) / len(pairs) for column in zip(*pairs, strict=True))
-        self._said_by_labels.append(f"{id_} ({by_judge:.2f} by the judge, {people:.2f} by {len(pairs)} labels)")
-        alike = {verdict: [label for label, score in pairs if score == verdict] for verdict in _VERDICTS}
-        # Post-stratification by the judge's verdict. The verdict itself counts as one label, so no mean is of nothing.
+        people, by_judge = (
+            math.fsum(column) / len(pairs) for column in zip(*pairs, strict=True)
+        )
+        self._said_by_labels.append(
+            f"{id_} ({by_judge:.2f} by the judge, {people:.2f} by {len(pairs)} labels)"
+        )
+        alike = {
+            verdict: [label for label, score in pairs if score == verdict]
+            for verdict in _VERDICTS
+        }
+        # Post-stratification by the judge's verdict. The verdict itself counts as one
+        # label, so no mean is of nothing.
         self._corrections[_key(candidate)] = {
-            verdict: (math.fsum(given) + verdict) / (len(given) + 1) for verdict, given in alike.items()
+            verdict: (math.fsum(given) + verdict) / (len(given) + 1)
+            for verdict, given in alike.items()
         }
 
     def __call__(self, completion: Completion, example: Example, /) -> Judgement:
         return or_raise(self.score_all([(completion, example, 0, None)])[0])
 
     def score_all(self, answered: Sequence[Answered], /) -> list[Judgement | Exception]:
-        others = iter(self._others([each[1] for each in answered if not self._is_own(each)]))
-        pairs = [(None, 0.0) if self._is_own(each) else self._pair(each, next(others)) for each in answered]
-        judged = iter(self.judge.score_all([pair for pair, _ in pairs if isinstance(pair, tuple)]))
-        return [self._scored(pair, next(judged) if isinstance(pair, tuple) else pair, paid) for pair, paid in pairs]
+        others = iter(
+            self._others([each[1] for each in answered if not self._is_own(each)])
+        )
+        pairs = [
+            (None, 0.0) if self._is_own(each) else self._pair(each, next(others))
+            for each in answered
+        ]
+        judged = iter(
+            self.judge.score_all([pair for pair, _ in pairs if isinstance(pair, tuple)])
+        )
+        return [
+            self._scored(pair, next(judged) if isinstance(pair, tuple) else pair, paid)
+            for pair, paid in pairs
+        ]
 
     async def ascore(
-        self, completion: Completion, example: Example, repeat: int = 0, candidate: Asked | None = None, /
+        self,
+        completion: Completion,
+        example: Example,
+        repeat: int = 0,
+        candidate: Asked | None = None,
+        /,
     ) -> Judgement:
         each = (completion, example, repeat, candidate)
         pair, paid = None, 0.0
         if not self._is_own(each):
             by_baseline = self.against == BASELINE and self._evaluator is not None
-            asked = [self._evaluator.request(self._evaluator.baseline, self._row(example))] if by_baseline else []
-            others = await self.judge.acomplete(self._evaluator.answers, asked) if asked else self._others([example])
+            asked = (
+                [self._evaluator.request(self._evaluator.baseline, self._row(example))]
+                if by_baseline
+                else []
+            )
+            others = (
+                await self.judge.acomplete(self._evaluator.answers, asked)
+                if asked
+                else self._others([example])
+            )
             pair, paid = self._pair(each, others[0])
         judged: Judgement | Exception | None
         try:
@@ -178,14 +258,22 @@ class Preference:
         """A note about results of this metric, and True if nothing in them is established."""
         llms = " and ".join(_name(llm) for llm in self.judge.llms)
         against = " against the baseline" if self.against == BASELINE else ""
-        said = [f"{self.name} is the preference of a judge ({llms}){against}, not of people."]
+        said = [
+            f"{self.name} is the preference of a judge ({llms}){against}, not of people."
+        ]
         counts = self._counts
         if n := counts["opinions"]:
-            said.append(f"{counts['swayed'] / n:.0%} of {n:,} comparisons changed with the order of the answers.")
+            said.append(
+                f"{counts['swayed'] / n:.0%} of {n:,} comparisons changed with the order of the answers."
+            )
             if len(self.judge.llms) > 1:
-                said.append(f"The {len(self.judge.llms)} judges agree on {counts['agreed'] / counts['pairs']:.0%}.")
+                said.append(
+                    f"The {len(self.judge.llms)} judges agree on {counts['agreed'] / counts['pairs']:.0%}."
+                )
         if self._said_by_labels:
-            said.append(f"People disagree with it on {', '.join(self._said_by_labels)}, so nothing is established.")
+            said.append(
+                f"People disagree with it on {', '.join(self._said_by_labels)}, so nothing is established."
+            )
         elif self.labels:
             said.append(f"{len(self.labels)} labels by people do not contradict it.")
         return " ".join(said), bool(self._said_by_labels)
@@ -213,7 +301,10 @@ class Preference:
                     "evaluator.begin(selector.result) first"
                 )
             ] * len(examples)
-        asked = [self._evaluator.request(self._evaluator.baseline, self._row(example)) for example in examples]
+        asked = [
+            self._evaluator.request(self._evaluator.baseline, self._row(example))
+            for example in examples
+        ]
         return self.judge.complete(self._evaluator.answers, asked) if asked else []
 
     def _given(self, example: Example) -> Completion | Exception:
@@ -226,9 +317,15 @@ class Preference:
             found = self.against.get(example.id or "")
         elif isinstance(row := self._row(example), int) and row < len(self.against):
             found = self.against[row]
-        return Completion(found) if isinstance(found, str) else EvaluatorError("against= has no response to it")
+        return (
+            Completion(found)
+            if isinstance(found, str)
+            else EvaluatorError("against= has no response to it")
+        )
 
-    def _pair(self, each: Answered, other: Completion | Exception) -> tuple[Answered | Exception | None, float]:
+    def _pair(
+        self, each: Answered, other: Completion | Exception
+    ) -> tuple[Answered | Exception | None, float]:
         """The comparison to judge, and the money that the other response cost now.
 
         The comparison is None for a tie, or an exception if there is no other response.
@@ -236,7 +333,9 @@ class Preference:
         answer, example, repeat, candidate = each
         if isinstance(other, Exception):
             name = example.id or example.input[:40]
-            failure = EvaluatorError(f"example {name!r} has no response to compare with: {other}")
+            failure = EvaluatorError(
+                f"example {name!r} has no response to compare with: {other}"
+            )
             return failure, float(getattr(other, "cost", 0.0))
         paid = 0.0 if other.from_cache else other.cost
         if answer.text == other.text:
@@ -244,7 +343,10 @@ class Preference:
         return (answer, beside(example, other.text), repeat, candidate), paid
 
     def _scored(
-        self, pair: Answered | Exception | None, judged: Judgement | Exception | None, paid: float
+        self,
+        pair: Answered | Exception | None,
+        judged: Judgement | Exception | None,
+        paid: float,
     ) -> Judgement | Exception:
         """The score of a comparison, from the judgement or its exception. `paid` is the cost of the other response."""
         if judged is None:
@@ -252,16 +354,32 @@ class Preference:
         if not isinstance(pair, tuple) or isinstance(judged, Exception):
             judged.cost = getattr(judged, "cost", 0.0) + paid  # type: ignore[union-attr]
             return judged
-        orders = [[_verdict(each) for each in both] for both in judged.details["by_order"]]
+        orders = [
+            [_verdict(each) for each in both] for both in judged.details["by_order"]
+        ]
         opinions = [first if first == second else 0.5 for first, second in orders]
         n, swayed = self.judge.n, sum(first != second for first, second in orders)
-        by_judge = [_verdict(math.fsum(opinions[i : i + n]) / n) for i in range(0, len(opinions), n)]
+        by_judge = [
+            _verdict(math.fsum(opinions[i : i + n]) / n)
+            for i in range(0, len(opinions), n)
+        ]
         with self._lock:
             agreed = len(set(by_judge)) == 1
-            self._counts.update(pairs=1, opinions=len(opinions), swayed=swayed, agreed=agreed)
+            self._counts.update(
+                pairs=1, opinions=len(opinions), swayed=swayed, agreed=agreed
+            )
         score = _verdict(math.fsum(opinions) / len(opinions))
-        details = {**judged.details, "opinions": opinions, "swayed_by_order": swayed, "verdict": score}
-        return Judgement(self._corrections.get(_key(pair[3]), {}).get(score, score), details, judged.cost + paid)
+        details = {
+            **judged.details,
+            "opinions": opinions,
+            "swayed_by_order": swayed,
+            "verdict": score,
+        }
+        return Judgement(
+            self._corrections.get(_key(pair[3]), {}).get(score, score),
+            details,
+            judged.cost + paid,
+        )
 
     def __repr__(self) -> str:
         return f"Preference({self.judge!r}, against={short(self.against)})"
@@ -282,11 +400,13 @@ def _verdict(score: float) -> float:
 def contradicted(pairs: Mapping[Id, Sequence[tuple[float, float]]]) -> list[Id]:
     """The prompts on which a judge is kinder or harsher than people by more than chance.
 
-    If a judge errs equally often to both sides on every prompt, the list is empty in at least 95% of the cases, however
-    many prompts have labels. Source: Holm 1979, "A simple sequentially rejective multiple test procedure".
+    If a judge errs equally often to both sides on every prompt, the list is empty in at
+    least 95% of the cases, however many prompts have labels. Source: Holm 1979, "A
+    simple sequentially rejective multiple test procedure".
 
     Args:
-        pairs: prompt id -> (label by people, score by the judge) of each labeled response.
+        pairs: prompt id -> (label by people, score by the judge) of each labeled
+            response.
     """
     p_values = {}
     for id_, of_prompt in pairs.items():
@@ -294,7 +414,8 @@ def contradicted(pairs: Mapping[Id, Sequence[tuple[float, float]]]) -> list[Id]:
         harsher = sum(score < label for label, score in of_prompt)
         p_values[id_] = _sign_test(kinder, harsher)
     found: list[Id] = []
-    # Holm: compare the smallest p value with 0.05 / K, the next with 0.05 / (K - 1), and so on, up to the first above.
+    # Holm: compare the smallest p value with 0.05 / K, the next with 0.05 / (K - 1),
+    # and so on, up to the first above.
     for id_ in sorted(p_values, key=lambda id_: p_values[id_]):
         if p_values[id_] > _SIGNIFICANT / (len(p_values) - len(found)):
             break
@@ -314,4 +435,6 @@ def _key(candidate: Asked | None) -> str:
 
 
 def _name(llm: Any) -> str:
-    return str(getattr(llm, "name", None) or getattr(llm, "model", None) or type(llm).__name__)
+    return str(
+        getattr(llm, "name", None) or getattr(llm, "model", None) or type(llm).__name__
+    )

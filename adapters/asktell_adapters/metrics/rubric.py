@@ -13,7 +13,8 @@ from asktell import InvalidArgumentError
 from asktell.extend import short
 from asktell_adapters.llms.base import Message
 
-#: The system turn of a judge of single responses. `{criteria}`, `{low}`, `{high}` and `{format}` are filled in.
+# : The system turn of a judge of single responses. `{criteria}`, `{low}`, `{high}` and
+# `{format}` are filled in.
 POINTWISE = """\
 You grade an answer that somebody else gave to a task. Grade each criterion by itself with a whole number
 from {low} (worst) to {high} (best):
@@ -46,8 +47,9 @@ _FENCED = re.compile(r"```(?:json)?\s*\n(.*)\n\s*```", re.DOTALL)
 _CODE = 12  # characters of the code in the names of tags
 _MOST_STEPS = 100  # between the worst and the best grade
 
-# Chat templates mark turns with these texts. A model on this machine would read them as marks wherever they occur, so
-# that a response could end its own turn and give itself a grade.
+# Chat templates mark turns with these texts. A model on this machine would read them as
+# marks wherever they occur, so that a response could end its own turn and give itself a
+# grade.
 _MARKS = re.compile(
     r"<(?=[|｜])|(?<=[|｜])>|<(?=</?SYS>>|/?(?:s|bos|eos|pad|unk|start_of_turn|end_of_turn)>)"
     r"|\[(?=/?(?:INST|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_RESULTS|TOOL_CALLS)\])"
@@ -72,9 +74,13 @@ class Criterion:
 
     def __post_init__(self) -> None:
         if not isinstance(self.text, str) or not self.text.strip():
-            raise InvalidArgumentError(f"A criterion needs a text for the judge to read, got {self.text!r}.")
+            raise InvalidArgumentError(
+                f"A criterion needs a text for the judge to read, got {self.text!r}."
+            )
         if not 0 < self.weight < math.inf:
-            raise InvalidArgumentError(f"A criterion's weight must be a positive number, got {self.weight!r}.")
+            raise InvalidArgumentError(
+                f"A criterion's weight must be a positive number, got {self.weight!r}."
+            )
 
 
 @final
@@ -85,8 +91,8 @@ class Shot:
     Attributes:
         input: the input of the task.
         answer: the response.
-        grades: criterion -> grade. In a comparison, the grade is "first" if this response is better, "second" if the
-            other is better, or "tie".
+        grades: criterion -> grade. In a comparison, the grade is "first" if this
+            response is better, "second" if the other is better, or "tie".
         reason: the reason for the grades, in a sentence.
         reference: the reference, if judges see references.
         other: the response that this response was compared with.
@@ -118,37 +124,64 @@ class Rubric:
 
     def __post_init__(self) -> None:
         if not self.criteria:
-            raise InvalidArgumentError("A judge needs at least one criterion, got none.")
+            raise InvalidArgumentError(
+                "A judge needs at least one criterion, got none."
+            )
         for name in self.criteria:
             if not isinstance(name, str) or not _NAME.fullmatch(name):
                 raise InvalidArgumentError(
                     f"A criterion's name must be at most 64 letters, digits, spaces, _ or -, got {name!r}."
                 )
         scale: Any = self.scale
-        whole = isinstance(scale, tuple | list) and all(type(end) is int for end in scale)
+        whole = isinstance(scale, tuple | list) and all(
+            type(end) is int for end in scale
+        )
         if not whole or len(scale) != 2 or not scale[0] < scale[1]:
-            raise InvalidArgumentError(f"scale must be two whole numbers, the worst and the best grade, got {scale!r}.")
+            raise InvalidArgumentError(
+                f"scale must be two whole numbers, the worst and the best grade, got {scale!r}."
+            )
         if scale[1] - scale[0] > _MOST_STEPS:
-            raise InvalidArgumentError(f"scale may have at most {_MOST_STEPS} steps, got {self.scale!r}.")
-        object.__setattr__(self, "_shown", tuple(turn for shot in self.shots for turn in self._turns(shot)))
+            raise InvalidArgumentError(
+                f"scale may have at most {_MOST_STEPS} steps, got {self.scale!r}."
+            )
+        object.__setattr__(
+            self,
+            "_shown",
+            tuple(turn for shot in self.shots for turn in self._turns(shot)),
+        )
 
     @property
     def range(self) -> tuple[float, float]:
-        return (0.0, 1.0) if self.pairwise else (float(self.scale[0]), float(self.scale[1]))
+        return (
+            (0.0, 1.0)
+            if self.pairwise
+            else (float(self.scale[0]), float(self.scale[1]))
+        )
 
-    def messages(self, task: str, references: Sequence[str], answers: Sequence[str]) -> tuple[Message, ...]:
+    def messages(
+        self, task: str, references: Sequence[str], answers: Sequence[str]
+    ) -> tuple[Message, ...]:
         """The chat that asks the LLM to judge one response, or two responses in this order."""
-        return ({"role": "system", "content": self.system()}, *self._shown, _user(task, references, answers))
+        return (
+            {"role": "system", "content": self.system()},
+            *self._shown,
+            _user(task, references, answers),
+        )
 
     def system(self) -> str:
         what = {
-            "criteria": "\n".join(f"- {name}: {criterion.text}" for name, criterion in self.criteria.items()),
+            "criteria": "\n".join(
+                f"- {name}: {criterion.text}"
+                for name, criterion in self.criteria.items()
+            ),
             "low": str(self.scale[0]),
             "high": str(self.scale[1]),
             "format": self._format(),
         }
         told = self.instructions or (PAIRWISE if self.pairwise else POINTWISE)
-        return re.sub(r"\{(criteria|low|high|format)\}", lambda match: what[match.group(1)], told)
+        return re.sub(
+            r"\{(criteria|low|high|format)\}", lambda match: what[match.group(1)], told
+        )
 
     def schema(self) -> dict[str, Any]:
         low, high = self.scale
@@ -157,30 +190,45 @@ class Rubric:
             if self.pairwise
             else {"type": "integer", "enum": [*range(low, high + 1)]}
         )
-        return _object({"reason": {"type": "string"}, "grades": _object(dict.fromkeys(self.criteria, grade))})
+        return _object(
+            {
+                "reason": {"type": "string"},
+                "grades": _object(dict.fromkeys(self.criteria, grade)),
+            }
+        )
 
     def read(self, text: str) -> tuple[dict[str, float], str]:
         """The grades and the reason in a reply.
 
-        In a comparison, a grade is 1 if the first response is better, 0.5 for a tie, and 0 if the second is better.
+        In a comparison, a grade is 1 if the first response is better, 0.5 for a tie,
+        and 0 if the second is better.
 
         Raises:
-            ValueError: the reply is malformed, or its grades are not those of the criteria.
+            ValueError: the reply is malformed, or its grades are not those of the
+                criteria.
         """
         text = text.strip()
         fenced = _FENCED.fullmatch(text)
         try:
-            reply = json.loads(fenced.group(1) if fenced else text, object_pairs_hook=_distinct)
+            reply = json.loads(
+                fenced.group(1) if fenced else text, object_pairs_hook=_distinct
+            )
         except RecursionError:
             raise ValueError("its brackets are nested too deeply") from None
         except json.JSONDecodeError:
             raise ValueError("it is not one JSON object and nothing else") from None
-        if not isinstance(reply, dict) or not isinstance(grades := reply.get("grades"), dict):
+        if not isinstance(reply, dict) or not isinstance(
+            grades := reply.get("grades"), dict
+        ):
             raise ValueError('it has no object "grades"')
         if set(reply) - {"reason", "grades"}:
-            raise ValueError(f"it has the keys {sorted(reply)}, but only reason and grades are allowed")
+            raise ValueError(
+                f"it has the keys {sorted(reply)}, but only reason and grades are allowed"
+            )
         if set(grades) != set(self.criteria):
-            raise ValueError(f"it grades {sorted(grades)}, but the criteria are {sorted(self.criteria)}")
+            raise ValueError(
+                f"it grades {sorted(grades)}, but the criteria are {sorted(self.criteria)}"
+            )
         reason = reply.get("reason", "")
         if not isinstance(reason, str):
             raise ValueError("its reason is not a text")
@@ -188,41 +236,71 @@ class Rubric:
 
     def total(self, grades: Mapping[str, float]) -> float:
         weights = {name: criterion.weight for name, criterion in self.criteria.items()}
-        return math.fsum(weights[name] * grades[name] for name in weights) / math.fsum(weights.values())
+        return math.fsum(weights[name] * grades[name] for name in weights) / math.fsum(
+            weights.values()
+        )
 
     def _grade(self, name: str, given: object) -> float:
         if self.pairwise:
             if not isinstance(given, str) or given not in _VERDICTS:
-                raise ValueError(f"its verdict on {name!r} is {short(given)}, not one of {list(_VERDICTS)}")
+                raise ValueError(
+                    f"its verdict on {name!r} is {short(given)}, not one of {list(_VERDICTS)}"
+                )
             return _VERDICTS[given]
         low, high = self.scale
-        if isinstance(given, bool) or not isinstance(given, int | float) or not low <= given <= high or given % 1:
-            raise ValueError(f"its grade of {name!r} is {short(given)}, not a whole number from {low} to {high}")
+        if (
+            isinstance(given, bool)
+            or not isinstance(given, int | float)
+            or not low <= given <= high
+            or given % 1
+        ):
+            raise ValueError(
+                f"its grade of {name!r} is {short(given)}, not a whole number from {low} to {high}"
+            )
         return float(given)
 
     def _format(self) -> str:
-        grade = '"first, second or tie"' if self.pairwise else f"<{self.scale[0]} to {self.scale[1]}>"
+        grade = (
+            '"first, second or tie"'
+            if self.pairwise
+            else f"<{self.scale[0]} to {self.scale[1]}>"
+        )
         grades = ", ".join(f'"{name}": {grade}' for name in self.criteria)
         return f'{{"reason": "<why>", "grades": {{{grades}}}}}'
 
     def _turns(self, shot: Shot) -> list[Message]:
         if (shot.other is None) == self.pairwise:
-            wanted = "needs the other response that it was compared with" if self.pairwise else "cannot have other="
-            raise InvalidArgumentError(f"A shot of this judge {wanted}, got other={shot.other!r}.")
-        reply = json.dumps({"reason": shot.reason, "grades": dict(shot.grades)}, ensure_ascii=False)
+            wanted = (
+                "needs the other response that it was compared with"
+                if self.pairwise
+                else "cannot have other="
+            )
+            raise InvalidArgumentError(
+                f"A shot of this judge {wanted}, got other={shot.other!r}."
+            )
+        reply = json.dumps(
+            {"reason": shot.reason, "grades": dict(shot.grades)}, ensure_ascii=False
+        )
         try:
             self.read(reply)
         except ValueError as error:
-            raise InvalidArgumentError(f"The grades of a shot cannot be read: {error}.") from None
+            raise InvalidArgumentError(
+                f"The grades of a shot cannot be read: {error}."
+            ) from None
         references = () if shot.reference is None else (shot.reference,)
         answers = (shot.answer,) if shot.other is None else (shot.answer, shot.other)
-        return [_user(shot.input, references, answers), {"role": "assistant", "content": reply}]
+        return [
+            _user(shot.input, references, answers),
+            {"role": "assistant", "content": reply},
+        ]
 
 
 def fence(texts: Sequence[str]) -> str:
     """A code that occurs in none of the texts. The author of one text alone cannot predict it."""
     for attempt in itertools.count():
-        code = hashlib.sha256(json.dumps([attempt, *texts]).encode()).hexdigest()[:_CODE]
+        code = hashlib.sha256(json.dumps([attempt, *texts]).encode()).hexdigest()[
+            :_CODE
+        ]
         if not any(code in text.lower() for text in texts):
             break
     return code
@@ -233,17 +311,27 @@ def _user(task: str, references: Sequence[str], answers: Sequence[str]) -> Messa
     names += ["answer"] if len(answers) == 1 else ["first-answer", "second-answer"]
     texts = [_unmarked(text) for text in (task, *references, *answers)]
     code = fence(texts)
-    parts = [f"<{name}-{code}>\n{text}\n</{name}-{code}>" for name, text in zip(names, texts, strict=True)]
+    parts = [
+        f"<{name}-{code}>\n{text}\n</{name}-{code}>"
+        for name, text in zip(names, texts, strict=True)
+    ]
     return {"role": "user", "content": "\n\n".join([*parts, _ASKED])}
 
 
 def _unmarked(text: str) -> str:
     """The text with a space inside everything that a chat template may take for the end of a turn."""
-    return _MARKS.sub(lambda match: f" {match[0]}" if match[0] == ">" else f"{match[0]} ", text)
+    return _MARKS.sub(
+        lambda match: f" {match[0]}" if match[0] == ">" else f"{match[0]} ", text
+    )
 
 
 def _object(properties: dict[str, Any]) -> dict[str, Any]:
-    return {"type": "object", "properties": properties, "required": [*properties], "additionalProperties": False}
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": [*properties],
+        "additionalProperties": False,
+    }
 
 
 def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

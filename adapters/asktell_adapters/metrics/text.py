@@ -26,8 +26,10 @@ class Brevity:
 
     Attributes:
         tau_low: tokens up to which a response is short enough.
-        tau_high: tokens from which a response is too long to be of use. Larger than `tau_low`.
-        count_tokens: function that counts the tokens of a text (default: the LLM's own count).
+        tau_high: tokens from which a response is too long to be of use. Larger than
+            `tau_low`.
+        count_tokens: function that counts the tokens of a text (default: the LLM's own
+            count).
 
     Raises:
         InvalidArgumentError: the numbers are not in the order 0 <= tau_low < tau_high.
@@ -46,8 +48,14 @@ class Brevity:
             )
 
     def __call__(self, completion: Completion, example: Example, /) -> float:
-        tokens = completion.completion_tokens if self.count_tokens is None else self.count_tokens(completion.text)
-        return min(1.0, max(0.0, (self.tau_high - tokens) / (self.tau_high - self.tau_low)))
+        tokens = (
+            completion.completion_tokens
+            if self.count_tokens is None
+            else self.count_tokens(completion.text)
+        )
+        return min(
+            1.0, max(0.0, (self.tau_high - tokens) / (self.tau_high - self.tau_low))
+        )
 
 
 def normalize(text: str) -> str:
@@ -61,7 +69,8 @@ class ExactMatch:
     """Exact match: 1 if the response equals a reference, else 0. Larger is better.
 
     Attributes:
-        normalized: True to compare the results of `normalize`, False to ignore only surrounding white space.
+        normalized: True to compare the results of `normalize`, False to ignore only
+            surrounding white space.
     """
 
     normalized: bool = True
@@ -70,12 +79,20 @@ class ExactMatch:
 
     def __call__(self, completion: Completion, example: Example, /) -> float:
         same = normalize if self.normalized else str.strip
-        return float(any(same(completion.text) == same(reference) for reference in example.references))
+        return float(
+            any(
+                same(completion.text) == same(reference)
+                for reference in example.references
+            )
+        )
 
 
 def token_f1(completion: Completion, example: Example, /) -> float:
     """F1 of the bags of normalized words, for the best reference. Larger is better. Two empty texts have F1 1."""
-    return max(_bag_f1(normalize(completion.text), normalize(reference)) for reference in example.references)
+    return max(
+        _bag_f1(normalize(completion.text), normalize(reference))
+        for reference in example.references
+    )
 
 
 token_f1.range = (0.0, 1.0)  # type: ignore[attr-defined]
@@ -123,9 +140,15 @@ def tool_call(completion: Completion, example: Example, /) -> float:
     - a call in JSON, `{"name": ..., "arguments": {...}}`,
     - a list of calls in JSON, in any order. `[]` stands for no call.
 
-    Arguments are compared as JSON data. Without "arguments" in the reference, a call may have any arguments.
+    Arguments are compared as JSON data. Without "arguments" in the reference, a call
+    may have any arguments.
     """
-    return float(any(_are(completion.tool_calls, _wanted(reference)) for reference in example.references))
+    return float(
+        any(
+            _are(completion.tool_calls, _wanted(reference))
+            for reference in example.references
+        )
+    )
 
 
 tool_call.range = (0.0, 1.0)  # type: ignore[attr-defined]
@@ -145,7 +168,8 @@ def _wanted(reference: str) -> list[Mapping[str, Any]]:
 def _are(calls: tuple[Mapping[str, Any], ...], wanted: list[Mapping[str, Any]]) -> bool:
     if len(calls) != len(wanted):
         return False
-    # Calls with arguments are matched first, because a call without arguments matches more.
+    # Calls with arguments are matched first, because a call without arguments matches
+    # more.
     left = sorted(wanted, key=lambda call: "arguments" not in call)
     rest = list(calls)
     for call in left:
@@ -165,11 +189,15 @@ def _is(made: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
 def range_of(metric: object) -> tuple[float, float] | None:
     """The lowest and highest possible score of a metric, from its attribute `range`, or None if it has no such range.
 
-    The metrics here with scores in [0, 1] have a range. To give your own metric one, set `my_metric.range = (0, 1)`.
+    The metrics here with scores in [0, 1] have a range. To give your own metric one,
+    set `my_metric.range = (0, 1)`.
     """
     span = getattr(metric, "range", None)
     if not isinstance(span, tuple | list) or len(span) != 2:
         return None
-    if not all(isinstance(end, int | float) and math.isfinite(end) for end in span) or not span[0] < span[1]:
+    if (
+        not all(isinstance(end, int | float) and math.isfinite(end) for end in span)
+        or not span[0] < span[1]
+    ):
         return None
     return float(span[0]), float(span[1])

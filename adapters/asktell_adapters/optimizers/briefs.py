@@ -16,8 +16,10 @@ class FailedExample:
         position: position of the example in the dataset, counting from 0.
         id: id of the example in the dataset. None if the examples have no ids.
         scores: scores of the best parent on the example, in the units of the metrics.
-        answer: response of the model. None unless the study keeps details of evaluations.
-        example: the example itself. None unless `improve` got the dataset as `examples`.
+        answer: response of the model. None unless the study keeps details of
+            evaluations.
+        example: the example itself. None unless `improve` got the dataset as
+            `examples`.
     """
 
     position: int
@@ -32,8 +34,10 @@ class Brief:
     """The task of a writer.
 
     Attributes:
-        generation: number of the generation to write. Generation 0 has the prompts that the study was created with.
-        n: number of texts wanted. Further texts are dropped, and fewer texts are accepted.
+        generation: number of the generation to write. Generation 0 has the prompts that
+            the study was created with.
+        n: number of texts wanted. Further texts are dropped, and fewer texts are
+            accepted.
         goal: the goal of the selection.
         parents: the prompts to improve on, best first.
         failures: the examples on which the best parent scores worst, worst first.

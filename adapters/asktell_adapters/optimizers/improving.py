@@ -10,7 +10,15 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 import asktell
-from asktell import AsktellError, Budget, EvaluatorError, InvalidArgumentError, PromptResult, Result, Selector
+from asktell import (
+    AsktellError,
+    Budget,
+    EvaluatorError,
+    InvalidArgumentError,
+    PromptResult,
+    Result,
+    Selector,
+)
 from asktell.extend import (
     Evaluation,
     Evaluator,
@@ -26,12 +34,23 @@ from asktell.extend import (
 )
 from asktell_adapters.optimizers.briefs import Brief, FailedExample, Writer
 
-__all__ = ["Brief", "FailedExample", "Generation", "Improvement", "Writer", "check_method", "improve"]
+__all__ = [
+    "Brief",
+    "FailedExample",
+    "Generation",
+    "Improvement",
+    "Writer",
+    "check_method",
+    "improve",
+]
 
-# Generations are stored in the study's log. The key of the request that added their prompts identifies them.
+# Generations are stored in the study's log. The key of the request that added their
+# prompts identifies them.
 
 
-_KEY = re.compile(r"improve (\d{1,9}) of ((?:\d{1,9}(?:,\d{1,9})*)?); (better|no better): (.*)")
+_KEY = re.compile(
+    r"improve (\d{1,9}) of ((?:\d{1,9}(?:,\d{1,9})*)?); (better|no better): (.*)"
+)
 _LONGEST = 200  # The number of characters that a request's key may have.
 MOST_PARENTS = 20
 """Upper limit of parents per generation, so that their numbers fit into a request's key."""
@@ -86,13 +105,32 @@ def read(state: State) -> list[Begun]:
         event = grown.event
         if isinstance(event, events.Added):
             match = _KEY.fullmatch(event.key or "")
-            parents = tuple(int(arm) for arm in match[2].split(",") if arm) if match else ()
-            # Another caller's request may have a key of this form. Its parents may then not exist.
-            if match and int(match[1]) == len(found) and all(arm < n_arms for arm in parents):
+            parents = (
+                tuple(int(arm) for arm in match[2].split(",") if arm) if match else ()
+            )
+            # Another caller's request may have a key of this form. Its parents may then
+            # not exist.
+            if (
+                match
+                and int(match[1]) == len(found)
+                and all(arm < n_arms for arm in parents)
+            ):
                 before = Verdict(match[3] == "better", match[4])
-                found.append(Begun(len(found), n_arms, parents, before, grown.spent, grown.cost, False))
+                found.append(
+                    Begun(
+                        len(found),
+                        n_arms,
+                        parents,
+                        before,
+                        grown.spent,
+                        grown.cost,
+                        False,
+                    )
+                )
             n_arms += len(event.texts)
-        elif isinstance(event, events.Extended) and event.key == key_of_budget(found[-1].number):
+        elif isinstance(event, events.Extended) and event.key == key_of_budget(
+            found[-1].number
+        ):
             found[-1] = found[-1]._replace(paid=True)
     return found
 
@@ -100,26 +138,38 @@ def read(state: State) -> list[Begun]:
 def ranked(result: Result, entries: Iterable[PromptResult]) -> list[PromptResult]:
     """Return the prompts that are still candidates and have scores, best first.
 
-    Selected prompts come first, in their order. The others are ordered by feasibility, then by their violation of the
-    constraints, then by whether and with which probability they may be selected, and last by their estimates.
+    Selected prompts come first, in their order. The others are ordered by feasibility,
+    then by their violation of the constraints, then by whether and with which
+    probability they may be selected, and last by their estimates.
     """
     place = {entry.id: i for i, entry in enumerate(result.selected)}
     open_ = {entry.id for entry in result.unresolved}
 
     def order(entry: PromptResult) -> tuple[float, ...]:
-        means = np.array([[entry.estimate[name] for name in result.goal.columns]], dtype=float)
+        means = np.array(
+            [[entry.estimate[name] for name in result.goal.columns]], dtype=float
+        )
         values = result.goal.values(means, np.array(result.bounds))[0]
         n = len(result.goal.objectives)
         infeasible = entry.feasible is False
         level = values[:n].mean()
         violation = -np.minimum(values[n:], 0).sum() if infeasible else 0.0
         first = place.get(entry.id, len(place))
-        return (first, infeasible, violation, entry.id not in open_, -(entry.p_best or 0.0), -level)
+        return (
+            first,
+            infeasible,
+            violation,
+            entry.id not in open_,
+            -(entry.p_best or 0.0),
+            -level,
+        )
 
     known = [
         entry
         for entry in entries
-        if entry.status not in ("failed", "retired") and entry.evaluations and None not in entry.estimate.values()
+        if entry.status not in ("failed", "retired")
+        and entry.evaluations
+        and None not in entry.estimate.values()
     ]
     return sorted(known, key=order)
 
@@ -127,8 +177,9 @@ def ranked(result: Result, entries: Iterable[PromptResult]) -> list[PromptResult
 def judge(result: Result, newest: Begun, certainty: float) -> Verdict:
     """Decide whether the newest generation, which has ended, was an improvement.
 
-    With a `BestFeasible`, it was if the selected prompt is new and better than the best earlier prompt with at least
-    the probability `certainty`. With a `ParetoSet`, it was if one of its prompts is in the set.
+    With a `BestFeasible`, it was if the selected prompt is new and better than the best
+    earlier prompt with at least the probability `certainty`. With a `ParetoSet`, it was
+    if one of its prompts is in the set.
     """
     if not newest.number:
         return Verdict(True, "the first generation")
@@ -139,21 +190,36 @@ def judge(result: Result, newest: Begun, certainty: float) -> Verdict:
     if not isinstance(result.goal, asktell.BestFeasible):
         if not new:
             return Verdict(False, "none of its prompts is in the Pareto set")
-        names = ", ".join(str(entry.id) for entry in new[:5]) + (", ..." if len(new) > 5 else "")
+        names = ", ".join(str(entry.id) for entry in new[:5]) + (
+            ", ..." if len(new) > 5 else ""
+        )
         return Verdict(True, f"new in the Pareto set: {names}")
     selected = result.selected[0]
     if selected.id not in young:
         rivals = ranked(result, result.prompts[newest.first :])
         if not rivals:
-            return Verdict(False, f"{selected.id} is still selected, and no new prompt has scores")
-        return Verdict(False, f"{selected.id} is still selected: {_sentence(result, rivals[0], selected)}")
+            return Verdict(
+                False, f"{selected.id} is still selected, and no new prompt has scores"
+            )
+        return Verdict(
+            False,
+            f"{selected.id} is still selected: {_sentence(result, rivals[0], selected)}",
+        )
     earlier = ranked(result, result.prompts[: newest.first])
     if not earlier:
-        return Verdict(True, f"{selected.id} is selected, and no earlier prompt has scores")
+        return Verdict(
+            True, f"{selected.id} is selected, and no earlier prompt has scores"
+        )
     rival = earlier[0]
     if rival.feasible is False and selected.feasible is not False:
-        return Verdict(True, f"{selected.id} satisfies every constraint, {rival.id} does not")
-    p_better = result.compare(selected, rival).differences[result.goal.objective.metric].p_better
+        return Verdict(
+            True, f"{selected.id} satisfies every constraint, {rival.id} does not"
+        )
+    p_better = (
+        result.compare(selected, rival)
+        .differences[result.goal.objective.metric]
+        .p_better
+    )
     return Verdict(p_better >= certainty, _sentence(result, selected, rival))
 
 
@@ -163,7 +229,11 @@ def _sentence(result: Result, a: PromptResult, b: PromptResult) -> str:
 
 
 def failures_of(
-    result: Result, best: PromptResult, evaluations: Iterable[Evaluation], examples: Sequence[Any] | None, most: int
+    result: Result,
+    best: PromptResult,
+    evaluations: Iterable[Evaluation],
+    examples: Sequence[Any] | None,
+    most: int,
 ) -> tuple[FailedExample, ...]:
     """Return the examples on which a prompt scores worst, worst first.
 
@@ -172,38 +242,59 @@ def failures_of(
     Args:
         result: the result of the study.
         best: the prompt.
-        evaluations: evaluations of all prompts. Of several on an example, the last counts.
+        evaluations: evaluations of all prompts. Of several on an example, the last
+            counts.
         examples: the dataset by position, or None.
         most: upper limit of examples returned.
     """
     goal, n = result.goal, len(result.goal.objectives)
     known: dict[int, Evaluation] = {}
     for evaluation in evaluations:
-        if evaluation.prompt == best.id and evaluation.scores and evaluation.example is not None:
+        if (
+            evaluation.prompt == best.id
+            and evaluation.scores
+            and evaluation.example is not None
+        ):
             known[evaluation.example] = evaluation
     if not known:
         return ()
-    scores = [[(each.scores or {})[name] for name in goal.metrics] for each in known.values()]
+    scores = [
+        [(each.scores or {})[name] for name in goal.metrics] for each in known.values()
+    ]
     values = goal.values(goal.complete(np.array(scores)), goal.offsets)
-    # Columns of values: n objectives, then the constraints, negative if violated. Only an infeasible prompt needs
-    # examples on which it violates constraints.
+    # Columns of values: n objectives, then the constraints, negative if violated. Only
+    # an infeasible prompt needs examples on which it violates constraints.
     if best.feasible is not False:
         values = values[:, :n]
     values[:, n:] = np.minimum(values[:, n:], 0.0)
     width = np.ptp(values, axis=0)
     # 0 at the best value of every column, -1 at the worst.
-    level = ((values - values.max(axis=0)) / np.where(width > 0, width, 1.0)).mean(axis=1)
-    worst = [int(i) for i in np.argsort(level, kind="stable") if level[i] < 0 or not width.any()]
+    level = ((values - values.max(axis=0)) / np.where(width > 0, width, 1.0)).mean(
+        axis=1
+    )
+    worst = [
+        int(i)
+        for i in np.argsort(level, kind="stable")
+        if level[i] < 0 or not width.any()
+    ]
     positions = list(known)
-    return tuple(_failed_example(known[positions[i]], positions[i], goal.metrics, examples) for i in worst[:most])
+    return tuple(
+        _failed_example(known[positions[i]], positions[i], goal.metrics, examples)
+        for i in worst[:most]
+    )
 
 
 def _failed_example(
-    evaluation: Evaluation, position: int, metrics: Sequence[str], examples: Sequence[Any] | None
+    evaluation: Evaluation,
+    position: int,
+    metrics: Sequence[str],
+    examples: Sequence[Any] | None,
 ) -> FailedExample:
     scores = {name: (evaluation.scores or {})[name] for name in metrics}
     example = None if examples is None else examples[position]
-    return FailedExample(position, evaluation.example_id, scores, evaluation.answer, example)
+    return FailedExample(
+        position, evaluation.example_id, scores, evaluation.answer, example
+    )
 
 
 # The loop
@@ -224,7 +315,8 @@ class Generation:
         number: number of the generation. Generation 0 has the study's first prompts.
         prompts: its prompts.
         parents: ids of the prompts that the writer was shown, best first.
-        better: whether the generation was an improvement when its share of the budget was spent.
+        better: whether the generation was an improvement when its share of the budget
+            was spent.
         why: the reason for `better`.
     """
 
@@ -249,15 +341,29 @@ class Improvement:
 
     def history(self) -> dict[str, Any]:
         """Return the generations and the reason of the stop as JSON-ready data. Prompts are given by id."""
-        generations = [{**asdict(each), "prompts": [p.id for p in each.prompts]} for each in self.generations]
+        generations = [
+            {**asdict(each), "prompts": [p.id for p in each.prompts]}
+            for each in self.generations
+        ]
         return {"generations": generations, "stopped": self.stopped}
 
     def __str__(self) -> str:
         lines = [f"{len(self.generations)} generations; stopped: {self.stopped}"]
         for each in self.generations:
             of = f" from {', '.join(map(str, each.parents))}" if each.parents else ""
-            word = "" if not each.number else "better: " if each.better else "nothing better: "
-            lines.append(one_line(f"  {each.number}: {len(each.prompts)} prompts{of}; {word}{each.why}", 200))
+            word = (
+                ""
+                if not each.number
+                else "better: "
+                if each.better
+                else "nothing better: "
+            )
+            lines.append(
+                one_line(
+                    f"  {each.number}: {len(each.prompts)} prompts{of}; {word}{each.why}",
+                    200,
+                )
+            )
         return "\n".join([*lines, str(self.result)])
 
 
@@ -282,48 +388,58 @@ def improve(
 ) -> Improvement:
     """Select prompts, let the writer write new prompts from the best ones and their failures, and repeat.
 
-    The study's own budget is for the first generation. For each further generation, the prompts are added and the
-    budget is extended by the same amount, or by the rest of `budget`. The loop ends when `budget` is spent, after
-    `patience` generations in a row without improvement, or when the writer returns no new text.
+    The study's own budget is for the first generation. For each further generation, the
+    prompts are added and the budget is extended by the same amount, or by the rest of
+    `budget`. The loop ends when `budget` is spent, after `patience` generations in a
+    row without improvement, or when the writer returns no new text.
 
-    The study stores all decisions. A second call therefore resumes the loop, also after a crash, and no generation is
-    written twice. Several processes may call the function on the same study.
+    The study stores all decisions. A second call therefore resumes the loop, also after
+    a crash, and no generation is written twice. Several processes may call the function
+    on the same study.
 
     Args:
-        study: a Selector, a Study, a RemoteStudy, or a worker of a study, with the prompts of the first generation. Its
-            method is "auto", an `Adaptive` or a `Race`.
+        study: a Selector, a Study, a RemoteStudy, or a worker of a study, with the
+            prompts of the first generation. Its method is "auto", an `Adaptive` or a
+            `Race`.
         evaluator: as for `asktell.run`.
-        writer: a callable from a `Brief` to texts, such as `asktell_adapters.optimizers.writers.LLMWriter`. Its texts
-            are dropped if they are empty, exist already, or use a field that the data lack. Its cost does not count
-            against the budget.
-        budget: budget of all generations: a number of evaluations, or an `asktell.Budget` with the same limits as the
-            study's.
+        writer: a callable from a `Brief` to texts, such as
+            `asktell_adapters.optimizers.writers.LLMWriter`. Its texts are dropped if
+            they are empty, exist already, or use a field that the data lack. Its cost
+            does not count against the budget.
+        budget: budget of all generations: a number of evaluations, or an
+            `asktell.Budget` with the same limits as the study's.
         candidates: upper limit of new prompts per generation.
         parents: number of prompts that a writer is shown, at most 20.
-        patience: the loop ends after this many generations in a row without improvement. None: it ends with the
-            budget.
-        certainty: with a `BestFeasible`, a generation counts as an improvement if the selected prompt is new and better
-            than the best earlier prompt with at least this probability. Near 0.5, small steps count and the loop is
-            longer. Near 1, only large steps count. The probability is that of `Result.compare`. It is optimistic,
-            because the selected prompt was chosen for its scores. With a `ParetoSet`, a generation counts if one of its
-            prompts is in the set.
+        patience: the loop ends after this many generations in a row without
+            improvement. None: it ends with the budget.
+        certainty: with a `BestFeasible`, a generation counts as an improvement if the
+            selected prompt is new and better than the best earlier prompt with at least
+            this probability. Near 0.5, small steps count and the loop is longer. Near
+            1, only large steps count. The probability is that of `Result.compare`. It
+            is optimistic, because the selected prompt was chosen for its scores. With a
+            `ParetoSet`, a generation counts if one of its prompts is in the set.
         examples: the dataset by position, for the failures in a `Brief`.
-        features: returns one row of features per new text. Required if the study has features that are not derived
-            from the texts.
+        features: returns one row of features per new text. Required if the study has
+            features that are not derived from the texts.
         executor: as for `asktell.run`.
         concurrency: number of simultaneous evaluations, as for `asktell.run`.
         batch_size: trials per call of a batch evaluator, as for `asktell.run`.
         progress: show a progress bar on stderr for each generation.
         on_tell: called after each trial, as for `asktell.run`.
-        max_failures_in_a_row: stop with an error after this many failures, as for `asktell.run`.
+        max_failures_in_a_row: stop with an error after this many failures, as for
+            `asktell.run`.
 
     Raises:
-        InvalidArgumentError: an argument cannot be used, or the study has more budget than `budget` or other limits.
+        InvalidArgumentError: an argument cannot be used, or the study has more budget
+            than `budget` or other limits.
         IncompatibleMethodError: the method plans rounds.
-        EvaluatorError: the writer failed, or the evaluations did. Nothing is lost, and the same call resumes the loop.
+        EvaluatorError: the writer failed, or the evaluations did. Nothing is lost, and
+            the same call resumes the loop.
         StorageError: the study's storage cannot be used.
     """
-    worker, study = (study, study.study) if isinstance(study, Worker) else (study, study)
+    worker, study = (
+        (study, study.study) if isinstance(study, Worker) else (study, study)
+    )
     candidates = whole("candidates", candidates, 1)
     parents = whole("parents", parents, 1, MOST_PARENTS)
     patience = None if patience is None else whole("patience", patience, 1)
@@ -347,17 +463,29 @@ def improve(
                 max_failures_in_a_row=max_failures_in_a_row,
             )
         selector = _selector(study)
-        if not selector.state.finished or read(selector.state)[-1].number != newest.number:
+        if (
+            not selector.state.finished
+            or read(selector.state)[-1].number != newest.number
+        ):
             continue  # Another process has begun a generation.
         result = study.result()
         begun = read(selector.state)
-        verdicts = [*(each.before for each in begun[1:] if each.before is not None), judge(result, newest, certainty)]
+        verdicts = [
+            *(each.before for each in begun[1:] if each.before is not None),
+            judge(result, newest, certainty),
+        ]
         chosen = ranked(result, result.prompts)[:parents]
         afford = total.evaluations(selector.state)
         texts: list[str] = []
         stopped = _ending(afford, verdicts, patience, chosen)
         if not stopped:
-            failures = failures_of(result, chosen[0], _evaluations(study, selector), examples, MOST_FAILURES)
+            failures = failures_of(
+                result,
+                chosen[0],
+                _evaluations(study, selector),
+                examples,
+                MOST_FAILURES,
+            )
             brief = Brief(
                 newest.number + 1,
                 min(candidates, afford),
@@ -366,12 +494,22 @@ def improve(
                 failures,
                 tuple(selector.prompts.texts),
             )
-            texts = [text for text in _written(writer, brief) if _is_accepted(evaluator, text)]
+            texts = [
+                text
+                for text in _written(writer, brief)
+                if _is_accepted(evaluator, text)
+            ]
             stopped = "" if texts else "the writer wrote nothing new"
         if stopped:
             return Improvement(result, _generations(begun, verdicts, result), stopped)
         arms = [selector.prompts.arm(entry) for entry in chosen]
-        _add(study, texts, features, newest.number + 1, key_of(newest.number + 1, arms, verdicts[-1]))
+        _add(
+            study,
+            texts,
+            features,
+            newest.number + 1,
+            key_of(newest.number + 1, arms, verdicts[-1]),
+        )
         selector = _selector(study)
 
 
@@ -383,14 +521,26 @@ def _pay(study: AnyStudy, newest: Begun, more: tuple[float, float]) -> None:
 
 def _evaluations(study: AnyStudy, selector: Selector) -> Iterable[Evaluation]:
     """The evaluations so far. Only a Study has the responses of the model."""
-    return study.evaluations() if isinstance(study, asktell.Study) else selector.evaluations()
+    return (
+        study.evaluations()
+        if isinstance(study, asktell.Study)
+        else selector.evaluations()
+    )
 
 
 def _check(certainty: object, writer: object) -> None:
-    if isinstance(certainty, bool) or not isinstance(certainty, int | float) or not 0 <= certainty <= 1:
-        raise InvalidArgumentError(f"certainty must be from 0 to 1, got {short(certainty)}.")
+    if (
+        isinstance(certainty, bool)
+        or not isinstance(certainty, int | float)
+        or not 0 <= certainty <= 1
+    ):
+        raise InvalidArgumentError(
+            f"certainty must be from 0 to 1, got {short(certainty)}."
+        )
     if not callable(writer):
-        raise InvalidArgumentError(f"writer must be a function of a Brief, got {short(writer)}.")
+        raise InvalidArgumentError(
+            f"writer must be a function of a Brief, got {short(writer)}."
+        )
 
 
 def _check_examples(examples: Sequence[Any] | None, n: int | None) -> None:
@@ -417,7 +567,8 @@ def check_method(selector: Selector) -> None:
 class _Total:
     """The budget of all generations (`limits`) and of the first generation (`first`).
 
-    Both are pairs of evaluations and cost. A number is 0 if the study has no such limit.
+    Both are pairs of evaluations and cost. A number is 0 if the study has no such
+    limit.
     """
 
     limits: tuple[float, float]
@@ -428,7 +579,10 @@ class _Total:
         """Read the argument `budget`, and check it against the study's budget."""
         if not isinstance(budget, Budget):
             budget = Budget(whole("budget", budget, 1))
-        limits, current = (budget.evaluations or 0, budget.cost or 0.0), _limits(state.problem)
+        limits, current = (
+            (budget.evaluations or 0, budget.cost or 0.0),
+            _limits(state.problem),
+        )
         if [limit > 0 for limit in limits] != [limit > 0 for limit in current]:
             raise InvalidArgumentError(
                 f"budget limits {_names(limits)}, but the study's budget limits {_names(current)}. Limit the same in "
@@ -445,9 +599,12 @@ class _Total:
         """Return the evaluations and the cost by which the study's budget must grow for the newest generation."""
         found = []
         began = (newest.spent, newest.cost)
-        for limit, first, spent, current in zip(self.limits, self.first, began, _limits(state.problem), strict=True):
+        for limit, first, spent, current in zip(
+            self.limits, self.first, began, _limits(state.problem), strict=True
+        ):
             left = limit - spent
-            # If less than half a generation would remain, this generation gets the rest.
+            # If less than half a generation would remain, this generation gets the
+            # rest.
             share = left if left < 1.5 * first else first
             found.append(max(0.0, spent + share - current))
         # Ignore a rounding error of the cost.
@@ -465,11 +622,18 @@ class _Total:
 
 
 def _limits(problem: Any) -> tuple[float, float]:
-    return 0 if problem.is_bound_by_cost_alone else problem.budget, problem.max_cost or 0.0
+    return (
+        0 if problem.is_bound_by_cost_alone else problem.budget,
+        problem.max_cost or 0.0,
+    )
 
 
 def _names(limits: tuple[float, float]) -> str:
-    return " and ".join(name for name, limit in zip(("evaluations", "cost"), limits, strict=True) if limit)
+    return " and ".join(
+        name
+        for name, limit in zip(("evaluations", "cost"), limits, strict=True)
+        if limit
+    )
 
 
 def _named(limits: tuple[float, float]) -> str:
@@ -482,11 +646,18 @@ def _selector(study: AnyStudy) -> Selector:
         return study
     found = getattr(study, "selector", None)
     if not isinstance(found, Selector):
-        raise InvalidArgumentError(f"study must be a Selector or a Study, got {type(study).__name__}.")
+        raise InvalidArgumentError(
+            f"study must be a Selector or a Study, got {type(study).__name__}."
+        )
     return found
 
 
-def _ending(afford: int, verdicts: Sequence[Verdict], patience: int | None, chosen: Sequence[PromptResult]) -> str:
+def _ending(
+    afford: int,
+    verdicts: Sequence[Verdict],
+    patience: int | None,
+    chosen: Sequence[PromptResult],
+) -> str:
     """Return why the loop ends, or an empty text if it continues."""
     if not chosen:
         return "no prompt has scores"
@@ -498,7 +669,11 @@ def _ending(afford: int, verdicts: Sequence[Verdict], patience: int | None, chos
             break
         idle += 1
     if patience is not None and idle >= patience:
-        return f"no improvement in the last {idle} generations" if idle > 1 else "no improvement in the last generation"
+        return (
+            f"no improvement in the last {idle} generations"
+            if idle > 1
+            else "no improvement in the last generation"
+        )
     return ""
 
 
@@ -506,14 +681,19 @@ def _written(writer: Writer, brief: Brief) -> list[str]:
     """Call the writer, and return its usable new texts, at most `brief.n`.
 
     Raises:
-        EvaluatorError: the writer raised an exception or returned something else than a list of texts.
+        EvaluatorError: the writer raised an exception or returned something else than a
+            list of texts.
     """
     name = getattr(writer, "__name__", None) or type(writer).__name__
     try:
         returned = writer(brief)
         texts = [] if isinstance(returned, str) else list(returned)
-        if isinstance(returned, str) or not all(isinstance(text, str) for text in texts):
-            raise EvaluatorError(f"it returned {short(returned)} instead of a list of texts")
+        if isinstance(returned, str) or not all(
+            isinstance(text, str) for text in texts
+        ):
+            raise EvaluatorError(
+                f"it returned {short(returned)} instead of a list of texts"
+            )
     except Exception as error:
         if isinstance(error, AsktellError) and not isinstance(error, EvaluatorError):
             raise
@@ -552,7 +732,11 @@ def _is_usable(text: str) -> bool:
 
 
 def _add(
-    study: AnyStudy, texts: list[str], features: Callable[[Sequence[str]], Any] | None, number: int, key: str
+    study: AnyStudy,
+    texts: list[str],
+    features: Callable[[Sequence[str]], Any] | None,
+    number: int,
+    key: str,
 ) -> None:
     """Add a generation's prompts, unless another process has added the generation already."""
     existing = _selector(study).prompts
@@ -568,10 +752,14 @@ def _add(
             raise
 
 
-def _generations(begun: Sequence[Begun], verdicts: Sequence[Verdict], result: Result) -> list[Generation]:
+def _generations(
+    begun: Sequence[Begun], verdicts: Sequence[Verdict], result: Result
+) -> list[Generation]:
     ends = [*(each.first for each in begun[1:]), len(result.prompts)]
     found = []
     for each, end, verdict in zip(begun, ends, verdicts, strict=True):
         parents = [result.prompts[arm].id for arm in each.parents]
-        found.append(Generation(each.number, result.prompts[each.first : end], parents, *verdict))
+        found.append(
+            Generation(each.number, result.prompts[each.first : end], parents, *verdict)
+        )
     return found

@@ -22,39 +22,48 @@ with needs_extra("mlflow"):
     from mlflow.genai.optimize.optimizers import BasePromptOptimizer
     from mlflow.genai.optimize.types import PromptOptimizerOutput
 
-_FAILED = "Failed to invoke the predict_fn with "  # MLflow's output in place of that of a `predict_fn` that raised.
+# MLflow's output in place of that of a `predict_fn` that raised.
+_FAILED = "Failed to invoke the predict_fn with "
 _VARIABLE = re.compile(r"\{\{\s*(\w+)\s*\}\}")
-_GENERATIONS = 5  # With a writer, the budget is split between this many generations. The first has the candidates.
+# With a writer, the budget is split between this many generations. The first has the
+# candidates.
+_GENERATIONS = 5
 
 
 @final
 class PromptOptimizer(BasePromptOptimizer):  # type: ignore[misc]
     """Find the best candidate within a budget of evaluated rows. A writer can write more candidates.
 
-    An evaluation is one candidate on one row of the training data. The prompts to optimize are a candidate, too, and
-    the baseline of every comparison. The metrics are `score`, which is MLflow's aggregate, and each numeric scorer, by
-    its name. If `predict_fn` raises an exception or a score is not a number, the evaluation is a failure.
+    An evaluation is one candidate on one row of the training data. The prompts to
+    optimize are a candidate, too, and the baseline of every comparison. The metrics are
+    `score`, which is MLflow's aggregate, and each numeric scorer, by its name. If
+    `predict_fn` raises an exception or a score is not a number, the evaluation is a
+    failure.
 
     Args:
-        candidates: templates if one prompt is optimized, else mappings from prompt names to templates. They must have
-            the same variables as the prompts. A chat is a template in JSON.
-        writer: writes further candidates from the best candidates and their failures, such as
-            `asktell_adapters.optimizers.writers.LLMWriter`. If several prompts are optimized, its texts are JSON by
-            name.
+        candidates: templates if one prompt is optimized, else mappings from prompt
+            names to templates. They must have the same variables as the prompts. A chat
+            is a template in JSON.
+        writer: writes further candidates from the best candidates and their failures,
+            such as `asktell_adapters.optimizers.writers.LLMWriter`. If several prompts
+            are optimized, its texts are JSON by name.
         budget: number of evaluations of all candidates together.
         goal: a `BestFeasible` or a `ParetoSet`. By default, `BestFeasible("score")`.
         method: as for `asktell.Selector`.
-        batch_size: number of evaluations requested at once. MLflow runs those of one candidate in parallel.
-        study: the location of a storage and the name of a study in it. The study records every score, and the same
-            call resumes after a crash.
+        batch_size: number of evaluations requested at once. MLflow runs those of one
+            candidate in parallel.
+        study: the location of a storage and the name of a study in it. The study
+            records every score, and the same call resumes after a crash.
         display_progress_bar: as in MLflow's own optimizers.
         seed: seed of every choice.
 
     Attributes:
-        result: the `asktell.Result` of the last `optimize`, with errors, probabilities and the verdict.
+        result: the `asktell.Result` of the last `optimize`, with errors, probabilities
+            and the verdict.
 
     Raises:
-        InvalidArgumentError: there are neither candidates nor a writer, or an argument cannot be used.
+        InvalidArgumentError: there are neither candidates nor a writer, or an argument
+            cannot be used.
     """
 
     def __init__(
@@ -76,9 +85,21 @@ class PromptOptimizer(BasePromptOptimizer):  # type: ignore[misc]
                 f"{candidates!r:.100}."
             )
         self.result: Result | None = None
-        self._candidates, self._writer, self._budget = list(candidates), writer, whole("budget", budget, 1)
-        self._goal, self._method, self._seed = goal or asktell.BestFeasible("score"), method, seed
-        self._batch_size, self._study, self._progress = batch_size, study, display_progress_bar
+        self._candidates, self._writer, self._budget = (
+            list(candidates),
+            writer,
+            whole("budget", budget, 1),
+        )
+        self._goal, self._method, self._seed = (
+            goal or asktell.BestFeasible("score"),
+            method,
+            seed,
+        )
+        self._batch_size, self._study, self._progress = (
+            batch_size,
+            study,
+            display_progress_bar,
+        )
 
     def optimize(
         self,
@@ -90,23 +111,35 @@ class PromptOptimizer(BasePromptOptimizer):  # type: ignore[misc]
         """Select the best candidate. `mlflow.genai.optimize_prompts` calls this method.
 
         Returns:
-            The best candidate. The scores before and after are estimates of the means over all rows. They allow for
-            luck in the evaluated rows.
+            The best candidate. The scores before and after are estimates of the means
+            over all rows. They allow for luck in the evaluated rows.
 
         Raises:
-            InvalidArgumentError: there are no rows or scorers, or a candidate does not fit the prompts.
+            InvalidArgumentError: there are no rows or scorers, or a candidate does not
+                fit the prompts.
             EvaluatorError: every evaluation failed, or the writer failed.
         """
         if eval_fn is None or not train_data:
-            raise InvalidArgumentError("A selection needs scores. Pass train_data and scorers to optimize_prompts().")
+            raise InvalidArgumentError(
+                "A selection needs scores. Pass train_data and scorers to optimize_prompts()."
+            )
         rows = _Rows(eval_fn, train_data, target_prompts)
         texts = list(dict.fromkeys(map(rows.text, [target_prompts, *self._candidates])))
         budget = self._budget // _GENERATIONS if self._writer else self._budget
         selector = asktell.Selector(
-            texts, self._goal, max(1, budget), self._method, examples=len(train_data), baseline=0, seed=self._seed
+            texts,
+            self._goal,
+            max(1, budget),
+            self._method,
+            examples=len(train_data),
+            baseline=0,
+            seed=self._seed,
         )
         location = self._study or (f"memory://{uuid.uuid4().hex}", "mlflow")
-        settings: dict[str, Any] = {"concurrency": self._batch_size, "progress": self._progress}
+        settings: dict[str, Any] = {
+            "concurrency": self._batch_size,
+            "progress": self._progress,
+        }
         with (
             asktell.Study.create(*location, selector, exist_ok=True) as study,
             MLflowTracker() if enable_tracking else nullcontext() as tracker,
@@ -115,22 +148,43 @@ class PromptOptimizer(BasePromptOptimizer):  # type: ignore[misc]
             if self._writer is None:
                 self.result = asktell.run(study, rows, **settings)
             else:
-                examples, writer = [_example(row) for row in train_data], rows.completing(self._writer)
-                self.result = improve(study, rows, writer, budget=self._budget, examples=examples, **settings).result
+                examples, writer = (
+                    [_example(row) for row in train_data],
+                    rows.completing(self._writer),
+                )
+                self.result = improve(
+                    study,
+                    rows,
+                    writer,
+                    budget=self._budget,
+                    examples=examples,
+                    **settings,
+                ).result
         best, original = self.result.best, self.result.prompts[0]
         if best is None:
             reasons = "; ".join(group.reason for group in self.result.failures[:3])
-            raise EvaluatorError(f"No evaluation of the {len(texts)} candidates succeeded: {reasons}.")
-        known = {field.name for field in dataclasses.fields(PromptOptimizerOutput)}  # Scores by scorer: since 3.10.
+            raise EvaluatorError(
+                f"No evaluation of the {len(texts)} candidates succeeded: {reasons}."
+            )
+        # Scores by scorer: since 3.10.
+        known = {field.name for field in dataclasses.fields(PromptOptimizerOutput)}
         scores = {**_scores("initial", original), **_scores("final", best)}
-        return PromptOptimizerOutput(rows.candidate(best.prompt), **{k: v for k, v in scores.items() if k in known})
+        return PromptOptimizerOutput(
+            rows.candidate(best.prompt),
+            **{k: v for k, v in scores.items() if k in known},
+        )
 
 
 @final
 class _Rows:
     """An evaluator that lets MLflow evaluate candidates on rows of the training data."""
 
-    def __init__(self, eval_fn: Callable[..., list[Any]], rows: list[dict[str, Any]], target: dict[str, str]) -> None:
+    def __init__(
+        self,
+        eval_fn: Callable[..., list[Any]],
+        rows: list[dict[str, Any]],
+        target: dict[str, str],
+    ) -> None:
         self._eval_fn, self._rows, self._target = eval_fn, rows, target
 
     def text(self, candidate: str | Mapping[str, str]) -> str:
@@ -142,11 +196,19 @@ class _Rows:
                 f"A candidate has templates for {[*candidate]}, but the prompts are {[*self._target]}. Give one "
                 "template for each prompt."
             )
-        return next(iter(candidate.values())) if len(self._target) == 1 else json.dumps(dict(candidate))
+        return (
+            next(iter(candidate.values()))
+            if len(self._target) == 1
+            else json.dumps(dict(candidate))
+        )
 
     def candidate(self, text: str) -> dict[str, str]:
         """Return the templates of a candidate by name, given its text."""
-        return {next(iter(self._target)): text} if len(self._target) == 1 else json.loads(text)
+        return (
+            {next(iter(self._target)): text}
+            if len(self._target) == 1
+            else json.loads(text)
+        )
 
     def check_prompts(self, prompts: Mapping[str | int, str] | Sequence[str]) -> None:
         """Check that every candidate has a template with the same variables for each prompt.
@@ -157,11 +219,17 @@ class _Rows:
         wanted = {name: _variables(template) for name, template in self._target.items()}
         for text in prompts.values() if isinstance(prompts, Mapping) else prompts:
             try:
-                fits = {name: _variables(template) for name, template in self.candidate(text).items()} == wanted
+                fits = {
+                    name: _variables(template)
+                    for name, template in self.candidate(text).items()
+                } == wanted
             except (ValueError, TypeError, AttributeError):
                 fits = False
             if not fits:
-                shown = {name: [f"{{{{{each}}}}}" for each in sorted(names)] for name, names in wanted.items()}
+                shown = {
+                    name: [f"{{{{{each}}}}}" for each in sorted(names)]
+                    for name, names in wanted.items()
+                }
                 raise InvalidArgumentError(
                     f"A candidate must have a template for each prompt, with its variables {shown}, got {text!r:.200}."
                 )
@@ -173,17 +241,28 @@ class _Rows:
         (template,) = self._target.values()
 
         def completed(text: str) -> str:
-            missing = dict.fromkeys(name for name in _VARIABLE.findall(template) if name not in _variables(text))
+            missing = dict.fromkeys(
+                name
+                for name in _VARIABLE.findall(template)
+                if name not in _variables(text)
+            )
             return "\n\n".join([text, *(f"{{{{{name}}}}}" for name in missing)])
 
         return lambda brief: [completed(text) for text in writer(brief)]
 
-    def evaluate_batch(self, trials: Sequence[Trial]) -> list[Mapping[str, float] | Exception]:
+    def evaluate_batch(
+        self, trials: Sequence[Trial]
+    ) -> list[Mapping[str, float] | Exception]:
         """Return the scores of each trial, in their order. A failed trial has an exception in its place."""
 
         def evaluate(alike: list[Trial]) -> list[Mapping[str, float] | Exception]:
-            rows = [self._rows[checked_example(trial.example, len(self._rows))] for trial in alike]
-            return list(map(_outcome, self._eval_fn(self.candidate(alike[0].prompt), rows)))
+            rows = [
+                self._rows[checked_example(trial.example, len(self._rows))]
+                for trial in alike
+            ]
+            return list(
+                map(_outcome, self._eval_fn(self.candidate(alike[0].prompt), rows))
+            )
 
         return in_groups(trials, attrgetter("prompt"), evaluate)
 
@@ -196,7 +275,10 @@ def _outcome(record: Any) -> Mapping[str, float] | Exception:
         score = number("score", record.score)
     except EvaluatorError as error:
         return error
-    return Scores({**getattr(record, "individual_scores", {}), "score": score}, {"output": str(record.outputs)})
+    return Scores(
+        {**getattr(record, "individual_scores", {}), "score": score},
+        {"output": str(record.outputs)},
+    )
 
 
 def _variables(template: str) -> set[str]:
@@ -205,11 +287,19 @@ def _variables(template: str) -> set[str]:
 
 def _example(row: Mapping[str, Any]) -> Example:
     """Convert a row to an example for the writer: its inputs as JSON, and the expected response."""
-    wanted = (row.get("expectations") or {}).get("expected_response", row.get("outputs"))
-    return Example(json.dumps(row["inputs"], default=str, ensure_ascii=False), None if wanted is None else str(wanted))
+    wanted = (row.get("expectations") or {}).get(
+        "expected_response", row.get("outputs")
+    )
+    return Example(
+        json.dumps(row["inputs"], default=str, ensure_ascii=False),
+        None if wanted is None else str(wanted),
+    )
 
 
 def _scores(when: str, entry: PromptResult) -> dict[str, Any]:
     """Return a candidate's estimates under MLflow's names. `when` is "initial" or "final"."""
     known = {name: mean for name, mean in entry.estimate.items() if mean is not None}
-    return {f"{when}_eval_score": known.pop("score", None), f"{when}_eval_score_per_scorer": known}
+    return {
+        f"{when}_eval_score": known.pop("score", None),
+        f"{when}_eval_score_per_scorer": known,
+    }

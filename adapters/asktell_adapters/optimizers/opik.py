@@ -11,7 +11,13 @@ from asktell.extend import Goal, Method, attempt, needs_extra
 from asktell_adapters._scores import failing, in_groups, number, or_alone
 
 with needs_extra("opik"):
-    from opik_optimizer import AlgorithmResult, BaseOptimizer, ChatPrompt, OptimizationRound, OptimizationTrial
+    from opik_optimizer import (
+        AlgorithmResult,
+        BaseOptimizer,
+        ChatPrompt,
+        OptimizationRound,
+        OptimizationTrial,
+    )
 
 Candidate: TypeAlias = "str | ChatPrompt | Mapping[str, ChatPrompt]"
 """A candidate: a ChatPrompt, several of them by name, or the text of the system message if there is one prompt."""
@@ -20,17 +26,21 @@ Candidate: TypeAlias = "str | ChatPrompt | Mapping[str, ChatPrompt]"
 class AsktellOptimizer(BaseOptimizer):  # type: ignore[misc]
     """Select among candidates for a prompt: `optimizer.optimize_prompt(prompt, dataset, metric)`.
 
-    The items to evaluate each candidate on are selected from the dataset, or from the validation dataset if there is
-    one. Opik shows each batch of one candidate as a trial of the optimization. The score of the result is an estimate
-    over all items, not the score of a lucky trial.
+    The items to evaluate each candidate on are selected from the dataset, or from the
+    validation dataset if there is one. Opik shows each batch of one candidate as a
+    trial of the optimization. The score of the result is an estimate over all items,
+    not the score of a lucky trial.
 
-    Opik first evaluates the prompt itself, on `n_samples` items. `max_trials` has no effect.
+    Opik first evaluates the prompt itself, on `n_samples` items. `max_trials` has no
+    effect.
 
     Args:
-        candidates: candidates in addition to the prompt itself, or a function that returns them for Opik's
-            `OptimizationContext`. The function may write them with an LLM.
+        candidates: candidates in addition to the prompt itself, or a function that
+            returns them for Opik's `OptimizationContext`. The function may write them
+            with an LLM.
         budget: number of evaluations. Each is one candidate on one item.
-        goal: a goal of the metric, or of the metrics in a `MultiMetricObjective`, by name. By default, the best metric.
+        goal: a goal of the metric, or of the metrics in a `MultiMetricObjective`, by
+            name. By default, the best metric.
         batch_size: number of evaluations at a time.
         method: as for `asktell.Selector`.
         selector_options: further arguments of `asktell.Selector`.
@@ -58,8 +68,16 @@ class AsktellOptimizer(BaseOptimizer):  # type: ignore[misc]
         **options: Any,
     ) -> None:
         super().__init__(model, skip_perfect_score=skip_perfect_score, **options)
-        self.candidates, self.budget, self.goal, self.method = candidates, budget, goal, method
-        self.batch_size, self.selector_options = batch_size, dict(selector_options or {})
+        self.candidates, self.budget, self.goal, self.method = (
+            candidates,
+            budget,
+            goal,
+            method,
+        )
+        self.batch_size, self.selector_options = (
+            batch_size,
+            dict(selector_options or {}),
+        )
 
     def get_config(self, context: Any) -> dict[str, Any]:
         """Return the settings that Opik stores."""
@@ -69,11 +87,17 @@ class AsktellOptimizer(BaseOptimizer):  # type: ignore[misc]
         """Evaluate the candidates and return the best one. Opik calls this method.
 
         Raises:
-            InvalidArgumentError: there are several prompts, and a candidate is not a mapping from their names.
+            InvalidArgumentError: there are several prompts, and a candidate is not a
+                mapping from their names.
             EvaluatorError: every evaluation failed.
         """
-        given = self.candidates(context) if callable(self.candidates) else self.candidates
-        prompts = dict(_prompts(context.prompts, candidate) for candidate in (context.prompts, *given))
+        given = (
+            self.candidates(context) if callable(self.candidates) else self.candidates
+        )
+        prompts = dict(
+            _prompts(context.prompts, candidate)
+            for candidate in (context.prompts, *given)
+        )
         goal = BestFeasible(context.metric.__name__) if self.goal is None else self.goal
         evaluator = _Evaluator(self, context, prompts)
         selector = asktell.Selector(
@@ -84,34 +108,48 @@ class AsktellOptimizer(BaseOptimizer):  # type: ignore[misc]
             examples=len(evaluator.ids),
             **{"seed": self.seed, **self.selector_options},
         )
-        self.result = asktell.run(selector, evaluator, concurrency=self.batch_size, progress=self.verbose > 0)
+        self.result = asktell.run(
+            selector, evaluator, concurrency=self.batch_size, progress=self.verbose > 0
+        )
         metric = goal.objectives[0].metric
         trials = [
-            OptimizationTrial(i, entry.estimate[metric], prompts[entry.prompt], dict(entry.estimate))
+            OptimizationTrial(
+                i, entry.estimate[metric], prompts[entry.prompt], dict(entry.estimate)
+            )
             for i, entry in enumerate(self.result.prompts)
             if entry.evaluations
         ]
         best = self.result.selected[0]
-        context.finish_reason = "completed"  # Opik would report the number of trials as the reason.
+        # Opik would report the number of trials as the reason.
+        context.finish_reason = "completed"
         score = best.estimate[metric] or 0.0
         rounds = [OptimizationRound(0, trials, score, score, prompts[best.prompt])]
-        return AlgorithmResult(prompts[best.prompt], score, rounds, {"asktell": str(self.result)})
+        return AlgorithmResult(
+            prompts[best.prompt], score, rounds, {"asktell": str(self.result)}
+        )
 
 
 class _Evaluator:
     """Let Opik evaluate candidates on items. `ids` are the items' ids, in the order of the examples."""
 
-    def __init__(self, optimizer: AsktellOptimizer, context: Any, prompts: Mapping[str, Any]) -> None:
+    def __init__(
+        self, optimizer: AsktellOptimizer, context: Any, prompts: Mapping[str, Any]
+    ) -> None:
         self._optimizer, self._context, self._prompts = optimizer, context, prompts
         self.ids = [str(item["id"]) for item in context.evaluation_dataset.get_items()]
 
-    def evaluate_batch(self, trials: Sequence[Trial]) -> list[dict[str, float] | Exception]:
-        return in_groups(trials, attrgetter("prompt"), lambda alike: or_alone(self._evaluate, alike))
+    def evaluate_batch(
+        self, trials: Sequence[Trial]
+    ) -> list[dict[str, float] | Exception]:
+        return in_groups(
+            trials, attrgetter("prompt"), lambda alike: or_alone(self._evaluate, alike)
+        )
 
     def _evaluate(self, trials: Sequence[Trial]) -> list[dict[str, float] | Exception]:
         context = self._context
         ids = [self.ids[trial.example or 0] for trial in trials]
-        # An exception on one item ends Opik's evaluation of the batch. `or_alone` then evaluates the items one by one.
+        # An exception on one item ends Opik's evaluation of the batch. `or_alone` then
+        # evaluates the items one by one.
         with failing("Opik's evaluation raised"):
             found = self._optimizer.evaluate_prompt(
                 self._prompts[trials[0].prompt],
@@ -126,8 +164,14 @@ class _Evaluator:
                 allow_tool_use=context.allow_tool_use,
             )
         context.trials_completed += 1
-        scores = {test.test_case.dataset_item_id: _scores(test.score_results) for test in found.test_results}
-        return [scores.get(id_, EvaluatorError(f"Opik did not evaluate the item {id_}")) for id_ in ids]
+        scores = {
+            test.test_case.dataset_item_id: _scores(test.score_results)
+            for test in found.test_results
+        }
+        return [
+            scores.get(id_, EvaluatorError(f"Opik did not evaluate the item {id_}"))
+            for id_ in ids
+        ]
 
 
 def _scores(results: Sequence[Any]) -> dict[str, float] | Exception:
@@ -140,11 +184,15 @@ def _scores(results: Sequence[Any]) -> dict[str, float] | Exception:
     return found
 
 
-def _prompts(own: Mapping[str, ChatPrompt], candidate: Candidate) -> tuple[str, dict[str, ChatPrompt]]:
+def _prompts(
+    own: Mapping[str, ChatPrompt], candidate: Candidate
+) -> tuple[str, dict[str, ChatPrompt]]:
     """Return a candidate's text for the selector, and its prompts by name. A name without a prompt keeps its own."""
     if isinstance(candidate, Mapping):
         prompts = {**own, **candidate}
-        return json.dumps({name: each.get_messages() for name, each in prompts.items()}), prompts
+        return json.dumps(
+            {name: each.get_messages() for name, each in prompts.items()}
+        ), prompts
     if len(own) > 1:
         raise InvalidArgumentError(
             f"There are the prompts {', '.join(own)}, so each candidate must be a mapping from their names."
@@ -153,6 +201,8 @@ def _prompts(own: Mapping[str, ChatPrompt], candidate: Candidate) -> tuple[str, 
     if isinstance(candidate, ChatPrompt):
         return json.dumps({name: candidate.get_messages()}), {name: candidate}
     changed = prompt.copy()
-    others = [message for message in prompt.get_messages() if message["role"] != "system"]
+    others = [
+        message for message in prompt.get_messages() if message["role"] != "system"
+    ]
     changed.set_messages([{"role": "system", "content": candidate}, *others])
     return candidate, {name: changed}

@@ -1,8 +1,9 @@
 """An Optuna sampler that selects the prompts and examples of an Optuna study's trials.
 
-The study's storage holds all state. Every process rebuilds the state of the selection from the trials in the storage.
-A trial of this sampler counts as asked, and once it is finished, as told or failed. Any other finished trial counts as
-observed. The sampler marks its own trials with a system attribute.
+The study's storage holds all state. Every process rebuilds the state of the selection
+from the trials in the storage. A trial of this sampler counts as asked, and once it is
+finished, as told or failed. Any other finished trial counts as observed. The sampler
+marks its own trials with a system attribute.
 """
 
 import copy
@@ -17,12 +18,33 @@ from typing import Any, NamedTuple, final
 import numpy as np
 
 import asktell
-from asktell import Adaptive, AsktellError, IncompatibleMethodError, InvalidArgumentError, Result, Selector
-from asktell.extend import Goal, Method, State, apply, at_state, decide, events, needs_extra, short
+from asktell import (
+    Adaptive,
+    AsktellError,
+    IncompatibleMethodError,
+    InvalidArgumentError,
+    Result,
+    Selector,
+)
+from asktell.extend import (
+    Goal,
+    Method,
+    State,
+    apply,
+    at_state,
+    decide,
+    events,
+    needs_extra,
+    short,
+)
 
 with needs_extra("optuna"):
     from optuna import Study
-    from optuna.distributions import BaseDistribution, CategoricalDistribution, IntDistribution
+    from optuna.distributions import (
+        BaseDistribution,
+        CategoricalDistribution,
+        IntDistribution,
+    )
     from optuna.samplers import BaseSampler, RandomSampler
     from optuna.study import StudyDirection
     from optuna.trial import FrozenTrial, TrialState
@@ -50,7 +72,14 @@ class Reader:
         IncompatibleMethodError: the study's values do not match the goal.
     """
 
-    def __init__(self, study: Study, prompts: Mapping[str | int, str], state: State, prompt: str, example: str) -> None:
+    def __init__(
+        self,
+        study: Study,
+        prompts: Mapping[str | int, str],
+        state: State,
+        prompt: str,
+        example: str,
+    ) -> None:
         problem, goal = state.problem, state.problem.goal
         self.values = value_names(study, goal)
         self.goal = goal
@@ -60,9 +89,15 @@ class Reader:
         self.example = example
         self.parameters = (prompt,) if problem.n_examples is None else (prompt, example)
         self.with_cost = problem.max_cost is not None
-        self._arms: dict[object, int] = {text: arm for arm, text in enumerate(prompts.values())}
+        self._arms: dict[object, int] = {
+            text: arm for arm, text in enumerate(prompts.values())
+        }
         self._arms.update({id_: arm for arm, id_ in enumerate(prompts)})
-        self._slacks = {c.metric for c in goal.constraints if c.at_most and c.bound == 0 and c.of is None}
+        self._slacks = {
+            c.metric
+            for c in goal.constraints
+            if c.at_most and c.bound == 0 and c.of is None
+        }
         self._besides = [metric for metric in goal.metrics if metric not in self.values]
 
     # Parameters
@@ -84,7 +119,13 @@ class Reader:
         choices = self._examples(trial.distributions[self.example])
         return arm, choices.index(trial.params[self.example])
 
-    def choice(self, parameter: str, distribution: BaseDistribution, arm: int, example: int | None) -> Any:
+    def choice(
+        self,
+        parameter: str,
+        distribution: BaseDistribution,
+        arm: int,
+        example: int | None,
+    ) -> Any:
         """Return the parameter's value for the arm or the example."""
         if parameter == self.example:
             assert example is not None
@@ -118,23 +159,32 @@ class Reader:
             if trial.state == TrialState.FAIL:
                 return Outcome(None, f"trial {trial.number} failed", cost)
             if trial.values is None:
-                return Outcome(None, f"trial {trial.number} was pruned before it had a value", cost)
+                return Outcome(
+                    None, f"trial {trial.number} was pruned before it had a value", cost
+                )
             scores = self.goal.vector(self._known(trial))
         except AsktellError as error:
             return Outcome(None, f"trial {trial.number}: {error}", None)
         if self.with_cost and cost is None:
-            return Outcome(None, f"trial {trial.number} has no user attribute 'cost', but the budget is a cost", None)
+            return Outcome(
+                None,
+                f"trial {trial.number} has no user attribute 'cost', but the budget is a cost",
+                None,
+            )
         return Outcome(scores, "", cost)
 
     def check(self, trial: FrozenTrial) -> None:
         """Check that the objective and the selector match, given a trial that was just evaluated.
 
-        A trial with neither a prompt nor an example belongs to the other sampler, and is not checked.
+        A trial with neither a prompt nor an example belongs to the other sampler, and
+        is not checked.
 
         Raises:
             InvalidArgumentError: they do not match.
         """
-        if trial.values is None or not any(parameter in trial.params for parameter in self.parameters):
+        if trial.values is None or not any(
+            parameter in trial.params for parameter in self.parameters
+        ):
             return
         if any(parameter not in trial.params for parameter in self.parameters):
             raise InvalidArgumentError(
@@ -147,7 +197,8 @@ class Reader:
     def _known(self, trial: FrozenTrial) -> dict[str, Any]:
         """Return the scores of a trial by metric, from its values, constraints and user attributes."""
         known: dict[str, Any] = dict(zip(self.values, trial.values, strict=False))
-        constraints: dict[str, float] = getattr(trial, "constraints", {})  # Trials of Optuna 4 have none.
+        # Trials of Optuna 4 have none.
+        constraints: dict[str, float] = getattr(trial, "constraints", {})
         for metric in self._besides:
             if metric in constraints and metric in self._slacks:
                 known[metric] = constraints[metric]
@@ -159,16 +210,22 @@ class Reader:
                     f"below 0. Use the bound asktell.at_most(0) in the goal, or set a user attribute {metric!r} in the "
                     "units of the goal."
                 )
-        return {metric: known[metric] for metric in self.goal.metrics if metric in known}
+        return {
+            metric: known[metric] for metric in self.goal.metrics if metric in known
+        }
 
     def _cost(self, trial: FrozenTrial) -> float | None:
         if "cost" in self.goal.metrics and not self.with_cost:
             return None
         cost = trial.user_attrs.get("cost")
         if cost is not None and (
-            isinstance(cost, bool) or not isinstance(cost, int | float) or not 0 <= cost < math.inf
+            isinstance(cost, bool)
+            or not isinstance(cost, int | float)
+            or not 0 <= cost < math.inf
         ):
-            raise InvalidArgumentError(f"cost must be a finite number of at least 0, got {short(cost)}.")
+            raise InvalidArgumentError(
+                f"cost must be a finite number of at least 0, got {short(cost)}."
+            )
         return None if cost is None else float(cost)
 
 
@@ -204,18 +261,26 @@ def goal_of(study: Study, constraints: Sequence[str] = ()) -> Goal:
     """Return the goal of an Optuna study: a BestFeasible for one value, a ParetoSet for several.
 
     Args:
-        study: an Optuna study. The metrics are its `metric_names`, or else "value", or "value_0", "value_1", ...
-        constraints: keys of `trial.set_constraint`. As in Optuna, a value of at most 0 satisfies a constraint. Here
-            the mean over the examples must satisfy it.
+        study: an Optuna study. The metrics are its `metric_names`, or else "value", or
+            "value_0", "value_1", ...
+        constraints: keys of `trial.set_constraint`. As in Optuna, a value of at most 0
+            satisfies a constraint. Here the mean over the examples must satisfy it.
     """
     minimized = [direction == StudyDirection.MINIMIZE for direction in study.directions]
     n = len(minimized)
-    names = study.metric_names or (["value"] if n == 1 else [f"value_{i}" for i in range(n)])
+    names = study.metric_names or (
+        ["value"] if n == 1 else [f"value_{i}" for i in range(n)]
+    )
     objectives = [
-        (asktell.minimize if down else asktell.maximize)(name) for name, down in zip(names, minimized, strict=True)
+        (asktell.minimize if down else asktell.maximize)(name)
+        for name, down in zip(names, minimized, strict=True)
     ]
     bounds: Any = {name: asktell.at_most(0) for name in constraints}
-    return asktell.BestFeasible(objectives[0], bounds) if n == 1 else asktell.ParetoSet(*objectives, subject_to=bounds)
+    return (
+        asktell.BestFeasible(objectives[0], bounds)
+        if n == 1
+        else asktell.ParetoSet(*objectives, subject_to=bounds)
+    )
 
 
 def _choices(parameter: str, distribution: BaseDistribution) -> Sequence[Any]:
@@ -251,8 +316,8 @@ class Plan(NamedTuple):
 class Choice(NamedTuple):
     """The cell that a trial evaluates.
 
-    If it counts as an evaluation, `planner` is the number of the trial that made the plan. `plan` is the plan if this
-    trial made it.
+    If it counts as an evaluation, `planner` is the number of the trial that made the
+    plan. `plan` is the plan if this trial made it.
     """
 
     cell: Cell
@@ -269,7 +334,8 @@ class Ledger:
         self._method = method
         self._folded: set[int] = set()
         self._plan = Plan(-1, [])  # The last plan, with all its cells.
-        self._followers: dict[int, dict[int, Cell]] = {}  # By the planner: the cell of each trial that followed.
+        # By the planner: the cell of each trial that followed.
+        self._followers: dict[int, dict[int, Cell]] = {}
 
     def fold(self, trials: Iterable[FrozenTrial]) -> None:
         """Update the state with the trials that are new or have finished since."""
@@ -283,9 +349,13 @@ class Ledger:
                 self.state = asked(self.state, trial.number, self._cell(trial))
             if _counts(trial):
                 mark = trial.system_attrs[MARK]
-                self._followers.setdefault(mark["planner"], {})[trial.number] = self._cell(trial)
+                self._followers.setdefault(mark["planner"], {})[trial.number] = (
+                    self._cell(trial)
+                )
                 if mark["planner"] == trial.number > self._plan.by:
-                    self._plan = Plan(trial.number, [(arm, example) for arm, example in mark["plan"]])
+                    self._plan = Plan(
+                        trial.number, [(arm, example) for arm, example in mark["plan"]]
+                    )
 
     def after(self, state: State, trial: FrozenTrial) -> State:
         """Return the state after a finished trial. A trial without a prompt changes nothing."""
@@ -295,15 +365,22 @@ class Ledger:
         arm, example = self._cell(trial)
         outcome = self.reader.outcome(trial)
         if not counts:
-            return state if outcome.scores is None else apply(state, events.Observed(arm, example, outcome.scores))
+            return (
+                state
+                if outcome.scores is None
+                else apply(state, events.Observed(arm, example, outcome.scores))
+            )
         if trial.number not in state.pending:
             state = asked(state, trial.number, (arm, example))
         try:
             self.reader.check(trial)
-        except InvalidArgumentError as error:  # The process that ran the trial has raised this error.
+        except InvalidArgumentError as error:
+            # The process that ran the trial has raised this error.
             outcome = outcome._replace(scores=None, reason=str(error))
         if outcome.scores is None:
-            return apply(state, events.Failed(trial.number, outcome.reason, outcome.cost))
+            return apply(
+                state, events.Failed(trial.number, outcome.reason, outcome.cost)
+            )
         return apply(state, events.Told(trial.number, outcome.scores, outcome.cost))
 
     def choose(self, trial: FrozenTrial, trials: Sequence[FrozenTrial]) -> Choice:
@@ -314,14 +391,20 @@ class Ledger:
             return Choice((arm, self._unseen(arm)))
         earlier = [other for other in trials if other.number < trial.number]
         rest = self._rest_of_plan()
-        plan = self._next(*self._foreseen(self.state, rest, earlier), number=trial.number)
+        plan = self._next(
+            *self._foreseen(self.state, rest, earlier), number=trial.number
+        )
         plan = plan or self._next(self.state, rest, number=trial.number)
         if plan is None:
             arm = self._best(trial.number)
             return Choice((arm, self._unseen(arm)))
         if given:
             return Choice(plan.cells[0])
-        return Choice(plan.cells[0], plan.by, plan.cells[:_LONGEST_PLAN] if plan.by == trial.number else None)
+        return Choice(
+            plan.cells[0],
+            plan.by,
+            plan.cells[:_LONGEST_PLAN] if plan.by == trial.number else None,
+        )
 
     def is_over(self, state: State, trials: Sequence[FrozenTrial]) -> bool:
         """Return True if no further trial can be asked, apart from the choices that these trials will make."""
@@ -332,7 +415,11 @@ class Ledger:
     def decided(self) -> State:
         """Return the state with the final decision, if the selection is finished."""
         decided = decide(self._method, self.state)
-        return apply(self.state, decided) if decided is not None and decided.finished else self.state
+        return (
+            apply(self.state, decided)
+            if decided is not None and decided.finished
+            else self.state
+        )
 
     def _rest_of_plan(self) -> Plan:
         """The last plan without the cells that trials have taken."""
@@ -345,17 +432,26 @@ class Ledger:
                 rest.append(cell)
         return Plan(self._plan.by, rest)
 
-    def _foreseen(self, state: State, plan: Plan, trials: Iterable[FrozenTrial]) -> tuple[State, Plan]:
+    def _foreseen(
+        self, state: State, plan: Plan, trials: Iterable[FrozenTrial]
+    ) -> tuple[State, Plan]:
         """Return the state and the plan after the expected choices of running trials that have not chosen yet.
 
-        Such a trial may be choosing in another process at this moment. From the same storage, it would choose the same
-        cell as this trial.
+        Such a trial may be choosing in another process at this moment. From the same
+        storage, it would choose the same cell as this trial.
         """
         for trial in trials:
-            if trial.state == TrialState.RUNNING and MARK not in trial.system_attrs and not self._given(trial):
+            if (
+                trial.state == TrialState.RUNNING
+                and MARK not in trial.system_attrs
+                and not self._given(trial)
+            ):
                 now = self._next(state, plan, number=trial.number)
                 if now is not None:
-                    state, plan = asked(state, trial.number, now.cells[0]), Plan(now.by, now.cells[1:])
+                    state, plan = (
+                        asked(state, trial.number, now.cells[0]),
+                        Plan(now.by, now.cells[1:]),
+                    )
         return state, plan
 
     def _next(self, state: State, plan: Plan, number: int) -> Plan | None:
@@ -368,7 +464,10 @@ class Ledger:
         decided = decide(self._method, state)
         if decided is None or not decided.plan:
             return None
-        return Plan(number, [(arm, None if example < 0 else example) for arm, example in decided.plan])
+        return Plan(
+            number,
+            [(arm, None if example < 0 else example) for arm, example in decided.plan],
+        )
 
     def _cell(self, trial: FrozenTrial) -> Cell:
         if _counts(trial):  # A running trial may not have its parameters yet.
@@ -380,12 +479,24 @@ class Ledger:
         """The prompt and the example that the user has fixed for a trial, by parameter."""
         given = {**trial.system_attrs.get("fixed_params", {}), **trial.params}
         # Optuna itself sets a parameter that has only one value.
-        only = [name for name, distribution in trial.distributions.items() if distribution.single()]
-        return {name: given[name] for name in self.reader.parameters if name in given and name not in only}
+        only = [
+            name
+            for name, distribution in trial.distributions.items()
+            if distribution.single()
+        ]
+        return {
+            name: given[name]
+            for name in self.reader.parameters
+            if name in given and name not in only
+        }
 
     def _best(self, number: int) -> int:
         """One of the selected arms. Trials with successive numbers take turns."""
-        arms = self._method.answer(self.state) or self.state.active.tolist() or range(len(self.reader.ids))
+        arms = (
+            self._method.answer(self.state)
+            or self.state.active.tolist()
+            or range(len(self.reader.ids))
+        )
         return int(arms[number % len(arms)])
 
     def _unseen(self, arm: int) -> int | None:
@@ -398,7 +509,9 @@ class Ledger:
             *history.examples()[history.arms() == arm],
             *(p.example for p in self.state.pending.values() if p.arm == arm),
         ]
-        unseen = order[~np.isin(order, [example for example in seen if example is not None])]
+        unseen = order[
+            ~np.isin(order, [example for example in seen if example is not None])
+        ]
         return int((unseen if len(unseen) else order)[0])
 
 
@@ -406,7 +519,10 @@ def asked(state: State, number: int, cell: Cell) -> State:
     """Return the state after the decision for a cell, and its trial."""
     arm, example = cell
     plan = ((arm, -1 if example is None else example),)
-    return apply(apply(state, events.Decided(len(state.decisions), plan=plan)), events.Asked(number, arm, example))
+    return apply(
+        apply(state, events.Decided(len(state.decisions), plan=plan)),
+        events.Asked(number, arm, example),
+    )
 
 
 def _counts(trial: FrozenTrial) -> bool:
@@ -423,26 +539,33 @@ _log = logging.getLogger("asktell")
 class AsktellSampler(BaseSampler):
     """An Optuna sampler that selects the prompt of each trial, and its example if the selector has examples.
 
-    - One trial is one evaluation. A failed trial is a failed evaluation. A pruned trial counts with its last
-      intermediate value, or as failed if it has none.
-    - Trials that existed before, or were added or enqueued, are observed: their scores are used, but do not count
-      against the budget.
-    - A metric of the goal that is not a value of the study is read from the trial's constraints (with the bound
-      `at_most(0)`) or from its user attributes. The user attribute "cost" is the cost of the trial.
+    - One trial is one evaluation. A failed trial is a failed evaluation. A pruned trial
+      counts with its last intermediate value, or as failed if it has none.
+    - Trials that existed before, or were added or enqueued, are observed: their scores
+      are used, but do not count against the budget.
+    - A metric of the goal that is not a value of the study is read from the trial's
+      constraints (with the bound `at_most(0)`) or from its user attributes. The user
+      attribute "cost" is the cost of the trial.
     - A trial without the prompt's parameter belongs to the other sampler alone.
 
     Args:
-        selector: a new Selector with the method "auto" or another `Adaptive`. It is copied and never changed.
-        prompt: name of the parameter, categorical or int, whose choices are the ids or the texts of the prompts.
-        example: name of the parameter whose choices are the examples, in their order. If the selector was created
-            without `examples`, the objective chooses the examples itself.
-        others: the sampler of all other parameters. By default, they are drawn at random.
-        stop: end `study.optimize` when the budget is spent. Trials beyond the budget evaluate the best prompts and are
-            observed.
+        selector: a new Selector with the method "auto" or another `Adaptive`. It is
+            copied and never changed.
+        prompt: name of the parameter, categorical or int, whose choices are the ids or
+            the texts of the prompts.
+        example: name of the parameter whose choices are the examples, in their order.
+            If the selector was created without `examples`, the objective chooses the
+            examples itself.
+        others: the sampler of all other parameters. By default, they are drawn at
+            random.
+        stop: end `study.optimize` when the budget is spent. Trials beyond the budget
+            evaluate the best prompts and are observed.
 
     Raises:
-        InvalidArgumentError: `selector` is not a Selector, or has been asked for trials.
-        IncompatibleMethodError: the selector's method works in rounds, at whose end trials would have to wait.
+        InvalidArgumentError: `selector` is not a Selector, or has been asked for
+            trials.
+        IncompatibleMethodError: the selector's method works in rounds, at whose end
+            trials would have to wait.
     """
 
     def __init__(
@@ -455,7 +578,9 @@ class AsktellSampler(BaseSampler):
         stop: bool = True,
     ) -> None:
         if not isinstance(selector, Selector):
-            raise InvalidArgumentError(f"AsktellSampler needs an asktell.Selector, got {type(selector).__name__}.")
+            raise InvalidArgumentError(
+                f"AsktellSampler needs an asktell.Selector, got {type(selector).__name__}."
+            )
         if not isinstance(selector.method, Adaptive):
             raise IncompatibleMethodError(
                 f"The method {type(selector.method).__name__} works in rounds, so trials would have to wait for each "
@@ -469,8 +594,16 @@ class AsktellSampler(BaseSampler):
         self._selector = copy.copy(selector)
         self._texts = {entry.id: entry.prompt for entry in selector.result().prompts}
         self._prompt, self._example = prompt, example
-        self._ours = (prompt,) if selector.state.problem.n_examples is None else (prompt, example)
-        self._others = RandomSampler(selector.state.problem.seed % 2**32) if others is None else others
+        self._ours = (
+            (prompt,)
+            if selector.state.problem.n_examples is None
+            else (prompt, example)
+        )
+        self._others = (
+            RandomSampler(selector.state.problem.seed % 2**32)
+            if others is None
+            else others
+        )
         self._stop = stop
         self._has_warned = False
         self._forget()
@@ -490,35 +623,52 @@ class AsktellSampler(BaseSampler):
         The selector that was passed to the sampler stays unchanged.
 
         Raises:
-            IncompatibleMethodError: the study's values do not match the selector's goal.
+            IncompatibleMethodError: the study's values do not match the selector's
+                goal.
         """
         with self._lock:
             return at_state(self._selector, self._at(_whole(study)).decided())
 
     # Optuna's interface
 
-    def infer_relative_search_space(self, study: Study, trial: FrozenTrial) -> dict[str, BaseDistribution]:
+    def infer_relative_search_space(
+        self, study: Study, trial: FrozenTrial
+    ) -> dict[str, BaseDistribution]:
         """Return the search space of the other sampler, without the prompt and the example."""
         space = self._others.infer_relative_search_space(study, trial)
-        return {name: distribution for name, distribution in space.items() if name not in self._ours}
+        return {
+            name: distribution
+            for name, distribution in space.items()
+            if name not in self._ours
+        }
 
     def sample_relative(
-        self, study: Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
+        self,
+        study: Study,
+        trial: FrozenTrial,
+        search_space: dict[str, BaseDistribution],
     ) -> dict[str, Any]:
         """Let the other sampler sample its parameters."""
         values = self._others.sample_relative(study, trial, search_space)
-        # Some samplers use a search space of their own, which may have the prompt and the example.
+        # Some samplers use a search space of their own, which may have the prompt and
+        # the example.
         return {name: value for name, value in values.items() if name in search_space}
 
     def sample_independent(
-        self, study: Study, trial: FrozenTrial, param_name: str, param_distribution: BaseDistribution
+        self,
+        study: Study,
+        trial: FrozenTrial,
+        param_name: str,
+        param_distribution: BaseDistribution,
     ) -> Any:
         """Choose the prompt or the example, or let the other sampler choose another parameter.
 
         Prompt and example are chosen together, when Optuna asks for the first of them.
         """
         if param_name not in self._ours:
-            return self._others.sample_independent(study, trial, param_name, param_distribution)
+            return self._others.sample_independent(
+                study, trial, param_name, param_distribution
+            )
         with self._lock:
             study = _whole(study)
             ledger = self._at(study)
@@ -526,7 +676,9 @@ class AsktellSampler(BaseSampler):
             if mark is None:
                 choice = ledger.choose(trial, study.get_trials(deepcopy=False))
                 # This may raise an error, so it comes before the trial is marked.
-                value = ledger.reader.choice(param_name, param_distribution, *choice.cell)
+                value = ledger.reader.choice(
+                    param_name, param_distribution, *choice.cell
+                )
                 arm, example = choice.cell
                 mark = {"prompt": ledger.reader.ids[arm], "example": example}
                 mark |= {} if choice.planner is None else {"planner": choice.planner}
@@ -534,37 +686,63 @@ class AsktellSampler(BaseSampler):
                 study._storage.set_trial_system_attr(trial._trial_id, MARK, mark)
                 return value
             arm = ledger.reader.arm(mark["prompt"])
-            return ledger.reader.choice(param_name, param_distribution, arm, mark["example"])
+            return ledger.reader.choice(
+                param_name, param_distribution, arm, mark["example"]
+            )
 
     def before_trial(self, study: Study, trial: FrozenTrial) -> None:
         """Call the other sampler's hook."""
         self._others.before_trial(study, trial)
 
-    def after_trial(self, study: Study, trial: FrozenTrial, state: TrialState, values: Sequence[float] | None) -> None:
+    def after_trial(
+        self,
+        study: Study,
+        trial: FrozenTrial,
+        state: TrialState,
+        values: Sequence[float] | None,
+    ) -> None:
         """Stop the study if the selection needs no more trials. Warn if a completed trial counts as failed.
 
         Raises:
-            InvalidArgumentError: the objective's parameters or values do not match the selector.
+            InvalidArgumentError: the objective's parameters or values do not match the
+                selector.
         """
         self._others.after_trial(study, trial, state, values)
         with self._lock:
             study = _whole(study)
             ledger = self._at(study)
-            finished = copy.copy(study._storage.get_trial(trial._trial_id))  # Only this copy has its constraints.
-            finished.state, finished.values = state, None if values is None else list(values)
+            # Only this copy has its constraints.
+            finished = copy.copy(study._storage.get_trial(trial._trial_id))
+            finished.state, finished.values = (
+                state,
+                None if values is None else list(values),
+            )
             ledger.reader.check(finished)
             after = ledger.after(ledger.state, finished)
             self._warn(finished)
             recorded = len(after.history) > len(ledger.state.history)
-            if state == TrialState.COMPLETE and self._prompt in finished.params and not recorded:
-                _log.warning("trial %s counts as failed: %s", trial.number, ledger.reader.outcome(finished).reason)
+            if (
+                state == TrialState.COMPLETE
+                and self._prompt in finished.params
+                and not recorded
+            ):
+                _log.warning(
+                    "trial %s counts as failed: %s",
+                    trial.number,
+                    ledger.reader.outcome(finished).reason,
+                )
             if self._stop and ledger.is_over(after, study.get_trials(deepcopy=False)):
-                with suppress(RuntimeError):  # Outside of optimize(), there is nothing to stop.
+                # Outside of optimize(), there is nothing to stop.
+                with suppress(RuntimeError):
                     study.stop()
 
     def _warn(self, trial: FrozenTrial) -> None:
         """Warn once about a trial without the prompt's parameter."""
-        if self._prompt in trial.params or trial.state == TrialState.FAIL or self._has_warned:
+        if (
+            self._prompt in trial.params
+            or trial.state == TrialState.FAIL
+            or self._has_warned
+        ):
             return
         self._has_warned = True
         _log.warning(
@@ -587,16 +765,25 @@ class AsktellSampler(BaseSampler):
         if self._ledger is None or self._place != place:
             state = self._selector.state
             reader = Reader(study, self._texts, state, self._prompt, self._example)
-            self._ledger, self._place = Ledger(state, self._selector.method, reader), place
+            self._ledger, self._place = (
+                Ledger(state, self._selector.method, reader),
+                place,
+            )
         self._ledger.fold(study.get_trials(deepcopy=False))
         return self._ledger
 
     def __getstate__(self) -> dict[str, Any]:
         state = {**self.__dict__, "_selector": self._selector.to_json()}
-        return {name: value for name, value in state.items() if name not in ("_lock", "_ledger", "_place")}
+        return {
+            name: value
+            for name, value in state.items()
+            if name not in ("_lock", "_ledger", "_place")
+        }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update({**state, "_selector": Selector.from_json(state["_selector"])})
+        self.__dict__.update(
+            {**state, "_selector": Selector.from_json(state["_selector"])}
+        )
         self._forget()
 
 

@@ -28,25 +28,31 @@ Reply with the new instruction only."""
 class LLMWriter:
     """Let an LLM write prompts from solved examples, and from the best prompts and their failures.
 
-    There are two templates, and each writes half of a generation. The template of the paper shows 3 to 5 solved
-    examples, one of which the best prompt fails on. The other template shows the best prompts with their scores, and
-    the inputs on which the best prompt scores worst, with the wanted output and the actual output. In that template,
-    texts of the data are enclosed in fences that are longer than any fence inside, so that a text cannot end its
-    own fence. Without parents, only the first template is used. Without solved examples, only the second one.
+    There are two templates, and each writes half of a generation. The template of the
+    paper shows 3 to 5 solved examples, one of which the best prompt fails on. The other
+    template shows the best prompts with their scores, and the inputs on which the best
+    prompt scores worst, with the wanted output and the actual output. In that template,
+    texts of the data are enclosed in fences that are longer than any fence inside, so
+    that a text cannot end its own fence. Without parents, only the first template is
+    used. Without solved examples, only the second one.
 
     Args:
         llm: an LLM with `complete(requests)` or `acomplete(request)`.
-        examples: solved examples for the first template. Prompts look better than they are on the examples they were
-            written from, so use other examples than those of the evaluation if there are enough.
+        examples: solved examples for the first template. Prompts look better than they
+            are on the examples they were written from, so use other examples than those
+            of the evaluation if there are enough.
         shots: the lowest and the highest number of examples shown at once.
         temperature: sampling temperature.
-        max_new_tokens: upper limit of tokens per prompt. A prompt that reaches it is dropped.
+        max_new_tokens: upper limit of tokens per prompt. A prompt that reaches it is
+            dropped.
         system: system message before either template.
         max_chars: number of characters to which each text of the data is cut.
-        seed: seed of the draws and of the sampling. The number of the generation and of the attempt modify it.
+        seed: seed of the draws and of the sampling. The number of the generation and of
+            the attempt modify it.
 
     Raises:
-        InvalidArgumentError: `shots` is not an increasing pair, or `llm` lacks both methods.
+        InvalidArgumentError: `shots` is not an increasing pair, or `llm` lacks both
+            methods.
     """
 
     def __init__(
@@ -62,24 +68,50 @@ class LLMWriter:
         seed: int = 0,
     ) -> None:
         if not 1 <= shots[0] <= shots[1]:
-            raise InvalidArgumentError(f"shots must be (fewest, most) with 1 <= fewest <= most, got {shots!r}.")
-        if not callable(getattr(llm, "complete", None)) and not callable(getattr(llm, "acomplete", None)):
-            raise InvalidArgumentError(f"llm must have complete() or acomplete(), got {type(llm).__name__}.")
+            raise InvalidArgumentError(
+                f"shots must be (fewest, most) with 1 <= fewest <= most, got {shots!r}."
+            )
+        if not callable(getattr(llm, "complete", None)) and not callable(
+            getattr(llm, "acomplete", None)
+        ):
+            raise InvalidArgumentError(
+                f"llm must have complete() or acomplete(), got {type(llm).__name__}."
+            )
         self._llm = llm
-        self._examples = [example for example in examples if example.reference is not None]
-        self._shots, self._temperature, self._max_new_tokens = shots, temperature, max_new_tokens
+        self._examples = [
+            example for example in examples if example.reference is not None
+        ]
+        self._shots, self._temperature, self._max_new_tokens = (
+            shots,
+            temperature,
+            max_new_tokens,
+        )
         self._system, self._max_chars, self._seed = system, max_chars, seed
 
     def __call__(self, brief: Brief) -> list[str]:
-        failed = [f.example for f in brief.failures if isinstance(f.example, Example) and f.example.reference]
-        solved = list({id(example): example for example in (*failed, *self._examples)}.values())
+        failed = [
+            f.example
+            for f in brief.failures
+            if isinstance(f.example, Example) and f.example.reference
+        ]
+        solved = list(
+            {id(example): example for example in (*failed, *self._examples)}.values()
+        )
         if not solved and not brief.parents:
-            raise EvaluatorError("it has neither solved examples nor prompts to write from. Pass examples=")
+            raise EvaluatorError(
+                "it has neither solved examples nor prompts to write from. Pass examples="
+            )
 
         def request(attempt: int) -> Request:
-            draw = random.Random(f"asktell-writer-{self._seed}-{brief.generation}-{attempt}")
+            draw = random.Random(
+                f"asktell-writer-{self._seed}-{brief.generation}-{attempt}"
+            )
             from_parents = bool(brief.parents) and (not solved or attempt % 2 == 0)
-            turn = self._of_parents(brief, draw) if from_parents else self._of_examples(solved, failed, draw)
+            turn = (
+                self._of_parents(brief, draw)
+                if from_parents
+                else self._of_examples(solved, failed, draw)
+            )
             return Request.chat(
                 turn,
                 self._system,
@@ -88,38 +120,61 @@ class LLMWriter:
                 seed=draw.randrange(2**31),
             )
 
-        found, refusals = _distinct(self._llm, request, brief.n, _ATTEMPTS * brief.n, brief.tried)
+        found, refusals = _distinct(
+            self._llm, request, brief.n, _ATTEMPTS * brief.n, brief.tried
+        )
         if not found and "none failed" not in refusals:
             raise EvaluatorError(f"the LLM wrote no usable prompt: {refusals}")
         return found
 
-    def _of_examples(self, solved: list[Example], failed: list[Example], draw: random.Random) -> str:
+    def _of_examples(
+        self, solved: list[Example], failed: list[Example], draw: random.Random
+    ) -> str:
         """Fill in the template of the paper. The first example is one that failed, if there is one."""
         n = min(draw.randint(*self._shots), len(solved))
         shown = draw.sample(failed, min(1, len(failed)))
         rest = [example for example in solved if example not in shown]
         shown += draw.sample(rest, n - len(shown))
-        pairs = [f"Input: {self._cut(each.input)}\nOutput: {self._cut(each.references[0])}" for each in shown]
+        pairs = [
+            f"Input: {self._cut(each.input)}\nOutput: {self._cut(each.references[0])}"
+            for each in shown
+        ]
         return "\n\n".join([*pairs, "Please provide the instruction now."])
 
     def _of_parents(self, brief: Brief, draw: random.Random) -> str:
         """Fill in the template with the best prompts and their failures."""
-        parts = ["An assistant was given these instructions for one and the same task, each on many inputs."]
+        parts = [
+            "An assistant was given these instructions for one and the same task, each on many inputs."
+        ]
         for number, parent in enumerate(brief.parents, start=1):
-            scores = {name: value for name, value in parent.estimate.items() if value is not None}
-            parts.append(f"Instruction {number} ({_scores(scores)}):\n{self._fenced(parent.prompt)}")
-        chosen = draw.sample(brief.failures, min(len(brief.failures), draw.randint(*self._shots)))
+            scores = {
+                name: value
+                for name, value in parent.estimate.items()
+                if value is not None
+            }
+            parts.append(
+                f"Instruction {number} ({_scores(scores)}):\n{self._fenced(parent.prompt)}"
+            )
+        chosen = draw.sample(
+            brief.failures, min(len(brief.failures), draw.randint(*self._shots))
+        )
         if chosen:
             parts.append("On these inputs instruction 1 did worst.")
         parts += [self._failure(failure) for failure in chosen]
-        names = dict.fromkeys(name for parent in brief.parents for name in fields_of(parent.prompt, True))
+        names = dict.fromkeys(
+            name for parent in brief.parents for name in fields_of(parent.prompt, True)
+        )
         if names:
             fields = ", ".join(f"{{{name}}}" for name in names)
-            parts.append(f"Parts of the input are put in the place of {fields}: keep these names, and use no others.")
+            parts.append(
+                f"Parts of the input are put in the place of {fields}: keep these names, and use no others."
+            )
         return "\n\n".join([*parts, _REQUEST.format(goal=brief.goal)])
 
     def _failure(self, failure: FailedExample) -> str:
-        lines = [f"{name}:\n{self._fenced(text)}" for name, text in shown(failure).items()]
+        lines = [
+            f"{name}:\n{self._fenced(text)}" for name, text in shown(failure).items()
+        ]
         return "\n".join([*lines, f"Its scores: {_scores(failure.scores)}"])
 
     def _fenced(self, text: str) -> str:
@@ -128,7 +183,9 @@ class LLMWriter:
         return f"{fence}\n{text}\n{fence}"
 
     def _cut(self, text: str) -> str:
-        return text if len(text) <= self._max_chars else f"{text[: self._max_chars]} [...]"
+        return (
+            text if len(text) <= self._max_chars else f"{text[: self._max_chars]} [...]"
+        )
 
 
 def shown(failure: FailedExample) -> dict[str, str]:
@@ -147,18 +204,27 @@ def shown(failure: FailedExample) -> dict[str, str]:
 
 
 def _distinct(
-    llm: Any, request: Callable[[int], Request], n: int, max_attempts: int, known: Iterable[str]
+    llm: Any,
+    request: Callable[[int], Request],
+    n: int,
+    max_attempts: int,
+    known: Iterable[str],
 ) -> tuple[list[str], str]:
     """Return up to n distinct prompts from the responses to `request(0)`, `request(1)`, ..., and a note on the others.
 
-    Prompts that differ only in case or white space count as the same. Prompts of `known` are left out.
+    Prompts that differ only in case or white space count as the same. Prompts of
+    `known` are left out.
     """
     asked, refused, last = 0, 0, "none failed"
     seen, found = {_plain(text) for text in known}, list[str]()
     while len(found) < n and asked < max_attempts:
         size = min(n - len(found), max_attempts - asked)
         requests = [request(attempt) for attempt in range(asked, asked + size)]
-        answers = llm.complete(requests) if hasattr(llm, "complete") else gathered(llm, requests, size)
+        answers = (
+            llm.complete(requests)
+            if hasattr(llm, "complete")
+            else gathered(llm, requests, size)
+        )
         asked += size
         for answer in answers:
             prompt = _prompt(answer)
@@ -168,7 +234,11 @@ def _distinct(
                     found.append(prompt)
             else:
                 refused += 1
-                last = str(answer) if isinstance(answer, Exception) else f"an unusable text: {answer.text[:80]!r}"
+                last = (
+                    str(answer)
+                    if isinstance(answer, Exception)
+                    else f"an unusable text: {answer.text[:80]!r}"
+                )
     return found, f"{refused} failed, were empty or cut off. The last: {last}"
 
 
@@ -180,7 +250,12 @@ def _prompt(answer: Completion | Exception) -> str:
     """Return the prompt in a response, without a title or quotes. Empty if it failed or was cut off."""
     if isinstance(answer, Exception) or answer.finish_reason == "length":
         return ""
-    text = re.sub(r"^\**\s*(the\s+)?(instruction|prompt)s?\s*\**\s*:\s*\**\s*", "", answer.text.strip(), flags=re.I)
+    text = re.sub(
+        r"^\**\s*(the\s+)?(instruction|prompt)s?\s*\**\s*:\s*\**\s*",
+        "",
+        answer.text.strip(),
+        flags=re.I,
+    )
     if len(text) > 1 and _QUOTES.get(text[0]) == text[-1]:
         text = text[1:-1]
     return text.strip()

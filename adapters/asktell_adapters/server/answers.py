@@ -30,13 +30,17 @@ class _FieldsOf:
     def __init__(self, kind: type, **others: Any) -> None:
         self._kind, self._others = kind, others
 
-    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+    def __get_pydantic_core_schema__(
+        self, source: Any, handler: GetCoreSchemaHandler
+    ) -> CoreSchema:
         return handler.generate_schema(self._as_typed_dict)
 
     @cached_property  # pydantic would take a second one for another schema
     def _as_typed_dict(self) -> Any:
         hints = get_type_hints(self._kind, include_extras=True)
-        public = {name: hint for name, hint in hints.items() if not name.startswith("_")}
+        public = {
+            name: hint for name, hint in hints.items() if not name.startswith("_")
+        }
         made = TypedDict(self._kind.__name__, {**public, **self._others})  # type: ignore[misc]
         made.__doc__ = self._kind.__doc__
         return made
@@ -46,12 +50,20 @@ Trial: TypeAlias = Annotated[dict[str, Any], _FieldsOf(asktell.Trial)]
 Held: TypeAlias = Annotated[dict[str, Any], _FieldsOf(Holding, trial=Trial)]
 Told: TypeAlias = Annotated[dict[str, Any], _FieldsOf(Evaluation)]
 Difference: TypeAlias = Annotated[
-    dict[str, Any], _FieldsOf(asktell.Difference, verdict=Literal["better", "worse", "equal", "undecided"])
+    dict[str, Any],
+    _FieldsOf(
+        asktell.Difference, verdict=Literal["better", "worse", "equal", "undecided"]
+    ),
 ]
 Comparison: TypeAlias = Annotated[
-    dict[str, Any], _FieldsOf(asktell.Comparison, differences=Mapping[str, Difference], guaranteed=bool)
+    dict[str, Any],
+    _FieldsOf(
+        asktell.Comparison, differences=Mapping[str, Difference], guaranteed=bool
+    ),
 ]
-_Factors: TypeAlias = Mapping[str, Mapping[str, Mapping[str, tuple[float, float | None]]]]
+_Factors: TypeAlias = Mapping[
+    str, Mapping[str, Mapping[str, tuple[float, float | None]]]
+]
 Result: TypeAlias = Annotated[
     dict[str, Any],
     _FieldsOf(

@@ -25,7 +25,13 @@ from asktell_adapters.server.idempotency import Answers, IdempotentRoute
 from asktell_adapters.server.metrics import Metrics
 from asktell_adapters.server.open_studies import OpenStudies
 from asktell_adapters.server.openapi import describe
-from asktell_adapters.server.operations import add_growth, add_health, add_results, add_studies, add_trials
+from asktell_adapters.server.operations import (
+    add_growth,
+    add_health,
+    add_results,
+    add_studies,
+    add_trials,
+)
 from asktell_adapters.server.pages import ROLE, Overview, add_pages
 from asktell_adapters.server.problems import MEDIA_TYPE, ProblemDetails, problem_of
 
@@ -37,18 +43,23 @@ _HEADERS = {
     "Referrer-Policy": "no-referrer",
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cross-Origin-Opener-Policy": "same-origin",
-    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",  # pages bring one of their own
+    # Pages bring one of their own
+    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
 }
 
 log = logging.getLogger("asktell_adapters.server")
 
 
-def make_app(studies: OpenStudies, tokens: Tokens | None = None, *, most_bytes: int = 2**26) -> FastAPI:
+def make_app(
+    studies: OpenStudies, tokens: Tokens | None = None, *, most_bytes: int = 2**26
+) -> FastAPI:
     """The service as an ASGI application."""
     tokens = tokens or Tokens()
     overview = Overview(studies)
     metrics = Metrics(lambda: len(studies), overview.rows)
-    app = FastAPI(title="asktell", version=version("asktell"), docs_url=None, redoc_url=None)
+    app = FastAPI(
+        title="asktell", version=version("asktell"), docs_url=None, redoc_url=None
+    )
     app.state.answers = Answers()
     app.router.route_class = IdempotentRoute
     add_health(app, studies, metrics, overview)
@@ -62,7 +73,9 @@ def make_app(studies: OpenStudies, tokens: Tokens | None = None, *, most_bytes: 
     app.add_exception_handler(RequestValidationError, _on_invalid)
     app.add_exception_handler(HTTPException, _on_http)
     app.add_middleware(GZipMiddleware, minimum_size=1000, compresslevel=5)
-    app.add_middleware(Gate, guard=Guard(tokens), metrics=metrics, most_bytes=most_bytes)
+    app.add_middleware(
+        Gate, guard=Guard(tokens), metrics=metrics, most_bytes=most_bytes
+    )
     describe(app, bool(tokens))
     return app
 
@@ -70,11 +83,19 @@ def make_app(studies: OpenStudies, tokens: Tokens | None = None, *, most_bytes: 
 class Gate:
     """Middleware around everything: admits requests, bounds their bodies, counts them, and answers when code fails.
 
-    A body is read only after its request was admitted, and FastAPI's own security comes after it reads the body.
+    A body is read only after its request was admitted, and FastAPI's own security comes
+    after it reads the body.
     """
 
-    def __init__(self, app: ASGIApp, guard: Guard, metrics: Metrics, most_bytes: int) -> None:
-        self._app, self._guard, self._metrics, self._most_bytes = app, guard, metrics, most_bytes
+    def __init__(
+        self, app: ASGIApp, guard: Guard, metrics: Metrics, most_bytes: int
+    ) -> None:
+        self._app, self._guard, self._metrics, self._most_bytes = (
+            app,
+            guard,
+            metrics,
+            most_bytes,
+        )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
@@ -108,23 +129,44 @@ class Gate:
             except asyncio.CancelledError:  # by the server, which ends
                 text = "The service ends, and this request has taken too long to wait for. It may have been done; "
                 headers = {"Retry-After": "1"}
-                await refuse(ProblemDetails(503, f"{text}come again.", "service", headers, title="The service ends"))
+                await refuse(
+                    ProblemDetails(
+                        503,
+                        f"{text}come again.",
+                        "service",
+                        headers,
+                        title="The service ends",
+                    )
+                )
             except Exception:
                 log.exception("An error of the service")
                 if status == 0:
-                    await refuse(ProblemDetails(500, "An error of the service; its log says more."))
+                    await refuse(
+                        ProblemDetails(
+                            500, "An error of the service; its log says more."
+                        )
+                    )
         operation = getattr(scope.get("route"), "name", None) or "other"
         self._metrics.count(operation, status, time.perf_counter() - started)
 
     async def _admitted(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = Headers(scope=scope)
         address = scope["client"][0] if scope.get("client") else ""
-        scope[ROLE] = self._guard.admit(scope["method"], scope["path"], headers, address)
+        scope[ROLE] = self._guard.admit(
+            scope["method"], scope["path"], headers, address
+        )
         length = headers.get("content-length", "0")
         has_body = "transfer-encoding" in headers or length.strip("0") != ""
         kind = headers.get("content-type", "").partition(";")[0].strip().lower()
-        if has_body and scope["method"] in ("POST", "PUT", "DELETE", "PATCH") and kind != "application/json":
-            raise ProblemDetails(415, "The body must be JSON, with the header `Content-Type: application/json`.")
+        if (
+            has_body
+            and scope["method"] in ("POST", "PUT", "DELETE", "PATCH")
+            and kind != "application/json"
+        ):
+            raise ProblemDetails(
+                415,
+                "The body must be JSON, with the header `Content-Type: application/json`.",
+            )
         too_large = f"A request may have at most {self._most_bytes} bytes."
         if length.isdecimal() and int(length[:20]) > self._most_bytes:
             raise ProblemDetails(413, too_large)
@@ -136,7 +178,9 @@ class Gate:
                 async with asyncio.timeout_at(until):
                     message = await receive()
             except TimeoutError:
-                raise HTTPException(408, f"The body did not come within {_SECONDS_FOR_A_BODY:g} s.") from None
+                raise HTTPException(
+                    408, f"The body did not come within {_SECONDS_FOR_A_BODY:g} s."
+                ) from None
             size += len(message.get("body", b""))
             if size > self._most_bytes:
                 raise HTTPException(413, too_large)
@@ -150,13 +194,17 @@ class Gate:
 
 def problem_response(problem: ProblemDetails) -> Response:
     """A problem as an answer, in ASCII."""
-    return Response(json.dumps(problem.document), problem.status, problem.headers, MEDIA_TYPE)
+    return Response(
+        json.dumps(problem.document), problem.status, problem.headers, MEDIA_TYPE
+    )
 
 
 async def _on_error(request: Request, error: Any) -> Response:
     if isinstance(error, StorageError):
         log.error("%s", safe(str(error)))
-    return problem_response(error if isinstance(error, ProblemDetails) else problem_of(error))
+    return problem_response(
+        error if isinstance(error, ProblemDetails) else problem_of(error)
+    )
 
 
 async def _on_invalid(request: Request, error: Any) -> Response:
@@ -166,13 +214,18 @@ async def _on_invalid(request: Request, error: Any) -> Response:
     found: dict[str, list[str]] = {}
     for e in errors:
         # The path goes on with the alternatives that were tried.
-        where = ".".join(str(part) for part in e["loc"][: 4 if "tells" in e["loc"] else 2])
+        where = ".".join(
+            str(part) for part in e["loc"][: 4 if "tells" in e["loc"] else 2]
+        )
         found.setdefault(where, []).append(e["msg"].removeprefix("Value error, "))
     listed: list[InvalidPart] = [
-        {"where": where, "what": " / ".join(dict.fromkeys(what))} for where, what in found.items()
+        {"where": where, "what": " / ".join(dict.fromkeys(what))}
+        for where, what in found.items()
     ]
     detail = "; ".join(f"{item['where']}: {item['what']}" for item in listed)
-    return problem_response(ProblemDetails(422, f"{detail}.", "invalid-argument", errors=listed))
+    return problem_response(
+        ProblemDetails(422, f"{detail}.", "invalid-argument", errors=listed)
+    )
 
 
 async def _on_http(request: Request, error: Any) -> Response:
@@ -182,8 +235,15 @@ async def _on_http(request: Request, error: Any) -> Response:
         405: "This address does not know this method.",
     }
     headers = dict(error.headers or {})
-    if error.status_code == 405:  # the framework names the methods of the first operation only
-        routes = [route for route in request.app.routes if route.matches(request.scope)[0] is not Match.NONE]
-        headers["Allow"] = ", ".join(sorted(set().union(*(route.methods for route in routes))))
+    # The framework names the methods of the first operation only
+    if error.status_code == 405:
+        routes = [
+            route
+            for route in request.app.routes
+            if route.matches(request.scope)[0] is not Match.NONE
+        ]
+        headers["Allow"] = ", ".join(
+            sorted(set().union(*(route.methods for route in routes)))
+        )
     detail = details.get(error.status_code, error.detail)
     return problem_response(ProblemDetails(error.status_code, detail, headers=headers))

@@ -46,13 +46,17 @@ class Tokens:
 
     def __post_init__(self) -> None:
         for name, token in ((WRITE, self.write), (READ, self.read)):
-            if token is not None and not re.fullmatch(rf"[A-Za-z0-9._~+/=-]{{{_SHORTEST},}}", token):
+            if token is not None and not re.fullmatch(
+                rf"[A-Za-z0-9._~+/=-]{{{_SHORTEST},}}", token
+            ):
                 raise InvalidArgumentError(
                     f"{name} must be at least {_SHORTEST} letters, digits or any of ._~+/=- (its length is "
                     f"{len(token)}). For a new one: python -c 'import secrets; print(secrets.token_urlsafe())'"
                 )
         if self.write is not None and self.write == self.read:
-            raise InvalidArgumentError(f"{WRITE} and {READ} are the same token. Use two different tokens.")
+            raise InvalidArgumentError(
+                f"{WRITE} and {READ} are the same token. Use two different tokens."
+            )
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> "Tokens":
@@ -68,7 +72,8 @@ class Tokens:
             return Role.WRITE
         sent = _token_of(authorization or "")
         writes, reads = (  # both compared, in constant time
-            token is not None and hmac.compare_digest(sent, token.encode("ascii")) for token in (self.write, self.read)
+            token is not None and hmac.compare_digest(sent, token.encode("ascii"))
+            for token in (self.write, self.read)
         )
         return Role.WRITE if writes else Role.READ if reads else Role.NOTHING
 
@@ -86,14 +91,19 @@ def _token_of(authorization: str) -> bytes:
 class Guard:
     """Authorization of requests.
 
-    A correct token is never refused because of others' guesses: only wrong ones are limited, per address.
+    A correct token is never refused because of others' guesses: only wrong ones are
+    limited, per address.
     """
 
-    def __init__(self, tokens: Tokens, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, tokens: Tokens, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._tokens, self._clock = tokens, clock
         self._due: dict[str, float] = {}  # by address; see _limit
 
-    def admit(self, method: str, path: str, headers: Mapping[str, str], address: str) -> Role:
+    def admit(
+        self, method: str, path: str, headers: Mapping[str, str], address: str
+    ) -> Role:
         """The role of a request."""
         if not self._tokens:
             _check_local(headers)
@@ -104,8 +114,11 @@ class Guard:
             if authorization is not None:
                 self._limit(address)
             if path not in _OPEN:
-                sent = "there is none" if authorization is None else "the token is unknown"
-                # Scripts of our pages send Origin or Sec-Fetch-Site; the browser knows the token of the same realm.
+                sent = (
+                    "there is none" if authorization is None else "the token is unknown"
+                )
+                # Scripts of our pages send Origin or Sec-Fetch-Site; the browser knows
+                # the token of the same realm.
                 is_page = path in ("/", "/studies") or path.startswith("/studies/")
                 browser = is_page or "origin" in headers or "sec-fetch-site" in headers
                 raise ProblemDetails(
@@ -115,7 +128,11 @@ class Guard:
                     {"WWW-Authenticate": _BASIC if browser else "Bearer"},
                 )
         if role is not Role.WRITE and method not in _READING:
-            raise ProblemDetails(403, "This token may only read. Changes need the read-write token.", "access-denied")
+            raise ProblemDetails(
+                403,
+                "This token may only read. Changes need the read-write token.",
+                "access-denied",
+            )
         return role
 
     def _limit(self, address: str) -> None:
@@ -137,7 +154,11 @@ def is_loopback(host: str) -> bool:
         return True
     in_brackets = host.startswith("[") and host.endswith("]")
     try:
-        return (ipaddress.IPv6Address(host[1:-1]) if in_brackets else ipaddress.ip_address(host)).is_loopback
+        return (
+            ipaddress.IPv6Address(host[1:-1])
+            if in_brackets
+            else ipaddress.ip_address(host)
+        ).is_loopback
     except ValueError:
         return False
 
@@ -145,15 +166,20 @@ def is_loopback(host: str) -> bool:
 def check_site(method: str, headers: Mapping[str, str]) -> None:
     """Refuse requests that another site's page made a browser send; following a link from there is allowed.
 
-    Sec-Fetch-Site is the browser's own statement and comes first: behind a proxy, Host may differ from Origin. Programs
-    that are no browsers send neither.
+    Sec-Fetch-Site is the browser's own statement and comes first: behind a proxy, Host
+    may differ from Origin. Programs that are no browsers send neither.
     """
     site, origin = headers.get("sec-fetch-site"), headers.get("origin")
     if site is not None:
         follows = method in _READING and headers.get("sec-fetch-mode") == "navigate"
-        allowed = follows or site in ("same-origin", "none")  # none: the user typed the address
+        # none: the user typed the address
+        allowed = follows or site in ("same-origin", "none")
     else:
-        allowed = method in _READING or origin is None or _host_of(origin) == headers.get("host", "").lower()
+        allowed = (
+            method in _READING
+            or origin is None
+            or _host_of(origin) == headers.get("host", "").lower()
+        )
     if not allowed:
         raise ProblemDetails(
             403,
@@ -174,7 +200,11 @@ def _check_local(headers: Mapping[str, str]) -> None:
     found = _HOST.fullmatch(headers.get("host", ""))
     # A page in a browser can make a name of its own lead here (DNS rebinding).
     if found is None or not is_loopback(found[1]):
-        raise ProblemDetails(403, "Without a token this service answers only to localhost.", "access-denied")
+        raise ProblemDetails(
+            403,
+            "Without a token this service answers only to localhost.",
+            "access-denied",
+        )
     if forwarded := sorted(name for name in headers if _FORWARDED.fullmatch(name)):
         raise ProblemDetails(
             403,

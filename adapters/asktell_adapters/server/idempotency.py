@@ -24,7 +24,9 @@ class Answers:
         self._running: dict[str, _Answer] = {}
         self._kept: OrderedDict[str, _Answer] = OrderedDict()
 
-    async def get(self, key: str, digest: bytes, make: Callable[[], Coroutine[Any, Any, Response]]) -> Response:
+    async def get(
+        self, key: str, digest: bytes, make: Callable[[], Coroutine[Any, Any, Response]]
+    ) -> Response:
         """The answer under this key, made if there is none."""
         found = self._running.get(key) or self._kept.get(key)
         if found is None:
@@ -32,7 +34,9 @@ class Answers:
             found[1].add_done_callback(lambda _: self._settle(key))
         if found[0] != digest:
             raise ProblemDetails(
-                422, "This Idempotency-Key was used for another request. Use a new key.", "invalid-argument"
+                422,
+                "This Idempotency-Key was used for another request. Use a new key.",
+                "invalid-argument",
             )
         answer = await asyncio.shield(found[1])  # others may wait for it, too
         copy = Response(answer.body, answer.status_code)
@@ -65,7 +69,11 @@ class IdempotentRoute(APIRoute):
             if not 0 < len(key) <= _LONGEST_KEY:
                 text = f"An Idempotency-Key has 1 to {_LONGEST_KEY} characters."
                 raise ProblemDetails(422, text, "invalid-argument")
-            parts = request.method.encode(), request.scope["raw_path"], request.scope["query_string"]
+            parts = (
+                request.method.encode(),
+                request.scope["raw_path"],
+                request.scope["query_string"],
+            )
             digest = hashlib.sha256(b"\n".join((*parts, await request.body()))).digest()
             answers: Answers = request.app.state.answers
             return await answers.get(key, digest, lambda: handle(request))

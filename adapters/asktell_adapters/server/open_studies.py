@@ -15,7 +15,8 @@ _SECONDS_FOR_A_CHECK = 3.0
 
 class _Entry:
     def __init__(self) -> None:
-        self.lock = Lock()  # held while it is opened: several requests open a study once
+        # Held while it is opened: several requests open a study once
+        self.lock = Lock()
         self.study: Study | None = None
 
 
@@ -41,10 +42,18 @@ class OpenStudies:
         """Check that studies can be changed now."""
         self._storage.check(_SECONDS_FOR_A_CHECK)
 
-    def create(self, name: str, selector: Selector, max_attempts: int, exist_ok: bool) -> None:
+    def create(
+        self, name: str, selector: Selector, max_attempts: int, exist_ok: bool
+    ) -> None:
         """Make a study, as `Study.create`."""
         try:
-            Study.create(self._storage, name, selector, max_attempts=max_attempts, exist_ok=exist_ok)
+            Study.create(
+                self._storage,
+                name,
+                selector,
+                max_attempts=max_attempts,
+                exist_ok=exist_ok,
+            )
         except StudyExistsError:
             if exist_ok:
                 raise
@@ -59,7 +68,9 @@ class OpenStudies:
         finally:
             self._forget(name)
 
-    def call(self, name: str, operation: Callable[[Study], _T], keep: bool = True) -> _T:
+    def call(
+        self, name: str, operation: Callable[[Study], _T], keep: bool = True
+    ) -> _T:
         """Call an operation on a study, which stays open unless it is not to `keep`, as in loops over all studies."""
         try:
             if not keep and name not in self._entries:

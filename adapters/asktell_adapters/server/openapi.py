@@ -40,12 +40,19 @@ def describe(app: FastAPI, with_tokens: bool) -> None:
 
     def document() -> dict[str, Any]:
         if app.openapi_schema is None:
-            made = get_openapi(title=app.title, version=app.version, description=_ABOUT, routes=app.routes)
+            made = get_openapi(
+                title=app.title,
+                version=app.version,
+                description=_ABOUT,
+                routes=app.routes,
+            )
             components = made.setdefault("components", {})
             for unused in ("HTTPValidationError", "ValidationError"):
                 components["schemas"].pop(unused, None)
             if with_tokens:
-                components["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
+                components["securitySchemes"] = {
+                    "token": {"type": "http", "scheme": "bearer"}
+                }
             for path, operations in made["paths"].items():
                 for method, operation in operations.items():
                     _complete(path, method, operation, with_tokens)
@@ -55,7 +62,9 @@ def describe(app: FastAPI, with_tokens: bool) -> None:
     app.openapi = document  # type: ignore[method-assign]
 
 
-def _complete(path: str, method: str, operation: dict[str, Any], with_tokens: bool) -> None:
+def _complete(
+    path: str, method: str, operation: dict[str, Any], with_tokens: bool
+) -> None:
     statuses = set(_ALWAYS)
     if with_tokens and path not in _OPEN:
         operation["security"] = [{"token": []}]
@@ -75,5 +84,8 @@ def _complete(path: str, method: str, operation: dict[str, Any], with_tokens: bo
             "content": {MEDIA_TYPE: {"schema": schema}},
         }
         if status == 429:
-            retry = {"description": "Seconds.", "schema": {"type": "integer", "minimum": 1}}
+            retry = {
+                "description": "Seconds.",
+                "schema": {"type": "integer", "minimum": 1},
+            }
             operation["responses"]["429"]["headers"] = {"Retry-After": retry}

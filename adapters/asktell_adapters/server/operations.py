@@ -33,20 +33,27 @@ _T = TypeVar("_T")
 _Operation = TypeVar("_Operation", bound=Callable[..., Any])
 _PENDING_SHOWN = 100
 _SECONDS_BETWEEN_CHECKS, _SECONDS_FOR_A_CHECK = 2.0, 5.0  # of the storage, for /health
-_SECONDS_FOR_A_LOOK = 1.0  # at all studies, for /metrics; then it has what was known before
+# At all studies, for /metrics; then it has what was known before
+_SECONDS_FOR_A_LOOK = 1.0
 _JSON_LINES_TYPE = "application/jsonl"
-_JSON_LINES: dict[str, Any] = {"content": {_JSON_LINES_TYPE: {"schema": {"type": "string"}}}}
+_JSON_LINES: dict[str, Any] = {
+    "content": {_JSON_LINES_TYPE: {"schema": {"type": "string"}}}
+}
 
 log = logging.getLogger("asktell_adapters.server")
 
 
-def answer(content: object, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+def answer(
+    content: object, status: int = 200, headers: dict[str, str] | None = None
+) -> Response:
     """JSON in ASCII: any text survives, lone surrogates too."""
     body = json.dumps(content, separators=(",", ":"), allow_nan=False).encode("ascii")
     return Response(body, status, headers, "application/json")
 
 
-def _operation(app: FastAPI, method: str, path: str) -> Callable[[_Operation], _Operation]:
+def _operation(
+    app: FastAPI, method: str, path: str
+) -> Callable[[_Operation], _Operation]:
     """Add a function as an operation, whose answer is what it returns, and is described by the type that it returns."""
 
     def add(operation: _Operation) -> _Operation:
@@ -61,7 +68,9 @@ def _operation(app: FastAPI, method: str, path: str) -> Callable[[_Operation], _
     return add
 
 
-def add_health(app: FastAPI, studies: OpenStudies, metrics: Metrics, overview: Overview) -> None:
+def add_health(
+    app: FastAPI, studies: OpenStudies, metrics: Metrics, overview: Overview
+) -> None:
     """The service's own state."""
     check: asyncio.Future[None] | None = None
     checked = 0.0
@@ -72,11 +81,16 @@ def add_health(app: FastAPI, studies: OpenStudies, metrics: Metrics, overview: O
         nonlocal check, checked
         now = time.monotonic()
         if check is None or (check.done() and now - checked >= _SECONDS_BETWEEN_CHECKS):
-            # With a limiter of its own, as all other threads may be stuck in the storage; one check at a time.
-            check = asyncio.ensure_future(to_thread.run_sync(studies.check, limiter=CapacityLimiter(1)))
+            # With a limiter of its own, as all other threads may be stuck in the
+            # storage; one check at a time.
+            check = asyncio.ensure_future(
+                to_thread.run_sync(studies.check, limiter=CapacityLimiter(1))
+            )
             checked = now
         if not check.done():
-            await asyncio.wait([check], timeout=max(0.0, checked + _SECONDS_FOR_A_CHECK - now))
+            await asyncio.wait(
+                [check], timeout=max(0.0, checked + _SECONDS_FOR_A_CHECK - now)
+            )
         if not check.done():
             raise asktell.StorageBusyError(
                 f"A check of the storage has been running for over {_SECONDS_FOR_A_CHECK:g} s."
@@ -101,14 +115,20 @@ def add_studies(app: FastAPI, studies: OpenStudies) -> None:
         """The names of all studies."""
         return {"studies": studies.names()}
 
-    def created(name: str, selector: Selector, max_attempts: int, exist_ok: bool) -> Response:
+    def created(
+        name: str, selector: Selector, max_attempts: int, exist_ok: bool
+    ) -> Response:
         if name in (".", ".."):
             raise asktell.InvalidArgumentError(
                 f"{name!r} is not a valid study name here, because it would be removed from the URL. Choose another "
                 "name."
             )
         studies.create(name, selector, max_attempts, exist_ok)
-        return answer(call(studies, name, info), 201, {"Location": f"/v1/studies/{quote(name, safe='')}"})
+        return answer(
+            call(studies, name, info),
+            201,
+            {"Location": f"/v1/studies/{quote(name, safe='')}"},
+        )
 
     @app.post("/v1/studies", response_model=answers.Info, status_code=201)
     def create(body: requests.NewStudy) -> Response:
@@ -129,9 +149,16 @@ def add_studies(app: FastAPI, studies: OpenStudies) -> None:
     @app.get("/v1/studies/{name}/selector", response_model=requests.Saved)
     def selector(name: StudyName) -> Response:
         """The study's current state as a saved selector, for example as a backup."""
-        return Response(call(studies, name, lambda study: study.selector.to_json()), media_type="application/json")
+        return Response(
+            call(studies, name, lambda study: study.selector.to_json()),
+            media_type="application/json",
+        )
 
-    @app.get("/v1/studies/{name}/export", response_class=Response, responses={200: _JSON_LINES})
+    @app.get(
+        "/v1/studies/{name}/export",
+        response_class=Response,
+        responses={200: _JSON_LINES},
+    )
     def export(name: StudyName) -> Response:
         """The complete study as JSON lines, for `asktell import`."""
         with TemporaryDirectory() as folder:
@@ -139,7 +166,9 @@ def add_studies(app: FastAPI, studies: OpenStudies) -> None:
             call(studies, name, lambda study: study.export(path))
             return Response(path.read_bytes(), media_type=_JSON_LINES_TYPE)
 
-    @app.put("/v1/studies/{name}/selector", response_model=answers.Info, status_code=201)
+    @app.put(
+        "/v1/studies/{name}/selector", response_model=answers.Info, status_code=201
+    )
     def restore(
         name: StudyName,
         body: requests.Saved,
@@ -147,7 +176,9 @@ def add_studies(app: FastAPI, studies: OpenStudies) -> None:
         exist_ok: bool = False,
     ) -> Response:
         """Create a study from a saved selector, in its state. An existing study is never replaced."""
-        return created(name, Selector.from_json(body.model_dump()), max_attempts, exist_ok)
+        return created(
+            name, Selector.from_json(body.model_dump()), max_attempts, exist_ok
+        )
 
 
 def add_trials(app: FastAPI, studies: OpenStudies) -> None:
@@ -208,13 +239,19 @@ def add_trials(app: FastAPI, studies: OpenStudies) -> None:
     @_operation(app, "POST", "/v1/studies/{name}/heartbeat")
     def heartbeat(name: StudyName, body: requests.Heartbeat) -> answers.HeldTrials:
         """Extend a worker's leases to `lease` seconds from now, and get the trials that it still holds."""
-        return {"trials": [trial._asdict() for trial in done(studies, name, Study.heartbeat, body)]}
+        return {
+            "trials": [
+                trial._asdict() for trial in done(studies, name, Study.heartbeat, body)
+            ]
+        }
 
 
 def add_growth(app: FastAPI, studies: OpenStudies) -> None:
     """Add and retire prompts, extend the budget, pause and resume."""
 
-    def changed(name: str, change: Callable[..., None], body: requests.StrictRequest) -> answers.Info:
+    def changed(
+        name: str, change: Callable[..., None], body: requests.StrictRequest
+    ) -> answers.Info:
         done(studies, name, change, body)
         return call(studies, name, info)
 
@@ -262,7 +299,12 @@ def add_results(app: FastAPI, studies: OpenStudies) -> None:
     def workers(name: StudyName) -> answers.Workers:
         """The pending trials and the workers that hold them."""
         holdings = call(studies, name, lambda study: study.workers())
-        return {"holdings": [{**holding._asdict(), "trial": holding.trial._asdict()} for holding in holdings]}
+        return {
+            "holdings": [
+                {**holding._asdict(), "trial": holding.trial._asdict()}
+                for holding in holdings
+            ]
+        }
 
     @_operation(app, "GET", "/v1/studies/{name}/result")
     def result(name: StudyName) -> answers.Result:
@@ -271,9 +313,15 @@ def add_results(app: FastAPI, studies: OpenStudies) -> None:
         return {**found.to_dict(), "n_examples": found.n_examples}
 
     @_operation(app, "GET", "/v1/studies/{name}/evaluations")
-    def evaluations(name: StudyName, query: Annotated[requests.EvaluationsQuery, Query()]) -> answers.Evaluations:
+    def evaluations(
+        name: StudyName, query: Annotated[requests.EvaluationsQuery, Query()]
+    ) -> answers.Evaluations:
         """Evaluations in the order in which they were told, `n` at a time."""
-        found = call(studies, name, lambda study: list(islice(study.evaluations(query.after), query.n)))
+        found = call(
+            studies,
+            name,
+            lambda study: list(islice(study.evaluations(query.after), query.n)),
+        )
         return {"evaluations": [each._asdict() for each in found]}
 
     @_operation(app, "GET", "/v1/studies/{name}/report")
@@ -283,10 +331,16 @@ def add_results(app: FastAPI, studies: OpenStudies) -> None:
 
     @_operation(app, "GET", "/v1/studies/{name}/compare")
     def compare(
-        name: StudyName, query: Annotated[requests.CompareQuery, Query()], request: Request
+        name: StudyName,
+        query: Annotated[requests.CompareQuery, Query()],
+        request: Request,
     ) -> answers.Comparison:
         """Compare prompt a with prompt b; see `asktell.Result.compare`."""
-        asked = *query.with_surrogates(request.scope["query_string"]).prompts(), query.confidence, query.tolerance
+        asked = (
+            *query.with_surrogates(request.scope["query_string"]).prompts(),
+            query.confidence,
+            query.tolerance,
+        )
         return call(studies, name, lambda study: study.compare(*asked).to_dict())
 
 
@@ -307,10 +361,17 @@ def call(studies: OpenStudies, name: str, operation: Callable[[Study], _T]) -> _
     except asktell.InvalidStateError as error:
         log.error("study %s: %s", safe(repr(name)), safe(str(error)))
         detail = "The study cannot be read; the service's log says why."
-        raise ProblemDetails(503, detail, kind_of(asktell.InvalidStateError), {"Retry-After": "60"}) from error
+        raise ProblemDetails(
+            503, detail, kind_of(asktell.InvalidStateError), {"Retry-After": "60"}
+        ) from error
 
 
-def done(studies: OpenStudies, name: str, method: Callable[..., _T], body: requests.StrictRequest) -> _T:
+def done(
+    studies: OpenStudies,
+    name: str,
+    method: Callable[..., _T],
+    body: requests.StrictRequest,
+) -> _T:
     """Call a method of a study with what a request says."""
     arguments = body.arguments()
     return call(studies, name, lambda study: method(study, **arguments))
@@ -334,7 +395,9 @@ def info(study: Study) -> answers.Info:
         "active": study.n_active,
         "examples": problem.n_examples,
         "repeats": problem.repeats,
-        "baseline": None if problem.baseline is None else selector.prompts.ids[problem.baseline],
+        "baseline": None
+        if problem.baseline is None
+        else selector.prompts.ids[problem.baseline],
         "definition": definition(study),
     }
 

@@ -1,6 +1,7 @@
 """Pages for browsers: the list of studies, and each study's report, live.
 
-The pages are frames without content: their scripts poll for it, and put it on the screen as text only.
+The pages are frames without content: their scripts poll for it, and put it on the
+screen as text only.
 """
 
 import gzip
@@ -30,16 +31,21 @@ ROLE = "asktell.role"
 
 StudyName = Annotated[
     str,
-    Path(description="The study's name, percent-encoded: `a/b` is `a%2Fb`.", min_length=1),
+    Path(
+        description="The study's name, percent-encoded: `a/b` is `a%2Fb`.", min_length=1
+    ),
     AfterValidator(partial(unquote, errors="strict")),
 ]
 
 _LIST = FilePath(__file__).parent / "studies.js"
 _JSON = "application/json"
-_THREADS = 4  # of the pages together, apart from those of the operations: viewers must not slow down workers
+# Of the pages together, apart from those of the operations: viewers must not slow down
+# workers
+_THREADS = 4
 _MOST_LIVE = 32
 _LARGE = 10_000  # characters
-_MOST_LOOK = 0.25  # seconds for a look at all studies, and the time of the study it ends with
+# Seconds for a look at all studies, and the time of the study it ends with
+_MOST_LOOK = 0.25
 _STALE = 2.0  # seconds
 _ANSWERS_NAMED = 3
 
@@ -52,22 +58,34 @@ def list_script() -> str:
 
 def add_pages(app: FastAPI, studies: OpenStudies, overview: "Overview") -> None:
     """Add the pages to an application."""
-    live = lru_cache(_MOST_LIVE)(LiveReport)  # one for all viewers of a study, as long as the study stays open
+    # One for all viewers of a study, as long as the study stays open
+    live = lru_cache(_MOST_LIVE)(LiveReport)
     finding_live = Lock()
     limiter = CapacityLimiter(_THREADS)
 
-    def html(content: str) -> Response:  # its policy is in it, except for what only a header can say
-        return Response(content, 200, {"Content-Security-Policy": "frame-ancestors 'none'"}, "text/html")
+    # Its policy is in it, except for what only a header can say
+    def html(content: str) -> Response:
+        return Response(
+            content,
+            200,
+            {"Content-Security-Policy": "frame-ancestors 'none'"},
+            "text/html",
+        )
 
     @app.get("/", include_in_schema=False)
     async def home(request: Request) -> Response:
         if "text/html" not in request.headers.get("accept", ""):
-            raise ProblemDetails(404, "There is nothing at this address but a page for browsers; the API is at /v1.")
+            raise ProblemDetails(
+                404,
+                "There is nothing at this address but a page for browsers; the API is at /v1.",
+            )
         return html(reports.frame("Studies", list_script()))
 
     @app.get("/studies", include_in_schema=False)
     async def list_studies() -> Response:
-        rows = await to_thread.run_sync(partial(overview.look, answers=True), limiter=limiter)
+        rows = await to_thread.run_sync(
+            partial(overview.look, answers=True), limiter=limiter
+        )
         listed = {"n": overview.n_studies, "studies": [_shown(row) for row in rows]}
         return Response(json.dumps(listed, separators=(",", ":")), media_type=_JSON)
 
@@ -77,20 +95,29 @@ def add_pages(app: FastAPI, studies: OpenStudies, overview: "Overview") -> None:
             raise StudyNotFoundError(f"There is no study {name!r}.")
         quoted = quote(name, safe="")
         change = f"../v1/studies/{quoted}" if request.scope[ROLE] is Role.WRITE else ""
-        return html(reports.render_live(name, f"{quoted}/data", home="../", change=change))
+        return html(
+            reports.render_live(name, f"{quoted}/data", home="../", change=change)
+        )
 
     @app.get("/studies/{name}/data", include_in_schema=False)
     async def data(name: StudyName, request: Request) -> Response:
         def newest(study: Study) -> str:
-            with finding_live:  # or two viewers who come at once would each have one made
+            # Or two viewers who come at once would each have one made
+            with finding_live:
                 report = live(study)
             return report.text()
 
         def answer() -> Response:
             text = studies.call(name, newest)
-            if len(text) < _LARGE or "gzip" not in request.headers.get("accept-encoding", ""):
+            if len(text) < _LARGE or "gzip" not in request.headers.get(
+                "accept-encoding", ""
+            ):
                 return Response(text, media_type=_JSON)
-            return Response(_compressed(text), headers={"Content-Encoding": "gzip"}, media_type=_JSON)
+            return Response(
+                _compressed(text),
+                headers={"Content-Encoding": "gzip"},
+                media_type=_JSON,
+            )
 
         return await to_thread.run_sync(answer, limiter=limiter)
 
@@ -116,10 +143,13 @@ class Row:
 class Overview:
     """All studies, for the list and for Prometheus; for several threads.
 
-    However many there are, a look takes little time: it renews the oldest rows, and keeps the others.
+    However many there are, a look takes little time: it renews the oldest rows, and
+    keeps the others.
     """
 
-    def __init__(self, studies: OpenStudies, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, studies: OpenStudies, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._studies, self._clock = studies, clock
         self._rows: dict[str, Row] = {}  # in the order in which the studies were made
         self._lock = Lock()
@@ -132,40 +162,77 @@ class Overview:
     def look(self, answers: bool = False) -> list[Row]:
         """Renew the oldest rows, with their answers if they are wanted, as far as the time goes."""
         with self._lock:
-            until, names, before = self._clock() + _MOST_LOOK, self._studies.names(), self._rows
+            until, names, before = (
+                self._clock() + _MOST_LOOK,
+                self._studies.names(),
+                self._rows,
+            )
             found = dict(before)
-            for name in sorted(names, key=lambda name: before[name].looked if name in before else -1.0):
+            for name in sorted(
+                names, key=lambda name: before[name].looked if name in before else -1.0
+            ):
                 now, row = self._clock(), before.get(name)
                 if now >= until:
                     break
-                if row is None or now - row.looked >= _STALE or (answers and row.standing and row.answered is None):
-                    found[name] = self._renewed(name, row or Row(name, None, now), answers)
+                if (
+                    row is None
+                    or now - row.looked >= _STALE
+                    or (answers and row.standing and row.answered is None)
+                ):
+                    found[name] = self._renewed(
+                        name, row or Row(name, None, now), answers
+                    )
             self.n_studies = len(names)
             self._rows = {name: found[name] for name in names if name in found}
             return self.rows()
 
     def _renewed(self, name: str, row: Row, answers: bool) -> Row:
         try:
-            standing = self._studies.call(name, lambda study: study.standing, keep=False)
+            standing = self._studies.call(
+                name, lambda study: study.standing, keep=False
+            )
             row = replace(row, standing=standing, looked=self._clock())
             if answers and row.answered != standing.version:
-                result = self._studies.call(name, lambda study: study.result(), keep=False)
+                result = self._studies.call(
+                    name, lambda study: study.result(), keep=False
+                )
                 ids = [str(prompt.id) for prompt in result.selected]
-                more = (f"and {len(ids) - _ANSWERS_NAMED} more",) if len(ids) > _ANSWERS_NAMED else ()
+                more = (
+                    (f"and {len(ids) - _ANSWERS_NAMED} more",)
+                    if len(ids) > _ANSWERS_NAMED
+                    else ()
+                )
                 answer = (*ids[:_ANSWERS_NAMED], *more)
-                row = replace(row, answer=answer, done=result.done, answered=standing.version)
+                row = replace(
+                    row, answer=answer, done=result.done, answered=standing.version
+                )
             return row
-        except Exception:  # of any kind: the others are still listed; the log has it once the study itself is asked for
+        except Exception:
+            # Of any kind: the others are still listed; the log has it once the study
+            # itself is asked for
             return Row(name, None, self._clock())
 
 
 def _shown(row: Row) -> dict[str, Any]:
     standing = row.standing
     if standing is None:
-        return {"name": row.name, "state": "cannot be read", "part": 0.0, "spending": "", "answer": "", "failures": 0}
+        return {
+            "name": row.name,
+            "state": "cannot be read",
+            "part": 0.0,
+            "spending": "",
+            "answer": "",
+            "failures": 0,
+        }
     return {
         "name": row.name,
-        "state": "done" if row.done else "paused" if standing.paused else "at work" if standing.pending else "waits",
+        "state": "done"
+        if row.done
+        else "paused"
+        if standing.paused
+        else "at work"
+        if standing.pending
+        else "waits",
         "part": standing.spent / standing.budget,
         "spending": describe_spending(standing),
         "answer": ", ".join(row.answer or ()),

@@ -66,7 +66,9 @@ class ProblemDetails(Exception):  # noqa: N818 - RFC 9457's word
             self.document["errors"] = errors
 
 
-def problem_of(error: asktell.AsktellError, pending: list[int] | None = None) -> ProblemDetails:
+def problem_of(
+    error: asktell.AsktellError, pending: list[int] | None = None
+) -> ProblemDetails:
     """The problem details of an error, without the server's paths and addresses."""
     status = next(status for kind, status in _STATUS if isinstance(error, kind))
     detail, headers = str(error), {}
@@ -76,9 +78,13 @@ def problem_of(error: asktell.AsktellError, pending: list[int] | None = None) ->
     elif isinstance(error, asktell.StorageError):
         detail = "The storage cannot be used; the service's log says why. What was confirmed is not lost."
         headers = {"Retry-After": "5"}
-    return ProblemDetails(status, detail, kind_of(type(error)), headers, pending=pending)
+    return ProblemDetails(
+        status, detail, kind_of(type(error)), headers, pending=pending
+    )
 
 
 def kind_of(error: type[asktell.AsktellError]) -> str:
     """An error's name, as UnknownTrialError: unknown-trial."""
-    return re.sub(r"(?<=[a-z])(?=[A-Z])", "-", error.__name__.removesuffix("Error")).lower()
+    return re.sub(
+        r"(?<=[a-z])(?=[A-Z])", "-", error.__name__.removesuffix("Error")
+    ).lower()

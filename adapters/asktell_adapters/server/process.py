@@ -32,7 +32,8 @@ log = logging.getLogger("asktell_adapters.server")
 def serve(arguments: argparse.Namespace) -> int:
     """Serve the studies at `arguments.url` until SIGTERM or Ctrl-C; running requests are finished first.
 
-    If a request does not finish, the process ends without it. As after a kill, everything confirmed is in the storage.
+    If a request does not finish, the process ends without it. As after a kill,
+    everything confirmed is in the storage.
     """
     whole("--max-mb", arguments.max_mb, 1, 2**20)
     whole("--port", arguments.port, 0, 65535)
@@ -65,7 +66,8 @@ def serve(arguments: argparse.Namespace) -> int:
         lifespan="off",
         ws="none",
         server_header=False,
-        proxy_headers=bool(arguments.proxy),  # otherwise uvicorn believes whatever runs on this machine
+        # Otherwise uvicorn believes whatever runs on this machine
+        proxy_headers=bool(arguments.proxy),
         forwarded_allow_ips=arguments.proxy,
         timeout_keep_alive=_SECONDS_IDLE,
         timeout_graceful_shutdown=_SECONDS_TO_FINISH,
@@ -78,15 +80,24 @@ def serve(arguments: argparse.Namespace) -> int:
             studies.names()  # a storage that cannot be used is better known now
             host, port = listener.getsockname()[:2]
             address = f"http://{f'[{host}]' if ':' in host else host}:{port}"
-            access = " and ".join(name for name, token in ((WRITE, tokens.write), (READ, tokens.read)) if token)
+            access = " and ".join(
+                name
+                for name, token in ((WRITE, tokens.write), (READ, tokens.read))
+                if token
+            )
             open_to = access or "no token: open to everybody here"
-            print(f"Serving {safe(_without_secrets(arguments.url))} at {address} ({open_to})", flush=True)
+            print(
+                f"Serving {safe(_without_secrets(arguments.url))} at {address} ({open_to})",
+                flush=True,
+            )
             server.run(sockets=[listener])
-        except BaseException as ending:  # SIGTERM or Ctrl-C, which uvicorn raises again when it is done
+        except BaseException as ending:
+            # SIGTERM or Ctrl-C, which uvicorn raises again when it is done
             _end_if_stuck(before, 130 if isinstance(ending, KeyboardInterrupt) else 143)
             raise
         finally:
-            closing = threading.Thread(target=studies.close, daemon=True)  # a check of the storage may be stuck
+            # A check of the storage may be stuck
+            closing = threading.Thread(target=studies.close, daemon=True)
             closing.start()
             closing.join(_SECONDS_FOR_THREADS)
     return 0
@@ -95,11 +106,18 @@ def serve(arguments: argparse.Namespace) -> int:
 def _end_if_stuck(before: Collection[threading.Thread], code: int) -> None:
     """End the process if a request's thread does not end: the interpreter would wait for it forever."""
     deadline = time.monotonic() + _SECONDS_FOR_THREADS
-    working = [thread for thread in threading.enumerate() if thread not in before and not thread.daemon]
+    working = [
+        thread
+        for thread in threading.enumerate()
+        if thread not in before and not thread.daemon
+    ]
     for thread in working:
         thread.join(max(0.0, deadline - time.monotonic()))
     if stuck := sum(thread.is_alive() for thread in working):
-        log.error("%d requests do not end; the service ends without them. What was confirmed is kept.", stuck)
+        log.error(
+            "%d requests do not end; the service ends without them. What was confirmed is kept.",
+            stuck,
+        )
         logging.shutdown()
         os._exit(code)
 
@@ -112,7 +130,9 @@ def _without_secrets(url: str) -> str:
 
 
 def _listening(host: str, port: int) -> socket.socket:
-    family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+    family, _, _, _, address = socket.getaddrinfo(
+        host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+    )[0]
     return socket.create_server(address[:2], family=family, backlog=2048)
 
 

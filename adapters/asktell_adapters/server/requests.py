@@ -16,7 +16,15 @@ from pydantic import (
     model_validator,
 )
 
-from asktell import Adaptive, Budget, Candidates, InvalidArgumentError, Race, Selector, Trial
+from asktell import (
+    Adaptive,
+    Budget,
+    Candidates,
+    InvalidArgumentError,
+    Race,
+    Selector,
+    Trial,
+)
 from asktell.extend import Goal, nearest, parse_goal, short
 
 
@@ -26,18 +34,28 @@ def _text(value: object) -> str:
     return value
 
 
-# Pydantic's own str refuses lone surrogates, which JSON can carry and a prompt may hold.
+# Pydantic's own str refuses lone surrogates, which JSON can carry and a prompt may
+# hold.
 Text = Annotated[str, PlainValidator(_text), WithJsonSchema({"type": "string"})]
 Name = Annotated[
     str,
     PlainValidator(_text),
-    WithJsonSchema({"type": "string", "minLength": 1, "maxLength": 200, "description": "Printable text."}),
+    WithJsonSchema(
+        {
+            "type": "string",
+            "minLength": 1,
+            "maxLength": 200,
+            "description": "Printable text.",
+        }
+    ),
 ]
 Number = StrictFloat
 Span = Annotated[list[Number], Field(min_length=2, max_length=2)]
 Scores = Annotated[
     dict[Text, Number] | list[Number] | Number,
-    Field(description="Metric to number, numbers in the order of the study's `metrics`, or a number for one metric."),
+    Field(
+        description="Metric to number, numbers in the order of the study's `metrics`, or a number for one metric."
+    ),
 ]
 Lease = Annotated[
     Number | None,
@@ -46,11 +64,15 @@ Lease = Annotated[
         json_schema_extra={"exclusiveMinimum": 0, "maximum": 1e9},
     ),
 ]
-Worker = Annotated[Name | None, Field(description="Any name; each worker needs its own.")]
+Worker = Annotated[
+    Name | None, Field(description="Any name; each worker needs its own.")
+]
 PromptId = StrictInt | Text
 Key = Annotated[
     Name | None,
-    Field(description="An idempotency key that is stored with the study: a second request with it has no effect."),
+    Field(
+        description="An idempotency key that is stored with the study: a second request with it has no effect."
+    ),
 ]
 
 
@@ -62,11 +84,21 @@ class StrictRequest(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _known(cls, data: Any) -> Any:
-        unknown = [key for key in data if key not in cls.model_fields] if isinstance(data, dict) else []
+        unknown = (
+            [key for key in data if key not in cls.model_fields]
+            if isinstance(data, dict)
+            else []
+        )
         if unknown:
             known = list(cls.model_fields)
-            also = "" if nearest(unknown[0], known) else f"; there are {', '.join(map(repr, known))}"
-            raise ValueError(f"unknown key {short(unknown[0])}{nearest(unknown[0], known)}{also}")
+            also = (
+                ""
+                if nearest(unknown[0], known)
+                else f"; there are {', '.join(map(repr, known))}"
+            )
+            raise ValueError(
+                f"unknown key {short(unknown[0])}{nearest(unknown[0], known)}{also}"
+            )
         return data
 
     def value(self) -> Any:
@@ -75,7 +107,10 @@ class StrictRequest(BaseModel):
 
     def arguments(self) -> dict[str, Any]:
         """The fields, by the names of the engine's arguments."""
-        return {name: field.value() if isinstance(field, StrictRequest) else field for name, field in self}
+        return {
+            name: field.value() if isinstance(field, StrictRequest) else field
+            for name, field in self
+        }
 
 
 Level = Text | StrictBool | StrictInt | Number | None
@@ -95,7 +130,9 @@ class CandidatesModel(StrictRequest):
 
 Prompts = Annotated[
     CandidatesModel | list[Text] | dict[Text, Text],
-    Field(description="Texts, whose ids are their positions; a mapping of ids to texts; or candidates."),
+    Field(
+        description="Texts, whose ids are their positions; a mapping of ids to texts; or candidates."
+    ),
 ]
 
 
@@ -107,13 +144,18 @@ class PromptReference(StrictRequest):
 
 AnyPrompt = Annotated[
     PromptId | PromptReference,
-    Field(description='A prompt\'s id or text; `{"id": ...}` if its id equals the text of another prompt.'),
+    Field(
+        description='A prompt\'s id or text; `{"id": ...}` if its id equals the text of another prompt.'
+    ),
 ]
 
 
 Relative = Annotated[
     str,
-    Field(strict=True, description="`within 0.02 of best`, or `of baseline`: how much worse than it a mean may be."),
+    Field(
+        strict=True,
+        description="`within 0.02 of best`, or `of baseline`: how much worse than it a mean may be.",
+    ),
 ]
 
 
@@ -161,11 +203,15 @@ _STOPPING: dict[str, type[Adaptive | Race]] = {"auto": Adaptive, "race": Race}
 
 def _method(name: str, stop: Mapping[str, float | None]) -> str | Adaptive | Race:
     """The method of this name, with the options that say when to stop, if any is given."""
-    given: dict[str, Any] = {option: value for option, value in stop.items() if value is not None}
+    given: dict[str, Any] = {
+        option: value for option, value in stop.items() if value is not None
+    }
     if not given:
         return name
     if name not in _STOPPING:
-        raise InvalidArgumentError(f"{next(iter(given))} is for the methods {list(_STOPPING)} only; got {short(name)}.")
+        raise InvalidArgumentError(
+            f"{next(iter(given))} is for the methods {list(_STOPPING)} only; got {short(name)}."
+        )
     return _STOPPING[name](**given)
 
 
@@ -230,7 +276,9 @@ class TrialReference(StrictRequest):
 
 AnyTrial = Annotated[
     StrictInt | Text | TrialReference,
-    Field(description="A trial, its id, or a prompt's id or text: the worker's own or else the prompt's oldest trial."),
+    Field(
+        description="A trial, its id, or a prompt's id or text: the worker's own or else the prompt's oldest trial."
+    ),
 ]
 
 
@@ -242,13 +290,18 @@ class Ask(StrictRequest):
     lease: Lease = None
     besides: Annotated[
         list[StrictInt],
-        Field(max_length=10_000, description="Ids of trials that the worker is busy with; it wants n others."),
+        Field(
+            max_length=10_000,
+            description="Ids of trials that the worker is busy with; it wants n others.",
+        ),
     ] = []
 
 
 Details = Annotated[
     dict[str, Any] | None,
-    Field(description="Anything else to store with the evaluation: the model's answer, other metrics, ..."),
+    Field(
+        description="Anything else to store with the evaluation: the model's answer, other metrics, ..."
+    ),
 ]
 
 
@@ -342,8 +395,12 @@ class Nothing(StrictRequest):
 class EvaluationsQuery(StrictRequest):
     """A page of the evaluations."""
 
-    after: Annotated[int, Field(ge=0, le=2**62, description="Number of evaluations to skip.")] = 0
-    n: Annotated[int, Field(ge=1, le=10_000, description="Maximum number of evaluations.")] = 1000
+    after: Annotated[
+        int, Field(ge=0, le=2**62, description="Number of evaluations to skip.")
+    ] = 0
+    n: Annotated[
+        int, Field(ge=1, le=10_000, description="Maximum number of evaluations.")
+    ] = 1000
 
 
 class CompareQuery(StrictRequest):
@@ -362,8 +419,12 @@ class CompareQuery(StrictRequest):
 
     @model_validator(mode="after")
     def _complete(self) -> "CompareQuery":
-        if (self.a is None) == (self.a_id is None) or (self.b is not None and self.b_id is not None):
-            raise ValueError("give either `a` or `a_id`, and at most one of `b` and `b_id`")
+        if (self.a is None) == (self.a_id is None) or (
+            self.b is not None and self.b_id is not None
+        ):
+            raise ValueError(
+                "give either `a` or `a_id`, and at most one of `b` and `b_id`"
+            )
         return self
 
     def with_surrogates(self, query: bytes) -> "CompareQuery":
@@ -372,10 +433,22 @@ class CompareQuery(StrictRequest):
         The framework would put a replacement character in the place of each.
         """
         try:
-            sent = dict(parse_qsl(query.decode("ascii"), keep_blank_values=True, errors="surrogatepass"))
+            sent = dict(
+                parse_qsl(
+                    query.decode("ascii"),
+                    keep_blank_values=True,
+                    errors="surrogatepass",
+                )
+            )
         except UnicodeError:
-            raise InvalidArgumentError("The query must be percent-encoded UTF-8.") from None
-        return self.model_copy(update={name: sent[name] for name in ("a", "b", "a_id", "b_id") if name in sent})
+            raise InvalidArgumentError(
+                "The query must be percent-encoded UTF-8."
+            ) from None
+        return self.model_copy(
+            update={
+                name: sent[name] for name in ("a", "b", "a_id", "b_id") if name in sent
+            }
+        )
 
     def prompts(self) -> tuple[Any, Any]:
         """The two prompts as the engine takes them; b is None if it is not given."""

@@ -1,7 +1,8 @@
 """The workers of a study and their pace, found by polling.
 
-The log has no times other than the ends of leases. So a worker was last seen at the latest poll that found new scores,
-other leases or other trials of it, and holds a trial since the poll that first found it.
+The log has no times other than the ends of leases. So a worker was last seen at the
+latest poll that found new scores, other leases or other trials of it, and holds a trial
+since the poll that first found it.
 """
 
 import math
@@ -21,14 +22,18 @@ _MOST_WORKERS = 200
 _MOST_TRIALS = 20
 
 _SECONDS_BETWEEN_LOOKS = 2.0
-_PAUSE = 9.0  # after making a report, in units of what that took: nine tenths of a core are the workers'
-_LONGEST_PAUSE = 5.0  # seconds: a reader who waits longer believes that the page is broken
+# After making a report, in units of what that took: nine tenths of a core are the
+# workers'
+_PAUSE = 9.0
+# seconds: a reader who waits longer believes that the page is broken
+_LONGEST_PAUSE = 5.0
 
 
 class _Worker:
     def __init__(self) -> None:
         self.sign: object = None  # what changes when it does something
-        self.seen: float | None = None  # when that last happened; None: not while anybody looked
+        # When that last happened; None: not while anybody looked
+        self.seen: float | None = None
         self.since: dict[int, float | None] = {}  # by trial
 
 
@@ -50,53 +55,84 @@ class Watch:
     def look(self) -> dict[str, Any]:
         """The present state, JSON-ready. Times are seconds since 1970, by the storage's clock.
 
-        `spent`, `budget`, `spent_cost`, `max_cost` and `pending`, as in a report; `now`; `workers`, those that hold
-        trials or did so lately: `name`, `holds` (how many), `trials` ([prompt's place, example, attempt, since; null if
-        it was there at the first look], the oldest ones), `until` (when its last lease ends), `seen`, `told` and `pace`
-        (evaluations per minute, while it was looked at); `unnamed` trials are out without a lease; `pace` of all;
-        `left`: `evaluations`, `cost` (what may still be spent, or about what those evaluations will cost), `seconds`
-        until the budget is spent at this pace, each null if unknown.
+        `spent`, `budget`, `spent_cost`, `max_cost` and `pending`, as in a report;
+        `now`; `workers`, those that hold trials or did so lately: `name`, `holds` (how
+        many), `trials` ([prompt's place, example, attempt, since; null if it was there
+        at the first look], the oldest ones), `until` (when its last lease ends),
+        `seen`, `told` and `pace` (evaluations per minute, while it was looked at);
+        `unnamed` trials are out without a lease; `pace` of all; `left`: `evaluations`,
+        `cost` (what may still be spent, or about what those evaluations will cost),
+        `seconds` until the budget is spent at this pace, each null if unknown.
         """
         attendance, standing = self.study.attendance(), self.study.standing
         is_first = not self._moments
         self._remember(attendance, standing)
         seconds = self._moments[-1].time - self._moments[0].time
         return {
-            **{name: getattr(standing, name) for name in ("spent", "budget", "spent_cost", "max_cost", "pending")},
+            **{
+                name: getattr(standing, name)
+                for name in ("spent", "budget", "spent_cost", "max_cost", "pending")
+            },
             "now": attendance.now,
             "workers": self._of_workers(attendance, is_first, seconds),
             "unnamed": sum(lease is None for _, _, lease, _ in attendance.out),
-            "pace": _per_minute(self._moments[-1].spent - self._moments[0].spent, seconds),
+            "pace": _per_minute(
+                self._moments[-1].spent - self._moments[0].spent, seconds
+            ),
             "left": self._left(standing, seconds),
         }
 
     def _remember(self, attendance: Attendance, standing: Standing) -> None:
         moments = self._moments
-        if moments and (standing.spent < moments[-1].spent or attendance.now <= moments[-1].time):
+        if moments and (
+            standing.spent < moments[-1].spent or attendance.now <= moments[-1].time
+        ):
             moments.clear()  # another study of this name, or a clock that was set
         if len(moments) > 1 and moments[-1].time - moments[-2].time < _STEP:
             moments.pop()  # those between are of no use, and there may be many workers
-        moments.append(_Moment(attendance.now, standing.spent, standing.spent_cost, dict(attendance.told)))
+        moments.append(
+            _Moment(
+                attendance.now,
+                standing.spent,
+                standing.spent_cost,
+                dict(attendance.told),
+            )
+        )
         while len(moments) > 2 and moments[1].time <= attendance.now - _WINDOW:
             moments.popleft()
 
-    def _of_workers(self, attendance: Attendance, is_first: bool, seconds: float) -> list[dict[str, Any]]:
+    def _of_workers(
+        self, attendance: Attendance, is_first: bool, seconds: float
+    ) -> list[dict[str, Any]]:
         now = attendance.now
         held: dict[str, list[tuple[int, int, int | None, int]]] = {}
         until: dict[str, float] = {}
         for trial, (arm, example), lease, attempt in attendance.out:
             if lease is not None:
                 held.setdefault(lease.worker, []).append((trial, arm, example, attempt))
-                until[lease.worker] = max(lease.deadline, until.get(lease.worker, lease.deadline))
+                until[lease.worker] = max(
+                    lease.deadline, until.get(lease.worker, lease.deadline)
+                )
         told, before = attendance.told, self._moments[0].told
         rows: list[dict[str, Any]] = []
-        for name in sorted({*held, *self._workers, *(n for n in told if told[n] != before.get(n, 0))}):
-            worker, trials = self._workers.setdefault(name, _Worker()), held.get(name, [])
-            sign = told.get(name, 0), until.get(name), tuple(trial for trial, *_ in trials)
+        for name in sorted(
+            {*held, *self._workers, *(n for n in told if told[n] != before.get(n, 0))}
+        ):
+            worker, trials = (
+                self._workers.setdefault(name, _Worker()),
+                held.get(name, []),
+            )
+            sign = (
+                told.get(name, 0),
+                until.get(name),
+                tuple(trial for trial, *_ in trials),
+            )
             if sign != worker.sign and not is_first:
                 worker.seen = now
             worker.sign = sign
-            worker.since = {t: worker.since.get(t, None if is_first else now) for t, *_ in trials}
+            worker.since = {
+                t: worker.since.get(t, None if is_first else now) for t, *_ in trials
+            }
             if not trials and (worker.seen is None or now - worker.seen > _GONE):
                 del self._workers[name]
                 continue
@@ -117,7 +153,9 @@ class Watch:
         told, paid = last.spent - first.spent, last.cost - first.cost
         unlimited = standing.budget >= MOST_EVALUATIONS
         evaluations = None if unlimited else standing.budget - standing.spent
-        left = [] if evaluations is None or told <= 0 else [evaluations * seconds / told]
+        left = (
+            [] if evaluations is None or told <= 0 else [evaluations * seconds / told]
+        )
         if standing.max_cost is not None:
             cost: float | None = max(0.0, standing.max_cost - standing.spent_cost)
             left += [(cost or 0.0) * seconds / paid] if paid > 0 else []
@@ -127,7 +165,11 @@ class Watch:
                 if standing.spent and standing.spent_cost
                 else None
             )
-        return {"evaluations": evaluations, "cost": cost, "seconds": round(min(left)) if left else None}
+        return {
+            "evaluations": evaluations,
+            "cost": cost,
+            "seconds": round(min(left)) if left else None,
+        }
 
 
 def _per_minute(n: int, seconds: float) -> float | None:

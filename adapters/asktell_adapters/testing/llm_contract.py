@@ -22,8 +22,8 @@ class LLMContract:
 
     Attributes:
         texts: short requests that the LLM can respond to. At least two.
-        refused: a request that the LLM must refuse, such as a text longer than its context, or None if it accepts
-            every request.
+        refused: a request that the LLM must refuse, such as a text longer than its
+            context, or None if it accepts every request.
         limit: largest number of tokens of a response.
     """
 
@@ -47,8 +47,12 @@ class LLMContract:
     def test_answers_come_in_the_order_of_the_requests(self, llm: LLM) -> None:
         forward = completions(llm.complete(self.chats()))
         backward = completions(llm.complete(self.chats()[::-1]))
-        assert [answer.text for answer in forward] == [answer.text for answer in backward[::-1]]
-        assert [answer.prompt_tokens for answer in forward] == [answer.prompt_tokens for answer in backward[::-1]]
+        assert [answer.text for answer in forward] == [
+            answer.text for answer in backward[::-1]
+        ]
+        assert [answer.prompt_tokens for answer in forward] == [
+            answer.prompt_tokens for answer in backward[::-1]
+        ]
 
     def test_a_completion_says_what_it_took(self, llm: LLM) -> None:
         for answer in completions(llm.complete(self.chats())):
@@ -64,13 +68,17 @@ class LLMContract:
         if self.refused is None:
             pytest.skip("it takes everything")
         first, second, *_ = self.chats()
-        before, failed, after = llm.complete([first, Request.chat(self.refused, max_new_tokens=self.limit), second])
+        before, failed, after = llm.complete(
+            [first, Request.chat(self.refused, max_new_tokens=self.limit), second]
+        )
         assert isinstance(failed, Exception)
         assert str(failed), "a failure needs a message"
         assert len(completions([before, after])) == 2
 
     def test_threads_may_share_it(self, llm: LLM) -> None:
-        ask: Callable[[Request], str] = lambda request: completions(llm.complete([request]))[0].text  # noqa: E731
+        ask: Callable[[Request], str] = lambda request: (  # noqa: E731
+            completions(llm.complete([request]))[0].text
+        )
         expected = [ask(request) for request in self.chats()]
         with ThreadPoolExecutor(4) as pool:
             assert list(pool.map(ask, self.chats())) == expected

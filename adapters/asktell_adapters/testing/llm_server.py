@@ -52,21 +52,28 @@ class Reply:
 class FaultyLLMServer:
     """Serves `/v1/chat/completions` on a free local port: first the scripted replies in order, then good replies.
 
-    Use it as a context manager. It serves concurrent clients. Requests get the scripted replies in the order of their
-    arrival.
+    Use it as a context manager. It serves concurrent clients. Requests get the scripted
+    replies in the order of their arrival.
 
     Args:
         script: a reply for each of the first requests. Later requests get `Reply()`.
-        api_key: if given, requests with another bearer token get status 401. The message then contains the token, as
-            that of a careless server does.
-        echo: after the script, reply with the content of the last message instead of "ok".
+        api_key: if given, requests with another bearer token get status 401. The
+            message then contains the token, as that of a careless server does.
+        echo: after the script, reply with the content of the last message instead of
+            "ok".
 
     Attributes:
         requests: the JSON bodies received, in order of arrival.
         in_flight_peak: the largest number of simultaneous requests.
     """
 
-    def __init__(self, script: Iterable[Reply] = (), *, api_key: str | None = None, echo: bool = False) -> None:
+    def __init__(
+        self,
+        script: Iterable[Reply] = (),
+        *,
+        api_key: str | None = None,
+        echo: bool = False,
+    ) -> None:
         self._script = list(script)
         self._api_key = api_key
         self._echo = echo
@@ -77,7 +84,9 @@ class FaultyLLMServer:
         self.requests: list[dict[str, Any]] = []
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
         self._server.daemon_threads = True
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True)
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, args=(0.02,), daemon=True
+        )
 
     @property
     def base_url(self) -> str:
@@ -100,10 +109,16 @@ class FaultyLLMServer:
             self._in_flight += 1
             self.in_flight_peak = max(self.in_flight_peak, self._in_flight)
             if self._api_key is not None and token != self._api_key:
-                return Reply(text=f"Incorrect API key provided: {token}", status=401, code="invalid_api_key")
+                return Reply(
+                    text=f"Incorrect API key provided: {token}",
+                    status=401,
+                    code="invalid_api_key",
+                )
             if self._script:
                 return self._script.pop(0)
-            return Reply(text=body["messages"][-1]["content"]) if self._echo else Reply()
+            return (
+                Reply(text=body["messages"][-1]["content"]) if self._echo else Reply()
+            )
 
     def _end(self) -> None:
         with self._lock:
@@ -116,7 +131,9 @@ def _handler(owner: FaultyLLMServer) -> type[BaseHTTPRequestHandler]:
 
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            reply = owner._begin(body, self.headers.get("Authorization", "").removeprefix("Bearer "))
+            reply = owner._begin(
+                body, self.headers.get("Authorization", "").removeprefix("Bearer ")
+            )
             try:
                 if reply.delay:
                     owner._stopping.wait(reply.delay)
@@ -130,9 +147,16 @@ def _handler(owner: FaultyLLMServer) -> type[BaseHTTPRequestHandler]:
                 owner._end()
 
         def _send(self, reply: Reply, model: str) -> None:
-            data = reply.body if reply.body is not None else json.dumps(content(reply, model)).encode()
+            data = (
+                reply.body
+                if reply.body is not None
+                else json.dumps(content(reply, model)).encode()
+            )
             self.send_response(reply.status)
-            for name, value in {"Content-Type": "application/json", **reply.headers}.items():
+            for name, value in {
+                "Content-Type": "application/json",
+                **reply.headers,
+            }.items():
                 self.send_header(name, value)
             if reply.endless:
                 self.close_connection = True
@@ -152,7 +176,13 @@ def _handler(owner: FaultyLLMServer) -> type[BaseHTTPRequestHandler]:
 def content(reply: Reply, model: str) -> dict[str, Any]:
     """The JSON of a reply, which is a chat completion or an error object."""
     if reply.status >= 400:
-        return {"error": {"message": reply.text or "scripted fault", "type": "scripted", "code": reply.code}}
+        return {
+            "error": {
+                "message": reply.text or "scripted fault",
+                "type": "scripted",
+                "code": reply.code,
+            }
+        }
     answer: dict[str, Any] = {
         "id": "chatcmpl-scripted",
         "object": "chat.completion",

@@ -1,6 +1,7 @@
 """The base class of trackers, and the data that they write. Each other module of this folder has a tracker for a tool.
 
-Trackers read the selector's own history, so that every evaluation is tracked once, also after a restart.
+Trackers read the selector's own history, so that every evaluation is tracked once, also
+after a restart.
 """
 
 import hashlib
@@ -18,7 +19,8 @@ from asktell import EvaluatorError, InvalidArgumentError, Result, Selector
 from asktell.extend import State
 
 _log = logging.getLogger("asktell")
-# After an update, the tracker pauses for this many times the update's duration. So it takes at most 5% of a run.
+# After an update, the tracker pauses for this many times the update's duration. So it
+# takes at most 5% of a run.
 _SHARE = 20
 
 
@@ -96,11 +98,22 @@ class View:
 
     def evaluations(self, start: int = 0) -> Iterator[Scored]:
         """Yield the evaluations after the first `start`, in the order of recording."""
-        history, metrics, entries = self.state.history, self.result.goal.metrics, self.result.prompts
-        rows = zip(history.arms(start), history.examples(start), history.scores(start).tolist(), strict=True)
+        history, metrics, entries = (
+            self.state.history,
+            self.result.goal.metrics,
+            self.result.prompts,
+        )
+        rows = zip(
+            history.arms(start),
+            history.examples(start),
+            history.scores(start).tolist(),
+            strict=True,
+        )
         for number, (arm, example, scores) in enumerate(rows, start + 1):
             cell = None if example < 0 else int(example)
-            yield Scored(number, entries[arm].id, cell, dict(zip(metrics, scores, strict=False)))
+            yield Scored(
+                number, entries[arm].id, cell, dict(zip(metrics, scores, strict=False))
+            )
 
     def decisions(self, start: int = 0) -> Iterator[Decision]:
         """Yield the decisions after the first `start` that eliminated prompts."""
@@ -108,7 +121,10 @@ class View:
         for number, (evaluations, decided) in enumerate(self.state.decisions, 1):
             active -= len(decided.departures)
             if number > start and decided.departures:
-                departures = [(self.result.prompts[d.arm].id, d.status, d.reason) for d in decided.departures]
+                departures = [
+                    (self.result.prompts[d.arm].id, d.status, d.reason)
+                    for d in decided.departures
+                ]
                 yield Decision(number, evaluations, decided.round, departures, active)
 
     def progress(self) -> dict[str, float]:
@@ -117,7 +133,9 @@ class View:
         numbers: dict[str, float] = {
             "progress/spent_cost": result.spent_cost,
             "progress/failures": sum(entry.failures for entry in result.prompts),
-            "progress/active": sum(entry.status == "active" for entry in result.prompts),
+            "progress/active": sum(
+                entry.status == "active" for entry in result.prompts
+            ),
             "progress/selected": len(result.selected),
             "progress/evaluations": self.extent.evaluations,
             "progress/decisions": self.extent.decisions,
@@ -130,8 +148,16 @@ class View:
                 if error is not None:
                     numbers[f"best/{name}.standard_error"] = error
         verdict = result.verdict
-        judged = {"p_best": verdict.p_best, "p_feasible": verdict.p_feasible, "loss": verdict.loss}
-        numbers |= {f"verdict/{name}": value for name, value in judged.items() if value is not None}
+        judged = {
+            "p_best": verdict.p_best,
+            "p_feasible": verdict.p_feasible,
+            "loss": verdict.loss,
+        }
+        numbers |= {
+            f"verdict/{name}": value
+            for name, value in judged.items()
+            if value is not None
+        }
         compared = None if result.baseline is None else result.comparison
         for name, difference in compared.differences.items() if compared else ():
             if difference.estimate is not None:
@@ -142,31 +168,42 @@ class View:
     @property
     def all_failed(self) -> bool:
         """Whether there were evaluations and all of them failed."""
-        return self.result.spent == 0 and any(entry.failures for entry in self.result.prompts)
+        return self.result.spent == 0 and any(
+            entry.failures for entry in self.result.prompts
+        )
 
     def prompts(self) -> tuple[list[str], list[list[Any]]]:
         """Return a table of all prompts, the selected prompts first: the names of the columns, and the rows."""
         columns = self.result.to_columns()
         place = {entry.id: n for n, entry in enumerate(self.result.selected)}
-        order = sorted(range(len(columns["id"])), key=lambda row: place.get(columns["id"][row], len(place)))
+        order = sorted(
+            range(len(columns["id"])),
+            key=lambda row: place.get(columns["id"][row], len(place)),
+        )
         columns["id"] = [str(id_) for id_ in columns["id"]]
-        return list(columns), [[values[row] for values in columns.values()] for row in order]
+        return list(columns), [
+            [values[row] for values in columns.values()] for row in order
+        ]
 
 
 class Tracker(ABC):
     """A callback for `asktell.run(..., on_tell=tracker)`. In a loop of your own, call it with the selector.
 
-    Use the tracker in a `with` block. At its end, the last evaluations and the tables are written. At each update, the
-    tracker reads the new evaluations from the selector's own history, so that none is missed and none is tracked twice.
-    If a study has several workers, let one of them track, or let another process call `tracker(study)` regularly.
+    Use the tracker in a `with` block. At its end, the last evaluations and the tables
+    are written. At each update, the tracker reads the new evaluations from the
+    selector's own history, so that none is missed and none is tracked twice. If a study
+    has several workers, let one of them track, or let another process call
+    `tracker(study)` regularly.
 
-    An error of the tracker never ends the run. It is shown as a warning, once, and the next update writes the missing
-    data.
+    An error of the tracker never ends the run. It is shown as a warning, once, and the
+    next update writes the missing data.
 
     Args:
-        name: name of the run, by which a selection finds it again after a crash. By default, the name of the study. A
-            selector without a name starts a new run each time.
-        interval: lower limit of seconds between two updates. After a slow update, the pause is longer.
+        name: name of the run, by which a selection finds it again after a crash. By
+            default, the name of the study. A selector without a name starts a new run
+            each time.
+        interval: lower limit of seconds between two updates. After a slow update, the
+            pause is longer.
 
     Raises:
         InvalidArgumentError: `interval` is negative.
@@ -174,7 +211,9 @@ class Tracker(ABC):
 
     def __init__(self, *, name: str | None = None, interval: float = 5.0) -> None:
         if not interval >= 0:
-            raise InvalidArgumentError(f"interval must be a number of seconds of at least 0, got {interval!r}.")
+            raise InvalidArgumentError(
+                f"interval must be a number of seconds of at least 0, got {interval!r}."
+            )
         self.name = name
         self.interval = interval
         self._subject: Any = None
@@ -187,7 +226,9 @@ class Tracker(ABC):
     def __call__(self, selector: Any, trial: object = None) -> None:
         """Track a Selector, a Study or a worker of a study, if an update is due. `trial` is ignored."""
         self._subject = selector
-        if time.monotonic() >= self._next or (isinstance(selector, Selector) and selector.state.finished):
+        if time.monotonic() >= self._next or (
+            isinstance(selector, Selector) and selector.state.finished
+        ):
             self._guarded(self._look)
 
     def finish(self) -> None:
@@ -199,7 +240,10 @@ class Tracker(ABC):
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
     ) -> None:
         self.finish()
         if error is None and self._all_failed:
@@ -210,11 +254,14 @@ class Tracker(ABC):
 
     def _look(self, last: bool = False) -> None:
         """Write everything that is new, and at the end of the selection or at the last update also the tables."""
-        study = getattr(self._subject, "study", self._subject)  # A worker has its study as an attribute.
+        # A worker has its study as an attribute.
+        study = getattr(self._subject, "study", self._subject)
         selector: Selector = study if isinstance(study, Selector) else study.selector
         view = View(selector.state, selector.result())
         if self._tracked is None:
-            tracked = self._open(_selection(self.name or getattr(study, "name", None), selector, view))
+            tracked = self._open(
+                _selection(self.name or getattr(study, "name", None), selector, view)
+            )
             if any(done > now for done, now in zip(tracked, view.extent, strict=True)):
                 raise InvalidArgumentError(
                     f"the run of this name has {tracked.evaluations} evaluations already, but this selection has only "
@@ -236,7 +283,11 @@ class Tracker(ABC):
             action()
         except Exception as error:
             if not self._failing:
-                _log.warning("%s: %s. The run continues, and the next update tries again.", type(self).__name__, error)
+                _log.warning(
+                    "%s: %s. The run continues, and the next update tries again.",
+                    type(self).__name__,
+                    error,
+                )
             self._failing = True
         else:
             self._failing = False

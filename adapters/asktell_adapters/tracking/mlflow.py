@@ -14,25 +14,30 @@ from asktell_adapters.tracking.core import Extent, Selection, Tracker, View
 _NAME, _KEY, _REGISTERED = "asktell.name", "asktell.key", "asktell.registered"
 _T = TypeVar("_T")
 _BATCH = 1000  # The number of metrics that MLflow allows in a request.
-_OTHER = re.compile(r"[^\w\-. /]")  # Characters that some version of MLflow does not allow in a metric's name.
+# Characters that some version of MLflow does not allow in a metric's name.
+_OTHER = re.compile(r"[^\w\-. /]")
 
 
 @final
 class MLflowTracker(Tracker):
     """Track a selection in an MLflow run: the active run, or else a run that the tracker creates.
 
-    - Metrics: `evaluation/METRIC` for each evaluation, `best/METRIC` and `progress/...` at each update, `decision/...`
-      at each decision that eliminated prompts. The step of all metrics is the number of evaluations.
+    - Metrics: `evaluation/METRIC` for each evaluation, `best/METRIC` and `progress/...`
+      at each update, `decision/...` at each decision that eliminated prompts. The step
+      of all metrics is the number of evaluations.
     - Artifacts: `prompts.csv`, `evaluations.csv`, `decisions.csv` and `result.json`.
 
-    If every evaluation failed, a run that the tracker created ends as FAILED, and no prompt is registered.
+    If every evaluation failed, a run that the tracker created ends as FAILED, and no
+    prompt is registered.
 
     Args:
         experiment: name of the experiment in which the tracker creates a run.
         run_id: id of an existing run to track in.
-        register: name in MLflow's prompt registry. At the end, the selected prompt is registered under it. With a
-            Pareto set, all its prompts are registered, the best last.
-        name: name of the run, by which a selection finds it again. By default, the name of the study.
+        register: name in MLflow's prompt registry. At the end, the selected prompt is
+            registered under it. With a Pareto set, all its prompts are registered, the
+            best last.
+        name: name of the run, by which a selection finds it again. By default, the name
+            of the study.
         interval: lower limit of seconds between two updates.
     """
 
@@ -61,20 +66,37 @@ class MLflowTracker(Tracker):
         elif self.run_id is None:
             self.run_id, self._owned = self._own_run(selection), True
         run = self._client.get_run(self.run_id)
-        tracked = Extent(*(int(run.data.metrics.get(f"progress/{name}", 0)) for name in Extent._fields))
+        tracked = Extent(
+            *(
+                int(run.data.metrics.get(f"progress/{name}", 0))
+                for name in Extent._fields
+            )
+        )
         if _KEY not in run.data.tags:
             entities = self._mlflow.entities
-            params = [entities.Param(f"asktell.{name}", str(value)) for name, value in selection.settings.items()]
-            tags = [entities.RunTag(_KEY, selection.key), entities.RunTag(_NAME, selection.name or "")]
+            params = [
+                entities.Param(f"asktell.{name}", str(value))
+                for name, value in selection.settings.items()
+            ]
+            tags = [
+                entities.RunTag(_KEY, selection.key),
+                entities.RunTag(_NAME, selection.name or ""),
+            ]
             self._client.log_batch(self.run_id, params=params, tags=tags)
         return tracked
 
     def _own_run(self, selection: Selection) -> str:
         """Return the id of the selection's earlier run, or else of a new run."""
         found = self._client.get_experiment_by_name(self.experiment)
-        experiment_id = found.experiment_id if found else self._client.create_experiment(self.experiment)
+        experiment_id = (
+            found.experiment_id
+            if found
+            else self._client.create_experiment(self.experiment)
+        )
         if selection.name is not None:
-            for run in self._client.search_runs([experiment_id], f"tags.`{_KEY}` = '{selection.key}'"):
+            for run in self._client.search_runs(
+                [experiment_id], f"tags.`{_KEY}` = '{selection.key}'"
+            ):
                 if run.data.tags.get(_NAME) == selection.name:
                     self._client.update_run(run.info.run_id, status="RUNNING")
                     return str(run.info.run_id)
@@ -84,41 +106,86 @@ class MLflowTracker(Tracker):
     def _write(self, view: View, since: Extent) -> Iterator[Extent]:
         """Write batches that end with their extent.
 
-        MLflow stores a batch as a whole or not at all, so a later process can resume at the extent of the last batch.
+        MLflow stores a batch as a whole or not at all, so a later process can resume at
+        the extent of the last batch.
         """
         metric, now = self._mlflow.entities.Metric, int(1000 * time.time())
 
         def log(numbers: Iterable[tuple[str, float, int]]) -> None:
-            batch = [metric(_OTHER.sub("_", name), value, now, step) for name, value, step in numbers]
+            batch = [
+                metric(_OTHER.sub("_", name), value, now, step)
+                for name, value, step in numbers
+            ]
             self._client.log_batch(self.run_id, metrics=batch)
 
         tracked = since
         per_batch = _BATCH // (1 + len(view.result.goal.metrics))
         for evaluations in _parts(view.evaluations(since.evaluations), per_batch):
             tracked = tracked._replace(evaluations=evaluations[-1].number)
-            rows = [(f"evaluation/{name}", x, n) for n, _, _, scores in evaluations for name, x in scores.items()]
-            log([*rows, ("progress/evaluations", tracked.evaluations, tracked.evaluations)])
+            rows = [
+                (f"evaluation/{name}", x, n)
+                for n, _, _, scores in evaluations
+                for name, x in scores.items()
+            ]
+            log(
+                [
+                    *rows,
+                    ("progress/evaluations", tracked.evaluations, tracked.evaluations),
+                ]
+            )
             yield tracked
         for decisions in _parts(view.decisions(since.decisions), _BATCH // 5):
             tracked = tracked._replace(decisions=decisions[-1].number)
-            rows = [(name, x, decision.evaluations) for decision in decisions for name, x in decision.numbers().items()]
-            log([*rows, ("progress/decisions", tracked.decisions, decisions[-1].evaluations)])
+            rows = [
+                (name, x, decision.evaluations)
+                for decision in decisions
+                for name, x in decision.numbers().items()
+            ]
+            log(
+                [
+                    *rows,
+                    (
+                        "progress/decisions",
+                        tracked.decisions,
+                        decisions[-1].evaluations,
+                    ),
+                ]
+            )
             yield tracked
-        log((name, value, view.extent.evaluations) for name, value in view.progress().items())
+        log(
+            (name, value, view.extent.evaluations)
+            for name, value in view.progress().items()
+        )
         yield view.extent
 
     def _finish(self, view: View) -> None:
         columns, rows = view.prompts()
         self._client.log_text(self.run_id, _csv(columns, rows), "prompts.csv")
-        scored = ((n, prompt, example, *scores.values()) for n, prompt, example, scores in view.evaluations())
+        scored = (
+            (n, prompt, example, *scores.values())
+            for n, prompt, example, scores in view.evaluations()
+        )
         header = ["evaluation", "prompt", "example", *view.result.goal.metrics]
         self._client.log_text(self.run_id, _csv(header, scored), "evaluations.csv")
-        eliminated = ((d.evaluations, d.round, *departure) for d in view.decisions() for departure in d.departures)
+        eliminated = (
+            (d.evaluations, d.round, *departure)
+            for d in view.decisions()
+            for departure in d.departures
+        )
         header = ["evaluations", "round", "prompt", "status", "reason"]
         self._client.log_text(self.run_id, _csv(header, eliminated), "decisions.csv")
         self._client.log_dict(self.run_id, view.result.to_dict(), "result.json")
-        self._client.set_tag(self.run_id, "asktell.selected", ", ".join(str(e.id) for e in view.result.selected)[:5000])
-        if self.register is not None and view.result.done and view.result.selected and not view.all_failed:
+        self._client.set_tag(
+            self.run_id,
+            "asktell.selected",
+            ", ".join(str(e.id) for e in view.result.selected)[:5000],
+        )
+        if (
+            self.register is not None
+            and view.result.done
+            and view.result.selected
+            and not view.all_failed
+        ):
             self._register(self.register, view)
 
     def _register(self, name: str, view: View) -> None:
@@ -128,9 +195,15 @@ class MLflowTracker(Tracker):
         versions = []
         for entry in reversed(view.result.selected):
             tags = {"asktell.run": str(self.run_id), "asktell.prompt": str(entry.id)}
-            tags |= {f"asktell.{metric}": f"{mean:.6g}" for metric, mean in entry.estimate.items() if mean is not None}
+            tags |= {
+                f"asktell.{metric}": f"{mean:.6g}"
+                for metric, mean in entry.estimate.items()
+                if mean is not None
+            }
             message = f"Selected by asktell: {view.result.goal}"
-            made = self._mlflow.genai.register_prompt(name, entry.prompt, commit_message=message, tags=tags)
+            made = self._mlflow.genai.register_prompt(
+                name, entry.prompt, commit_message=message, tags=tags
+            )
             versions.append(str(made.version))
         self._client.set_tag(self.run_id, _REGISTERED, f"{name} {', '.join(versions)}")
 

@@ -14,21 +14,23 @@ from asktell_adapters.tracking.core import Extent, Selection, Tracker, View
 class WandbTracker(Tracker):
     """Track a selection in a W&B run: the active run, or else a run that the tracker creates.
 
-    - Each evaluation: `evaluation/METRIC`, `evaluation/prompt` and `evaluation/example`.
+    - Each evaluation: `evaluation/METRIC`, `evaluation/prompt` and
+      `evaluation/example`.
     - Each update: `best/METRIC` and `progress/...`.
     - Each decision that eliminated prompts: `decision/...`.
-    - At the end: the tables `prompts` and `decisions`, the selected prompts in the summary, and the whole result in
-      `result.json`.
+    - At the end: the tables `prompts` and `decisions`, the selected prompts in the
+      summary, and the whole result in `result.json`.
 
-    The X axis of all charts is `progress/evaluations`. A small file in W&B's folder stores the extent of the run, so
-    that a later process resumes it, also offline.
+    The X axis of all charts is `progress/evaluations`. A small file in W&B's folder
+    stores the extent of the run, so that a later process resumes it, also offline.
 
     Args:
         project: project in which the tracker creates a run. By default, W&B's own.
         run: an existing run to track in.
         mode: "online", "offline" or "disabled". By default, W&B's own.
         settings: further arguments of `wandb.init`.
-        name: name of the run, by which a selection finds it again. By default, the name of the study.
+        name: name of the run, by which a selection finds it again. By default, the name
+            of the study.
         interval: lower limit of seconds between two updates.
     """
 
@@ -62,27 +64,50 @@ class WandbTracker(Tracker):
         self.run.config.update({"asktell": selection.settings}, allow_val_change=True)
         if not self.run.disabled:
             # Next to the folders of the runs, because a resumed run gets a new folder.
-            self._progress = Path(self.run.dir).parents[1] / f"asktell-{self.run.id}.json"
-        known = [Extent(), Extent(*(int(self.run.summary.get(f"progress/{name}") or 0) for name in Extent._fields))]
+            self._progress = (
+                Path(self.run.dir).parents[1] / f"asktell-{self.run.id}.json"
+            )
+        known = [
+            Extent(),
+            Extent(
+                *(
+                    int(self.run.summary.get(f"progress/{name}") or 0)
+                    for name in Extent._fields
+                )
+            ),
+        ]
         if self._progress is not None and self._progress.exists():
             known.append(Extent(*json.loads(self._progress.read_text())))
         return max(known)
 
     def _own_run(self, selection: Selection) -> Any:
         """Resume the selection's earlier run, or else start a new run."""
-        options = {"project": self.project, "mode": self.mode, "name": selection.name, **self.settings}
+        options = {
+            "project": self.project,
+            "mode": self.mode,
+            "name": selection.name,
+            **self.settings,
+        }
         if selection.name is not None:
-            id_ = hashlib.sha256(f"{selection.name}\n{selection.key}".encode()).hexdigest()[:16]
+            id_ = hashlib.sha256(
+                f"{selection.name}\n{selection.key}".encode()
+            ).hexdigest()[:16]
             options = {"id": id_, "resume": "allow", **options}
         return self._wandb.init(**options)
 
     def _write(self, view: View, since: Extent) -> Iterator[Extent]:
         for number, prompt, example, scores in view.evaluations(since.evaluations):
-            row: dict[str, Any] = {f"evaluation/{name}": score for name, score in scores.items()}
+            row: dict[str, Any] = {
+                f"evaluation/{name}": score for name, score in scores.items()
+            }
             row |= {"evaluation/prompt": str(prompt), "progress/evaluations": number}
-            self.run.log(row if example is None else {**row, "evaluation/example": example})
+            self.run.log(
+                row if example is None else {**row, "evaluation/example": example}
+            )
         for decision in view.decisions(since.decisions):
-            self.run.log({**decision.numbers(), "progress/evaluations": decision.evaluations})
+            self.run.log(
+                {**decision.numbers(), "progress/evaluations": decision.evaluations}
+            )
         self.run.log(view.progress())
         if self._progress is not None:
             self._progress.write_text(json.dumps(view.extent))
@@ -90,12 +115,19 @@ class WandbTracker(Tracker):
 
     def _finish(self, view: View) -> None:
         columns, rows = view.prompts()
-        eliminated = [[d.evaluations, d.round, *map(str, entry)] for d in view.decisions() for entry in d.departures]
+        eliminated = [
+            [d.evaluations, d.round, *map(str, entry)]
+            for d in view.decisions()
+            for entry in d.departures
+        ]
         header = ["evaluations", "round", "prompt", "status", "reason"]
         prompts = self._wandb.Table(columns=columns, data=rows)
         decisions = self._wandb.Table(columns=header, data=eliminated)
         self.run.log({"prompts": prompts, "decisions": decisions, **view.progress()})
-        selected = [{"id": str(e.id), "prompt": e.prompt, **e.estimate} for e in view.result.selected]
+        selected = [
+            {"id": str(e.id), "prompt": e.prompt, **e.estimate}
+            for e in view.result.selected
+        ]
         self.run.summary.update({"selected": selected, "done": view.result.done})
         path = Path(self.run.dir) / "result.json"
         path.write_text(json.dumps(view.result.to_dict()))

@@ -7,7 +7,10 @@ import sys
 
 def luck(*names: str) -> float:
     """A number from 0 to 1 that is always the same for the same names."""
-    return int.from_bytes(hashlib.sha256(" ".join(names).encode()).digest()[:4], "big") / 2**32
+    return (
+        int.from_bytes(hashlib.sha256(" ".join(names).encode()).digest()[:4], "big")
+        / 2**32
+    )
 
 
 asked = json.load(sys.stdin)
@@ -20,8 +23,10 @@ print(
     json.dumps(
         {
             "success": difficulty < (0.7 if knows_tests else 0.4),
-            "cost": round(steps * (0.006 + 0.000006 * len(skill)), 4),  # dollars: every step reads the skill again
-            "seconds": round(steps * (5 + 3 * luck(task["id"], "time")), 1),  # not really spent
+            # dollars: every step reads the skill again
+            "cost": round(steps * (0.006 + 0.000006 * len(skill)), 4),
+            # Not really spent
+            "seconds": round(steps * (5 + 3 * luck(task["id"], "time")), 1),
             "output": f"Changed {1 + len(task['task']) % 3} files.",
         }
     )

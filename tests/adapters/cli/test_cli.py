@@ -79,13 +79,23 @@ class Project:
         self.kind = kind
         self.changes: dict[str, str] = {}
         (home / f"{self.module}.py").write_text(LLM)
-        rows = [{"input": "word " * (1 + i % 4) + str(i), "reference": "word word " + str(i)} for i in range(8)]
-        (home / "data.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        rows = [
+            {
+                "input": "word " * (1 + i % 4) + str(i),
+                "reference": "word word " + str(i),
+            }
+            for i in range(8)
+        ]
+        (home / "data.jsonl").write_text(
+            "".join(json.dumps(row) + "\n" for row in rows)
+        )
         self.prompts = {f"p{i}": f"Answer with noise {i}" for i in range(n_prompts)}
         self.write()
 
     def write(self, *, changes: dict[str, str] | None = None, **arguments: Any) -> None:
-        given = ", ".join(f"{name} = {json.dumps(value)}" for name, value in arguments.items())
+        given = ", ".join(
+            f"{name} = {json.dumps(value)}" for name, value in arguments.items()
+        )
         text = textwrap.dedent(f"""\
             output = "out"
             budget = 24
@@ -117,7 +127,12 @@ class Project:
         if saved is not None:
             saved["model"]["arguments"] = self.arguments
             self.folder.write_setup(saved)
-        return cli("run", self.config, *(flag for flag in flags if flag != "--as-it-is"), code=code)
+        return cli(
+            "run",
+            self.config,
+            *(flag for flag in flags if flag != "--as-it-is"),
+            code=code,
+        )
 
     @property
     def arguments(self) -> Any:
@@ -128,11 +143,17 @@ class Project:
     @property
     def paid(self) -> list[Any]:
         path = self.home / "paid.jsonl"
-        return [tuple(json.loads(line)) for line in path.read_text().splitlines()] if path.exists() else []
+        return (
+            [tuple(json.loads(line)) for line in path.read_text().splitlines()]
+            if path.exists()
+            else []
+        )
 
     @property
     def lines(self) -> list[dict[str, Any]]:
-        return [json.loads(line) for line in self.folder.log_file.read_text().splitlines()]
+        return [
+            json.loads(line) for line in self.folder.log_file.read_text().splitlines()
+        ]
 
     @property
     def result(self) -> Any:
@@ -157,7 +178,9 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Any:
     return project.result
 
 
-def test_a_run_prints_its_result_and_leaves_everything_on_disk(either: Project, undisturbed: Any) -> None:
+def test_a_run_prints_its_result_and_leaves_everything_on_disk(
+    either: Project, undisturbed: Any
+) -> None:
     out = either.run().out
     assert "24 of 24 evaluations spent" in out
     assert f"Files: {either.folder.path}" in out
@@ -178,10 +201,16 @@ def test_a_run_prints_its_result_and_leaves_everything_on_disk(either: Project, 
     assert [(e.trial, e.prompt, e.example) for e in kept] == [
         (line["trial"], line["prompt"], line["example"]) for line in either.lines
     ]
-    assert all(line["scores"] == e.details["scores"] for e, line in zip(kept, either.lines, strict=True) if e.details)
+    assert all(
+        line["scores"] == e.details["scores"]
+        for e, line in zip(kept, either.lines, strict=True)
+        if e.details
+    )
 
 
-def test_a_finished_run_repeated_prints_its_result_at_once(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_finished_run_repeated_prints_its_result_at_once(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
     first = project.run().out
     from asktell_adapters.config import Config
 
@@ -191,11 +220,14 @@ def test_a_finished_run_repeated_prints_its_result_at_once(project: Project, mon
 
 
 @pytest.mark.parametrize("at", [1, 11, 24])
-def test_after_ctrl_c_the_same_command_goes_on(either: Project, at: int, undisturbed: Any) -> None:
+def test_after_ctrl_c_the_same_command_goes_on(
+    either: Project, at: int, undisturbed: Any
+) -> None:
     either.write(stop_at=at, stop_by="ctrl-c")
     stopped = either.run(code=130).err
     if either.kind == "Sync":
-        assert either.spent == len(either.lines) == at - 1  # in a batch that was cut off, too
+        # In a batch that was cut off, too
+        assert either.spent == len(either.lines) == at - 1
         assert f"Stopped after {at - 1} of 24" in stopped
     either.write()
     either.run()
@@ -204,8 +236,12 @@ def test_after_ctrl_c_the_same_command_goes_on(either: Project, at: int, undistu
     assert either.result == undisturbed
 
 
-@pytest.mark.parametrize(("signal", "code"), [("SIGTERM", 143), ("SIGKILL", -9), ("SIGINT", 130)])
-def test_after_a_signal_the_same_command_goes_on(project: Project, signal: str, code: int, undisturbed: Any) -> None:
+@pytest.mark.parametrize(
+    ("signal", "code"), [("SIGTERM", 143), ("SIGKILL", -9), ("SIGINT", 130)]
+)
+def test_after_a_signal_the_same_command_goes_on(
+    project: Project, signal: str, code: int, undisturbed: Any
+) -> None:
     project.write(stop_at=14, stop_by=signal)
     # A background job ignores SIGINT, and so would its children.
     main = (
@@ -217,7 +253,9 @@ def test_after_a_signal_the_same_command_goes_on(project: Project, signal: str, 
     assert done.returncode == code, done.stderr
     assert "Traceback" not in done.stderr
     with project.folder.open_study() as study:
-        outputs = [each.details["output"] for each in study.evaluations() if each.details]
+        outputs = [
+            each.details["output"] for each in study.evaluations() if each.details
+        ]
     assert len([text for text in outputs if text.startswith("word")]) == 13
     assert project.folder.log_file.exists() == (signal != "SIGKILL")
     assert "13 of 24" in cli("status", project.config).out
@@ -232,18 +270,36 @@ def test_after_a_signal_the_same_command_goes_on(project: Project, signal: str, 
     [
         ("budget = 24", "budget = 23", "budget (24 then, 23 now)"),
         ("concurrency = 3", "concurrency = 3\nseed = 1", "seed (0 then, 1 now)"),
-        ("concurrency = 3", 'concurrency = 3\nmethod = "csr"', "method ('auto' then, 'csr' now)"),
+        (
+            "concurrency = 3",
+            'concurrency = 3\nmethod = "csr"',
+            "method ('auto' then, 'csr' now)",
+        ),
         ("brevity = 0.3", "brevity = 0.4", "goal.at_least.brevity (0.3 then, 0.4 now)"),
         ("high = 12", "high = 13", "metrics.brevity.high (12 then, 13 now)"),
         ("p1 = ", "q1 = ", "prompts (2 changed, added or dropped: 'p1', 'q1')"),
         ("noise 2", "noise 7", "prompts (1 changed, added or dropped: 'p2')"),
-        ("[data]", "[data]\nlimit = 7", "data (8 examples then, 7 now: 1 missing (row 8))"),
+        (
+            "[data]",
+            "[data]\nlimit = 7",
+            "data (8 examples then, 7 now: 1 missing (row 8))",
+        ),
         ("[data]", "[data]\nshuffle = 1", "data (8 examples then, 8 now: "),
-        ("[model]", "[model]\nmax_new_tokens = 9", "model.max_new_tokens (512 then, 9 now)"),
-        ("[model]", "[model]\nsystem = 'Be brief.'", "model.system (None then, 'Be brief.' now)"),
+        (
+            "[model]",
+            "[model]\nmax_new_tokens = 9",
+            "model.max_new_tokens (512 then, 9 now)",
+        ),
+        (
+            "[model]",
+            "[model]\nsystem = 'Be brief.'",
+            "model.system (None then, 'Be brief.' now)",
+        ),
     ],
 )
-def test_another_set_up_is_not_mixed_into_a_run(project: Project, old: str, new: str, named: str) -> None:
+def test_another_set_up_is_not_mixed_into_a_run(
+    project: Project, old: str, new: str, named: str
+) -> None:
     project.run()
     before = project.folder.result_file.read_bytes()
     project.write(changes={old: new})
@@ -275,7 +331,9 @@ def test_fresh_starts_anew_and_keeps_the_old_folder(project: Project) -> None:
     assert project.result["budget"] == 26
 
 
-def test_a_mistake_with_fresh_leaves_the_old_folder_where_it_is(project: Project) -> None:
+def test_a_mistake_with_fresh_leaves_the_old_folder_where_it_is(
+    project: Project,
+) -> None:
     project.run()
     project.write(no_such_argument=1)
     project.run("--fresh", code=2)
@@ -294,7 +352,9 @@ def test_a_folder_of_unknown_set_up_is_refused(project: Project) -> None:
     project.run()
     project.folder.setup_file.unlink()
     assert "--fresh" in project.run(code=2).err
-    project.folder.setup_file.write_text('{"format": "asktell.run", "version": 99, "setup": {}}')
+    project.folder.setup_file.write_text(
+        '{"format": "asktell.run", "version": 99, "setup": {}}'
+    )
     assert "version 99" in project.run("--as-it-is", code=2).err
 
 
@@ -309,7 +369,9 @@ def test_failures_are_counted_kept_and_shown(either: Project) -> None:
     assert n_failed in (6, 7, 8), "some were under way when it left"
     assert f"failures     {n_failed}" in cli("status", either.folder.path).out
     out = cli("result", either.folder.path).out
-    assert f'{n_failed} of {n_failed} failures ("p3"): Down: no \\x1b[31mconnection' in out
+    assert (
+        f'{n_failed} of {n_failed} failures ("p3"): Down: no \\x1b[31mconnection' in out
+    )
     assert "\x1b" not in out
 
 
@@ -324,40 +386,62 @@ def test_a_budget_of_cost_is_kept_over_interruptions(project: Project) -> None:
 
 
 @pytest.mark.parametrize("n_prompts", [2, 6, 20])
-def test_when_nothing_succeeds_the_run_stops_and_no_prompt_is_lost(tmp_path: Path, n_prompts: int) -> None:
+def test_when_nothing_succeeds_the_run_stops_and_no_prompt_is_lost(
+    tmp_path: Path, n_prompts: int
+) -> None:
     project = Project(tmp_path, "Async", n_prompts)
     project.write(down=True)
     *others, error = project.run(code=1).err.splitlines()
-    assert "evaluations all failed in the same way: Down: no \\x1b[31mconnection" in error
-    assert 5 <= len(others) < 5 + n_prompts  # one line for each; of a single example they would not stop the run
+    assert (
+        "evaluations all failed in the same way: Down: no \\x1b[31mconnection" in error
+    )
+    # One line for each; of a single example they would not stop the run
+    assert 5 <= len(others) < 5 + n_prompts
     project.write()
     project.run()
     prompts = project.result["prompts"]
     assert sum(entry["failures"] for entry in prompts) == len(others)
     assert "failed" not in {entry["status"] for entry in prompts}
-    assert len(project.paid) == len(project.lines) - len(others) == min(24, 8 * n_prompts - len(others))
+    assert (
+        len(project.paid)
+        == len(project.lines) - len(others)
+        == min(24, 8 * n_prompts - len(others))
+    )
 
 
 def test_keep_going_counts_every_failure(project: Project) -> None:
     project.write(down=True)
-    assert "No prompt has been evaluated successfully yet." in project.run("--keep-going").out
+    assert (
+        "No prompt has been evaluated successfully yet."
+        in project.run("--keep-going").out
+    )
     assert {entry["status"] for entry in project.result["prompts"]} == {"failed"}
 
 
 @pytest.mark.parametrize("error", ["SystemExit(0)", "asyncio.CancelledError()"])
-def test_an_exit_of_a_metric_is_a_failure_of_its_evaluation(either: Project, error: str) -> None:
+def test_an_exit_of_a_metric_is_a_failure_of_its_evaluation(
+    either: Project, error: str
+) -> None:
     (either.home / f"{either.module}_metrics.py").write_text(
         f"import asyncio\ndef odd(completion, example):\n    if example.id == '3': raise {error}\n    return 1.0\n"
     )
-    either.write(changes={"cost = true": f'odd = {{ loader = "{either.module}_metrics:odd" }}'})
+    either.write(
+        changes={"cost = true": f'odd = {{ loader = "{either.module}_metrics:odd" }}'}
+    )
     either.run()
     assert either.result["done"]
     failed = [line for line in either.lines if "error" in line]
     assert {line["row"] for line in failed} == {"3"}
-    assert all(f"metric 'odd' failed: {error.partition('(')[0].rpartition('.')[2]}" in line["error"] for line in failed)
+    assert all(
+        f"metric 'odd' failed: {error.partition('(')[0].rpartition('.')[2]}"
+        in line["error"]
+        for line in failed
+    )
 
 
-def test_an_error_of_the_disk_ends_the_run(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_of_the_disk_ends_the_run(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def full(self: Any, trial: int, details: str) -> None:
         raise sqlite3.OperationalError("database or disk is full")
 
@@ -389,23 +473,36 @@ def test_status_of_a_run_that_goes_on(project: Project) -> None:
     assert f"running (process {os.getpid()})" in " ".join(out.split())
     assert "15 of 24" in out
     changed = {"lock", "study.db"}
-    assert {file.name: file.read_bytes() for file in project.folder.path.iterdir() if file.name not in changed} == {
-        name: data for name, data in files.items() if name not in changed
-    }
+    assert {
+        file.name: file.read_bytes()
+        for file in project.folder.path.iterdir()
+        if file.name not in changed
+    } == {name: data for name, data in files.items() if name not in changed}
 
 
 def test_a_run_that_finished_early_says_why(tmp_path: Path) -> None:
     project = Project(tmp_path, n_prompts=2)
-    out = project.run().out + "".join(cli(command, project.config).out for command in ("status", "result"))
+    out = project.run().out + "".join(
+        cli(command, project.config).out for command in ("status", "result")
+    )
     early = "finished early: the remaining prompts were evaluated on every example"
     assert f"evaluations 16 of 24 (67%); {early}" in " ".join(out.split())
-    assert " ".join(out.split()).count(f"(final, 16 of 24 evaluations spent; {early})") == 2  # run and result
+    # Run and result
+    assert (
+        " ".join(out.split()).count(f"(final, 16 of 24 evaluations spent; {early})")
+        == 2
+    )
 
 
 def test_result_as_json_and_as_a_plot(project: Project, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     project.run()
-    assert json.loads(cli("result", project.config, "--json", "--plot", tmp_path / "a.svg").out) == project.result
+    assert (
+        json.loads(
+            cli("result", project.config, "--json", "--plot", tmp_path / "a.svg").out
+        )
+        == project.result
+    )
     assert "<svg" in (tmp_path / "a.svg").read_text()
     cli("result", project.config, "--plot", tmp_path / "a.gif", code=2)
     cli("result", project.config, "--plot", tmp_path / "nowhere" / "a.svg", code=1)
@@ -414,7 +511,10 @@ def test_result_as_json_and_as_a_plot(project: Project, tmp_path: Path) -> None:
 def test_nothing_that_steers_a_terminal_is_printed(project: Project) -> None:
     project.prompts["p0"] = "\x1b[2J\x07red\u202e\x9b noise 0"
     project.write()
-    shown = [project.run().out, *(cli(command, project.config).out for command in ("status", "result"))]
+    shown = [
+        project.run().out,
+        *(cli(command, project.config).out for command in ("status", "result")),
+    ]
     text = "".join(shown).replace("\n", "")
     assert text.isprintable()
     assert "\\x1b[2J\\x07red" in text
@@ -433,7 +533,9 @@ def test_a_mistake_is_one_line_and_debug_shows_where(project: Project) -> None:
     assert not project.folder.path.exists()
 
 
-def test_a_write_that_fails_leaves_the_old_file_and_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_write_that_fails_leaves_the_old_file_and_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "file"
     write_atomically(path, "old")
 
@@ -449,18 +551,30 @@ def test_a_write_that_fails_leaves_the_old_file_and_no_other(tmp_path: Path, mon
 
 @pytest.mark.skipif(os.name == "nt", reason="no such permissions")
 @pytest.mark.parametrize("umask", [0o000, 0o022, 0o077])
-def test_what_holds_prompts_and_answers_is_for_its_owner_only(project: Project, umask: int) -> None:
+def test_what_holds_prompts_and_answers_is_for_its_owner_only(
+    project: Project, umask: int
+) -> None:
     before = os.umask(umask)
     try:
         project.run()
         goal = asktell.BestFeasible("x")
-        with asktell.Study.create(project.home / "s.db", "s", asktell.Selector(["a", "b"], goal, 4)) as study:
+        with asktell.Study.create(
+            project.home / "s.db", "s", asktell.Selector(["a", "b"], goal, 4)
+        ) as study:
             study.export(project.home / "s.jsonl")
     finally:
         os.umask(before)
     folder = project.folder
-    files = [folder.log_file, folder.study_file, folder.result_file, folder.setup_file, project.home / "s.jsonl"]
-    assert {path.name: oct(path.stat().st_mode & 0o777) for path in files} == {path.name: "0o600" for path in files}
+    files = [
+        folder.log_file,
+        folder.study_file,
+        folder.result_file,
+        folder.setup_file,
+        project.home / "s.jsonl",
+    ]
+    assert {path.name: oct(path.stat().st_mode & 0o777) for path in files} == {
+        path.name: "0o600" for path in files
+    }
 
 
 @pytest.mark.skipif(os.name == "nt", reason="no such permissions")

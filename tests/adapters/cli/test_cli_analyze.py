@@ -24,20 +24,28 @@ def _in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def wide(skills: dict[str, float], n: int = 200, name: str = "wide.csv") -> None:
     rng = random.Random(3)
-    rows = [",".join(str(int(rng.random() < skill)) for skill in skills.values()) for _ in range(n)]
+    rows = [
+        ",".join(str(int(rng.random() < skill)) for skill in skills.values())
+        for _ in range(n)
+    ]
     Path(name).write_text("\n".join([",".join(skills), *rows]) + "\n")
 
 
 def test_several_metrics_are_listed_and_no_goal_is_guessed() -> None:
     said = cli("analyze r.csv", code=2).err
-    assert "There are 'accuracy', 'cost'. Say it by --maximize METRIC or --minimize METRIC" in said
+    assert (
+        "There are 'accuracy', 'cost'. Say it by --maximize METRIC or --minimize METRIC"
+        in said
+    )
     assert "For example: --maximize accuracy." in said
 
 
 def test_the_only_metric_is_maximized_unless_less_is_better() -> None:
     wide({"old": 0.4, "new": 0.8})
     said = cli("analyze wide.csv").out
-    assert "Taken to be better if larger: score (otherwise: --minimize score).\n" in said
+    assert (
+        "Taken to be better if larger: score (otherwise: --minimize score).\n" in said
+    )
     assert 'Take "new": it is the best' in said
     Path("slow.csv").write_text("model,id,latency\na,1,2\nb,1,3\n")
     assert "For example: --minimize latency." in cli("analyze slow.csv", code=2).err
@@ -47,17 +55,24 @@ def test_the_only_metric_is_maximized_unless_less_is_better() -> None:
 def test_what_the_only_metric_of_a_wide_table_is_called() -> None:
     wide({"old": 0.4, "new": 0.8})
     assert "maximize f1 (final" in cli("analyze wide.csv --maximize f1").out
-    assert "maximize f1 subject to f1 >= 0.5" in cli("analyze wide.csv --maximize f1 --at-least f1=0.5").out
+    assert (
+        "maximize f1 subject to f1 >= 0.5"
+        in cli("analyze wide.csv --maximize f1 --at-least f1=0.5").out
+    )
 
 
 def test_goals() -> None:
-    said = cli("analyze r.csv --maximize accuracy --at-most cost=9 --at-least accuracy=0.1").out
+    said = cli(
+        "analyze r.csv --maximize accuracy --at-most cost=9 --at-least accuracy=0.1"
+    ).out
     assert "maximize accuracy subject to accuracy >= 0.1, cost <= 9 (final" in said
     assert (
-        "Pareto set: maximize accuracy, minimize cost" in cli("analyze r.csv --maximize accuracy --minimize cost").out
+        "Pareto set: maximize accuracy, minimize cost"
+        in cli("analyze r.csv --maximize accuracy --minimize cost").out
     )
     assert (
-        "There is no metric 'acuracy' (did you mean 'accuracy'?)" in cli("analyze r.csv --maximize acuracy", code=2).err
+        "There is no metric 'acuracy' (did you mean 'accuracy'?)"
+        in cli("analyze r.csv --maximize acuracy", code=2).err
     )
 
 
@@ -70,16 +85,25 @@ def test_a_bound_needs_a_number(bound: str) -> None:
 def test_json_is_the_result_and_nothing_else() -> None:
     said = cli("analyze r.csv --maximize accuracy --baseline old --json")
     found = json.loads(said.out)
-    assert (found["done"], found["baseline"], found["verdict"]["answer"]) == (True, "old", "new")
+    assert (found["done"], found["baseline"], found["verdict"]["answer"]) == (
+        True,
+        "old",
+        "new",
+    )
     assert found["comparison"]["a"] == "new"
-    assert said.err.startswith("Read a table: 12 evaluations of 2 candidates on 6 examples; metrics: accuracy, cost.")
+    assert said.err.startswith(
+        "Read a table: 12 evaluations of 2 candidates on 6 examples; metrics: accuracy, cost."
+    )
 
 
 def test_a_report_and_a_place_for_it() -> None:
     said = cli("analyze r.csv --maximize accuracy -o page.html").out
     assert said.endswith("Report: page.html\n")
     assert "r.csv" in Path("page.html").read_text()
-    assert "cannot be written" in cli("analyze r.csv --maximize accuracy -o none/page.html", code=2).err
+    assert (
+        "cannot be written"
+        in cli("analyze r.csv --maximize accuracy -o none/page.html", code=2).err
+    )
 
 
 def test_what_scores_say_of_each_example() -> None:
@@ -90,21 +114,32 @@ def test_what_scores_say_of_each_example() -> None:
         rows = list(csv.DictReader(file))
     assert list(rows[0]) == [field.name for field in fields(asktell.ExampleResult)]
     assert [row["id"] for row in rows] == [str(number) for number in range(1, 41)]
-    assert all(0.0 <= float(row["loss"]) <= 1.0 and row["prompts"] == "10" for row in rows)
+    assert all(
+        0.0 <= float(row["loss"]) <= 1.0 and row["prompts"] == "10" for row in rows
+    )
     assert {row["separates_nobody"] for row in rows} <= {"0", "1"}
     cli("analyze r.csv --maximize accuracy --examples few.csv --json")
     assert Path("few.csv").read_text().splitlines()[1].startswith("q0,2,")
-    assert "cannot be written" in cli("analyze r.csv --maximize accuracy --examples no/x.csv", code=2).err
+    assert (
+        "cannot be written"
+        in cli("analyze r.csv --maximize accuracy --examples no/x.csv", code=2).err
+    )
 
 
 def test_a_baseline_that_is_not_there() -> None:
     said = cli("analyze r.csv --maximize accuracy --baseline od", code=2).err
-    assert "--baseline: there is no candidate 'od' (did you mean 'old'?); there are 'old', 'new'." in said
+    assert (
+        "--baseline: there is no candidate 'od' (did you mean 'old'?); there are 'old', 'new'."
+        in said
+    )
 
 
 def test_a_repeat_is_said() -> None:
     Path("r.csv").write_text(as_csv([*long_rows(), long_rows()[0]]))
-    assert "1 of 12 cells were evaluated several times, up to 2." in cli("analyze r.csv --maximize accuracy").out
+    assert (
+        "1 of 12 cells were evaluated several times, up to 2."
+        in cli("analyze r.csv --maximize accuracy").out
+    )
 
 
 # The gate
@@ -113,21 +148,39 @@ def test_a_repeat_is_said() -> None:
 @pytest.mark.parametrize(
     ("skills", "code", "said"),
     [
-        ({"old": 0.3, "new": 0.9}, 0, 'Passed: "new" is not worse than "old" in score.'),
+        (
+            {"old": 0.3, "new": 0.9},
+            0,
+            'Passed: "new" is not worse than "old" in score.',
+        ),
         ({"old": 0.9, "new": 0.3}, 1, 'Failed: "new" is worse in score than "old".'),
-        ({"old": 0.6, "new": 0.6}, 3, 'Undecided: the evaluations do not yet establish how "new" compares with "old".'),
+        (
+            {"old": 0.6, "new": 0.6},
+            3,
+            'Undecided: the evaluations do not yet establish how "new" compares with "old".',
+        ),
     ],
 )
 @pytest.mark.parametrize("inputs", ["", "--inputs new"])
-def test_the_exit_code_is_the_verdict(skills: dict[str, float], code: int, said: str, inputs: str) -> None:
+def test_the_exit_code_is_the_verdict(
+    skills: dict[str, float], code: int, said: str, inputs: str
+) -> None:
     wide(skills)
-    assert cli(f"gate wide.csv --baseline old {inputs}", code=code).out.endswith(f"{said}\n")
+    assert cli(f"gate wide.csv --baseline old {inputs}", code=code).out.endswith(
+        f"{said}\n"
+    )
 
 
 def test_the_files_that_the_gate_writes() -> None:
     wide({"old": 0.3, "new": 0.9, "third": 0.5})
-    cli("gate wide.csv --baseline old --candidate new --summary s.md --junit j.xml --report p.html")
-    assert Path("s.md").read_text().startswith('## \u2705 Passed: "new" is not worse than "old" in score')
+    cli(
+        "gate wide.csv --baseline old --candidate new --summary s.md --junit j.xml --report p.html"
+    )
+    assert (
+        Path("s.md")
+        .read_text()
+        .startswith('## \u2705 Passed: "new" is not worse than "old" in score')
+    )
     assert "[Full report](p.html)" in Path("s.md").read_text()
     assert 'failures="0"' in Path("j.xml").read_text()
     assert "third" not in Path("p.html").read_text()
@@ -135,7 +188,10 @@ def test_the_files_that_the_gate_writes() -> None:
 
 def test_a_margin_counts_in_points_where_scores_are_0_and_1() -> None:
     wide({"old": 0.6, "new": 0.6}, n=1000)
-    assert "not worse by more than 20 points" in cli("gate wide.csv --baseline old --margin 0.2").out
+    assert (
+        "not worse by more than 20 points"
+        in cli("gate wide.csv --baseline old --margin 0.2").out
+    )
 
 
 def test_who_is_compared_has_to_be_said() -> None:
@@ -145,21 +201,35 @@ def test_who_is_compared_has_to_be_said() -> None:
         in cli("gate wide.csv", code=2).err
     )
     assert "Give --candidate ID" in cli("gate wide.csv --baseline a", code=2).err
-    assert "are the same, 'a'" in cli("gate wide.csv --baseline a --candidate a", code=2).err
-    assert "no candidate 'd'" in cli("gate wide.csv --baseline d --candidate a", code=2).err
+    assert (
+        "are the same, 'a'"
+        in cli("gate wide.csv --baseline a --candidate a", code=2).err
+    )
+    assert (
+        "no candidate 'd'"
+        in cli("gate wide.csv --baseline d --candidate a", code=2).err
+    )
 
 
 def test_examples_of_one_alone_are_left_out_and_said() -> None:
     Path("old.csv").write_text("id,ok\n" + "".join(f"q{i},0\n" for i in range(60)))
     Path("new.csv").write_text("id,ok\n" + "".join(f"q{i},1\n" for i in range(10, 80)))
     said = cli("gate old.csv new.csv --baseline old").out
-    assert "50 examples have evaluations of both and are compared. Left out are 20 with evaluations of" in said
+    assert (
+        "50 examples have evaluations of both and are compared. Left out are 20 with evaluations of"
+        in said
+    )
     assert "on 50 of 50 examples" in said
 
 
 def test_failures_count_against_the_candidate() -> None:
     rows = [
-        {"prompt": name, "example": i, "ok": 1, "error": "timeout" if name == "new" and i < 60 else ""}
+        {
+            "prompt": name,
+            "example": i,
+            "ok": 1,
+            "error": "timeout" if name == "new" and i < 60 else "",
+        }
         for name in ("old", "new")
         for i in range(100)
     ]
@@ -170,7 +240,10 @@ def test_failures_count_against_the_candidate() -> None:
 
 def test_a_configuration_says_its_goal_itself() -> None:
     Path("c.toml").write_text("")
-    assert "--maximize: only for files of results" in cli("gate c.toml --maximize ok", code=2).err
+    assert (
+        "--maximize: only for files of results"
+        in cli("gate c.toml --maximize ok", code=2).err
+    )
     assert "Give a configuration alone" in cli("gate c.toml r.csv", code=2).err
 
 
@@ -179,9 +252,16 @@ def test_files_of_results_need_no_reader_of_configurations(tmp_path: Path) -> No
         rows = [{"id": i, "success": int(i % every > 0)} for i in range(60)]
         (tmp_path / f"{name}.json").write_text(json.dumps(rows))
     code = "import sys; sys.modules['pydantic'] = None; from asktell_adapters.cli.main import main; sys.exit(main())"
-    for command, expected in (("analyze old.json new.json", 0), ("gate old.json new.json --baseline old", 1)):
+    for command, expected in (
+        ("analyze old.json new.json", 0),
+        ("gate old.json new.json --baseline old", 1),
+    ):
         done = subprocess.run(
-            [sys.executable, "-c", code, *command.split()], cwd=tmp_path, capture_output=True, text=True, check=False
+            [sys.executable, "-c", code, *command.split()],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
         )
         assert done.returncode == expected, done.stderr
     assert (
@@ -190,9 +270,19 @@ def test_files_of_results_need_no_reader_of_configurations(tmp_path: Path) -> No
     )
 
 
-def test_files_of_results_cannot_be_rechecked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_of_results_cannot_be_rechecked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     for name in ("old", "new"):
-        (tmp_path / f"{name}.json").write_text(json.dumps([{"id": i, "success": i % 2} for i in range(20)]))
-    assert "--recheck has no effect" not in cli("gate old.json new.json --baseline old --margin 0.9").out
-    assert "--recheck has no effect" in cli("gate old.json new.json --baseline old --margin 0.9 --recheck 5").out
+        (tmp_path / f"{name}.json").write_text(
+            json.dumps([{"id": i, "success": i % 2} for i in range(20)])
+        )
+    assert (
+        "--recheck has no effect"
+        not in cli("gate old.json new.json --baseline old --margin 0.9").out
+    )
+    assert (
+        "--recheck has no effect"
+        in cli("gate old.json new.json --baseline old --margin 0.9 --recheck 5").out
+    )

@@ -67,7 +67,9 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "agent.py").write_text(AGENT)
     (tmp_path / "LONG.md").write_text("long: run make check, please\n")
     (tmp_path / "SHORT.md").write_text("brief: nothing\n")
-    (tmp_path / "tasks.csv").write_text("nr,task,wanted,level\nA,one,1,9\nB,two,2,8\nC,three,3,7\nD,four,4,6\n")
+    (tmp_path / "tasks.csv").write_text(
+        "nr,task,wanted,level\nA,one,1,9\nB,two,2,8\nC,three,3,7\nD,four,4,6\n"
+    )
     write(tmp_path)
     return tmp_path
 
@@ -81,28 +83,47 @@ def write(home: Path, **changes: str) -> None:
 
 
 def asked(home: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (home / "asked.jsonl").read_text().splitlines()]
+    return [
+        json.loads(line) for line in (home / "asked.jsonl").read_text().splitlines()
+    ]
 
 
-def test_a_run_gives_every_version_every_row_and_keeps_what_came(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_gives_every_version_every_row_and_keeps_what_came(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (home / "elsewhere").mkdir()
-    monkeypatch.chdir(home / "elsewhere")  # the program is started beside the file all the same
+    # The program is started beside the file all the same
+    monkeypatch.chdir(home / "elsewhere")
     said = cli("run ../a.toml").out
     assert "12 of 12 evaluations spent" in said
     assert 'Take "LONG.md"' in said
     assert "Cost: 6" in said
     by_trial = {each["trial"]: each for each in asked(home)}
     assert sorted(by_trial) == list(range(12))
-    texts = {"none": "", "LONG.md": (home / "LONG.md").read_text(), "SHORT.md": (home / "SHORT.md").read_text()}
-    assert all(each["candidate"] == {"skill": texts[each["prompt_id"]]} for each in by_trial.values())
-    assert {"nr": "B", "task": "two", "wanted": "2", "level": "8"} in [each["example"] for each in by_trial.values()]
-    lines = [json.loads(line) for line in (home / "out" / "evaluations.jsonl").read_text().splitlines()]
+    texts = {
+        "none": "",
+        "LONG.md": (home / "LONG.md").read_text(),
+        "SHORT.md": (home / "SHORT.md").read_text(),
+    }
+    assert all(
+        each["candidate"] == {"skill": texts[each["prompt_id"]]}
+        for each in by_trial.values()
+    )
+    assert {"nr": "B", "task": "two", "wanted": "2", "level": "8"} in [
+        each["example"] for each in by_trial.values()
+    ]
+    lines = [
+        json.loads(line)
+        for line in (home / "out" / "evaluations.jsonl").read_text().splitlines()
+    ]
     assert {(line["prompt"], line.get("output")) for line in lines} == {
         ("none", ""),
         ("LONG.md", "long:"),
         ("SHORT.md", "brief"),
     }
-    assert all(0 < line["scores"]["seconds"] < 20 and line["cost"] == 0.5 for line in lines)
+    assert all(
+        0 < line["scores"]["seconds"] < 20 and line["cost"] == 0.5 for line in lines
+    )
 
 
 def test_a_file_that_changes_later_changes_no_run(home: Path) -> None:
@@ -122,19 +143,34 @@ def test_how_it_is_started_is_no_other_run(home: Path) -> None:
     write(home, timeout="timeout = 30\nworkers = 2\ncost = 1")
     assert "final" in cli("run a.toml").out
     write(home, repeatable="repeatable = false")
-    assert "evaluator.repeatable (True then, False now)" in cli("run a.toml", code=2).err
+    assert (
+        "evaluator.repeatable (True then, False now)" in cli("run a.toml", code=2).err
+    )
 
 
-def test_one_that_hangs_and_one_that_crashes_cost_their_evaluations_only(home: Path) -> None:
-    (home / "tasks.csv").write_text("nr,task,wanted,level\nA,one,1,9\nB,hang,2,8\nC,crash,3,7\nD,four,4,6\n")
+def test_one_that_hangs_and_one_that_crashes_cost_their_evaluations_only(
+    home: Path,
+) -> None:
+    (home / "tasks.csv").write_text(
+        "nr,task,wanted,level\nA,one,1,9\nB,hang,2,8\nC,crash,3,7\nD,four,4,6\n"
+    )
     write(home, timeout="timeout = 8\nworkers = 4")
     start = time.monotonic()
-    found = cli("run a.toml --keep-going")  # a row on which every version crashes is no failure of the run
+    # A row on which every version crashes is no failure of the run
+    found = cli("run a.toml --keep-going")
     assert time.monotonic() - start < 45
     assert 'Take "LONG.md"' in found.out
-    lines = [json.loads(line) for line in (home / "out" / "evaluations.jsonl").read_text().splitlines()]
-    failures = {(line["prompt"], line["example_id"]): line for line in lines if "error" in line}
-    assert set(failures) == {("none", "B"), *((id_, "C") for id_ in ("none", "LONG.md", "SHORT.md"))}
+    lines = [
+        json.loads(line)
+        for line in (home / "out" / "evaluations.jsonl").read_text().splitlines()
+    ]
+    failures = {
+        (line["prompt"], line["example_id"]): line for line in lines if "error" in line
+    }
+    assert set(failures) == {
+        ("none", "B"),
+        *((id_, "C") for id_ in ("none", "LONG.md", "SHORT.md")),
+    }
     assert "its timeout" in failures["none", "B"]["error"]
     assert failures["none", "B"]["cost"] == 0.25
     assert failures["none", "C"]["error"].endswith("exit code 1: no luck")
@@ -142,7 +178,9 @@ def test_one_that_hangs_and_one_that_crashes_cost_their_evaluations_only(home: P
 
 def test_a_check_shows_what_came_and_why_nothing_did(home: Path) -> None:
     said = cli("check a.toml --prompt LONG.md --example B").out
-    assert said.startswith("prompt 'LONG.md'\non: two\n--- response\nlong:\n--- reference\n2\n--- scores\n")
+    assert said.startswith(
+        "prompt 'LONG.md'\non: two\n--- response\nlong:\n--- reference\n2\n--- scores\n"
+    )
     assert "\nsuccess  1\ncost     0.5\n" in said
     found = json.loads(cli("check a.toml --json").out)
     assert (found["candidate"], found["scores"]["success"]) == ({"skill": ""}, 0.0)
@@ -152,24 +190,40 @@ def test_a_check_shows_what_came_and_why_nothing_did(home: Path) -> None:
         in cli("check a.toml", code=1).err
     )
     (home / "agent.py").write_text("print('{\"sucess\": 1}')")
-    assert "but the evaluator returned ['seconds', 'sucess']" in cli("check a.toml", code=2).err
+    assert (
+        "but the evaluator returned ['seconds', 'sucess']"
+        in cli("check a.toml", code=2).err
+    )
     assert not (home / "out").exists()
 
 
 def test_an_estimate_tries_some_or_believes_what_is_given(home: Path) -> None:
-    assert "money          unknown until an evaluation is tried" in cli("run a.toml --estimate").out
+    assert (
+        "money          unknown until an evaluation is tried"
+        in cli("run a.toml --estimate").out
+    )
     assert not (home / "asked.jsonl").exists()
     write(home, timeout="cost = 2.0")
     assert "money          about 24\n" in cli("run a.toml --estimate").out
     said = cli("run a.toml --estimate 3").out
     assert "money          about 6\n" in said
     assert "tried          3 evaluations, for 1.5" in said
-    assert len({(each["prompt_id"], each["example"]["nr"]) for each in asked(home)}) == 3
+    assert (
+        len({(each["prompt_id"], each["example"]["nr"]) for each in asked(home)}) == 3
+    )
     write(home, budget="budget = { cost = 3.0 }", method="")
     found = json.loads(cli("run a.toml --estimate 3 --json").out)
-    assert (found["evaluations"], found["cost"], found["most_cost"], found["repeats"]) == (6, 3.0, 3.0, 0)
+    assert (
+        found["evaluations"],
+        found["cost"],
+        found["most_cost"],
+        found["repeats"],
+    ) == (6, 3.0, 3.0, 0)
     (home / "agent.py").write_text("import sys; sys.exit('no key')")
-    assert "none of 3 evaluations succeeded, the first: EvaluatorError" in cli("run a.toml --estimate 3", code=1).err
+    assert (
+        "none of 3 evaluations succeeded, the first: EvaluatorError"
+        in cli("run a.toml --estimate 3", code=1).err
+    )
 
 
 def test_an_estimate_of_a_run_that_has_begun_goes_by_what_it_paid(home: Path) -> None:
@@ -178,7 +232,10 @@ def test_an_estimate_of_a_run_that_has_begun_goes_by_what_it_paid(home: Path) ->
     assert "0: nothing is left" in cli("run a.toml --estimate").out
     cli("extend a.toml --evaluations 6")
     said = cli("run a.toml --estimate").out
-    assert "evaluations    6\nmoney          about 3 based on the 6 evaluations paid so far\n" in said
+    assert (
+        "evaluations    6\nmoney          about 3 based on the 6 evaluations paid so far\n"
+        in said
+    )
 
 
 def test_prompts_of_a_file_go_with_a_program(home: Path) -> None:
@@ -202,24 +259,54 @@ def test_a_gate_compares_two_versions(home: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"command": "command = 'python agent.py'"}, "'command' in [evaluator] must be a list of texts"),
-        ({"command": "command = []"}, "[evaluator]: Got the command (). Pass a list of words"),
-        ({"command": "command = ['no-such-program']"}, "There is no program 'no-such-program' on the PATH"),
+        (
+            {"command": "command = 'python agent.py'"},
+            "'command' in [evaluator] must be a list of texts",
+        ),
+        (
+            {"command": "command = []"},
+            "[evaluator]: Got the command (). Pass a list of words",
+        ),
+        (
+            {"command": "command = ['no-such-program']"},
+            "There is no program 'no-such-program' on the PATH",
+        ),
         ({"command": "command = ['./agent']"}, "There is no program './agent' in"),
         ({"timeout": "timeout = 0"}, "'timeout' in [evaluator] must be"),
         ({"timeout": "workers = 0"}, "'workers' in [evaluator] must be at least 1"),
         ({"timeout": "type = 'inspect'"}, "got command and type"),
-        ({"budget": "budget = 2\nconcurrency = 2", "timeout": "workers = 2"}, "'concurrency' at the top and workers"),
+        (
+            {"budget": "budget = 2\nconcurrency = 2", "timeout": "workers = 2"},
+            "'concurrency' at the top and workers",
+        ),
         (
             {"files": "files = ['skil']"},
             "names 'skil', which is no factor with a list of files (did you mean 'skill'?)",
         ),
-        ({"files": ""}, "'skill' in [candidates] names a file. To have its text as the value: files = [\"skill\"]"),
-        ({"skill": "skill = ['', 'GONE.md']"}, "names a file that cannot be read (No such file or directory)"),
-        ({"skill": "skill = ['', '.']"}, "names a file that cannot be read (Is a directory)"),
-        ({"skill": "skill = ['', 'binary']"}, "names a file that is not UTF-8 (byte 1), got 'binary'"),
-        ({"skill": "skill = ['', 3]"}, "so that its values must be names of files, got 3"),
-        ({"skill": "skill = ['LONG.md', 'LONG.md']"}, "'skill' in [candidates] has a value twice, got 'LONG.md'"),
+        (
+            {"files": ""},
+            "'skill' in [candidates] names a file. To have its text as the value: files = [\"skill\"]",
+        ),
+        (
+            {"skill": "skill = ['', 'GONE.md']"},
+            "names a file that cannot be read (No such file or directory)",
+        ),
+        (
+            {"skill": "skill = ['', '.']"},
+            "names a file that cannot be read (Is a directory)",
+        ),
+        (
+            {"skill": "skill = ['', 'binary']"},
+            "names a file that is not UTF-8 (byte 1), got 'binary'",
+        ),
+        (
+            {"skill": "skill = ['', 3]"},
+            "so that its values must be names of files, got 3",
+        ),
+        (
+            {"skill": "skill = ['LONG.md', 'LONG.md']"},
+            "'skill' in [candidates] has a value twice, got 'LONG.md'",
+        ),
         (
             {"output": "confirm_above = 1.0"},
             "'confirm_above' at the top cannot be combined with [evaluator], which has models",
@@ -242,13 +329,18 @@ def test_names_of_files_may_be_meant_as_such(home: Path) -> None:
     write(home, skill='skill = { without = "", with = "LONG.md" }')
     candidates = load_config(home / "a.toml").selector.prompts.candidates
     assert candidates is not None
-    assert candidates.factors["skill"] == {"without": "", "with": (home / "LONG.md").read_text()}
+    assert candidates.factors["skill"] == {
+        "without": "",
+        "with": (home / "LONG.md").read_text(),
+    }
 
 
 # init
 
 
-def test_what_init_writes_runs_as_it_stands(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_init_writes_runs_as_it_stands(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("PATH", str(Path(sys.executable).parent), prepend=os.pathsep)
     monkeypatch.chdir(home / "..")
     (home / "new").mkdir()
@@ -263,10 +355,18 @@ def test_what_init_writes_runs_as_it_stands(home: Path, monkeypatch: pytest.Monk
 def test_init_takes_a_program_with_its_data_and_prompts(home: Path) -> None:
     (home / "prompts.txt").write_text("check it\nleave it\n")
     command = shlex.join([sys.executable, "-S", "agent.py"])
-    said = cli("init b.toml --data tasks.csv --prompts prompts.txt --budget 8 --maximize success", "--command", command)
+    said = cli(
+        "init b.toml --data tasks.csv --prompts prompts.txt --budget 8 --maximize success",
+        "--command",
+        command,
+    )
     assert "Wrote b.toml." in said.out
     config = load_config(home / "b.toml")
-    assert (config.selector.budget, config.concurrency, len(config.selector.prompts)) == (8, 4, 2)
+    assert (
+        config.selector.budget,
+        config.concurrency,
+        len(config.selector.prompts),
+    ) == (8, 4, 2)
     assert "8 of 8 evaluations spent" in cli("run b.toml").out
     cli("init c.toml --data tasks.csv --maximize quality", "--command", command)
     text = (home / "c.toml").read_text()

@@ -58,20 +58,32 @@ def mixed(rows: Rows) -> Rows:
 
 
 def more(rows: Rows) -> dict[str, Any]:
-    return {"input": "more", "reference": "x", **({"id": "more"} if "id" in rows[0] else {})}
+    return {
+        "input": "more",
+        "reference": "x",
+        **({"id": "more"} if "id" in rows[0] else {}),
+    }
 
 
 CHANGES: list[tuple[Callable[[Rows], Rows], str, str]] = [
     (swapped, "8 examples then, 8 now: 1 moved ('r1')", "1 moved (row 1)"),
     (edited, "8 examples then, 8 now: 1 edited ('r2')", "1 edited (row 3)"),
-    (lambda rows: rows[:7], "8 examples then, 7 now: 1 missing ('r7')", "1 missing (row 8)"),
+    (
+        lambda rows: rows[:7],
+        "8 examples then, 7 now: 1 missing ('r7')",
+        "1 missing (row 8)",
+    ),
     (lambda rows: rows[1:], "1 missing ('r0')", "1 missing (row 1)"),
     (
         lambda rows: swapped([*rows, more(rows)]),
         "8 examples then, 9 now: 1 moved ('r1'); 1 added ('more')",
         "1 moved (row 1); 1 added (row 9)",
     ),
-    (lambda rows: [more(rows), *rows], "8 examples then, 9 now: 1 added ('more')", "1 added (row 1)"),
+    (
+        lambda rows: [more(rows), *rows],
+        "8 examples then, 9 now: 1 added ('more')",
+        "1 added (row 1)",
+    ),
     (
         mixed,
         "8 examples then, 7 now: 1 edited ('r2'); 1 added ('new'); 2 missing ('r0', 'r6')",
@@ -100,7 +112,9 @@ def test_what_became_of_the_rows_is_said(data: Data, named: bool, case: int) -> 
 
 @pytest.mark.parametrize("named", [True, False])
 @pytest.mark.parametrize("where", ["folder", "url"])
-def test_a_run_goes_on_with_rows_that_were_appended(data: Data, where: str, named: bool) -> None:
+def test_a_run_goes_on_with_rows_that_were_appended(
+    data: Data, where: str, named: bool
+) -> None:
     project, url = data.project, str(data.project.home / "x.db")
     if named:
         data.named("id")
@@ -111,7 +125,11 @@ def test_a_run_goes_on_with_rows_that_were_appended(data: Data, where: str, name
 
     run()
     paid = list(project.paid)
-    data.rows = [*data.rows, more(data.rows), {**more(data.rows), "input": "and more", "id": "last"}]
+    data.rows = [
+        *data.rows,
+        more(data.rows),
+        {**more(data.rows), "input": "and more", "id": "last"},
+    ]
     project.write(changes={"budget = 24": "budget = 60"})
     said = run().err
     assert project.paid[:24] == paid
@@ -132,7 +150,10 @@ def test_rows_are_appended_by_hand(data: Data) -> None:
     project.run()
     extend = ["extend", str(project.config)]
     assert "no rows were appended" in cli(*extend, "--examples", code=2).err
-    assert "give that as RUN" in cli(*extend[:1], project.folder.path, "--examples", code=2).err
+    assert (
+        "give that as RUN"
+        in cli(*extend[:1], project.folder.path, "--examples", code=2).err
+    )
     rows = data.rows
     data.rows = edited([*rows, more(rows)])
     assert "1 edited ('r2'); 1 added ('more')" in cli(*extend, "--examples", code=2).err
@@ -145,7 +166,10 @@ def test_rows_are_appended_by_hand(data: Data) -> None:
     assert len(project.paid) == 54
     assert "r2" in cli(*extend, "--examples", "r2", code=2).err
     cli(*extend, "--examples", "by hand", "--evaluations", "1")
-    assert "joined this run that [data] does not have: 1 missing ('by hand')" in project.run(code=2).err
+    assert (
+        "joined this run that [data] does not have: 1 missing ('by hand')"
+        in project.run(code=2).err
+    )
     data.rows = [*rows, more(rows), {**more(rows), "input": "new", "id": "by hand"}]
     assert "The run has all of that by now." in project.run().err
 
@@ -180,7 +204,9 @@ def test_a_row_that_comes_again_has_a_number(data: Data) -> None:
 
 
 @pytest.mark.parametrize("named", [True, False])
-def test_a_study_at_a_url_is_not_joined_with_other_rows(data: Data, named: bool) -> None:
+def test_a_study_at_a_url_is_not_joined_with_other_rows(
+    data: Data, named: bool
+) -> None:
     if named:
         data.named("id")
     url = f"sqlite:///{data.project.home / 'x.db'}"
@@ -193,8 +219,14 @@ def test_a_study_at_a_url_is_not_joined_with_other_rows(data: Data, named: bool)
 
 def test_rows_between_the_same_neighbours_were_edited() -> None:
     assert changed_digests(["a", "b", "c"], ["a", "x", "c"]) == "1 edited (row 2)"
-    assert changed_digests(["a", "b", "c", "d"], ["x", "y", "c", "d"]) == "2 edited (row 1, row 2)"
-    assert changed_digests(["a", "b", "c"], ["a", "x", "y", "c"]) == "1 edited (row 2); 1 added (row 3)"
+    assert (
+        changed_digests(["a", "b", "c", "d"], ["x", "y", "c", "d"])
+        == "2 edited (row 1, row 2)"
+    )
+    assert (
+        changed_digests(["a", "b", "c"], ["a", "x", "y", "c"])
+        == "1 edited (row 2); 1 added (row 3)"
+    )
     assert changed_digests(["a", "b", "c"], ["c", "a", "b"]) == "1 moved (row 1)"
     assert changed_digests(["a"], ["a"]) == ""
     assert distinct(["a", "b", "a", "a"]) == ("a", "b", "a-2", "a-3")

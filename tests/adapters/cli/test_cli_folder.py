@@ -22,8 +22,14 @@ def test_a_second_terminal_joins(tmp_path: Path) -> None:
     setup["model"]["arguments"] = project.arguments
     project.folder.write_setup(setup)
     with project.folder.locked():  # the one that was started lives, and has nothing out
-        assert "To work beside it: asktell run --join" in cli("run", project.config, code=1).err
-        assert "Worker second, after 5 of 24" in cli("run", project.config, "--join", "--worker", "second").err
+        assert (
+            "To work beside it: asktell run --join"
+            in cli("run", project.config, code=1).err
+        )
+        assert (
+            "Worker second, after 5 of 24"
+            in cli("run", project.config, "--join", "--worker", "second").err
+        )
         assert len(project.lines) == 5  # the files are the other's to write
     project.run()
     assert len(project.lines) == 24
@@ -34,7 +40,9 @@ def test_there_must_be_a_run_to_join(project: Project) -> None:
     assert "to join" in cli("run", project.config, "--join", code=2).err
     project.run()
     project.write(changes={"budget = 24": "budget = 23"})
-    assert "budget (24 then, 23 now)" in cli("run", project.config, "--join", code=2).err
+    assert (
+        "budget (24 then, 23 now)" in cli("run", project.config, "--join", code=2).err
+    )
     cli("run", project.config, "--join", "--study", project.home / "x.db", code=2)
 
 
@@ -42,17 +50,23 @@ def test_there_must_be_a_run_to_join(project: Project) -> None:
 
 
 @pytest.mark.parametrize("what", ["config", "folder"])
-def test_a_folder_or_a_configuration_stands_for_its_study(project: Project, what: str) -> None:
+def test_a_folder_or_a_configuration_stands_for_its_study(
+    project: Project, what: str
+) -> None:
     where = str(project.config if what == "config" else project.folder.path)
     file = project.home / "a.jsonl"
     for argv in (["watch", where], ["export", where, str(file)], ["studies", where]):
         assert "There is no" in cli(*argv, code=2).err
     project.run()
-    assert "out: finished" in " ".join(cli("watch", where).out.split())  # a long path has a line of its own
+    # A long path has a line of its own
+    assert "out: finished" in " ".join(cli("watch", where).out.split())
     assert "24 of 24" in cli("studies", where).out
     cli("export", where, file)
     cli("import", project.home / "copy.db", file)
-    with asktell.Study.open(project.home / "copy.db", "a") as copy, project.folder.open_study() as study:
+    with (
+        asktell.Study.open(project.home / "copy.db", "a") as copy,
+        project.folder.open_study() as study,
+    ):
         assert list(copy.evaluations()) == list(study.evaluations())
     assert asktell.Study.names(location(where)) == ["a"]  # what `serve` serves
     assert location("postgresql://me@nowhere/x") == "postgresql://me@nowhere/x"
@@ -64,4 +78,9 @@ def test_a_run_at_a_url_keeps_the_answers_too(project: Project) -> None:
     with asktell.Study.open(place, "a") as study:
         kept = list(study.evaluations())
     assert len(kept) == 24
-    assert all(e.details and e.details["output"] and set(e.details["scores"]) > set(e.scores or ()) for e in kept)
+    assert all(
+        e.details
+        and e.details["output"]
+        and set(e.details["scores"]) > set(e.scores or ())
+        for e in kept
+    )

@@ -16,8 +16,24 @@ import numpy as np
 import pytest
 
 import asktell
-from asktell import BestFeasible, ParetoSet, Selector, Study, at_least, at_most, maximize, minimize
-from asktell_adapters.cli.gate import Judge, Rechecks, beforehand, pairs_for_equal, ranged, settle
+from asktell import (
+    BestFeasible,
+    ParetoSet,
+    Selector,
+    Study,
+    at_least,
+    at_most,
+    maximize,
+    minimize,
+)
+from asktell_adapters.cli.gate import (
+    Judge,
+    Rechecks,
+    beforehand,
+    pairs_for_equal,
+    ranged,
+    settle,
+)
 from asktell_adapters.cli.ruling import FAILED, PASSED, UNDECIDED
 from asktell_adapters.metrics import Brevity, Rouge, cost, token_f1
 from tests.command_line import cli
@@ -63,7 +79,9 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     module = f"llm_of_gate_{next(_numbers)}"
     (tmp_path / f"{module}.py").write_text(LLM)
     rows = [{"input": str(i), "reference": "yes"} for i in range(200)]
-    (tmp_path / "questions.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (tmp_path / "questions.jsonl").write_text(
+        "".join(json.dumps(row) + "\n" for row in rows)
+    )
     text = re.findall(r"```toml\n# gate.toml\n(.*?)```", PAGE.read_text(), re.DOTALL)[0]
     text = text.replace("my_llm", module)
 
@@ -82,27 +100,41 @@ def test_the_pages_commands_run(project: Any, tmp_path: Path) -> None:
     out = cli(gate).out
     assert "passed    exact_match not worse by more than 5 points" in out
     assert "passed    brevity >= 0.5" in out
-    assert re.search(r"exact_match: .new. 0\.[89]\d+ .*, .mine. 0\.\d+ .*; difference \+0\.\d+ \[", out)
+    assert re.search(
+        r"exact_match: .new. 0\.[89]\d+ .*, .mine. 0\.\d+ .*; difference \+0\.\d+ \[",
+        out,
+    )
     spent = int(re.search(r"(\d+) of \d+ evaluations", out).group(1))  # type: ignore[union-attr]
     assert spent < 200  # of 400
     summary = (tmp_path / "summary.md").read_text()
-    assert summary.startswith('## ✅ Passed: "new" is not worse than "mine" by more than 5 points in exact_match, and')
+    assert summary.startswith(
+        '## ✅ Passed: "new" is not worse than "mine" by more than 5 points in exact_match, and'
+    )
     assert "| exact_match |" in summary
     suite = ElementTree.fromstring((tmp_path / "gate.xml").read_text())
-    assert (suite.get("tests"), suite.get("failures"), suite.get("skipped")) == ("3", "0", "0")
+    assert (suite.get("tests"), suite.get("failures"), suite.get("skipped")) == (
+        "3",
+        "0",
+        "0",
+    )
     assert "[Full report](gate.html)" in summary
     both = "<tr><th>mine: 0</th><td><pre>no</pre></td></tr>\n<tr><th>new: 1</th><td><pre>yes</pre></td></tr>\n"
     assert both in summary
     assert (tmp_path / "gate.html").stat().st_size > 10_000
     (tmp_path / "runs").mkdir()
     text = (tmp_path / "gate.toml").read_text()
-    (tmp_path / "gate.toml").write_text('output = "runs/first"\n' + text.replace("budget = 600 ", "budget = 40 "))
+    (tmp_path / "gate.toml").write_text(
+        'output = "runs/first"\n' + text.replace("budget = 600 ", "budget = 40 ")
+    )
     cli("run gate.toml")
     assert "new" in cli(compare).out
     for name, score in (("old", 0), ("new", 1)):
         rows = [{"id": i, "success": score} for i in range(100)]
         (tmp_path / f"{name}.json").write_text(json.dumps(rows))
-    assert 'Passed: "new" is not worse than "old" by more than 5 points in success.' in cli(of_results).out
+    assert (
+        'Passed: "new" is not worse than "old" by more than 5 points in success.'
+        in cli(of_results).out
+    )
 
 
 @pytest.mark.parametrize(
@@ -122,7 +154,10 @@ def test_the_exit_code_says_what_was_found(
     if "cost" in str(changes):
         changes = {**changes, "[metrics]": "[metrics]\ncost = true"}
     project(**changes)
-    out = cli(f"gate gate.toml --baseline mine --summary s.md --junit j.xml {flags}", code=code).out
+    out = cli(
+        f"gate gate.toml --baseline mine --summary s.md --junit j.xml {flags}",
+        code=code,
+    ).out
     assert said in out
     # An interval may reach beyond the margin beside "passed": both say why.
     for text in (out, (tmp_path / "s.md").read_text()):
@@ -133,28 +168,62 @@ def test_the_exit_code_says_what_was_found(
 @pytest.mark.parametrize(
     ("line", "changes", "said"),
     [
-        ("--baseline nobody", {}, "--baseline must be the id of a prompt of gate.toml, got 'nobody': 'mine', 'new'."),
-        ("--baseline mine --candidate other", {}, "--candidate must be the id of a prompt of gate.toml, got 'other'"),
-        ("--baseline mine --candidate mine", {}, "The candidate and the baseline are the same prompt, 'mine'."),
+        (
+            "--baseline nobody",
+            {},
+            "--baseline must be the id of a prompt of gate.toml, got 'nobody': 'mine', 'new'.",
+        ),
+        (
+            "--baseline mine --candidate other",
+            {},
+            "--candidate must be the id of a prompt of gate.toml, got 'other'",
+        ),
+        (
+            "--baseline mine --candidate mine",
+            {},
+            "The candidate and the baseline are the same prompt, 'mine'.",
+        ),
         ("", {}, "--baseline must be the id of a prompt of gate.toml, none is given"),
-        ("--baseline mine", {"[data]": 'c = "And one word."\n[data]'}, "--candidate must be the id of a prompt"),
+        (
+            "--baseline mine",
+            {"[data]": 'c = "And one word."\n[data]'},
+            "--candidate must be the id of a prompt",
+        ),
         ("--baseline mine --margin -1", {}, "--margin must be a number of at least 0"),
         ("--baseline mine --differ 1.5", {}, "--differ must be from 0 to 1, got 1.5."),
-        ("--baseline mine --recheck -1", {}, "--recheck must be a number of evaluations, or 0 for none; got -1."),
-        ("--baseline mine --confidence 1", {}, "--confidence must be above 0 and below 1"),
+        (
+            "--baseline mine --recheck -1",
+            {},
+            "--recheck must be a number of evaluations, or 0 for none; got -1.",
+        ),
+        (
+            "--baseline mine --confidence 1",
+            {},
+            "--confidence must be above 0 and below 1",
+        ),
         ("--baseline mine --summary no/such/folder.md", {}, "cannot be written"),
-        ("--baseline mine", {"in lower case.": "broken.", "one word.": "one broken."}, "no connection"),
+        (
+            "--baseline mine",
+            {"in lower case.": "broken.", "one word.": "one broken."},
+            "no connection",
+        ),
     ],
 )
-def test_what_cannot_be_found_out_is_neither_pass_nor_failure(line: str, changes: Any, said: str, project: Any) -> None:
+def test_what_cannot_be_found_out_is_neither_pass_nor_failure(
+    line: str, changes: Any, said: str, project: Any
+) -> None:
     project(**changes)
     assert said in cli(f"gate gate.toml {line}", code=2).err
 
 
-def test_a_candidate_that_only_fails_fails_the_build(project: Any, tmp_path: Path) -> None:
+def test_a_candidate_that_only_fails_fails_the_build(
+    project: Any, tmp_path: Path
+) -> None:
     project(**{"in lower case.": "broken."})
     said = cli("gate gate.toml --baseline mine --summary s.md", code=1).out
-    failed = re.search(r"Failed evaluations: .new. (\d+) of \1 \(100%\), .mine. 0 of \d+ \(0%\)", said)
+    failed = re.search(
+        r"Failed evaluations: .new. (\d+) of \1 \(100%\), .mine. 0 of \d+ \(0%\)", said
+    )
     assert failed
     assert int(failed[1]) < 20  # of 200
     assert said.endswith('Failed: "new" fails more often than "mine".\n')
@@ -173,28 +242,51 @@ def test_a_baseline_that_only_fails_passes_nothing(project: Any) -> None:
 def test_the_gate_knows_prompts_that_were_added(project: Any) -> None:
     project()
     text = Path("gate.toml").read_text()
-    Path("gate.toml").write_text('output = "runs/gate"\n' + text.replace("budget = 600 ", "budget = 40 "))
+    Path("gate.toml").write_text(
+        'output = "runs/gate"\n' + text.replace("budget = 600 ", "budget = 40 ")
+    )
     cli("run gate.toml --no-progress")
-    assert "'mine', 'new'" in cli("gate gate.toml --baseline mine --candidate third", code=2).err
+    assert (
+        "'mine', 'new'"
+        in cli("gate gate.toml --baseline mine --candidate third", code=2).err
+    )
     cli("add", "gate.toml", "third=And never but worse.")
-    said = cli("gate gate.toml --baseline new --candidate third --margin 0.05", code=1).out
-    assert 'Failed: "third" is worse in exact_match than "new" by more than 5 points' in said
+    said = cli(
+        "gate gate.toml --baseline new --candidate third --margin 0.05", code=1
+    ).out
+    assert (
+        'Failed: "third" is worse in exact_match than "new" by more than 5 points'
+        in said
+    )
     # Where the file has two prompts, the candidate is still the other one.
     assert '"new" 0.' in cli("gate gate.toml --baseline mine --margin 0.05", code=3).out
 
 
 EXITS = LLM.replace(
-    "        LLM.calls += 1\n", "        LLM.calls += 1\n        if LLM.calls > 20:\n            os._exit(0)\n"
+    "        LLM.calls += 1\n",
+    "        LLM.calls += 1\n        if LLM.calls > 20:\n            os._exit(0)\n",
 )
 
 
-def test_a_process_that_exits_in_the_evaluator_passes_nothing(project: Any, tmp_path: Path) -> None:
+def test_a_process_that_exits_in_the_evaluator_passes_nothing(
+    project: Any, tmp_path: Path
+) -> None:
     project()
     (module,) = tmp_path.glob("llm_of_gate_*.py")
     module.write_text("import os\n" + EXITS)
     summary = tmp_path / "summary.md"
     summary.write_text("## ✅ Passed: an earlier one\n")
-    line = [sys.executable, "-m", "asktell", "gate", "gate.toml", "--baseline", "mine", "--summary", str(summary)]
+    line = [
+        sys.executable,
+        "-m",
+        "asktell",
+        "gate",
+        "gate.toml",
+        "--baseline",
+        "mine",
+        "--summary",
+        str(summary),
+    ]
     ran = subprocess.run(line, capture_output=True, text=True, check=False)
     assert ran.returncode == 2, ran.stderr
     assert "ended with exit code 0 before there was a verdict" in ran.stderr
@@ -204,18 +296,26 @@ def test_a_process_that_exits_in_the_evaluator_passes_nothing(project: Any, tmp_
 def test_a_terminated_gate_ends_its_process(project: Any, tmp_path: Path) -> None:
     project()
     (module,) = tmp_path.glob("llm_of_gate_*.py")
-    waits = LLM.replace("        LLM.calls += 1\n", '        print("asked", flush=True)\n        time.sleep(0.2)\n')
+    waits = LLM.replace(
+        "        LLM.calls += 1\n",
+        '        print("asked", flush=True)\n        time.sleep(0.2)\n',
+    )
     module.write_text("import time\n" + waits)
     line = [sys.executable, "-m", "asktell", "gate", "gate.toml", "--baseline", "mine"]
-    with subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+    with subprocess.Popen(
+        line, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "asked\n"
         process.terminate()
-        assert process.stdout.read().count("asked") < 20  # until the other process has closed it, too
+        # Until the other process has closed it, too
+        assert process.stdout.read().count("asked") < 20
     assert process.returncode == 143
 
 
-@pytest.mark.parametrize("error", [GeneratorExit(), RuntimeError("boom"), SystemExit(1), BrokenPipeError()])
+@pytest.mark.parametrize(
+    "error", [GeneratorExit(), RuntimeError("boom"), SystemExit(1), BrokenPipeError()]
+)
 @pytest.mark.parametrize("debug", ["", "--debug"])
 def test_an_error_is_no_verdict(
     error: BaseException, debug: str, project: Any, monkeypatch: pytest.MonkeyPatch
@@ -229,20 +329,36 @@ def test_an_error_is_no_verdict(
 
 @pytest.mark.parametrize(
     ("stdout", "last", "code"),
-    [(">&-", "in lower case.", 0), ("> /dev/full", "but worse.", 1), ("| true", "in lower case.", 0)],
+    [
+        (">&-", "in lower case.", 0),
+        ("> /dev/full", "but worse.", 1),
+        ("| true", "in lower case.", 0),
+    ],
 )
-def test_the_verdict_is_the_exit_code_where_nobody_reads_it(stdout: str, last: str, code: int, project: Any) -> None:
+def test_the_verdict_is_the_exit_code_where_nobody_reads_it(
+    stdout: str, last: str, code: int, project: Any
+) -> None:
     project(**{"in lower case.": last})
     line = f"{sys.executable} -m asktell gate gate.toml --baseline mine --margin 0.05 {stdout}"
-    ran = subprocess.run(["bash", "-c", f"set -o pipefail; {line}"], capture_output=True, text=True, check=False)
+    ran = subprocess.run(
+        ["bash", "-c", f"set -o pipefail; {line}"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert ran.returncode == code, ran.stderr
 
 
-def test_a_gate_that_may_cost_too_much_is_asked_about(project: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_gate_that_may_cost_too_much_is_asked_about(
+    project: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("sys.stdin", io.StringIO())
     project(**{"loader =": PRICED, "budget =": "confirm_above = 0.5\nbudget ="})
     monkeypatch.setenv("OPENAI_API_KEY", "none")
-    assert "more than confirm_above = 0.5" in cli("gate gate.toml --baseline mine", code=2).err
+    assert (
+        "more than confirm_above = 0.5"
+        in cli("gate gate.toml --baseline mine", code=2).err
+    )
     said = cli("gate gate.toml --baseline mine --yes", code=2).err
     assert "confirm_above" not in said  # it was begun, and nobody answers there
 
@@ -250,7 +366,9 @@ def test_a_gate_that_may_cost_too_much_is_asked_about(project: Any, monkeypatch:
 class Flipping:
     """Two prompts whose scores flip with a probability at every evaluation, or all at once after so many."""
 
-    def __init__(self, scores: np.ndarray, flips: float, seed: int, change: float = np.inf) -> None:
+    def __init__(
+        self, scores: np.ndarray, flips: float, seed: int, change: float = np.inf
+    ) -> None:
         self.scores, self.flips, self.change, self.n_calls = scores, flips, change, 0
         self.repeatable = False
         self.rng = np.random.default_rng(seed)
@@ -261,29 +379,54 @@ class Flipping:
     def score(self, prompt: int, example: int) -> float:
         self.n_calls += 1
         score = float(self.scores[prompt, example])
-        return 1.0 - score if (self.rng.random() < self.flips) ^ (self.n_calls > self.change) else score
+        return (
+            1.0 - score
+            if (self.rng.random() < self.flips) ^ (self.n_calls > self.change)
+            else score
+        )
 
 
 ZERO_ONE = BestFeasible(maximize("a", range=(0, 1)))
 
 
 def settled(
-    evaluator: Any, n: int, margin: float, rounds: int = 1, inputs: Literal["new", "given"] = "given"
+    evaluator: Any,
+    n: int,
+    margin: float,
+    rounds: int = 1,
+    inputs: Literal["new", "given"] = "given",
 ) -> tuple[str, list[str]]:
-    selector = Selector(["0", "1"], ZERO_ONE, 2 * n * rounds, "uniform", n, repeats=rounds, inputs=inputs)
-    verdict, _, remarks = settle(Judge(ZERO_ONE, margin, 0.95), selector, evaluator, concurrency=8)
+    selector = Selector(
+        ["0", "1"],
+        ZERO_ONE,
+        2 * n * rounds,
+        "uniform",
+        n,
+        repeats=rounds,
+        inputs=inputs,
+    )
+    verdict, _, remarks = settle(
+        Judge(ZERO_ONE, margin, 0.95), selector, evaluator, concurrency=8
+    )
     return verdict, [*remarks]
 
 
 @pytest.mark.parametrize(("flips", "rounds"), [(0.02, 2), (0.1, 1), (0.2, 2)])
-def test_scores_that_differ_when_asked_again_do_not_make_a_worse_candidate_pass(flips: float, rounds: int) -> None:
+def test_scores_that_differ_when_asked_again_do_not_make_a_worse_candidate_pass(
+    flips: float, rounds: int
+) -> None:
     """Taken at their word, they let a third of such candidates pass: `benchmarks.selection.unrepeatable`."""
     n, passed = 60, 0
     for seed in range(20):
         rng = np.random.default_rng(seed)
         behind = 1 + int(0.1 * n / (1 - 2 * flips))
         kinds = rng.permutation(np.repeat([0, 1, 2], [3, 3 + behind, n - 6 - behind]))
-        scores = np.stack([np.where(kinds == 2, rng.random(n) < 0.6, kinds == which) for which in (0, 1)])
+        scores = np.stack(
+            [
+                np.where(kinds == 2, rng.random(n) < 0.6, kinds == which)
+                for which in (0, 1)
+            ]
+        )
         scores[1, kinds == 2] = scores[0, kinds == 2]
         passed += settled(Flipping(scores, flips, seed), n, 0.1, rounds)[0] == PASSED
     assert passed <= 3
@@ -305,9 +448,13 @@ def test_a_gate_on_what_has_changed_meanwhile_is_undecided() -> None:
     scores = np.ones((2, 400))
     scores[1] = np.random.default_rng(0).random(400) < 0.9
     assert settled(Flipping(scores, 0.0, 0), 400, 0.0)[0] == PASSED
-    selector = Selector(["0", "1"], ZERO_ONE, 800, "uniform", examples=400, repeats=1, inputs="given")
+    selector = Selector(
+        ["0", "1"], ZERO_ONE, 800, "uniform", examples=400, repeats=1, inputs="given"
+    )
     evaluator = Flipping(scores, 0.0, 0, change=60)
-    verdict, selector, _ = settle(Judge(ZERO_ONE, 0.0, 0.95), selector, evaluator, concurrency=8)
+    verdict, selector, _ = settle(
+        Judge(ZERO_ONE, 0.0, 0.95), selector, evaluator, concurrency=8
+    )
     assert verdict == UNDECIDED
     drift = next(check for check in selector.result().checks if check.name == "drift")
     assert drift.ok is False
@@ -317,7 +464,15 @@ def test_a_gate_on_what_has_changed_meanwhile_is_undecided() -> None:
 def judged(goal: Any, scores: np.ndarray, margin: float) -> tuple[str, int]:
     """The verdict and the evaluations it took."""
     n = scores.shape[1]
-    selector = Selector(["candidate", "baseline"], goal, 2 * n, "uniform", examples=n, repeats=1, inputs="given")
+    selector = Selector(
+        ["candidate", "baseline"],
+        goal,
+        2 * n,
+        "uniform",
+        examples=n,
+        repeats=1,
+        inputs="given",
+    )
     judge = Judge(goal, margin, 0.95)
     verdict = UNDECIDED
     while verdict == UNDECIDED and (trial := selector.ask()):
@@ -328,23 +483,41 @@ def judged(goal: Any, scores: np.ndarray, margin: float) -> tuple[str, int]:
 
 @pytest.mark.parametrize(
     ("difference", "margin", "expected"),
-    [(0.1, 0.0, PASSED), (-0.1, 0.0, FAILED), (0.0, 0.1, PASSED), (-0.1, 0.05, FAILED), (0.0, 0.0, PASSED)],
+    [
+        (0.1, 0.0, PASSED),
+        (-0.1, 0.0, FAILED),
+        (0.0, 0.1, PASSED),
+        (-0.1, 0.05, FAILED),
+        (0.0, 0.0, PASSED),
+    ],
 )
 @pytest.mark.parametrize("sign", [1, -1])
 def test_a_difference_of_a_tenth_takes_under_half_of_the_cells(
     difference: float, margin: float, expected: str, sign: int
 ) -> None:
     goal = BestFeasible((maximize if sign > 0 else minimize)("a", range=(0, 1)))
-    won, lost = round(300 * (0.05 + max(difference, 0))), round(300 * (0.05 + max(-difference, 0)))
+    won, lost = (
+        round(300 * (0.05 + max(difference, 0))),
+        round(300 * (0.05 + max(-difference, 0))),
+    )
     took = []
     for seed in range(2 if difference == margin == 0 else 3):
         rng = np.random.default_rng(seed)
-        kinds, agree = rng.permutation(np.repeat([0, 1, 2], [won, lost, 300 - won - lost])), rng.random(300) < 0.5
-        scores = np.stack([np.where(kinds == 2, agree, kinds == which) for which in (0, 1)]).astype(float)[:, :, None]
+        kinds, agree = (
+            rng.permutation(np.repeat([0, 1, 2], [won, lost, 300 - won - lost])),
+            rng.random(300) < 0.5,
+        )
+        scores = np.stack(
+            [np.where(kinds == 2, agree, kinds == which) for which in (0, 1)]
+        ).astype(float)[:, :, None]
         verdict, spent = judged(goal, scores if sign > 0 else 1 - scores, margin)
         assert verdict == expected
         took.append(spent)
-    assert np.mean(took) == 600 if difference == margin == 0 else np.mean(took) < (300 if margin != 0.05 else 500)
+    assert (
+        np.mean(took) == 600
+        if difference == margin == 0
+        else np.mean(took) < (300 if margin != 0.05 else 500)
+    )
 
 
 class Failing:
@@ -364,17 +537,31 @@ class Failing:
         ]
 
 
-def with_failures(scores: np.ndarray, fails: np.ndarray, margin: float, seed: int = 0) -> tuple[str, dict[str, str]]:
+def with_failures(
+    scores: np.ndarray, fails: np.ndarray, margin: float, seed: int = 0
+) -> tuple[str, dict[str, str]]:
     n = scores.shape[1]
     selector = Selector(
-        ["0", "1"], ZERO_ONE, 2 * n, "uniform", n, seed=seed, max_failure_rate=1.0, repeats=1, inputs="given"
+        ["0", "1"],
+        ZERO_ONE,
+        2 * n,
+        "uniform",
+        n,
+        seed=seed,
+        max_failure_rate=1.0,
+        repeats=1,
+        inputs="given",
     )
     judge = Judge(ZERO_ONE, margin, 0.95)
-    return settle(judge, selector, Failing(scores, fails), concurrency=8)[0], judge.verdicts
+    return settle(judge, selector, Failing(scores, fails), concurrency=8)[
+        0
+    ], judge.verdicts
 
 
 @pytest.mark.parametrize("share", [0.1, 0.2, 0.38])
-def test_a_candidate_that_fails_where_the_baseline_is_right_does_not_pass(share: float) -> None:
+def test_a_candidate_that_fails_where_the_baseline_is_right_does_not_pass(
+    share: float,
+) -> None:
     """With failures left out, such a candidate passed in 85 to 95 % of the runs: `benchmarks.selection.failures`."""
     n, passed = 200, 0
     for seed in range(10):
@@ -382,7 +569,10 @@ def test_a_candidate_that_fails_where_the_baseline_is_right_does_not_pass(share:
         right = rng.random(n) < 0.6
         fails = np.zeros((2, n), dtype=bool)
         fails[0, rng.permutation(np.flatnonzero(right))[: round(share * n)]] = True
-        passed += with_failures(np.stack([right, right]).astype(float), fails, 0.05, seed)[0] == PASSED
+        passed += (
+            with_failures(np.stack([right, right]).astype(float), fails, 0.05, seed)[0]
+            == PASSED
+        )
     assert passed == 0
 
 
@@ -391,26 +581,47 @@ def test_failures_decide_only_what_they_could_change() -> None:
     scores, fails = np.ones((2, n)), np.zeros((2, n), dtype=bool)
     fails[0, :4] = True  # 2 points at worst
     assert with_failures(scores, fails, 0.05)[0] == PASSED
-    assert with_failures(scores, fails, 0.01) == (UNDECIDED, {"a": UNDECIDED, "failure_rate": UNDECIDED})
+    assert with_failures(scores, fails, 0.01) == (
+        UNDECIDED,
+        {"a": UNDECIDED, "failure_rate": UNDECIDED},
+    )
     fails[1] = fails[0]  # nobody knows who would have been right
-    assert with_failures(scores, fails, 0.01) == (UNDECIDED, {"a": UNDECIDED, "failure_rate": PASSED})
+    assert with_failures(scores, fails, 0.01) == (
+        UNDECIDED,
+        {"a": UNDECIDED, "failure_rate": PASSED},
+    )
     fails[0], scores[1] = False, 0.0  # the candidate is ahead everywhere else
     assert with_failures(scores, fails, 0.0)[0] == PASSED
     fails = np.zeros((2, n), dtype=bool)
     fails[0, :60] = True
     scores[0] = 1.0
-    verdict, found = with_failures(scores, fails, 0.05)  # better, but it fails far more often
+    # Better, but it fails far more often
+    verdict, found = with_failures(scores, fails, 0.05)
     assert (verdict, found["failure_rate"]) == (FAILED, FAILED)
     fails[0] = False
     fails[0, 7] = True
-    assert with_failures(scores, fails, 0.0)[1]["failure_rate"] == UNDECIDED  # a single one may be an accident
+    # A single one may be an accident
+    assert with_failures(scores, fails, 0.0)[1]["failure_rate"] == UNDECIDED
 
 
 def test_a_failure_counts_against_a_constraint() -> None:
-    n, goal = 100, BestFeasible(maximize("a", range=(0, 1)), {maximize("b", range=(0, 1)): at_least(0.95)})
+    n, goal = (
+        100,
+        BestFeasible(
+            maximize("a", range=(0, 1)), {maximize("b", range=(0, 1)): at_least(0.95)}
+        ),
+    )
     verdicts = []
     for n_failed in (0, 10):
-        selector = Selector(["new", "old"], goal, 2 * n, "uniform", examples=n, repeats=1, inputs="given")
+        selector = Selector(
+            ["new", "old"],
+            goal,
+            2 * n,
+            "uniform",
+            examples=n,
+            repeats=1,
+            inputs="given",
+        )
         while (trial := selector.ask()) is not None:
             if trial.prompt == "new" and (trial.example or 0) < n_failed:
                 selector.fail(trial, "no answer")
@@ -424,7 +635,15 @@ def test_a_failure_counts_against_a_constraint() -> None:
 
 @pytest.mark.parametrize("lead", [1.0, -1.0])
 def test_doubtful_scores_pass_nothing_and_fail_nothing(lead: float) -> None:
-    selector = Selector(["new", "old"], ZERO_ONE, 200, "uniform", examples=100, repeats=1, inputs="given")
+    selector = Selector(
+        ["new", "old"],
+        ZERO_ONE,
+        200,
+        "uniform",
+        examples=100,
+        repeats=1,
+        inputs="given",
+    )
     while (trial := selector.ask()) is not None:
         selector.tell(trial, float((trial.prompt == "new") == (lead > 0)))
     judge = Judge(ZERO_ONE, 0.05, 0.95)
@@ -434,28 +653,47 @@ def test_doubtful_scores_pass_nothing_and_fail_nothing(lead: float) -> None:
     assert set(judge.verdicts.values()) == {UNDECIDED}
 
 
-def test_a_gate_on_doubtful_labels_is_undecided_and_says_why(project: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_gate_on_doubtful_labels_is_undecided_and_says_why(
+    project: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def remarks(self: Any) -> dict[str, tuple[str, bool]]:
-        return {"exact_match": ("People disagree with it on new: nothing is certain.", True)}
+        return {
+            "exact_match": ("People disagree with it on new: nothing is certain.", True)
+        }
 
-    monkeypatch.setattr("asktell_adapters.evaluators.LLMEvaluator.remarks", remarks, raising=False)
-    said = cli("gate gate.toml --baseline mine --margin 0.05 --summary s.md --junit j.xml", code=3).out
+    monkeypatch.setattr(
+        "asktell_adapters.evaluators.LLMEvaluator.remarks", remarks, raising=False
+    )
+    said = cli(
+        "gate gate.toml --baseline mine --margin 0.05 --summary s.md --junit j.xml",
+        code=3,
+    ).out
     for text in (said, Path("s.md").read_text(), Path("j.xml").read_text()):
         assert "The gate neither passes nor fails on doubtful scores." in text
-    assert 'Undecided: the scores are doubtful, so "new" cannot be compared with "mine".' in said
+    assert (
+        'Undecided: the scores are doubtful, so "new" cannot be compared with "mine".'
+        in said
+    )
     assert "People disagree with it on new" in said
 
 
 def test_the_gate_says_beforehand_how_many_evaluations_it_takes(project: Any) -> None:
-    project(**{"budget = 600 ": "budget = 40 ", "[model]": "[model]\ntemperature = 1.0"})
+    project(
+        **{"budget = 600 ": "budget = 40 ", "[model]": "[model]\ntemperature = 1.0"}
+    )
     said = cli("gate gate.toml --baseline mine --margin 0.05 --summary s.md", code=3)
     assert re.search(
-        r"\(--differ\), a pass takes about [\d,]{4,} evaluations of each\. The budget allows 20 of", said.err
+        r"\(--differ\), a pass takes about [\d,]{4,} evaluations of each\. The budget allows 20 of",
+        said.err,
     )
-    assert "Expect no verdict. Use more examples and a larger budget, or a --margin above 0.05." in said.err
+    assert (
+        "Expect no verdict. Use more examples and a larger budget, or a --margin above 0.05."
+        in said.err
+    )
     for text in (said.out, Path("s.md").read_text()):
         assert re.search(
-            r"If both are equally good, a pass takes about [\d,]{3,} evaluations of each\. So far, there are 20", text
+            r"If both are equally good, a pass takes about [\d,]{3,} evaluations of each\. So far, there are 20",
+            text,
         )
     said = cli("gate gate.toml --baseline mine --summary s.md", code=3)
     assert (
@@ -469,16 +707,25 @@ def test_the_file_says_if_the_verdict_is_about_new_inputs(project: Any) -> None:
     said = cli("gate gate.toml --baseline mine --summary s.md")
     assert "If both prompts are equally good" in said.err
     for text in (said.out, Path("s.md").read_text()):
-        assert '\n"new" is the better one on the given examples with probability over 99%.\n' in text
+        assert (
+            '\n"new" is the better one on the given examples with probability over 99%.\n'
+            in text
+        )
     project(**{"budget = 600 ": "inputs = 'new'\nbudget = 600 "})
     said = cli("gate gate.toml --baseline mine")
-    assert '\n"new" is the better one on unseen inputs with probability over 99%.\n' in said.out
+    assert (
+        '\n"new" is the better one on unseen inputs with probability over 99%.\n'
+        in said.out
+    )
     assert (
         "The verdict is about unseen inputs, so the gate stays undecided for equal prompts unless there is a --margin."
         in said.err
     )
-    # The new prompt is ahead on 80 of the 200 examples and behind on none, which is certain of new ones, too.
-    assert said.out.endswith('Passed: "new" is not worse than "mine" in exact_match, and satisfies every constraint.\n')
+    # The new prompt is ahead on 80 of the 200 examples and behind on none, which is
+    # certain of new ones, too.
+    assert said.out.endswith(
+        'Passed: "new" is not worse than "mine" in exact_match, and satisfies every constraint.\n'
+    )
 
 
 @pytest.mark.parametrize(
@@ -492,17 +739,28 @@ def test_the_file_says_if_the_verdict_is_about_new_inputs(project: Any) -> None:
     ],
 )
 def test_the_number_of_evaluations_is_about_that_of_the_gate(
-    inputs: Literal["new", "given"], is_noisy: bool, n: int, squares: float, margin: float
+    inputs: Literal["new", "given"],
+    is_noisy: bool,
+    n: int,
+    squares: float,
+    margin: float,
 ) -> None:
-    expected = pairs_for_equal(n if inputs == "given" else None, squares, margin, 0.95, is_noisy)
+    expected = pairs_for_equal(
+        n if inputs == "given" else None, squares, margin, 0.95, is_noisy
+    )
     assert expected is not None
     rounds = -(-4 * expected // n) if is_noisy else 1
-    heads = (1 - np.sqrt(1 - 2 * squares)) / 2  # two such coins differ in that share of the throws
+    # Two such coins differ in that share of the throws
+    heads = (1 - np.sqrt(1 - 2 * squares)) / 2
     took = []
     for seed in range(5):
         kinds = np.random.default_rng(seed).permutation(n) / n
         scores = np.stack([kinds < squares / 2, kinds >= 1 - squares / 2]).astype(float)
-        evaluator = Flipping(np.zeros((2, n)), heads, seed) if is_noisy else Flipping(scores, 0.0, seed)
+        evaluator = (
+            Flipping(np.zeros((2, n)), heads, seed)
+            if is_noisy
+            else Flipping(scores, 0.0, seed)
+        )
         evaluator.repeatable = not is_noisy
         assert settled(evaluator, n, margin, rounds, inputs)[0] == PASSED
         took.append(evaluator.n_calls / 2)
@@ -511,7 +769,9 @@ def test_the_number_of_evaluations_is_about_that_of_the_gate(
 
 def test_a_verdict_about_new_inputs_takes_a_margin_and_as_many_examples() -> None:
     """Repeats show nothing of other inputs, so the budget allows as many pairs as there are examples."""
-    selector = Selector(["new", "old"], ZERO_ONE, 600, "uniform", examples=50, repeats=6, inputs="new")
+    selector = Selector(
+        ["new", "old"], ZERO_ONE, 600, "uniform", examples=50, repeats=6, inputs="new"
+    )
     judge = Judge(ZERO_ONE, 0.0, 0.95)
     assert beforehand(judge, selector, 0.2).startswith(
         "The verdict is about unseen inputs, so the gate stays undecided"
@@ -519,36 +779,69 @@ def test_a_verdict_about_new_inputs_takes_a_margin_and_as_many_examples() -> Non
     judge.margin = 0.1
     assert pairs_for_equal(None, 0.2, 0.1, 0.95, False) == 152
     assert "about 150 evaluations of each" in beforehand(judge, selector, 0.2)
-    assert "The budget allows 50 of each. Expect no verdict." in beforehand(judge, selector, 0.2)
+    assert "The budget allows 50 of each. Expect no verdict." in beforehand(
+        judge, selector, 0.2
+    )
 
 
 def test_constraints_and_fronts() -> None:
     scores = np.zeros((2, 100, 2))
     scores[0, :, 0] = 1.0
     scores[0, :, 1] = 1.0
-    constrained = BestFeasible(maximize("a", range=(0, 1)), {maximize("b", range=(0, 1)): at_most(0.5)})
+    constrained = BestFeasible(
+        maximize("a", range=(0, 1)), {maximize("b", range=(0, 1)): at_most(0.5)}
+    )
     assert judged(constrained, scores, 0.0)[0] == FAILED
-    assert judged(ParetoSet(maximize("a", range=(0, 1)), minimize("b", range=(0, 2))), scores, 0.5)[0] == FAILED
+    assert (
+        judged(
+            ParetoSet(maximize("a", range=(0, 1)), minimize("b", range=(0, 2))),
+            scores,
+            0.5,
+        )[0]
+        == FAILED
+    )
     wide = (maximize("a", range=(0, 1)), maximize("b", range=(0, 2)))
-    assert judged(ParetoSet(*wide, subject_to={"b": at_most(0.5)}), scores, 0.0)[0] == FAILED
+    assert (
+        judged(ParetoSet(*wide, subject_to={"b": at_most(0.5)}), scores, 0.0)[0]
+        == FAILED
+    )
     assert judged(ParetoSet(*wide, subject_to={"b": 0.5}), scores, 0.0)[0] == PASSED
-    assert judged(ParetoSet(maximize("a", range=(0, 1)), maximize("b", range=(0, 2))), scores, 0.0)[0] == PASSED
+    assert (
+        judged(
+            ParetoSet(maximize("a", range=(0, 1)), maximize("b", range=(0, 2))),
+            scores,
+            0.0,
+        )[0]
+        == PASSED
+    )
 
 
 def test_compare_studies(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 's.db'}"
     prompts, goal = {"x": "be brief", "y": "be exact"}, BestFeasible("a")
-    for name, options in {"first": {"repeats": 1, "inputs": "given"}, "new": {}}.items():
+    for name, options in {
+        "first": {"repeats": 1, "inputs": "given"},
+        "new": {},
+    }.items():
         selector = Selector(prompts, goal, 8, "uniform", examples=4, **options)
         with Study.create(url, name, selector) as study:
-            asktell.run(study, lambda prompt, example: {"a": len(prompt) + example}, progress=False)
+            asktell.run(
+                study,
+                lambda prompt, example: {"a": len(prompt) + example},
+                progress=False,
+            )
     assert (
         'a: "x" and "y" are equal: difference 0, on 4 of 4 common examples.'
         in cli("compare", url, "first", "x", "y").out
     )
     # New inputs may show a difference.
-    assert 'a: "x" and "y" are level so far: difference 0, on 4 of 4 common' in cli("compare", url, "new", "x", "y").out
-    assert json.loads(cli("compare", url, "first", "x", "y", "--json").out)["guaranteed"]
+    assert (
+        'a: "x" and "y" are level so far: difference 0, on 4 of 4 common'
+        in cli("compare", url, "new", "x", "y").out
+    )
+    assert json.loads(cli("compare", url, "first", "x", "y", "--json").out)[
+        "guaranteed"
+    ]
     for wrong in (["first"], ["first", "x", "nobody"], ["first", "x", "y", "x"]):
         said = cli("compare", url, *wrong, code=2).err
     assert "needs one or two prompts" in said
@@ -565,14 +858,27 @@ def test_the_gate_knows_the_ranges_that_metrics_declare() -> None:
         return 0.0
 
     own.range = (1, 5)  # type: ignore[attr-defined]
-    metrics = {"brevity": Brevity(1, 3), "f1": token_f1, "own": own, "cost": cost, "rouge": Rouge()}
+    metrics = {
+        "brevity": Brevity(1, 3),
+        "f1": token_f1,
+        "own": own,
+        "cost": cost,
+        "rouge": Rouge(),
+    }
     goal = BestFeasible("own", {"brevity": 0.5, "f1": 0.2, minimize("cost"): 3.0})
-    assert ranged(goal, metrics).ranges == {"own": (1, 5), "brevity": (0, 1), "f1": (0, 1)}
+    assert ranged(goal, metrics).ranges == {
+        "own": (1, 5),
+        "brevity": (0, 1),
+        "f1": (0, 1),
+    }
     narrower = ParetoSet(maximize("rouge", range=(0, 0.5)), minimize("cost"))
     assert ranged(narrower, metrics) == narrower
     both = BestFeasible(maximize("rouge", range=(0, 0.5)), {"rouge": 0.1})
     assert ranged(both, metrics) == both
-    tails = {"brevity": at_least(0.5, in_every_segment=True), "latency": at_most(2, quantile=0.95)}
+    tails = {
+        "brevity": at_least(0.5, in_every_segment=True),
+        "latency": at_most(2, quantile=0.95),
+    }
     of_segments = BestFeasible(maximize("own", worst_segment=True), tails, sure=0.9)
     assert str(ranged(of_segments, metrics)) == str(of_segments)
     assert ranged(of_segments, {}) == of_segments
@@ -589,13 +895,22 @@ class Noisy:
 
     def evaluate_batch(self, trials: Any, repeats: Any = ()) -> list[Any]:
         """Their scores, each drawn by prompt, example and number of the repeat."""
-        return [self.one(trial, repeat) for trial, repeat in zip(trials, repeats, strict=True)]
+        return [
+            self.one(trial, repeat)
+            for trial, repeat in zip(trials, repeats, strict=True)
+        ]
 
     def one(self, trial: Any, repeat: int) -> Any:
         self.calls.append((trial.prompt, trial.example, repeat))
         if len(self.calls) > 200 and trial.example == self.fails_on:
             return RuntimeError("no connection")
-        right = 0.0 if trial.prompt == "0" and trial.example % 10 == 0 else 0.5 if trial.example % 2 else 1.0
+        right = (
+            0.0
+            if trial.prompt == "0" and trial.example % 10 == 0
+            else 0.5
+            if trial.example % 2
+            else 1.0
+        )
         seed = [int(trial.prompt), trial.example, repeat]
         return {"right": float(np.random.default_rng(seed).random() < right)}
 
@@ -618,7 +933,9 @@ def noisy_pair() -> asktell.Selector:
 
 
 @pytest.mark.parametrize("agent", [Noisy(), NoisyOneByOne()])
-def test_rechecks_show_what_really_broke_and_leave_the_selection_alone(agent: Any) -> None:
+def test_rechecks_show_what_really_broke_and_leave_the_selection_alone(
+    agent: Any,
+) -> None:
     selector = noisy_pair()
     before = selector.to_json()
     again = Rechecks(selector, "right", None)
@@ -632,10 +949,16 @@ def test_rechecks_show_what_really_broke_and_leave_the_selection_alone(agent: An
     assert len(listed & broken) >= 5
     assert len(listed - broken) <= 1
     calls = agent.calls if isinstance(agent, Noisy) else agent.agent.calls
-    assert len(set(calls)) == len(calls) == 60  # each repeat has a number of its own, under which it can be cached
+    # Each repeat has a number of its own, under which it can be cached
+    assert len(set(calls)) == len(calls) == 60
     assert all(repeat >= 1 for _, _, repeat in calls)
     assert {example for _, example, _ in calls} <= {
-        each.example for each in (*first, *again.comparison.improvements(1.0), *again.comparison.regressions(1.0))
+        each.example
+        for each in (
+            *first,
+            *again.comparison.improvements(1.0),
+            *again.comparison.regressions(1.0),
+        )
     } | {example for example in range(100) if example % 2}
 
 
@@ -661,11 +984,16 @@ print(json.dumps({"success": float(random.Random(f"{i} {name} {n}").random() < r
 """
 
 
-def test_the_gate_counts_its_rechecks_against_the_budget(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_gate_counts_its_rechecks_against_the_budget(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "agent.py").write_text(AGENT)
     (tmp_path / "rows.jsonl").write_text(
-        "".join(json.dumps({"id": f"q{i}", "input": str(i), "reference": ""}) + "\n" for i in range(16))
+        "".join(
+            json.dumps({"id": f"q{i}", "input": str(i), "reference": ""}) + "\n"
+            for i in range(16)
+        )
     )
     config = f"""budget = BUDGET
 [prompts.texts]
@@ -680,14 +1008,28 @@ maximize = "success"
 ranges = {{ success = [0, 1] }}
 """
     (tmp_path / "gate.toml").write_text(config.replace("BUDGET", "44"))
-    said = cli("gate gate.toml --baseline old --margin 0.05 --recheck 12 --summary s.md", code=3).out
+    said = cli(
+        "gate gate.toml --baseline old --margin 0.05 --recheck 12 --summary s.md",
+        code=3,
+    ).out
     assert "32 of 32 evaluations spent, 12 to recheck examples that differ" in said
-    assert re.search(r"success: \d+ of 16 examples have different scores. With the measured noise of", said)
-    assert re.search(r"at a false discovery rate of 10%, (no|\d+) examples? regressed", said)
-    assert "examples have different scores. With the measured noise of" in (tmp_path / "s.md").read_text()
+    assert re.search(
+        r"success: \d+ of 16 examples have different scores. With the measured noise of",
+        said,
+    )
+    assert re.search(
+        r"at a false discovery rate of 10%, (no|\d+) examples? regressed", said
+    )
+    assert (
+        "examples have different scores. With the measured noise of"
+        in (tmp_path / "s.md").read_text()
+    )
     said = cli("gate gate.toml --baseline old --margin 0.05 --recheck 0", code=3).out
     assert "44 of 44 evaluations spent" in said
     assert "recheck" not in said
     (tmp_path / "gate.toml").write_text(config.replace("BUDGET", "32"))
     said = cli("gate gate.toml --baseline old --margin 0.05", code=3).out
-    assert "The budget left nothing to recheck the examples that differ. With 50 more evaluations" in said
+    assert (
+        "The budget left nothing to recheck the examples that differ. With 50 more evaluations"
+        in said
+    )

@@ -10,10 +10,14 @@ from tests.adapters.cli.test_cli import Project
 from tests.command_line import cli
 
 
-def test_a_run_gets_prompts_and_budget_and_goes_on_with_the_same_command(project: Project) -> None:
+def test_a_run_gets_prompts_and_budget_and_goes_on_with_the_same_command(
+    project: Project,
+) -> None:
     project.run()
     paid = list(project.paid)
-    said = cli("add", project.config, "short=Answer with noise 6", "long = Answer = noise 7").out
+    said = cli(
+        "add", project.config, "short=Answer with noise 6", "long = Answer = noise 7"
+    ).out
     assert "Joined: short, long. a: 8 prompts, 24 of 24" in said
     cli("retire", project.config, "p1", "--reason", "too noisy")
     said = cli("extend", project.folder.path, "--evaluations", 10).out
@@ -44,10 +48,17 @@ def test_a_run_gets_prompts_and_budget_and_goes_on_with_the_same_command(project
         (["extend", "RUN", "--cost", "5"], "whatever they cost"),
     ],
 )
-def test_mistakes_are_named_and_change_nothing(words: list[str], message: str, project: Project) -> None:
+def test_mistakes_are_named_and_change_nothing(
+    words: list[str], message: str, project: Project
+) -> None:
     project.run()
     before = project.folder.open_study().selector.to_json()
-    assert message in cli(*(project.config if word == "RUN" else word for word in words), code=2).err
+    assert (
+        message
+        in cli(
+            *(project.config if word == "RUN" else word for word in words), code=2
+        ).err
+    )
     assert project.folder.open_study().selector.to_json() == before
 
 
@@ -86,25 +97,42 @@ def test_a_budget_of_money_grows_in_the_configuration(project: Project) -> None:
     assert project.result["max_cost"] == 8.0
 
 
-@pytest.mark.parametrize("change", ["dropped", "moved", "less", "another limit", "rounds"])
-def test_a_configuration_with_less_or_others_is_refused(change: str, project: Project) -> None:
+@pytest.mark.parametrize(
+    "change", ["dropped", "moved", "less", "another limit", "rounds"]
+)
+def test_a_configuration_with_less_or_others_is_refused(
+    change: str, project: Project
+) -> None:
     budget = "budget = 24"
     method = 'budget = 24\nmethod = "csr"' if change == "rounds" else budget
     project.write(changes={budget: method})
     project.run()
-    new = {"less": "budget = 20", "another limit": "budget = { cost = 50.0 }", "rounds": 'budget = 30\nmethod = "csr"'}
+    new = {
+        "less": "budget = 20",
+        "another limit": "budget = { cost = 50.0 }",
+        "rounds": 'budget = 30\nmethod = "csr"',
+    }
     if change == "dropped":
         del project.prompts["p3"]
         project.prompts["new"] = "Answer anew"
     if change == "moved":
-        project.prompts |= {"p2": project.prompts["p3"], "p3": project.prompts["p2"], "new": "Answer anew"}
+        project.prompts |= {
+            "p2": project.prompts["p3"],
+            "p3": project.prompts["p2"],
+            "new": "Answer anew",
+        }
     project.write(changes={budget: new.get(change, budget)})
     assert "another set-up" in project.run("--as-it-is", code=2).err
 
 
-def test_a_file_that_names_more_goes_on_beside_prompts_that_it_never_named(project: Project) -> None:
+def test_a_file_that_names_more_goes_on_beside_prompts_that_it_never_named(
+    project: Project,
+) -> None:
     project.run()
-    assert "The budget is spent: asktell extend." in cli("add", project.config, "hand=Answer with noise 8").out
+    assert (
+        "The budget is spent: asktell extend."
+        in cli("add", project.config, "hand=Answer with noise 8").out
+    )
     project.prompts["file"] = "Answer with noise 9"
     project.write(changes={"budget = 24": "budget = 32"})
     project.run()
@@ -112,32 +140,48 @@ def test_a_file_that_names_more_goes_on_beside_prompts_that_it_never_named(proje
     del project.prompts["p1"]  # of the start
     project.prompts["another"] = "Answer with noise 7"
     project.write(changes={"budget = 24": "budget = 40"})
-    assert "prompts (2 changed, added or dropped: 'p1', 'another')" in project.run(code=2).err
+    assert (
+        "prompts (2 changed, added or dropped: 'p1', 'another')"
+        in project.run(code=2).err
+    )
     del project.prompts["file"]  # which a configuration has brought
     project.prompts["p1"] = "Answer with noise 1"
     project.write(changes={"budget = 24": "budget = 40"})
     project.run(code=2)
 
 
-def test_prompts_without_ids_join_from_a_file_beside_those_that_it_never_named(tmp_path: Path) -> None:
+def test_prompts_without_ids_join_from_a_file_beside_those_that_it_never_named(
+    tmp_path: Path,
+) -> None:
     goal = BestFeasible("q")
-    study = Study.create(tmp_path / "a.db", "a", Selector(["one", "two"], goal, 2, examples=3))
+    study = Study.create(
+        tmp_path / "a.db", "a", Selector(["one", "two"], goal, 2, examples=3)
+    )
     study.add(["three"])
     assert growth.grow(study, Selector(["one", "two", "four"], goal, 2, examples=3))
     assert list(study.selector.prompts.texts) == ["one", "two", "three", "four"]
-    assert growth.grow(study, Selector(["one", "two", "three", "four", "five"], goal, 2, examples=3))
+    assert growth.grow(
+        study, Selector(["one", "two", "three", "four", "five"], goal, 2, examples=3)
+    )
     assert list(study.selector.prompts.texts)[4:] == ["five"]
-    assert not growth.grow(study, Selector(["two", "one", "four", "five"], goal, 2, examples=3))
+    assert not growth.grow(
+        study, Selector(["two", "one", "four", "five"], goal, 2, examples=3)
+    )
 
 
 def test_a_run_is_paused_and_goes_on(project: Project) -> None:
     project.run()
     cli("extend", project.config, "--evaluations", 10)
     assert "is paused; 0 pending trials" in cli("pause", project.config).out
-    assert "paused (asktell resume ends the pause)" in " ".join(cli("status", project.config).out.split())
+    assert "paused (asktell resume ends the pause)" in " ".join(
+        cli("status", project.config).out.split()
+    )
     assert "paused" in cli("studies", project.config).out
     with project.folder.open_study() as study:
         assert study.ask() is None
-    assert "Resumed. a: 6 prompts, 24 of 34 evaluations." in cli("resume", project.folder.path).out
+    assert (
+        "Resumed. a: 6 prompts, 24 of 34 evaluations."
+        in cli("resume", project.folder.path).out
+    )
     project.run()
     assert len(project.paid) == 34

@@ -34,18 +34,26 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
 
 
 def write_improve(
-    project: Project, table: str = "", writer: str | None = None, changes: dict[str, str] | None = None
+    project: Project,
+    table: str = "",
+    writer: str | None = None,
+    changes: dict[str, str] | None = None,
 ) -> None:
     own = f'loader = "w{project.module}:less_noise"' if writer is None else writer
     changes = {"budget = 24": "budget = 72", **(changes or {})}
     project.write(changes=changes)
     generations = "" if "generations" in table else "generations = 2"
-    head = f"[improve]\n{generations}\ncandidates = 3\n{table}\n[improve.writer]\n{own}\n"
+    head = (
+        f"[improve]\n{generations}\ncandidates = 3\n{table}\n[improve.writer]\n{own}\n"
+    )
     project.config.write_text(project.config.read_text() + head)
 
 
 def written(project: Project) -> list[Any]:
-    return [json.loads(line) for line in (project.home / "written.jsonl").read_text().splitlines()]
+    return [
+        json.loads(line)
+        for line in (project.home / "written.jsonl").read_text().splitlines()
+    ]
 
 
 def test_generations_are_written_into_the_run_and_shown(project: Project) -> None:
@@ -60,13 +68,20 @@ def test_generations_are_written_into_the_run_and_shown(project: Project) -> Non
     assert len(project.paid) == project.spent == 72
     assert len(project.result["prompts"]) == 12
     assert "6 prompts joined, 48 evaluations more" in cli("status", project.config).out
-    assert json.loads(cli("improve", project.config, "--json").out)["stopped"] == "the budget is spent"
+    assert (
+        json.loads(cli("improve", project.config, "--json").out)["stopped"]
+        == "the budget is spent"
+    )
     cli("run", project.config)  # which shows it
     assert len(project.paid) == 72
 
 
 def test_a_run_that_is_killed_goes_on(project: Project) -> None:
-    whole = Project(project.home / "whole") if (project.home / "whole").mkdir() is None else project
+    whole = (
+        Project(project.home / "whole")
+        if (project.home / "whole").mkdir() is None
+        else project
+    )
     (whole.home / f"w{whole.module}.py").write_text(WRITER)
     write_improve(whole)
     cli("improve", whole.config)
@@ -83,7 +98,9 @@ def test_a_run_that_is_killed_goes_on(project: Project) -> None:
     resume(project)
     cli("improve", project.config)
     mine, theirs = project.result, whole.result
-    assert [p["prompt"] for p in mine["prompts"]] == [p["prompt"] for p in theirs["prompts"]]
+    assert [p["prompt"] for p in mine["prompts"]] == [
+        p["prompt"] for p in theirs["prompts"]
+    ]
     assert mine["selected"][0]["prompt"] == theirs["selected"][0]["prompt"]
     assert project.spent == 72
 
@@ -110,7 +127,10 @@ def test_a_larger_budget_goes_on_and_a_url_does_too(project: Project) -> None:
 def test_the_model_that_answers_writes_too(project: Project) -> None:
     # It answers requests of two blocks only: what a writer asks it is a failure of its.
     write_improve(project, writer="temperature = 0.5")
-    assert "The writer LLMWriter failed to write generation 1" in cli("improve", project.config, code=1).err
+    assert (
+        "The writer LLMWriter failed to write generation 1"
+        in cli("improve", project.config, code=1).err
+    )
     write_improve(project)
     cli("improve", project.config)  # nothing was lost
 
@@ -119,7 +139,11 @@ def test_the_model_that_answers_writes_too(project: Project) -> None:
     ("table", "writer", "message"),
     [
         ("candidates_ = 3", None, "Did you mean 'candidates'?"),
-        ("generations = 0", None, "'generations' in [improve] must be at least 1, got 0"),
+        (
+            "generations = 0",
+            None,
+            "'generations' in [improve] must be at least 1, got 0",
+        ),
         ("parents = 21", None, "must be at most 20"),
         ("patience = 0", None, "or false"),
         ("certainty = 2", None, "at most 1, got 2"),
@@ -127,10 +151,16 @@ def test_the_model_that_answers_writes_too(project: Project) -> None:
         ("", 'loader = "nobody:there"', "cannot be imported"),
         ("", 'typ = "llm"', "Did you mean 'type'?"),
         ("", "temperature = -1", "must be at least 0, got -1"),
-        ("", 'model = { type = "opnai", model = "x" }', "[improve.writer.model] must be one of"),
+        (
+            "",
+            'model = { type = "opnai", model = "x" }',
+            "[improve.writer.model] must be one of",
+        ),
     ],
 )
-def test_mistakes_in_the_table_are_named(table: str, writer: str | None, message: str, project: Project) -> None:
+def test_mistakes_in_the_table_are_named(
+    table: str, writer: str | None, message: str, project: Project
+) -> None:
     write_improve(project, table, writer)
     assert message in cli("improve", project.config, code=2).err
 

@@ -22,7 +22,10 @@ def test_a_run_learns_from_an_earlier_one(project: Project) -> None:
     project.run()
     config = later(project, 'from = ["out"]')
     cli("run", config)
-    with project.folder.open_study() as earlier, Study.open(project.home / "later" / "study.db", "later") as study:
+    with (
+        project.folder.open_study() as earlier,
+        Study.open(project.home / "later" / "study.db", "later") as study,
+    ):
         profile = study.selector.state.problem.profile
         assert profile == ExampleProfile.of(earlier)
         assert set(profile.metrics) == {"token_f1", "brevity"}
@@ -47,7 +50,17 @@ def test_profiles_are_made_of_runs_files_and_studies_at_urls(project: Project) -
     url, kept = project.home / "x.db", project.home / "kept.json"
     cli("run", project.config, "--study", url, "--name", "s")
     cli("profile", project.config, "-o", kept)
-    cli("profile", kept, url, "s", project.folder.path, "--half-life", 1, "-o", project.home / "all.json")
+    cli(
+        "profile",
+        kept,
+        url,
+        "s",
+        project.folder.path,
+        "--half-life",
+        1,
+        "-o",
+        project.home / "all.json",
+    )
     profile = ExampleProfile.from_json((project.home / "all.json").read_text())
     assert profile.studies == 3
     cells = sum(one.cells for one in profile.examples("brevity"))
@@ -77,5 +90,7 @@ def test_a_run_of_other_examples_tells_nothing(project: Project) -> None:
     project.run()
     config = later(project, 'from = ["out"]')
     rows = [{"input": f"other {i}", "reference": "x"} for i in range(5)]
-    (project.home / "data.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (project.home / "data.jsonl").write_text(
+        "".join(json.dumps(row) + "\n" for row in rows)
+    )
     assert "has none of these examples" in cli("run", config, code=2).err

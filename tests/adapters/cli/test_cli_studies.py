@@ -21,7 +21,9 @@ def project(request: pytest.FixtureRequest, tmp_path: Path) -> Project:
 
 
 def run(project: Project, *flags: str, code: int = 0) -> Said:
-    return cli("run", project.config, "--study", project.home / "x.db", *flags, code=code)
+    return cli(
+        "run", project.config, "--study", project.home / "x.db", *flags, code=code
+    )
 
 
 def test_a_configuration_is_run_as_a_worker_of_a_study(project: Project) -> None:
@@ -80,7 +82,9 @@ def test_watching_goes_on_until_the_study_is_done(
         selector = done.selector
     from asktell import Selector
 
-    new = Selector({f"p{i}": f"x{i}\x1b[31m" for i in range(30)}, selector.goal, 60, "uniform")
+    new = Selector(
+        {f"p{i}": f"x{i}\x1b[31m" for i in range(30)}, selector.goal, 60, "uniform"
+    )
     study = Study.create(project.home / "x.db", "live", new)
     study.ask(22, worker="w-x", lease=100)
     study.ask()

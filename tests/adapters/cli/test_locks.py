@@ -40,7 +40,11 @@ except FolderBusyError as error:
 
 def run(code: str, *arguments: object) -> list[str]:
     done = subprocess.run(
-        [sys.executable, "-c", code, *map(str, arguments)], capture_output=True, text=True, timeout=60, check=True
+        [sys.executable, "-c", code, *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
     )
     return [line.strip() for line in done.stdout.splitlines()]
 
@@ -55,7 +59,10 @@ def preamble(request: pytest.FixtureRequest) -> str:
 def holder(preamble: str, tmp_path: Path) -> Iterator["subprocess.Popen[str]"]:
     """A process that holds the folder."""
     process = subprocess.Popen(
-        [sys.executable, "-c", preamble + HOLD, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", preamble + HOLD, str(tmp_path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
     )
     with process:
         assert process.stdout.readline() == "held\n"
@@ -63,13 +70,17 @@ def holder(preamble: str, tmp_path: Path) -> Iterator["subprocess.Popen[str]"]:
         process.kill()
 
 
-def test_of_two_processes_one_holds_the_folder_and_is_named(preamble: str, holder: Any, tmp_path: Path) -> None:
+def test_of_two_processes_one_holds_the_folder_and_is_named(
+    preamble: str, holder: Any, tmp_path: Path
+) -> None:
     runner, refusal = run(preamble + TRY, tmp_path)
     assert runner == str(holder.pid)
     assert refusal.startswith(f"Another run (process {holder.pid}) is using")
 
 
-def test_the_system_lets_go_when_the_holder_is_killed(preamble: str, holder: Any, tmp_path: Path) -> None:
+def test_the_system_lets_go_when_the_holder_is_killed(
+    preamble: str, holder: Any, tmp_path: Path
+) -> None:
     holder.kill()
     holder.wait()
     runner, mine = run(preamble + TRY, tmp_path)
@@ -127,9 +138,19 @@ def test_a_whole_run_works_on_such_a_system(preamble: str, tmp_path: Path) -> No
     )
     main = f"{preamble}\nimport sys\nfrom asktell_adapters.cli.main import main\nsys.exit(main(sys.argv[1:]))"
     command = [sys.executable, "-c", main]
-    done = subprocess.run([*command, "run", str(tmp_path / "a.toml")], capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        [*command, "run", str(tmp_path / "a.toml")],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
     assert done.returncode == 0, done.stderr
     assert "6 of 6 evaluations" in done.stdout
-    shown = subprocess.run([*command, "status", str(tmp_path / "a.toml")], capture_output=True, text=True, timeout=60)
+    shown = subprocess.run(
+        [*command, "status", str(tmp_path / "a.toml")],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
     assert shown.returncode == 0, shown.stderr
     logging.shutdown()

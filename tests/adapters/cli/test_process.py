@@ -29,7 +29,9 @@ except Terminated:
 
 @pytest.mark.parametrize("ending", ["SIGTERM", "SIGBREAK"])
 def test_ctrl_break_ends_a_run_as_sigterm_does(ending: str) -> None:
-    done = subprocess.run([sys.executable, "-c", RUN, ending], capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-c", RUN, ending], capture_output=True, text=True, timeout=60
+    )
     assert done.stdout == "saved True\n", done.stderr
 
 
@@ -59,7 +61,8 @@ sys.exit(confirmed([], run))
 
 
 @pytest.mark.parametrize(
-    ("code", "how", "expected"), [(0, "ends", 0), (3, "ends", 3), (0, "exits", 2), (3, "exits", 2)]
+    ("code", "how", "expected"),
+    [(0, "ends", 0), (3, "ends", 3), (0, "exits", 2), (3, "exits", 2)],
 )
 def test_an_exit_code_counts_only_if_its_end_was_reached(
     code: int, how: str, expected: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -34,20 +34,46 @@ class Replayed:
 
     def evaluate_batch(self, trials: Any) -> list[Any]:
         found = [self.scores[int(trial.prompt), trial.example] for trial in trials]
-        return [x.tolist() if np.isfinite(x).all() else RuntimeError("no <b>connection</b>") for x in found]
+        return [
+            x.tolist() if np.isfinite(x).all() else RuntimeError("no <b>connection</b>")
+            for x in found
+        ]
 
 
-def ruling(goal: Any, scores: np.ndarray, margin: float = 0.0, ids: Any = ("new", "old"), **about: Any) -> Ruling:
+def ruling(
+    goal: Any,
+    scores: np.ndarray,
+    margin: float = 0.0,
+    ids: Any = ("new", "old"),
+    **about: Any,
+) -> Ruling:
     n = scores.shape[1]
     prompts = dict(zip(ids, "01", strict=True))
-    selector = Selector(prompts, goal, 2 * n, "uniform", n, baseline=ids[1], repeats=1, inputs="given")
+    selector = Selector(
+        prompts, goal, 2 * n, "uniform", n, baseline=ids[1], repeats=1, inputs="given"
+    )
     judge = Judge(goal, margin, 0.95)
-    verdict, selector, remarks = settle(judge, selector, Replayed(scores), concurrency=2)
+    verdict, selector, remarks = settle(
+        judge, selector, Replayed(scores), concurrency=2
+    )
     result = selector.result()
     comparison = result.compare(ids[0], ids[1])
-    evaluations = [each._replace(details=about.get("details")) for each in selector.evaluations()]
+    evaluations = [
+        each._replace(details=about.get("details")) for each in selector.evaluations()
+    ]
     examples = about.get("examples", ())
-    return Ruling(verdict, judge.verdicts, goal, margin, comparison, result, remarks, evaluations, examples, "EUR")
+    return Ruling(
+        verdict,
+        judge.verdicts,
+        goal,
+        margin,
+        comparison,
+        result,
+        remarks,
+        evaluations,
+        examples,
+        "EUR",
+    )
 
 
 def test_the_headline_and_the_details_agree_whatever_the_scores() -> None:
@@ -55,13 +81,22 @@ def test_the_headline_and_the_details_agree_whatever_the_scores() -> None:
     for seed, (name, goal) in itertools.product(range(15), GOALS.items()):
         rng = np.random.default_rng([seed, *name.encode()])
         n, margin = int(rng.integers(2, 25)), float(rng.choice([0.0, 0.02, 0.1, 0.3]))
-        scores = np.stack([rng.random((2, n)) < rng.random(), rng.integers(0, 3, (2, n))], axis=-1).astype(float)
+        scores = np.stack(
+            [rng.random((2, n)) < rng.random(), rng.integers(0, 3, (2, n))], axis=-1
+        ).astype(float)
         scores[rng.random((2, n)) < 0.03] = np.nan
-        found = ruling(goal, scores[:, :, [{"a": 0, "b": 1}[metric] for metric in goal.metrics]], margin)
+        found = ruling(
+            goal,
+            scores[:, :, [{"a": 0, "b": 1}[metric] for metric in goal.metrics]],
+            margin,
+        )
         said = "\n".join([*found.lines(), found.markdown(), found.junit()])
         verdicts.append(found.verdict)
         assert found.headline.lower().startswith(found.verdict)
-        assert f"## {'✅' if found.verdict == PASSED else '❌' if found.verdict == FAILED else '❔'} " in said
+        assert (
+            f"## {'✅' if found.verdict == PASSED else '❌' if found.verdict == FAILED else '❔'} "
+            in said
+        )
         assert not ("✅" in said and "is worse than" in said)
         assert (found.verdict == FAILED) == (FAILED in found.found.values())
         assert (found.verdict == PASSED) == (set(found.found.values()) == {PASSED})
@@ -70,11 +105,14 @@ def test_the_headline_and_the_details_agree_whatever_the_scores() -> None:
         for objective in goal.objectives:
             difference = found.comparison.differences[objective.metric]
             lead = objective.sign * (difference.estimate or 0.0)
-            # All examples were seen, unless it ended early, and then what was seen looks like the verdict.
+            # All examples were seen, unless it ended early, and then what was seen
+            # looks like the verdict.
             assert found.found[objective.metric] != PASSED or lead >= -margin - 1e-9
             assert found.found[objective.metric] != FAILED or lead < -margin
             is_within = found.found[objective.metric] == PASSED and lead < 0
-            assert ("within the margin of" in found.difference(objective.metric)) == is_within
+            assert (
+                "within the margin of" in found.difference(objective.metric)
+            ) == is_within
             behind += is_within
     assert behind >= 3
     assert {verdicts.count(each) > 2 for each in (PASSED, FAILED, UNDECIDED)} == {True}
@@ -83,14 +121,32 @@ def test_the_headline_and_the_details_agree_whatever_the_scores() -> None:
 @pytest.mark.parametrize(
     ("goal", "margin", "said"),
     [
-        (BestFeasible(A), 0.01, '"new" is not worse than "old" by more than 1 point in a'),
-        (BestFeasible(A), 0.025, '"new" is not worse than "old" by more than 2.5 points in a'),
+        (
+            BestFeasible(A),
+            0.01,
+            '"new" is not worse than "old" by more than 1 point in a',
+        ),
+        (
+            BestFeasible(A),
+            0.025,
+            '"new" is not worse than "old" by more than 2.5 points in a',
+        ),
         (BestFeasible(B), 0.5, '"new" is not worse than "old" by more than 0.5 in b'),
-        (ParetoSet(A, B), 0.1, '"new" is not worse than "old" by more than 0.1 in a or b'),
-        (BestFeasible(A, {B: at_most(1.0)}), 0.0, '"new" is not worse than "old" in a, and satisfies every constraint'),
+        (
+            ParetoSet(A, B),
+            0.1,
+            '"new" is not worse than "old" by more than 0.1 in a or b',
+        ),
+        (
+            BestFeasible(A, {B: at_most(1.0)}),
+            0.0,
+            '"new" is not worse than "old" in a, and satisfies every constraint',
+        ),
     ],
 )
-def test_a_margin_is_said_in_points_where_scores_are_from_0_to_1(goal: Any, margin: float, said: str) -> None:
+def test_a_margin_is_said_in_points_where_scores_are_from_0_to_1(
+    goal: Any, margin: float, said: str
+) -> None:
     scores = np.zeros((2, 8, len(goal.metrics)))
     assert ruling(goal, scores, margin).headline == f"Passed: {said}"
 
@@ -100,8 +156,12 @@ def test_examples_that_broke_and_that_were_mended() -> None:
     scores[0, :, 0], scores[1, :, 0] = [1, 0, 0.5, 1], [1, 1, 1, 0]
     scores[0, :, 1], scores[1, :, 1] = [0, 2, 2, 0], [2, 0, 2, 0]
     bounded = ruling(GOALS["bounded"], scores)
-    assert bounded.changes("a") == ([Change(1, 1, 0), Change(2, 1, 0.5)], [Change(3, 0, 1)])
-    assert bounded.changes("b") == ([Change(1, 0, 2)], [Change(0, 2, 0)])  # across the bound of 1
+    assert bounded.changes("a") == (
+        [Change(1, 1, 0), Change(2, 1, 0.5)],
+        [Change(3, 0, 1)],
+    )
+    # Across the bound of 1
+    assert bounded.changes("b") == ([Change(1, 0, 2)], [Change(0, 2, 0)])
     assert ruling(GOALS["front"], scores).changes("b")[1] == [Change(0, 2, 0)]
     scores[0, 1] = np.nan
     assert ruling(GOALS["bounded"], scores).changes("a")[0] == [Change(2, 1, 0.5)]
@@ -131,18 +191,29 @@ def test_nothing_that_a_model_wrote_is_taken_for_markup() -> None:
     scores = np.zeros((2, 6, 1))
     scores[1] = 1.0
     scores[0, 3] = np.nan
-    said = ruling(GOALS["best"], scores, ids=(EVIL, "old @me"), details={"output": EVIL}, examples=examples).markdown()
+    said = ruling(
+        GOALS["best"],
+        scores,
+        ids=(EVIL, "old @me"),
+        details={"output": EVIL},
+        examples=examples,
+    ).markdown()
     for block in re.findall(r"<details>.*?</details>", said, re.DOTALL):
         assert "\n\n" not in block  # after an empty line, Markdown would begin
         page = Tags(block)
         assert page.tags == {"details", "summary", "table", "tr", "th", "td", "pre"}
         unwrapped = [text.replace("\n", "") for text in page.texts]
-        assert unwrapped.count(EVIL.replace("\n", "")) == 3 * block.count("<table>") > 6  # reference and both answers
+        # Reference and both answers
+        assert unwrapped.count(EVIL.replace("\n", "")) == 3 * block.count("<table>") > 6
         assert max(len(line) for text in page.texts for line in text.splitlines()) <= 80
     outside = re.sub(r"<details>.*?</details>", "", said, flags=re.DOTALL)
     assert outside != said
     assert "@me" not in said  # in no block: it would notify somebody
-    assert not re.search(r"(?<!\\)[<`*]|(?<!\\)\[(?!\d)|@\w|(?<!#)#\d|^# ", outside.replace("[-", ""), re.MULTILINE)
+    assert not re.search(
+        r"(?<!\\)[<`*]|(?<!\\)\[(?!\d)|@\w|(?<!#)#\d|^# ",
+        outside.replace("[-", ""),
+        re.MULTILINE,
+    )
     assert "1 (" in outside
     assert "no \\<b\\>connection" in outside
 
@@ -152,10 +223,20 @@ def test_a_summary_fits_into_a_comment() -> None:
     examples = [Example("é" * 5000 + str(i)) for i in range(n)]
     scores = np.zeros((2, n, 1))
     scores[0, ::2], scores[1, 1::2] = 1.0, 1.0
-    said = ruling(GOALS["best"], scores, 0.5, details={"output": "<\n" * 9000}, examples=examples).markdown()
+    said = ruling(
+        GOALS["best"], scores, 0.5, details={"output": "<\n" * 9000}, examples=examples
+    ).markdown()
     assert len(said.encode()) <= 60_000
-    both = [re.search(rf"a: (\d+) examples {word}", said) for word in ("scored worse", "scored better")]
-    shown = [block.count("<table>") for block in re.findall(r"<details>.*?</details>", said, re.DOTALL)]
+    both = [
+        re.search(rf"a: (\d+) examples {word}", said)
+        for word in ("scored worse", "scored better")
+    ]
+    shown = [
+        block.count("<table>")
+        for block in re.findall(r"<details>.*?</details>", said, re.DOTALL)
+    ]
     more = [int(k) for k in re.findall(r"and (\d+) more", said)]
-    assert [int(b[1]) for b in both if b] == [k + left for k, left in zip(shown, more, strict=True)]
+    assert [int(b[1]) for b in both if b] == [
+        k + left for k, left in zip(shown, more, strict=True)
+    ]
     assert min(shown) > 2

@@ -88,8 +88,13 @@ def write(tmp_path: Path) -> Any:
     """Write a configuration, parts of it replaced, and return its path."""
     module = f"module_of_test_{next(_numbers)}"
     (tmp_path / f"{module}.py").write_text(MODULE)
-    rows = [{"input": f"i{i}", "reference": "a", "text": f"t{i}", "name": f"n{i}"} for i in range(6)]
-    (tmp_path / "data.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    rows = [
+        {"input": f"i{i}", "reference": "a", "text": f"t{i}", "name": f"n{i}"}
+        for i in range(6)
+    ]
+    (tmp_path / "data.jsonl").write_text(
+        "".join(json.dumps(row) + "\n" for row in rows)
+    )
     (tmp_path / "data.csv").write_text("question,answer\nq0,a0\nq1,a1\n")
 
     def make(**parts: str) -> Path:
@@ -106,7 +111,11 @@ def test_a_good_one(write: Any, tmp_path: Path) -> None:
     assert config.selector.budget == 30
     assert str(config.selector.goal) == "maximize exact_match subject to brevity >= 0.5"
     assert [example.input for example in config.examples] == [f"i{i}" for i in range(6)]
-    assert config.selector.example_ids == config.dataset.ids == tuple(f"n{i}" for i in range(6))
+    assert (
+        config.selector.example_ids
+        == config.dataset.ids
+        == tuple(f"n{i}" for i in range(6))
+    )
     assert config.concurrency == config.batch_size == 1
     assert config.setup["model"]["system"] is None
     json.dumps(config.setup)
@@ -122,23 +131,48 @@ PRICED = {"metrics": PARTS["metrics"] + "\ncost = true"}
 
 
 def test_a_budget_of_cost(write: Any) -> None:
-    config = load_config(change(write(**PRICED), "budget = 30", "budget = { cost = 1.5, evaluations = 20 }"))
+    config = load_config(
+        change(
+            write(**PRICED), "budget = 30", "budget = { cost = 1.5, evaluations = 20 }"
+        )
+    )
     assert (config.selector.max_cost, config.selector.budget) == (1.5, 20)
-    again = load_config(change(write(**PRICED), "budget = 30", "budget = { cost = 2.5 }"))
+    again = load_config(
+        change(write(**PRICED), "budget = 30", "budget = { cost = 2.5 }")
+    )
     assert again.selector.budget == 18  # all there are
-    assert any(item.startswith("budget.cost (1.5 then, 2.5 now)") for item in differences(config.setup, again.setup))
+    assert any(
+        item.startswith("budget.cost (1.5 then, 2.5 now)")
+        for item in differences(config.setup, again.setup)
+    )
 
 
 @pytest.mark.parametrize(
     ("budget", "parts", "said"),
     [
-        ("{ cost = 1 }", {}, "'cost' in [budget] needs to know what an evaluation costs: give [model] a price"),
+        (
+            "{ cost = 1 }",
+            {},
+            "'cost' in [budget] needs to know what an evaluation costs: give [model] a price",
+        ),
         ("{ cost = 0 }", PRICED, "cost of Budget must be a number above 0"),
         ("{ money = 1 }", PRICED, "unknown key 'money' in [budget]"),
-        ("1.5", {}, "must be a whole number, or a table with evaluations, cost or both, got 1.5"),
-        ("{ cost = 1 }\nmethod = 'csr'", PRICED, "A budget of cost is for the methods 'auto' and 'race'"),
+        (
+            "1.5",
+            {},
+            "must be a whole number, or a table with evaluations, cost or both, got 1.5",
+        ),
+        (
+            "{ cost = 1 }\nmethod = 'csr'",
+            PRICED,
+            "A budget of cost is for the methods 'auto' and 'race'",
+        ),
         ("30\nconfidence = 2", {}, "confidence of Adaptive must be"),
-        ("30\nconfidence = 0.9\nconfidence_kind = 'hope'", {}, 'must be "proof" or "posterior", got \'hope\''),
+        (
+            "30\nconfidence = 0.9\nconfidence_kind = 'hope'",
+            {},
+            'must be "proof" or "posterior", got \'hope\'',
+        ),
         (
             "30\nmethod = 'race'\nconfidence_kind = 'posterior'",
             {},
@@ -151,7 +185,9 @@ def test_a_budget_of_cost(write: Any) -> None:
         ),
     ],
 )
-def test_mistakes_about_the_budget(write: Any, budget: str, parts: dict[str, str], said: str) -> None:
+def test_mistakes_about_the_budget(
+    write: Any, budget: str, parts: dict[str, str], said: str
+) -> None:
     with pytest.raises(ConfigError) as error:
         load_config(change(write(**parts), "budget = 30", f"budget = {budget}"))
     assert said in str(error.value)
@@ -161,8 +197,12 @@ def test_a_run_may_stop_early(write: Any) -> None:
     config = load_config(write(top="confidence = 0.95\ntolerance = 0.01"))
     assert config.selector.method == asktell.Adaptive(confidence=0.95, tolerance=0.01)
     by_model = load_config(write(top="confidence = 0.9\nconfidence_kind = 'posterior'"))
-    assert by_model.selector.method == asktell.Adaptive(confidence=0.9, confidence_kind="posterior")
-    race = load_config(write(top="method = 'race'\ntolerance = 0.01\nbaseline = 0")).selector
+    assert by_model.selector.method == asktell.Adaptive(
+        confidence=0.9, confidence_kind="posterior"
+    )
+    race = load_config(
+        write(top="method = 'race'\ntolerance = 0.01\nbaseline = 0")
+    ).selector
     assert race.method == asktell.Race(tolerance=0.01)
     assert race.result().baseline == 0
     assert differences(load_config(write()).setup, config.setup) == [
@@ -172,7 +212,12 @@ def test_a_run_may_stop_early(write: Any) -> None:
 
 
 def test_noisy_scores(write: Any) -> None:
-    config = load_config(write(top="repeats = 3\nseed = 5", model='loader = "MODULE:make"\ntemperature = 0.7'))
+    config = load_config(
+        write(
+            top="repeats = 3\nseed = 5",
+            model='loader = "MODULE:make"\ntemperature = 0.7',
+        )
+    )
     assert config.selector.state.problem.repeats == 3
     evaluator = config.evaluator()
     assert (evaluator.temperature, evaluator.seed) == (0.7, 5)
@@ -186,7 +231,10 @@ def test_noisy_scores(write: Any) -> None:
 def test_prompts_come_from_files_beside(write: Any, tmp_path: Path) -> None:
     (tmp_path / "p.csv").write_text("id,prompt\na,one\nb,two\n")
     selector = load_config(write(prompts='file = "p.csv"')).selector
-    assert {entry.id: entry.prompt for entry in selector.result().prompts} == {"a": "one", "b": "two"}
+    assert {entry.id: entry.prompt for entry in selector.result().prompts} == {
+        "a": "one",
+        "b": "two",
+    }
 
 
 @pytest.mark.parametrize(
@@ -197,18 +245,28 @@ def test_prompts_come_from_files_beside(write: Any, tmp_path: Path) -> None:
         ('file = "data.jsonl"\nshuffle = 1', ["i2", "i3", "i5", "i0", "i4", "i1"]),
         ('file = "data.jsonl"\nshuffle = 1\nlimit = 2', ["i2", "i3"]),
         ('loader = "MODULE:rows"', ["i0", "i1", "i2"]),
-        ('loader = "MODULE:rows"\ninput = "reference"\nreference = "input"', ["a", "a", "a"]),
+        (
+            'loader = "MODULE:rows"\ninput = "reference"\nreference = "input"',
+            ["a", "a", "a"],
+        ),
         ('loader = "MODULE:examples"', ["i0", "i1", "i2"]),
     ],
 )
-def test_data_come_from_files_and_functions(write: Any, data: str, inputs: list[str]) -> None:
-    assert [example.input for example in load_config(write(data=data)).examples] == inputs
+def test_data_come_from_files_and_functions(
+    write: Any, data: str, inputs: list[str]
+) -> None:
+    assert [
+        example.input for example in load_config(write(data=data)).examples
+    ] == inputs
 
 
 @pytest.mark.parametrize(
     ("goal", "said"),
     [
-        ('maximize = "m"\nat_most = { n = 2 }\nat_least = { o = 1 }', "maximize m subject to o >= 1, n <= 2"),
+        (
+            'maximize = "m"\nat_most = { n = 2 }\nat_least = { o = 1 }',
+            "maximize m subject to o >= 1, n <= 2",
+        ),
         (
             'type = "pareto-set"\nmaximize = "m"\nminimize = "n"\nat_most = { n = 5, o = 2 }',
             "Pareto set: maximize m, minimize n subject to n <= 5, o <= 2",
@@ -223,7 +281,9 @@ def test_goals(write: Any, goal: str, said: str) -> None:
 def test_ranges_put_metrics_on_a_common_scale(write: Any) -> None:
     metrics = "exact_match = true\nlatency = true"
     goal = 'type = "pareto-set"\nmaximize = "exact_match"\nminimize = "latency"\nranges = { latency = [0, 10] }'
-    assert load_config(write(metrics=metrics, goal=goal)).selector.goal == asktell.ParetoSet(
+    assert load_config(
+        write(metrics=metrics, goal=goal)
+    ).selector.goal == asktell.ParetoSet(
         "exact_match", asktell.minimize("latency", range=(0, 10))
     )
     goal = 'maximize = "exact_match"\nat_most = { latency = 5 }\nranges = { latency = [0, 10] }'
@@ -256,12 +316,18 @@ def test_metrics_by_name_and_of_ones_own(write: Any) -> None:
 def test_rouge_of_several_kinds(write: Any) -> None:
     needs("rouge_score")
     metrics = 'rouge = { split = true }\nrouge1 = { metric = "rouge", rouge_type = "rouge1", use_stemmer = true }'
-    config = load_config(write(metrics=metrics, goal='maximize = "rouge1"', model='loader = "MODULE:Half"'))
+    config = load_config(
+        write(
+            metrics=metrics, goal='maximize = "rouge1"', model='loader = "MODULE:Half"'
+        )
+    )
     assert config.evaluator()("Be brief", 0) == {"rouge": 1, "rouge1": 1}
 
 
 def test_scores_carry_the_output(write: Any) -> None:
-    evaluator = load_config(write(model='loader = "MODULE:Half"\nmax_new_tokens = 7')).evaluator()
+    evaluator = load_config(
+        write(model='loader = "MODULE:Half"\nmax_new_tokens = 7')
+    ).evaluator()
     assert isinstance(evaluator, LLMEvaluator)
     scores = evaluator("Be brief", 0)
     assert scores == {"exact_match": 1, "brevity": 1}
@@ -271,7 +337,9 @@ def test_scores_carry_the_output(write: Any) -> None:
     assert [message["role"] for message in request.messages] == ["user"]
 
 
-def test_an_api_is_asked_many_at_once_and_its_cost_is_summed(write: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_api_is_asked_many_at_once_and_its_cost_is_summed(
+    write: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     needs("openai")
     monkeypatch.setenv("MY_KEY", "secret")
     model = """
@@ -287,23 +355,34 @@ def test_an_api_is_asked_many_at_once_and_its_cost_is_summed(write: Any, monkeyp
     assert isinstance(evaluator, AsyncLLMEvaluator)
     assert evaluator.with_cost
     llm: Any = evaluator.llm
-    assert (llm.api.model, llm.concurrency, llm.timeout, llm.api.price.output) == ("small", 5, 3, 2.5)
+    assert (llm.api.model, llm.concurrency, llm.timeout, llm.api.price.output) == (
+        "small",
+        5,
+        3,
+        2.5,
+    )
     assert "secret" not in json.dumps(config.setup)
     assert "api_key_env" not in config.setup["model"]
     assert load_config(write(model=model)).concurrency == 8
     llm.close()
 
 
-def test_without_a_key_nothing_starts(write: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_key_nothing_starts(
+    write: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     needs("openai")
     for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL"):
         monkeypatch.delenv(name, raising=False)
     config = load_config(write(model='type = "openai"\nmodel = "small"'))
-    with pytest.raises(ConfigError, match="set the environment variable OPENAI_API_KEY"):
+    with pytest.raises(
+        ConfigError, match="set the environment variable OPENAI_API_KEY"
+    ):
         config.evaluator()
 
 
-def test_a_vllm_engine_takes_all_at_once(write: Any, vllm: ModuleType, tmp_path: Path) -> None:
+def test_a_vllm_engine_takes_all_at_once(
+    write: Any, vllm: ModuleType, tmp_path: Path
+) -> None:
     model = 'type = "vllm"\nmodel = "folder"\nengine_options = { max_model_len = 32 }'
     config = load_config(write(model=model))
     assert config.concurrency == config.batch_size == 64
@@ -317,18 +396,30 @@ def test_a_vllm_engine_takes_all_at_once(write: Any, vllm: ModuleType, tmp_path:
 
 
 @pytest.mark.parametrize(
-    "model", ['type = "llama-cpp"\nmodel = "none.gguf"', 'type = "huggingface"\nmodel = "none.gguf"']
+    "model",
+    [
+        'type = "llama-cpp"\nmodel = "none.gguf"',
+        'type = "huggingface"\nmodel = "none.gguf"',
+    ],
 )
 def test_a_missing_model_file_is_named(write: Any, model: str) -> None:
     needs("xllamacpp" if "llama" in model else "transformers")
-    with pytest.raises(ConfigError, match=r"a\.toml: \[model\]: There is no GGUF file '.*none\.gguf'"):
+    with pytest.raises(
+        ConfigError, match=r"a\.toml: \[model\]: There is no GGUF file '.*none\.gguf'"
+    ):
         load_config(write(model=model)).evaluator()
 
 
 MISTAKES = [
     ({"top": "budgt = 3"}, "unknown key 'budgt' at the top. Did you mean 'budget'?"),
-    ({"goal": PARTS["goal"] + "\nseed = 1"}, "'seed' belongs at the top of the file, before the first [table]"),
-    ({"data": PARTS["data"] + "\nmax_new_tokens = 1"}, "'max_new_tokens' belongs in [model]"),
+    (
+        {"goal": PARTS["goal"] + "\nseed = 1"},
+        "'seed' belongs at the top of the file, before the first [table]",
+    ),
+    (
+        {"data": PARTS["data"] + "\nmax_new_tokens = 1"},
+        "'max_new_tokens' belongs in [model]",
+    ),
     ({"top": "seed = 'x'"}, "'seed' at the top must be a whole number, got 'x'"),
     ({"top": "method = 'ege-sr'"}, "is for ParetoSet"),
     ({"prompts": ""}, "[prompts] needs either file = '...' or texts"),
@@ -339,46 +430,95 @@ MISTAKES = [
     ({"prompts": "texts = ['a', 'a']"}, "The same prompt is given more than once"),
     ({"prompts": 'texts = { "a\\u001b" = "x" }'}, "cannot be shown"),
     ({"data": "file = 'none.jsonl'"}, "[data]: There is no file"),
-    ({"data": "file = 'data.jsonl'\ninput = 'txt'"}, "line 1: no column 'txt' (did you mean 'text'?)"),
-    ({"data": "file = 'data.jsonl'\nsample = 2\nlimit = 1"}, "'limit' in [data] does not go with sample"),
-    ({"data": "file = 'data.jsonl'\ndelimiter = ';'"}, "got delimiter=';', but delimiter only applies to .csv, .tsv"),
+    (
+        {"data": "file = 'data.jsonl'\ninput = 'txt'"},
+        "line 1: no column 'txt' (did you mean 'text'?)",
+    ),
+    (
+        {"data": "file = 'data.jsonl'\nsample = 2\nlimit = 1"},
+        "'limit' in [data] does not go with sample",
+    ),
+    (
+        {"data": "file = 'data.jsonl'\ndelimiter = ';'"},
+        "got delimiter=';', but delimiter only applies to .csv, .tsv",
+    ),
     ({"data": "loader = 'rows'"}, "must look like 'package.module:function'"),
-    ({"data": "loader = 'no_such_module_:f'"}, "cannot be imported: ModuleNotFoundError"),
+    (
+        {"data": "loader = 'no_such_module_:f'"},
+        "cannot be imported: ModuleNotFoundError",
+    ),
     ({"data": "loader = 'MODULE:broken'"}, "broken raised RuntimeError: no luck"),
     ({"data": "loader = 'MODULE:rows'\narguments = { n = 0 }"}, "returned no rows"),
     ({"model": ""}, "'type' in [model] is missing; it is one of 'openai', 'litellm',"),
-    ({"model": "type = 'openal'\nmodel = 'x'"}, "(did you mean 'openai'?), got 'openal'"),
+    (
+        {"model": "type = 'openal'\nmodel = 'x'"},
+        "(did you mean 'openai'?), got 'openal'",
+    ),
     ({"model": "type = 'openai'"}, "'model' is missing in [model]; it is a text"),
-    ({"model": "type = 'openai'\nmodel = 'x'\nprice = { input = 1 }"}, "'output' is missing in [model.price]"),
+    (
+        {"model": "type = 'openai'\nmodel = 'x'\nprice = { input = 1 }"},
+        "'output' is missing in [model.price]",
+    ),
     ({"metrics": ""}, "[metrics] is empty"),
-    ({"metrics": "exactmatch = true"}, "unknown metric 'exactmatch' in [metrics] (did you mean 'exact_match'?)"),
-    ({"metrics": "brevity = true"}, "'low' is missing in [metrics.brevity]; it is a finite number"),
-    ({"metrics": "brevity = { low = 9, high = 3 }"}, "[metrics.brevity]: brevity needs 0 <= tau_low < tau_high"),
-    ({"metrics": "brevity = { low = 1, hihg = 3 }"}, "unknown key 'hihg' in [metrics.brevity]. Did you mean 'high'?"),
-    ({"data": "file = 'data.jsonl'\nreference = false"}, "the metric 'exact_match' needs references"),
-    ({"model": "type = 'llama-cpp'\nmodel = 'x'", "metrics": "cost = true"}, "the metric 'cost' needs prices"),
+    (
+        {"metrics": "exactmatch = true"},
+        "unknown metric 'exactmatch' in [metrics] (did you mean 'exact_match'?)",
+    ),
+    (
+        {"metrics": "brevity = true"},
+        "'low' is missing in [metrics.brevity]; it is a finite number",
+    ),
+    (
+        {"metrics": "brevity = { low = 9, high = 3 }"},
+        "[metrics.brevity]: brevity needs 0 <= tau_low < tau_high",
+    ),
+    (
+        {"metrics": "brevity = { low = 1, hihg = 3 }"},
+        "unknown key 'hihg' in [metrics.brevity]. Did you mean 'high'?",
+    ),
+    (
+        {"data": "file = 'data.jsonl'\nreference = false"},
+        "the metric 'exact_match' needs references",
+    ),
+    (
+        {"model": "type = 'llama-cpp'\nmodel = 'x'", "metrics": "cost = true"},
+        "the metric 'cost' needs prices",
+    ),
     ({"goal": ""}, "needs exactly one metric in maximize or minimize, got none"),
     ({"goal": "maximize = ['exact_match', 'brevity']"}, "or use type 'pareto-set'"),
     (
         {"goal": "maximize = 'brevity'\nat_most = { cost = 1 }"},
         "add cost = true to [metrics], and a price to [model], price = {",
     ),
-    ({"goal": "maximize = 'brevty'"}, "'brevty', which is not computed (did you mean 'brevity'?)"),
+    (
+        {"goal": "maximize = 'brevty'"},
+        "'brevty', which is not computed (did you mean 'brevity'?)",
+    ),
     (
         {"goal": "maximize = 'brevity'\nat_least = { exact_match = 'x' }"},
         "The bound on 'exact_match' must be a number, or a text such as 'within 0.02 of best'",
     ),
-    ({"goal": "maximize = 'brevity'\nranges = { brevity = [0] }"}, "[goal]: The range of 'brevity' must be two"),
     (
-        {"goal": "maximize = 'brevity'\nat_least = { exact_match = 1 }\nat_most = { exact_match = 1 }"},
+        {"goal": "maximize = 'brevity'\nranges = { brevity = [0] }"},
+        "[goal]: The range of 'brevity' must be two",
+    ),
+    (
+        {
+            "goal": "maximize = 'brevity'\nat_least = { exact_match = 1 }\nat_most = { exact_match = 1 }"
+        },
         "[goal]: at_least and at_most both bound 'exact_match'. Give one of them",
     ),
     ({"goal": "type = 'pareto'\nmaximize = 'brevity'"}, "(did you mean 'pareto-set'?)"),
     (
-        {"goal": "type = 'pareto-set'\nmaximize = 'brevity'\nat_least = { brevity = 1 }\nat_most = { brevity = 2 }"},
+        {
+            "goal": "type = 'pareto-set'\nmaximize = 'brevity'\nat_least = { brevity = 1 }\nat_most = { brevity = 2 }"
+        },
         "both bound 'brevity'",
     ),
-    ({"goal": "maximize = 'brevity'\nranges = { exact_match = [0, 1] }"}, "which is not a metric of the goal"),
+    (
+        {"goal": "maximize = 'brevity'\nranges = { exact_match = [0, 1] }"},
+        "which is not a metric of the goal",
+    ),
     (
         {"prompts": f"texts = {[str(i) for i in range(40)]}", "top": "method = 'csr'"},
         "A budget of 30 evaluations is too small",
@@ -387,7 +527,9 @@ MISTAKES = [
 ]
 
 
-@pytest.mark.parametrize(("parts", "said"), MISTAKES, ids=[said[:50] for _, said in MISTAKES])
+@pytest.mark.parametrize(
+    ("parts", "said"), MISTAKES, ids=[said[:50] for _, said in MISTAKES]
+)
 def test_each_mistake_is_named(write: Any, parts: dict[str, str], said: str) -> None:
     with pytest.raises(ConfigError) as error:
         load_config(write(**parts))
@@ -402,11 +544,16 @@ def test_each_mistake_is_named(write: Any, parts: dict[str, str], said: str) -> 
         ('type = "openai"\nmodel = "x"\napi_key = "sk-abcdef123456789"', "abcdef"),
         ('type = "openai"\nmodel = "x"\napi_key_env = "sk-abcdef123456789"', "abcdef"),
         ('type = "openai"\nmodel = "sk-abcdef123456789"', "abcdef"),
-        ('type = "openai"\nmodel = "x"\nextra_body = { headers = { Authorization = "abcdef" } }', "abcdef"),
+        (
+            'type = "openai"\nmodel = "x"\nextra_body = { headers = { Authorization = "abcdef" } }',
+            "abcdef",
+        ),
         ('loader = "MODULE:make"\narguments = { api_key = "abcdef" }', "abcdef"),
     ],
 )
-def test_a_key_in_the_file_is_refused_and_not_repeated(write: Any, model: str, never: str) -> None:
+def test_a_key_in_the_file_is_refused_and_not_repeated(
+    write: Any, model: str, never: str
+) -> None:
     with pytest.raises(ConfigError, match=r"environment variable") as error:
         load_config(write(model=model))
     assert never not in str(error.value)
@@ -429,7 +576,9 @@ SECRETS = [
 
 @pytest.mark.parametrize("secret", SECRETS)
 @pytest.mark.parametrize("part", ["model", "metrics", "data", "top", "arguments"])
-def test_a_secret_is_refused_wherever_it_stands(write: Any, part: str, secret: str) -> None:
+def test_a_secret_is_refused_wherever_it_stands(
+    write: Any, part: str, secret: str
+) -> None:
     parts = {
         "model": f'loader = "MODULE:make"\n[model.arguments]\n{secret}',
         "metrics": f'exact_match = true\n[metrics.mine]\nloader = "MODULE:at_most"\n[metrics.mine.arguments]\n{secret}',
@@ -437,7 +586,9 @@ def test_a_secret_is_refused_wherever_it_stands(write: Any, part: str, secret: s
         "top": secret,
         "arguments": f'type = "openai"\nmodel = "x"\n[model.extra_body.metadata]\n{secret}',
     }
-    with pytest.raises(ConfigError, match=r"no place in a file.*environment variable") as error:
+    with pytest.raises(
+        ConfigError, match=r"no place in a file.*environment variable"
+    ) as error:
         load_config(write(**{"model" if part == "arguments" else part: parts[part]}))
     assert "never7" not in str(error.value)
     assert "1234567" not in str(error.value)
@@ -477,12 +628,22 @@ def test_the_output_must_be_a_folder_of_its_own(write: Any, output: str) -> None
 
 def test_the_documented_example_is_valid() -> None:
     needs("aclsum")
-    config = load_config(Path(__file__).parents[3] / "docs" / "examples" / "summarize.toml")
+    config = load_config(
+        Path(__file__).parents[3] / "docs" / "examples" / "summarize.toml"
+    )
     assert len(config.examples) == 40
     assert len(config.selector.result().prompts) == 8
     # What is commented out there is valid, too.
     text = config.path.read_text()
-    for line in ("method", "features", "seed", "sampling", "on_failure", "max_failure_rate", "concurrency"):
+    for line in (
+        "method",
+        "features",
+        "seed",
+        "sampling",
+        "on_failure",
+        "max_failure_rate",
+        "concurrency",
+    ):
         assert f"# {line} = " in text
         text = text.replace(f"# {line} = ", f"{line} = ")
     tomllib.loads(text)

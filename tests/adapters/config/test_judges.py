@@ -27,7 +27,9 @@ def judges(grade=4):
 def pairs():
     return ScriptedLLM(lambda request: Completion('{"grades": {"clear": "first"}}'))
 """
-JUDGE = '[metrics.quality]\nmetric = "judge"\ncriteria = { clear = "A child gets it." }\n'
+JUDGE = (
+    '[metrics.quality]\nmetric = "judge"\ncriteria = { clear = "A child gets it." }\n'
+)
 OWN = 'model = { loader = "scripted_judges:judges" }\n'
 
 
@@ -63,7 +65,9 @@ def test_several_judges_and_opinions(config) -> None:
         f'[[metrics.quality.model]]\nloader = "scripted_judges:judges"\narguments = {{ grade = {grade} }}\n'
         for grade in (2, 5)
     )
-    scores = asyncio.run(config(JUDGE + "n = 2\ntemperature = 0.7\n" + models).evaluator()("Be brief", 0))
+    scores = asyncio.run(
+        config(JUDGE + "n = 2\ntemperature = 0.7\n" + models).evaluator()("Be brief", 0)
+    )
     assert scores == {"quality": 3.5}
     assert scores.details["judged"]["quality"]["opinions"] == [2.0, 2.0, 5.0, 5.0]
 
@@ -99,17 +103,35 @@ def test_a_judge_uses_the_cache(config) -> None:
     ("judge", "words"),
     [
         ("[metrics]\njudge = true", "'criteria' is missing in [metrics.judge]"),
-        (JUDGE + "scale = [5, 1]\n", "[metrics.quality]: scale must be two whole numbers"),
+        (
+            JUDGE + "scale = [5, 1]\n",
+            "[metrics.quality]: scale must be two whole numbers",
+        ),
         (JUDGE + "n = 2\n", "same opinion 2 times"),
-        (JUDGE + 'against = "older"\n', "'against' in [metrics.quality] must be a column"),
-        (JUDGE + 'model = { type = "opnai", model = "x" }\n', "'type' in [metrics.quality.model] must be one of"),
-        (JUDGE + 'model = { type = "openai", model = "x", temperature = 1 }\n', "belongs in [metrics.quality]"),
-        (JUDGE.replace('"A child gets it."', "{ weight = 2 }"), "is missing in [metrics.quality.criteria.clear]"),
+        (
+            JUDGE + 'against = "older"\n',
+            "'against' in [metrics.quality] must be a column",
+        ),
+        (
+            JUDGE + 'model = { type = "opnai", model = "x" }\n',
+            "'type' in [metrics.quality.model] must be one of",
+        ),
+        (
+            JUDGE + 'model = { type = "openai", model = "x", temperature = 1 }\n',
+            "belongs in [metrics.quality]",
+        ),
+        (
+            JUDGE.replace('"A child gets it."', "{ weight = 2 }"),
+            "is missing in [metrics.quality.criteria.clear]",
+        ),
     ],
 )
 def test_mistakes_are_named(config, judge: str, words: str) -> None:
     with pytest.raises(ConfigError) as caught:
-        config(judge, 'maximize = "judge"' if "judge = true" in judge else 'maximize = "quality"')
+        config(
+            judge,
+            'maximize = "judge"' if "judge = true" in judge else 'maximize = "quality"',
+        )
     assert words in str(caught.value)
 
 
@@ -120,11 +142,21 @@ def test_a_preference_compares_with_the_baseline(config) -> None:
     found = config(table, 'maximize = "better"')
     metric = found.metrics["better"]
     assert isinstance(metric, Preference)
-    assert (metric.against, metric.labels, range_of(metric)) == ("baseline", {("0", "data.jsonl:1"): 0.5}, (0.0, 1.0))
+    assert (metric.against, metric.labels, range_of(metric)) == (
+        "baseline",
+        {("0", "data.jsonl:1"): 0.5},
+        (0.0, 1.0),
+    )
     assert isinstance(found.evaluator().metrics["better"], Preference)
     for wrong, why in (
-        (("label = 0.5", "label = 2"), "'label' in [metrics.better.labels] must be at most 1"),
-        (("labels =", 'against = "older"\nlabels ='), "'against' in [metrics.better] must be a column"),
+        (
+            ("label = 0.5", "label = 2"),
+            "'label' in [metrics.better.labels] must be at most 1",
+        ),
+        (
+            ("labels =", 'against = "older"\nlabels ='),
+            "'against' in [metrics.better] must be a column",
+        ),
     ):
         with pytest.raises(ConfigError, match=re.escape(why)):
             config(table.replace(*wrong), 'maximize = "better"')

@@ -49,7 +49,9 @@ content = "{context}: {question}"
 @pytest.fixture
 def write(tmp_path: Path) -> Any:
     (tmp_path / "echoing_model.py").write_text(MODULE)
-    (tmp_path / "data.csv").write_text("question,answer,context\nWhere?,There,c0\nWhen?,Then,c1\n")
+    (tmp_path / "data.csv").write_text(
+        "question,answer,context\nWhere?,There,c0\nWhen?,Then,c1\n"
+    )
 
     def make(prompts: str, model: str = "") -> Path:
         path = tmp_path / "a.toml"
@@ -62,7 +64,9 @@ def write(tmp_path: Path) -> Any:
 def asked(path: Path, position: int, example: int = 0) -> list[dict[str, str]]:
     """The messages of a prompt and an example."""
     config = load_config(path)
-    request = config.evaluator().request(config.selector.prompts.texts[position], example)
+    request = config.evaluator().request(
+        config.selector.prompts.texts[position], example
+    )
     return [dict(turn) for turn in request.messages]
 
 
@@ -76,7 +80,9 @@ def asked(path: Path, position: int, example: int = 0) -> list[dict[str, str]]:
         ("p.toml", 'a = "Höflich."\nb = "Kürzer."\n'),
     ],
 )
-def test_prompts_may_be_in_another_encoding(write: Any, tmp_path: Path, name: str, content: str) -> None:
+def test_prompts_may_be_in_another_encoding(
+    write: Any, tmp_path: Path, name: str, content: str
+) -> None:
     (tmp_path / name).write_bytes(content.encode("cp1252"))
     path = write(f"[prompts]\nfile = '{name}'\nencoding = 'cp1252'")
     assert list(load_config(path).selector.prompts.texts) == ["Höflich.", "Kürzer."]
@@ -95,7 +101,9 @@ def test_chats_have_fields_and_texts_keep_their_braces(write: Any) -> None:
 
 
 def test_texts_have_fields_if_the_file_says_so(write: Any) -> None:
-    path = write("""[prompts]\nfields = true\ntexts = ['{context} {question} as {"a": {}}', "Answer."]""")
+    path = write(
+        """[prompts]\nfields = true\ntexts = ['{context} {question} as {"a": {}}', "Answer."]"""
+    )
     assert asked(path, 0)[-1]["content"] == 'c0 Where? as {"a": {}}'
     assert asked(path, 1)[-1]["content"] == "Answer.\n\nWhere?"
     then = load_config(path).setup
@@ -112,14 +120,31 @@ def test_texts_have_fields_if_the_file_says_so(write: Any) -> None:
             "a.toml: [prompts]: Prompt 'bad' has the field {contxt}, but the data has no such column (did you mean "
             "'context'?). Its columns are 'context', 'input', 'question'.",
         ),
-        (CHAT.replace("{context}", "{answer}"), "Prompt 'terse' has the field {answer}, but the data has no such"),
-        (CHAT.replace('"user"', '"robot"'), "[prompts]: prompt 'terse': message 2 of a chat must have one"),
-        ("[prompts]\nfields = 1\ntexts = ['a']", "'fields' in [prompts] must be true or false, got 1."),
-        ("[prompts]\nencoding = 'cp1252'\ntexts = ['a']", "'encoding' in [prompts] goes with file, not with texts"),
-        ("[prompts]\ntexts = ['a', { b = 1 }]", "prompt 1: got {'b': 1}, expected a text, a list of messages"),
+        (
+            CHAT.replace("{context}", "{answer}"),
+            "Prompt 'terse' has the field {answer}, but the data has no such",
+        ),
+        (
+            CHAT.replace('"user"', '"robot"'),
+            "[prompts]: prompt 'terse': message 2 of a chat must have one",
+        ),
+        (
+            "[prompts]\nfields = 1\ntexts = ['a']",
+            "'fields' in [prompts] must be true or false, got 1.",
+        ),
+        (
+            "[prompts]\nencoding = 'cp1252'\ntexts = ['a']",
+            "'encoding' in [prompts] goes with file, not with texts",
+        ),
+        (
+            "[prompts]\ntexts = ['a', { b = 1 }]",
+            "prompt 1: got {'b': 1}, expected a text, a list of messages",
+        ),
     ],
 )
-def test_mistakes_are_named_before_anything_is_asked(write: Any, prompts: str, said: str) -> None:
+def test_mistakes_are_named_before_anything_is_asked(
+    write: Any, prompts: str, said: str
+) -> None:
     with pytest.raises(ConfigError, match=re.escape(said)):
         load_config(write(prompts))
 
@@ -133,5 +158,8 @@ def test_a_run_with_chats_can_be_read_and_goes_on(write: Any) -> None:
     answers = [json.loads(line) for line in lines]
     assert any("c1: When?" in line["output"] for line in answers)
     result = json.loads((path.parent / "a" / "result.json").read_text())
-    turns = [{"role": "system", "content": 'As {"a": 1}.'}, {"role": "user", "content": "{context}: {question}"}]
+    turns = [
+        {"role": "system", "content": 'As {"a": 1}.'},
+        {"role": "user", "content": "{context}: {question}"},
+    ]
     assert chat(turns) in [entry["prompt"] for entry in result["prompts"]]

@@ -17,7 +17,14 @@ from typing import Any
 import pytest
 
 import asktell
-from asktell import BestFeasible, EvaluatorError, InvalidArgumentError, Selector, Study, Trial
+from asktell import (
+    BestFeasible,
+    EvaluatorError,
+    InvalidArgumentError,
+    Selector,
+    Study,
+    Trial,
+)
 from asktell.running.evaluator import attempt_async
 from asktell.storages.memory import MemoryStorage
 from asktell.testing.evaluator_contract import PROMPTS, EvaluatorContract, Make, Script
@@ -27,9 +34,13 @@ TRIAL = Trial(7, "brief", "Be brief.", 1)
 ROWS = [{"task": "a", "n": 1}, {"task": "b", "n": 2}]
 
 
-def evaluator(code: str, timeout: float = 30.0, grace: float = 0.3, **options: Any) -> CommandEvaluator:
+def evaluator(
+    code: str, timeout: float = 30.0, grace: float = 0.3, **options: Any
+) -> CommandEvaluator:
     """One whose program is Python code."""
-    return CommandEvaluator([sys.executable, "-c", code], ROWS, timeout=timeout, grace=grace, **options)
+    return CommandEvaluator(
+        [sys.executable, "-c", code], ROWS, timeout=timeout, grace=grace, **options
+    )
 
 
 def evaluated(code: str, trial: Trial = TRIAL, **options: Any) -> dict[str, float]:
@@ -49,7 +60,10 @@ def is_alive(pid: int) -> bool:
     except ProcessLookupError:
         return False
     with contextlib.suppress(OSError):
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+        return (
+            Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+            not in "ZX"
+        )
     return True
 
 
@@ -87,7 +101,10 @@ class TestCommands(EvaluatorContract):
     @pytest.fixture
     def make(self, tmp_path: Path) -> Make:
         def make(script: Script) -> CommandEvaluator:
-            outcomes = {p: [script(p, example) for example in range(self.n_examples)] for p in PROMPTS}
+            outcomes = {
+                p: [script(p, example) for example in range(self.n_examples)]
+                for p in PROMPTS
+            }
             (tmp_path / "script.json").write_text(json.dumps(outcomes))
             (tmp_path / "agent.py").write_text(
                 "import json, sys, time\n"
@@ -100,7 +117,12 @@ class TestCommands(EvaluatorContract):
             )
             rows = [{"number": number} for number in range(self.n_examples)]
             return CommandEvaluator(
-                [sys.executable, "-S", "agent.py"], rows, timeout=5.0, folder=tmp_path, grace=0.3, repeatable=True
+                [sys.executable, "-S", "agent.py"],
+                rows,
+                timeout=5.0,
+                folder=tmp_path,
+                grace=0.3,
+                repeatable=True,
             )
 
         return make
@@ -119,7 +141,9 @@ def test_a_program_gets_its_trial_on_standard_input() -> None:
         "example": {"task": "b", "n": 2},
         "trial": 7,
     }
-    of_two = Trial(0, "full/x", "full/x", 0, {"skill": "Read\n\ud800 first.", "model": None})
+    of_two = Trial(
+        0, "full/x", "full/x", 0, {"skill": "Read\n\ud800 first.", "model": None}
+    )
     said = json.loads(evaluated(ECHO, of_two).details["output"])  # type: ignore[attr-defined]
     assert said["candidate"] == of_two.candidate
 
@@ -134,7 +158,11 @@ def test_an_example_is_a_row_with_its_reference() -> None:
 def test_numbers_are_metrics_and_the_rest_is_left_out() -> None:
     said = "{'a': 0.5, 'b': True, 'c': 'x', 'd': None, 'e': [1], 'cost': 0.25, 'f': 10**400}"
     found = evaluated(f"import json; print(json.dumps({said}))")
-    assert {name: score for name, score in found.items() if name != "seconds"} == {"a": 0.5, "b": 1.0, "cost": 0.25}
+    assert {name: score for name, score in found.items() if name != "seconds"} == {
+        "a": 0.5,
+        "b": 1.0,
+        "cost": 0.25,
+    }
 
 
 def test_seconds_are_measured_where_they_are_not_printed() -> None:
@@ -166,7 +194,10 @@ def test_a_failure_has_the_end_of_standard_error_and_what_was_paid() -> None:
 @pytest.mark.parametrize(
     ("code", "words"),
     [
-        ("pass", "must be a JSON object with the metrics, but it printed nothing, with nothing on standard error"),
+        (
+            "pass",
+            "must be a JSON object with the metrics, but it printed nothing, with nothing on standard error",
+        ),
         ("print('\\n \\n')", "but it printed nothing"),
         ("print('{\"score\": 1}'); print('done')", "got 'done'"),
         ("print([1])", r"got '\[1\]'"),
@@ -175,7 +206,10 @@ def test_a_failure_has_the_end_of_standard_error_and_what_was_paid() -> None:
         ("import os; os.write(1, bytes(range(256)) * 9)", "must be a JSON object"),
         ("print('x' * 3_000_000)", "got a line of more than 1,048,576 bytes"),
         ("import sys; sys.exit('no key')", "ended with exit code 1: no key"),
-        ("import os, signal; os.kill(os.getpid(), signal.SIGKILL)", "ended with the signal SIGKILL"),
+        (
+            "import os, signal; os.kill(os.getpid(), signal.SIGKILL)",
+            "ended with the signal SIGKILL",
+        ),
     ],
 )
 def test_what_is_no_answer_is_a_failure(code: str, words: str) -> None:
@@ -251,7 +285,11 @@ def test_a_program_may_tidy_up_after_sigterm(tmp_path: Path) -> None:
 def child(folder: Path, own_output: bool, ignores: bool = False) -> str:
     """Code that starts a child, which would outlive it by a minute, and writes its id into a file."""
     how = "stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL" if own_output else ""
-    ignore = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); " if ignores else ""
+    ignore = (
+        "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); "
+        if ignores
+        else ""
+    )
     code = f"{ignore}import os, time; open({str(folder / 'pid')!r}, 'w').write(str(os.getpid())); time.sleep(60)"
     return (
         "import os, subprocess, sys, time\n"
@@ -263,7 +301,9 @@ def child(folder: Path, own_output: bool, ignores: bool = False) -> str:
 
 @pytest.mark.parametrize("own_output", [False, True])
 @pytest.mark.parametrize("ignores", [False, True])
-def test_children_that_outlive_the_program_are_ended(tmp_path: Path, own_output: bool, ignores: bool) -> None:
+def test_children_that_outlive_the_program_are_ended(
+    tmp_path: Path, own_output: bool, ignores: bool
+) -> None:
     start = time.monotonic()
     found = evaluated(child(tmp_path, own_output, ignores) + "print('{\"score\": 1}')")
     assert found["score"] == 1.0
@@ -293,7 +333,9 @@ def test_a_child_in_a_session_of_its_own_hangs_nothing(tmp_path: Path) -> None:
 
 def test_a_cancelled_evaluation_ends_its_program(tmp_path: Path) -> None:
     async def cancelled() -> None:
-        task = asyncio.create_task(evaluator(child(tmp_path, False, ignores=True) + "time.sleep(60)")(TRIAL))
+        task = asyncio.create_task(
+            evaluator(child(tmp_path, False, ignores=True) + "time.sleep(60)")(TRIAL)
+        )
         while not (tmp_path / "pid").exists() or not (tmp_path / "pid").read_text():
             await asyncio.sleep(0.01)
         task.cancel()
@@ -314,14 +356,21 @@ async def cancelled_when(ready: Any, command: CommandEvaluator) -> Any:
 
 
 @pytest.mark.parametrize("ignores", [False, True])
-def test_a_program_that_is_cancelled_has_the_last_cost_that_it_printed(tmp_path: Path, ignores: bool) -> None:
-    ignore = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); " if ignores else ""
+def test_a_program_that_is_cancelled_has_the_last_cost_that_it_printed(
+    tmp_path: Path, ignores: bool
+) -> None:
+    ignore = (
+        "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); "
+        if ignores
+        else ""
+    )
     said = (
         "import json, sys\n"
         'print(json.dumps({"score": 0.5, "cost": 1}))\n'
         'print(json.dumps({"score": 0.75, "cost": 2.5}))\n'
         "print('step 3')\n"
-        "sys.stdout.write('{\"cost\": 9'); sys.stdout.flush()\n"  # a line that is not complete
+        # A line that is not complete
+        "sys.stdout.write('{\"cost\": 9'); sys.stdout.flush()\n"
     )
     code = ignore + said + child(tmp_path, False, ignores) + "time.sleep(60)"
 
@@ -334,21 +383,29 @@ def test_a_program_that_is_cancelled_has_the_last_cost_that_it_printed(tmp_path:
     assert ends(int((tmp_path / "pid").read_text()))
 
 
-def test_a_program_that_had_ended_when_it_was_cancelled_has_its_scores(tmp_path: Path, before: set[int]) -> None:
+def test_a_program_that_had_ended_when_it_was_cancelled_has_its_scores(
+    tmp_path: Path, before: set[int]
+) -> None:
     """Its end has not been noticed yet, or its children are being ended."""
     code = child(tmp_path, False, ignores=True) + 'print(\'{"score": 1, "cost": 2}\')'
 
     def is_over() -> bool:
         with contextlib.suppress(OSError, IndexError):
             own = children() - before
-            ended = [Path(f"/proc/{each}/stat").read_text().rpartition(")")[2].split()[0] for each in own]
+            ended = [
+                Path(f"/proc/{each}/stat").read_text().rpartition(")")[2].split()[0]
+                for each in own
+            ]
             return (tmp_path / "pid").exists() and (not ended or "Z" in ended)
         return False
 
     for _ in range(3):
         (tmp_path / "pid").unlink(missing_ok=True)
         outcome = asyncio.run(cancelled_when(is_over, evaluator(code)))
-        assert {name: outcome[name] for name in ("score", "cost")} == {"score": 1.0, "cost": 2.0}
+        assert {name: outcome[name] for name in ("score", "cost")} == {
+            "score": 1.0,
+            "cost": 2.0,
+        }
         assert ends(int((tmp_path / "pid").read_text()))
 
 
@@ -365,7 +422,9 @@ def test_a_program_that_scores_as_it_is_stopped_was_not_first(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("where", ["selector", "study"])
-def test_the_programs_of_a_prompt_that_was_retired_are_stopped(tmp_path: Path, where: str) -> None:
+def test_the_programs_of_a_prompt_that_was_retired_are_stopped(
+    tmp_path: Path, where: str
+) -> None:
     code = (
         "import json, os, pathlib, sys, time\n"
         "asked = json.load(sys.stdin)\n"
@@ -374,7 +433,9 @@ def test_the_programs_of_a_prompt_that_was_retired_are_stopped(tmp_path: Path, w
         f"    pathlib.Path({str(tmp_path)!r}, str(os.getpid())).touch(); time.sleep(60)\n"
         'print(\'{"score": 1, "cost": 1}\')'
     )
-    target: Any = Selector({"p": "p", "q": "q"}, BestFeasible("score"), 4, "uniform", examples=2)
+    target: Any = Selector(
+        {"p": "p", "q": "q"}, BestFeasible("score"), 4, "uniform", examples=2
+    )
     if where == "study":
         target = Study.create(MemoryStorage(), "s", target)
 
@@ -387,19 +448,29 @@ def test_the_programs_of_a_prompt_that_was_retired_are_stopped(tmp_path: Path, w
     other.start()
     start = time.monotonic()
     asked = target if where == "selector" else target.worker("w", lease=0.6)
-    result = asktell.run(asked, evaluator(code, repeatable=True), concurrency=2, progress=False)
+    result = asktell.run(
+        asked, evaluator(code, repeatable=True), concurrency=2, progress=False
+    )
     other.join()
     assert time.monotonic() - start < 30
     stopped = [int(each.name) for each in tmp_path.iterdir()]
     assert stopped
     assert all(ends(pid) for pid in stopped)
-    assert [(entry.evaluations, entry.failures) for entry in result.prompts] == [(0, 0), (2, 0)]
+    assert [(entry.evaluations, entry.failures) for entry in result.prompts] == [
+        (0, 0),
+        (2, 0),
+    ]
     assert result.spent_cost == 2 + 0.5 * len(stopped)
     assert not target.pending
 
 
-@pytest.mark.skipif(threading.current_thread() is not threading.main_thread(), reason="signals need the main thread")
-def test_ctrl_c_ends_the_programs_of_a_run_and_gives_their_trials_back(tmp_path: Path) -> None:
+@pytest.mark.skipif(
+    threading.current_thread() is not threading.main_thread(),
+    reason="signals need the main thread",
+)
+def test_ctrl_c_ends_the_programs_of_a_run_and_gives_their_trials_back(
+    tmp_path: Path,
+) -> None:
     selector = Selector(["p", "q"], BestFeasible("score"), 4, "uniform", examples=2)
     code = f"import os, time; open(f'{tmp_path}/{{os.getpid()}}', 'w'); time.sleep(60)"
 
@@ -423,15 +494,24 @@ def test_one_that_hangs_holds_up_no_other() -> None:
         "print('{\"score\": 1}')"
     )
     rows = [{"n": n} for n in range(6)]
-    command = CommandEvaluator([sys.executable, "-c", code], rows, timeout=4.0, grace=0.3, repeatable=True)
+    command = CommandEvaluator(
+        [sys.executable, "-c", code], rows, timeout=4.0, grace=0.3, repeatable=True
+    )
     selector = Selector(["p", "q"], BestFeasible("score"), 12, "uniform", examples=6)
     start = time.monotonic()
-    result = asktell.run(selector, command, concurrency=3, progress=False, max_failures_in_a_row=None)
+    result = asktell.run(
+        selector, command, concurrency=3, progress=False, max_failures_in_a_row=None
+    )
     assert time.monotonic() - start < 12
-    assert (selector.spent, [entry.failures for entry in result.prompts]) == (11, [1, 0])
+    assert (selector.spent, [entry.failures for entry in result.prompts]) == (
+        11,
+        [1, 0],
+    )
 
 
-def test_the_environment_is_passed_on_and_no_shell_reads_the_words(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_environment_is_passed_on_and_no_shell_reads_the_words(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("AGENT_TEST", "passed on")
     code = "import json, os, sys; print(json.dumps({'output': os.environ['AGENT_TEST'] + sys.argv[1]}))"
     command = CommandEvaluator([sys.executable, "-c", code, "; $HOME *"], ROWS)
@@ -464,7 +544,9 @@ def test_a_program_that_is_gone_by_then_is_a_failure(tmp_path: Path) -> None:
         (["true"], {"examples": []}, "at least one example"),
     ],
 )
-def test_what_cannot_be_used_is_refused(command: Any, options: dict[str, Any], words: str) -> None:
+def test_what_cannot_be_used_is_refused(
+    command: Any, options: dict[str, Any], words: str
+) -> None:
     with pytest.raises(InvalidArgumentError, match=words):
         CommandEvaluator(command, **{"examples": ROWS, **options})
 

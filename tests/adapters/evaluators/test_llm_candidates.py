@@ -26,7 +26,11 @@ from asktell_adapters.metrics import ExactMatch
 
 EXAMPLES = [Example(f"text {index}", "b") for index in range(3)]
 COSTS = {"a": 1.0, "b": 2.5}
-GRID = asktell.grid(model=["a", "b"], prompt={"short": "Be brief.", "long": "Take your time."}, temperature=[0.0, 0.7])
+GRID = asktell.grid(
+    model=["a", "b"],
+    prompt={"short": "Be brief.", "long": "Take your time."},
+    temperature=[0.0, 0.7],
+)
 
 
 class Maker:
@@ -37,7 +41,9 @@ class Maker:
 
     def __call__(self, model: str) -> ScriptedLLM:
         assert model not in self.made, "one client per model"
-        self.made[model] = ScriptedLLM(lambda _: Completion(model, cost=COSTS[model]), model)
+        self.made[model] = ScriptedLLM(
+            lambda _: Completion(model, cost=COSTS[model]), model
+        )
         return self.made[model]
 
 
@@ -52,37 +58,79 @@ def checked(candidates: asktell.Candidates, llm: Any, **settings: Any) -> Any:
 
 
 @pytest.mark.parametrize("kind", [LLMEvaluator, AsyncLLMEvaluator])
-def test_every_trial_is_asked_of_its_own_model_and_costs_what_that_costs(kind: type) -> None:
+def test_every_trial_is_asked_of_its_own_model_and_costs_what_that_costs(
+    kind: type,
+) -> None:
     maker = Maker()
-    selector = asktell.Selector(GRID, asktell.BestFeasible("exact_match"), asktell.Budget(24, 100.0), examples=3)
-    result = asktell.run(selector, evaluator(maker, kind, with_cost=True), progress=False)
+    selector = asktell.Selector(
+        GRID, asktell.BestFeasible("exact_match"), asktell.Budget(24, 100.0), examples=3
+    )
+    result = asktell.run(
+        selector, evaluator(maker, kind, with_cost=True), progress=False
+    )
     assert result.best.candidate["model"] == "b"
-    assert result.spent_cost == sum(cost * len(maker.made[name].requests) for name, cost in COSTS.items())
+    assert result.spent_cost == sum(
+        cost * len(maker.made[name].requests) for name, cost in COSTS.items()
+    )
     asked = maker.made["a"].requests
-    assert {(r.messages[0]["content"].split("\n")[0], r.temperature) for r in asked} <= {
-        (text, temperature) for text in ("Be brief.", "Take your time.") for temperature in (0.0, 0.7)
+    assert {
+        (r.messages[0]["content"].split("\n")[0], r.temperature) for r in asked
+    } <= {
+        (text, temperature)
+        for text in ("Be brief.", "Take your time.")
+        for temperature in (0.0, 0.7)
     }
 
 
-def test_a_batch_has_each_answer_in_its_place_and_temperature_makes_scores_noisy() -> None:
+def test_a_batch_has_each_answer_in_its_place_and_temperature_makes_scores_noisy() -> (
+    None
+):
     made = checked(GRID, Maker())
     assert not made.repeatable
     assert evaluator(Maker()).repeatable
-    trials = [asktell.Trial(i, id_, GRID.texts[i], 0, GRID[i]) for i, id_ in enumerate(GRID.ids)]
-    assert [scores["exact_match"] for scores in made.evaluate_batch(trials)] == [0.0] * 4 + [1.0] * 4
+    trials = [
+        asktell.Trial(i, id_, GRID.texts[i], 0, GRID[i])
+        for i, id_ in enumerate(GRID.ids)
+    ]
+    assert [scores["exact_match"] for scores in made.evaluate_batch(trials)] == [
+        0.0
+    ] * 4 + [1.0] * 4
 
 
-def test_settings_options_and_places_are_taken_from_the_candidate_and_none_leaves_them() -> None:
+def test_settings_options_and_places_are_taken_from_the_candidate_and_none_leaves_them() -> (
+    None
+):
     llm = ScriptedLLM(lambda _: Completion("b"))
     llm.request_options = frozenset({"top_p"})  # type: ignore[attr-defined]
-    candidate = {"system": "S", "max_new_tokens": 9, "top_p": 0.5, "tone": "kindly", "prompt": "Answer {tone}."}
+    candidate = {
+        "system": "S",
+        "max_new_tokens": 9,
+        "top_p": 0.5,
+        "tone": "kindly",
+        "prompt": "Answer {tone}.",
+    }
     request = evaluator(llm, fields=True).request(candidate, 1)
-    assert request.messages == ({"role": "system", "content": "S"}, {"role": "user", "content": "Answer kindly."})
-    assert (request.max_new_tokens, request.options, request.client) == (9, {"top_p": 0.5}, {})
-    assert ChatAPI("m", "max_tokens", extra_body={"top_p": 1}).body(request)["top_p"] == 0.5
-    plain = evaluator(llm, system="T").request({"system": None, "template": "{input}?"}, 1)
+    assert request.messages == (
+        {"role": "system", "content": "S"},
+        {"role": "user", "content": "Answer kindly."},
+    )
+    assert (request.max_new_tokens, request.options, request.client) == (
+        9,
+        {"top_p": 0.5},
+        {},
+    )
+    assert (
+        ChatAPI("m", "max_tokens", extra_body={"top_p": 1}).body(request)["top_p"]
+        == 0.5
+    )
+    plain = evaluator(llm, system="T").request(
+        {"system": None, "template": "{input}?"}, 1
+    )
     assert [m["content"] for m in plain.messages] == ["T", "text 1?"]
-    assert evaluator(llm).request({"temperature": 0.5}, 2).messages[0]["content"] == "text 2", "no factor prompt"
+    assert (
+        evaluator(llm).request({"temperature": 0.5}, 2).messages[0]["content"]
+        == "text 2"
+    ), "no factor prompt"
 
 
 @pytest.mark.parametrize(
@@ -93,7 +141,11 @@ def test_settings_options_and_places_are_taken_from_the_candidate_and_none_leave
         ({"temperature": ["hot"]}, {}, "'temperature' must be a number, got 'hot'"),
         ({"max_new_tokens": [True]}, {}, "must be a whole number"),
         ({"template": ["{prompt}!"]}, {}, "no factor 'prompt'"),
-        ({"input": ["x"], "prompt": ["{input}"]}, {"fields": True}, "a factor and a column"),
+        (
+            {"input": ["x"], "prompt": ["{input}"]},
+            {"fields": True},
+            "a factor and a column",
+        ),
         ({"model": ["c"]}, {}, "one of 'a', 'b', got 'c'"),
         ({"temperature": [0.0]}, {}, "one of 'a', 'b', got no such factor"),
     ],
@@ -101,9 +153,17 @@ def test_settings_options_and_places_are_taken_from_the_candidate_and_none_leave
 def test_factors_of_no_use_and_wrong_values_are_refused_before_anything_is_asked(
     factors: dict[str, Any], settings: dict[str, Any], message: str
 ) -> None:
-    llms = {"a": ScriptedLLM(lambda _: Completion("x")), "b": ScriptedLLM(lambda _: Completion("x"))}
+    llms = {
+        "a": ScriptedLLM(lambda _: Completion("x")),
+        "b": ScriptedLLM(lambda _: Completion("x")),
+    }
     grid = asktell.grid(
-        **({} if "model" in factors or message.endswith("no such factor") else {"model": ["a"]}), **factors
+        **(
+            {}
+            if "model" in factors or message.endswith("no such factor")
+            else {"model": ["a"]}
+        ),
+        **factors,
     )
     with pytest.raises(InvalidArgumentError, match=message):
         checked(grid, llms, **settings)
@@ -112,29 +172,47 @@ def test_factors_of_no_use_and_wrong_values_are_refused_before_anything_is_asked
 def test_one_llm_refuses_models_and_a_missing_price_is_named() -> None:
     with pytest.raises(InvalidArgumentError, match="this evaluator has only one LLM"):
         checked(GRID, ScriptedLLM(lambda _: Completion("x")))
-    with pytest.raises(InvalidArgumentError, match="a function that makes the LLM of a model, got 5"):
+    with pytest.raises(
+        InvalidArgumentError, match="a function that makes the LLM of a model, got 5"
+    ):
         evaluator(5)
     priced, free = Maker()("a"), Maker()("b")
     priced.price, free.price = Price(1, 2), None  # type: ignore[attr-defined]
-    with pytest.raises(InvalidArgumentError, match="price of these models is unknown: 'b'"):
+    with pytest.raises(
+        InvalidArgumentError, match="price of these models is unknown: 'b'"
+    ):
         checked(GRID, {"a": priced, "b": free}, with_cost=True)
     with pytest.raises(InvalidArgumentError, match="the model 'b'"):
-        checked(GRID, lambda model: OpenAIChat(model, base_url="http://x/v1", price={"a": Price(1, 2)}))
+        checked(
+            GRID,
+            lambda model: OpenAIChat(
+                model, base_url="http://x/v1", price={"a": Price(1, 2)}
+            ),
+        )
 
 
 def test_a_class_is_a_function_that_takes_its_parameters_as_factors() -> None:
-    grid = asktell.grid(model=["a"], base_url=["http://x/v1", "http://y/v1"], top_p=[0.5])
+    grid = asktell.grid(
+        model=["a"], base_url=["http://x/v1", "http://y/v1"], top_p=[0.5]
+    )
     made = checked(grid, OpenAIChat)
     assert isinstance(made.llm, Models)
-    assert {made.llm.of(made.request(each, 0).client).base_url for each in grid} == {"http://x/v1", "http://y/v1"}
+    assert {made.llm.of(made.request(each, 0).client).base_url for each in grid} == {
+        "http://x/v1",
+        "http://y/v1",
+    }
     assert made.request(grid[0], 0).options == {"top_p": 0.5}
 
 
 def test_the_cache_tells_models_and_settings_apart(tmp_path: Path) -> None:
     maker = Maker()
-    made = evaluator(maker, AsyncLLMEvaluator, cache=AnswerCache(tmp_path / "answers.db"))
+    made = evaluator(
+        maker, AsyncLLMEvaluator, cache=AnswerCache(tmp_path / "answers.db")
+    )
     options = frozenset({"top_p"})
-    made.llm.of({"model": "a"}).request_options = made.llm.of({"model": "b"}).request_options = options
+    made.llm.of({"model": "a"}).request_options = made.llm.of(
+        {"model": "b"}
+    ).request_options = options
     different = [*GRID, {**GRID[0], "top_p": 0.5}, {**GRID[0], "max_new_tokens": 5}]
     for _ in range(2):
         for candidate in different:
@@ -143,12 +221,19 @@ def test_the_cache_tells_models_and_settings_apart(tmp_path: Path) -> None:
 
 
 def test_an_estimate_takes_the_mean_price_and_at_most_the_highest() -> None:
-    llms = {"a": ScriptedLLM(lambda _: Completion("x")), "b": ScriptedLLM(lambda _: Completion("x"))}
+    llms = {
+        "a": ScriptedLLM(lambda _: Completion("x")),
+        "b": ScriptedLLM(lambda _: Completion("x")),
+    }
     llms["a"].price, llms["b"].price = Price(0, 100), Price(0, 300)  # type: ignore[attr-defined]
-    selector = asktell.Selector(GRID, asktell.BestFeasible("exact_match"), 24, examples=3)
+    selector = asktell.Selector(
+        GRID, asktell.BestFeasible("exact_match"), 24, examples=3
+    )
     found = estimate(evaluator(llms, max_new_tokens=10), selector)
     assert found.most_cost == pytest.approx(found.calls * 10 * 300 / 1e6)
-    dearest = estimate(evaluator(llms, max_new_tokens=10), selector, price=Price(0, 400))
+    dearest = estimate(
+        evaluator(llms, max_new_tokens=10), selector, price=Price(0, 400)
+    )
     assert dearest.most_cost == pytest.approx(found.calls * 10 * 400 / 1e6)
     real = estimate(evaluator({**llms, "b": llms["a"]}), selector, real_calls=3)
     assert real.real_calls == 3
@@ -157,4 +242,8 @@ def test_an_estimate_takes_the_mean_price_and_at_most_the_highest() -> None:
 def test_a_request_is_sent_to_a_model_once_made() -> None:
     models = Models(Maker())
     requests = [Request.chat("x", client={"model": name}) for name in "abab"]
-    assert [answer.text for answer in models.complete(requests) if isinstance(answer, Completion)] == list("abab")
+    assert [
+        answer.text
+        for answer in models.complete(requests)
+        if isinstance(answer, Completion)
+    ] == list("abab")

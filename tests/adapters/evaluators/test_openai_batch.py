@@ -11,7 +11,14 @@ import pytest
 import asktell
 from asktell.errors import EvaluatorError, InvalidArgumentError, UnknownTrialError
 from asktell_adapters.cache import AnswerCache
-from asktell_adapters.evaluators import Completion, Example, LLMEvaluator, OpenAIChat, Price, ScriptedLLM
+from asktell_adapters.evaluators import (
+    Completion,
+    Example,
+    LLMEvaluator,
+    OpenAIChat,
+    Price,
+    ScriptedLLM,
+)
 from asktell_adapters.evaluators.openai_batch import OpenAIBatch
 from asktell_adapters.testing.llm_server import Reply, content
 from tests.adapters.batch_server import BatchServer, Fault
@@ -43,13 +50,17 @@ def key(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def selector(budget: int = 18) -> asktell.Selector:
-    return asktell.Selector(PROMPTS, asktell.BestFeasible("words"), budget, "uniform", examples=N_EXAMPLES)
+    return asktell.Selector(
+        PROMPTS, asktell.BestFeasible("words"), budget, "uniform", examples=N_EXAMPLES
+    )
 
 
 def told(study: asktell.Study) -> dict[tuple[str, int], float]:
     history = study.selector.state.history
     cells = zip(history.arms(), history.examples(), history.scores(), strict=True)
-    return {(PROMPTS[arm], int(example)): float(scores[0]) for arm, example, scores in cells}
+    return {
+        (PROMPTS[arm], int(example)): float(scores[0]) for arm, example, scores in cells
+    }
 
 
 def right(study: asktell.Study) -> bool:
@@ -65,10 +76,16 @@ class Night:
         self.study = asktell.Study.create(url, "night", selector())
         self.batches = self.make()
 
-    def make(self, metric: Any = n_words, cache: AnswerCache | None = None, **options: Any) -> OpenAIBatch:
+    def make(
+        self, metric: Any = n_words, cache: AnswerCache | None = None, **options: Any
+    ) -> OpenAIBatch:
         llm = OpenAIChat("m", base_url=self.server.base_url, price=Price(1e6, 2e6))
         examples = [Example(f"x{'y' * n}") for n in range(N_EXAMPLES)]
-        return OpenAIBatch(LLMEvaluator(llm, examples, {"words": metric}, cache=cache), clock=self.clock, **options)
+        return OpenAIBatch(
+            LLMEvaluator(llm, examples, {"words": metric}, cache=cache),
+            clock=self.clock,
+            **options,
+        )
 
     def submit(self, n: int) -> list[str]:
         return self.batches.submit(self.study, n)
@@ -95,7 +112,10 @@ def test_a_night_from_ask_to_answer(night: Night) -> None:
     assert night.submit(100) == []  # the budget is out
     first = night.server.batches["batch-0"]
     assert len(first.requests) == 10
-    assert (first.data["endpoint"], first.data["completion_window"]) == ("/v1/chat/completions", "24h")
+    assert (first.data["endpoint"], first.data["completion_window"]) == (
+        "/v1/chat/completions",
+        "24h",
+    )
     assert first.requests[0]["body"]["max_tokens"] == 512
     waiting = night.collect()
     assert (waiting.told, waiting.running) == (
@@ -123,7 +143,11 @@ def test_answers_come_in_any_order_twice_and_from_strangers(night: Night) -> Non
     night.server.end(twice={0, 3}, strangers=3, garbage=True)
     collected = night.collect()
     assert (collected.told, collected.failed) == (6, 0)
-    assert (collected.duplicates, collected.passed_over, collected.malformed) == (2, 3, 1)
+    assert (collected.duplicates, collected.passed_over, collected.malformed) == (
+        2,
+        3,
+        1,
+    )
     assert "3 responses that no trial waits for" in str(collected)
     assert right(night.study)
 
@@ -142,10 +166,19 @@ def test_refused_requests_are_failures_with_their_reasons(night: Night) -> None:
     collected = night.collect()
     assert (collected.told, collected.failed, collected.released) == (1, 4, 0)
     reasons = "\n".join(night.failures)
-    assert all(word in reasons for word in ("context_length", "status 500", "empty completion", "malformed answer"))
+    assert all(
+        word in reasons
+        for word in (
+            "context_length",
+            "status 500",
+            "empty completion",
+            "malformed answer",
+        )
+    )
     assert KEY not in reasons
     assert "***" in reasons
-    assert night.study.result().spent_cost == 2 * (10 * 1 + 5 * 2) / 2  # of the good and the empty one
+    # Of the good and the empty one
+    assert night.study.result().spent_cost == 2 * (10 * 1 + 5 * 2) / 2
 
 
 def test_an_answer_that_is_missing_is_a_failure(night: Night) -> None:
@@ -153,7 +186,9 @@ def test_an_answer_that_is_missing_is_a_failure(night: Night) -> None:
     night.server.end(missing={1})
     collected = night.collect()
     assert (collected.told, collected.failed) == (3, 1)
-    assert night.failures == ["EvaluatorError: batch-0 was completed without a response to it"]
+    assert night.failures == [
+        "EvaluatorError: batch-0 was completed without a response to it"
+    ]
 
 
 @pytest.mark.parametrize("status", ["expired", "cancelled"])
@@ -205,7 +240,9 @@ def crash(*args: object, **kwargs: object) -> None:
     raise CrashError
 
 
-def test_a_crash_before_the_upload_hands_the_trials_back_later(monkeypatch: pytest.MonkeyPatch, night: Night) -> None:
+def test_a_crash_before_the_upload_hands_the_trials_back_later(
+    monkeypatch: pytest.MonkeyPatch, night: Night
+) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(OpenAIBatch, "_lines", crash)
         with pytest.raises(CrashError):
@@ -228,7 +265,11 @@ def test_a_crash_while_the_batch_is_created_never_submits_twice(
     batches_of_sdk = pytest.importorskip("openai.resources.batches").Batches
     real = batches_of_sdk.create
     with monkeypatch.context() as patch:  # the answer is lost with the process
-        patch.setattr(batches_of_sdk, "create", lambda *args, **kwargs: crash(real(*args, **kwargs)))
+        patch.setattr(
+            batches_of_sdk,
+            "create",
+            lambda *args, **kwargs: crash(real(*args, **kwargs)),
+        )
         with pytest.raises((CrashError, EvaluatorError)):
             night.submit(6)
     assert len(night.server.batches) == with_effect
@@ -244,11 +285,17 @@ def test_a_crash_while_the_batch_is_created_never_submits_twice(
     night.collect()
     assert night.study.done
     assert right(night.study)
-    asked = [request["custom_id"] for served in night.server.batches.values() for request in served.requests]
+    asked = [
+        request["custom_id"]
+        for served in night.server.batches.values()
+        for request in served.requests
+    ]
     assert len(asked) == len(set(asked)) == 18
 
 
-def test_a_crash_between_two_tells_loses_nothing(monkeypatch: pytest.MonkeyPatch, night: Night) -> None:
+def test_a_crash_between_two_tells_loses_nothing(
+    monkeypatch: pytest.MonkeyPatch, night: Night
+) -> None:
     night.submit(18)
     night.server.end()
     tell = night.study.tell
@@ -271,7 +318,9 @@ def test_a_crash_between_two_tells_loses_nothing(monkeypatch: pytest.MonkeyPatch
     assert night.study.result().spent_cost == 18 * 10
 
 
-def test_another_process_on_another_machine_collects(tmp_path: Path, night: Night) -> None:
+def test_another_process_on_another_machine_collects(
+    tmp_path: Path, night: Night
+) -> None:
     night.submit(18)
     night.server.end()
     with asktell.Study.open(f"sqlite:///{tmp_path}/studies.db", "night") as other:
@@ -279,7 +328,9 @@ def test_another_process_on_another_machine_collects(tmp_path: Path, night: Nigh
     assert night.collect().told == 0
 
 
-@pytest.mark.parametrize(("status", "operation"), [("expired", "release"), ("completed", "fail")])
+@pytest.mark.parametrize(
+    ("status", "operation"), [("expired", "release"), ("completed", "fail")]
+)
 def test_what_another_process_settles_meanwhile_is_passed_over(
     status: Any, operation: str, monkeypatch: pytest.MonkeyPatch, night: Night
 ) -> None:
@@ -297,8 +348,12 @@ def test_what_another_process_settles_meanwhile_is_passed_over(
 
 
 def test_an_upload_that_fails_hands_the_trials_back(night: Night) -> None:
-    night.server.faults["POST /v1/files"] = [Fault(Reply(status=400, text=f"bad file, {KEY}"))]
-    with pytest.raises(EvaluatorError, match=r"could not upload .*released: BadRequestError") as caught:
+    night.server.faults["POST /v1/files"] = [
+        Fault(Reply(status=400, text=f"bad file, {KEY}"))
+    ]
+    with pytest.raises(
+        EvaluatorError, match=r"could not upload .*released: BadRequestError"
+    ) as caught:
         night.submit(6)
     assert KEY not in str(caught.value)
     assert night.study.pending == []
@@ -306,18 +361,26 @@ def test_an_upload_that_fails_hands_the_trials_back(night: Night) -> None:
 
 
 def test_a_creation_that_is_refused_hands_the_trials_back(night: Night) -> None:
-    night.server.faults["POST /v1/batches"] = [Fault(Reply(status=400, text="no such model"))]
-    with pytest.raises(EvaluatorError, match="refused a batch, whose trials were released"):
+    night.server.faults["POST /v1/batches"] = [
+        Fault(Reply(status=400, text="no such model"))
+    ]
+    with pytest.raises(
+        EvaluatorError, match="refused a batch, whose trials were released"
+    ):
         night.submit(6)
     assert night.study.pending == []
 
 
-@pytest.mark.parametrize("reply", [Reply(drop=True), Reply.server_error(503)], ids=["dropped", "503"])
+@pytest.mark.parametrize(
+    "reply", [Reply(drop=True), Reply.server_error(503)], ids=["dropped", "503"]
+)
 def test_a_lost_answer_to_a_creation_is_looked_up(reply: Reply, night: Night) -> None:
     night.server.faults["POST /v1/batches"] = [Fault(reply, with_effect=True)]
     assert night.submit(6) == ["batch-0"]
     night.server.faults["POST /v1/batches"] = [Fault(reply)]
-    with pytest.raises(EvaluatorError, match=r"may or may not have created a batch of 6 trials"):
+    with pytest.raises(
+        EvaluatorError, match=r"may or may not have created a batch of 6 trials"
+    ):
         night.submit(6)
     assert len(night.study.pending) == 12
     assert night.collect().unsettled == 6
@@ -337,8 +400,18 @@ def test_answers_that_were_deleted_are_asked_again(night: Night) -> None:
 
 def served(study: str = "night", **changes: Any) -> bytes:
     """A list of one batch of the study's, but for some fields."""
-    metadata = {"asktell_study": study, "asktell_worker": "openai-batch-20200101T000000Z-1", "asktell_lease": "9"}
-    batch = {"id": "b", "status": "completed", "created_at": time.time(), "metadata": metadata, **changes}
+    metadata = {
+        "asktell_study": study,
+        "asktell_worker": "openai-batch-20200101T000000Z-1",
+        "asktell_lease": "9",
+    }
+    batch = {
+        "id": "b",
+        "status": "completed",
+        "created_at": time.time(),
+        "metadata": metadata,
+        **changes,
+    }
     return json.dumps({"data": [batch], "has_more": False}).encode()
 
 
@@ -367,7 +440,12 @@ def test_a_malformed_list_is_an_error_that_says_so(body: bytes, night: Night) ->
 def line(**changes: Any) -> Callable[[str], Any]:
     """An answer to a request, but for some fields."""
     body = content(Reply(), "m")
-    return lambda id_: {"custom_id": id_, "error": None, "response": {"status_code": 200, "body": body}, **changes}
+    return lambda id_: {
+        "custom_id": id_,
+        "error": None,
+        "response": {"status_code": 200, "body": body},
+        **changes,
+    }
 
 
 USAGE = {"prompt_tokens": -5, "completion_tokens": 5}
@@ -375,8 +453,15 @@ LINES = {
     "no response": line(response=None),
     "response a text": line(response="ok"),
     "no body": line(response={"status_code": 200}),
-    "body of other fields": line(response={"status_code": 200, "body": {"_fields_set": 5, "self": 1, "choices": 2}}),
-    "negative usage": line(response={"status_code": 200, "body": {**content(Reply(), "m"), "usage": USAGE}}),
+    "body of other fields": line(
+        response={
+            "status_code": 200,
+            "body": {"_fields_set": 5, "self": 1, "choices": 2},
+        }
+    ),
+    "negative usage": line(
+        response={"status_code": 200, "body": {**content(Reply(), "m"), "usage": USAGE}}
+    ),
     "status a list": line(response={"status_code": [200], "body": {}}),
     "an error of objects": line(error={"code": {"a": 1}, "message": [2]}),
     "a long error": line(error={"code": "x" * 10**6, "message": "y" * 10**6}),
@@ -384,7 +469,9 @@ LINES = {
 
 
 @pytest.mark.parametrize("make_line", LINES.values(), ids=LINES)
-def test_a_malformed_answer_fails_its_trial(make_line: Callable[[str], Any], night: Night) -> None:
+def test_a_malformed_answer_fails_its_trial(
+    make_line: Callable[[str], Any], night: Night
+) -> None:
     night.submit(2)
     night.server.end(shuffled=False)
     data = night.server.batches["batch-0"].data
@@ -410,7 +497,9 @@ def test_a_malformed_answer_fails_its_trial(make_line: Callable[[str], Any], nig
 def test_a_line_that_is_no_answer_is_counted(text: bytes, night: Night) -> None:
     night.submit(2)
     night.server.end()
-    night.server.files[night.server.batches["batch-0"].data["output_file_id"]] += text + b"\n"
+    night.server.files[night.server.batches["batch-0"].data["output_file_id"]] += (
+        text + b"\n"
+    )
     collected = night.collect()
     assert (collected.told, collected.malformed) == (2, 1)
 
@@ -419,7 +508,9 @@ def test_answers_without_end_are_a_problem_of_their_batch(night: Night) -> None:
     night.batches = night.make(most_answer_bytes=10_000)
     night.submit(2)
     night.server.end()
-    night.server.files[night.server.batches["batch-0"].data["output_file_id"]] += b" " * 10_000
+    night.server.files[night.server.batches["batch-0"].data["output_file_id"]] += (
+        b" " * 10_000
+    )
     assert "a file of more than 10000 bytes" in str(night.collect())
     assert len(night.study.pending) == 2
     assert night.make().collect(night.study).told == 2
@@ -434,7 +525,11 @@ def test_paid_answers_are_taken_after_their_leases_ran_out(night: Night) -> None
     night.server.end()
     time.sleep(0.3)
     (stolen, *_) = night.study.ask(3, worker="somebody")  # their leases end now
-    assert night.study.tell(stolen, {"words": expected(stolen.prompt, stolen.example or 0)}, worker="somebody")
+    assert night.study.tell(
+        stolen,
+        {"words": expected(stolen.prompt, stolen.example or 0)},
+        worker="somebody",
+    )
     night.clock.time += DAY
     collected = night.collect()
     assert (collected.told, collected.passed_over) == (17, 1)
@@ -464,12 +559,18 @@ def test_the_list_of_batches_has_pages(night: Night) -> None:
     assert night.collect().told == 18
 
 
-def test_a_study_of_the_same_name_gets_no_answers_to_other_questions(tmp_path: Path, night: Night) -> None:
+def test_a_study_of_the_same_name_gets_no_answers_to_other_questions(
+    tmp_path: Path, night: Night
+) -> None:
     night.submit(18)
     night.server.end()
     prompts = [prompt[::-1] for prompt in PROMPTS]
-    other = asktell.Selector(prompts, asktell.BestFeasible("words"), 18, "uniform", examples=N_EXAMPLES)
-    with asktell.Study.create(f"sqlite:///{tmp_path}/others.db", "night", other) as namesake:
+    other = asktell.Selector(
+        prompts, asktell.BestFeasible("words"), 18, "uniform", examples=N_EXAMPLES
+    )
+    with asktell.Study.create(
+        f"sqlite:///{tmp_path}/others.db", "night", other
+    ) as namesake:
         namesake.ask(18)
         night.clock.time += 8 * DAY
         collected = night.batches.collect(namesake)
@@ -496,26 +597,35 @@ def test_a_study_in_a_service(tmp_path: Path, night: Night) -> None:
 def test_bad_arguments_are_refused(night: Night) -> None:
     scripted: Callable[[Any], Completion] = lambda request: Completion("a")  # noqa: E731
     evaluator = LLMEvaluator(ScriptedLLM(scripted), [Example("x")], {"words": n_words})
-    with pytest.raises(InvalidArgumentError, match="whose LLM is an OpenAIChat, got an evaluator with <"):
+    with pytest.raises(
+        InvalidArgumentError,
+        match="whose LLM is an OpenAIChat, got an evaluator with <",
+    ):
         OpenAIBatch(evaluator)
     with pytest.raises(InvalidArgumentError, match="lease must be a positive number"):
         night.make(lease=0)
 
 
-def test_what_a_cache_knows_is_told_at_once_and_the_rest_is_kept(tmp_path: Path, night: Night) -> None:
+def test_what_a_cache_knows_is_told_at_once_and_the_rest_is_kept(
+    tmp_path: Path, night: Night
+) -> None:
     cache = AnswerCache(tmp_path / "answers.db")
     night.batches = night.make(cache=cache)
     assert night.submit(10) == ["batch-0"]
     night.server.end("batch-0")
     assert night.collect().told == 10
     assert cache.info().answers == 10
-    with asktell.Study.create(f"sqlite:///{tmp_path}/studies.db", "night after", selector()) as again:
+    with asktell.Study.create(
+        f"sqlite:///{tmp_path}/studies.db", "night after", selector()
+    ) as again:
         assert night.batches.submit(again, 18) == ["batch-1"]
         assert len(night.server.batches["batch-1"].requests) == 8
         assert again.spent == 10
         assert again.result().spent_cost == 0.0
         assert right(again)
-        assert [bool((done.details or {}).get("cached")) for done in again.evaluations()] == [True] * 10
+        assert [
+            bool((done.details or {}).get("cached")) for done in again.evaluations()
+        ] == [True] * 10
         night.server.end("batch-1")
         assert night.batches.collect(again).told == 8
         assert again.done

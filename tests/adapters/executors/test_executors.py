@@ -15,7 +15,14 @@ import numpy as np
 import pytest
 
 import asktell
-from asktell import BestFeasible, EvaluatorError, MissingExtraError, Selector, Study, Trial
+from asktell import (
+    BestFeasible,
+    EvaluatorError,
+    MissingExtraError,
+    Selector,
+    Study,
+    Trial,
+)
 from asktell.running.evaluator import Evaluator
 from asktell.testing.evaluator_contract import PROMPTS, EvaluatorContract, Script, good
 from asktell_adapters.executors import per_process
@@ -26,18 +33,26 @@ cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
 N = 4
 BAD = (PROMPTS[1], 2)
-ALL = {(prompt, example): good(prompt, example) for prompt in PROMPTS for example in range(N)}
+ALL = {
+    (prompt, example): good(prompt, example)
+    for prompt in PROMPTS
+    for example in range(N)
+}
 TRIALS = [Trial(i, i, prompt, i) for i, prompt in enumerate(PROMPTS)]
 
 
 def new_selector() -> Selector:
-    return Selector(PROMPTS, BestFeasible("score"), len(PROMPTS) * N, "uniform", examples=N)
+    return Selector(
+        PROMPTS, BestFeasible("score"), len(PROMPTS) * N, "uniform", examples=N
+    )
 
 
 def told(selector: Any) -> dict[tuple[str, int], float]:
     history = selector.state.history
     cells = zip(history.arms(), history.examples(), history.scores(), strict=True)
-    return {(PROMPTS[arm], int(example)): float(scores[0]) for arm, example, scores in cells}
+    return {
+        (PROMPTS[arm], int(example)): float(scores[0]) for arm, example, scores in cells
+    }
 
 
 def evaluate(prompt: str, example: int) -> dict[str, float]:
@@ -52,7 +67,9 @@ def evaluate_or_die(prompt: str, example: int) -> dict[str, float]:
 
 def only_bad_failed(selector: Selector) -> str:
     """The reason of its failure."""
-    assert told(selector) == pytest.approx({cell: score for cell, score in ALL.items() if cell != BAD})
+    assert told(selector) == pytest.approx(
+        {cell: score for cell, score in ALL.items() if cell != BAD}
+    )
     (failure,) = selector.state.failures
     return failure.reason
 
@@ -91,7 +108,10 @@ class AsyncEvaluator:
     async def evaluate_batch(self, trials: list[Trial]) -> list[Any]:
         self.loops.add(asyncio.get_running_loop())
         assert len(self.loops) == 1
-        return [ValueError("no") if trial.example == 1 else (trial.example,) for trial in trials]
+        return [
+            ValueError("no") if trial.example == 1 else (trial.example,)
+            for trial in trials
+        ]
 
 
 def test_an_async_evaluator_keeps_its_loop() -> None:
@@ -130,10 +150,14 @@ class Cancelled:
         raise asyncio.CancelledError
 
 
-@pytest.mark.parametrize(("evaluator", "name"), [(leave, "SystemExit: 0"), (Cancelled(), "CancelledError: ")])
+@pytest.mark.parametrize(
+    ("evaluator", "name"), [(leave, "SystemExit: 0"), (Cancelled(), "CancelledError: ")]
+)
 def test_an_exit_is_an_error_of_its_trial(evaluator: Any, name: str) -> None:
     outcomes = BatchEvaluation(evaluator)(TRIALS)
-    assert [(type(outcome), str(outcome)) for outcome in outcomes] == [(EvaluatorError, name)] * len(TRIALS)
+    assert [(type(outcome), str(outcome)) for outcome in outcomes] == [
+        (EvaluatorError, name)
+    ] * len(TRIALS)
 
 
 @pytest.mark.parametrize("factory", [leave, Leaving])
@@ -163,7 +187,9 @@ def test_a_process_makes_one_evaluator_and_keeps_the_last(tmp_path: Path) -> Non
 def test_the_packages_are_imported_late(monkeypatch: pytest.MonkeyPatch) -> None:
     modules = "asktell_adapters.executors, asktell_adapters.executors.ray"
     code = f"import sys, {modules}; print([m for m in ('ray', 'distributed', 'dask') if m in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
     assert done.stdout.strip() == "[]"
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(MissingExtraError, match=r"pip install 'asktell\[ray\]'"):
@@ -178,31 +204,47 @@ def dask_client() -> Iterator[Any]:
     distributed = pytest.importorskip("distributed")
     import dask
 
-    # Without the second, what waits behind the trial that kills the worker is blamed with it.
-    settings = {"distributed.scheduler.allowed-failures": 0, "distributed.scheduler.worker-saturation": 1.0}
-    with dask.config.set(settings), local_cluster(n_workers=2) as cluster, distributed.Client(cluster) as client:
+    # Without the second, what waits behind the trial that kills the worker is blamed
+    # with it.
+    settings = {
+        "distributed.scheduler.allowed-failures": 0,
+        "distributed.scheduler.worker-saturation": 1.0,
+    }
+    with (
+        dask.config.set(settings),
+        local_cluster(n_workers=2) as cluster,
+        distributed.Client(cluster) as client,
+    ):
         yield client
 
 
 def local_cluster(**options: Any) -> Any:
     import distributed
 
-    return distributed.LocalCluster(threads_per_worker=1, dashboard_address=":0", silence_logs=50, **options)
+    return distributed.LocalCluster(
+        threads_per_worker=1, dashboard_address=":0", silence_logs=50, **options
+    )
 
 
-def test_dask_evaluates_a_study_with_one_evaluator_per_process(dask_client: Any, tmp_path: Path) -> None:
+def test_dask_evaluates_a_study_with_one_evaluator_per_process(
+    dask_client: Any, tmp_path: Path
+) -> None:
     calls = tmp_path / "calls"
     calls.mkdir()
     study = Study.create(tmp_path / "study.db", "s", new_selector())
     evaluator = per_process(counting_factory(calls))
-    result = asktell.run(study, evaluator, dask_client.get_executor(), 6, False, batch_size=3)
+    result = asktell.run(
+        study, evaluator, dask_client.get_executor(), 6, False, batch_size=3
+    )
     assert result.done
     assert told(study.selector) == pytest.approx(ALL)
     assert 1 <= len(list(calls.iterdir())) <= 2
     study.close()
 
 
-def test_a_dask_worker_that_dies_costs_only_the_trial_that_kills_it(dask_client: Any) -> None:
+def test_a_dask_worker_that_dies_costs_only_the_trial_that_kills_it(
+    dask_client: Any,
+) -> None:
     selector = new_selector()
     evaluator = per_process(lambda: evaluate_or_die)
     asktell.run(selector, evaluator, dask_client.get_executor(), 8, False, batch_size=4)
@@ -212,13 +254,18 @@ def test_a_dask_worker_that_dies_costs_only_the_trial_that_kills_it(dask_client:
 def test_a_dask_cluster_that_goes_away_ends_the_run() -> None:
     distributed = pytest.importorskip("distributed")
     selector = new_selector()
-    with local_cluster(n_workers=1, processes=False) as cluster, distributed.Client(cluster) as client:
+    with (
+        local_cluster(n_workers=1, processes=False) as cluster,
+        distributed.Client(cluster) as client,
+    ):
 
         def on_tell(selector: Selector, trial: Trial) -> None:
             if selector.spent == 3:
                 client.close()
 
         with pytest.raises(EvaluatorError, match="broke down"):
-            asktell.run(selector, evaluate, client.get_executor(), 2, False, on_tell=on_tell)
+            asktell.run(
+                selector, evaluate, client.get_executor(), 2, False, on_tell=on_tell
+            )
     assert selector.pending == []
     assert selector.spent >= 3

@@ -28,9 +28,18 @@ def test_what_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def sample(
-    value: Any = 1.0, *, costs: tuple[float | None, ...] = (0.25,), error: str | None = None, limit: str | None = None
+    value: Any = 1.0,
+    *,
+    costs: tuple[float | None, ...] = (0.25,),
+    error: str | None = None,
+    limit: str | None = None,
 ) -> Any:
-    usage = [SimpleNamespace(input_tokens=7, output_tokens=3, total_tokens=10, total_cost=cost) for cost in costs]
+    usage = [
+        SimpleNamespace(
+            input_tokens=7, output_tokens=3, total_tokens=10, total_cost=cost
+        )
+        for cost in costs
+    ]
     return SimpleNamespace(
         id="p|1",
         error=None if error is None else SimpleNamespace(message=error),
@@ -68,7 +77,9 @@ def test_no_cost_unless_every_price_is_known(costs: tuple[float | None, ...]) ->
 )
 def test_names(value: Any, expected: dict[str, float]) -> None:
     scores = Scoring().of_epochs([sample(value, costs=())], "m")
-    assert {name: number for name, number in scores.items() if name.startswith("grade")} == expected
+    assert {
+        name: number for name, number in scores.items() if name.startswith("grade")
+    } == expected
 
 
 @pytest.mark.parametrize(
@@ -81,7 +92,9 @@ def test_names(value: Any, expected: dict[str, float]) -> None:
         (sample(math.nan), "no score 'grade'"),
     ],
 )
-def test_a_failure_names_itself_and_brings_the_cost_of_all_epochs(failing: Any, words: str) -> None:
+def test_a_failure_names_itself_and_brings_the_cost_of_all_epochs(
+    failing: Any, words: str
+) -> None:
     with pytest.raises(CompletionError, match=rf"'p\|1'.*{words}") as caught:
         Scoring(metrics=("grade",)).of_epochs([sample(), failing], "m")
     assert caught.value.cost == 0.5
@@ -105,11 +118,16 @@ tenacity.RetryError: RetryError[<Future at 0x7f state=finished raised APIConnect
 @pytest.mark.parametrize(
     ("traceback", "said"),
     [
-        (TRACEBACK, "sample 'p|1' of Inspect: APIConnectionError: Connection error.\nIs it up?"),
+        (
+            TRACEBACK,
+            "sample 'p|1' of Inspect: APIConnectionError: Connection error.\nIs it up?",
+        ),
         ("cut off", "sample 'p|1' of Inspect: RetryError(<Future at 0x7f>)"),
     ],
 )
-def test_of_attempts_that_failed_the_reason_is_that_of_the_last(traceback: str, said: str) -> None:
+def test_of_attempts_that_failed_the_reason_is_that_of_the_last(
+    traceback: str, said: str
+) -> None:
     failing = sample(error="RetryError(<Future at 0x7f>)")
     failing.error.traceback = traceback
     with pytest.raises(CompletionError) as caught:
@@ -119,7 +137,15 @@ def test_of_attempts_that_failed_the_reason_is_that_of_the_last(traceback: str, 
 
 @pytest.mark.parametrize(
     ("value", "expected"),
-    [("C", 1.0), ("P", 0.5), ("I", 0.0), ("N", 0.0), ("Yes", 1.0), ("FALSE", 0.0), ("-2.5", -2.5)],
+    [
+        ("C", 1.0),
+        ("P", 0.5),
+        ("I", 0.0),
+        ("N", 0.0),
+        ("Yes", 1.0),
+        ("FALSE", 0.0),
+        ("-2.5", -2.5),
+    ],
 )
 def test_values(value: object, expected: float) -> None:
     assert value_to_float(value) == expected

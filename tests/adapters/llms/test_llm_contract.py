@@ -7,7 +7,16 @@ from typing import ClassVar
 
 import pytest
 
-from asktell_adapters.evaluators import LLM, VLLM, Completion, HuggingFace, LlamaCpp, OpenAIChat, Request, ScriptedLLM
+from asktell_adapters.evaluators import (
+    LLM,
+    VLLM,
+    Completion,
+    HuggingFace,
+    LlamaCpp,
+    OpenAIChat,
+    Request,
+    ScriptedLLM,
+)
 from asktell_adapters.testing.llm_contract import LLMContract
 from asktell_adapters.testing.llm_server import FaultyLLMServer
 
@@ -56,14 +65,19 @@ class TestOpenAI(LLMContract):
     @pytest.fixture
     def llm(self) -> Iterator[LLM]:
         pytest.importorskip("openai")
-        with FaultyLLMServer(echo=True) as server, OpenAIChat("m", base_url=server.base_url) as remote:
+        with (
+            FaultyLLMServer(echo=True) as server,
+            OpenAIChat("m", base_url=server.base_url) as remote,
+        ):
             yield remote
 
 
 class Deranged:
     """Answers in an order of its own, or lets one failure be everyone's."""
 
-    def __init__(self, order: Callable[[list[Completion]], list[Completion]] = list) -> None:
+    def __init__(
+        self, order: Callable[[list[Completion]], list[Completion]] = list
+    ) -> None:
         self._order = order
 
     def complete(self, requests: Sequence[Request], /) -> list[Completion | Exception]:

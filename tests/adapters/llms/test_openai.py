@@ -44,7 +44,13 @@ def key(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def client(url: str, **settings: object) -> OpenAIChat:
-    defaults = {"base_url": url, "backoff": 0.001, "max_wait": 0.01, "timeout": 20.0, "max_retries": 3}
+    defaults = {
+        "base_url": url,
+        "backoff": 0.001,
+        "max_wait": 0.01,
+        "timeout": 20.0,
+        "max_retries": 3,
+    }
     return OpenAIChat("m", **{**defaults, **settings})  # type: ignore[arg-type]
 
 
@@ -53,7 +59,8 @@ def client(url: str, **settings: object) -> OpenAIChat:
     [
         ([], 1),
         ([Reply.rate_limited(0)], 2),
-        ([Reply.rate_limited(3600)], 2),  # Capped by max_wait, or this test would take an hour.
+        # Capped by max_wait, or this test would take an hour.
+        ([Reply.rate_limited(3600)], 2),
         ([Reply.rate_limited(formatdate(time.time() + 3600, usegmt=True))], 2),
         ([Reply.rate_limited("nonsense")], 2),
         ([Reply.server_error(), Reply.server_error(503)], 3),
@@ -64,7 +71,11 @@ def test_transient_faults_are_outlasted(faults: list[Reply], attempts: int) -> N
     with FaultyLLMServer(faults) as server, client(server.base_url) as llm:
         (answer,) = llm.complete([HELLO])
         assert not isinstance(answer, Exception)
-        assert (answer.text, answer.attempts, len(server.requests)) == ("ok", attempts, attempts)
+        assert (answer.text, answer.attempts, len(server.requests)) == (
+            "ok",
+            attempts,
+            attempts,
+        )
         body = server.requests[-1]
         assert body["messages"] == [{"role": "user", "content": "hello"}]
         assert (body["model"], body["max_tokens"], body["temperature"]) == ("m", 8, 0.0)
@@ -77,18 +88,36 @@ def test_transient_faults_are_outlasted(faults: list[Reply], attempts: int) -> N
         (Reply.server_error(), "failed after 4 attempts: InternalServerError", 4),
         (Reply(drop=True), "failed after 4 attempts: APIConnectionError", 4),
         (Reply.rate_limited(), "failed after 4 attempts: RateLimitError", 4),
-        (Reply(status=429, code="insufficient_quota"), "failed after 1 attempt: RateLimitError", 1),
-        (Reply(status=400, code="context_length_exceeded"), "failed after 1 attempt: BadRequestError", 1),
+        (
+            Reply(status=429, code="insufficient_quota"),
+            "failed after 1 attempt: RateLimitError",
+            1,
+        ),
+        (
+            Reply(status=400, code="context_length_exceeded"),
+            "failed after 1 attempt: BadRequestError",
+            1,
+        ),
         (Reply.malformed(), "malformed answer, which is not JSON", 1),
         (Reply.malformed(b"\xff\xfe"), "malformed answer", 1),
-        (Reply.malformed(b'{"choices": []}'), "malformed answer, not a chat completion", 1),
-        (Reply(body=b"<html>", headers={"Content-Type": "text/html"}), "malformed answer", 1),
+        (
+            Reply.malformed(b'{"choices": []}'),
+            "malformed answer, not a chat completion",
+            1,
+        ),
+        (
+            Reply(body=b"<html>", headers={"Content-Type": "text/html"}),
+            "malformed answer",
+            1,
+        ),
         (Reply(text=""), "empty completion .*5 tokens", 1),
         (Reply(text=None), "empty completion", 1),
     ],
     ids=lambda value: getattr(value, "code", None) or str(value)[:30],
 )
-def test_lasting_faults_fail_that_request_with_the_reason(fault: Reply, message: str, attempts: int) -> None:
+def test_lasting_faults_fail_that_request_with_the_reason(
+    fault: Reply, message: str, attempts: int
+) -> None:
     with FaultyLLMServer([fault] * attempts) as server, client(server.base_url) as llm:
         failed, good = llm.complete([HELLO])[0], llm.complete([HELLO])[0]
         assert isinstance(failed, CompletionError)
@@ -106,7 +135,9 @@ def answer(**changes: Any) -> bytes:
     """A good answer but for some of its fields; `usage` and `choice` are changed within."""
     usage = {**ANSWER["usage"], **changes.pop("usage", {})}
     choice = {**ANSWER["choices"][0], **changes.pop("choice", {})}
-    return json.dumps({**ANSWER, "usage": usage, "choices": [choice], **changes}).encode()
+    return json.dumps(
+        {**ANSWER, "usage": usage, "choices": [choice], **changes}
+    ).encode()
 
 
 MALFORMED = {
@@ -120,8 +151,12 @@ MALFORMED = {
     "half a character": answer(choice={"message": {"content": "\ud800"}}),
     "usage a list": json.dumps({**ANSWER, "usage": [10, 5]}).encode(),
     "negative input": answer(usage={"prompt_tokens": -1}),
-    "more cached than read": answer(usage={"prompt_tokens_details": {"cached_tokens": 11}}),
-    "tokens without end": answer(usage={"completion_tokens": 1}).replace(b'_tokens": 1,', b'_tokens": 1e400,'),
+    "more cached than read": answer(
+        usage={"prompt_tokens_details": {"cached_tokens": 11}}
+    ),
+    "tokens without end": answer(usage={"completion_tokens": 1}).replace(
+        b'_tokens": 1,', b'_tokens": 1e400,'
+    ),
     "half a token": answer(usage={"completion_tokens": 1.5}),
     "tokens a text": answer(usage={"prompt_tokens": "10"}),
     "tokens missing": answer(usage={"prompt_tokens": None}),
@@ -131,7 +166,10 @@ MALFORMED = {
 @pytest.mark.parametrize("body", MALFORMED.values(), ids=MALFORMED)
 def test_a_malformed_answer_fails_its_request_and_costs_nothing(body: bytes) -> None:
     price = Price(1e6, 1e6)
-    with FaultyLLMServer([Reply(body=body)]) as server, client(server.base_url, price=price) as llm:
+    with (
+        FaultyLLMServer([Reply(body=body)]) as server,
+        client(server.base_url, price=price) as llm,
+    ):
         failed, good = llm.complete([HELLO])[0], llm.complete([HELLO])[0]
     assert isinstance(failed, CompletionError)
     assert "malformed answer" in str(failed)
@@ -142,7 +180,10 @@ def test_a_malformed_answer_fails_its_request_and_costs_nothing(body: bytes) -> 
 
 
 def test_an_endless_answer_is_not_read_to_its_end() -> None:
-    with FaultyLLMServer([Reply(body=b" " * 2**20, endless=True)]) as server, client(server.base_url) as llm:
+    with (
+        FaultyLLMServer([Reply(body=b" " * 2**20, endless=True)]) as server,
+        client(server.base_url) as llm,
+    ):
         failed, good = llm.complete([HELLO])[0], llm.complete([HELLO])[0]
     assert isinstance(failed, CompletionError)
     assert f"more than {MOST_BYTES} bytes" in str(failed)
@@ -152,14 +193,19 @@ def test_an_endless_answer_is_not_read_to_its_end() -> None:
 
 def test_a_slow_answer_is_a_timeout_that_is_tried_again_and_charged() -> None:
     price = Price(input=1e6, output=1e6)
-    with FaultyLLMServer([Reply(delay=30)]) as server, client(server.base_url, timeout=0.5, price=price) as llm:
+    with (
+        FaultyLLMServer([Reply(delay=30)]) as server,
+        client(server.base_url, timeout=0.5, price=price) as llm,
+    ):
         (answer,) = llm.complete([HELLO])
         assert not isinstance(answer, Exception)
         assert (answer.attempts, answer.cost) == (2, 2 * 15.0)
     with (
         FaultyLLMServer([Reply(delay=30)]) as server,
         client(server.base_url, timeout=0.2, max_retries=0) as llm,
-        pytest.raises(CompletionError, match=r"did not answer within 0.2 s \(1 attempt\)"),
+        pytest.raises(
+            CompletionError, match=r"did not answer within 0.2 s \(1 attempt\)"
+        ),
     ):
         asyncio.run(llm.acomplete(HELLO))
 
@@ -168,28 +214,48 @@ def test_attempts_that_all_time_out_are_charged_as_estimated() -> None:
     price, slow = Price(input=1e6, output=10e6), [Reply(delay=30)] * 3
     request = Request.chat("x" * 400, max_new_tokens=7)
     settings = {"timeout": 0.3, "max_retries": 2, "price": price}
-    with FaultyLLMServer([*slow, Reply(usage=(10, 2, 0)), *slow]) as server, client(server.base_url, **settings) as llm:
+    with (
+        FaultyLLMServer([*slow, Reply(usage=(10, 2, 0)), *slow]) as server,
+        client(server.base_url, **settings) as llm,
+    ):
         first, answer, second = (llm.complete([request])[0] for _ in range(3))
     assert isinstance(first, CompletionError)
     assert isinstance(second, CompletionError)
     assert not isinstance(answer, Exception)
-    assert (first.attempts, first.cost) == (3, 3 * (100 + 7 * 10)), "nothing is known yet: as long as it may be"
-    assert (second.attempts, second.cost) == (3, 3 * (100 + 2 * 10)), "as long as answers were so far"
-    with FaultyLLMServer([*slow, Reply(status=400)]) as server, client(server.base_url, **settings) as llm:
+    assert (first.attempts, first.cost) == (3, 3 * (100 + 7 * 10)), (
+        "nothing is known yet: as long as it may be"
+    )
+    assert (second.attempts, second.cost) == (3, 3 * (100 + 2 * 10)), (
+        "as long as answers were so far"
+    )
+    with (
+        FaultyLLMServer([*slow, Reply(status=400)]) as server,
+        client(server.base_url, **settings) as llm,
+    ):
         llm.max_retries = 3
         (refused,) = llm.complete([request])
     assert isinstance(refused, CompletionError)
-    assert (refused.attempts, refused.cost) == (4, 3 * (100 + 7 * 10)), "what a refusal costs is nothing"
+    assert (refused.attempts, refused.cost) == (4, 3 * (100 + 7 * 10)), (
+        "what a refusal costs is nothing"
+    )
 
 
 def test_tokens_and_cost_follow_the_price_table() -> None:
     price = {"m": Price(input=2.0, output=8.0, cached_input=0.5)}
-    script = [Reply(usage=(1000, 100, 600)), Reply(usage=None), Reply(text="", usage=(1000, 100, 0))]
+    script = [
+        Reply(usage=(1000, 100, 600)),
+        Reply(usage=None),
+        Reply(text="", usage=(1000, 100, 0)),
+    ]
     with FaultyLLMServer(script) as server, client(server.base_url, price=price) as llm:
         known, unknown, empty = (llm.complete([HELLO])[0] for _ in range(3))
     assert not isinstance(known, Exception)
     assert not isinstance(unknown, Exception)
-    assert (known.prompt_tokens, known.completion_tokens, known.cached_tokens) == (1000, 100, 600)
+    assert (known.prompt_tokens, known.completion_tokens, known.cached_tokens) == (
+        1000,
+        100,
+        600,
+    )
     assert known.cost == pytest.approx((400 * 2.0 + 600 * 0.5 + 100 * 8.0) / 1e6)
     assert (unknown.prompt_tokens, unknown.cost) == (0, 0.0)
     assert isinstance(empty, CompletionError)
@@ -198,7 +264,10 @@ def test_tokens_and_cost_follow_the_price_table() -> None:
 
 def test_concurrency_is_limited_over_all_callers() -> None:
     script = [Reply(delay=0.05)] * 12
-    with FaultyLLMServer(script) as server, client(server.base_url, concurrency=3) as llm:
+    with (
+        FaultyLLMServer(script) as server,
+        client(server.base_url, concurrency=3) as llm,
+    ):
         with ThreadPoolExecutor(3) as pool:
             answers = list(pool.map(lambda _: llm.complete([HELLO] * 4), range(3)))
         assert [len(batch) for batch in answers] == [4, 4, 4]
@@ -212,20 +281,31 @@ def test_one_client_serves_several_event_loops_and_cancels() -> None:
             async with asyncio.timeout(0.2):
                 await llm.acomplete(HELLO)
 
-    with FaultyLLMServer([Reply(), Reply(delay=30)]) as server, client(server.base_url, concurrency=1) as llm:
+    with (
+        FaultyLLMServer([Reply(), Reply(delay=30)]) as server,
+        client(server.base_url, concurrency=1) as llm,
+    ):
         assert asyncio.run(llm.acomplete(HELLO)).text == "ok"
         asyncio.run(cancelled())
-        assert asyncio.run(llm.acomplete(HELLO)).text == "ok"  # The cancelled request gave its slot back.
+        # The cancelled request gave its slot back.
+        assert asyncio.run(llm.acomplete(HELLO)).text == "ok"
         llm.close()
         assert asyncio.run(llm.acomplete(HELLO)).text == "ok"
 
 
-def test_the_key_never_shows(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_key_never_shows(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     caplog.set_level(logging.DEBUG)
     with FaultyLLMServer(api_key="another") as server, client(server.base_url) as llm:
         (failed,) = llm.complete([HELLO])
         assert isinstance(failed, CompletionError)
-        shown = "".join(traceback.format_exception(failed)) + repr(llm) + caplog.text + repr(pickle.dumps(llm))
+        shown = (
+            "".join(traceback.format_exception(failed))
+            + repr(llm)
+            + caplog.text
+            + repr(pickle.dumps(llm))
+        )
         assert "AuthenticationError" in shown
         assert "check OPENAI_API_KEY" in shown
         assert KEY not in shown
@@ -234,21 +314,32 @@ def test_the_key_never_shows(caplog: pytest.LogCaptureFixture, monkeypatch: pyte
         copy = pickle.loads(pickle.dumps(llm))
         assert copy.complete([HELLO])[0].text == "ok"
         copy.close()
-    with FaultyLLMServer(api_key="second") as server, client(server.base_url, api_key_env="OTHER") as llm:
+    with (
+        FaultyLLMServer(api_key="second") as server,
+        client(server.base_url, api_key_env="OTHER") as llm,
+    ):
         monkeypatch.setenv("OTHER", "second")
         assert not isinstance(llm.complete([HELLO])[0], Exception)
 
 
-def test_no_key_is_an_error_for_openai_itself_and_none_for_a_local_server(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_key_is_an_error_for_openai_itself_and_none_for_a_local_server(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.delenv("OPENAI_API_KEY")
-    with pytest.raises(EvaluatorError, match="set the environment variable OPENAI_API_KEY"):
+    with pytest.raises(
+        EvaluatorError, match="set the environment variable OPENAI_API_KEY"
+    ):
         OpenAIChat("m")
     with FaultyLLMServer() as server, client(server.base_url) as llm:
         assert not isinstance(llm.complete([HELLO])[0], Exception)
 
 
 def test_the_body_can_be_adapted() -> None:
-    settings = {"limit_field": "max_completion_tokens", "send_sampling": False, "extra_body": {"top_k": 1}}
+    settings = {
+        "limit_field": "max_completion_tokens",
+        "send_sampling": False,
+        "extra_body": {"top_k": 1},
+    }
     with FaultyLLMServer() as server, client(server.base_url, **settings) as llm:
         llm.complete([HELLO])
     body = server.requests[0]
@@ -281,29 +372,46 @@ def test_bad_arguments_are_refused(settings: dict[str, object]) -> None:
 
 
 def scored(llm: OpenAIChat, examples: list[Example]) -> AsyncLLMEvaluator:
-    metrics: dict[str, Metric] = {"rouge": Rouge(), "brevity": Brevity(5, 20), "tokens": output_tokens}
+    metrics: dict[str, Metric] = {
+        "rouge": Rouge(),
+        "brevity": Brevity(5, 20),
+        "tokens": output_tokens,
+    }
     return AsyncLLMEvaluator(llm, examples, metrics, max_new_tokens=12, with_cost=True)
 
 
 def test_a_real_server_answers_scores_and_counts(llama_server: str) -> None:
-    examples = [Example("The cat sat on the mat.", "A cat sat."), Example("Dogs run fast.", "Dogs run.")]
+    examples = [
+        Example("The cat sat on the mat.", "A cat sat."),
+        Example("Dogs run fast.", "Dogs run."),
+    ]
     price = Price(input=1.0, output=2.0)
-    with OpenAIChat("smollm2", base_url=llama_server, concurrency=2, price=price, allow_empty=True) as llm:
+    with OpenAIChat(
+        "smollm2", base_url=llama_server, concurrency=2, price=price, allow_empty=True
+    ) as llm:
         evaluator = scored(llm, examples)
 
         async def main() -> list[dict[str, float]]:
-            return await asyncio.gather(*(evaluator("Summarize the text.", index) for index in (0, 1, 0)))
+            return await asyncio.gather(
+                *(evaluator("Summarize the text.", index) for index in (0, 1, 0))
+            )
 
         first, _, again = asyncio.run(main())
         assert first == again  # Greedy.
         assert set(first) == {"rouge", "brevity", "tokens", "cost"}
         assert 0 < first["tokens"] <= 12
         assert first["cost"] > first["tokens"] * 2e-6
-        batch = LLMEvaluator(llm, examples, evaluator.metrics, max_new_tokens=12, with_cost=True)
-        assert batch.evaluate_batch([Trial(0, "p", "Summarize the text.", 0)]) == [first]
+        batch = LLMEvaluator(
+            llm, examples, evaluator.metrics, max_new_tokens=12, with_cost=True
+        )
+        assert batch.evaluate_batch([Trial(0, "p", "Summarize the text.", 0)]) == [
+            first
+        ]
 
 
-def test_the_retry_waits_follow_retry_after_and_grow(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_retry_waits_follow_retry_after_and_grow(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     waits: list[float] = []
     real: Callable[[float], object] = asyncio.sleep
 
@@ -311,7 +419,12 @@ def test_the_retry_waits_follow_retry_after_and_grow(monkeypatch: pytest.MonkeyP
         waits.append(seconds)
         await real(0)  # type: ignore[misc]
 
-    faults = [Reply.rate_limited(7), Reply.server_error(), Reply.server_error(), Reply.rate_limited(999)]
+    faults = [
+        Reply.rate_limited(7),
+        Reply.server_error(),
+        Reply.server_error(),
+        Reply.rate_limited(999),
+    ]
     settings = {"backoff": 1.0, "max_wait": 60.0, "max_retries": 4}
     with FaultyLLMServer(faults) as server, client(server.base_url, **settings) as llm:
         monkeypatch.setattr(asyncio, "sleep", sleep)
@@ -357,7 +470,10 @@ def test_requests_wait_for_their_places(
         waits.append(seconds)
         await real(0)  # type: ignore[misc]
 
-    with FaultyLLMServer([Reply(usage=None)] * 9) as server, client(server.base_url, **limits) as llm:
+    with (
+        FaultyLLMServer([Reply(usage=None)] * 9) as server,
+        client(server.base_url, **limits) as llm,
+    ):
         llm._requests._clock = llm._tokens._clock = lambda: 0.0
         monkeypatch.setattr(asyncio, "sleep", sleep)
         answers = llm.complete([HELLO] * 3)
@@ -379,7 +495,9 @@ def test_an_address_at_which_nothing_answers_is_tried_once_more() -> None:
         assert isinstance(failed, CompletionError)
         assert failed.attempts == 2
         assert f"at {address} cannot be reached: " in str(failed)
-        assert str(failed).endswith("(2 attempts); check the address, and that the server runs")
+        assert str(failed).endswith(
+            "(2 attempts); check the address, and that the server runs"
+        )
 
 
 def test_a_server_that_has_answered_may_be_away_for_longer() -> None:
@@ -393,6 +511,12 @@ def test_a_server_that_has_answered_may_be_away_for_longer() -> None:
 
 
 def test_a_page_in_place_of_an_api_is_said() -> None:
-    with FaultyLLMServer([Reply(status=404, body=b"<html>Not found</html>")]) as server, client(server.base_url) as llm:
+    with (
+        FaultyLLMServer([Reply(status=404, body=b"<html>Not found</html>")]) as server,
+        client(server.base_url) as llm,
+    ):
         (failed,) = llm.complete([HELLO])
-    assert "responded 404, but not in JSON. base_url must be the API's root, ending in /v1" in str(failed)
+    assert (
+        "responded 404, but not in JSON. base_url must be the API's root, ending in /v1"
+        in str(failed)
+    )

@@ -10,12 +10,17 @@ import pytest
 from asktell.errors import InvalidArgumentError
 from asktell_adapters.metrics import corrected_mean
 
-LABELS, JUDGED, OTHERS = [1.0, 2.0, 3.0, 4.0, 5.0], [2.0, 2.0, 4.0, 4.0, 5.0], [2.0, 3.0, 4.0, 5.0]
+LABELS, JUDGED, OTHERS = (
+    [1.0, 2.0, 3.0, 4.0, 5.0],
+    [2.0, 2.0, 4.0, 4.0, 5.0],
+    [2.0, 3.0, 4.0, 5.0],
+)
 
 
 def test_the_papers_estimate_and_its_error_by_hand() -> None:
     found = corrected_mean(LABELS, JUDGED, OTHERS, weight=1)
-    assert found.mean == pytest.approx(3.5 - 0.4)  # the judge on the others, less its bias on the labelled
+    # The judge on the others, less its bias on the labelled
+    assert found.mean == pytest.approx(3.5 - 0.4)
     assert found.bias == pytest.approx(0.4)
     assert found.standard_error == pytest.approx((0.3 / 5 + (5 / 3) / 4) ** 0.5)
     assert found.judge_alone == pytest.approx(31 / 9)
@@ -27,7 +32,8 @@ def test_a_judge_that_is_not_listened_to_leaves_the_humans_mean() -> None:
     found = corrected_mean(LABELS, JUDGED, OTHERS, weight=0)
     assert found.mean == found.humans_alone == 3.0
     assert found.standard_error == pytest.approx((2.5 / 5) ** 0.5)
-    assert found.interval[1] == pytest.approx(3.0 + 2.7764451 * 0.5**0.5)  # Student's t of 4 degrees of freedom
+    # Student's t of 4 degrees of freedom
+    assert found.interval[1] == pytest.approx(3.0 + 2.7764451 * 0.5**0.5)
 
 
 def test_a_judge_who_says_always_the_same_counts_for_nothing() -> None:
@@ -43,14 +49,20 @@ def test_the_weight_is_the_slope_on_the_labelled_answers_drawn_towards_1() -> No
     expected = (off @ human + agreed) / (off @ off + agreed)
     found = corrected_mean(human, near, far)
     assert found.weight == pytest.approx(expected)
-    assert found.mean == pytest.approx(expected * far.mean() + np.mean(human - expected * near))
+    assert found.mean == pytest.approx(
+        expected * far.mean() + np.mean(human - expected * near)
+    )
     assert off @ human / (off @ off) < expected < 1
 
 
 @pytest.mark.parametrize("judge", ["perfect", "good", "bad"])
 @pytest.mark.parametrize("n", [10, 20, 50, 100])
-@pytest.mark.parametrize("shares", [(0.03, 0.0, 0.02, 0.15, 0.8), (0.05, 0.0, 0.0, 0.0, 0.95)])
-def test_the_interval_holds_where_bad_grades_are_rare(shares: tuple[float, ...], n: int, judge: str) -> None:
+@pytest.mark.parametrize(
+    "shares", [(0.03, 0.0, 0.02, 0.15, 0.8), (0.05, 0.0, 0.0, 0.0, 0.95)]
+)
+def test_the_interval_holds_where_bad_grades_are_rare(
+    shares: tuple[float, ...], n: int, judge: str
+) -> None:
     """`benchmarks.selection.judge_correction`. With a weight by all of the judge's scores it held in 8 to 92 %."""
     rng, grades = np.random.default_rng([n, *judge.encode()]), np.arange(1.0, 6.0)
     runs, held, truth = 200, 0, float(np.arange(1.0, 6.0) @ shares)
@@ -76,11 +88,17 @@ def test_a_perfect_judge_counts_in_full_where_there_are_many_other_answers() -> 
     truth = rng.normal(size=10_020)
     found = corrected_mean(truth[:20], truth[:20], truth[20:])
     assert found.weight == pytest.approx(1, abs=0.3)
-    assert found.standard_error < 0.1 < corrected_mean(truth[:20], truth[:20], truth[20:], weight=0).standard_error
+    assert (
+        found.standard_error
+        < 0.1
+        < corrected_mean(truth[:20], truth[:20], truth[20:], weight=0).standard_error
+    )
 
 
 @pytest.mark.parametrize("bias", [0.0, 1.0, -2.0])
-def test_the_interval_holds_the_humans_mean_where_the_judges_does_not(bias: float) -> None:
+def test_the_interval_holds_the_humans_mean_where_the_judges_does_not(
+    bias: float,
+) -> None:
     rng = np.random.default_rng(7)
     runs, n, n_others, truth = 400, 20, 300, 3.0
     held, off = 0, []
@@ -97,7 +115,9 @@ def test_the_interval_holds_the_humans_mean_where_the_judges_does_not(bias: floa
 @pytest.mark.parametrize("agreement", [0.5, 1.0])
 @pytest.mark.parametrize("p", [0.5, 0.9, 0.99])
 @pytest.mark.parametrize("n", [10, 50, 200])
-def test_the_interval_holds_the_share_that_humans_accept(n: int, p: float, agreement: float) -> None:
+def test_the_interval_holds_the_share_that_humans_accept(
+    n: int, p: float, agreement: float
+) -> None:
     """See the table in docs/how-to/use-a-judge.md; Student's t alone covers 0 to 95 % here."""
     rng = np.random.default_rng([n, int(100 * p), int(10 * agreement)])
     runs, held, widths = 300, 0, []
@@ -115,9 +135,14 @@ def test_the_interval_of_a_difference_of_two_prompts_holds_it() -> None:
     rng = np.random.default_rng(3)
     runs, n, held = 300, 20, 0
     for _ in range(runs):
-        a, b = (rng.random(n + 300) < 0.99).astype(float), (rng.random(n + 300) < 0.97).astype(float)
+        a, b = (
+            (rng.random(n + 300) < 0.99).astype(float),
+            (rng.random(n + 300) < 0.97).astype(float),
+        )
         difference = a - b
-        low, high = corrected_mean(difference[:n], difference[:n], difference[n:]).interval
+        low, high = corrected_mean(
+            difference[:n], difference[:n], difference[n:]
+        ).interval
         held += low <= 0.02 <= high
     assert held / runs > 0.95 - 3 * (0.05 * 0.95 / runs) ** 0.5
 

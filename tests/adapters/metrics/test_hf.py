@@ -22,7 +22,12 @@ def modules() -> SimpleNamespace:
     text, number = datasets.Value("string"), datasets.Value("int64")
 
     def info(features: dict[str, Any], of: Any = evaluate.MetricInfo) -> Any:
-        return of(description="", citation="", inputs_description="", features=datasets.Features(features))
+        return of(
+            description="",
+            citation="",
+            inputs_description="",
+            features=datasets.Features(features),
+        )
 
     class Says(evaluate.Metric):  # type: ignore[misc]
         """The prediction itself, as a number."""
@@ -30,7 +35,9 @@ def modules() -> SimpleNamespace:
         def _info(self) -> Any:
             return info({"predictions": text, "references": text})
 
-        def _compute(self, predictions: list[str], references: list[str]) -> dict[str, float]:
+        def _compute(
+            self, predictions: list[str], references: list[str]
+        ) -> dict[str, float]:
             (said,) = predictions
             return {} if said == "no score" else {"score": float(said)}
 
@@ -40,7 +47,9 @@ def modules() -> SimpleNamespace:
         def _info(self) -> Any:
             return info({"predictions": number, "references": number})
 
-        def _compute(self, predictions: list[int], references: list[int]) -> dict[str, float]:
+        def _compute(
+            self, predictions: list[int], references: list[int]
+        ) -> dict[str, float]:
             Same.calls += 1
             return {"accuracy": float(predictions == references), "n": len(predictions)}
 
@@ -60,7 +69,9 @@ def modules() -> SimpleNamespace:
         def _compute(self, predictions: list[str], references: list[str]) -> float:
             return 0.25
 
-    return SimpleNamespace(Says=Says, Same=Same, Words=Words, Bare=Bare, combine=evaluate.combine)
+    return SimpleNamespace(
+        Says=Says, Same=Same, Words=Words, Bare=Bare, combine=evaluate.combine
+    )
 
 
 @pytest.fixture(autouse=True)
@@ -80,7 +91,10 @@ def label(completion: Completion, example: Example) -> int:
 
 def test_what_is_no_text_is_made_of_it(modules: SimpleNamespace) -> None:
     accuracy = HuggingFaceMetric(
-        modules.Same(), "accuracy", prediction=label, reference=lambda completion, example: example.fields["label"]
+        modules.Same(),
+        "accuracy",
+        prediction=label,
+        reference=lambda completion, example: example.fields["label"],
     )
     example = Example("is it?", fields={"label": 1})
     assert accuracy(Completion("yes"), example) == 1.0
@@ -90,18 +104,31 @@ def test_what_is_no_text_is_made_of_it(modules: SimpleNamespace) -> None:
 
 
 def test_a_measurement_needs_no_reference(modules: SimpleNamespace) -> None:
-    assert HuggingFaceMetric(modules.Words(), "words")(Completion("three short words"), Example("")) == 3.0
+    assert (
+        HuggingFaceMetric(modules.Words(), "words")(
+            Completion("three short words"), Example("")
+        )
+        == 3.0
+    )
 
 
 def test_a_module_without_keys_has_its_name(modules: SimpleNamespace) -> None:
-    assert HuggingFaceMetric(modules.Bare(), "bare")(Completion("a"), Example("", "b")) == 0.25
+    assert (
+        HuggingFaceMetric(modules.Bare(), "bare")(Completion("a"), Example("", "b"))
+        == 0.25
+    )
 
 
 def test_several_values_are_computed_once(modules: SimpleNamespace) -> None:
     modules.Same.calls = 0
-    both = modules.combine({"a": modules.Same(), "b": modules.Same()}, force_prefix=True)
+    both = modules.combine(
+        {"a": modules.Same(), "b": modules.Same()}, force_prefix=True
+    )
     metrics = HuggingFaceMetric.several(
-        both, {"first": "a_accuracy", "second": "b_accuracy"}, prediction=label, reference=lambda completion, example: 1
+        both,
+        {"first": "a_accuracy", "second": "b_accuracy"},
+        prediction=label,
+        reference=lambda completion, example: 1,
     )
     llm = ScriptedLLM(lambda request: Completion("yes"))
     evaluator = LLMEvaluator(llm, [Example("?"), Example("!")], metrics)
@@ -112,13 +139,17 @@ def test_several_values_are_computed_once(modules: SimpleNamespace) -> None:
 
 
 def test_several_keys_of_a_folder() -> None:
-    metrics = HuggingFaceMetric.several(MODULE, ["rouge1", "rougeL"], use_aggregator=False)
+    metrics = HuggingFaceMetric.several(
+        MODULE, ["rouge1", "rougeL"], use_aggregator=False
+    )
     completion, example = Completion("the cat sat"), Example("", "the cat")
     metrics["rouge1"].load()
     assert {name: metric(completion, example) for name, metric in metrics.items()} == {
         name: Rouge(name)(completion, example) for name in ("rouge1", "rougeL")
     }
-    again = pickle.loads(pickle.dumps(HuggingFaceMetric(str(MODULE), "rouge1", use_aggregator=False)))
+    again = pickle.loads(
+        pickle.dumps(HuggingFaceMetric(str(MODULE), "rouge1", use_aggregator=False))
+    )
     assert again(completion, example) == metrics["rouge1"](completion, example)
 
 
@@ -137,6 +168,8 @@ def test_a_package_that_a_module_needs_is_named_and_no_extra(tmp_path: Path) -> 
     folder.mkdir()
     module = (MODULE / "rouge.py").read_text()
     (folder / "bleu_of_a_test.py").write_text(f"import sacrebleu_of_a_test\n{module}")
-    with pytest.raises(MissingExtraError, match="pip install sacrebleu_of_a_test") as raised:
+    with pytest.raises(
+        MissingExtraError, match="pip install sacrebleu_of_a_test"
+    ) as raised:
         HuggingFaceMetric(folder, "rouge1").load()
     assert "asktell[" not in str(raised.value)

@@ -25,25 +25,43 @@ from asktell_adapters.evaluators import (
     Request,
     ScriptedLLM,
 )
-from asktell_adapters.metrics import Criterion, Judge, Judgement, JudgementError, Shot, range_of
+from asktell_adapters.metrics import (
+    Criterion,
+    Judge,
+    Judgement,
+    JudgementError,
+    Shot,
+    range_of,
+)
 from asktell_adapters.testing.llm_server import FaultyLLMServer, Reply
 
-CRITERIA = {"faithful": "It says nothing that the text does not say.", "short": Criterion("It is short.", weight=3)}
-EXAMPLE = Example("The cat sat on the mat all day.", reference="A cat sat.", fields={"old": "Cats."})
+CRITERIA = {
+    "faithful": "It says nothing that the text does not say.",
+    "short": Criterion("It is short.", weight=3),
+}
+EXAMPLE = Example(
+    "The cat sat on the mat all day.", reference="A cat sat.", fields={"old": "Cats."}
+)
 GOOD = '{"reason": "Fine.", "grades": {"faithful": 5, "short": 3}}'
 
 
 def says(*texts: str, **fields: Any) -> ScriptedLLM:
     """A judge that says these in turn, and the last one from then on."""
     left = list(texts)
-    return ScriptedLLM(lambda _: Completion(left.pop(0) if len(left) > 1 else left[0], 100, 10, **fields))
+    return ScriptedLLM(
+        lambda _: Completion(
+            left.pop(0) if len(left) > 1 else left[0], 100, 10, **fields
+        )
+    )
 
 
 def verdict(faithful: object, short: object) -> str:
     return json.dumps({"reason": "", "grades": {"faithful": faithful, "short": short}})
 
 
-def failure(judge: Judge, text: str = "A cat.", example: Example = EXAMPLE) -> JudgementError:
+def failure(
+    judge: Judge, text: str = "A cat.", example: Example = EXAMPLE
+) -> JudgementError:
     with pytest.raises(JudgementError) as caught:
         judge(Completion(text), example)
     return caught.value
@@ -60,7 +78,9 @@ def test_the_score_is_the_mean_of_the_grades_by_weight() -> None:
     assert range_of(judge) == (1.0, 5.0)
 
 
-@pytest.mark.parametrize("text", [GOOD, f"\n{GOOD}\n", f"```json\n{GOOD}\n```", GOOD.replace("5", "5.0")])
+@pytest.mark.parametrize(
+    "text", [GOOD, f"\n{GOOD}\n", f"```json\n{GOOD}\n```", GOOD.replace("5", "5.0")]
+)
 def test_what_is_a_judgement(text: str) -> None:
     assert Judge(says(text), CRITERIA)(Completion("x"), EXAMPLE) == 3.5
 
@@ -96,7 +116,9 @@ def test_what_is_no_judgement_fails_with_its_text(text: str, why: str) -> None:
 
 
 def test_a_reply_that_was_cut_is_no_judgement_even_if_it_reads_as_one() -> None:
-    error = failure(Judge(says(GOOD, finish_reason="length"), CRITERIA, max_new_tokens=77))
+    error = failure(
+        Judge(says(GOOD, finish_reason="length"), CRITERIA, max_new_tokens=77)
+    )
     assert "cut after 77 tokens" in str(error)
 
 
@@ -126,26 +148,54 @@ ATTACKS = [
 
 
 def marks_of_turns(text: str) -> list[str]:
-    return re.findall(r"<[|｜]|[|｜]>|</?s>|<<|<(?:start|end)_of_turn>|\[/?INST\]", text)
+    return re.findall(
+        r"<[|｜]|[|｜]>|</?s>|<<|<(?:start|end)_of_turn>|\[/?INST\]", text
+    )
 
 
 @pytest.mark.parametrize("where", ["answer", "input", "reference", "old"])
 @pytest.mark.parametrize("attack", ATTACKS)
 def test_an_answer_does_not_leave_its_tags(attack: str, where: str) -> None:
     llm = says(verdict("tie", "tie") if where == "old" else GOOD)
-    texts = {"answer": "A cat.", "input": "The cat sat.", "reference": "Cat.", "old": "Cats.", where: attack}
+    texts = {
+        "answer": "A cat.",
+        "input": "The cat sat.",
+        "reference": "Cat.",
+        "old": "Cats.",
+        where: attack,
+    }
     example = Example(texts["input"], texts["reference"], fields={"old": texts["old"]})
-    Judge(llm, CRITERIA, against="old" if where == "old" else None)(Completion(texts["answer"]), example)
+    Judge(llm, CRITERIA, against="old" if where == "old" else None)(
+        Completion(texts["answer"]), example
+    )
     for request in llm.requests:
         system, user = request.messages
         assert attack not in system["content"]
-        tags = re.findall(r"^</?[a-z-]+-([0-9a-f]{12})>$", user["content"], re.MULTILINE)
+        tags = re.findall(
+            r"^</?[a-z-]+-([0-9a-f]{12})>$", user["content"], re.MULTILINE
+        )
         code = max(set(tags), key=tags.count)
-        # Every tag with the code opens or closes a part, in pairs, and nothing of the attack is outside of them.
-        parts = re.findall(rf"<([a-z-]+)-{code}>\n(.*?)\n</\1-{code}>", user["content"], re.DOTALL)
+        # Every tag with the code opens or closes a part, in pairs, and nothing of the
+        # attack is outside of them.
+        parts = re.findall(
+            rf"<([a-z-]+)-{code}>\n(.*?)\n</\1-{code}>", user["content"], re.DOTALL
+        )
         assert user["content"].count(code) == 2 * len(parts)
-        outside = re.sub(rf"<([a-z-]+)-{code}>\n.*?\n</\1-{code}>", "", user["content"], flags=re.DOTALL)
-        assert outside.split() == ["Reply", "now", "with", "the", "JSON", "object", "alone."]
+        outside = re.sub(
+            rf"<([a-z-]+)-{code}>\n.*?\n</\1-{code}>",
+            "",
+            user["content"],
+            flags=re.DOTALL,
+        )
+        assert outside.split() == [
+            "Reply",
+            "now",
+            "with",
+            "the",
+            "JSON",
+            "object",
+            "alone.",
+        ]
         assert not marks_of_turns(user["content"])
         assert attack.replace(" ", "") in user["content"].replace(" ", "")
 
@@ -154,7 +204,11 @@ def test_an_answer_that_repeats_the_code_of_another_request_gets_another_code() 
     def code(text: str) -> str:
         llm = says(GOOD)
         Judge(llm, CRITERIA)(Completion(text), EXAMPLE)
-        (found,) = set(re.findall(r"<task-([0-9a-f]{12})>", llm.requests[0].messages[-1]["content"]))
+        (found,) = set(
+            re.findall(
+                r"<task-([0-9a-f]{12})>", llm.requests[0].messages[-1]["content"]
+            )
+        )
         return str(found)
 
     text = "A cat."
@@ -166,18 +220,27 @@ def test_an_answer_that_repeats_the_code_of_another_request_gets_another_code() 
 
 def test_the_judge_is_told_the_criteria_the_scale_and_what_to_reply() -> None:
     llm = says('{"grades": {"clear": 9}}')
-    assert Judge(llm, {"clear": "A child gets it."}, scale=(0, 10))(Completion("x"), EXAMPLE) == 9
+    assert (
+        Judge(llm, {"clear": "A child gets it."}, scale=(0, 10))(
+            Completion("x"), EXAMPLE
+        )
+        == 9
+    )
     (request,) = llm.requests
     told = request.messages[0]["content"]
     assert "- clear: A child gets it." in told
     assert "from 0 (worst) to 10 (best)" in told
     assert '{"reason": "<why>", "grades": {"clear": <0 to 10>}}' in told
-    assert request.schema["properties"]["grades"]["properties"]["clear"]["enum"] == list(range(11))
+    assert request.schema["properties"]["grades"]["properties"]["clear"][
+        "enum"
+    ] == list(range(11))
 
 
 def test_without_a_reference_a_judge_that_needs_one_fails_the_trial_alone() -> None:
     judge = Judge(says(GOOD), CRITERIA, reference=True)
-    bare, whole = judge.score_all([(Completion("x"), Example("y"), 0, None), (Completion("x"), EXAMPLE, 0, None)])
+    bare, whole = judge.score_all(
+        [(Completion("x"), Example("y"), 0, None), (Completion("x"), EXAMPLE, 0, None)]
+    )
     assert isinstance(bare, EvaluatorError)
     assert whole == 3.5
     assert Judge(says(GOOD), CRITERIA)(Completion("x"), Example("y")) == 3.5
@@ -185,7 +248,9 @@ def test_without_a_reference_a_judge_that_needs_one_fails_the_trial_alone() -> N
 
 def test_shots_come_before_the_answer_as_they_would_have_been_asked() -> None:
     llm = says(GOOD)
-    shot = Shot("A dog ran.", "Dog!", {"faithful": 4, "short": 5}, "Short.", reference="A dog.")
+    shot = Shot(
+        "A dog ran.", "Dog!", {"faithful": 4, "short": 5}, "Short.", reference="A dog."
+    )
     Judge(llm, CRITERIA, shots=[shot])(Completion("x"), EXAMPLE)
     roles = [turn["role"] for turn in llm.requests[0].messages]
     assert roles == ["system", "user", "assistant", "user"]
@@ -195,14 +260,24 @@ def test_shots_come_before_the_answer_as_they_would_have_been_asked() -> None:
 
 def test_a_pair_is_judged_in_both_orders() -> None:
     def longer_is_better(request: Request) -> Completion:
-        first, second = re.findall(r"<(?:first|second)-answer-\w+>\n(.*)\n", request.messages[-1]["content"])
-        word = "first" if len(first) > len(second) else "second" if len(second) > len(first) else "tie"
+        first, second = re.findall(
+            r"<(?:first|second)-answer-\w+>\n(.*)\n", request.messages[-1]["content"]
+        )
+        word = (
+            "first"
+            if len(first) > len(second)
+            else "second"
+            if len(second) > len(first)
+            else "tie"
+        )
         return Completion(verdict(word, "tie"))
 
     llm = ScriptedLLM(longer_is_better)
     judge = Judge(llm, CRITERIA, against="old")
     assert range_of(judge) == (0.0, 1.0)
-    won, lost, even = (judge(Completion(text), EXAMPLE) for text in ("A cat, all day.", "Cat", "Dogs."))
+    won, lost, even = (
+        judge(Completion(text), EXAMPLE) for text in ("A cat, all day.", "Cat", "Dogs.")
+    )
     assert (won, lost, even) == ((1 + 3 * 0.5) / 4, (0 + 3 * 0.5) / 4, 0.5)
     assert len(llm.requests) == 6
     assert won.details["swayed_by_order"] == 0
@@ -210,7 +285,9 @@ def test_a_pair_is_judged_in_both_orders() -> None:
 
 @pytest.mark.parametrize("second", [verdict("third", "tie"), verdict(1, "tie"), "no"])
 def test_a_pair_of_which_one_order_fails_fails(second: str) -> None:
-    assert failure(Judge(says(verdict("first", "first"), second), CRITERIA, against="old")).details == {"reply": second}
+    assert failure(
+        Judge(says(verdict("first", "first"), second), CRITERIA, against="old")
+    ).details == {"reply": second}
 
 
 def test_several_judges_and_several_opinions_give_mean_and_spread() -> None:
@@ -219,13 +296,21 @@ def test_several_judges_and_several_opinions_give_mean_and_spread() -> None:
     score = judge(Completion("x"), EXAMPLE)
     assert score.details["opinions"] == [1.0, 3.0, 5.0, 5.0]
     assert score == 3.5
-    assert score.details["spread"] == pytest.approx(math.sqrt((2.5**2 + 0.5**2 + 2 * 1.5**2) / 3))
+    assert score.details["spread"] == pytest.approx(
+        math.sqrt((2.5**2 + 0.5**2 + 2 * 1.5**2) / 3)
+    )
     assert [request.repeat for request in one.requests] == [0, 1]
     assert len({request.seed for request in one.requests}) == 2
 
 
-def prompts_and_judge(grade: Callable[[str], int], **settings: Any) -> tuple[ScriptedLLM, Judge]:
-    llm = ScriptedLLM(lambda request: Completion(request.messages[-1]["content"].split("\n")[0], 9, 3, cost=0.01))
+def prompts_and_judge(
+    grade: Callable[[str], int], **settings: Any
+) -> tuple[ScriptedLLM, Judge]:
+    llm = ScriptedLLM(
+        lambda request: Completion(
+            request.messages[-1]["content"].split("\n")[0], 9, 3, cost=0.01
+        )
+    )
 
     def graded(request: Request) -> Completion:
         (answer,) = re.findall(r"<answer-\w+>\n(.*)\n", request.messages[-1]["content"])
@@ -239,7 +324,9 @@ def test_a_selection_by_a_judge_finds_what_it_prefers_and_keeps_what_it_said() -
     examples = [Example(f"text {n}") for n in range(6)]
     prompts = ["bad", "good", "worse"]
     goal = asktell.BestFeasible("quality")
-    selector = asktell.Selector(prompts, goal, budget=asktell.Budget(evaluations=18, cost=100.0), examples=6)
+    selector = asktell.Selector(
+        prompts, goal, budget=asktell.Budget(evaluations=18, cost=100.0), examples=6
+    )
     evaluator = LLMEvaluator(llm, examples, [judge])
     assert asktell.run(selector, evaluator).selected[0].prompt == "good"
     scores = evaluator("good", 0)
@@ -250,10 +337,17 @@ def test_a_selection_by_a_judge_finds_what_it_prefers_and_keeps_what_it_said() -
 
 def test_a_batch_is_judged_at_once_and_what_fails_fails_alone() -> None:
     llm, judge = prompts_and_judge(lambda answer: 99 if "bad" in answer else 4)
-    evaluator = LLMEvaluator(llm, [EXAMPLE], {"quality": judge, "length": lambda answer, _: len(answer.text)})
-    trials = [asktell.Trial(i, i, text, 0) for i, text in enumerate(("good", "bad", "fine"))]
+    evaluator = LLMEvaluator(
+        llm, [EXAMPLE], {"quality": judge, "length": lambda answer, _: len(answer.text)}
+    )
+    trials = [
+        asktell.Trial(i, i, text, 0) for i, text in enumerate(("good", "bad", "fine"))
+    ]
     good, bad, fine = evaluator.evaluate_batch(trials)
-    assert (good, fine) == ({"quality": 3.25, "length": 4.0}, {"quality": 3.25, "length": 4.0})
+    assert (good, fine) == (
+        {"quality": 3.25, "length": 4.0},
+        {"quality": 3.25, "length": 4.0},
+    )
     assert isinstance(bad, JudgementError)
     assert bad.cost == 0.51
     assert bad.details["reply"] == verdict(99, 3)
@@ -290,7 +384,9 @@ async def test_any_llm_judges_in_and_out_of_an_event_loop(kind: type[Sync]) -> N
 
 
 @pytest.mark.parametrize("temperature", [0.0, 0.7])
-def test_what_was_judged_once_is_not_paid_twice(tmp_path: Path, temperature: float) -> None:
+def test_what_was_judged_once_is_not_paid_twice(
+    tmp_path: Path, temperature: float
+) -> None:
     cache = AnswerCache(tmp_path / "answers.db")
     llm = says(GOOD, cost=0.5)
     for _ in range(2):
@@ -298,16 +394,28 @@ def test_what_was_judged_once_is_not_paid_twice(tmp_path: Path, temperature: flo
         score = judge(Completion("x"), EXAMPLE)
     assert len(llm.requests) == 1
     assert (score, score.cost) == (3.5, 0.0)
-    assert (judge.spent.requests, judge.spent.from_cache, judge.spent.cost) == (1, 1, 0.0)
+    assert (judge.spent.requests, judge.spent.from_cache, judge.spent.cost) == (
+        1,
+        1,
+        0.0,
+    )
 
 
 def test_a_repeat_of_the_evaluation_is_another_opinion(tmp_path: Path) -> None:
     cache = AnswerCache(tmp_path / "answers.db")
     judging = says(verdict(1, 1), verdict(5, 5))
     evaluator = LLMEvaluator(
-        says("A cat."), [EXAMPLE], [Judge(judging, CRITERIA, cache=cache, temperature=1.0)], cache=cache
+        says("A cat."),
+        [EXAMPLE],
+        [Judge(judging, CRITERIA, cache=cache, temperature=1.0)],
+        cache=cache,
     )
-    assert [evaluator("p", 0, repeat)["judge"] for repeat in (0, 1, 0, 1)] == [1.0, 5.0, 1.0, 5.0]
+    assert [evaluator("p", 0, repeat)["judge"] for repeat in (0, 1, 0, 1)] == [
+        1.0,
+        5.0,
+        1.0,
+        5.0,
+    ]
     trials = [asktell.Trial(number, 0, "p", 0) for number in range(2)]
     assert evaluator.evaluate_batch(trials, [0, 1]) == [{"judge": 1.0}, {"judge": 5.0}]
     assert len(judging.requests) == 2
@@ -321,20 +429,34 @@ def test_a_judge_travels_to_other_processes() -> None:
 
 
 def test_a_server_is_asked_for_json_of_the_schema() -> None:
-    with FaultyLLMServer([Reply(GOOD)]) as server, OpenAIChat("m", base_url=server.base_url) as llm:
+    with (
+        FaultyLLMServer([Reply(GOOD)]) as server,
+        OpenAIChat("m", base_url=server.base_url) as llm,
+    ):
         assert Judge(llm, CRITERIA)(Completion("x"), EXAMPLE) == 3.5
     wanted = server.requests[0]["response_format"]
     assert wanted["json_schema"]["schema"]["required"] == ["reason", "grades"]
 
 
-def test_a_server_that_has_no_schemas_is_asked_again_without_and_read_as_strictly() -> None:
-    refusal = Reply(status=400, body=b'{"error": {"message": "response_format is not supported"}}')
+def test_a_server_that_has_no_schemas_is_asked_again_without_and_read_as_strictly() -> (
+    None
+):
+    refusal = Reply(
+        status=400, body=b'{"error": {"message": "response_format is not supported"}}'
+    )
     script = [refusal, Reply(GOOD), Reply("Grade: 5")]
-    with FaultyLLMServer(script) as server, OpenAIChat("m", base_url=server.base_url) as llm:
+    with (
+        FaultyLLMServer(script) as server,
+        OpenAIChat("m", base_url=server.base_url) as llm,
+    ):
         judge = Judge(llm, CRITERIA)
         assert judge(Completion("x"), EXAMPLE) == 3.5
         assert "Grade: 5" in str(failure(judge))
-    assert ["response_format" in body for body in server.requests] == [True, False, False]
+    assert ["response_format" in body for body in server.requests] == [
+        True,
+        False,
+        False,
+    ]
 
 
 @pytest.mark.parametrize(
@@ -347,14 +469,25 @@ def test_a_server_that_has_no_schemas_is_asked_again_without_and_read_as_strictl
         ({"n": 0}, "n must be at least 1"),
         ({"n": 3}, "same opinion 3 times"),
         ({"llm": object()}, "needs complete"),
-        ({"shots": [Shot("a", "b", {"faithful": 9, "short": 1})]}, "The grades of a shot"),
-        ({"shots": [Shot("a", "b", {"faithful": 5, "short": 1}, other="c")]}, "cannot have other="),
         (
-            {"shots": [Shot("a", "b", {"faithful": "tie", "short": "tie"})], "against": "old"},
+            {"shots": [Shot("a", "b", {"faithful": 9, "short": 1})]},
+            "The grades of a shot",
+        ),
+        (
+            {"shots": [Shot("a", "b", {"faithful": 5, "short": 1}, other="c")]},
+            "cannot have other=",
+        ),
+        (
+            {
+                "shots": [Shot("a", "b", {"faithful": "tie", "short": "tie"})],
+                "against": "old",
+            },
             "needs the other response",
         ),
     ],
 )
-def test_what_makes_no_judge_is_said_before_anything_is_spent(settings: dict[str, Any], words: str) -> None:
+def test_what_makes_no_judge_is_said_before_anything_is_spent(
+    settings: dict[str, Any], words: str
+) -> None:
     with pytest.raises(InvalidArgumentError, match=words):
         Judge(**{"llm": says(GOOD), "criteria": CRITERIA, **settings})

@@ -31,14 +31,18 @@ from asktell_adapters.evaluators import (
 from asktell_adapters.metrics import Judge, JudgementError, Preference, range_of
 from asktell_adapters.metrics.preference import contradicted
 
-EXAMPLES = [Example(f"text {n}", id=f"e{n}", fields={"old": "2 old"}) for n in range(12)]
+EXAMPLES = [
+    Example(f"text {n}", id=f"e{n}", fields={"old": "2 old"}) for n in range(12)
+]
 PROMPTS = {"plain": "1 Plain.", "good": "3 Good.", "bad": "0 Bad."}
 GOAL = asktell.BestFeasible(asktell.maximize("preference", range=(0, 1)))
 
 
 def answering(**fields: Any) -> ScriptedLLM:
     """Answers with the prompt and the input."""
-    return ScriptedLLM(lambda request: Completion(request.messages[-1]["content"], 10, 5, **fields))
+    return ScriptedLLM(
+        lambda request: Completion(request.messages[-1]["content"], 10, 5, **fields)
+    )
 
 
 def comparing(better: Callable[[str, str], str], **fields: Any) -> ScriptedLLM:
@@ -46,37 +50,65 @@ def comparing(better: Callable[[str, str], str], **fields: Any) -> ScriptedLLM:
 
     def answer(request: Request) -> Completion:
         told = request.messages[-1]["content"]
-        first, second = re.findall(r"<(?:first|second)-answer-\w+>\n(.*?)\n</", told, re.DOTALL)
-        return Completion(json.dumps({"reason": "", "grades": {"better": better(first, second)}}), 50, 5, **fields)
+        first, second = re.findall(
+            r"<(?:first|second)-answer-\w+>\n(.*?)\n</", told, re.DOTALL
+        )
+        return Completion(
+            json.dumps({"reason": "", "grades": {"better": better(first, second)}}),
+            50,
+            5,
+            **fields,
+        )
 
     return ScriptedLLM(answer, "judge")
 
 
 def by_number(first: str, second: str) -> str:
-    return "tie" if first[0] == second[0] else "first" if first[0] > second[0] else "second"
+    return (
+        "tie"
+        if first[0] == second[0]
+        else "first"
+        if first[0] > second[0]
+        else "second"
+    )
 
 
-def selector(budget: int = 36, method: Any = "auto", **settings: Any) -> asktell.Selector:
+def selector(
+    budget: int = 36, method: Any = "auto", **settings: Any
+) -> asktell.Selector:
     ids = [str(example.id) for example in EXAMPLES]
     settings = {"repeats": 1, "inputs": "given", **settings}
-    return asktell.Selector(PROMPTS, GOAL, budget, method, examples=ids, baseline="plain", **settings)
+    return asktell.Selector(
+        PROMPTS, GOAL, budget, method, examples=ids, baseline="plain", **settings
+    )
 
 
-def test_answers_are_compared_with_the_baselines_and_the_baseline_is_half_without_a_call() -> None:
+def test_answers_are_compared_with_the_baselines_and_the_baseline_is_half_without_a_call() -> (
+    None
+):
     llm, judge = answering(), comparing(by_number)
     metric = Preference(judge)
-    result = asktell.run(selector(), LLMEvaluator(llm, EXAMPLES, [metric]), progress=False)
-    assert {entry.id: entry.estimate["preference"] for entry in result.prompts} == {"plain": 0.5, "good": 1, "bad": 0}
+    result = asktell.run(
+        selector(), LLMEvaluator(llm, EXAMPLES, [metric]), progress=False
+    )
+    assert {entry.id: entry.estimate["preference"] for entry in result.prompts} == {
+        "plain": 0.5,
+        "good": 1,
+        "bad": 0,
+    }
     assert range_of(metric) == (0.0, 1.0)
     n_compared = sum("Plain" not in str(request.messages) for request in llm.requests)
     assert len(judge.requests) == metric.spent.requests == 2 * n_compared
     assert (
-        "preference is the preference of a judge (judge) against the baseline, not of people. 0% of" in result.notes[0]
+        "preference is the preference of a judge (judge) against the baseline, not of people. 0% of"
+        in result.notes[0]
     )
 
 
 @pytest.mark.parametrize("kind", [LLMEvaluator, AsyncLLMEvaluator])
-def test_the_baseline_answers_each_example_once_however_many_ask_at_a_time(kind: Any) -> None:
+def test_the_baseline_answers_each_example_once_however_many_ask_at_a_time(
+    kind: Any,
+) -> None:
     gate, asked = threading.Lock(), []
 
     class Slow:
@@ -94,33 +126,68 @@ def test_the_baseline_answers_each_example_once_however_many_ask_at_a_time(kind:
     evaluator = kind(Slow(), EXAMPLES, [Preference(comparing(by_number))])
     if kind is LLMEvaluator:
         with ThreadPoolExecutor(8) as threads:
-            asktell.run(selector(), evaluator, threads, concurrency=8, batch_size=1, progress=False, repeatable=True)
+            asktell.run(
+                selector(),
+                evaluator,
+                threads,
+                concurrency=8,
+                batch_size=1,
+                progress=False,
+                repeatable=True,
+            )
     else:
-        asktell.run(selector(), evaluator, concurrency=8, progress=False, repeatable=True)
-    of_baseline = [str(request.messages) for request in asked if "Plain" in str(request.messages)]
+        asktell.run(
+            selector(), evaluator, concurrency=8, progress=False, repeatable=True
+        )
+    of_baseline = [
+        str(request.messages) for request in asked if "Plain" in str(request.messages)
+    ]
     assert sorted(of_baseline) == sorted(set(of_baseline))
     assert len(of_baseline) == 12
 
 
-def test_a_study_that_goes_on_elsewhere_has_the_baselines_answers_from_the_cache(tmp_path: Path) -> None:
+def test_a_study_that_goes_on_elsewhere_has_the_baselines_answers_from_the_cache(
+    tmp_path: Path,
+) -> None:
     llm = answering(cost=1.0)
     for budget in (9, 27):
-        with asktell.Study.create(tmp_path / "study.db", "s", selector(), exist_ok=True) as study:
+        with asktell.Study.create(
+            tmp_path / "study.db", "s", selector(), exist_ok=True
+        ) as study:
             evaluator = LLMEvaluator(
-                llm, EXAMPLES, [Preference(comparing(by_number))], cache=AnswerCache(tmp_path / "c")
+                llm,
+                EXAMPLES,
+                [Preference(comparing(by_number))],
+                cache=AnswerCache(tmp_path / "c"),
             )
-            asktell.run(study, evaluator, progress=False, repeatable=True, until=lambda s, n=budget: s.spent >= n)
+            asktell.run(
+                study,
+                evaluator,
+                progress=False,
+                repeatable=True,
+                until=lambda s, n=budget: s.spent >= n,
+            )
             result = study.result()
-    of_baseline = [str(request.messages) for request in llm.requests if "Plain" in str(request.messages)]
+    of_baseline = [
+        str(request.messages)
+        for request in llm.requests
+        if "Plain" in str(request.messages)
+    ]
     assert len(of_baseline) == len(set(of_baseline))
     assert result.selected[0].id == "good"
     assert "the preference of a judge (judge)" in result.notes[0]
 
 
 def test_what_the_baselines_answer_costs_is_charged_once() -> None:
-    evaluator = LLMEvaluator(answering(cost=1.0), EXAMPLES, [Preference(comparing(by_number, cost=0.25))])
+    evaluator = LLMEvaluator(
+        answering(cost=1.0), EXAMPLES, [Preference(comparing(by_number, cost=0.25))]
+    )
     evaluator.begin(selector().result)
-    first, again, own = evaluator(PROMPTS["good"], 0), evaluator(PROMPTS["bad"], 0), evaluator(PROMPTS["plain"], 0)
+    first, again, own = (
+        evaluator(PROMPTS["good"], 0),
+        evaluator(PROMPTS["bad"], 0),
+        evaluator(PROMPTS["plain"], 0),
+    )
     assert [each.paid for each in (first, again, own)] == [1 + 1 + 0.5, 1 + 0.5, 0.0]
     assert own == {"preference": 0.5}
     evaluator.begin(selector().result)  # of another run
@@ -135,7 +202,9 @@ def test_the_baseline_is_a_candidate_with_a_model_of_its_own(kind: Any) -> None:
 
         async def acomplete(self, request: Request) -> Completion:
             self.asked.append(str(request.messages))
-            return Completion(f"{self.grade} {request.messages[-1]['content']}", cost=1.0)
+            return Completion(
+                f"{self.grade} {request.messages[-1]['content']}", cost=1.0
+            )
 
     class SyncModel(Model):
         def complete(self, requests: list[Request]) -> list[Completion]:
@@ -143,37 +212,67 @@ def test_the_baseline_is_a_candidate_with_a_model_of_its_own(kind: Any) -> None:
 
     made = SyncModel if kind is LLMEvaluator else Model
     models = {"new": made(3), "old": made(1)}
-    candidates = asktell.grid(model=list(models), prompt={"long": "Be long.", "short": "Be short."})
-    chosen = asktell.Selector(
-        candidates, GOAL, 48, "uniform", examples=12, baseline="old/short", repeats=1, inputs="given"
+    candidates = asktell.grid(
+        model=list(models), prompt={"long": "Be long.", "short": "Be short."}
     )
-    metric = Preference(comparing(by_number), labels={("new/long", 3): 1, ("old/short", 3): 0.5})
-    result = asktell.run(chosen, kind(models, EXAMPLES, [metric]), progress=False, repeatable=True)
+    chosen = asktell.Selector(
+        candidates,
+        GOAL,
+        48,
+        "uniform",
+        examples=12,
+        baseline="old/short",
+        repeats=1,
+        inputs="given",
+    )
+    metric = Preference(
+        comparing(by_number), labels={("new/long", 3): 1, ("old/short", 3): 0.5}
+    )
+    result = asktell.run(
+        chosen, kind(models, EXAMPLES, [metric]), progress=False, repeatable=True
+    )
     estimates = {entry.id: entry.estimate["preference"] for entry in result.prompts}
-    assert estimates == {"new/long": 1.0, "new/short": 1.0, "old/long": 0.5, "old/short": 0.5}
+    assert estimates == {
+        "new/long": 1.0,
+        "new/short": 1.0,
+        "old/long": 0.5,
+        "old/short": 0.5,
+    }
     of_baseline = [asked for asked in models["old"].asked if "short" in asked]
     assert sorted(of_baseline) == sorted(set(of_baseline))
 
 
 def test_a_judge_that_always_prefers_the_first_answer_says_nothing_but_ties() -> None:
     result = asktell.run(
-        selector(), LLMEvaluator(answering(), EXAMPLES, [Preference(comparing(lambda *_: "first"))]), progress=False
+        selector(),
+        LLMEvaluator(
+            answering(), EXAMPLES, [Preference(comparing(lambda *_: "first"))]
+        ),
+        progress=False,
     )
     assert {entry.estimate["preference"] for entry in result.prompts} == {0.5}
     assert re.search(r"100% of \d+ comparisons changed with the order", result.notes[0])
 
 
 def test_orders_that_disagree_by_a_half_are_a_tie_too() -> None:
-    metric = Preference(comparing(lambda first, _: "first" if "3" in first else "tie"), against="old")
+    metric = Preference(
+        comparing(lambda first, _: "first" if "3" in first else "tie"), against="old"
+    )
     assert metric(Completion("3 new"), EXAMPLES[0]) == 0.5
     assert metric(Completion("3 new"), EXAMPLES[0]).details["by_order"] == [[1.0, 0.5]]
 
 
 def test_two_judges_say_how_often_they_agree() -> None:
     never = comparing(lambda first, second: "first" if first > second else "second")
-    contrary = comparing(lambda first, second: "second" if "text 1" in first else by_number(first, second))
+    contrary = comparing(
+        lambda first, second: (
+            "second" if "text 1" in first else by_number(first, second)
+        )
+    )
     metric = Preference([never, contrary], against=["1 x"] * 12)
-    result = asktell.run(selector(), LLMEvaluator(answering(), EXAMPLES, [metric]), progress=False)
+    result = asktell.run(
+        selector(), LLMEvaluator(answering(), EXAMPLES, [metric]), progress=False
+    )
     assert "The 2 judges agree on " in result.notes[0]
     assert "The 2 judges agree on 100%" not in result.notes[0]
 
@@ -184,26 +283,37 @@ def test_two_judges_say_how_often_they_agree() -> None:
     ids=["by id", "by position", "a column", "a function"],
 )
 def test_answers_from_elsewhere_take_the_baselines_place(against: Any) -> None:
-    evaluator = LLMEvaluator(answering(), EXAMPLES[:1], [Preference(comparing(by_number), against)])
+    evaluator = LLMEvaluator(
+        answering(), EXAMPLES[:1], [Preference(comparing(by_number), against)]
+    )
     evaluator.begin(selector().result)
-    assert [evaluator(PROMPTS[id_], 0)["preference"] for id_ in ("good", "bad", "plain")] == [1.0, 0.0, 0.0]
+    assert [
+        evaluator(PROMPTS[id_], 0)["preference"] for id_ in ("good", "bad", "plain")
+    ] == [1.0, 0.0, 0.0]
 
 
 def test_what_is_missing_is_a_clear_failure() -> None:
     evaluator = LLMEvaluator(answering(), EXAMPLES, [Preference(comparing(by_number))])
-    with pytest.raises(EvaluatorError, match=r"the baseline is unknown.*evaluator\.begin"):
+    with pytest.raises(
+        EvaluatorError, match=r"the baseline is unknown.*evaluator\.begin"
+    ):
         evaluator(PROMPTS["good"], 0)
     with pytest.raises(InvalidArgumentError, match="Pass baseline="):
         asktell.run(asktell.Selector(PROMPTS, GOAL, 9, examples=12), evaluator)
-    evaluator = LLMEvaluator(answering(), EXAMPLES, [Preference(comparing(by_number), {"e1": "2"})])
+    evaluator = LLMEvaluator(
+        answering(), EXAMPLES, [Preference(comparing(by_number), {"e1": "2"})]
+    )
     with pytest.raises(
-        EvaluatorError, match="example 'e0' has no response to compare with: against= has no response to it"
+        EvaluatorError,
+        match="example 'e0' has no response to compare with: against= has no response to it",
     ):
         evaluator(PROMPTS["good"], 0)
 
 
 def test_a_judge_or_a_baseline_that_fails_is_the_trials_failure() -> None:
-    evaluator = LLMEvaluator(answering(), EXAMPLES, [Preference(comparing(lambda *_: "neither"))])
+    evaluator = LLMEvaluator(
+        answering(), EXAMPLES, [Preference(comparing(lambda *_: "neither"))]
+    )
     evaluator.begin(selector().result)
     with pytest.raises(JudgementError, match="'neither', not one of"):
         evaluator(PROMPTS["good"], 0)
@@ -213,9 +323,13 @@ def test_a_judge_or_a_baseline_that_fails_is_the_trials_failure() -> None:
             raise CompletionError("no answer within 60 s", cost=0.25)
         return Completion(request.messages[-1]["content"])
 
-    evaluator = LLMEvaluator(ScriptedLLM(answer), EXAMPLES, [Preference(comparing(by_number))])
+    evaluator = LLMEvaluator(
+        ScriptedLLM(answer), EXAMPLES, [Preference(comparing(by_number))]
+    )
     evaluator.begin(selector().result)
-    with pytest.raises(EvaluatorError, match=r"to compare with: .*no answer within 60 s") as caught:
+    with pytest.raises(
+        EvaluatorError, match=r"to compare with: .*no answer within 60 s"
+    ) as caught:
         evaluator(PROMPTS["good"], 0)
     assert caught.value.cost == 0.25
     assert evaluator(PROMPTS["good"], 1) == {"preference": 1.0}
@@ -249,7 +363,11 @@ def test_it_travels_to_other_processes_with_what_it_knows() -> None:
 def race(seed: int, with_labels: bool, favoured: str = "bad") -> asktell.Result:
     """Race by a judge that always prefers one prompt's answers; people prefer those of "good", in 70 of 100."""
     rng = random.Random(seed)
-    people = {(id_, n): float(rng.random() < p) for n in range(300) for id_, p in (("good", 0.7), ("bad", 0.35))}
+    people = {
+        (id_, n): float(rng.random() < p)
+        for n in range(300)
+        for id_, p in (("good", 0.7), ("bad", 0.35))
+    }
     at = {text: id_ for id_, text in PROMPTS.items()}
 
     def better(first: str, second: str) -> str:
@@ -258,34 +376,65 @@ def race(seed: int, with_labels: bool, favoured: str = "bad") -> asktell.Result:
         wins = at[id_] == favoured or people[at[id_], int(n)] == 1.0
         return "first" if wins == is_first else "second"
 
-    labels = {(id_, f"e{n}"): people[id_, n] for id_ in ("good", "bad") for n in rng.sample(range(300), 20)}
+    labels = {
+        (id_, f"e{n}"): people[id_, n]
+        for id_ in ("good", "bad")
+        for n in rng.sample(range(300), 20)
+    }
     examples = [Example(f"text {n}", id=f"e{n}") for n in range(300)]
     chosen = asktell.Selector(
-        PROMPTS, GOAL, 900, asktell.Race(), examples=[f"e{n}" for n in range(300)], baseline="plain", seed=seed
+        PROMPTS,
+        GOAL,
+        900,
+        asktell.Race(),
+        examples=[f"e{n}" for n in range(300)],
+        baseline="plain",
+        seed=seed,
     )
     metric = Preference(comparing(better), labels=labels if with_labels else None)
-    return asktell.run(chosen, LLMEvaluator(answering(), examples, [metric]), progress=False, repeatable=True)
+    return asktell.run(
+        chosen,
+        LLMEvaluator(answering(), examples, [metric]),
+        progress=False,
+        repeatable=True,
+    )
 
 
 def claims(result: asktell.Result) -> list[Any]:
     """Whatever says that something is certain."""
     probabilities = [result.verdict.p_best, *(entry.p_best for entry in result.prompts)]
-    decided = [each.verdict for each in result.compare("good", "bad").differences.values()]
+    decided = [
+        each.verdict for each in result.compare("good", "bad").differences.values()
+    ]
     sure = [note for note in result.notes if "confidence" in note]
-    return [p for p in probabilities if p is not None] + [v for v in decided if v != "undecided"] + sure
+    return (
+        [p for p in probabilities if p is not None]
+        + [v for v in decided if v != "undecided"]
+        + sure
+    )
 
 
-def test_labels_that_contradict_the_judge_of_a_prompt_correct_its_scores_and_end_all_certainty() -> None:
+def test_labels_that_contradict_the_judge_of_a_prompt_correct_its_scores_and_end_all_certainty() -> (
+    None
+):
     fooled = [race(seed, with_labels=False) for seed in range(3)]
-    assert all(result.stopped_early and claims(result) and result.best.id == "bad" for result in fooled)
+    assert all(
+        result.stopped_early and claims(result) and result.best.id == "bad"
+        for result in fooled
+    )
     corrected = [race(seed, with_labels=True) for seed in range(30)]
     assert not any(claims(result) or result.stopped_early for result in corrected)
-    assert all("People disagree with it on bad (1.00 by the judge, 0." in str(result) for result in corrected)
+    assert all(
+        "People disagree with it on bad (1.00 by the judge, 0." in str(result)
+        for result in corrected
+    )
     assert sum(result.best.id == "good" for result in corrected) >= 28
 
 
 def test_labels_that_agree_change_nothing() -> None:
-    with_labels, without = (race(0, with_labels, favoured="nobody") for with_labels in (True, False))
+    with_labels, without = (
+        race(0, with_labels, favoured="nobody") for with_labels in (True, False)
+    )
     assert with_labels.best == without.best
     assert claims(with_labels) == claims(without) != []
     assert "40 labels by people do not contradict it." in with_labels.notes[0]
@@ -299,7 +448,9 @@ def test_labels_that_agree_change_nothing() -> None:
     ],
 )
 def test_labels_of_nothing_are_refused(labels: Any, why: str) -> None:
-    evaluator = LLMEvaluator(answering(), EXAMPLES, [Preference(comparing(by_number), labels=labels)])
+    evaluator = LLMEvaluator(
+        answering(), EXAMPLES, [Preference(comparing(by_number), labels=labels)]
+    )
     with pytest.raises(InvalidArgumentError, match=why):
         asktell.run(selector(), evaluator, progress=False)
 
@@ -310,14 +461,20 @@ def test_a_label_is_a_score() -> None:
 
 
 @pytest.mark.parametrize("n_prompts", [1, 5, 30])
-def test_a_judge_who_differs_to_both_sides_alike_is_seldom_said_to_contradict_people(n_prompts: int) -> None:
+def test_a_judge_who_differs_to_both_sides_alike_is_seldom_said_to_contradict_people(
+    n_prompts: int,
+) -> None:
     """With a test of 5 % for each prompt, it was in half of the runs with 30 prompts."""
     runs, flagged = 200, 0
     rng = np.random.default_rng(n_prompts)
     for _ in range(runs):
         people = rng.choice([0.0, 0.5, 1.0], (n_prompts, 20))
         judge = rng.choice([0.0, 0.5, 1.0], people.shape)
-        flagged += bool(contradicted({i: [*zip(people[i], judge[i], strict=True)] for i in range(n_prompts)}))
+        flagged += bool(
+            contradicted(
+                {i: [*zip(people[i], judge[i], strict=True)] for i in range(n_prompts)}
+            )
+        )
     assert flagged / runs < 0.05 + 3 * (0.05 * 0.95 / runs) ** 0.5
 
 
@@ -326,4 +483,5 @@ def test_the_prompts_that_labels_contradict_by_hand() -> None:
     assert contradicted({"a": kind * 5}) == []  # 2 / 2**5
     assert contradicted({"a": kind * 6}) == ["a"]
     assert contradicted({"a": kind * 6, "b": kind}) == []  # two tests share the 5 %
-    assert contradicted({"a": kind * 6, "b": [(1.0, 0.5)] * 7}) == ["b", "a"]  # the second is alone by then
+    # The second is alone by then
+    assert contradicted({"a": kind * 6, "b": [(1.0, 0.5)] * 7}) == ["b", "a"]

@@ -12,9 +12,22 @@ from asktell_adapters.evaluators import Completion, Example
 from asktell_adapters.metrics import HuggingFaceMetric, Rouge
 
 TYPES = ["rouge1", "rouge2", "rougeL", "rougeLsum"]
-TEXTS = ["The cats sat on the mat.\nThen it left.", "A dog ran, running fast", "", "then it was on the mat\nthe cat"]
-REFERENCES = ["The cat is sitting on a mat.\nIt left then.", "dogs run", "nothing", "on the mat, then it was the cat"]
-lines = st.lists(st.sampled_from(["the", "cat", "cats", "sat", "on", "mat", "\n", "ran", "Running"]), max_size=15)
+TEXTS = [
+    "The cats sat on the mat.\nThen it left.",
+    "A dog ran, running fast",
+    "",
+    "then it was on the mat\nthe cat",
+]
+REFERENCES = [
+    "The cat is sitting on a mat.\nIt left then.",
+    "dogs run",
+    "nothing",
+    "on the mat, then it was the cat",
+]
+lines = st.lists(
+    st.sampled_from(["the", "cat", "cats", "sat", "on", "mat", "\n", "ran", "Running"]),
+    max_size=15,
+)
 
 
 @pytest.fixture(scope="module")
@@ -27,35 +40,55 @@ def module() -> Any:
 
 
 def direct(rouge_type: str, text: str, *references: str, stem: bool = False) -> float:
-    rouge_scorer = pytest.importorskip("rouge_score.rouge_scorer")  # here, as it takes long
+    # Here, as it takes long
+    rouge_scorer = pytest.importorskip("rouge_score.rouge_scorer")
     scorer = rouge_scorer.RougeScorer([rouge_type], use_stemmer=stem)
-    return max(float(scorer.score(reference, text)[rouge_type].fmeasure) for reference in references)
+    return max(
+        float(scorer.score(reference, text)[rouge_type].fmeasure)
+        for reference in references
+    )
 
 
 @pytest.mark.parametrize("stem", [False, True])
-def test_the_module_equals_rouge_score_and_the_fast_path(module: Any, stem: bool) -> None:
-    found = module.compute(predictions=TEXTS, references=REFERENCES, use_aggregator=False, use_stemmer=stem)
+def test_the_module_equals_rouge_score_and_the_fast_path(
+    module: Any, stem: bool
+) -> None:
+    found = module.compute(
+        predictions=TEXTS, references=REFERENCES, use_aggregator=False, use_stemmer=stem
+    )
     assert list(found) == TYPES
     for name in TYPES:
-        assert found[name] == [direct(name, *pair, stem=stem) for pair in zip(TEXTS, REFERENCES, strict=True)]
+        assert found[name] == [
+            direct(name, *pair, stem=stem)
+            for pair in zip(TEXTS, REFERENCES, strict=True)
+        ]
         fast = Rouge(name, use_stemmer=stem)
-        assert found[name] == [fast.score(*pair) for pair in zip(TEXTS, REFERENCES, strict=True)]
+        assert found[name] == [
+            fast.score(*pair) for pair in zip(TEXTS, REFERENCES, strict=True)
+        ]
 
 
 def test_several_references_count_by_the_best(module: Any) -> None:
     several = [[reference, "the cat"] for reference in REFERENCES]
     found = module.compute(predictions=TEXTS, references=several, use_aggregator=False)
     for name in TYPES:
-        expected = [direct(name, text, *references) for text, references in zip(TEXTS, several, strict=True)]
+        expected = [
+            direct(name, text, *references)
+            for text, references in zip(TEXTS, several, strict=True)
+        ]
         assert found[name] == expected
         examples = [Example("", references) for references in several]
         pairs = zip(TEXTS, examples, strict=True)
-        assert [Rouge(name)(Completion(text), example) for text, example in pairs] == expected
+        assert [
+            Rouge(name)(Completion(text), example) for text, example in pairs
+        ] == expected
 
 
 @settings(max_examples=30, deadline=None)
 @given(text=lines, reference=lines, rouge_type=st.sampled_from(TYPES))
-def test_the_fast_path_equals_rouge_score(text: list[str], reference: list[str], rouge_type: str) -> None:
+def test_the_fast_path_equals_rouge_score(
+    text: list[str], reference: list[str], rouge_type: str
+) -> None:
     one, other = " ".join(text), " ".join(reference)
     value = Rouge(rouge_type).score(one, other)
     assert value == direct(rouge_type, one, other)
@@ -66,7 +99,9 @@ def test_splitting_sentences_matters_to_lsum_only() -> None:
     text, reference = "The cat sat. A dog ran.", "A dog ran. The cat sat."
     assert Rouge(split=True).score(text, reference) == 1.0
     assert Rouge().score(text, reference) == 0.5
-    assert Rouge("rouge1", split=True).score(text, reference) == Rouge("rouge1").score(text, reference)
+    assert Rouge("rouge1", split=True).score(text, reference) == Rouge("rouge1").score(
+        text, reference
+    )
 
 
 def test_a_module_that_cannot_be_loaded_names_the_offline_way(tmp_path: Any) -> None:

@@ -6,21 +6,43 @@ from hypothesis import strategies as st
 
 from asktell.errors import EvaluatorError, InvalidArgumentError
 from asktell_adapters.evaluators import Completion, Example
-from asktell_adapters.metrics import Brevity, ExactMatch, cost, latency, output_tokens, split_sentences, token_f1
+from asktell_adapters.metrics import (
+    Brevity,
+    ExactMatch,
+    cost,
+    latency,
+    output_tokens,
+    split_sentences,
+    token_f1,
+)
 
 NOTHING = Example("")
 
 
-@pytest.mark.parametrize(("tokens", "expected"), [(0, 1), (10, 1), (20, 0.8), (35, 0.5), (59, 0.02), (60, 0), (512, 0)])
+@pytest.mark.parametrize(
+    ("tokens", "expected"),
+    [(0, 1), (10, 1), (20, 0.8), (35, 0.5), (59, 0.02), (60, 0), (512, 0)],
+)
 def test_brevity_is_the_papers_function(tokens: int, expected: float) -> None:
-    assert Brevity(10, 60)(Completion("x", completion_tokens=tokens), NOTHING) == pytest.approx(expected)
+    assert Brevity(10, 60)(
+        Completion("x", completion_tokens=tokens), NOTHING
+    ) == pytest.approx(expected)
 
 
-@given(low=st.integers(0, 100), width=st.integers(1, 100), tokens=st.lists(st.integers(0, 300), min_size=2, max_size=2))
-def test_brevity_stays_in_the_unit_interval_and_never_rises(low: int, width: int, tokens: list[int]) -> None:
+@given(
+    low=st.integers(0, 100),
+    width=st.integers(1, 100),
+    tokens=st.lists(st.integers(0, 300), min_size=2, max_size=2),
+)
+def test_brevity_stays_in_the_unit_interval_and_never_rises(
+    low: int, width: int, tokens: list[int]
+) -> None:
     short, long = sorted(tokens)
     brevity = Brevity(low, low + width)
-    values = [brevity(Completion("", completion_tokens=count), NOTHING) for count in (short, long)]
+    values = [
+        brevity(Completion("", completion_tokens=count), NOTHING)
+        for count in (short, long)
+    ]
     assert 1 >= values[0] >= values[1] >= 0
 
 
@@ -29,7 +51,9 @@ def test_brevity_counts_tokens_as_told() -> None:
     assert words(Completion("two words", completion_tokens=99), NOTHING) == 0.5
 
 
-@pytest.mark.parametrize(("low", "high"), [(5, 5), (6, 5), (-1, 5), (0, float("inf")), (float("nan"), 5)])
+@pytest.mark.parametrize(
+    ("low", "high"), [(5, 5), (6, 5), (-1, 5), (0, float("inf")), (float("nan"), 5)]
+)
 def test_brevity_refuses_thresholds_out_of_order(low: float, high: float) -> None:
     with pytest.raises(InvalidArgumentError, match="tau_low < tau_high"):
         Brevity(low, high)
@@ -47,7 +71,13 @@ def test_brevity_refuses_thresholds_out_of_order(low: float, high: float) -> Non
         ("b b", "b", 0, 0, 2 / 3),
     ],
 )
-def test_matches(text: str, reference: str | tuple[str, ...], normalized: float, strict: float, f1: float) -> None:
+def test_matches(
+    text: str,
+    reference: str | tuple[str, ...],
+    normalized: float,
+    strict: float,
+    f1: float,
+) -> None:
     completion, example = Completion(text), Example("", reference)
     assert ExactMatch()(completion, example) == normalized
     assert ExactMatch(normalized=False)(completion, example) == strict
@@ -61,7 +91,9 @@ def test_a_metric_that_needs_a_reference_says_so() -> None:
 
 def test_what_the_completion_took() -> None:
     completion = Completion("x", completion_tokens=4, latency=0.25, cost=0.125)
-    assert [metric(completion, NOTHING) for metric in (output_tokens, latency, cost)] == [4.0, 0.25, 0.125]
+    assert [
+        metric(completion, NOTHING) for metric in (output_tokens, latency, cost)
+    ] == [4.0, 0.25, 0.125]
 
 
 def test_sentences_are_split_at_their_ends() -> None:

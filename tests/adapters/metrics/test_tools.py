@@ -23,15 +23,28 @@ PAU: dict[str, Any] = {"name": "find", "arguments": {"town": "Pau"}}
         ([], "[]", 1),
         ([ULM], "[]", 0),
         ([ULM, PAU], "find", 0),
-        ([ULM, PAU], '[{"name": "find"}, {"name": "find", "arguments": {"n": 1, "town": "Ulm"}}]', 1),
-        ([PAU, PAU], '[{"name": "find"}, {"name": "find", "arguments": {"n": 1, "town": "Ulm"}}]', 0),
+        (
+            [ULM, PAU],
+            '[{"name": "find"}, {"name": "find", "arguments": {"n": 1, "town": "Ulm"}}]',
+            1,
+        ),
+        (
+            [PAU, PAU],
+            '[{"name": "find"}, {"name": "find", "arguments": {"n": 1, "town": "Ulm"}}]',
+            0,
+        ),
         ([{"name": "find", "arguments": "{broken"}], "find", 1),
         ([ULM], ["search", "find"], 1),
         ([{"name": "7", "arguments": {}}], "7", 1),
     ],
 )
-def test_a_call_is_what_the_reference_says(calls: list[Any], reference: Any, score: float) -> None:
-    assert tool_call(Completion("", tool_calls=tuple(calls)), Example("q", reference)) == score
+def test_a_call_is_what_the_reference_says(
+    calls: list[Any], reference: Any, score: float
+) -> None:
+    assert (
+        tool_call(Completion("", tool_calls=tuple(calls)), Example("q", reference))
+        == score
+    )
 
 
 def test_its_range_is_known() -> None:

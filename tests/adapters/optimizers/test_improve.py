@@ -20,7 +20,11 @@ N = 20
 def evaluate(prompt: str, example: int) -> dict[str, float]:
     """The more x the better, up to 10 of them; and the longer the worse."""
     quality = min(prompt.count("x"), 10) / 10
-    return {"quality": quality * 0.8 + (example * 7 % 5) / 25, "brevity": 1 - len(prompt) / 40, "cost": 0.5}
+    return {
+        "quality": quality * 0.8 + (example * 7 % 5) / 25,
+        "brevity": 1 - len(prompt) / 40,
+        "cost": 0.5,
+    }
 
 
 def more(brief: Brief) -> list[str]:
@@ -28,12 +32,16 @@ def more(brief: Brief) -> list[str]:
     return [f"{parent.prompt}{'x' * (1 + i)}" for i, parent in enumerate(brief.parents)]
 
 
-def selector(goal: Any = None, budget: Any = 18, method: Any = "auto", **others: Any) -> Selector:
+def selector(
+    goal: Any = None, budget: Any = 18, method: Any = "auto", **others: Any
+) -> Selector:
     goal = goal or BestFeasible("quality")
     return Selector(["ax", "bx", "cxx"], goal, budget, method, examples=N, **others)
 
 
-def loop(study: Any, writer: Callable[[Brief], Sequence[str]] = more, **settings: Any) -> Improvement:
+def loop(
+    study: Any, writer: Callable[[Brief], Sequence[str]] = more, **settings: Any
+) -> Improvement:
     given = {"budget": 90, "candidates": 4, "progress": False, **settings}
     evaluator = given.pop("evaluator", evaluate)
     return improve(study, evaluator, writer, **given)
@@ -48,9 +56,19 @@ def test_a_better_prompt_of_a_later_generation_is_found() -> None:
 
     found = loop(study := selector(), writer)
     assert [entry.prompt for entry in found.result.selected] == ["xxxxxxxxxx"]
-    assert [each.better for each in found.generations] == [True, False, True, False, False]
-    assert found.stopped == "the budget is spent" or found.stopped.startswith("no improvement")
-    assert [brief.generation for brief in briefs] == list(range(1, len(found.generations)))
+    assert [each.better for each in found.generations] == [
+        True,
+        False,
+        True,
+        False,
+        False,
+    ]
+    assert found.stopped == "the budget is spent" or found.stopped.startswith(
+        "no improvement"
+    )
+    assert [brief.generation for brief in briefs] == list(
+        range(1, len(found.generations))
+    )
     assert briefs[0].parents[0].prompt == "cxx"
     assert briefs[2].parents[0].prompt == "xxxxxxxxxx"
     assert briefs[1].tried == ("ax", "bx", "cxx", "y1")
@@ -60,7 +78,9 @@ def test_a_better_prompt_of_a_later_generation_is_found() -> None:
     assert "is better than prompt 2" in found.generations[2].why
     assert study.spent <= 90
     assert found.to_dict()["generations"][1]["why"] == found.generations[1].why
-    assert f"{len(found.generations)} generations; stopped: {found.stopped}" in str(found)
+    assert f"{len(found.generations)} generations; stopped: {found.stopped}" in str(
+        found
+    )
 
 
 @pytest.mark.parametrize(
@@ -73,23 +93,32 @@ def test_a_better_prompt_of_a_later_generation_is_found() -> None:
     ],
     ids=str,
 )
-def test_every_goal_and_method_goes_through_all_of_the_budget_and_no_more(goal: Any, method: str) -> None:
+def test_every_goal_and_method_goes_through_all_of_the_budget_and_no_more(
+    goal: Any, method: str
+) -> None:
     found = loop(selector(goal, method=method), patience=None)
     assert len(found.generations) > 2
     assert found.result.spent <= 90
     assert found.result.selected
-    assert sum(len(each.prompts) for each in found.generations) == len(found.result.prompts)
+    assert sum(len(each.prompts) for each in found.generations) == len(
+        found.result.prompts
+    )
     if found.result.goal.is_constrained:
         assert found.result.feasible
 
 
 def test_money_is_shared_and_never_exceeded() -> None:
     found = loop(
-        selector(budget=Budget(cost=9.0, max_cost_per_evaluation=0.5)), budget=Budget(cost=30.0), patience=None
+        selector(budget=Budget(cost=9.0, max_cost_per_evaluation=0.5)),
+        budget=Budget(cost=30.0),
+        patience=None,
     )
     assert 25 < found.result.spent_cost <= 30
     assert len(found.generations) > 2
-    both = loop(selector(budget=Budget(evaluations=18, cost=9.0)), budget=Budget(evaluations=40, cost=100.0))
+    both = loop(
+        selector(budget=Budget(evaluations=18, cost=9.0)),
+        budget=Budget(evaluations=40, cost=100.0),
+    )
     assert both.result.spent == 40
 
 
@@ -107,7 +136,9 @@ def opened(kind: str, tmp_path: Path, budget: int = 18) -> Iterator[Callable[[],
         from tests.adapters.server.conftest import Process
 
         with Process(f"sqlite:///{tmp_path}/remote.db") as service:
-            asktell.RemoteStudy.create(service.url, "s", selector(budget=budget)).close()
+            asktell.RemoteStudy.create(
+                service.url, "s", selector(budget=budget)
+            ).close()
             yield lambda: asktell.RemoteStudy.open(service.url, "s")
 
 
@@ -121,7 +152,9 @@ class Calls:
     def __init__(self, stop_at: int | None = None) -> None:
         self.n, self.stop_at = 0, stop_at
 
-    def __call__(self, inner: Callable[..., Any], after: bool = False) -> Callable[..., Any]:
+    def __call__(
+        self, inner: Callable[..., Any], after: bool = False
+    ) -> Callable[..., Any]:
         def wrapped(*args: Any, **named: Any) -> Any:
             result = inner(*args, **named) if after else None
             self.n += 1
@@ -134,10 +167,21 @@ class Calls:
 
 def summary(found: Improvement) -> Any:
     generations = [
-        (each.number, [p.prompt for p in each.prompts], each.parents, each.better, each.why)
+        (
+            each.number,
+            [p.prompt for p in each.prompts],
+            each.parents,
+            each.better,
+            each.why,
+        )
         for each in found.generations
     ]
-    return generations, found.stopped, found.result.spent, [entry.prompt for entry in found.result.selected]
+    return (
+        generations,
+        found.stopped,
+        found.result.spent,
+        [entry.prompt for entry in found.result.selected],
+    )
 
 
 @pytest.mark.parametrize("kind", ["Selector", "Study"])
@@ -158,7 +202,9 @@ def test_a_loop_killed_at_any_instant_ends_as_one_that_was_not(
             patch.setattr(owner, "extend", calls(calls(extend), after=True))
             for _ in range(2):
                 try:
-                    found = loop(study(), calls(more), evaluator=calls(evaluate), budget=60)
+                    found = loop(
+                        study(), calls(more), evaluator=calls(evaluate), budget=60
+                    )
                 except Killed:
                     continue
                 assert summary(found) == whole
@@ -172,7 +218,9 @@ def test_a_loop_killed_at_any_instant_ends_as_one_that_was_not(
 def test_a_finished_loop_returns_at_once_and_goes_on_with_more() -> None:
     study = selector()
     first = loop(study)
-    assert summary(loop(study, lambda brief: pytest.fail("asked again"))) == summary(first)
+    assert summary(loop(study, lambda brief: pytest.fail("asked again"))) == summary(
+        first
+    )
     longer = loop(study, budget=126, patience=None)
     assert summary(longer)[0][: len(first.generations)] == summary(first)[0]
     assert longer.result.spent == 126
@@ -195,11 +243,17 @@ def test_several_processes_make_one_loop(tmp_path: Path) -> None:
         return more(brief)
 
     with opened("Study", tmp_path) as study, ThreadPoolExecutor(3) as threads:
-        ends = list(threads.map(lambda _: loop(study(), writer, patience=None), range(3)))
+        ends = list(
+            threads.map(lambda _: loop(study(), writer, patience=None), range(3))
+        )
         assert {end.stopped for end in ends} == {"the budget is spent"}
         assert {end.result.spent for end in ends} == {90}
         prompts = [entry.prompt for entry in study().result().prompts]
-    assert len(prompts) == len(set(prompts)) == sum(len(each.prompts) for each in ends[0].generations)
+    assert (
+        len(prompts)
+        == len(set(prompts))
+        == sum(len(each.prompts) for each in ends[0].generations)
+    )
     assert [each.number for each in ends[0].generations] == sorted(set(written) | {0})
 
 
@@ -212,12 +266,19 @@ def test_patience_ends_it_and_the_rest_stays_unspent() -> None:
     assert len(found.generations) == 4
     assert study.budget == 4 * 18
     assert "still selected" in found.generations[-1].why
-    assert loop(selector(), worse, budget=500, patience=1).stopped == "no improvement in the last generation"
+    assert (
+        loop(selector(), worse, budget=500, patience=1).stopped
+        == "no improvement in the last generation"
+    )
 
 
 def test_what_is_known_empty_or_written_twice_is_dropped() -> None:
     def writer(brief: Brief) -> list[str]:
-        return ["ax", " ", "", "new", "new ", "\ud800"] if brief.generation == 1 else [" cxx\n", "new"]
+        return (
+            ["ax", " ", "", "new", "new ", "\ud800"]
+            if brief.generation == 1
+            else [" cxx\n", "new"]
+        )
 
     found = loop(selector(), writer, patience=None)
     assert [entry.prompt for entry in found.generations[1].prompts] == ["new"]
@@ -236,7 +297,10 @@ def test_what_is_known_empty_or_written_twice_is_dropped() -> None:
 )
 def test_a_writer_that_fails_costs_nothing(writer: Any, message: str) -> None:
     study = selector()
-    with pytest.raises(EvaluatorError, match=f"The writer <lambda> failed to write generation 1.*{message}"):
+    with pytest.raises(
+        EvaluatorError,
+        match=f"The writer <lambda> failed to write generation 1.*{message}",
+    ):
         loop(study, writer)
     assert study.spent == 18
     assert summary(loop(study)) == summary(loop(selector()))
@@ -294,7 +358,10 @@ def test_features_of_newcomers_are_asked_for() -> None:
     [
         ({"budget": 17}, "the study has 18 evaluations already"),
         ({"budget": 0}, "budget"),
-        ({"budget": Budget(cost=5.0)}, "limits cost, but the study's budget limits evaluations"),
+        (
+            {"budget": Budget(cost=5.0)},
+            "limits cost, but the study's budget limits evaluations",
+        ),
         ({"candidates": 0}, "candidates"),
         ({"parents": 0}, "parents"),
         ({"parents": 21}, "parents"),
@@ -304,7 +371,9 @@ def test_features_of_newcomers_are_asked_for() -> None:
         ({"examples": ["one"]}, "with 20 examples, but it has 1"),
     ],
 )
-def test_bad_input_is_refused_before_anything_is_spent(settings: Any, message: str) -> None:
+def test_bad_input_is_refused_before_anything_is_spent(
+    settings: Any, message: str
+) -> None:
     study = selector()
     with pytest.raises(InvalidArgumentError, match=message):
         loop(study, **{"writer": more, **settings})

@@ -36,15 +36,25 @@ def accuracy(prompt: str, example: int) -> float:
 
 
 def suggest(trial: Any) -> tuple[str, int]:
-    return trial.suggest_categorical("prompt", list(PROMPTS)), trial.suggest_int("example", 0, N - 1)
+    return trial.suggest_categorical("prompt", list(PROMPTS)), trial.suggest_int(
+        "example", 0, N - 1
+    )
 
 
 def objective(trial: Any) -> float:
     return accuracy(*suggest(trial))
 
 
-def new_selector(goal: Any = None, budget: Any = 20, examples: int | None = N, **options: Any) -> asktell.Selector:
-    return asktell.Selector(PROMPTS, goal or asktell.BestFeasible("accuracy"), budget, examples=examples, **options)
+def new_selector(
+    goal: Any = None, budget: Any = 20, examples: int | None = N, **options: Any
+) -> asktell.Selector:
+    return asktell.Selector(
+        PROMPTS,
+        goal or asktell.BestFeasible("accuracy"),
+        budget,
+        examples=examples,
+        **options,
+    )
 
 
 def new_study(sampler: Any, names: list[str] | None = None, **options: Any) -> Any:
@@ -77,7 +87,9 @@ def test_a_study_ends_with_the_budget_and_the_best_prompt() -> None:
     assert result.done
     assert [entry.id for entry in result.selected] == ["p5"]
     assert len(set(cells(study))) == 20, "no cell twice"
-    assert {prompt for prompt, _ in cells(study)} == set(PROMPTS), "every prompt at least once"
+    assert {prompt for prompt, _ in cells(study)} == set(PROMPTS), (
+        "every prompt at least once"
+    )
     best = result.selected[0]
     told = [accuracy(*cell) for cell in cells(study) if cell[0] == "p5"]
     assert (best.evaluations, best.prompt) == (len(told), "Answer in 5 words.")
@@ -101,7 +113,9 @@ def test_several_values_are_a_pareto_set() -> None:
         prompt, example = suggest(trial)
         # p4 is worse than p3 in both.
         words = {"p3": 3.0, "p4": 4.0}.get(prompt, 5.0 if int(prompt[1:]) < 3 else 6.0)
-        return accuracy("p2" if prompt == "p4" else prompt, example), words + 0.01 * example
+        return accuracy(
+            "p2" if prompt == "p4" else prompt, example
+        ), words + 0.01 * example
 
     goal = asktell.ParetoSet("accuracy", asktell.minimize("words"))
     _, result = played(new_selector(goal, 30), two, directions=["maximize", "minimize"])
@@ -144,7 +158,8 @@ def test_constraints(kind: str) -> None:
 )
 def test_choices_are_ids_or_texts(prompts: Any, choices: Any) -> None:
     def other(trial: Any) -> float:
-        example = trial.suggest_categorical("example", [f"row {i}" for i in range(N)])  # the example first
+        # The example first
+        example = trial.suggest_categorical("example", [f"row {i}" for i in range(N)])
         if choices is None:
             prompt: Any = trial.suggest_int("prompt", 0, 5)
         else:
@@ -153,7 +168,10 @@ def test_choices_are_ids_or_texts(prompts: Any, choices: Any) -> None:
         number = text[1:] if text in PROMPTS else text.split()[2]
         return accuracy(f"p{number}", int(example.split()[1]))
 
-    _, result = played(asktell.Selector(prompts, asktell.BestFeasible("accuracy"), 20, examples=N), other)
+    _, result = played(
+        asktell.Selector(prompts, asktell.BestFeasible("accuracy"), 20, examples=N),
+        other,
+    )
     assert [entry.prompt for entry in result.selected] == ["Answer in 5 words."]
 
 
@@ -161,7 +179,9 @@ def test_choices_are_ids_or_texts(prompts: Any, choices: Any) -> None:
 @pytest.mark.parametrize("group", [False, True])
 def test_other_parameters_are_sampled_together(group: bool) -> None:
     """As many as the other sampler takes at once, without ours."""
-    others = optuna.samplers.TPESampler(seed=0, multivariate=True, group=group, n_startup_trials=3)
+    others = optuna.samplers.TPESampler(
+        seed=0, multivariate=True, group=group, n_startup_trials=3
+    )
     relative: list[set[str]] = []
     sample = others.sample_relative
 
@@ -174,16 +194,25 @@ def test_other_parameters_are_sampled_together(group: bool) -> None:
 
     def warm(trial: Any) -> float:
         value = objective(trial)
-        return value - trial.suggest_float("temperature", 0, 1) - trial.suggest_float("top_p", 0, 1)
+        return (
+            value
+            - trial.suggest_float("temperature", 0, 1)
+            - trial.suggest_float("top_p", 0, 1)
+        )
 
     study.optimize(warm)
     assert relative[-1] == {"temperature", "top_p"}
     assert len(study.trials) == 20
-    best = min(trial.params["temperature"] + trial.params["top_p"] for trial in study.trials[3:])
+    best = min(
+        trial.params["temperature"] + trial.params["top_p"]
+        for trial in study.trials[3:]
+    )
     assert best < 0.5, "it was minimized"
 
 
-def test_trials_without_a_prompt_are_the_other_samplers(caplog: pytest.LogCaptureFixture) -> None:
+def test_trials_without_a_prompt_are_the_other_samplers(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     """A conditional space: some trials have no prompt."""
     study = new_study(AsktellSampler(new_selector()))
 
@@ -199,7 +228,10 @@ def test_trials_without_a_prompt_are_the_other_samplers(caplog: pytest.LogCaptur
     assert (result.spent, result.selected[0].id) == (20, "p5")
     assert len(study.trials) == 20 + 9 + 1
     (warning,) = caplog.messages
-    assert "Trial 2 has no parameter 'prompt', so RandomSampler sampled all its parameters" in warning
+    assert (
+        "Trial 2 has no parameter 'prompt', so RandomSampler sampled all its parameters"
+        in warning
+    )
 
 
 # Trials that fail, are pruned, run elsewhere
@@ -218,7 +250,10 @@ def test_failed_trials() -> None:
     study.optimize(shaky, catch=(ConnectionError,))
     result = sampler.result(study)
     assert [entry.id for entry in result.selected] == ["p3"]
-    assert {entry.id: entry.failures for entry in result.prompts if entry.failures} == {"p4": 2, "p5": 2}
+    assert {entry.id: entry.failures for entry in result.prompts if entry.failures} == {
+        "p4": 2,
+        "p5": 2,
+    }
     assert result.spent == 20
     assert len(study.trials) == 24
     assert "trial" in str({entry.id: entry.reason for entry in result.prompts}["p5"])
@@ -234,7 +269,9 @@ def test_pruned_trials_count_by_their_last_value() -> None:
             raise optuna.TrialPruned
         return accuracy(prompt, example)
 
-    _, result = played(new_selector(), stepwise, pruner=optuna.pruners.ThresholdPruner(lower=0.2))
+    _, result = played(
+        new_selector(), stepwise, pruner=optuna.pruners.ThresholdPruner(lower=0.2)
+    )
     by_id = {entry.id: entry for entry in result.prompts}
     assert result.selected[0].id == "p5"
     assert by_id["p0"].evaluations > 0
@@ -250,7 +287,9 @@ def test_a_trial_without_a_metric_is_a_failure() -> None:
             trial.set_user_attr("brevity", 1 - 0.1 * int(prompt[1:]))
         return accuracy(prompt, example)
 
-    _, result = played(new_selector(asktell.BestFeasible("accuracy", {"brevity": 0.5})), forgetful)
+    _, result = played(
+        new_selector(asktell.BestFeasible("accuracy", {"brevity": 0.5})), forgetful
+    )
     assert [entry.id for entry in result.selected] == ["p4"]
     assert "missing: ['brevity']" in str(result.prompts[5].reason)
 
@@ -260,9 +299,13 @@ def test_threads() -> None:
     study = new_study(sampler)
     study.optimize(objective, n_jobs=4)
     assert sampler.result(study).spent == 30
-    assert 30 <= len(study.trials) <= 33, "some may have begun when the last evaluation was taken"
+    assert 30 <= len(study.trials) <= 33, (
+        "some may have begun when the last evaluation was taken"
+    )
     counted = [
-        (t.params["prompt"], t.params["example"]) for t in study.trials if "planner" in t.system_attrs["asktell"]
+        (t.params["prompt"], t.params["example"])
+        for t in study.trials
+        if "planner" in t.system_attrs["asktell"]
     ]
     assert len(counted) == len(set(counted)) == 30, "no cell twice"
     assert [entry.id for entry in sampler.result(study).selected] == ["p5"]
@@ -270,7 +313,9 @@ def test_threads() -> None:
 
 def open_storage(url: str) -> Any:
     if url.startswith("sqlite"):
-        return optuna.storages.RDBStorage(url, engine_kwargs={"connect_args": {"timeout": 100}})
+        return optuna.storages.RDBStorage(
+            url, engine_kwargs={"connect_args": {"timeout": 100}}
+        )
     from optuna.storages.journal import JournalFileBackend
 
     return optuna.storages.JournalStorage(JournalFileBackend(url))
@@ -279,16 +324,25 @@ def open_storage(url: str) -> Any:
 def work(url: str) -> None:
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     study = optuna.load_study(
-        study_name="s", storage=open_storage(url), sampler=AsktellSampler(new_selector(budget=12))
+        study_name="s",
+        storage=open_storage(url),
+        sampler=AsktellSampler(new_selector(budget=12)),
     )
     study.optimize(objective)
 
 
-@pytest.mark.parametrize("kind", ["sqlite", pytest.param("journal", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "kind", ["sqlite", pytest.param("journal", marks=pytest.mark.slow)]
+)
 def test_several_processes(kind: str, tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/s.db" if kind == "sqlite" else str(tmp_path / "s.log")
-    study = new_study(AsktellSampler(new_selector(budget=12)), storage=open_storage(url), study_name="s")
-    context = multiprocessing.get_context("spawn")  # not forked: another test may have left JAX's threads
+    study = new_study(
+        AsktellSampler(new_selector(budget=12)),
+        storage=open_storage(url),
+        study_name="s",
+    )
+    # Not forked: another test may have left JAX's threads
+    context = multiprocessing.get_context("spawn")
     processes = [context.Process(target=work, args=(url,)) for _ in range(2)]
     for process in processes:
         process.start()
@@ -366,12 +420,16 @@ def test_what_was_there_before_is_observed() -> None:
     )
     study.add_trial(optuna.trial.create_trial(state=optuna.trial.TrialState.FAIL))
     study.sampler = AsktellSampler(new_selector())
-    known = {(trial.params["prompt"], trial.params["example"]) for trial in study.trials[:13]}
+    known = {
+        (trial.params["prompt"], trial.params["example"]) for trial in study.trials[:13]
+    }
     study.optimize(objective)
     result = study.sampler.result(study)
     assert result.spent == 20
     assert len(study.trials) == 14 + 20
-    new = {(trial.params["prompt"], trial.params["example"]) for trial in study.trials[14:]}
+    new = {
+        (trial.params["prompt"], trial.params["example"]) for trial in study.trials[14:]
+    }
     assert len(new) == 20
     assert not new & known, "known cells are not evaluated again"
     assert sum(entry.evaluations for entry in result.prompts) == len(known) + 20
@@ -441,17 +499,29 @@ def test_samplers_are_pickled_with_their_studies() -> None:
 
 @pytest.mark.parametrize("storage", ["memory", "sqlite", "journal"])
 def test_storages_and_what_the_dashboard_reads(storage: str, tmp_path: Path) -> None:
-    url = {"sqlite": f"sqlite:///{tmp_path}/s.db", "journal": str(tmp_path / "s.log")}.get(storage)
+    url = {
+        "sqlite": f"sqlite:///{tmp_path}/s.db",
+        "journal": str(tmp_path / "s.log"),
+    }.get(storage)
     place = None if url is None else open_storage(url)
-    study = new_study(AsktellSampler(new_selector(budget=7)), storage=place, study_name="s")
+    study = new_study(
+        AsktellSampler(new_selector(budget=7)), storage=place, study_name="s"
+    )
     study.optimize(objective)
     if url is not None:
-        study = optuna.load_study(study_name="s", storage=open_storage(url), sampler=study.sampler)
+        study = optuna.load_study(
+            study_name="s", storage=open_storage(url), sampler=study.sampler
+        )
     (mark,) = study.trials[0].system_attrs.values()
     plan = mark.pop("plan")
     assert mark == {**study.trials[0].params, "planner": 0}
-    assert [list(PROMPTS)[arm] for arm, _ in plan] == [trial.params["prompt"] for trial in study.trials[: len(plan)]]
-    assert AsktellSampler(new_selector(budget=7)).result(study).to_dict() == study.sampler.result(study).to_dict()
+    assert [list(PROMPTS)[arm] for arm, _ in plan] == [
+        trial.params["prompt"] for trial in study.trials[: len(plan)]
+    ]
+    assert (
+        AsktellSampler(new_selector(budget=7)).result(study).to_dict()
+        == study.sampler.result(study).to_dict()
+    )
 
 
 @settings(max_examples=15)
@@ -459,13 +529,18 @@ def test_storages_and_what_the_dashboard_reads(storage: str, tmp_path: Path) -> 
 def test_any_play_leaves_a_state_that_follows_from_the_storage(data: Any) -> None:
     """Trials of several processes, finished in any order and way."""
     study = new_study(None)
-    samplers = [AsktellSampler(new_selector(budget=10, max_failure_rate=0.2), stop=False) for _ in range(2)]
+    samplers = [
+        AsktellSampler(new_selector(budget=10, max_failure_rate=0.2), stop=False)
+        for _ in range(2)
+    ]
     out: list[Any] = []
     for _ in range(data.draw(st.integers(1, 25))):
         if not out or (len(out) < 4 and data.draw(st.booleans())):
             study.sampler = data.draw(st.sampled_from(samplers))
             if data.draw(st.integers(0, 5)) == 0:
-                study.enqueue_trial({"prompt": data.draw(st.sampled_from(list(PROMPTS)))})
+                study.enqueue_trial(
+                    {"prompt": data.draw(st.sampled_from(list(PROMPTS)))}
+                )
             trial = study.ask()
             suggest(trial)
             out.append(trial)
@@ -475,17 +550,33 @@ def test_any_play_leaves_a_state_that_follows_from_the_storage(data: Any) -> Non
             if data.draw(st.integers(0, 3)) == 0:
                 study.tell(trial, state=optuna.trial.TrialState.FAIL)
             else:
-                study.tell(trial, accuracy(trial.params["prompt"], trial.params["example"]))
+                study.tell(
+                    trial, accuracy(trial.params["prompt"], trial.params["example"])
+                )
     results = [
-        sampler.result(study) for sampler in (*samplers, AsktellSampler(new_selector(budget=10, max_failure_rate=0.2)))
+        sampler.result(study)
+        for sampler in (
+            *samplers,
+            AsktellSampler(new_selector(budget=10, max_failure_rate=0.2)),
+        )
     ]
-    finished = [t for t in study.trials if "planner" in t.system_attrs.get("asktell", {}) and t.values is not None]
+    finished = [
+        t
+        for t in study.trials
+        if "planner" in t.system_attrs.get("asktell", {}) and t.values is not None
+    ]
     for result in results:
         assert result.spent == len(finished) <= 10
-        assert [e.evaluations for e in result.prompts] == [e.evaluations for e in results[0].prompts]
-        assert [e.failures for e in result.prompts] == [e.failures for e in results[0].prompts]
+        assert [e.evaluations for e in result.prompts] == [
+            e.evaluations for e in results[0].prompts
+        ]
+        assert [e.failures for e in result.prompts] == [
+            e.failures for e in results[0].prompts
+        ]
         assert [e.estimate["accuracy"] for e in result.prompts] == [
-            None if e.estimate["accuracy"] is None else pytest.approx(e.estimate["accuracy"], abs=1e-6)
+            None
+            if e.estimate["accuracy"] is None
+            else pytest.approx(e.estimate["accuracy"], abs=1e-6)
             for e in results[0].prompts
         ]
 
@@ -495,9 +586,16 @@ def test_any_play_leaves_a_state_that_follows_from_the_storage(data: Any) -> Non
 
 def test_the_goal_of_a_study() -> None:
     assert str(goal_of(new_study(None))) == "maximize value"
-    assert str(goal_of(optuna.create_study(), ["brevity"])) == "minimize value subject to brevity <= 0"
-    assert goal_of(optuna.create_study(directions=["maximize", "minimize"])).metrics == ("value_0", "value_1")
-    several = new_study(None, ["accuracy", "words"], directions=["maximize", "minimize"])
+    assert (
+        str(goal_of(optuna.create_study(), ["brevity"]))
+        == "minimize value subject to brevity <= 0"
+    )
+    assert goal_of(
+        optuna.create_study(directions=["maximize", "minimize"])
+    ).metrics == ("value_0", "value_1")
+    several = new_study(
+        None, ["accuracy", "words"], directions=["maximize", "minimize"]
+    )
     assert str(goal_of(several)) == "Pareto set: maximize accuracy, minimize words"
     bounded = "Pareto set: maximize accuracy, minimize words subject to toxicity <= 0"
     assert str(goal_of(several, ["toxicity"])) == bounded
@@ -508,14 +606,41 @@ def test_the_goal_of_a_study() -> None:
 @pytest.mark.parametrize(
     ("goal", "directions", "names", "words"),
     [
-        (asktell.BestFeasible("accuracy"), ["minimize"], None, "minimize 'accuracy'.*'maximize accuracy'"),
-        (asktell.ParetoSet("a", asktell.minimize("b")), ["maximize", "maximize"], None, "maximize 'b'"),
-        (asktell.ParetoSet("a", "b"), ["maximize"], None, "'b' is none of the study's values"),
-        (asktell.BestFeasible("a"), ["maximize", "maximize"], None, "2 values, but the goal has only the metrics"),
-        (asktell.BestFeasible("a"), ["maximize"], ["rouge"], r"'a' is none of the study's values \['rouge'\]"),
+        (
+            asktell.BestFeasible("accuracy"),
+            ["minimize"],
+            None,
+            "minimize 'accuracy'.*'maximize accuracy'",
+        ),
+        (
+            asktell.ParetoSet("a", asktell.minimize("b")),
+            ["maximize", "maximize"],
+            None,
+            "maximize 'b'",
+        ),
+        (
+            asktell.ParetoSet("a", "b"),
+            ["maximize"],
+            None,
+            "'b' is none of the study's values",
+        ),
+        (
+            asktell.BestFeasible("a"),
+            ["maximize", "maximize"],
+            None,
+            "2 values, but the goal has only the metrics",
+        ),
+        (
+            asktell.BestFeasible("a"),
+            ["maximize"],
+            ["rouge"],
+            r"'a' is none of the study's values \['rouge'\]",
+        ),
     ],
 )
-def test_goals_that_are_not_the_studys(goal: Any, directions: Any, names: Any, words: str) -> None:
+def test_goals_that_are_not_the_studys(
+    goal: Any, directions: Any, names: Any, words: str
+) -> None:
     study = new_study(AsktellSampler(new_selector(goal)), names, directions=directions)
     with pytest.raises(IncompatibleMethodError, match=words):
         study.optimize(objective, n_trials=1)
@@ -528,11 +653,25 @@ def test_parameters_that_are_not_the_selectors() -> None:
             study.optimize(lambda trial: suggest(trial) and 0.0, n_trials=1)
         assert study.sampler.result(study).spent == 0
 
-    wrong(lambda t: t.suggest_categorical("prompt", ["p0", "p1", "x"]), "Unknown choices: .*x.*Missing prompts: .*p2")
-    wrong(lambda t: t.suggest_float("prompt", 0, 5), "must be categorical or an int, got FloatDistribution")
-    wrong(lambda t: t.suggest_int("example", 0, 99), "has 100 choices, but .* examples=8")
-    wrong(lambda t: t.suggest_categorical("prompt", list(PROMPTS)), r"Trial 0 has the parameters \['prompt'\], but")
-    wrong(lambda t: t.suggest_int("example", 0, N - 1), r"Trial 0 has the parameters \['example'\], but")
+    wrong(
+        lambda t: t.suggest_categorical("prompt", ["p0", "p1", "x"]),
+        "Unknown choices: .*x.*Missing prompts: .*p2",
+    )
+    wrong(
+        lambda t: t.suggest_float("prompt", 0, 5),
+        "must be categorical or an int, got FloatDistribution",
+    )
+    wrong(
+        lambda t: t.suggest_int("example", 0, 99), "has 100 choices, but .* examples=8"
+    )
+    wrong(
+        lambda t: t.suggest_categorical("prompt", list(PROMPTS)),
+        r"Trial 0 has the parameters \['prompt'\], but",
+    )
+    wrong(
+        lambda t: t.suggest_int("example", 0, N - 1),
+        r"Trial 0 has the parameters \['example'\], but",
+    )
 
 
 def test_selectors_that_do_not_fit() -> None:

@@ -27,18 +27,25 @@ def selector() -> Selector:
 def test_prompts_join_a_study_that_was_done() -> None:
     storage = optuna.storages.InMemoryStorage()
     study = optuna.create_study(
-        storage=storage, study_name="s", direction="maximize", sampler=AsktellSampler(selector())
+        storage=storage,
+        study_name="s",
+        direction="maximize",
+        sampler=AsktellSampler(selector()),
     )
     study.optimize(of(3), n_trials=100)
     assert len(study.trials) == 12
     grown = selector()
     grown.add(TEXTS[3:])
     grown.extend(evaluations=10)
-    study = optuna.load_study(storage=storage, study_name="s", sampler=AsktellSampler(grown))
+    study = optuna.load_study(
+        storage=storage, study_name="s", sampler=AsktellSampler(grown)
+    )
     study.optimize(of(5), n_trials=100)
     result = study.sampler.result(study)
     assert (len(study.trials), result.spent, result.budget) == (22, 22, 22)
     assert result.selected[0].id == 4
     assert {trial.params["prompt"] for trial in study.trials[12:]} >= {3, 4}
-    again = optuna.load_study(storage=storage, study_name="s", sampler=AsktellSampler(grown))
+    again = optuna.load_study(
+        storage=storage, study_name="s", sampler=AsktellSampler(grown)
+    )
     assert again.sampler.result(again).to_dict() == result.to_dict()

@@ -20,18 +20,40 @@ from asktell_adapters.server.open_studies import OpenStudies
 class Service:
     """Requests to an application in this process."""
 
-    def __init__(self, url: str, tokens: Tokens | None = None, most_bytes: int = 2**26, most: int = 256) -> None:
+    def __init__(
+        self,
+        url: str,
+        tokens: Tokens | None = None,
+        most_bytes: int = 2**26,
+        most: int = 256,
+    ) -> None:
         from starlette.testclient import TestClient
 
         self.studies = OpenStudies(url, most)
         self.app = make_app(self.studies, tokens, most_bytes=most_bytes)
-        self.client = TestClient(self.app, "http://localhost", raise_server_exceptions=False)
+        self.client = TestClient(
+            self.app, "http://localhost", raise_server_exceptions=False
+        )
 
-    def send(self, method: str, path: str, data: Any = None, headers: Mapping[str, str] | None = None) -> Any:
+    def send(
+        self,
+        method: str,
+        path: str,
+        data: Any = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> Any:
         """A response; data in ASCII JSON, so that lone surrogates can be sent."""
-        content = None if data is None else data if isinstance(data, bytes) else json.dumps(data).encode("ascii")
+        content = (
+            None
+            if data is None
+            else data
+            if isinstance(data, bytes)
+            else json.dumps(data).encode("ascii")
+        )
         kind = {} if content is None else {"Content-Type": "application/json"}
-        return self.client.request(method, path, content=content, headers={**kind, **(headers or {})})
+        return self.client.request(
+            method, path, content=content, headers={**kind, **(headers or {})}
+        )
 
     def post(self, path: str, data: Any, status: int = 200, **headers: str) -> Any:
         """The answer's data."""
@@ -50,7 +72,9 @@ class Service:
 def new_service(tmp_path: Path) -> Iterator[Callable[..., Service]]:
     with ExitStack() as stack:
 
-        def make(url: str = f"sqlite:///{tmp_path}/studies.db", **options: Any) -> Service:
+        def make(
+            url: str = f"sqlite:///{tmp_path}/studies.db", **options: Any
+        ) -> Service:
             service = Service(url, **options)
             stack.callback(service.studies.close)
             stack.enter_context(service.client)  # one event loop for all requests
@@ -76,10 +100,25 @@ sys.exit(main(sys.argv[1:]))
 class Process:
     """`asktell serve` in a process of its own, on a free port, after some Python that makes it special."""
 
-    def __init__(self, url: str, *arguments: str, first: str = "", **environment: str) -> None:
-        clean = {name: value for name, value in os.environ.items() if not name.startswith("ASKTELL_")}
+    def __init__(
+        self, url: str, *arguments: str, first: str = "", **environment: str
+    ) -> None:
+        clean = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith("ASKTELL_")
+        }
         self.process = subprocess.Popen(
-            [sys.executable, "-c", f"{first}\n{_MAIN}", "serve", url, "--port", "0", *arguments],
+            [
+                sys.executable,
+                "-c",
+                f"{first}\n{_MAIN}",
+                "serve",
+                url,
+                "--port",
+                "0",
+                *arguments,
+            ],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -107,7 +146,10 @@ def serve(tmp_path: Path) -> Iterator[Callable[..., Process]]:
     made = []
 
     def start(
-        *arguments: str, url: str = f"sqlite:///{tmp_path}/studies.db", first: str = "", **environment: str
+        *arguments: str,
+        url: str = f"sqlite:///{tmp_path}/studies.db",
+        first: str = "",
+        **environment: str,
     ) -> Process:
         made.append(Process(url, *arguments, first=first, **environment))
         return made[-1]
@@ -122,7 +164,9 @@ def serve(tmp_path: Path) -> Iterator[Callable[..., Process]]:
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
     """One for many tests."""
-    with Process(f"sqlite:///{tmp_path_factory.mktemp('service')}/studies.db") as process:
+    with Process(
+        f"sqlite:///{tmp_path_factory.mktemp('service')}/studies.db"
+    ) as process:
         yield process
 
 

@@ -8,13 +8,25 @@ from typing import Any
 import pytest
 
 from asktell import BestFeasible, ExampleProfile, Selector, Study, errors
-from asktell.errors import AsktellError, ServiceError, StorageBusyError, StorageError, StudyNotFoundError
+from asktell.errors import (
+    AsktellError,
+    ServiceError,
+    StorageBusyError,
+    StorageError,
+    StudyNotFoundError,
+)
 from asktell.storages.sqlite import SQLiteStorage
 from asktell.studies.transport import error_of
 from asktell_adapters.server.open_studies import OpenStudies
 from asktell_adapters.server.problems import problem_of
 
-STUDY = {"name": "s", "prompts": {"p": "P", "q": "Q"}, "goal": {"maximize": "a"}, "budget": 6, "examples": 4}
+STUDY = {
+    "name": "s",
+    "prompts": {"p": "P", "q": "Q"},
+    "goal": {"maximize": "a"},
+    "budget": 6,
+    "examples": 4,
+}
 
 
 def test_a_study_from_begin_to_end(service: Any) -> None:
@@ -22,18 +34,30 @@ def test_a_study_from_begin_to_end(service: Any) -> None:
     assert created.status_code == 201
     assert created.headers["Location"] == "/v1/studies/s"
     assert service.get("/v1/studies") == {"studies": ["s"]}
-    while trials := service.post("/v1/studies/s/ask", {"n": 2, "worker": "w"})["trials"]:
+    while trials := service.post("/v1/studies/s/ask", {"n": 2, "worker": "w"})[
+        "trials"
+    ]:
         for trial in trials:
             assert set(trial) == {"id", "prompt_id", "prompt", "example", "candidate"}
             scores = {"a": 1.0 if trial["prompt_id"] == "p" else 2.0}
-            assert service.post("/v1/studies/s/tell", {"trial": trial, "scores": scores}) == {"taken": True}
+            assert service.post(
+                "/v1/studies/s/tell", {"trial": trial, "scores": scores}
+            ) == {"taken": True}
     info = service.get("/v1/studies/s")
-    assert (info["done"], info["spent"], info["pending"], info["goal"]) == (True, 6, 0, "maximize a")
+    assert (info["done"], info["spent"], info["pending"], info["goal"]) == (
+        True,
+        6,
+        0,
+        "maximize a",
+    )
     result = service.get("/v1/studies/s/result")
     assert [entry["id"] for entry in result["selected"]] == ["q"]
     assert service.post("/v1/studies/s/ask", {}) == {"trials": [], "done": True}
     assert service.send("DELETE", "/v1/studies/s").status_code == 204
-    assert service.get("/v1/studies/s", 404)["type"] == "urn:asktell:problem:study-not-found"
+    assert (
+        service.get("/v1/studies/s", 404)["type"]
+        == "urn:asktell:problem:study-not-found"
+    )
 
 
 def test_a_study_that_learns_from_an_earlier_one(service: Any) -> None:
@@ -47,7 +71,9 @@ def test_a_study_that_learns_from_an_earlier_one(service: Any) -> None:
     assert service.post("/v1/studies/s/ask", {})["trials"]
     assert (
         "version"
-        in service.post("/v1/studies", {**study, "profile": {**study["profile"], "version": 7}}, 422)["detail"]
+        in service.post(
+            "/v1/studies", {**study, "profile": {**study["profile"], "version": 7}}, 422
+        )["detail"]
     )
     assert "ids" in service.post("/v1/studies", {**study, "examples": 4}, 422)["detail"]
 
@@ -55,10 +81,16 @@ def test_a_study_that_learns_from_an_earlier_one(service: Any) -> None:
 @pytest.mark.parametrize(
     ("goal", "said"),
     [
-        ({"maximize": "a", "at_least": {"b": 0.5}, "ranges": {"a": [0, 9]}}, "maximize a subject to b >= 0.5"),
+        (
+            {"maximize": "a", "at_least": {"b": 0.5}, "ranges": {"a": [0, 9]}},
+            "maximize a subject to b >= 0.5",
+        ),
         ({"minimize": ["a"], "at_most": {"b": 2}}, "minimize a subject to b <= 2"),
         ({"type": "pareto-set", "maximize": ["a", "b"], "minimize": "c"}, None),
-        ({"type": "pareto-set", "maximize": "a", "at_least": {"b": 1}}, "Pareto set: maximize a subject to b >= 1"),
+        (
+            {"type": "pareto-set", "maximize": "a", "at_least": {"b": 1}},
+            "Pareto set: maximize a subject to b >= 1",
+        ),
     ],
 )
 def test_goals(goal: Any, said: str | None, service: Any) -> None:
@@ -72,7 +104,10 @@ def test_goals(goal: Any, said: str | None, service: Any) -> None:
     [
         ({"goal": {}}, "exactly one metric"),
         ({"goal": {"maximize": ["a", "b"]}}, "exactly one metric"),
-        ({"goal": {"maximize": "a", "at_least": {"b": 1}, "at_most": {"b": 2}}}, "both bound 'b'"),
+        (
+            {"goal": {"maximize": "a", "at_least": {"b": 1}, "at_most": {"b": 2}}},
+            "both bound 'b'",
+        ),
         ({"prompts": ["x", "x"]}, "more than once"),
         ({"prompts": []}, "empty"),
         ({"budget": 0}, "budget"),
@@ -95,7 +130,12 @@ def test_a_name_that_is_taken(service: Any, tmp_path: Path) -> None:
     assert problem["type"] == "urn:asktell:problem:study-exists"
     assert str(tmp_path) not in problem["detail"]
     service.post("/v1/studies", {**STUDY, "exist_ok": True}, 201)
-    assert "budget" in service.post("/v1/studies", {**STUDY, "budget": 7, "exist_ok": True}, 409)["detail"]
+    assert (
+        "budget"
+        in service.post("/v1/studies", {**STUDY, "budget": 7, "exist_ok": True}, 409)[
+            "detail"
+        ]
+    )
 
 
 def test_several_scores_at_once_stand_each_for_itself(service: Any) -> None:
@@ -109,8 +149,17 @@ def test_several_scores_at_once_stand_each_for_itself(service: Any) -> None:
         {"trial": second["id"], "scores": [1.0], "cost": 2},
     ]
     outcomes = service.post("/v1/studies/s/tell-many", {"tells": tells})["outcomes"]
-    assert [outcome["taken"] for outcome in outcomes] == [True, False, False, False, True]
-    kinds = [outcome["problem"] and outcome["problem"]["type"].rpartition(":")[2] for outcome in outcomes]
+    assert [outcome["taken"] for outcome in outcomes] == [
+        True,
+        False,
+        False,
+        False,
+        True,
+    ]
+    kinds = [
+        outcome["problem"] and outcome["problem"]["type"].rpartition(":")[2]
+        for outcome in outcomes
+    ]
     assert kinds == [None, "invalid-scores", "unknown-trial", "conflicting-tell", None]
     assert service.get("/v1/studies/s")["spent"] == 2
 
@@ -118,7 +167,11 @@ def test_several_scores_at_once_stand_each_for_itself(service: Any) -> None:
 def test_an_unknown_trial_comes_with_those_that_are_out(service: Any) -> None:
     service.post("/v1/studies", STUDY, 201)
     service.post("/v1/studies/s/ask", {"n": 3})
-    assert service.post("/v1/studies/s/release", {"trial": 77}, 404)["pending"] == [0, 1, 2]
+    assert service.post("/v1/studies/s/release", {"trial": 77}, 404)["pending"] == [
+        0,
+        1,
+        2,
+    ]
 
 
 def test_an_export_is_a_study(service: Any, tmp_path: Path) -> None:
@@ -139,7 +192,9 @@ def test_methods_that_an_address_does_not_know(service: Any) -> None:
     assert service.send("GET", "/v1/studies/a/b/c/d").status_code == 404
 
 
-def test_a_bug_is_told_without_its_trace(service: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bug_is_told_without_its_trace(
+    service: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def broken() -> None:
         raise RuntimeError("secret")
 
@@ -151,7 +206,11 @@ def test_a_bug_is_told_without_its_trace(service: Any, monkeypatch: pytest.Monke
 
 
 def test_every_error_is_a_problem_and_comes_back() -> None:
-    kinds = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, AsktellError)]
+    kinds = [
+        kind
+        for kind in vars(errors).values()
+        if isinstance(kind, type) and issubclass(kind, AsktellError)
+    ]
     for kind in kinds:
         problem = problem_of(kind("what came"))
         assert 400 <= problem.status <= 503
@@ -162,9 +221,19 @@ def test_every_error_is_a_problem_and_comes_back() -> None:
 
 
 @pytest.mark.parametrize(
-    "document", [None, [], {}, {"detail": 1}, {"detail": "d"}, {"type": "urn:asktell:problem:import", "detail": "d"}]
+    "document",
+    [
+        None,
+        [],
+        {},
+        {"detail": 1},
+        {"detail": "d"},
+        {"type": "urn:asktell:problem:import", "detail": "d"},
+    ],
 )
-def test_a_problem_that_names_no_error_of_asktell_is_a_service_error(document: object) -> None:
+def test_a_problem_that_names_no_error_of_asktell_is_a_service_error(
+    document: object,
+) -> None:
     assert type(error_of(500, document)) is ServiceError
 
 
@@ -172,9 +241,15 @@ def test_answers_have_the_fields_that_the_document_describes(service: Any) -> No
     service.post("/v1/studies", {**STUDY, "examples": ["e0", "e1", "e2", "e3"]}, 201)
     trials = service.post("/v1/studies/s/ask", {"n": 6, "worker": "w"})["trials"]
     [holding, *_] = service.get("/v1/studies/s/workers")["holdings"]
-    service.post("/v1/studies/s/tell-many", {"tells": [{"trial": t, "scores": 0.5} for t in trials[:5]]})
+    service.post(
+        "/v1/studies/s/tell-many",
+        {"tells": [{"trial": t, "scores": 0.5} for t in trials[:5]]},
+    )
     service.post("/v1/studies/s/fail", {"trial": trials[5], "reason": "no answer"})
-    result, comparison = service.get("/v1/studies/s/result"), service.get("/v1/studies/s/compare?a=p&b=q")
+    result, comparison = (
+        service.get("/v1/studies/s/result"),
+        service.get("/v1/studies/s/compare?a=p&b=q"),
+    )
     answers = {
         "Trial": trials[0],
         "Holding": holding,
@@ -185,7 +260,10 @@ def test_answers_have_the_fields_that_the_document_describes(service: Any) -> No
         "Difference": comparison["differences"]["a"],
         "Check": result["checks"][0],
         "FailureGroup": result["failures"][0],
-        "Problem": {**service.post("/v1/studies/s/tell", {"trial": 99, "scores": 1}, 404), "errors": []},
+        "Problem": {
+            **service.post("/v1/studies/s/tell", {"trial": 99, "scores": 1}, 404),
+            "errors": [],
+        },
     }
     schemas = service.get("/openapi.json")["components"]["schemas"]
     for name, found in answers.items():
@@ -198,8 +276,12 @@ def test_answers_have_the_fields_that_the_document_describes(service: Any) -> No
 def test_health_finds_out_whether_studies_can_be_changed(
     service: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("asktell_adapters.server.open_studies._SECONDS_FOR_A_CHECK", 0.05)
-    monkeypatch.setattr("asktell_adapters.server.operations._SECONDS_BETWEEN_CHECKS", 0.0)
+    monkeypatch.setattr(
+        "asktell_adapters.server.open_studies._SECONDS_FOR_A_CHECK", 0.05
+    )
+    monkeypatch.setattr(
+        "asktell_adapters.server.operations._SECONDS_BETWEEN_CHECKS", 0.0
+    )
     assert service.get("/health") == {"status": "ok"}  # there is nothing yet
     service.post("/v1/studies", STUDY, 201)
     assert service.get("/health") == {"status": "ok"}
@@ -215,20 +297,29 @@ def test_health_finds_out_whether_studies_can_be_changed(
     assert service.send("GET", "/health").status_code == 503
 
 
-def test_health_writes_nothing(new_service: Any, postgresql_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_health_writes_nothing(
+    new_service: Any, postgresql_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     import psycopg
 
-    monkeypatch.setattr("asktell_adapters.server.operations._SECONDS_BETWEEN_CHECKS", 0.0)
+    monkeypatch.setattr(
+        "asktell_adapters.server.operations._SECONDS_BETWEEN_CHECKS", 0.0
+    )
     service = new_service(postgresql_url)
     assert service.get("/health") == {"status": "ok"}
     service.post("/v1/studies", STUDY, 201)
     with psycopg.connect(postgresql_url, autocommit=True) as connection:
         row = connection.execute("SELECT xmin, xmax FROM asktell_studies").fetchone()
         assert service.get("/health") == {"status": "ok"}
-        assert connection.execute("SELECT xmin, xmax FROM asktell_studies").fetchone() == row
+        assert (
+            connection.execute("SELECT xmin, xmax FROM asktell_studies").fetchone()
+            == row
+        )
 
 
-def test_health_is_found_out_seldom_and_by_one_at_a_time(service: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_health_is_found_out_seldom_and_by_one_at_a_time(
+    service: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     checks, go_on = list[int](), threading.Event()
 
     def check() -> None:
@@ -245,9 +336,13 @@ def test_health_is_found_out_seldom_and_by_one_at_a_time(service: Any, monkeypat
     go_on.set()
     while service.send("GET", "/health").status_code == 503:
         assert len(checks) == 1
-    monkeypatch.setattr("asktell_adapters.server.operations._SECONDS_BETWEEN_CHECKS", 0.0)
+    monkeypatch.setattr(
+        "asktell_adapters.server.operations._SECONDS_BETWEEN_CHECKS", 0.0
+    )
     assert "cannot be used" in service.get("/health", 503)["detail"]
-    monkeypatch.setattr("asktell_adapters.server.operations._SECONDS_BETWEEN_CHECKS", 60.0)
+    monkeypatch.setattr(
+        "asktell_adapters.server.operations._SECONDS_BETWEEN_CHECKS", 60.0
+    )
     assert "cannot be used" in service.get("/health", 503)["detail"]
     assert len(checks) == 2
 
@@ -266,7 +361,9 @@ def test_so_many_studies_are_kept_open(tmp_path: Path) -> None:
         studies.create(name, selector(), 3, exist_ok=False)
         studies.call(name, lambda study: study.ask())
         assert len(studies) <= 2
-    assert [studies.call(name, lambda study: len(study.pending)) for name in "abcde"] == [1] * 5
+    assert [
+        studies.call(name, lambda study: len(study.pending)) for name in "abcde"
+    ] == [1] * 5
     for _ in range(3):
         with pytest.raises(StudyNotFoundError, match=r"^There is no study 'f'\.$"):
             studies.call("f", lambda study: study.ask())
@@ -279,7 +376,9 @@ def test_all_studies_share_one_storage(tmp_path: Path) -> None:
     studies = OpenStudies(f"sqlite:///{tmp_path}/x.db")
     for name in "abc":
         studies.create(name, selector(), 3, exist_ok=False)
-    storages = {studies.call(name, lambda study: study._replica.storage) for name in "abc"}
+    storages = {
+        studies.call(name, lambda study: study._replica.storage) for name in "abc"
+    }
     assert len(storages) == 1
     studies.close()
 
@@ -303,7 +402,10 @@ def test_threads_share_one_object_per_study(tmp_path: Path) -> None:
     studies = OpenStudies(f"sqlite:///{tmp_path}/x.db")
     studies.create("a", selector(), 3, exist_ok=False)
     with ThreadPoolExecutor(8) as threads:
-        asking = [threads.submit(studies.call, "a", lambda study: (id(study), study.ask())) for _ in range(8)]
+        asking = [
+            threads.submit(studies.call, "a", lambda study: (id(study), study.ask()))
+            for _ in range(8)
+        ]
     found = [each.result() for each in asking]
     assert len({identity for identity, _ in found}) == 1
     assert len({trial.id for _, trial in found}) == 8
@@ -313,7 +415,9 @@ def test_threads_share_one_object_per_study(tmp_path: Path) -> None:
 def test_a_study_is_made_with_ids_of_examples(service: Any) -> None:
     service.post("/v1/studies", {**STUDY, "examples": ["a", "b", "c", "d"]}, 201)
     assert service.get("/v1/studies/s/examples") == {"ids": ["a", "b", "c", "d"]}
-    service.post("/v1/studies/s/observe", {"prompt": "p", "scores": {"a": 1.0}, "example": "c"})
+    service.post(
+        "/v1/studies/s/observe", {"prompt": "p", "scores": {"a": 1.0}, "example": "c"}
+    )
     assert service.get("/v1/studies/s/result")["example_ids"] == ["a", "b", "c", "d"]
     twice = {**STUDY, "name": "t", "examples": ["a", "a"]}
     assert "distinct" in service.post("/v1/studies", twice, 422)["detail"]
@@ -324,15 +428,37 @@ def test_a_study_is_made_with_ids_of_examples(service: Any) -> None:
 @pytest.mark.parametrize(
     ("path", "body", "said"),
     [
-        ("/v1/studies", {**STUDY, "goal": {"maximise": "a"}}, "unknown key 'maximise' (did you mean 'maximize'?)"),
-        ("/v1/studies", {**STUDY, "exampels": 3}, "unknown key 'exampels' (did you mean 'examples'?)"),
-        ("/v1/studies", {**STUDY, "budget": {"money": 3}}, "unknown key 'money'; there are 'evaluations', 'cost'"),
+        (
+            "/v1/studies",
+            {**STUDY, "goal": {"maximise": "a"}},
+            "unknown key 'maximise' (did you mean 'maximize'?)",
+        ),
+        (
+            "/v1/studies",
+            {**STUDY, "exampels": 3},
+            "unknown key 'exampels' (did you mean 'examples'?)",
+        ),
+        (
+            "/v1/studies",
+            {**STUDY, "budget": {"money": 3}},
+            "unknown key 'money'; there are 'evaluations', 'cost'",
+        ),
         ("/v1/studies/s/ask", {"workr": "w"}, "(did you mean 'worker'?)"),
-        ("/v1/studies/s/tell", {"trial": 0, "score": [1.0]}, "unknown key 'score' (did you mean 'scores'?)"),
-        ("/v1/studies/s/tell-many", {"tells": [{"trial": 0, "score": [1.0]}]}, "(did you mean 'scores'?)"),
+        (
+            "/v1/studies/s/tell",
+            {"trial": 0, "score": [1.0]},
+            "unknown key 'score' (did you mean 'scores'?)",
+        ),
+        (
+            "/v1/studies/s/tell-many",
+            {"tells": [{"trial": 0, "score": [1.0]}]},
+            "(did you mean 'scores'?)",
+        ),
     ],
 )
-def test_a_misspelt_key_is_answered_with_the_nearest(path: str, body: Any, said: str, service: Any) -> None:
+def test_a_misspelt_key_is_answered_with_the_nearest(
+    path: str, body: Any, said: str, service: Any
+) -> None:
     if path != "/v1/studies":
         service.post("/v1/studies", STUDY, 201)
     assert said in service.post(path, body, 422)["detail"]
@@ -341,22 +467,54 @@ def test_a_misspelt_key_is_answered_with_the_nearest(path: str, body: Any, said:
 def test_a_bare_number_is_the_score_of_one_metric(service: Any) -> None:
     service.post("/v1/studies", STUDY, 201)
     trials = service.post("/v1/studies/s/ask", {"n": 2})["trials"]
-    assert service.post("/v1/studies/s/tell", {"trial": trials[0], "scores": 0.5}) == {"taken": True}
-    assert service.post("/v1/studies/s/tell", {"trial": trials[1], "scores": 1}) == {"taken": True}
+    assert service.post("/v1/studies/s/tell", {"trial": trials[0], "scores": 0.5}) == {
+        "taken": True
+    }
+    assert service.post("/v1/studies/s/tell", {"trial": trials[1], "scores": 1}) == {
+        "taken": True
+    }
     service.post("/v1/studies/s/observe", {"prompt": "p", "scores": 0.5})
-    service.post("/v1/studies", {**STUDY, "name": "two", "goal": {"type": "pareto-set", "maximize": ["a", "b"]}}, 201)
-    assert "in the order" in service.post("/v1/studies/two/observe", {"prompt": "p", "scores": 0.5}, 422)["detail"]
+    service.post(
+        "/v1/studies",
+        {
+            **STUDY,
+            "name": "two",
+            "goal": {"type": "pareto-set", "maximize": ["a", "b"]},
+        },
+        201,
+    )
+    assert (
+        "in the order"
+        in service.post("/v1/studies/two/observe", {"prompt": "p", "scores": 0.5}, 422)[
+            "detail"
+        ]
+    )
 
 
 def test_a_study_may_end_early_with_a_confidence_of_its_own(service: Any) -> None:
     race = {**STUDY, "method": "race", "confidence": 0.9, "tolerance": 0.1}
     method = service.post("/v1/studies", race, 201)["definition"]["method"]
-    assert (method["type"], method["confidence"], method["tolerance"]) == ("Race", 0.9, 0.1)
+    assert (method["type"], method["confidence"], method["tolerance"]) == (
+        "Race",
+        0.9,
+        0.1,
+    )
     for wrong, said in (
-        ({"confidence": 9.0}, "confidence of Race must be a number above 0 and below 1"),
-        ({"method": "uniform"}, "confidence is for the methods ['auto', 'race'] only; got 'uniform'"),
+        (
+            {"confidence": 9.0},
+            "confidence of Race must be a number above 0 and below 1",
+        ),
+        (
+            {"method": "uniform"},
+            "confidence is for the methods ['auto', 'race'] only; got 'uniform'",
+        ),
     ):
-        assert said in service.post("/v1/studies", {**race, "name": "t", **wrong}, 422)["detail"]
+        assert (
+            said
+            in service.post("/v1/studies", {**race, "name": "t", **wrong}, 422)[
+                "detail"
+            ]
+        )
 
 
 def test_a_question_with_a_key_that_there_is_not_is_refused(service: Any) -> None:
@@ -369,16 +527,34 @@ def test_a_question_with_a_key_that_there_is_not_is_refused(service: Any) -> Non
 
 
 def test_candidates_of_factors_over_http(service: Any) -> None:
-    factors = {"model": {"a": "vendor/a-1", "b": "vendor/b-1"}, "prompt": {"short": "Be brief."}, "seed": {"1": 1}}
+    factors = {
+        "model": {"a": "vendor/a-1", "b": "vendor/b-1"},
+        "prompt": {"short": "Be brief."},
+        "seed": {"1": 1},
+    }
     made = {"name": "grid", "goal": {"maximize": "x"}, "budget": 8, "examples": 4}
     service.post("/v1/studies", {**made, "prompts": {"factors": factors}}, 201)
     trial = service.post("/v1/studies/grid/ask", {})["trials"][0]
-    assert trial["candidate"] in [{"model": f"vendor/{m}-1", "prompt": "Be brief.", "seed": 1} for m in "ab"]
-    assert service.post("/v1/studies/grid/tell", {"trial": trial, "scores": {"x": 1}})["taken"]
+    assert trial["candidate"] in [
+        {"model": f"vendor/{m}-1", "prompt": "Be brief.", "seed": 1} for m in "ab"
+    ]
+    assert service.post("/v1/studies/grid/tell", {"trial": trial, "scores": {"x": 1}})[
+        "taken"
+    ]
     factors = {**factors, "model": {"c": "vendor/c-1"}}
     added = {"factors": factors, "candidates": [["c", "short", "1"]]}
-    assert service.post("/v1/studies/grid/add", {"prompts": added}) == {"ids": ["c/short/1"]}
+    assert service.post("/v1/studies/grid/add", {"prompts": added}) == {
+        "ids": ["c/short/1"]
+    }
     found = service.get("/v1/studies/grid/result")["prompts"]
-    assert found[2]["candidate"] == {"model": "vendor/c-1", "prompt": "Be brief.", "seed": 1}
-    for wrong in ({"factors": {"model": {"a": [1]}}}, {"factors": factors, "candidates": [["c"]]}, {"factors": {}}):
+    assert found[2]["candidate"] == {
+        "model": "vendor/c-1",
+        "prompt": "Be brief.",
+        "seed": 1,
+    }
+    for wrong in (
+        {"factors": {"model": {"a": [1]}}},
+        {"factors": factors, "candidates": [["c"]]},
+        {"factors": {}},
+    ):
         service.post("/v1/studies", {**made, "prompts": wrong, "name": "wrong"}, 422)

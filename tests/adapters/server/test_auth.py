@@ -16,7 +16,13 @@ from asktell_adapters.server.problems import ProblemDetails
 from tests.times import Clock
 
 WRITE, READ = "write-token-0123456789", "read-token-0123456789"
-STUDY = {"name": "s", "prompts": ["p", "q"], "goal": {"maximize": "a"}, "budget": 6, "examples": 4}
+STUDY = {
+    "name": "s",
+    "prompts": ["p", "q"],
+    "goal": {"maximize": "a"},
+    "budget": 6,
+    "examples": 4,
+}
 
 
 def bearer(token: str) -> dict[str, str]:
@@ -24,7 +30,9 @@ def bearer(token: str) -> dict[str, str]:
 
 
 def basic(token: str, user: str = "anybody") -> dict[str, str]:
-    return {"Authorization": f"Basic {base64.b64encode(f'{user}:{token}'.encode()).decode()}"}
+    return {
+        "Authorization": f"Basic {base64.b64encode(f'{user}:{token}'.encode()).decode()}"
+    }
 
 
 # Tokens
@@ -36,17 +44,36 @@ def test_roles() -> None:
     assert tokens.role(f"bearer  {READ} ") is Role.READ
     assert tokens.role(basic(WRITE)["Authorization"]) is Role.WRITE
     assert tokens.role(basic(READ, "")["Authorization"]) is Role.READ
-    wrong_basic = (basic("")["Authorization"], basic(WRITE[:-1])["Authorization"], "Basic", "Basic é", f"Basic {WRITE}")
-    for wrong in (None, "", "Bearer", WRITE, f"Bearer {WRITE}x", "Bearer \ud800é\0", *wrong_basic):
+    wrong_basic = (
+        basic("")["Authorization"],
+        basic(WRITE[:-1])["Authorization"],
+        "Basic",
+        "Basic é",
+        f"Basic {WRITE}",
+    )
+    for wrong in (
+        None,
+        "",
+        "Bearer",
+        WRITE,
+        f"Bearer {WRITE}x",
+        "Bearer \ud800é\0",
+        *wrong_basic,
+    ):
         assert tokens.role(wrong) is Role.NOTHING
     assert Tokens().role(None) is Role.WRITE
     assert Tokens(read=READ).role(None) is Role.NOTHING
     assert WRITE not in repr(tokens)
 
 
-@pytest.mark.parametrize("token", ["", "short", "sixteen letters and spaces", "é" * 20, "line\nbreak-0123456789"])
+@pytest.mark.parametrize(
+    "token",
+    ["", "short", "sixteen letters and spaces", "é" * 20, "line\nbreak-0123456789"],
+)
 def test_unusable_tokens(token: str) -> None:
-    with pytest.raises(InvalidArgumentError, match="ASKTELL_READ_TOKEN must be at least 16") as error:
+    with pytest.raises(
+        InvalidArgumentError, match="ASKTELL_READ_TOKEN must be at least 16"
+    ) as error:
         Tokens.from_environment({"ASKTELL_READ_TOKEN": token})
     assert not token or token not in str(error.value)
     with pytest.raises(InvalidArgumentError, match="the same token"):
@@ -54,13 +81,47 @@ def test_unusable_tokens(token: str) -> None:
 
 
 def test_loopback() -> None:
-    assert all(map(is_loopback, ["localhost", "127.0.0.1", "127.9.9.9", "::1", "[::1]", "LOCALHOST"]))
-    assert not any(map(is_loopback, ["0.0.0.0", "", "::", "10.0.0.1", "localhost.example.org", "127.0.0.1.nip.io"]))
-    assert not any(map(is_loopback, ["[localhost]", "[127.0.0.1]", "[::1", "::1]", "[[::1]]", "[::1].evil", "[]"]))
+    assert all(
+        map(
+            is_loopback,
+            ["localhost", "127.0.0.1", "127.9.9.9", "::1", "[::1]", "LOCALHOST"],
+        )
+    )
+    assert not any(
+        map(
+            is_loopback,
+            [
+                "0.0.0.0",
+                "",
+                "::",
+                "10.0.0.1",
+                "localhost.example.org",
+                "127.0.0.1.nip.io",
+            ],
+        )
+    )
+    assert not any(
+        map(
+            is_loopback,
+            [
+                "[localhost]",
+                "[127.0.0.1]",
+                "[::1",
+                "::1]",
+                "[[::1]]",
+                "[::1].evil",
+                "[]",
+            ],
+        )
+    )
 
 
-@pytest.mark.parametrize("headers", [{}, bearer("wrong-token-0123456789"), {"Authorization": WRITE}])
-def test_without_a_token_nothing_is_said(headers: dict[str, str], new_service: Any) -> None:
+@pytest.mark.parametrize(
+    "headers", [{}, bearer("wrong-token-0123456789"), {"Authorization": WRITE}]
+)
+def test_without_a_token_nothing_is_said(
+    headers: dict[str, str], new_service: Any
+) -> None:
     service = new_service(tokens=Tokens(WRITE, READ))
     service.post("/v1/studies", STUDY, 201, **bearer(WRITE))
     for method, path in [
@@ -75,7 +136,8 @@ def test_without_a_token_nothing_is_said(headers: dict[str, str], new_service: A
         assert response.status_code == 401
         assert response.headers["WWW-Authenticate"] == "Bearer"
         assert response.headers["Content-Type"] == "application/problem+json"
-    for own in ({"Origin": "http://localhost"}, {"Sec-Fetch-Site": "same-origin"}):  # of a page that the service gave
+    # Of a page that the service gave
+    for own in ({"Origin": "http://localhost"}, {"Sec-Fetch-Site": "same-origin"}):
         response = service.send("POST", "/v1/studies/s/pause", {}, {**headers, **own})
         assert response.headers["WWW-Authenticate"].startswith("Basic ")
     assert service.send("GET", "/health", headers=headers).json() == {"status": "ok"}
@@ -86,8 +148,17 @@ def test_who_may_read_may_not_write(new_service: Any) -> None:
     service = new_service(tokens=Tokens(WRITE, READ))
     service.post("/v1/studies", STUDY, 201, **bearer(WRITE))
     for path in ("", "/s", "/s/result", "/s/workers", "/s/selector"):
-        assert service.send("GET", f"/v1/studies{path}", headers=bearer(READ)).status_code == 200
-    for method, path in [("DELETE", "/s"), ("PUT", "/t/selector"), ("POST", ""), ("POST", "/s/ask"), ("PATCH", "/s")]:
+        assert (
+            service.send("GET", f"/v1/studies{path}", headers=bearer(READ)).status_code
+            == 200
+        )
+    for method, path in [
+        ("DELETE", "/s"),
+        ("PUT", "/t/selector"),
+        ("POST", ""),
+        ("POST", "/s/ask"),
+        ("PATCH", "/s"),
+    ]:
         response = service.send(method, f"/v1/studies{path}", {}, bearer(READ))
         assert response.status_code == 403
         assert "read-write token" in response.json()["detail"]
@@ -97,26 +168,86 @@ def test_who_may_read_may_not_write(new_service: Any) -> None:
 @pytest.mark.parametrize(
     ("host", "status"),
     [
-        *((host, 200) for host in ("localhost:80", "LocalHost", "127.0.0.1", "127.0.0.1:", "[::1]", "[::1]:9")),
-        *((host, 403) for host in ("evil.example", "", "[::1].evil", "[::1]evil:80", "[::1", "localhost:80@evil")),
-        *((host, 403) for host in ("localhost:80.evil", "user@localhost", "localhost/", "localhost:x", "[evil]:1")),
+        *(
+            (host, 200)
+            for host in (
+                "localhost:80",
+                "LocalHost",
+                "127.0.0.1",
+                "127.0.0.1:",
+                "[::1]",
+                "[::1]:9",
+            )
+        ),
+        *(
+            (host, 403)
+            for host in (
+                "evil.example",
+                "",
+                "[::1].evil",
+                "[::1]evil:80",
+                "[::1",
+                "localhost:80@evil",
+            )
+        ),
+        *(
+            (host, 403)
+            for host in (
+                "localhost:80.evil",
+                "user@localhost",
+                "localhost/",
+                "localhost:x",
+                "[evil]:1",
+            )
+        ),
     ],
 )
-def test_without_tokens_only_this_machine_is_answered(host: str, status: int, new_service: Any) -> None:
-    assert new_service().send("GET", "/v1/studies", headers={"Host": host}).status_code == status
+def test_without_tokens_only_this_machine_is_answered(
+    host: str, status: int, new_service: Any
+) -> None:
+    assert (
+        new_service().send("GET", "/v1/studies", headers={"Host": host}).status_code
+        == status
+    )
     with_tokens = new_service(tokens=Tokens(WRITE))
-    assert with_tokens.send("GET", "/v1/studies", headers={"Host": host, **bearer(WRITE)}).status_code == 200
+    assert (
+        with_tokens.send(
+            "GET", "/v1/studies", headers={"Host": host, **bearer(WRITE)}
+        ).status_code
+        == 200
+    )
 
 
 @pytest.mark.parametrize(
     "header",
     [
-        *("Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded", "x-forwarded-PROTO", "Via", "X-Real-IP"),
-        *("X-Original-Forwarded-For", "X-Client-IP", "True-Client-IP", "CF-Connecting-IP", "X-Envoy-External-Address"),
+        *(
+            "Forwarded",
+            "X-Forwarded-For",
+            "X-Forwarded-Host",
+            "X-Forwarded",
+            "x-forwarded-PROTO",
+            "Via",
+            "X-Real-IP",
+        ),
+        *(
+            "X-Original-Forwarded-For",
+            "X-Client-IP",
+            "True-Client-IP",
+            "CF-Connecting-IP",
+            "X-Envoy-External-Address",
+        ),
     ],
 )
-def test_without_tokens_what_a_proxy_passes_on_is_refused(header: str, new_service: Any) -> None:
-    for method, path in (("GET", "/v1/studies"), ("POST", "/v1/studies"), ("GET", "/health"), ("GET", "/metrics")):
+def test_without_tokens_what_a_proxy_passes_on_is_refused(
+    header: str, new_service: Any
+) -> None:
+    for method, path in (
+        ("GET", "/v1/studies"),
+        ("POST", "/v1/studies"),
+        ("GET", "/health"),
+        ("GET", "/metrics"),
+    ):
         response = new_service().send(method, path, headers={header: "203.0.113.7"})
         assert response.status_code == 403
         problem = response.json()
@@ -124,7 +255,12 @@ def test_without_tokens_what_a_proxy_passes_on_is_refused(header: str, new_servi
         assert f"proxy (it has the header {header.lower()})" in problem["detail"]
         assert "ASKTELL_TOKEN" in problem["detail"]
     with_tokens = new_service(tokens=Tokens(WRITE))
-    assert with_tokens.send("GET", "/v1/studies", headers={header: "x", **bearer(WRITE)}).status_code == 200
+    assert (
+        with_tokens.send(
+            "GET", "/v1/studies", headers={header: "x", **bearer(WRITE)}
+        ).status_code
+        == 200
+    )
 
 
 # Sizes and kinds of bodies
@@ -135,22 +271,33 @@ def test_bodies_that_are_too_large(new_service: Any) -> None:
     service.post("/v1/studies", STUDY, 201)
     for content in (b"{" + b" " * 1000 + b"}", (b" " * 600 for _ in range(2))):
         response = service.client.request(
-            "POST", "/v1/studies/s/ask", content=content, headers={"Content-Type": "application/json"}
+            "POST",
+            "/v1/studies/s/ask",
+            content=content,
+            headers={"Content-Type": "application/json"},
         )
         assert response.status_code == 413
         assert response.json()["type"] == "urn:asktell:problem:the-request-is-too-large"
     service.post("/v1/studies/s/ask", {})
 
 
-@pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", "", "application/jsonx"])
-def test_bodies_that_a_web_page_could_send_unasked_are_refused(kind: str, service: Any) -> None:
+@pytest.mark.parametrize(
+    "kind", ["text/plain", "application/x-www-form-urlencoded", "", "application/jsonx"]
+)
+def test_bodies_that_a_web_page_could_send_unasked_are_refused(
+    kind: str, service: Any
+) -> None:
     service.post("/v1/studies", STUDY, 201)
-    response = service.client.request("POST", "/v1/studies/s/ask", content=b"{}", headers={"Content-Type": kind})
+    response = service.client.request(
+        "POST", "/v1/studies/s/ask", content=b"{}", headers={"Content-Type": kind}
+    )
     assert response.status_code == 415
     assert service.get("/v1/studies/s")["pending"] == 0
 
 
-async def call(app: Any, messages: list[Any], method: str, path: str, **headers: str) -> tuple[int, int]:
+async def call(
+    app: Any, messages: list[Any], method: str, path: str, **headers: str
+) -> tuple[int, int]:
     """The status of the answer to a request whose body comes as told, and how often it was read."""
     statuses, reads = list[int](), 0
 
@@ -171,7 +318,11 @@ async def call(app: Any, messages: list[Any], method: str, path: str, **headers:
         "raw_path": path.encode(),
         "query_string": b"",
         "client": ("127.0.0.1", 1),
-        "headers": [(b"host", b"localhost"), (b"content-type", b"application/json"), *lowered.items()],
+        "headers": [
+            (b"host", b"localhost"),
+            (b"content-type", b"application/json"),
+            *lowered.items(),
+        ],
     }
     await app(scope, receive, send)
     return statuses[0] if statuses else 0, reads
@@ -181,19 +332,35 @@ CHUNKED = {"transfer-encoding": "chunked"}
 PART = {"type": "http.request", "body": b"x" * 100, "more_body": True}
 
 
-async def test_bodies_that_do_not_come(new_service: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_bodies_that_do_not_come(
+    new_service: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("asktell_adapters.server.app._SECONDS_FOR_A_BODY", 0.01)
     app = new_service().app
     assert await call(app, [PART], "POST", "/v1/studies", **CHUNKED) == (408, 2)
-    assert (await call(app, [], "POST", "/v1/studies", **{"content-length": "9" * 30}))[0] == 413
-    await call(app, [PART, {"type": "http.disconnect"}], "POST", "/v1/studies", **CHUNKED)  # nobody is left to answer
+    assert (await call(app, [], "POST", "/v1/studies", **{"content-length": "9" * 30}))[
+        0
+    ] == 413
+    # Nobody is left to answer
+    await call(
+        app, [PART, {"type": "http.disconnect"}], "POST", "/v1/studies", **CHUNKED
+    )
 
 
-@pytest.mark.parametrize("headers", [{}, bearer("wrong-token-0123456789"), bearer(READ)])
+@pytest.mark.parametrize(
+    "headers", [{}, bearer("wrong-token-0123456789"), bearer(READ)]
+)
 @pytest.mark.parametrize("size", [{"content-length": "1000000"}, CHUNKED])
-@pytest.mark.parametrize(("method", "path"), [("POST", "/health"), ("POST", "/v1/studies"), ("GET", "/v1/studies")])
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [("POST", "/health"), ("POST", "/v1/studies"), ("GET", "/v1/studies")],
+)
 async def test_a_body_is_read_only_of_who_may_write(
-    method: str, path: str, size: dict[str, str], headers: dict[str, str], new_service: Any
+    method: str,
+    path: str,
+    size: dict[str, str],
+    headers: dict[str, str],
+    new_service: Any,
 ) -> None:
     app = new_service(tokens=Tokens(WRITE, READ)).app
     status, reads = await call(app, [PART] * 1000, method, path, **size, **headers)
@@ -248,15 +415,35 @@ def test_no_more_addresses_are_remembered_than_there_is_room_for() -> None:
         {"Origin": "http://[broken"},
     ],
 )
-def test_what_a_page_elsewhere_sends_changes_nothing(headers: dict[str, str], new_service: Any, tmp_path: Path) -> None:
+def test_what_a_page_elsewhere_sends_changes_nothing(
+    headers: dict[str, str], new_service: Any, tmp_path: Path
+) -> None:
     for service, token in (
         (new_service(), {}),
-        (new_service(f"sqlite:///{tmp_path}/guarded.db", tokens=Tokens(WRITE)), basic(WRITE)),
+        (
+            new_service(f"sqlite:///{tmp_path}/guarded.db", tokens=Tokens(WRITE)),
+            basic(WRITE),
+        ),
     ):
         service.post("/v1/studies", STUDY, 201, **token)
-        for path, data in (("/s/pause", {}), ("/s/pause", None), ("/s/ask", {}), ("", {**STUDY, "name": "t"})):
-            assert service.send("POST", f"/v1/studies{path}", data, {**headers, **token}).status_code == 403
-        assert service.send("DELETE", "/v1/studies/s", headers={**headers, **token}).status_code == 403
+        for path, data in (
+            ("/s/pause", {}),
+            ("/s/pause", None),
+            ("/s/ask", {}),
+            ("", {**STUDY, "name": "t"}),
+        ):
+            assert (
+                service.send(
+                    "POST", f"/v1/studies{path}", data, {**headers, **token}
+                ).status_code
+                == 403
+            )
+        assert (
+            service.send(
+                "DELETE", "/v1/studies/s", headers={**headers, **token}
+            ).status_code
+            == 403
+        )
         info = service.send("GET", "/v1/studies/s", headers=token).json()
         assert (info["paused"], info["pending"]) == (False, 0)
 
@@ -266,7 +453,12 @@ def test_a_form_pauses_nothing(service: Any) -> None:
     service.post("/v1/studies", STUDY, 201)
     assert service.send("POST", "/v1/studies/s/pause", None).status_code == 422
     for kind in ("text/plain", "application/x-www-form-urlencoded"):
-        assert service.send("POST", "/v1/studies/s/pause", b"{}", {"Content-Type": kind}).status_code == 415
+        assert (
+            service.send(
+                "POST", "/v1/studies/s/pause", b"{}", {"Content-Type": kind}
+            ).status_code
+            == 415
+        )
     assert service.send("GET", "/v1/studies/s/pause").status_code == 405
     assert not service.get("/v1/studies/s")["paused"]
 
@@ -282,7 +474,11 @@ def test_a_page_elsewhere_may_lead_here_and_use_nothing(service: Any) -> None:
 
 def test_own_requests_pass() -> None:
     for headers in (
-        {"sec-fetch-site": "same-origin", "origin": "https://studies.example", "host": "127.0.0.1:8000"},
+        {
+            "sec-fetch-site": "same-origin",
+            "origin": "https://studies.example",
+            "host": "127.0.0.1:8000",
+        },
         {"sec-fetch-site": "none"},
         {"origin": "http://Studies.example:8000", "host": "studies.example:8000"},
         {},
@@ -295,15 +491,27 @@ def test_own_requests_pass() -> None:
 
 def test_a_request_that_comes_again_is_answered_again(service: Any) -> None:
     service.post("/v1/studies", STUDY, 201, **{"Idempotency-Key": "1"})
-    assert service.post("/v1/studies", STUDY, 201, **{"Idempotency-Key": "1"})["name"] == "s"
+    assert (
+        service.post("/v1/studies", STUDY, 201, **{"Idempotency-Key": "1"})["name"]
+        == "s"
+    )
     first = service.post("/v1/studies/s/ask", {"n": 2}, **{"Idempotency-Key": "2"})
-    assert service.post("/v1/studies/s/ask", {"n": 2}, **{"Idempotency-Key": "2"}) == first
+    assert (
+        service.post("/v1/studies/s/ask", {"n": 2}, **{"Idempotency-Key": "2"}) == first
+    )
     assert service.get("/v1/studies/s")["pending"] == 2
-    for path, data in (("/v1/studies/s/ask", {"n": 1}), ("/v1/studies/s/tell-many", {"n": 2})):
+    for path, data in (
+        ("/v1/studies/s/ask", {"n": 1}),
+        ("/v1/studies/s/tell-many", {"n": 2}),
+    ):
         problem = service.post(path, data, 422, **{"Idempotency-Key": "2"})
         assert "another request" in problem["detail"]
     service.post("/v1/studies/s/ask", {}, 422, **{"Idempotency-Key": "x" * 201})
-    many = service.post("/v1/studies/s/ask", {"n": 20}, **{"Idempotency-Key": "3", "Accept-Encoding": "gzip"})
+    many = service.post(
+        "/v1/studies/s/ask",
+        {"n": 20},
+        **{"Idempotency-Key": "3", "Accept-Encoding": "gzip"},
+    )
     for encoding in ("gzip", "identity"):  # as each client takes it
         again = {"Idempotency-Key": "3", "Accept-Encoding": encoding}
         assert service.post("/v1/studies/s/ask", {"n": 20}, **again) == many
@@ -338,7 +546,10 @@ async def test_answers_are_kept_and_errors_are_not() -> None:
 
 async def test_who_comes_again_too_early_waits_and_gets_the_same() -> None:
     calls, gate, answers = list[int](), asyncio.Event(), Answers()
-    first, second = (asyncio.create_task(answers.get("k", b"r", make([b"good"], calls, gate))) for _ in range(2))
+    first, second = (
+        asyncio.create_task(answers.get("k", b"r", make([b"good"], calls, gate)))
+        for _ in range(2)
+    )
     await asyncio.sleep(0)
     with pytest.raises(ProblemDetails, match="another request"):
         await answers.get("k", b"other", make([], calls))
@@ -358,5 +569,6 @@ async def test_the_oldest_answers_give_way() -> None:
     assert [await n_calls(key) for key in "aab"] == [1, 1, 2]
     assert [await n_calls(key) for key in "cba"] == [3, 3, 4]  # a gave way to c, b to a
     assert await n_calls("d", b"x" * 11) == 5
-    assert [await n_calls(key) for key in "da"] == [6, 7]  # too large to be kept, and all others went
+    # Too large to be kept, and all others went
+    assert [await n_calls(key) for key in "da"] == [6, 7]
     assert answers._bytes == 0

@@ -45,7 +45,9 @@ _numbers = itertools.count()
 
 def small(budget: int = 12, **options: Any) -> Selector:
     prompts = {"w": "be brief", "x": "be exact", "y": "be kind"}
-    return Selector(prompts, BestFeasible("a", {"b": 0.0}), budget, "csr-sh", examples=10, **options)
+    return Selector(
+        prompts, BestFeasible("a", {"b": 0.0}), budget, "csr-sh", examples=10, **options
+    )
 
 
 def scores(trial: Trial) -> list[float]:
@@ -61,28 +63,49 @@ def remote(server: Any) -> Iterator[RemoteStudy]:
 # The same as a Selector
 
 
-def test_very_many_scores_travel_in_several_requests(server: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_very_many_scores_travel_in_several_requests(
+    server: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("asktell.studies.remote._TELLS_AT_ONCE", 3)
-    selector = Selector(["x", "y"], BestFeasible("a", {"b": 0.0}), 12, "uniform", examples=10)
+    selector = Selector(
+        ["x", "y"], BestFeasible("a", {"b": 0.0}), 12, "uniform", examples=10
+    )
     with RemoteStudy.create(server.url, f"s {next(_numbers)}", selector) as study:
         trials = study.ask(8, worker="w")
         with pytest.raises(TellManyError) as caught:
-            study.tell_many([(t, [1.0, 1.0] if t.id % 4 else "x") for t in sorted(trials)], worker="w")
-        assert [each is True for each in caught.value.outcomes] == [False, True, True, True] * 2
+            study.tell_many(
+                [(t, [1.0, 1.0] if t.id % 4 else "x") for t in sorted(trials)],
+                worker="w",
+            )
+        assert [each is True for each in caught.value.outcomes] == [
+            False,
+            True,
+            True,
+            True,
+        ] * 2
         assert study.spent == 6
 
 
 @pytest.mark.parametrize(
     "goal",
     [
-        BestFeasible(minimize("t", range=(0, 9)), {maximize("u"): 3.0, minimize("v", range=(-1, 1)): 0.5}),
+        BestFeasible(
+            minimize("t", range=(0, 9)),
+            {maximize("u"): 3.0, minimize("v", range=(-1, 1)): 0.5},
+        ),
         ParetoSet("é\u2028\ud800", minimize("b")),
-        ParetoSet("a", minimize("b", range=(0, 9)), subject_to={"b": 5.0, maximize("c", range=(-1, 1)): 0.5}),
+        ParetoSet(
+            "a",
+            minimize("b", range=(0, 9)),
+            subject_to={"b": 5.0, maximize("c", range=(-1, 1)): 0.5},
+        ),
     ],
 )
 def test_goals_and_methods_come_back_as_they_were(goal: Any, server: Any) -> None:
     for method in ("auto", "uniform"):
-        study = RemoteStudy.create(server.url, f"g {next(_numbers)}", Selector(["p", "q"], goal, 9, method))
+        study = RemoteStudy.create(
+            server.url, f"g {next(_numbers)}", Selector(["p", "q"], goal, 9, method)
+        )
         assert study.goal == goal
         assert study.method == Selector(["p", "q"], goal, 9, method).method
         trial = study.ask()
@@ -118,7 +141,9 @@ def test_names_making_opening_and_removal(server: Any) -> None:
 class Half(asktell.schedulers.AbstractScheduler):
     """A scheduler that is not asktell's."""
 
-    def rounds(self, n_arms: int, budget: int, rank: int | None = None) -> tuple[Any, ...]:
+    def rounds(
+        self, n_arms: int, budget: int, rank: int | None = None
+    ) -> tuple[Any, ...]:
         return (asktell.schedulers.Round(budget, 1),)
 
 
@@ -127,11 +152,18 @@ def test_a_method_of_ones_own_is_refused(server: Any, tmp_path: Path) -> None:
     assert isinstance(known, asktell.Elimination)
     method = asktell.Elimination(Half(), known.allocator, known.estimator, known.rule)
     selector = Selector(["x", "y"], BestFeasible("a"), 12, method)
-    with pytest.raises(InvalidArgumentError, match=r"'Half'\. Code cannot be sent .*Study\.create\(location, name"):
+    with pytest.raises(
+        InvalidArgumentError,
+        match=r"'Half'\. Code cannot be sent .*Study\.create\(location, name",
+    ):
         RemoteStudy.create(server.url, "own", selector)
     connection = transport.Connection(server.url, None, 10.0, 0)
-    with pytest.raises(asktell.MissingMethodError, match=r"'Half'.* Code cannot be sent to a service"):
-        connection.send("PUT", "/v1/studies/own/selector", json.loads(selector.to_json()))
+    with pytest.raises(
+        asktell.MissingMethodError, match=r"'Half'.* Code cannot be sent to a service"
+    ):
+        connection.send(
+            "PUT", "/v1/studies/own/selector", json.loads(selector.to_json())
+        )
     assert "own" not in RemoteStudy.names(server.url)
     Study.create(tmp_path / "studies.db", "own", selector).close()
     with Process(f"sqlite:///{tmp_path / 'studies.db'}") as process:
@@ -152,7 +184,9 @@ def test_a_study_that_was_made_anew(server: Any) -> None:
     study.close()
 
 
-def test_a_study_goes_on_where_its_selector_stood(server: Any, remote: RemoteStudy) -> None:
+def test_a_study_goes_on_where_its_selector_stood(
+    server: Any, remote: RemoteStudy
+) -> None:
     trial = remote.ask()
     remote.tell(trial, scores(trial))
     held = remote.ask(2)
@@ -191,11 +225,15 @@ def test_a_trial_of_another_study_is_refused(remote: RemoteStudy) -> None:
     trial = remote.ask()
     assert trial is not None
     with pytest.raises(UnknownTrialError, match="comes from another study"):
-        remote.tell(trial._replace(example=9 if trial.example != 9 else 8), scores(trial))
+        remote.tell(
+            trial._replace(example=9 if trial.example != 9 else 8), scores(trial)
+        )
 
 
 @pytest.mark.filterwarnings("ignore:.*fork.*")  # of JAX, if another test has loaded it
-def test_threads_and_forked_processes_may_share_a_remote_study(remote: RemoteStudy) -> None:
+def test_threads_and_forked_processes_may_share_a_remote_study(
+    remote: RemoteStudy,
+) -> None:
     def work(name: str) -> None:
         while trials := remote.ask(2, worker=name):
             for trial in trials:
@@ -210,7 +248,8 @@ def test_threads_and_forked_processes_may_share_a_remote_study(remote: RemoteStu
         thread.join()
     fork.join()
     assert fork.exitcode == 0
-    while (trial := remote.ask(worker="last")) is not None:  # whoever waits for nobody may leave too early
+    # Whoever waits for nobody may leave too early
+    while (trial := remote.ask(worker="last")) is not None:
         remote.tell(trial, scores(trial), worker="last")
     assert remote.done
     assert remote.spent == 12
@@ -255,7 +294,11 @@ def test_run_drives_a_remote_study(executor: Any, remote: RemoteStudy) -> None:
     "url",
     [
         *("localhost:8000", "ftp://localhost", "http://", "http://[", 3),
-        *("http://user:secret@localhost", "http://localhost?token=secret", "http://localhost#secret"),
+        *(
+            "http://user:secret@localhost",
+            "http://localhost?token=secret",
+            "http://localhost#secret",
+        ),
         *("secret@localhost", "http://user:secret@[", b"http://secret@localhost"),
     ],
 )
@@ -265,25 +308,34 @@ def test_unusable_addresses(url: Any) -> None:
     assert "secret" not in str(error.value)
 
 
-@pytest.mark.parametrize("wrong", ["\n", "\r\nX-Other: y", " ", "\0", "\x7f", "é", "\ud800", "日"])
+@pytest.mark.parametrize(
+    "wrong", ["\n", "\r\nX-Other: y", " ", "\0", "\x7f", "é", "\ud800", "日"]
+)
 @pytest.mark.parametrize("given", ["argument", "environment"])
-def test_a_token_that_no_header_can_hold_is_not_shown(given: str, wrong: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_token_that_no_header_can_hold_is_not_shown(
+    given: str, wrong: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     url, token = "http://127.0.0.1:9", "0123456789secret" + wrong
     options: dict[str, Any] = {"retries": 0}
     if given == "argument":
         options["token"] = token
     else:
-        monkeypatch.setattr(os, "environ", {"ASKTELL_TOKEN": token})  # the real one can hold no zero
+        # The real one can hold no zero
+        monkeypatch.setattr(os, "environ", {"ASKTELL_TOKEN": token})
     for call in (
         lambda: RemoteStudy.open(url, "s", **options),
         lambda: RemoteStudy.create(url, "s", small(), **options),
         lambda: RemoteStudy.names(url, **options),
         lambda: RemoteStudy.delete(url, "s", **options),
     ):
-        with pytest.raises(InvalidArgumentError, match="must have visible ASCII") as error:
+        with pytest.raises(
+            InvalidArgumentError, match="must have visible ASCII"
+        ) as error:
             call()
         assert "secret" not in "".join(traceback.format_exception(error.value))
-        assert ("token=" if given == "argument" else "ASKTELL_TOKEN") in str(error.value)
+        assert ("token=" if given == "argument" else "ASKTELL_TOKEN") in str(
+            error.value
+        )
 
 
 def test_a_token_is_text() -> None:
@@ -298,7 +350,10 @@ class Quiet(BaseHTTPRequestHandler):
 
 @contextmanager
 def serving(handler: type[BaseHTTPRequestHandler]) -> Iterator[str]:
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server, ThreadPoolExecutor(1) as thread:
+    with (
+        ThreadingHTTPServer(("127.0.0.1", 0), handler) as server,
+        ThreadPoolExecutor(1) as thread,
+    ):
         thread.submit(server.serve_forever, 0.02)
         try:
             yield f"http://127.0.0.1:{server.server_address[1]}"
@@ -323,8 +378,14 @@ def flaky(target: str, script: list[str]) -> Iterator[tuple[str, list[str | None
                 self.send_header("Retry-After", "0")
                 self.end_headers()
                 return
-            headers = {k: v for k, v in self.headers.items() if k.lower() not in ("host", "content-length")}
-            response = pool.request(self.command, target + self.path, body=body, headers=headers)
+            headers = {
+                k: v
+                for k, v in self.headers.items()
+                if k.lower() not in ("host", "content-length")
+            }
+            response = pool.request(
+                self.command, target + self.path, body=body, headers=headers
+            )
             if what == "drop":
                 self.close_connection = True
                 return
@@ -344,7 +405,10 @@ def flaky(target: str, script: list[str]) -> Iterator[tuple[str, list[str | None
 def test_what_is_sent_again_is_not_done_again(server: Any) -> None:
     lossy = ["drop", "busy", "pass"]
     name = f"s {next(_numbers)}"
-    with flaky(server.url, lossy * 7) as (url, keys), RemoteStudy.create(url, name, small()) as study:
+    with (
+        flaky(server.url, lossy * 7) as (url, keys),
+        RemoteStudy.create(url, name, small()) as study,
+    ):
         first, second, third = study.ask(3)
         study.observe("w", [1.0, 1.0])
         assert study.tell(first, scores(first))
@@ -361,7 +425,10 @@ def test_what_is_sent_again_is_not_done_again(server: Any) -> None:
 
 
 def test_who_asks_again_without_end_is_told(server: Any) -> None:
-    with flaky(server.url, ["busy"] * 3) as (url, _), pytest.raises(ServiceError, match="status 503"):
+    with (
+        flaky(server.url, ["busy"] * 3) as (url, _),
+        pytest.raises(ServiceError, match="status 503"),
+    ):
         RemoteStudy.open(url, "s", retries=2)
 
 
@@ -375,7 +442,10 @@ def test_something_else_at_the_address(status: int, body: bytes) -> None:
             self.end_headers()
             self.wfile.write(body)
 
-    with serving(Handler) as url, pytest.raises(ServiceError, match="does not look like an asktell service"):
+    with (
+        serving(Handler) as url,
+        pytest.raises(ServiceError, match="does not look like an asktell service"),
+    ):
         RemoteStudy.open(url, "s", retries=0)
 
 
@@ -395,14 +465,20 @@ HOSTILE = {
 def test_hostile_texts_survive(server: Any) -> None:
     name = "<b>'\"; DROP TABLE x --/../%00"
     goal = BestFeasible('<q>"\ud800')
-    with RemoteStudy.create(server.url, name, Selector(HOSTILE, goal, 20, "uniform", examples=3)) as study:
+    with RemoteStudy.create(
+        server.url, name, Selector(HOSTILE, goal, 20, "uniform", examples=3)
+    ) as study:
         for trial in study.ask(len(HOSTILE)):
             assert trial.prompt == HOSTILE[str(trial.prompt_id)]
             study.tell(trial.prompt if trial.prompt_id != "big" else trial, [1.0])
         trial = study.ask()
-        study.fail(trial, "".join(HOSTILE[kind] for kind in ("NUL", "surrogate", "escapes")))
+        study.fail(
+            trial, "".join(HOSTILE[kind] for kind in ("NUL", "surrogate", "escapes"))
+        )
         assert {entry.id: entry.prompt for entry in study.result().prompts} == HOSTILE
-        assert json.loads(study.selector.to_json())["prompts"]["texts"] == list(HOSTILE.values())
+        assert json.loads(study.selector.to_json())["prompts"]["texts"] == list(
+            HOSTILE.values()
+        )
         assert os.linesep not in repr(study)
 
 
@@ -413,9 +489,15 @@ def test_prompts_with_a_lone_surrogate_are_compared_by_the_service(server: Any) 
         while trial := study.ask():
             study.tell(trial, [0.1 * (trial.example or 0)])
         local = study.selector
-        for names in (("a\ud800", "b"), ("half \udfff a pair", "other +&=%41"), ("none", "a\ud800")):
+        for names in (
+            ("a\ud800", "b"),
+            ("half \udfff a pair", "other +&=%41"),
+            ("none", "a\ud800"),
+        ):
             assert study.compare(*names) == local.compare(*names)
-        with pytest.raises(InvalidArgumentError, match=re.escape(r"There is no prompt 'x\ud800'")):
+        with pytest.raises(
+            InvalidArgumentError, match=re.escape(r"There is no prompt 'x\ud800'")
+        ):
             study.compare("x\ud800")
         with pytest.raises(InvalidArgumentError, match=r"percent-encoded UTF-8"):
             study._get("compare?a=%FF")
@@ -435,7 +517,9 @@ def test_two_prompts_are_compared_by_the_service(server: Any) -> None:
             study.tell(trial, [0.1 * (trial.example or 0) / (1 + int(trial.prompt_id))])
         local = study.selector.result()
         assert study.compare(0) == local.compare(0)
-        assert study.compare("be kind", 0, confidence=0.9, tolerance=0.01) == local.compare(2, 0, 0.9, 0.01)
+        assert study.compare(
+            "be kind", 0, confidence=0.9, tolerance=0.01
+        ) == local.compare(2, 0, 0.9, 0.01)
         result = study.result()
         assert result == local
         assert str(result) == str(local)
@@ -459,7 +543,10 @@ def test_two_prompts_are_compared_by_the_service(server: Any) -> None:
 
 def test_details_travel(serve: Any, tmp_path: Any) -> None:
     place = f"sqlite:///{tmp_path}/details.db"
-    with RemoteStudy.create(serve(url=place).url, "s", small()) as remote, remote.worker("w") as worker:
+    with (
+        RemoteStudy.create(serve(url=place).url, "s", small()) as remote,
+        remote.worker("w") as worker,
+    ):
         told, failed = worker.ask(2)
         worker.tell(told, [0.1, 0.2], details={"output": "\x00\ud800"})
         worker.fail(failed, "no", 0.5, details={"seconds": 2})
@@ -472,7 +559,9 @@ def test_details_travel(serve: Any, tmp_path: Any) -> None:
         ]
 
 
-def test_evaluations_and_reports_travel(serve: Any, tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_evaluations_and_reports_travel(
+    serve: Any, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("asktell.studies.remote._EVALUATIONS_AT_ONCE", 3)
     place = f"sqlite:///{tmp_path}/evaluations.db"
     with RemoteStudy.create(serve(url=place).url, "s", small()) as remote:
@@ -481,20 +570,30 @@ def test_evaluations_and_reports_travel(serve: Any, tmp_path: Any, monkeypatch: 
             if k == 2:
                 remote.fail(trial, "no </script>\ud800", 0.5)
             else:
-                remote.tell(trial, scores(trial), 0.1 * k, details={"output": f"<b>{k}"})
+                remote.tell(
+                    trial, scores(trial), 0.1 * k, details={"output": f"<b>{k}"}
+                )
         with Study.open(place, "s") as study:
             assert list(remote.evaluations()) == list(study.evaluations())
             assert list(remote.evaluations(after=6)) == list(study.evaluations())[6:]
             study.report(tmp_path / "here.html", {"model": "small", "path": tmp_path})
         remote.report(tmp_path / "there.html", {"model": "small", "path": tmp_path})
         pages = [(tmp_path / f"{name}.html").read_text() for name in ("here", "there")]
-        documents = [json.loads(re.findall('id="data">(.*?)</script>', page, re.S)[0]) for page in pages]
+        documents = [
+            json.loads(re.findall('id="data">(.*?)</script>', page, re.S)[0])
+            for page in pages
+        ]
         for document in documents:
             document["made"].pop("at")
         assert documents[0] == documents[1]
         assert documents[1]["made"]["about"]["model"] == "small"
         info = remote._info()
-        assert (info["examples"], info["repeats"], info["baseline"], info["paused"]) == (10, 1, None, False)
+        assert (
+            info["examples"],
+            info["repeats"],
+            info["baseline"],
+            info["paused"],
+        ) == (10, 1, None, False)
         with monkeypatch.context() as newer:
             newer.setattr("asktell.reports.VERSION", 2)
             with pytest.raises(ServiceError, match="version 1"):
@@ -518,9 +617,13 @@ def test_ids_of_examples_travel(server: Any) -> None:
     with pytest.raises(InvalidArgumentError, match=r"'with ids'.*1 moved \('.'\)"):
         RemoteStudy.open(server.url, "with ids", examples=["a", "c", "b"])
     other = Selector(["x", "y"], BestFeasible("q"), 6, "uniform", ["a", "b", "z"])
-    with pytest.raises(StudyExistsError, match=r"examples: 1 added \('z'\); 1 missing \('c'\)"):
+    with pytest.raises(
+        StudyExistsError, match=r"examples: 1 added \('z'\); 1 missing \('c'\)"
+    ):
         RemoteStudy.create(server.url, "with ids", other, exist_ok=True)
-    with RemoteStudy.create(server.url, "without", Selector(["x"], BestFeasible("q"), 3, "uniform", 3)) as study:
+    with RemoteStudy.create(
+        server.url, "without", Selector(["x"], BestFeasible("q"), 3, "uniform", 3)
+    ) as study:
         assert study.example_ids is None
     with pytest.raises(InvalidArgumentError, match="3 then, 4 now"):
         RemoteStudy.open(server.url, "without", examples=4)
@@ -549,7 +652,10 @@ def test_a_wrong_address_is_known_after_seconds() -> None:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     for url in (f"http://127.0.0.1:{port}", "http://no-such-host.invalid"):
-        with pytest.raises(ServiceError, match=r"cannot be reached: .* Check the address, and whether `asktell serve`"):
+        with pytest.raises(
+            ServiceError,
+            match=r"cannot be reached: .* Check the address, and whether `asktell serve`",
+        ):
             RemoteStudy.open(url, "s")
         with pytest.raises(ServiceError, match="cannot be reached"):
             RemoteStudy.create(url, "s", small())
@@ -557,7 +663,9 @@ def test_a_wrong_address_is_known_after_seconds() -> None:
 
 
 def test_a_connection_tries_longer_once_it_was_answered(server: Any) -> None:
-    with RemoteStudy.create(server.url, f"longer {next(_numbers)}", small(), retries=5) as study:
+    with RemoteStudy.create(
+        server.url, f"longer {next(_numbers)}", small(), retries=5
+    ) as study:
         connection = study._connection
         assert connection._answered
         assert connection._patience()["retries"].connect is None
@@ -575,7 +683,11 @@ def test_a_study_is_paused_for_whoever_asks(server: Any, remote: RemoteStudy) ->
         remote.pause()
         remote.pause()
         assert other.paused
-        assert (other.ask(), other.done, other.worker("w").paused) == (None, False, True)
+        assert (other.ask(), other.done, other.worker("w").paused) == (
+            None,
+            False,
+            True,
+        )
         assert other.tell(trial, scores(trial))
         other.resume()
         assert not remote.paused
@@ -584,7 +696,9 @@ def test_a_study_is_paused_for_whoever_asks(server: Any, remote: RemoteStudy) ->
 
 def test_newcomers_bring_features_over_http(server: Any) -> None:
     selector = Selector(["a", "b"], BestFeasible("a"), 5, features=np.eye(2))
-    with RemoteStudy.create(server.url, f"features {next(_numbers)}", selector) as study:
+    with RemoteStudy.create(
+        server.url, f"features {next(_numbers)}", selector
+    ) as study:
         assert study.add(["c"], np.array([[1, 1]])) == [2]
         with pytest.raises(InvalidArgumentError, match="features"):
             study.add(["d"])
@@ -594,7 +708,12 @@ def test_newcomers_bring_features_over_http(server: Any) -> None:
 
 def test_candidates_of_factors(server: Any) -> None:
     """Made from a selector or by a request, they are asked, told, joined and shown as in this process."""
-    made = Selector(asktell.grid(model=["a", "b"], temperature=[0.0, 1]), BestFeasible("x"), 12, examples=4)
+    made = Selector(
+        asktell.grid(model=["a", "b"], temperature=[0.0, 1]),
+        BestFeasible("x"),
+        12,
+        examples=4,
+    )
     with RemoteStudy.create(server.url, "grid", made) as study:
         trial = study.ask()
         assert trial == made.ask()

@@ -38,13 +38,25 @@ def start(tmp_path: Path) -> Iterator[Start]:
     assert "time.sleep(0.02)" in program
     (tmp_path / "worker.py").write_text(program.replace("time.sleep(0.02)", wait))
 
-    def start(index: int, url: str, *command: str, kind: str = "slurm", **environment: str) -> "subprocess.Popen[str]":
+    def start(
+        index: int, url: str, *command: str, kind: str = "slurm", **environment: str
+    ) -> "subprocess.Popen[str]":
         job, task = {
             "slurm": ("SLURM_ARRAY_JOB_ID", "SLURM_ARRAY_TASK_ID"),
             "kubernetes": ("JOB_NAME", "JOB_COMPLETION_INDEX"),
         }[kind]
-        clean = {name: value for name, value in os.environ.items() if not name.startswith(("ASKTELL_", "SLURM_"))}
-        own = {job: "1234", task: str(index), "ASKTELL_STUDY": url, "ASKTELL_TOKEN": TOKEN, "HOME": str(tmp_path)}
+        clean = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith(("ASKTELL_", "SLURM_"))
+        }
+        own = {
+            job: "1234",
+            task: str(index),
+            "ASKTELL_STUDY": url,
+            "ASKTELL_TOKEN": TOKEN,
+            "HOME": str(tmp_path),
+        }
         process = subprocess.Popen(
             command or [sys.executable, "worker.py"],
             env={**clean, **own, **environment},
@@ -60,13 +72,16 @@ def start(tmp_path: Path) -> Iterator[Start]:
     for process in processes:
         if process.poll() is None:
             process.kill()
-        print(process.args, process.returncode, *process.communicate())  # shown when a test fails
+        # Shown when a test fails
+        print(process.args, process.returncode, *process.communicate())
 
 
 def appeared(url: str) -> Any:
     """The study, once a worker has made it."""
     names: Callable[[], list[str]] = lambda: (  # noqa: E731
-        RemoteStudy.names(url, token=TOKEN) if url.startswith("http") else Study.names(url)
+        RemoteStudy.names(url, token=TOKEN)
+        if url.startswith("http")
+        else Study.names(url)
     )
 
     def is_there() -> bool:
@@ -76,7 +91,11 @@ def appeared(url: str) -> Any:
             return False
 
     wait_for(is_there)
-    return RemoteStudy.open(url, NAME, token=TOKEN) if url.startswith("http") else Study.open(url, NAME)
+    return (
+        RemoteStudy.open(url, NAME, token=TOKEN)
+        if url.startswith("http")
+        else Study.open(url, NAME)
+    )
 
 
 @pytest.fixture(params=["sqlite", "service", "postgresql"])
@@ -88,25 +107,35 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return str(request.getfixturevalue("postgresql_url"))
 
 
-def test_workers_share_a_study_and_may_be_killed_and_preempted(url: str, start: Start, tmp_path: Path) -> None:
+def test_workers_share_a_study_and_may_be_killed_and_preempted(
+    url: str, start: Start, tmp_path: Path
+) -> None:
     (tmp_path / "hold").touch()
     killed, preempted = (start(index, url) for index in range(2))
     with appeared(url) as study:
-        wait_for(lambda: {holding.worker for holding in study.workers()} == {"1234-0", "1234-1"})
+        wait_for(
+            lambda: (
+                {holding.worker for holding in study.workers()} == {"1234-0", "1234-1"}
+            )
+        )
         killed.kill()
         killed.wait(60)
         preempted.send_signal(signal.SIGTERM)
         assert preempted.wait(60) == 143
-        assert [holding.worker for holding in study.workers()] == ["1234-0"]  # the other one was released
+        # The other one was released
+        assert [holding.worker for holding in study.workers()] == ["1234-0"]
         (tmp_path / "hold").unlink()
-        output, errors = start(0, url).communicate(timeout=120)  # is requeued, and has no need to wait for the lease
+        # Is requeued, and has no need to wait for the lease
+        output, errors = start(0, url).communicate(timeout=120)
         assert f"{BUDGET} of {BUDGET} evaluations spent" in output, errors
         assert study.done
         assert study.pending == []
         assert sum(entry.failures for entry in study.result().prompts) == 0
 
 
-def test_the_job_script_starts_the_worker_with_the_token(serve: Any, start: Start, tmp_path: Path) -> None:
+def test_the_job_script_starts_the_worker_with_the_token(
+    serve: Any, start: Start, tmp_path: Path
+) -> None:
     url = serve(ASKTELL_TOKEN=TOKEN).url
     (tmp_path / "hold").touch()
     (tmp_path / ".asktell-token").write_text(f"{TOKEN}\n")
@@ -131,10 +160,14 @@ def test_a_pods_successor_has_its_name(start: Start, tmp_path: Path) -> None:
         wait_for(lambda: {holding.worker for holding in study.workers()} == {"1234-3"})
 
 
-@pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash on this machine")
+@pytest.mark.skipif(
+    shutil.which("bash") is None, reason="there is no bash on this machine"
+)
 def test_the_job_script_is_bash() -> None:
     subprocess.run(["bash", "-n", SLURM], check=True)
-    options = re.findall(r"^#SBATCH (--[a-z-]+)(?:=(\S+))?", SLURM.read_text(), re.MULTILINE)
+    options = re.findall(
+        r"^#SBATCH (--[a-z-]+)(?:=(\S+))?", SLURM.read_text(), re.MULTILINE
+    )
     assert dict(options)["--array"] == "0-7"
     assert dict(options)["--signal"] == "B:TERM@60"
 
@@ -144,7 +177,9 @@ def resources() -> list[dict[str, Any]]:
 
 
 def pods() -> list[dict[str, Any]]:
-    return [item["spec"]["template"] for item in resources() if "template" in item["spec"]]
+    return [
+        item["spec"]["template"] for item in resources() if "template" in item["spec"]
+    ]
 
 
 def test_manifests_belong_together() -> None:
@@ -159,11 +194,19 @@ def test_manifests_belong_together() -> None:
     for item in resources():
         spec = item["spec"]
         if item["kind"] == "Service":
-            target = next(pod for pod in pods() if pod["metadata"]["labels"] == spec["selector"])
-            ports = [port["containerPort"] for port in target["spec"]["containers"][0]["ports"]]
+            target = next(
+                pod for pod in pods() if pod["metadata"]["labels"] == spec["selector"]
+            )
+            ports = [
+                port["containerPort"]
+                for port in target["spec"]["containers"][0]["ports"]
+            ]
             assert ports == [port["port"] for port in spec["ports"]]
         elif item["kind"] != "Job":
-            assert spec["selector"]["matchLabels"] == spec["template"]["metadata"]["labels"]
+            assert (
+                spec["selector"]["matchLabels"]
+                == spec["template"]["metadata"]["labels"]
+            )
 
 
 def test_pods_are_not_root_and_have_limits_and_secrets_by_reference() -> None:
@@ -184,7 +227,11 @@ def test_pods_are_not_root_and_have_limits_and_secrets_by_reference() -> None:
 
 
 def test_the_worker_pod_and_the_service_get_what_they_read() -> None:
-    by_kind = {item["kind"]: item for item in resources() if item["metadata"]["name"] != "postgresql"}
+    by_kind = {
+        item["kind"]: item
+        for item in resources()
+        if item["metadata"]["name"] != "postgresql"
+    }
     (service,) = by_kind["Deployment"]["spec"]["template"]["spec"]["containers"]
     program, verb, *arguments = service["command"]
     assert (program, verb) == ("asktell", "serve")
@@ -193,7 +240,9 @@ def test_the_worker_pod_and_the_service_get_what_they_read() -> None:
     variables = {variable["name"]: variable.get("value") for variable in worker["env"]}
     assert variables["ASKTELL_STUDY"] == f"http://asktell:{parsed.port}"
     # Indexed jobs set JOB_COMPLETION_INDEX themselves.
-    read = set(re.findall(r'"((?:ASKTELL|JOB)_\w+)"', WORKER.read_text())) - {"JOB_COMPLETION_INDEX"}
+    read = set(re.findall(r'"((?:ASKTELL|JOB)_\w+)"', WORKER.read_text())) - {
+        "JOB_COMPLETION_INDEX"
+    }
     assert read <= set(variables)
     assert by_kind["Job"]["spec"]["completionMode"] == "Indexed"
     assert worker["image"] == service["image"]

@@ -23,12 +23,25 @@ def test_a_run_is_a_worker_of_a_services_study(server: Any, tmp_path: Path) -> N
         there = cli(command, url, name[1]).out
         assert there == cli(command, here, name[1]).out
     assert "24 of 24" in cli("status", url, name[1]).out
-    row = next(line for line in cli("studies", url).out.splitlines() if line.startswith(name[1]))
-    assert re.split(r"\s{2,}", row)[1:] == ["24 of 24 evaluations", "0", "0", "0", "finished"]
+    row = next(
+        line
+        for line in cli("studies", url).out.splitlines()
+        if line.startswith(name[1])
+    )
+    assert re.split(r"\s{2,}", row)[1:] == [
+        "24 of 24 evaluations",
+        "0",
+        "0",
+        "0",
+        "finished",
+    ]
     a, b = list(project.prompts)[:2]
     there = cli("compare", url, name[1], a, b).out
     assert there == cli("compare", here, name[1], a, b).out
-    assert "sqlite:///PATH" in cli("export", url, name[1], tmp_path / "a.jsonl", code=2).err
+    assert (
+        "sqlite:///PATH"
+        in cli("export", url, name[1], tmp_path / "a.jsonl", code=2).err
+    )
 
 
 def test_other_rows_are_named_by_a_service_too(server: Any, tmp_path: Path) -> None:
@@ -62,7 +75,9 @@ def test_money_is_shown_as_money(server: Any, tmp_path: Path) -> None:
 @pytest.mark.parametrize("budget", ["24", "{ cost = 6.2 }"])
 def test_an_interrupted_run_says_what_it_has_cost(budget: str, tmp_path: Path) -> None:
     project = Project(tmp_path)
-    project.write(changes={"budget = 24": f"budget = {budget}"}, stop_at=5, stop_by="ctrl-c")
+    project.write(
+        changes={"budget = 24": f"budget = {budget}"}, stop_at=5, stop_by="ctrl-c"
+    )
     error = project.run(code=130).err
     assert "Stopped after " in error
     assert ("a cost of 2 of 6.2" in error) == (budget != "24")

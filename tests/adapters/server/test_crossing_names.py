@@ -12,7 +12,15 @@ import pytest
 from matplotlib import pyplot
 
 import asktell
-from asktell import BestFeasible, InvalidArgumentError, ParetoSet, RemoteStudy, Selector, Study, Trial
+from asktell import (
+    BestFeasible,
+    InvalidArgumentError,
+    ParetoSet,
+    RemoteStudy,
+    Selector,
+    Study,
+    Trial,
+)
 from asktell.problem.candidates import ById
 from asktell.results import PromptResult
 from asktell_adapters.optimizers import improve
@@ -35,18 +43,29 @@ _numbers = itertools.count()
 
 
 def named(prompts: Prompts) -> list[tuple[str | int, str]]:
-    return list(prompts.items()) if isinstance(prompts, Mapping) else list(enumerate(prompts))
+    return (
+        list(prompts.items())
+        if isinstance(prompts, Mapping)
+        else list(enumerate(prompts))
+    )
 
 
 def ambiguous(prompts: Prompts) -> set[str]:
     """The names that could be two prompts."""
     by_id = {str(id_): arm for arm, (id_, _) in enumerate(named(prompts))}
-    return {text for arm, (_, text) in enumerate(named(prompts)) if by_id.get(text, arm) != arm}
+    return {
+        text
+        for arm, (_, text) in enumerate(named(prompts))
+        if by_id.get(text, arm) != arm
+    }
 
 
 def scores(trial: Trial) -> dict[str, float]:
     quality = sum(map(ord, str(trial.prompt_id))) % 7
-    return {"x": quality / 7 + 0.1 * ((trial.example or 0) % 2), "y": 0.5 - 0.01 * quality}
+    return {
+        "x": quality / 7 + 0.1 * ((trial.example or 0) % 2),
+        "y": 0.5 - 0.01 * quality,
+    }
 
 
 def evaluate(prompt: str, example: int) -> dict[str, float]:
@@ -63,10 +82,20 @@ def kept(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Any]:
         if request.param == "selector":
             return selector
         if request.param == "remote":
-            made.append(RemoteStudy.create(request.getfixturevalue("server").url, name, selector))
+            made.append(
+                RemoteStudy.create(
+                    request.getfixturevalue("server").url, name, selector
+                )
+            )
         else:
             made.append(
-                Study.create(f"memory://{name}" if request.param == "memory" else tmp_path / "s.db", name, selector)
+                Study.create(
+                    f"memory://{name}"
+                    if request.param == "memory"
+                    else tmp_path / "s.db",
+                    name,
+                    selector,
+                )
             )
         return made[-1]
 
@@ -85,7 +114,11 @@ def look(kept: Any, n: int, path: Path) -> None:
     for one, other in itertools.combinations(everyone, 2):
         compared = kept.compare(one, other)
         assert (compared.a, compared.b) == (one.id, other.id)
-        assert result.compare(one, other) == compared == kept.compare(ById(one.id), ById(other.id))
+        assert (
+            result.compare(one, other)
+            == compared
+            == kept.compare(ById(one.id), ById(other.id))
+        )
         if isinstance(one.id, int):
             assert kept.compare(one.id, other.id) == compared
     if result.baseline is not None:
@@ -106,7 +139,9 @@ def look_at(result: Any, n: int) -> None:
     repr(result)
     assert str(result)
     assert json.loads(json.dumps(result.to_dict()))["spent"] == result.spent
-    assert ("<table" in result._repr_html_()) == bool([*result.selected, *result.unresolved])
+    assert ("<table" in result._repr_html_()) == bool(
+        [*result.selected, *result.unresolved]
+    )
     assert len(result.to_dataframe()) == n == len(result.prompts)
     _ = (result.comparison, result.sentence, result.dominated, result.early)
     if result.selected:
@@ -119,10 +154,17 @@ def look_at(result: Any, n: int) -> None:
 
 @pytest.mark.parametrize(
     ("kept", "shape"),
-    [("selector", "positions"), ("memory", "two"), ("sqlite", "a cycle"), ("remote", "its own")],
+    [
+        ("selector", "positions"),
+        ("memory", "two"),
+        ("sqlite", "a cycle"),
+        ("remote", "its own"),
+    ],
     indirect=["kept"],
 )
-def test_everything_works_on_crossing_names(kept: Any, shape: str, tmp_path: Path) -> None:
+def test_everything_works_on_crossing_names(
+    kept: Any, shape: str, tmp_path: Path
+) -> None:
     prompts, goal = SHAPES[shape], GOALS[list(SHAPES).index(shape) % 2]
     all_ids = [id_ for id_, _ in named(prompts)]
     page = tmp_path / "report.html"
@@ -150,7 +192,9 @@ def test_everything_works_on_crossing_names(kept: Any, shape: str, tmp_path: Pat
                 call()
 
     more: Prompts = (
-        [str(len(all_ids) + 1), "0 again"] if isinstance(prompts, list) else {"new": str(all_ids[0]) + "!", "b!": "new"}
+        [str(len(all_ids) + 1), "0 again"]
+        if isinstance(prompts, list)
+        else {"new": str(all_ids[0]) + "!", "b!": "new"}
     )
     all_ids += study.add(more)
     if isinstance(more, dict):
@@ -168,11 +212,16 @@ def test_everything_works_on_crossing_names(kept: Any, shape: str, tmp_path: Pat
     assert study.result().prompts[0].status == "retired"
     if not isinstance(study, (Selector, RemoteStudy)):
         study.export(tmp_path / "export.jsonl")
-        with Study.import_(f"memory://{next(_numbers)}", tmp_path / "export.jsonl") as again:
+        with Study.import_(
+            f"memory://{next(_numbers)}", tmp_path / "export.jsonl"
+        ) as again:
             look(again, len(all_ids), page)
 
 
-@pytest.mark.parametrize(("shape", "method"), [("one way", "csr"), ("digits", "csr-sh"), ("positions", "race")])
+@pytest.mark.parametrize(
+    ("shape", "method"),
+    [("one way", "csr"), ("digits", "csr-sh"), ("positions", "race")],
+)
 def test_every_method_answers_on_crossing_names(shape: str, method: str) -> None:
     selector = Selector(SHAPES[shape], GOALS[0], 18, method, examples=N)
     asktell.run(selector, evaluate, progress=False)
@@ -183,17 +232,34 @@ def test_every_method_answers_on_crossing_names(shape: str, method: str) -> None
 def test_the_service_answers_in_json(service: Any, shape: str) -> None:
     prompts, goal = SHAPES[shape], {"maximize": "x", "at_least": {"y": 0.2}}
     first, *_, last = [id_ for id_, _ in named(prompts)]
-    body = {"name": "s", "prompts": prompts, "goal": goal, "budget": 8, "examples": N, "baseline": {"id": last}}
+    body = {
+        "name": "s",
+        "prompts": prompts,
+        "goal": goal,
+        "budget": 8,
+        "examples": N,
+        "baseline": {"id": last},
+    }
     service.post("/v1/studies", body, status=201)
     for _ in range(8):
         trial = service.post("/v1/studies/s/ask", {})["trials"][0]
-        service.post("/v1/studies/s/tell", {"trial": trial, "scores": {"x": len(str(trial["prompt_id"])), "y": 1.0}})
-    service.post("/v1/studies/s/observe", {"prompt": {"id": first}, "scores": [1.0, 1.0], "example": 5})
+        service.post(
+            "/v1/studies/s/tell",
+            {"trial": trial, "scores": {"x": len(str(trial["prompt_id"])), "y": 1.0}},
+        )
+    service.post(
+        "/v1/studies/s/observe",
+        {"prompt": {"id": first}, "scores": [1.0, 1.0], "example": 5},
+    )
     assert service.get("/v1/studies/s/result")["baseline"] == last
     assert service.get("/v1/studies/s/report")["baseline"] == len(prompts) - 1
     assert service.get(f"/v1/studies/s/compare?a_id={first}&b_id={last}")["a"] == first
     assert service.get(f"/v1/studies/s/compare?a_id={first}")["b"] == last
-    for wrong in (f"a={first}&a_id={first}", "b_id=x", f"a_id={first}&b_id={last}&b={last}"):
+    for wrong in (
+        f"a={first}&a_id={first}",
+        "b_id=x",
+        f"a_id={first}&b_id={last}&b={last}",
+    ):
         service.get(f"/v1/studies/s/compare?{wrong}", status=422)
     for name in ambiguous(prompts):
         service.get(f"/v1/studies/s/compare?a={name}", status=422)
@@ -207,14 +273,24 @@ def test_the_service_answers_in_json(service: Any, shape: str) -> None:
 def test_the_command_line_shows_crossing_names(shape: str, tmp_path: Path) -> None:
     prompts, url = SHAPES[shape], str(tmp_path / "s.db")
     last = named(prompts)[-1][0]
-    with Study.create(url, "s", Selector(prompts, GOALS[0], 8, examples=N, baseline=ById(last))) as study:
+    with Study.create(
+        url, "s", Selector(prompts, GOALS[0], 8, examples=N, baseline=ById(last))
+    ) as study:
         asktell.run(study, evaluate, progress=False)
-    for words in (["status"], ["result"], ["result", "--json"], ["report", "-o", str(tmp_path / "r.html")]):
+    for words in (
+        ["status"],
+        ["result"],
+        ["result", "--json"],
+        ["report", "-o", str(tmp_path / "r.html")],
+    ):
         said = cli(words[0], url, "s", *words[1:]).out
         assert (f'"baseline": {json.dumps(last)}' in said) == ("--json" in words)
     for name in ambiguous(prompts):
         cli("compare", url, "s", name, code=2)
-        assert "Say which" in cli("retire", url, "s", name, "--reason", "is out", code=2).err
+        assert (
+            "Say which"
+            in cli("retire", url, "s", name, "--reason", "is out", code=2).err
+        )
     with Study.open(url, "s") as study:
         study.result()
 
@@ -223,7 +299,14 @@ def test_a_loop_goes_on_with_texts_that_are_ids() -> None:
     """What a language model writes may be any text, as the id of another prompt."""
     written = iter([["b", "g1-2"], ["a", "g2-2"], ["g1-1"]])
     selector = Selector({"a": "one", "b": "two"}, GOALS[0], 6, examples=N)
-    found = improve(selector, evaluate, lambda brief, w=written: next(w, []), budget=40, patience=None, progress=False)
+    found = improve(
+        selector,
+        evaluate,
+        lambda brief, w=written: next(w, []),
+        budget=40,
+        patience=None,
+        progress=False,
+    )
     assert [len(each.prompts) for each in found.generations] == [2, 2, 2, 1]
     assert str(found)
     json.dumps(found.to_dict())

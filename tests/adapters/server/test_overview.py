@@ -9,8 +9,16 @@ import pytest
 
 from asktell_adapters.server.pages import Overview
 
-DASHBOARD = Path(__file__).parents[3] / "docs" / "examples" / "grafana" / "dashboard.json"
-STUDY = {"name": "s", "prompts": {"p": "P.", "q": "Q."}, "goal": {"maximize": "a"}, "budget": 6, "examples": 4}
+DASHBOARD = (
+    Path(__file__).parents[3] / "docs" / "examples" / "grafana" / "dashboard.json"
+)
+STUDY = {
+    "name": "s",
+    "prompts": {"p": "P.", "q": "Q."},
+    "goal": {"maximize": "a"},
+    "budget": 6,
+    "examples": 4,
+}
 
 
 def test_how_far_every_study_is_can_be_drawn(service: Any) -> None:
@@ -21,7 +29,9 @@ def test_how_far_every_study_is_can_be_drawn(service: Any) -> None:
         [trial] = service.post("/v1/studies/s/ask", {"worker": "w"})["trials"]
         service.post("/v1/studies/s/tell", {"trial": trial, "scores": 0.5, "cost": 0.1})
     [trial] = service.post("/v1/studies/s/ask", {"worker": "w"})["trials"]
-    service.post("/v1/studies/s/fail", {"trial": trial, "reason": "no answer", "cost": 0.25})
+    service.post(
+        "/v1/studies/s/fail", {"trial": trial, "reason": "no answer", "cost": 0.25}
+    )
     service.post("/v1/studies/s/ask", {"worker": "w"})
     text = service.send("GET", "/metrics").text
     for name, value in {
@@ -72,7 +82,9 @@ def test_a_look_at_many_studies_is_short_and_goes_on_where_it_ended(
 
 
 @pytest.mark.parametrize("broken", ["standing", "result"])
-def test_one_broken_study_does_not_hide_the_others(service: Any, monkeypatch: pytest.MonkeyPatch, broken: str) -> None:
+def test_one_broken_study_does_not_hide_the_others(
+    service: Any, monkeypatch: pytest.MonkeyPatch, broken: str
+) -> None:
     for name in ("whole", "broken"):
         service.post("/v1/studies", {**STUDY, "name": name}, 201)
     genuine = service.studies.call
@@ -84,7 +96,10 @@ def test_one_broken_study_does_not_hide_the_others(service: Any, monkeypatch: py
 
     monkeypatch.setattr(service.studies, "call", call)
     listed = service.get("/studies")["studies"]
-    assert {study["name"]: study["state"] for study in listed} == {"whole": "waits", "broken": "cannot be read"}
+    assert {study["name"]: study["state"] for study in listed} == {
+        "whole": "waits",
+        "broken": "cannot be read",
+    }
     text = service.send("GET", "/metrics").text
     assert 'asktell_study_spent{study="whole"} 0.0' in text
     assert 'study="broken"' not in text
@@ -104,7 +119,12 @@ def test_the_dashboard_draws_what_there_is(service: Any) -> None:
     text = service.send("GET", "/metrics").text
     there = set(re.findall(r"^(asktell_\w+)", text, re.MULTILINE))
     dashboard = json.loads(DASHBOARD.read_text())
-    drawn = {name for panel in dashboard["panels"] for each in panel["targets"] for name in _names(each["expr"])}
+    drawn = {
+        name
+        for panel in dashboard["panels"]
+        for each in panel["targets"]
+        for name in _names(each["expr"])
+    }
     assert len(drawn) == 9
     assert drawn <= there
 

@@ -29,8 +29,13 @@ HEADERS = {"Authorization": "Bearer write-token-0123456789"}
 _app = make_app(OpenStudies("memory://properties"), Tokens("write-token-0123456789"))
 schema = schemathesis.openapi.from_asgi("/openapi.json", _app)
 
-# What a schema cannot say (a name that is taken, a goal without a metric) is refused with 422 although it fits.
-_SKIPPED = [check for check in CHECKS.get_all() if check.__name__ in ("positive_data_acceptance",)]
+# What a schema cannot say (a name that is taken, a goal without a metric) is refused
+# with 422 although it fits.
+_SKIPPED = [
+    check
+    for check in CHECKS.get_all()
+    if check.__name__ in ("positive_data_acceptance",)
+]
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -43,34 +48,59 @@ def guesses_without_limit() -> Iterator[None]:
 @pytest.fixture(scope="module", autouse=True)
 def studies_to_use() -> None:
     for name in ("s", "seed"):
-        assert send("POST", "/v1/studies", json.dumps({**STUDY, "name": name}).encode()).status_code == 201
+        assert (
+            send(
+                "POST", "/v1/studies", json.dumps({**STUDY, "name": name}).encode()
+            ).status_code
+            == 201
+        )
     for example in range(3):
         body = {"prompt": "p", "scores": [1, 1], "example": example}
-        assert send("POST", "/v1/studies/seed/observe", json.dumps(body).encode()).status_code == 200
-    trials = json.loads(send("POST", "/v1/studies/seed/ask", b'{"n":3,"worker":"w"}').content)["trials"]
+        assert (
+            send(
+                "POST", "/v1/studies/seed/observe", json.dumps(body).encode()
+            ).status_code
+            == 200
+        )
+    trials = json.loads(
+        send("POST", "/v1/studies/seed/ask", b'{"n":3,"worker":"w"}').content
+    )["trials"]
     body = {"trial": trials[0], "scores": [1, 1]}
-    assert send("POST", "/v1/studies/seed/tell", json.dumps(body).encode()).status_code == 200
+    assert (
+        send("POST", "/v1/studies/seed/tell", json.dumps(body).encode()).status_code
+        == 200
+    )
 
 
 _client = TestClient(_app, raise_server_exceptions=False)
 
 
-def send(method: str, path: str, body: bytes | None = None, kind: str = "application/json") -> Any:
-    return _client.request(method, path, content=body, headers={**HEADERS, "Content-Type": kind})
+def send(
+    method: str, path: str, body: bytes | None = None, kind: str = "application/json"
+) -> Any:
+    return _client.request(
+        method, path, content=body, headers={**HEADERS, "Content-Type": kind}
+    )
 
 
 def check(case: Any) -> None:
     """Call, and see that the answer is one that the document promises."""
-    (case.headers or {}).pop("Idempotency-Key", None)  # the same few come again and again
+    # The same few come again and again
+    (case.headers or {}).pop("Idempotency-Key", None)
     response = case.call_and_validate(headers=HEADERS, excluded_checks=_SKIPPED)
     assert response.status_code < 500
 
 
 @schema.parametrize()
-@settings(max_examples=1_000 if settings().max_examples > 30 else 12)  # with --run-slow, or without
+# With --run-slow, or without
+@settings(max_examples=1_000 if settings().max_examples > 30 else 12)
 def test_all_operations_are_as_documented(case: Any) -> None:
     """Most of a study that is there; names of even length stay, as of one that is not."""
-    if "{name}" in case.path and case.meta.generation.mode.is_positive and case.method != "DELETE":
+    if (
+        "{name}" in case.path
+        and case.meta.generation.mode.is_positive
+        and case.method != "DELETE"
+    ):
         fuzzed = case.meta.phase.name.value == "fuzzing"
         if not fuzzed or len(str(case.path_parameters["name"])) % 2:
             case.path_parameters["name"] = "s"
@@ -85,8 +115,13 @@ json_values = st.recursive(
     | st.integers()
     | st.floats()
     | st.text(st.characters(codec=None, categories=None), max_size=20)
-    | st.sampled_from(["p", "q", "a", "b", "text", "s", 10**400, 1e308, "\ud800", "a\0", ""]),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.sampled_from([*STUDY, "x"]) | st.text(), inner),
+    | st.sampled_from(
+        ["p", "q", "a", "b", "text", "s", 10**400, 1e308, "\ud800", "a\0", ""]
+    ),
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(st.sampled_from([*STUDY, "x"]) | st.text(), inner)
+    ),
     max_leaves=8,
 )
 FIELDS = {
@@ -132,7 +167,9 @@ def requests(draw: st.DrawFn) -> tuple[str, Any]:
     """An operation, with fields of which most are good."""
     operation = draw(st.sampled_from(sorted(FIELDS)))
     body = {field: GOOD[field] for field in FIELDS[operation]}
-    for field in draw(st.lists(st.sampled_from([*FIELDS[operation], "unknown"]), max_size=2)):
+    for field in draw(
+        st.lists(st.sampled_from([*FIELDS[operation], "unknown"]), max_size=2)
+    ):
         body[field] = draw(json_values)
     return operation, body
 
@@ -141,13 +178,22 @@ def requests(draw: st.DrawFn) -> tuple[str, Any]:
 def studies(draw: st.DrawFn) -> Any:
     """The body of a new study, with one or two fields changed."""
     body: dict[str, Any] = {**STUDY, "name": f"fuzzed {next(_numbers)}", "budget": 20}
-    for field in draw(st.lists(st.sampled_from([*STUDY, "method", "features", "seed", "max_attempts"]), max_size=2)):
+    for field in draw(
+        st.lists(
+            st.sampled_from([*STUDY, "method", "features", "seed", "max_attempts"]),
+            max_size=2,
+        )
+    ):
         body[field] = draw(json_values)
     if draw(st.booleans()):
         goal = dict(STUDY["goal"])  # type: ignore[call-overload]
-        goal[draw(st.sampled_from(["type", "minimize", "maximize", "at_least", "at_most", "ranges"]))] = draw(
-            json_values
-        )
+        goal[
+            draw(
+                st.sampled_from(
+                    ["type", "minimize", "maximize", "at_least", "at_most", "ranges"]
+                )
+            )
+        ] = draw(json_values)
         body["goal"] = goal
     return body
 
@@ -168,22 +214,44 @@ def selector_is_loaded_or_refused(data: st.DataObject) -> None:
     saved = json.loads(send("GET", "/v1/studies/seed/selector").content)
     holder = saved
     while True:
-        key = data.draw(st.sampled_from(sorted(holder) if isinstance(holder, dict) else range(len(holder))))
-        if not (isinstance(holder[key], dict | list) and holder[key]) or data.draw(st.booleans()):
+        key = data.draw(
+            st.sampled_from(
+                sorted(holder) if isinstance(holder, dict) else range(len(holder))
+            )
+        )
+        if not (isinstance(holder[key], dict | list) and holder[key]) or data.draw(
+            st.booleans()
+        ):
             break
         holder = holder[key]
     holder[key] = data.draw(json_values)
-    check_fuzzed("PUT", "/v1/studies/loaded/selector", json.dumps(saved).encode("ascii"))
+    check_fuzzed(
+        "PUT", "/v1/studies/loaded/selector", json.dumps(saved).encode("ascii")
+    )
     send("DELETE", "/v1/studies/loaded")
 
 
 def bytes_are_refused(data: st.DataObject) -> None:
-    check_fuzzed("POST", f"/v1/studies/s/{data.draw(st.sampled_from(sorted(FIELDS)))}", data.draw(st.binary()))
+    check_fuzzed(
+        "POST",
+        f"/v1/studies/s/{data.draw(st.sampled_from(sorted(FIELDS)))}",
+        data.draw(st.binary()),
+    )
 
 
 def address_is_answered(data: st.DataObject) -> None:
-    path = data.draw(st.text(st.characters(min_codepoint=0x21, max_codepoint=0x7E, exclude_characters="#")))
-    check_fuzzed(data.draw(st.sampled_from(["GET", "POST", "PUT", "DELETE"])), "/v1/studies/x" + path, b"{}")
+    path = data.draw(
+        st.text(
+            st.characters(
+                min_codepoint=0x21, max_codepoint=0x7E, exclude_characters="#"
+            )
+        )
+    )
+    check_fuzzed(
+        data.draw(st.sampled_from(["GET", "POST", "PUT", "DELETE"])),
+        "/v1/studies/x" + path,
+        b"{}",
+    )
 
 
 TARGETS = [
@@ -196,7 +264,9 @@ TARGETS = [
 
 
 def fuzz(target: Callable[[st.DataObject], None], examples: int) -> None:
-    options = settings(max_examples=examples, suppress_health_check=list(HealthCheck), database=None)
+    options = settings(
+        max_examples=examples, suppress_health_check=list(HealthCheck), database=None
+    )
     options(given(st.data())(target))()
 
 
@@ -213,10 +283,22 @@ def test_fuzzed_for_long(target: Callable[[st.DataObject], None]) -> None:
 
 @pytest.mark.parametrize(
     "body",
-    [b"[" * 100_000, b'{"n":' * 100_000, b"9" * 5000, b'{"n":1e999}', b'"\\ud800"', b"\xff\xfe\x00{", b"null", b""],
+    [
+        b"[" * 100_000,
+        b'{"n":' * 100_000,
+        b"9" * 5000,
+        b'{"n":1e999}',
+        b'"\\ud800"',
+        b"\xff\xfe\x00{",
+        b"null",
+        b"",
+    ],
     ids=range(8),
 )
 def test_bodies_that_break_parsers_are_refused(body: bytes) -> None:
     for operation in ("ask", "tell"):
         check_fuzzed("POST", f"/v1/studies/s/{operation}", body)
-        assert send("POST", f"/v1/studies/s/{operation}", body).status_code in (400, 422)
+        assert send("POST", f"/v1/studies/s/{operation}", body).status_code in (
+            400,
+            422,
+        )

@@ -9,7 +9,15 @@ import numpy as np
 import pytest
 
 import asktell
-from asktell import BestFeasible, Budget, ExampleProfile, RemoteStudy, Selector, Study, Trial
+from asktell import (
+    BestFeasible,
+    Budget,
+    ExampleProfile,
+    RemoteStudy,
+    Selector,
+    Study,
+    Trial,
+)
 from asktell.selector import Selection
 from asktell.studies.base import AbstractStudy
 from asktell.studies.worker import Worker
@@ -20,15 +28,26 @@ _numbers = itertools.count()
 
 def small(budget: int | Budget = 12, **options: Any) -> Selector:
     prompts = {"w": "be brief", "x": "be exact", "y": "be kind"}
-    return Selector(prompts, BestFeasible("a", {"b": 0.0}), budget, options.pop("method", "csr-sh"), 10, **options)
+    return Selector(
+        prompts,
+        BestFeasible("a", {"b": 0.0}),
+        budget,
+        options.pop("method", "csr-sh"),
+        10,
+        **options,
+    )
 
 
 def scores(trial: Trial) -> list[float]:
     return [len(trial.prompt) + 0.1 * (trial.example or 0), 1.0]
 
 
-@pytest.fixture(params=["selector", "study", "study, SQLite", "remote", "remote, PostgreSQL"])
-def kept(request: pytest.FixtureRequest, tmp_path: Any) -> Iterator[Callable[[Selector], Kind]]:
+@pytest.fixture(
+    params=["selector", "study", "study, SQLite", "remote", "remote, PostgreSQL"]
+)
+def kept(
+    request: pytest.FixtureRequest, tmp_path: Any
+) -> Iterator[Callable[[Selector], Kind]]:
     """What makes a selector, a study or a remote study of a selector."""
     made: list[Any] = []
 
@@ -37,12 +56,24 @@ def kept(request: pytest.FixtureRequest, tmp_path: Any) -> Iterator[Callable[[Se
         if request.param == "selector":
             return selector
         if request.param.startswith("study"):
-            location = tmp_path / "studies.db" if "SQLite" in request.param else f"memory://{name}"
+            location = (
+                tmp_path / "studies.db"
+                if "SQLite" in request.param
+                else f"memory://{name}"
+            )
             made.append(Study.create(location, name, selector))
         elif request.param == "remote":
-            made.append(RemoteStudy.create(request.getfixturevalue("server").url, name, selector))
+            made.append(
+                RemoteStudy.create(
+                    request.getfixturevalue("server").url, name, selector
+                )
+            )
         else:
-            made.append(RemoteStudy.create(request.getfixturevalue("postgresql_server_url"), name, selector))
+            made.append(
+                RemoteStudy.create(
+                    request.getfixturevalue("postgresql_server_url"), name, selector
+                )
+            )
         return made[-1]
 
     yield make
@@ -62,7 +93,9 @@ def public(kind: type) -> list[str]:
 
 def signature(kind: type, name: str, *without: str) -> inspect.Signature:
     found = inspect.signature(getattr(kind, name))
-    return found.replace(parameters=[p for p in found.parameters.values() if p.name not in without])
+    return found.replace(
+        parameters=[p for p in found.parameters.values() if p.name not in without]
+    )
 
 
 @pytest.mark.parametrize("kind", [Selector, Study, RemoteStudy, Worker])
@@ -72,7 +105,9 @@ def test_what_is_shared_has_one_signature(name: str, kind: type) -> None:
         assert isinstance(getattr(kind, name), property)
     else:
         assert signature(kind, name, *_OF_WORKERS) == signature(Selection, name)
-        assert [p for p in inspect.signature(Selection.tell).parameters if p in _OF_WORKERS] == []
+        assert [
+            p for p in inspect.signature(Selection.tell).parameters if p in _OF_WORKERS
+        ] == []
 
 
 @pytest.mark.parametrize("name", public(AbstractStudy))
@@ -81,14 +116,23 @@ def test_studies_here_and_in_a_service_have_the_same_signatures(name: str) -> No
         assert isinstance(getattr(RemoteStudy, name), property)
     else:
         assert signature(RemoteStudy, name) == signature(Study, name)
-        own = [p for p in inspect.signature(getattr(Study, name)).parameters.values() if p.name in _OF_WORKERS]
-        assert name in ("worker", "heartbeat") or all(p.kind == p.KEYWORD_ONLY for p in own)
+        own = [
+            p
+            for p in inspect.signature(getattr(Study, name)).parameters.values()
+            if p.name in _OF_WORKERS
+        ]
+        assert name in ("worker", "heartbeat") or all(
+            p.kind == p.KEYWORD_ONLY for p in own
+        )
 
 
 @pytest.mark.parametrize("name", ["create", "open", "names", "delete", "worker"])
 def test_studies_are_made_opened_and_removed_in_the_same_way(name: str) -> None:
     here, there = (
-        [(p.name.replace("url", "location"), p.kind, p.default) for p in found.parameters.values()]
+        [
+            (p.name.replace("url", "location"), p.kind, p.default)
+            for p in found.parameters.values()
+        ]
         # A service takes neither details nor code.
         for found in (
             signature(Study, name, "details", *(["method"] if name == "open" else [])),
@@ -100,7 +144,9 @@ def test_studies_are_made_opened_and_removed_in_the_same_way(name: str) -> None:
 
 @pytest.mark.parametrize("kind", [Selector, Study, RemoteStudy, Worker])
 def test_everything_public_is_documented(kind: type) -> None:
-    assert [name for name in public(kind) if not inspect.getdoc(getattr(kind, name))] == []
+    assert [
+        name for name in public(kind) if not inspect.getdoc(getattr(kind, name))
+    ] == []
 
 
 # Steps
@@ -114,12 +160,22 @@ def record(selection: Kind) -> list[Any]:
         try:
             outcome = call()
         except (asktell.AsktellError, TypeError) as error:
-            outcome = type(error), str(error), [type(each) for each in getattr(error, "outcomes", ())]
+            outcome = (
+                type(error),
+                str(error),
+                [type(each) for each in getattr(error, "outcomes", ())],
+            )
         said.append(outcome)
         return outcome
 
     def look() -> None:
-        said.append({name: getattr(selection, name) for name in public(Selection) if name not in _METHODS})
+        said.append(
+            {
+                name: getattr(selection, name)
+                for name in public(Selection)
+                if name not in _METHODS
+            }
+        )
         said.append(selection.result().to_dict())
 
     look()
@@ -135,13 +191,30 @@ def record(selection: Kind) -> list[Any]:
     step(lambda: selection.tell(second.prompt, scores(second), cost=0.25))
     for unknown in (99, 10**30, "nobody", None):
         step(lambda trial=unknown: selection.tell(trial, [1.0, 1.0]))
-    for wrong in ([1.0], [1.0, float("nan")], {"a": 1.0}, {"a": 1.0, "c": 1.0}, "ab", None):
+    for wrong in (
+        [1.0],
+        [1.0, float("nan")],
+        {"a": 1.0},
+        {"a": 1.0, "c": 1.0},
+        "ab",
+        None,
+    ):
         step(lambda scores=wrong: selection.tell(third, scores))
     step(lambda: selection.tell(third, [1.0, 1.0], cost=-1))
     step(lambda: selection.fail(third, 3))
     look()
-    step(lambda: selection.tell_many([(third, scores(third)), (third, scores(third)), (second, scores(second))]))
-    refused = [(fourth, [1.0]), (99, [1.0, 1.0]), (first, [1.0, 3.0]), fourth, (first, scores(first))]
+    step(
+        lambda: selection.tell_many(
+            [(third, scores(third)), (third, scores(third)), (second, scores(second))]
+        )
+    )
+    refused = [
+        (fourth, [1.0]),
+        (99, [1.0, 1.0]),
+        (first, [1.0, 3.0]),
+        fourth,
+        (first, scores(first)),
+    ]
     step(lambda: selection.tell_many(refused))
     step(lambda: selection.release(fourth))
     step(lambda: selection.release(fourth))
@@ -153,7 +226,12 @@ def record(selection: Kind) -> list[Any]:
     step(lambda: selection.observe("w", [9.0, 1.0], 9, 0.5))
     step(lambda: selection.observe("w", None, cost=0.5))
     step(lambda: selection.observe("be kind", {"a": 5.0, "b": 1.0}))
-    for wrong in (("nobody", [9.0, 1.0]), ("w", [9.0]), ("w", [9.0, 1.0], 10), ("w", None)):
+    for wrong in (
+        ("nobody", [9.0, 1.0]),
+        ("w", [9.0]),
+        ("w", [9.0, 1.0], 10),
+        ("w", None),
+    ):
         step(lambda wrong=wrong: selection.observe(*wrong))
     step(lambda: selection.observe("w", [9.0, 1.0], cost=-1.0))
     look()
@@ -168,7 +246,13 @@ def record(selection: Kind) -> list[Any]:
     for wrong in ({}, {"evaluations": -1}, {"cost": 1.0}):
         step(lambda wrong=wrong: selection.extend(**wrong))
     while trial := selection.ask():
-        step(lambda trial=trial: (trial, selection.repeat_of(trial), selection.tell(trial, scores(trial))))
+        step(
+            lambda trial=trial: (
+                trial,
+                selection.repeat_of(trial),
+                selection.tell(trial, scores(trial)),
+            )
+        )
     look()
     step(lambda: selection.ask(3))
     step(lambda: selection.add({"u": "be of very good cheer"}))
@@ -180,7 +264,11 @@ def record(selection: Kind) -> list[Any]:
     return said
 
 
-_METHODS = [name for name in public(Selection) if not isinstance(getattr(Selection, name), property)]
+_METHODS = [
+    name
+    for name in public(Selection)
+    if not isinstance(getattr(Selection, name), property)
+]
 
 
 def test_all_return_the_same(kept: Any) -> None:
@@ -190,16 +278,27 @@ def test_all_return_the_same(kept: Any) -> None:
 
 
 def test_a_worker_returns_the_same(tmp_path: Any) -> None:
-    with Study.create(tmp_path / "s.db", "s", small()) as study, study.worker("w") as worker:
+    with (
+        Study.create(tmp_path / "s.db", "s", small()) as study,
+        study.worker("w") as worker,
+    ):
         first, second = worker.ask(2)
         third = worker.ask()
         assert third is not None
         assert worker.pending == [first, second, third]
-        assert [worker.tell(first.id, scores(first)), worker.tell(first, scores(first))] == [True, False]
+        assert [
+            worker.tell(first.id, scores(first)),
+            worker.tell(first, scores(first)),
+        ] == [True, False]
         assert worker.fail(second.prompt, "no answer", 0.5, details={"answer": "?"})
         assert worker.release(list(third))  # as it comes back from JSON
         assert worker.observe("w", [9.0, 1.0], 9)
-        assert (worker.pending, worker.spent, worker.spent_cost, worker.budget) == ([], 1, 0.5, 12)
+        assert (worker.pending, worker.spent, worker.spent_cost, worker.budget) == (
+            [],
+            1,
+            0.5,
+            12,
+        )
 
 
 def test_evaluations_and_comparisons_are_the_same(kept: Any, tmp_path: Any) -> None:
@@ -210,8 +309,12 @@ def test_evaluations_and_comparisons_are_the_same(kept: Any, tmp_path: Any) -> N
     while trial := reference.ask():
         reference.tell(trial, scores(trial))
     for after in (0, 5):
-        assert [e[:4] for e in selection.evaluations(after)] == [e[:4] for e in reference.evaluations(after)]
-    assert selection.compare("w", "x").to_dict() == reference.compare("w", "x").to_dict()
+        assert [e[:4] for e in selection.evaluations(after)] == [
+            e[:4] for e in reference.evaluations(after)
+        ]
+    assert (
+        selection.compare("w", "x").to_dict() == reference.compare("w", "x").to_dict()
+    )
     selection.report(tmp_path / "page.html", {"model": "a small one"})
     assert "a small one" in (tmp_path / "page.html").read_text()
 
@@ -222,7 +325,9 @@ def test_profiles_of_earlier_studies_are_kept(kept: Any) -> None:
     while trial := earlier.ask():
         earlier.tell(trial, [float(trial.id)])
     profile = ExampleProfile.of(earlier)
-    study = kept(Selector(["p", "q"], BestFeasible("a"), 4, examples=ids, profile=profile))
+    study = kept(
+        Selector(["p", "q"], BestFeasible("a"), 4, examples=ids, profile=profile)
+    )
     assert getattr(study, "selector", study).state.problem.profile == profile
     while trial := study.ask():
         study.tell(trial, [float(trial.id)])
@@ -230,7 +335,9 @@ def test_profiles_of_earlier_studies_are_kept(kept: Any) -> None:
 
 
 def test_all_know_which_repeat_a_trial_is(kept: Any) -> None:
-    study = kept(Selector(["x"], BestFeasible("a"), 6, "uniform", examples=2, repeats=3))
+    study = kept(
+        Selector(["x"], BestFeasible("a"), 6, "uniform", examples=2, repeats=3)
+    )
     trials = study.ask(3)
     assert [study.repeat_of(trial) for trial in trials] == [0, 0, 1]
     for trial in trials:
@@ -240,13 +347,22 @@ def test_all_know_which_repeat_a_trial_is(kept: Any) -> None:
     for trial in trials:
         study.tell(trial, [float(trial.id)])
     assert study.result().repeats == 3
-    assert "as often as it may be repeated" not in str(study.result())  # the whole budget was spent
+    # The whole budget was spent
+    assert "as often as it may be repeated" not in str(study.result())
     assert kept(small()).repeat_of(trials[0]) == 0
 
 
 def test_a_run_loses_no_score_of_a_prompt_that_is_retired_meanwhile(kept: Any) -> None:
     prompts = {"w": "be brief", "x": "be exact"}
-    study = kept(Selector(prompts, BestFeasible("a"), asktell.Budget(cost=30.0), examples=4, max_failure_rate=1))
+    study = kept(
+        Selector(
+            prompts,
+            BestFeasible("a"),
+            asktell.Budget(cost=30.0),
+            examples=4,
+            max_failure_rate=1,
+        )
+    )
     calls: list[str] = []
 
     def evaluate(prompt: str, example: int) -> dict[str, float]:
@@ -254,7 +370,10 @@ def test_a_run_loses_no_score_of_a_prompt_that_is_retired_meanwhile(kept: Any) -
         if len(calls) == 1:  # recorded at once
             raise ConnectionError("down")
         if len(calls) == 2:
-            study.retire(next(name for name, text in prompts.items() if text == prompt), "not wanted")
+            study.retire(
+                next(name for name, text in prompts.items() if text == prompt),
+                "not wanted",
+            )
         return {"a": 0.5, "cost": 2.0}
 
     result = asktell.run(study, evaluate, progress=False)
@@ -264,19 +383,32 @@ def test_a_run_loses_no_score_of_a_prompt_that_is_retired_meanwhile(kept: Any) -
 
 
 def test_holdings_name_trials_that_are_not_wanted_any_more(kept: Any) -> None:
-    study = kept(Selector({"w": "be brief", "x": "be exact"}, BestFeasible("a"), 8, "uniform", examples=4))
+    study = kept(
+        Selector(
+            {"w": "be brief", "x": "be exact"},
+            BestFeasible("a"),
+            8,
+            "uniform",
+            examples=4,
+        )
+    )
     if isinstance(study, Selector):
         pytest.skip("a selector has no workers")
     trials = study.ask(2, worker="one")
     assert [each.wanted for each in study.workers()] == [True, True]
     study.retire("w", "not wanted")
-    assert {each.trial.prompt_id: each.wanted for each in study.workers()} == {"w": False, "x": True}
+    assert {each.trial.prompt_id: each.wanted for each in study.workers()} == {
+        "w": False,
+        "x": True,
+    }
     (mine,) = [trial for trial in trials if trial.prompt_id == "w"]
     assert study.tell(mine, [0.5], worker="one")  # it was over first
     assert study.spent == 1
 
 
-def test_a_remark_is_in_every_result_and_doubt_leaves_no_certainty(kept: Any, tmp_path: Any) -> None:
+def test_a_remark_is_in_every_result_and_doubt_leaves_no_certainty(
+    kept: Any, tmp_path: Any
+) -> None:
     study = kept(small())
     for trial in study.ask(12):
         study.tell(trial, scores(trial))
@@ -291,11 +423,19 @@ def test_a_remark_is_in_every_result_and_doubt_leaves_no_certainty(kept: Any, tm
     study.remark("Also, it is dear.")
     result = study.result()
     assert result.notes[:2] == ("The judge was wrong.", "Also, it is dear.")
-    assert result.verdict.sentence == "Do not rely on these scores. The judge was wrong."
-    assert {result.verdict.p_best, *(entry.p_best for entry in result.prompts)} == {None}
-    assert {each.verdict for each in study.compare("w", "x").differences.values()} == {"undecided"}
+    assert (
+        result.verdict.sentence == "Do not rely on these scores. The judge was wrong."
+    )
+    assert {result.verdict.p_best, *(entry.p_best for entry in result.prompts)} == {
+        None
+    }
+    assert {each.verdict for each in study.compare("w", "x").differences.values()} == {
+        "undecided"
+    }
     if not isinstance(study, RemoteStudy):
-        again = Selector.from_json(study.selector.to_json() if isinstance(study, Study) else study.to_json())
+        again = Selector.from_json(
+            study.selector.to_json() if isinstance(study, Study) else study.to_json()
+        )
         assert again.result().to_dict() == result.to_dict()
         study.report(tmp_path / "report.html")
         assert "Do not rely on these scores" in (tmp_path / "report.html").read_text()

@@ -18,7 +18,14 @@ from typing import Any
 import pytest
 import urllib3
 
-from asktell import AccessDeniedError, BestFeasible, RemoteStudy, Selector, ServiceError, Study
+from asktell import (
+    AccessDeniedError,
+    BestFeasible,
+    RemoteStudy,
+    Selector,
+    ServiceError,
+    Study,
+)
 from asktell.storages.sqlite import SQLiteStorage
 from asktell_adapters.server.process import _without_secrets
 from tests.adapters.server.conftest import Process
@@ -33,18 +40,33 @@ def small(budget: int = 12) -> Selector:
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "localhost.example.org", ""])
-def test_beyond_this_machine_a_token_is_needed(host: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_beyond_this_machine_a_token_is_needed(
+    host: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     for name in ("ASKTELL_TOKEN", "ASKTELL_READ_TOKEN"):
         monkeypatch.delenv(name, raising=False)
-    assert "set ASKTELL_TOKEN" in cli("serve", f"sqlite:///{tmp_path}/x.db", "--host", host, "--port", "0", code=2).err
+    assert (
+        "set ASKTELL_TOKEN"
+        in cli(
+            "serve", f"sqlite:///{tmp_path}/x.db", "--host", host, "--port", "0", code=2
+        ).err
+    )
     monkeypatch.setenv("ASKTELL_TOKEN", "short")
-    error = cli("serve", f"sqlite:///{tmp_path}/x.db", "--host", host, "--port", "0", code=2).err
+    error = cli(
+        "serve", f"sqlite:///{tmp_path}/x.db", "--host", host, "--port", "0", code=2
+    ).err
     assert "at least 16" in error
     assert "short" not in error
 
 
 def test_with_a_token_all_may_be_served(serve: Any) -> None:
-    process = serve("--host", "0.0.0.0", "--access-log", ASKTELL_TOKEN=TOKEN, ASKTELL_READ_TOKEN=READ)
+    process = serve(
+        "--host",
+        "0.0.0.0",
+        "--access-log",
+        ASKTELL_TOKEN=TOKEN,
+        ASKTELL_READ_TOKEN=READ,
+    )
     url = process.url.replace("0.0.0.0", "127.0.0.1")
     assert "ASKTELL_TOKEN and ASKTELL_READ_TOKEN" in process.line
     with RemoteStudy.create(url, "a b", small(), token=TOKEN) as study:
@@ -58,31 +80,47 @@ def test_with_a_token_all_may_be_served(serve: Any) -> None:
     process.process.terminate()
     code, errors = process.end()
     assert code == 143
-    assert re.search(r'127\.0\.0\.1:\d+ - "POST /v1/studies/a%20b/ask HTTP/1.1" 200', errors)
+    assert re.search(
+        r'127\.0\.0\.1:\d+ - "POST /v1/studies/a%20b/ask HTTP/1.1" 200', errors
+    )
     assert '"GET /v1/studies/a%20b HTTP/1.1" 401' in errors
     for secret in (TOKEN, READ, "wrong-token"):
         assert secret not in errors + process.line
 
 
 @pytest.mark.parametrize("proxy", [None, "127.0.0.2", "127.0.0.1"])
-def test_a_clients_address_is_taken_from_a_known_proxy_only(proxy: str | None, serve: Any) -> None:
-    process = serve(*([] if proxy is None else ["--proxy", proxy]), ASKTELL_TOKEN=TOKEN, FORWARDED_ALLOW_IPS="*")
+def test_a_clients_address_is_taken_from_a_known_proxy_only(
+    proxy: str | None, serve: Any
+) -> None:
+    process = serve(
+        *([] if proxy is None else ["--proxy", proxy]),
+        ASKTELL_TOKEN=TOKEN,
+        FORWARDED_ALLOW_IPS="*",
+    )
 
     def guess(address: str) -> int:
-        headers = {"Authorization": "Bearer wrong-token-0123456789", "X-Forwarded-For": address}
-        return urllib3.request("GET", f"{process.url}/v1/studies", headers=headers, retries=False).status
+        headers = {
+            "Authorization": "Bearer wrong-token-0123456789",
+            "X-Forwarded-For": address,
+        }
+        return urllib3.request(
+            "GET", f"{process.url}/v1/studies", headers=headers, retries=False
+        ).status
 
     statuses = [guess(f"203.0.113.{i}") for i in range(60)]
     if proxy == "127.0.0.1":
         assert statuses == [401] * 60
-        assert 429 in [guess("203.0.113.250, 203.0.113.7") for _ in range(60)]  # the proxy wrote the last one
+        # The proxy wrote the last one
+        assert 429 in [guess("203.0.113.250, 203.0.113.7") for _ in range(60)]
         assert guess("203.0.113.250") == 401
     else:
         assert 429 in statuses
     assert RemoteStudy.names(process.url, token=TOKEN) == []
 
 
-def test_a_clients_token_may_come_from_the_environment(serve: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_clients_token_may_come_from_the_environment(
+    serve: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     process = serve(ASKTELL_TOKEN=TOKEN, ASKTELL_READ_TOKEN=READ)
     for name in ("ASKTELL_TOKEN", "ASKTELL_READ_TOKEN"):
         monkeypatch.delenv(name, raising=False)
@@ -102,7 +140,9 @@ def test_mistakes_on_the_command_line(tmp_path: Path) -> None:
     assert "Set ASKTELL_TOKEN" in cli("serve", url, "--proxy", "127.0.0.1", code=2).err
     assert "got ftp://" in cli("serve ftp://x", code=2).err
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        assert "in use" in cli("serve", url, "--port", taken.getsockname()[1], code=1).err
+        assert (
+            "in use" in cli("serve", url, "--port", taken.getsockname()[1], code=1).err
+        )
     for arguments in (["--max-mb", "0"], ["--port", "70000"]):
         assert arguments[0] in cli("serve", url, *arguments, code=2).err
     (tmp_path / "x.db").write_bytes(b"no database" * 100)
@@ -115,7 +155,10 @@ def test_mistakes_on_the_command_line(tmp_path: Path) -> None:
         ("sqlite:////data/a@b?c.db", "sqlite:////data/a@b?c.db"),
         ("postgresql://host:5432/db", "postgresql://host:5432/db"),
         ("postgresql://user:secret@host/db", "postgresql://...@host/db"),
-        ("postgresql+psycopg://user:se/cr@et@host/db", "postgresql+psycopg://...@host/db"),
+        (
+            "postgresql+psycopg://user:se/cr@et@host/db",
+            "postgresql+psycopg://...@host/db",
+        ),
         ("postgres:///db?user=u&password=secret", "postgres:///db"),
     ],
 )
@@ -126,25 +169,35 @@ def test_a_storages_address_is_shown_without_secrets(url: str, shown: str) -> No
 def test_a_missing_package_is_named(tmp_path: Path) -> None:
     code = "import sys; sys.modules['uvicorn'] = sys.modules['urllib3'] = None\n"
     code += "import asktell, asktell_adapters.cli.main\n"
-    serve = code + f"sys.exit(asktell_adapters.cli.main.main(['serve', 'sqlite:///{tmp_path}/x.db', '--port', '0']))"
-    process = subprocess.run([sys.executable, "-c", serve], capture_output=True, text=True)
+    serve = (
+        code
+        + f"sys.exit(asktell_adapters.cli.main.main(['serve', 'sqlite:///{tmp_path}/x.db', '--port', '0']))"
+    )
+    process = subprocess.run(
+        [sys.executable, "-c", serve], capture_output=True, text=True
+    )
     assert process.returncode == 2
     assert "pip install 'asktell[server]'" in process.stderr
     client = code + "asktell.RemoteStudy.open('http://localhost:1', 's')"
-    process = subprocess.run([sys.executable, "-c", client], capture_output=True, text=True)
+    process = subprocess.run(
+        [sys.executable, "-c", client], capture_output=True, text=True
+    )
     assert "MissingExtraError" in process.stderr
     assert "pip install 'asktell[client]'" in process.stderr
 
 
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
-def test_requests_in_flight_are_answered_before_the_end(how: signal.Signals, serve: Any, tmp_path: Path) -> None:
+def test_requests_in_flight_are_answered_before_the_end(
+    how: signal.Signals, serve: Any, tmp_path: Path
+) -> None:
     process = serve()
     study = RemoteStudy.create(process.url, "s", small(), retries=0)
     trial = study.ask()
     assert trial is not None
     storage = SQLiteStorage(tmp_path / "studies.db")
     told = []
-    with storage.transaction(storage.find("s"), durable=False):  # whoever tells waits for this to end
+    # Whoever tells waits for this to end
+    with storage.transaction(storage.find("s"), durable=False):
         teller = threading.Thread(target=lambda: told.append(study.tell(trial, [1.0])))
         teller.start()
         wait_for(lambda: "asktell_requests_running 2.0" in _metrics(process.url))
@@ -182,11 +235,17 @@ def test_requests_that_do_not_end_do_not_keep_the_service_alive(serve: Any) -> N
     RemoteStudy.create(process.url, "s", small())
     answers: list[Any] = []
     ask = partial(_ask, process.url, answers)
-    askers = [threading.Thread(target=ask) for _ in range(50)]  # more than there are threads
+    # More than there are threads
+    askers = [threading.Thread(target=ask) for _ in range(50)]
     for asker in askers:
         asker.start()
     wait_for(lambda: "asktell_requests_running 51.0" in _metrics(process.url))
-    assert urllib3.request("GET", f"{process.url}/health", timeout=60, retries=False).status == 503
+    assert (
+        urllib3.request(
+            "GET", f"{process.url}/health", timeout=60, retries=False
+        ).status
+        == 503
+    )
     process.process.terminate()
     code, errors = process.end()
     assert code == 143
@@ -194,7 +253,9 @@ def test_requests_that_do_not_end_do_not_keep_the_service_alive(serve: Any) -> N
     assert "Traceback" not in errors
     for asker in askers:
         asker.join()
-    assert {(answer.status, answer.json()["title"]) for answer in answers} == {(503, "The service ends")}
+    assert {(answer.status, answer.json()["title"]) for answer in answers} == {
+        (503, "The service ends")
+    }
 
 
 STUCK_CHECK = """
@@ -212,10 +273,17 @@ SQLiteStorage.check = check
 """
 
 
-def test_a_check_of_the_storage_that_does_not_end_does_not_keep_the_service_alive(serve: Any) -> None:
+def test_a_check_of_the_storage_that_does_not_end_does_not_keep_the_service_alive(
+    serve: Any,
+) -> None:
     process = serve(first=STUCK_CHECK)
     for _ in range(2):
-        assert urllib3.request("GET", f"{process.url}/health", timeout=60, retries=False).status == 503
+        assert (
+            urllib3.request(
+                "GET", f"{process.url}/health", timeout=60, retries=False
+            ).status
+            == 503
+        )
     process.process.terminate()
     code, _ = process.end()
     assert code == 143
@@ -224,7 +292,9 @@ def test_a_check_of_the_storage_that_does_not_end_does_not_keep_the_service_aliv
 def _ask(url: str, answers: list[Any]) -> None:
     headers = {"Content-Type": "application/json"}
     with urllib3.PoolManager(retries=False) as pool:
-        answers.append(pool.request("POST", f"{url}/v1/studies/s/ask", body=b"{}", headers=headers))
+        answers.append(
+            pool.request("POST", f"{url}/v1/studies/s/ask", body=b"{}", headers=headers)
+        )
 
 
 def test_results_may_be_read_while_workers_ask_and_tell(serve: Any) -> None:
@@ -240,7 +310,11 @@ def test_results_may_be_read_while_workers_ask_and_tell(serve: Any) -> None:
         with RemoteStudy.open(process.url, "s", token=TOKEN, **options) as study:
             while not study.done:
                 for trial in study.ask(2, worker=name):
-                    told += study.tell(trial, [len(trial.prompt) + 0.01 * (trial.example or 0)], worker=name)
+                    told += study.tell(
+                        trial,
+                        [len(trial.prompt) + 0.01 * (trial.example or 0)],
+                        worker=name,
+                    )
         return told
 
     def read() -> int:
@@ -262,7 +336,9 @@ def test_results_may_be_read_while_workers_ask_and_tell(serve: Any) -> None:
     assert process.end() == (143, "")
 
 
-def test_what_was_told_survives_the_death_of_the_service(serve: Any, tmp_path: Path) -> None:
+def test_what_was_told_survives_the_death_of_the_service(
+    serve: Any, tmp_path: Path
+) -> None:
     process = serve()
     study = RemoteStudy.create(process.url, "s", small(), retries=0)
     trials = study.ask(5, worker="w")
@@ -293,14 +369,18 @@ def test_a_client_waits_for_a_service_that_is_restarted(serve: Any) -> None:
     assert asked[0] is not None
 
 
-def test_errors_of_the_storage_are_told_without_its_whereabouts(serve: Any, tmp_path: Path) -> None:
+def test_errors_of_the_storage_are_told_without_its_whereabouts(
+    serve: Any, tmp_path: Path
+) -> None:
     process = serve()
     study = RemoteStudy.create(process.url, "s", small(), retries=0)
     for file in tmp_path.glob("studies.db*"):
         file.write_bytes(os.urandom(8192))
     pool = urllib3.PoolManager(retries=False)
     headers = {"Content-Type": "application/json"}
-    response = pool.request("POST", f"{process.url}/v1/studies/s/ask", body=b"{}", headers=headers)
+    response = pool.request(
+        "POST", f"{process.url}/v1/studies/s/ask", body=b"{}", headers=headers
+    )
     assert response.status == 503
     assert int(response.headers["Retry-After"]) >= 1
     assert str(tmp_path) not in response.data.decode()
@@ -386,7 +466,11 @@ def is_closed(connection: socket.socket) -> bool:
         return True
 
 
-@pytest.mark.parametrize("begun", [b"", b"G", WHOLE + b"GET /v1/stu"], ids=["silent", "half", "half of the second"])
+@pytest.mark.parametrize(
+    "begun",
+    [b"", b"G", WHOLE + b"GET /v1/stu"],
+    ids=["silent", "half", "half of the second"],
+)
 def test_a_head_must_come_in_time(begun: bytes, hasty: str) -> None:
     with connected(hasty) as connection:
         if begun.startswith(WHOLE):
@@ -402,7 +486,9 @@ def test_between_requests_a_connection_may_rest(hasty: str) -> None:
         assert answered(ours, WHOLE).startswith(b"HTTP/1.1 200")
 
 
-def test_the_body_of_a_refused_request_is_thrown_away_and_not_for_long(hasty: str) -> None:
+def test_the_body_of_a_refused_request_is_thrown_away_and_not_for_long(
+    hasty: str,
+) -> None:
     with connected(hasty) as connection:
         assert answered(connection, REFUSED).startswith(b"HTTP/1.1 401")
         with pytest.raises(ConnectionError):
@@ -411,7 +497,16 @@ def test_the_body_of_a_refused_request_is_thrown_away_and_not_for_long(hasty: st
 
 def test_an_answer_arrives_although_the_body_was_not_wanted(serve: Any) -> None:
     url = serve(ASKTELL_TOKEN=TOKEN).url
-    headers = {"Content-Type": "application/json", "Authorization": "Bearer wrong-token-0123456789"}
+    headers = {
+        "Content-Type": "application/json",
+        "Authorization": "Bearer wrong-token-0123456789",
+    }
     for size in (10, 10_000, 200_000, 10_000_000):
-        response = urllib3.request("POST", f"{url}/v1/studies", body=b"x" * size, headers=headers, retries=False)
+        response = urllib3.request(
+            "POST",
+            f"{url}/v1/studies",
+            body=b"x" * size,
+            headers=headers,
+            retries=False,
+        )
         assert response.status == 401

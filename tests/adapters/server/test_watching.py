@@ -17,7 +17,9 @@ def clock() -> Clock:
 
 def new(clock: Clock, budget: Any = 100) -> Study:
     return Study.create(
-        MemoryStorage(clock=clock), "s", Selector(["a", "b", "c"], BestFeasible("m"), budget, examples=50)
+        MemoryStorage(clock=clock),
+        "s",
+        Selector(["a", "b", "c"], BestFeasible("m"), budget, examples=50),
     )
 
 
@@ -31,22 +33,36 @@ def test_who_holds_what_since_when_and_until_when(clock: Clock) -> None:
     early = study.ask(2, worker="early", lease=30)
     watch = Watch(study)
     first = by_name(watch.look())["early"]
-    assert (first["holds"], first["until"], first["seen"], first["pace"]) == (2, start + 30, None, None)
+    assert (first["holds"], first["until"], first["seen"], first["pace"]) == (
+        2,
+        start + 30,
+        None,
+        None,
+    )
     assert first["trials"] == [[t.prompt_id, t.example, 1, None] for t in sorted(early)]
     clock.time += 10
     (late,) = study.ask(1, worker="late", lease=60)
     study.ask()
     look = watch.look()
     assert look["unnamed"] == 1
-    assert by_name(look)["late"]["trials"] == [[late.prompt_id, late.example, 1, start + 10]]
-    assert (by_name(look)["late"]["seen"], by_name(look)["early"]["seen"]) == (start + 10, None)
+    assert by_name(look)["late"]["trials"] == [
+        [late.prompt_id, late.example, 1, start + 10]
+    ]
+    assert (by_name(look)["late"]["seen"], by_name(look)["early"]["seen"]) == (
+        start + 10,
+        None,
+    )
     clock.time += 10
     study.heartbeat("early", lease=30)
     again = watch.look()
-    assert (by_name(again)["early"]["seen"], by_name(again)["early"]["until"]) == (start + 20, start + 50)
+    assert (by_name(again)["early"]["seen"], by_name(again)["early"]["until"]) == (
+        start + 20,
+        start + 50,
+    )
     assert by_name(again)["late"]["seen"] == start + 10
     clock.time += 1
-    assert {**watch.look(), "now": again["now"], "pace": again["pace"]} == again  # nothing has happened
+    # Nothing has happened
+    assert {**watch.look(), "now": again["now"], "pace": again["pace"]} == again
     study.release(late, worker="late")
     clock.time += 1
     assert by_name(watch.look())["late"]["holds"] == 0
@@ -67,12 +83,19 @@ def test_attempts_are_counted(clock: Clock) -> None:
 @pytest.mark.parametrize(
     ("budget", "left"),
     [
-        (100, {"evaluations": 70, "cost": 140.0, "seconds": 140}),  # 30 in a minute; 2 each
-        (Budget(cost=100.0), {"evaluations": 120, "cost": 40.0, "seconds": 40}),  # 60 paid in a minute
-        (Budget(cost=300.0, evaluations=40), {"evaluations": 10, "cost": 240.0, "seconds": 20}),
+        # 30 in a minute; 2 each
+        (100, {"evaluations": 70, "cost": 140.0, "seconds": 140}),
+        # 60 paid in a minute
+        (Budget(cost=100.0), {"evaluations": 120, "cost": 40.0, "seconds": 40}),
+        (
+            Budget(cost=300.0, evaluations=40),
+            {"evaluations": 10, "cost": 240.0, "seconds": 20},
+        ),
     ],
 )
-def test_paces_and_what_is_left(budget: Any, left: dict[str, Any], clock: Clock) -> None:
+def test_paces_and_what_is_left(
+    budget: Any, left: dict[str, Any], clock: Clock
+) -> None:
     study = new(clock, budget)
     watch = Watch(study)
     assert watch.look()["left"]["seconds"] is None
@@ -92,7 +115,9 @@ def test_paces_and_what_is_left(budget: Any, left: dict[str, Any], clock: Clock)
     assert watch.look()["pace"] == 0.0
 
 
-def test_few_moments_are_kept_and_the_pace_is_that_of_five_minutes(clock: Clock) -> None:
+def test_few_moments_are_kept_and_the_pace_is_that_of_five_minutes(
+    clock: Clock,
+) -> None:
     study = new(clock, 150)
     watch = Watch(study)
     for k in range(900):

@@ -70,15 +70,23 @@ def test_everything_is_tracked_once(interval: float, table: Table) -> None:
     history = selector.state.history
     assert [one.prompt for one in evaluations] == history.arms().tolist()
     assert [one.example for one in evaluations] == history.examples().tolist()
-    assert [list(one.scores.values()) for one in evaluations] == history.scores().tolist()
+    assert [
+        list(one.scores.values()) for one in evaluations
+    ] == history.scores().tolist()
     decisions = tracker.of(core.Decision)
-    left = {prompt: (status, one.round) for one in decisions for prompt, status, _ in one.departures}
+    left = {
+        prompt: (status, one.round)
+        for one in decisions
+        for prompt, status, _ in one.departures
+    }
     assert left == {entry.id: (entry.status, entry.round) for entry in result.prompts}
     assert decisions[-1].active == 0
     for status in ("accepted", "rejected"):
         counted = sum(one.numbers()[f"decision/{status}"] for one in decisions)
         assert counted == sum(entry.status == status for entry in result.prompts) > 0
-    assert [one.active for one in decisions] == sorted((one.active for one in decisions), reverse=True)
+    assert [one.active for one in decisions] == sorted(
+        (one.active for one in decisions), reverse=True
+    )
     assert tracker.of(asktell.Result) == [result]
 
 
@@ -93,12 +101,18 @@ def test_a_resumed_selection_goes_on_where_it_was(table: Table) -> None:
     again = asktell.Selector.from_json(selector.to_json())
     with Kept(kept, name="mine") as tracker:
         asktell.run(again, evaluate(table), progress=False, on_tell=tracker)
-    assert [one.number for one in tracker.of(core.Scored)] == list(range(1, again.spent + 1))
-    assert len(tracker.of(core.Decision)) == sum(1 for _, one in again.state.decisions if one.departures)
+    assert [one.number for one in tracker.of(core.Scored)] == list(
+        range(1, again.spent + 1)
+    )
+    assert len(tracker.of(core.Decision)) == sum(
+        1 for _, one in again.state.decisions if one.departures
+    )
 
 
 def test_a_study_is_tracked_by_one_of_its_workers(table: Table, tmp_path: Path) -> None:
-    with asktell.Study.create(tmp_path / "study.db", "one", new_selector(table, "csr", budget=30)) as study:
+    with asktell.Study.create(
+        tmp_path / "study.db", "one", new_selector(table, "csr", budget=30)
+    ) as study:
         for _ in range(4):  # by another worker, that is not tracked
             trial = study.ask(worker="other")
             study.tell(trial, table(trial.prompt, trial.example), worker="other")
@@ -118,10 +132,21 @@ def test_an_error_is_a_warning_once_and_nothing_is_lost(
     tracker = Kept([])
     tracker.fail_at = {3, 4, 5}
     with caplog.at_level(logging.WARNING), tracker:
-        result = asktell.run(new_selector(table, "csr", budget=30), evaluate(table), progress=False, on_tell=tracker)
+        result = asktell.run(
+            new_selector(table, "csr", budget=30),
+            evaluate(table),
+            progress=False,
+            on_tell=tracker,
+        )
     assert result.done
-    assert [one.number for one in tracker.of(core.Scored)] == list(range(1, result.spent + 1))
-    warnings = [record.getMessage() for record in caplog.records if "Kept" in record.getMessage()]
+    assert [one.number for one in tracker.of(core.Scored)] == list(
+        range(1, result.spent + 1)
+    )
+    warnings = [
+        record.getMessage()
+        for record in caplog.records
+        if "Kept" in record.getMessage()
+    ]
     assert len(warnings) == 1
     assert "the server is down" in warnings[0]
 
@@ -132,10 +157,17 @@ def test_everything_failed(table: Table) -> None:
 
     with Kept([]) as tracker:
         selector = new_selector(table, "uniform", budget=12)
-        asktell.run(selector, never, progress=False, on_tell=tracker, max_failures_in_a_row=None)
+        asktell.run(
+            selector, never, progress=False, on_tell=tracker, max_failures_in_a_row=None
+        )
     assert tracker.closed == ["EvaluatorError('Every evaluation failed.')"]
     with Kept([]) as tracker:
-        asktell.run(new_selector(table, "uniform", budget=12), evaluate(table), progress=False, on_tell=tracker)
+        asktell.run(
+            new_selector(table, "uniform", budget=12),
+            evaluate(table),
+            progress=False,
+            on_tell=tracker,
+        )
     assert tracker.closed == ["None"]
 
 

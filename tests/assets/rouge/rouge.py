@@ -1,6 +1,7 @@
 """A module for `evaluate.load(<this folder>)`, with the arguments and the numbers of the hub's `rouge`."""
 
-# `evaluate` reads the import lines itself before it runs this file: no comments and no two modules on one.
+# `evaluate` reads the import lines itself before it runs this file: no comments and no
+# two modules on one.
 # mypy: ignore-errors
 import datasets
 import evaluate
@@ -34,7 +35,13 @@ class Rouge(evaluate.Metric):
         )
 
     def _compute(
-        self, predictions, references, rouge_types=None, use_aggregator=True, use_stemmer=False, tokenizer=None
+        self,
+        predictions,
+        references,
+        rouge_types=None,
+        use_aggregator=True,
+        use_stemmer=False,
+        tokenizer=None,
     ):
         """F1 by type: a list over predictions, or the median of bootstrapped means with `use_aggregator`.
 
@@ -47,10 +54,16 @@ class Rouge(evaluate.Metric):
         )
         several = isinstance(references[0], list)
         score = scorer.score_multi if several else scorer.score
-        rows = [score(reference, text) for reference, text in zip(references, predictions, strict=True)]
+        rows = [
+            score(reference, text)
+            for reference, text in zip(references, predictions, strict=True)
+        ]
         if not use_aggregator:
             return {name: [row[name].fmeasure for row in rows] for name in rows[0]}
         aggregator = scoring.BootstrapAggregator()
         for row in rows:
             aggregator.add_scores(row)
-        return {name: interval.mid.fmeasure for name, interval in aggregator.aggregate().items()}
+        return {
+            name: interval.mid.fmeasure
+            for name, interval in aggregator.aggregate().items()
+        }

@@ -1,6 +1,7 @@
 """Writes what the adapter uses of a vLLM wheel's interface: `python extract.py vllm-X.whl > X.json`.
 
-Read from the source, since importing vLLM needs its own version of torch: names and defaults of arguments and fields.
+Read from the source, since importing vLLM needs its own version of torch: names and
+defaults of arguments and fields.
 """
 
 import ast
@@ -22,7 +23,9 @@ def arguments(node: ast.FunctionDef) -> list[list[str]]:
     missing = [""] * (len(spec.args) - len(spec.defaults))
     rows = [
         ["positional", arg.arg, default]
-        for arg, default in zip(spec.args, missing + list(map(ast.unparse, spec.defaults)), strict=True)
+        for arg, default in zip(
+            spec.args, missing + list(map(ast.unparse, spec.defaults)), strict=True
+        )
     ]
     rows += [
         ["keyword", arg.arg, "" if default is None else ast.unparse(default)]
@@ -34,7 +37,11 @@ def arguments(node: ast.FunctionDef) -> list[list[str]]:
 def fields(node: ast.ClassDef) -> list[list[str]]:
     """The same of the fields of a data class or a msgspec.Struct."""
     return [
-        ["positional", item.target.id, "" if item.value is None else ast.unparse(item.value)]
+        [
+            "positional",
+            item.target.id,
+            "" if item.value is None else ast.unparse(item.value),
+        ]
         for item in node.body
         if isinstance(item, ast.AnnAssign) and isinstance(item.target, ast.Name)
     ]
@@ -44,11 +51,19 @@ def main(path: str) -> None:
     found = {}
     with zipfile.ZipFile(path) as wheel:
         for file, names in USED.items():
-            classes = {node.name: node for node in ast.parse(wheel.read(file)).body if isinstance(node, ast.ClassDef)}
+            classes = {
+                node.name: node
+                for node in ast.parse(wheel.read(file)).body
+                if isinstance(node, ast.ClassDef)
+            }
             for name in names:
                 owner, _, method = name.partition(".")
                 node = classes[owner]
-                functions = {item.name: item for item in node.body if isinstance(item, ast.FunctionDef)}
+                functions = {
+                    item.name: item
+                    for item in node.body
+                    if isinstance(item, ast.FunctionDef)
+                }
                 found[name] = arguments(functions[method]) if method else fields(node)
     rows = (f"{json.dumps(name)}: {json.dumps(found[name])}" for name in found)
     print("{" + ",\n".join(rows) + "}")

@@ -18,12 +18,25 @@ from dspy.utils import DummyLM
 import asktell
 from asktell.errors import EvaluatorError, InvalidArgumentError, StudyExistsError
 from asktell_adapters.evaluators import Price
-from asktell_adapters.harnesses.dspy import AsktellOptimizer, DSPyEvaluator, bootstrap_demos, propose_instructions
+from asktell_adapters.harnesses.dspy import (
+    AsktellOptimizer,
+    DSPyEvaluator,
+    bootstrap_demos,
+    propose_instructions,
+)
 from asktell_adapters.harnesses.gepa import AsktellPolicy
 from asktell_adapters.testing.llm_server import FaultyLLMServer, Reply
 
-QUALITY = {"Poor.": 0.2, "Good.": 0.8, "Best.": 0.9, "Given the fields `question`, produce the fields `answer`.": 0.1}
-TRAINSET = [dspy.Example(question=str(n), answer=str(n)).with_inputs("question") for n in range(12)]
+QUALITY = {
+    "Poor.": 0.2,
+    "Good.": 0.8,
+    "Best.": 0.9,
+    "Given the fields `question`, produce the fields `answer`.": 0.1,
+}
+TRAINSET = [
+    dspy.Example(question=str(n), answer=str(n)).with_inputs("question")
+    for n in range(12)
+]
 
 
 class Program(dspy.Module):
@@ -36,7 +49,9 @@ class Program(dspy.Module):
     def forward(self, question: str) -> Any:
         quality = QUALITY[self.predict.signature.instructions]
         return dspy.Prediction(
-            answer=question, quality=quality + 0.01 * len(self.predict.demos) + int(question) / 1000, short=1 - quality
+            answer=question,
+            quality=quality + 0.01 * len(self.predict.demos) + int(question) / 1000,
+            short=1 - quality,
         )
 
 
@@ -55,7 +70,9 @@ def instruction(program: Any) -> str:
 @pytest.mark.parametrize("threads", [1, 3])
 def test_compile_returns_the_best_program(threads: int) -> None:
     student = Program()
-    optimizer = AsktellOptimizer(quality, ["Poor.", "Good.", "Best."], budget=24, num_threads=threads)
+    optimizer = AsktellOptimizer(
+        quality, ["Poor.", "Good.", "Best."], budget=24, num_threads=threads
+    )
     compiled = optimizer.compile(student, trainset=TRAINSET)
     assert instruction(compiled) == "Best."
     assert instruction(student) not in ("Poor.", "Good.", "Best.")
@@ -63,13 +80,19 @@ def test_compile_returns_the_best_program(threads: int) -> None:
     assert compiled(question="3").answer == "3"
     found = compiled.candidate_programs
     assert [entry["selected"] for entry in found] == [True, False, False, False]
-    assert [instruction(entry["program"]) for entry in found][:3] == ["Best.", "Good.", "Poor."]
+    assert [instruction(entry["program"]) for entry in found][:3] == [
+        "Best.",
+        "Good.",
+        "Poor.",
+    ]
     assert found[0]["score"] == pytest.approx(0.9, abs=0.02)
     assert compiled.asktell_result.spent <= 24
 
 
 def test_a_compiled_program_is_saved_and_loaded_as_any(tmp_path: Path) -> None:
-    compiled = AsktellOptimizer(quality, ["Best."], budget=4, num_threads=1).compile(Program(), trainset=TRAINSET)
+    compiled = AsktellOptimizer(quality, ["Best."], budget=4, num_threads=1).compile(
+        Program(), trainset=TRAINSET
+    )
     compiled.save(str(tmp_path / "program.json"))
     again = Program()
     again.load(str(tmp_path / "program.json"))
@@ -80,30 +103,49 @@ def test_a_compiled_program_is_saved_and_loaded_as_any(tmp_path: Path) -> None:
 def test_constraints_and_the_pareto_set() -> None:
     candidates = ["Poor.", "Good.", "Best."]
     constrained = AsktellOptimizer(
-        both, candidates, budget=36, goal=asktell.BestFeasible("quality", {"short": 0.15}), keep_original=False
+        both,
+        candidates,
+        budget=36,
+        goal=asktell.BestFeasible("quality", {"short": 0.15}),
+        keep_original=False,
     ).compile(Program(), trainset=TRAINSET)
     assert instruction(constrained) == "Good."
     front = AsktellOptimizer(
-        both, candidates, budget=36, goal=asktell.ParetoSet("quality", "short"), keep_original=False
+        both,
+        candidates,
+        budget=36,
+        goal=asktell.ParetoSet("quality", "short"),
+        keep_original=False,
     ).compile(Program(), trainset=TRAINSET)
     chosen = [entry for entry in front.candidate_programs if entry["selected"]]
-    assert [instruction(entry["program"]) for entry in chosen] == ["Best.", "Good.", "Poor."]
+    assert [instruction(entry["program"]) for entry in chosen] == [
+        "Best.",
+        "Good.",
+        "Poor.",
+    ]
     assert instruction(front) == "Best."
 
 
-def test_an_impossible_constraint_gives_the_nearest_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_impossible_constraint_gives_the_nearest_with_a_warning(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     goal = asktell.BestFeasible("quality", {"short": 2})
-    compiled = AsktellOptimizer(both, ["Poor.", "Best."], budget=16, goal=goal, keep_original=False).compile(
-        Program(), trainset=TRAINSET
-    )
+    compiled = AsktellOptimizer(
+        both, ["Poor.", "Best."], budget=16, goal=goal, keep_original=False
+    ).compile(Program(), trainset=TRAINSET)
     assert instruction(compiled) == "Poor."
     assert compiled.asktell_result.feasible is False
     assert "No candidate satisfies every constraint" in caplog.text
 
 
 def test_demo_sets_are_combined_with_instructions() -> None:
-    demos = [[dspy.Example(question="1", answer="1")] * 2, [dspy.Example(question="2", answer="2")] * 9]
-    optimizer = AsktellOptimizer(quality, ["Good.", "Best."], demos, budget=54, num_threads=1)
+    demos = [
+        [dspy.Example(question="1", answer="1")] * 2,
+        [dspy.Example(question="2", answer="2")] * 9,
+    ]
+    optimizer = AsktellOptimizer(
+        quality, ["Good.", "Best."], demos, budget=54, num_threads=1
+    )
     compiled = optimizer.compile(Program(), trainset=TRAINSET)
     assert len(compiled.asktell_result.prompts) == 3 * 3
     assert instruction(compiled) == "Best."
@@ -111,19 +153,27 @@ def test_demo_sets_are_combined_with_instructions() -> None:
 
 
 def test_a_candidate_that_always_fails_leaves_and_the_others_go_on() -> None:
-    compiled = AsktellOptimizer(quality, ["Unknown.", "Good."], budget=20, num_threads=1, keep_original=False).compile(
-        Program(), trainset=TRAINSET
-    )
+    compiled = AsktellOptimizer(
+        quality, ["Unknown.", "Good."], budget=20, num_threads=1, keep_original=False
+    ).compile(Program(), trainset=TRAINSET)
     assert instruction(compiled) == "Good."
     bad = compiled.asktell_result.prompts[0]
     assert (bad.status, bad.evaluations) == ("failed", 0)
     assert "the program raised KeyError: 'Unknown.'" in str(bad.reason)
-    assert all(instruction(entry["program"]) != "Unknown." for entry in compiled.candidate_programs)
+    assert all(
+        instruction(entry["program"]) != "Unknown."
+        for entry in compiled.candidate_programs
+    )
 
 
 @pytest.mark.parametrize("value", [None, math.nan, "good"])
 def test_a_metric_without_scores_ends_with_its_reason(value: Any) -> None:
-    optimizer = AsktellOptimizer(lambda *_: value, ["Good.", "Best.", "Poor."], budget=20, max_failures_in_a_row=4)
+    optimizer = AsktellOptimizer(
+        lambda *_: value,
+        ["Good.", "Best.", "Poor."],
+        budget=20,
+        max_failures_in_a_row=4,
+    )
     with pytest.raises(EvaluatorError, match=r"failed.*'score' gave"):
         optimizer.compile(Program(), trainset=TRAINSET)
 
@@ -131,7 +181,9 @@ def test_a_metric_without_scores_ends_with_its_reason(value: Any) -> None:
 def test_money_can_be_the_budget() -> None:
     answer = "[[ ## answer ## ]]\n3\n\n[[ ## completed ## ]]"
     with FaultyLLMServer([Reply(text=answer, usage=(90, 10, 0))] * 40) as server:
-        lm = dspy.LM("openai/priced", api_base=server.base_url, api_key="none", cache=False)
+        lm = dspy.LM(
+            "openai/priced", api_base=server.base_url, api_key="none", cache=False
+        )
         optimizer = AsktellOptimizer(
             lambda example, prediction, trace=None: example.answer == prediction.answer,
             ["Good.", "Best."],
@@ -140,7 +192,9 @@ def test_money_can_be_the_budget() -> None:
             num_threads=2,
         )
         with dspy.context(lm=lm):
-            result = optimizer.compile(dspy.Predict("question -> answer"), trainset=TRAINSET).asktell_result
+            result = optimizer.compile(
+                dspy.Predict("question -> answer"), trainset=TRAINSET
+            ).asktell_result
     assert result.spent_cost == 100 * result.spent <= 1000
     assert result.spent >= 8
     assert len(server.requests) == result.spent
@@ -153,17 +207,27 @@ def test_demos_are_bootstrapped_as_for_miprov2() -> None:
     lm = DummyLM({str(n): {"answer": str(n)} for n in range(12)})
     student = dspy.Predict("question -> answer")
     with dspy.context(lm=lm):
-        sets = bootstrap_demos(student, lambda example, prediction, trace: True, TRAINSET[:6], 4, max_bootstrapped=2)
+        sets = bootstrap_demos(
+            student,
+            lambda example, prediction, trace: True,
+            TRAINSET[:6],
+            4,
+            max_bootstrapped=2,
+        )
         assert [len(demos["self"]) > 0 for demos in sets] == [False, True, True, True]
         optimizer = AsktellOptimizer(
-            lambda example, prediction, trace=None: {"right": example.answer == prediction.answer},
+            lambda example, prediction, trace=None: {
+                "right": example.answer == prediction.answer
+            },
             demos=4,
             budget=8,
             goal=asktell.BestFeasible("right"),
             num_threads=2,
             bootstrap={"max_labeled": 2},
         )
-        compiled = optimizer.compile(student, trainset=TRAINSET[:6], valset=TRAINSET[6:10])
+        compiled = optimizer.compile(
+            student, trainset=TRAINSET[:6], valset=TRAINSET[6:10]
+        )
     assert 2 <= len(compiled.asktell_result.prompts) <= 4
     assert compiled.asktell_result.selected[0].estimate["right"] == 1
     optimizer.goal = asktell.BestFeasible("wrong")
@@ -173,14 +237,22 @@ def test_demos_are_bootstrapped_as_for_miprov2() -> None:
 
 def proposing() -> Any:
     fields = ["observations", "summary", "program_description", "module_description"]
-    return DummyLM([{**dict.fromkeys(fields, "x"), "proposed_instruction": f"Written {n}."} for n in range(60)])
+    return DummyLM(
+        [
+            {**dict.fromkeys(fields, "x"), "proposed_instruction": f"Written {n}."}
+            for n in range(60)
+        ]
+    )
 
 
 def test_instructions_are_proposed_as_for_miprov2() -> None:
     with dspy.context(lm=proposing()):
         made = propose_instructions(Program(), TRAINSET, 3)
     assert len(made) == 3
-    assert all(set(texts) == {"predict"} and texts["predict"].startswith("Written") for texts in made)
+    assert all(
+        set(texts) == {"predict"} and texts["predict"].startswith("Written")
+        for texts in made
+    )
 
 
 # Studies
@@ -203,42 +275,71 @@ def test_a_compile_that_was_interrupted_goes_on(tmp_path: Path) -> None:
         return float(prediction.quality)
 
     location = f"sqlite:///{tmp_path / 'study.db'}"
-    settings: dict[str, Any] = {"budget": 16, "study": (location, "qa"), "num_threads": 1, "worker": "w"}
+    settings: dict[str, Any] = {
+        "budget": 16,
+        "study": (location, "qa"),
+        "num_threads": 1,
+        "worker": "w",
+    }
     with pytest.raises(KeyboardInterrupt):
-        AsktellOptimizer(costly, ["Good.", "Best."], **settings).compile(Program(), trainset=TRAINSET)
+        AsktellOptimizer(costly, ["Good.", "Best."], **settings).compile(
+            Program(), trainset=TRAINSET
+        )
     told: list[str] = []
 
     def counted(example: Any, prediction: Any, trace: Any = None) -> float:
         told.append(example.question)
         return float(prediction.quality)
 
-    compiled = AsktellOptimizer(counted, ["Good.", "Best."], **settings).compile(Program(), trainset=TRAINSET)
+    compiled = AsktellOptimizer(counted, ["Good.", "Best."], **settings).compile(
+        Program(), trainset=TRAINSET
+    )
     assert instruction(compiled) == "Best."
     assert compiled.asktell_result.spent == len(told) + 5
     told.clear()
-    again = AsktellOptimizer(counted, ["Good.", "Best."], **settings).compile(Program(), trainset=TRAINSET)
+    again = AsktellOptimizer(counted, ["Good.", "Best."], **settings).compile(
+        Program(), trainset=TRAINSET
+    )
     assert (instruction(again), told) == ("Best.", [])
     with pytest.raises(StudyExistsError, match="prompts"):
-        AsktellOptimizer(counted, ["Poor.", "Best."], **settings).compile(Program(), trainset=TRAINSET)
+        AsktellOptimizer(counted, ["Poor.", "Best."], **settings).compile(
+            Program(), trainset=TRAINSET
+        )
 
 
 def test_candidates_of_an_lms_making_are_those_of_the_study(tmp_path: Path) -> None:
-    settings: dict[str, Any] = {"budget": 8, "study": (f"sqlite:///{tmp_path / 'study.db'}", "qa"), "num_threads": 1}
+    settings: dict[str, Any] = {
+        "budget": 8,
+        "study": (f"sqlite:///{tmp_path / 'study.db'}", "qa"),
+        "num_threads": 1,
+    }
 
     def right(example: Any, prediction: Any, trace: Any = None) -> bool:
         return bool(example.answer == prediction.answer)
 
     student = dspy.Predict("question -> answer")
-    rows = [{"answer": str(n), "proposed_instruction": f"Written {n}."} for n in range(90)]
+    rows = [
+        {"answer": str(n), "proposed_instruction": f"Written {n}."} for n in range(90)
+    ]
     fields = ["observations", "summary", "program_description", "module_description"]
-    with dspy.context(lm=DummyLM([{**dict.fromkeys(fields, "x"), **row} for row in rows])):
-        first = AsktellOptimizer(right, 2, 3, **settings).compile(student, trainset=TRAINSET[:4], valset=TRAINSET[4:])
+    with dspy.context(
+        lm=DummyLM([{**dict.fromkeys(fields, "x"), **row} for row in rows])
+    ):
+        first = AsktellOptimizer(right, 2, 3, **settings).compile(
+            student, trainset=TRAINSET[:4], valset=TRAINSET[4:]
+        )
     with dspy.context(lm=None):  # nothing is written, bootstrapped or evaluated again
-        again = AsktellOptimizer(right, 2, 3, **settings).compile(student, trainset=TRAINSET[:4], valset=TRAINSET[4:])
-    assert [p.prompt for p in first.asktell_result.prompts] == [p.prompt for p in again.asktell_result.prompts]
+        again = AsktellOptimizer(right, 2, 3, **settings).compile(
+            student, trainset=TRAINSET[:4], valset=TRAINSET[4:]
+        )
+    assert [p.prompt for p in first.asktell_result.prompts] == [
+        p.prompt for p in again.asktell_result.prompts
+    ]
     assert any("demos" in p.prompt for p in first.asktell_result.prompts)
     assert first.signature.instructions == again.signature.instructions
-    assert [demo.toDict() for demo in first.demos] == [demo.toDict() for demo in again.demos]
+    assert [demo.toDict() for demo in first.demos] == [
+        demo.toDict() for demo in again.demos
+    ]
 
 
 KILLED = """
@@ -261,7 +362,9 @@ AsktellOptimizer(metric, ["Good.", "Best."], budget=16, study=({location!r}, "qa
 def test_kill_minus_nine_loses_nothing_that_was_told(tmp_path: Path) -> None:
     location = f"sqlite:///{tmp_path / 'study.db'}"
     code = KILLED.format(folder=str(Path(__file__).parent), location=location)
-    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    process = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True
+    )
     assert process.returncode == -9, process.stderr
     calls: list[int] = []
 
@@ -270,7 +373,12 @@ def test_kill_minus_nine_loses_nothing_that_was_told(tmp_path: Path) -> None:
         return float(prediction.quality)
 
     compiled = AsktellOptimizer(
-        metric, ["Good.", "Best."], budget=16, study=(location, "qa"), worker="w", num_threads=1
+        metric,
+        ["Good.", "Best."],
+        budget=16,
+        study=(location, "qa"),
+        worker="w",
+        num_threads=1,
     ).compile(Program(), trainset=TRAINSET)
     assert instruction(compiled) == "Best."
     assert compiled.asktell_result.spent == len(calls) + 6
@@ -290,7 +398,9 @@ def test_compiles_in_two_threads_share_a_study(tmp_path: Path) -> None:
     found: list[str] = []
 
     def work() -> None:
-        optimizer = AsktellOptimizer(metric, ["Good.", "Best."], budget=30, study=(location, "qa"), num_threads=2)
+        optimizer = AsktellOptimizer(
+            metric, ["Good.", "Best."], budget=30, study=(location, "qa"), num_threads=2
+        )
         found.append(instruction(optimizer.compile(Program(), trainset=TRAINSET)))
 
     threads = [threading.Thread(target=work) for _ in range(2)]
@@ -312,12 +422,24 @@ def test_dspys_gepa_takes_the_policy() -> None:
 
         def forward(self, question: str) -> Any:
             self.predict(question=question)
-            return dspy.Prediction(answer=len(self.predict.signature.instructions) / 1000)
+            return dspy.Prediction(
+                answer=len(self.predict.signature.instructions) / 1000
+            )
 
-    def metric(gold: Any, pred: Any, trace: Any = None, pred_name: Any = None, pred_trace: Any = None) -> float:
+    def metric(
+        gold: Any,
+        pred: Any,
+        trace: Any = None,
+        pred_name: Any = None,
+        pred_trace: Any = None,
+    ) -> float:
         return float(pred.answer)
 
-    def longer(candidate: dict[str, str], reflective_dataset: Any, components_to_update: list[str]) -> dict[str, str]:
+    def longer(
+        candidate: dict[str, str],
+        reflective_dataset: Any,
+        components_to_update: list[str],
+    ) -> dict[str, str]:
         return {name: candidate[name] + " Think." for name in components_to_update}
 
     dataset = [dspy.Example(question=str(n)).with_inputs("question") for n in range(12)]

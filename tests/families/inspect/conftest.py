@@ -5,17 +5,32 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import pytest
-from inspect_ai.model import GenerateConfig, ModelAPI, ModelOutput, ModelUsage, get_model, modelapi
+from inspect_ai.model import (
+    GenerateConfig,
+    ModelAPI,
+    ModelOutput,
+    ModelUsage,
+    get_model,
+    modelapi,
+)
 
 Answer: TypeAlias = Callable[[list[Any]], str]
 
 
 class _Scripted(ModelAPI):
-    def __init__(self, model_name: str, config: GenerateConfig, answer: Answer, **_: Any) -> None:
+    def __init__(
+        self, model_name: str, config: GenerateConfig, answer: Answer, **_: Any
+    ) -> None:
         super().__init__(model_name, config=config)
         self._answer = answer
 
-    async def generate(self, input: list[Any], tools: Any, tool_choice: Any, config: Any) -> ModelOutput:  # noqa: A002
+    async def generate(
+        self,
+        input: list[Any],  # noqa: A002
+        tools: Any,
+        tool_choice: Any,
+        config: Any,
+    ) -> ModelOutput:
         output = ModelOutput.from_content(self.model_name, self._answer(input))
         output.usage = ModelUsage(input_tokens=7, output_tokens=3, total_tokens=10)
         return output
@@ -29,7 +44,9 @@ def _scripted() -> type[ModelAPI]:
 @pytest.fixture(scope="session")
 def scripted() -> Callable[..., Any]:
     """A model from a function of the messages; each answer takes 7 tokens in, 3 out."""
-    return lambda answer, name="model": get_model(f"scripted/{name}", answer=answer, memoize=False)
+    return lambda answer, name="model": get_model(
+        f"scripted/{name}", answer=answer, memoize=False
+    )
 
 
 @pytest.fixture(autouse=True)

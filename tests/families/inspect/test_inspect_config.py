@@ -14,10 +14,18 @@ from tests.command_line import cli
 class _Sums(ModelAPI):
     """Adds, if the system prompt wants one word."""
 
-    async def generate(self, input: list[Any], tools: Any, tool_choice: Any, config: Any) -> ModelOutput:  # noqa: A002
+    async def generate(
+        self,
+        input: list[Any],  # noqa: A002
+        tools: Any,
+        tool_choice: Any,
+        config: Any,
+    ) -> ModelOutput:
         number = int(input[-1].text.split()[2])
         wanted = any("in one word." in message.text for message in input[:-1])
-        output = ModelOutput.from_content(self.model_name, str(2 * number) if wanted else "no idea")
+        output = ModelOutput.from_content(
+            self.model_name, str(2 * number) if wanted else "no idea"
+        )
         output.usage = ModelUsage(input_tokens=7, output_tokens=3, total_tokens=10)
         return output
 
@@ -27,7 +35,9 @@ def _sums() -> type[ModelAPI]:
     return _Sums
 
 
-def test_what_init_writes_is_checked_and_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_init_writes_is_checked_and_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("sys.stdin", io.StringIO())
     cli("init a.toml --kind inspect --model sums/model")

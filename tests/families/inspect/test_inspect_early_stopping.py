@@ -27,7 +27,9 @@ FOUR_FIFTHS = asktell.BestFeasible(ACCURACY, {"includes": 0.8})
 def right(share: float) -> Callable[[list[Any]], str]:
     """A model that is right on this share of the questions, by their number."""
     shuffled = random.Random(0).sample(range(N), N)
-    return lambda messages: "right" if shuffled[int(messages[-1].text[1:-1])] < share * N else "wrong"
+    return lambda messages: (
+        "right" if shuffled[int(messages[-1].text[1:-1])] < share * N else "wrong"
+    )
 
 
 def questions(stopping: EarlyStopping | None, n: int = N, **options: Any) -> Task:
@@ -35,9 +37,16 @@ def questions(stopping: EarlyStopping | None, n: int = N, **options: Any) -> Tas
     return Task(samples, scorer=includes(), early_stopping=stopping, **options)
 
 
-def evaluate(stopping: EarlyStopping | None, *models: Any, task: Task | None = None, **options: Any) -> list[Any]:
+def evaluate(
+    stopping: EarlyStopping | None,
+    *models: Any,
+    task: Task | None = None,
+    **options: Any,
+) -> list[Any]:
     options = {"sample_shuffle": 1, "display": "none", **options}
-    return list(inspect_ai.eval(task or questions(stopping), model=list(models), **options))
+    return list(
+        inspect_ai.eval(task or questions(stopping), model=list(models), **options)
+    )
 
 
 def n_run(log: Any) -> int:
@@ -53,7 +62,11 @@ def test_a_bound(scripted: Callable[..., Any], share: float, verdict: bool) -> N
     summary = log.results.early_stopping
     assert summary.manager == "asktell"
     assert n_run(log) + len(summary.early_stops) == N
-    expected = "the selection is established: scripted/model" if verdict else "no prompt satisfies every constraint"
+    expected = (
+        "the selection is established: scripted/model"
+        if verdict
+        else "no prompt satisfies every constraint"
+    )
     assert summary.early_stops[0].reason == expected
     assert summary.metadata["verdict"] == stopping.result().verdict.sentence
     assert stopping.result().feasible is verdict
@@ -68,12 +81,18 @@ def test_close_to_the_bound_every_sample_runs(scripted: Callable[..., Any]) -> N
 def test_models_against_each_other(scripted: Callable[..., Any]) -> None:
     models = {"scripted/good": 0.95, "scripted/poor": 0.4, "scripted/fair": 0.8}
     stopping = EarlyStopping(BEST, among=list(models))
-    logs = evaluate(stopping, *(scripted(right(p), name.split("/")[1]) for name, p in models.items()), max_samples=10)
+    logs = evaluate(
+        stopping,
+        *(scripted(right(p), name.split("/")[1]) for name, p in models.items()),
+        max_samples=10,
+    )
     ran = {log.eval.model: n_run(log) for log in logs}
     assert ran["scripted/poor"] < ran["scripted/fair"] < N
     assert ran["scripted/poor"] < 60
     assert stopping.result().verdict.answer == "scripted/good"
-    reasons = {log.eval.model: log.results.early_stopping.metadata["stopped"] for log in logs}
+    reasons = {
+        log.eval.model: log.results.early_stopping.metadata["stopped"] for log in logs
+    }
     assert reasons["scripted/poor"] == "certainly worse than another prompt"
 
 
@@ -90,8 +109,13 @@ def test_tasks_against_each_other(scripted: Callable[..., Any]) -> None:
         return solve
 
     stopping = EarlyStopping(BEST, among=["plain", "shouting"])
-    tasks = [questions(stopping, name="plain"), questions(stopping, name="shouting", solver=shouts())]
-    logs = inspect_ai.eval(tasks, model=scripted(right(0.9)), sample_shuffle=1, display="none", max_tasks=2)
+    tasks = [
+        questions(stopping, name="plain"),
+        questions(stopping, name="shouting", solver=shouts()),
+    ]
+    logs = inspect_ai.eval(
+        tasks, model=scripted(right(0.9)), sample_shuffle=1, display="none", max_tasks=2
+    )
     assert {log.status for log in logs} == {"success"}
     assert all(n_run(log) < N / 2 for log in logs)
     assert stopping.result().verdict.answer == "plain"
@@ -106,11 +130,16 @@ def test_a_baseline_in_a_log(scripted: Callable[..., Any], logs: Path) -> None:
     result = stopping.result()
     assert result.baseline == "baseline"
     assert result.verdict.answer == "scripted/new"
-    assert {entry.id: entry.evaluations for entry in result.prompts} == {"scripted/new": n_run(log), "baseline": N}
+    assert {entry.id: entry.evaluations for entry in result.prompts} == {
+        "scripted/new": n_run(log),
+        "baseline": N,
+    }
     assert (result.spent, result.budget) == (n_run(log), N)
 
 
-def test_one_after_the_other_in_a_study(scripted: Callable[..., Any], tmp_path: Path) -> None:
+def test_one_after_the_other_in_a_study(
+    scripted: Callable[..., Any], tmp_path: Path
+) -> None:
     study = (f"sqlite:///{tmp_path}/studies.db", "models")
 
     def run(name: str, share: float) -> int:
@@ -124,7 +153,9 @@ def test_one_after_the_other_in_a_study(scripted: Callable[..., Any], tmp_path: 
         assert kept.spent == 0
 
 
-def test_a_slow_sample_holds_up_what_came_after_it(scripted: Callable[..., Any]) -> None:
+def test_a_slow_sample_holds_up_what_came_after_it(
+    scripted: Callable[..., Any],
+) -> None:
     """Those that are complete first may be the easy ones: they count from the moment when the slow one is there."""
     done: list[str] = []
     others = anyio.Event()
@@ -162,16 +193,24 @@ def test_failed_samples_are_missing_values(scripted: Callable[..., Any]) -> None
     task = questions(stopping := EarlyStopping(FOUR_FIFTHS), solver=often_fails())
     (log,) = evaluate(stopping, scripted(right(0.4)), task=task, fail_on_error=False)
     assert n_run(log) < N / 2
-    assert stopping.result().prompts[0].evaluations == sum(sample.error is None for sample in log.samples)
+    assert stopping.result().prompts[0].evaluations == sum(
+        sample.error is None for sample in log.samples
+    )
 
 
 def test_epochs(scripted: Callable[..., Any]) -> None:
     stopping = EarlyStopping(FOUR_FIFTHS)
-    (log,) = evaluate(stopping, scripted(right(0.4)), task=questions(stopping, 40, epochs=5))
+    (log,) = evaluate(
+        stopping, scripted(right(0.4)), task=questions(stopping, 40, epochs=5)
+    )
     assert n_run(log) < 200
     assert stopping.result().repeats == 5
     stopping = EarlyStopping(FOUR_FIFTHS)
-    (log,) = evaluate(stopping, scripted(right(0.4)), task=questions(stopping, 40, epochs=Epochs(2, "max")))
+    (log,) = evaluate(
+        stopping,
+        scripted(right(0.4)),
+        task=questions(stopping, 40, epochs=Epochs(2, "max")),
+    )
     assert "Early stopping compares the mean over epochs" in log.error.message
 
 
@@ -180,7 +219,13 @@ class _OnceBroken(ModelAPI):
 
     answers = 0
 
-    async def generate(self, input: list[Any], tools: Any, tool_choice: Any, config: Any) -> ModelOutput:  # noqa: A002
+    async def generate(
+        self,
+        input: list[Any],  # noqa: A002
+        tools: Any,
+        tool_choice: Any,
+        config: Any,
+    ) -> ModelOutput:
         _OnceBroken.answers += 1
         if _OnceBroken.answers == 15:
             raise ValueError("stop here")
@@ -210,10 +255,17 @@ def test_an_eval_that_is_retried_goes_on() -> None:
     assert _made[-1].result().prompts[0].evaluations == n_run(log)
 
 
-def test_what_cannot_be_compared_is_refused(scripted: Callable[..., Any], tmp_path: Path) -> None:
-    with pytest.raises(InvalidArgumentError, match="a bound in subject_to, a baseline, or several names in among"):
+def test_what_cannot_be_compared_is_refused(
+    scripted: Callable[..., Any], tmp_path: Path
+) -> None:
+    with pytest.raises(
+        InvalidArgumentError,
+        match="a bound in subject_to, a baseline, or several names in among",
+    ):
         EarlyStopping(BEST)
-    with pytest.raises(InvalidArgumentError, match="a list of the names of all runs, got 'scripted/a'"):
+    with pytest.raises(
+        InvalidArgumentError, match="a list of the names of all runs, got 'scripted/a'"
+    ):
         EarlyStopping(BEST, among="scripted/a")
     with pytest.raises(asktell.InvalidStateError, match="No task has begun"):
         EarlyStopping(FOUR_FIFTHS).result()
@@ -224,8 +276,12 @@ def test_what_cannot_be_compared_is_refused(scripted: Callable[..., Any], tmp_pa
         return str(log.error.message)
 
     assert "sample_shuffle=1" in error(EarlyStopping(FOUR_FIFTHS), sample_shuffle=None)
-    assert "has no metric ['exact']" in error(EarlyStopping(asktell.BestFeasible("exact", {"exact": 0.5})))
-    assert "'scripted/model' is not among 'x', 'y'" in error(EarlyStopping(BEST, among=["x", "y"]))
+    assert "has no metric ['exact']" in error(
+        EarlyStopping(asktell.BestFeasible("exact", {"exact": 0.5}))
+    )
+    assert "'scripted/model' is not among 'x', 'y'" in error(
+        EarlyStopping(BEST, among=["x", "y"])
+    )
     stopping = EarlyStopping(FOUR_FIFTHS)
     evaluate(stopping, scripted(right(0.5)))
     assert "shuffle them with the same seed" in error(stopping, sample_shuffle=2)

@@ -47,17 +47,29 @@ def selector(*prompts: str, **options: Any) -> asktell.Selector:
 def observed(selector: asktell.Selector) -> dict[tuple[int, int], tuple[float, ...]]:
     history = selector.state.history
     cells = zip(history.arms(), history.examples(), history.scores(), strict=True)
-    return {(int(arm), int(example)): tuple(map(float, scores)) for arm, example, scores in cells}
+    return {
+        (int(arm), int(example)): tuple(map(float, scores))
+        for arm, example, scores in cells
+    }
 
 
-def test_our_own_logs_make_a_warm_start(model: Any, logs: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_our_own_logs_make_a_warm_start(
+    model: Any, logs: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     first = selector("A", "B")
-    asktell.run(first, InspectTask(Task(SAMPLES, scorer=includes()), model), concurrency=6, progress=False)
+    asktell.run(
+        first,
+        InspectTask(Task(SAMPLES, scorer=includes()), model),
+        concurrency=6,
+        progress=False,
+    )
     again = selector("B", "C")
     with caplog.at_level(logging.WARNING, "asktell"):
         assert observe_logs(again, logs) == 2
     warning = caplog.messages[-1]
-    assert "4 samples of Inspect logs were skipped: 3 x There is no prompt 'A'" in warning
+    assert (
+        "4 samples of Inspect logs were skipped: 3 x There is no prompt 'A'" in warning
+    )
     assert "scripted" in warning
     assert observed(again) == {(0, 0): (1.0, 3.0), (0, 1): (1.0, 3.0)}
     assert again.spent == 0
@@ -66,7 +78,12 @@ def test_our_own_logs_make_a_warm_start(model: Any, logs: Path, caplog: pytest.L
 
 
 def test_examples_are_found_by_what_they_are(model: Any, logs: Path) -> None:
-    asktell.run(selector("A", "B"), InspectTask(Task(SAMPLES, scorer=includes()), model), concurrency=6, progress=False)
+    asktell.run(
+        selector("A", "B"),
+        InspectTask(Task(SAMPLES, scorer=includes()), model),
+        concurrency=6,
+        progress=False,
+    )
     other = selector("A")
     assert observe_logs(other, logs, dataset=[SAMPLES[2], SAMPLES[1]]) == 1
     assert set(observed(other)) == {(0, 1)}
@@ -75,7 +92,10 @@ def test_examples_are_found_by_what_they_are(model: Any, logs: Path) -> None:
 def test_logs_of_others(model: Any, logs: Path) -> None:
     for text in ("A", "B", "unknown"):
         task = Task(
-            SAMPLES, name=f"with {text}", solver=[system_message(text), generate()], scorer=[includes(), match()]
+            SAMPLES,
+            name=f"with {text}",
+            solver=[system_message(text), generate()],
+            scorer=[includes(), match()],
         )
         inspect_ai.eval(task, model=model, display="none", fail_on_error=False)
     ours = selector("A", "B")
@@ -87,22 +107,34 @@ def test_logs_of_others(model: Any, logs: Path) -> None:
 
 
 def test_every_way_to_name_logs(model: Any, logs: Path) -> None:
-    InspectTask(Task(SAMPLES, scorer=includes()), model, log_format="json").evaluate_batch(
-        [asktell.Trial(0, 0, "A", 0)]
-    )
+    InspectTask(
+        Task(SAMPLES, scorer=includes()), model, log_format="json"
+    ).evaluate_batch([asktell.Trial(0, 0, "A", 0)])
     (file,) = logs.iterdir()
     assert file.suffix == ".json"
     infos = list_eval_logs(str(logs))
-    for given in (str(logs), logs, str(file), [file], infos, infos[0], read_eval_log(str(file))):
+    for given in (
+        str(logs),
+        logs,
+        str(file),
+        [file],
+        infos,
+        infos[0],
+        read_eval_log(str(file)),
+    ):
         assert observe_logs(selector("A"), given) == 1
     (logs / "broken.eval").write_text("not a log")
-    with pytest.raises(InvalidArgumentError, match=r"broken.eval.* is not an Inspect log"):
+    with pytest.raises(
+        InvalidArgumentError, match=r"broken.eval.* is not an Inspect log"
+    ):
         observe_logs(selector("A"), logs)
     with pytest.raises(InvalidArgumentError, match="files, folders or EvalLogs"):
         observe_logs(selector("A"), 3)
 
 
-def test_an_interrupted_batch_is_not_lost(scripted: Callable[..., Any], logs: Path) -> None:
+def test_an_interrupted_batch_is_not_lost(
+    scripted: Callable[..., Any], logs: Path
+) -> None:
     answers = 0
 
     def interrupted(messages: list[Any]) -> str:
@@ -112,7 +144,9 @@ def test_an_interrupted_batch_is_not_lost(scripted: Callable[..., Any], logs: Pa
             signal.raise_signal(signal.SIGINT)  # as Ctrl-C does
         return str(messages[-1].text)
 
-    evaluator = InspectTask(Task(SAMPLES[:2], scorer=includes()), scripted(interrupted), max_samples=1)
+    evaluator = InspectTask(
+        Task(SAMPLES[:2], scorer=includes()), scripted(interrupted), max_samples=1
+    )
     ours = selector("A", "B", examples=2)
     with pytest.raises(KeyboardInterrupt):
         asktell.run(ours, evaluator, progress=False)

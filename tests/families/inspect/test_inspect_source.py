@@ -30,12 +30,21 @@ def repeat(messages: list[Any]) -> str:
 
 
 def questions(n: int = 4, **options: Any) -> Task:
-    return Task([Sample(f"Q{i}?", target="right") for i in range(n)], scorer=includes(), name="questions", **options)
+    return Task(
+        [Sample(f"Q{i}?", target="right") for i in range(n)],
+        scorer=includes(),
+        name="questions",
+        **options,
+    )
 
 
-def new_selector(budget: int = 8, examples: int | None = 4, **options: Any) -> asktell.Selector:
+def new_selector(
+    budget: int = 8, examples: int | None = 4, **options: Any
+) -> asktell.Selector:
     options = {"method": "uniform", **options}
-    return asktell.Selector(PROMPTS, options.pop("goal", GOAL), budget, examples=examples, **options)
+    return asktell.Selector(
+        PROMPTS, options.pop("goal", GOAL), budget, examples=examples, **options
+    )
 
 
 def evaluate(source: InspectSource, model: Any, **options: Any) -> Any:
@@ -52,12 +61,19 @@ def test_one_eval_one_log(scripted: Scripted, logs: Path) -> None:
     assert selector.done
     assert not selector.pending
     assert [entry.id for entry in source.result().selected] == ["good"]
-    assert source.result().selected[0].estimate == {"includes": 1.0, "output_tokens": 3.0}
+    assert source.result().selected[0].estimate == {
+        "includes": 1.0,
+        "output_tokens": 3.0,
+    }
     (file,) = logs.glob("*.eval")
     samples = read_eval_log(str(file)).samples
-    assert {sample.id for sample in samples} == {f"{id_}|{i + 1}" for id_ in PROMPTS for i in range(4)}
+    assert {sample.id for sample in samples} == {
+        f"{id_}|{i + 1}" for id_ in PROMPTS for i in range(4)
+    }
     assert samples[0].metadata["asktell"]["prompt"] in PROMPTS.values()
-    assert (len(task.dataset), task.sample_source) == (4, None), "the task itself is not changed"
+    assert (len(task.dataset), task.sample_source) == (4, None), (
+        "the task itself is not changed"
+    )
 
 
 def test_nothing_waits_for_the_slowest(scripted: Scripted) -> None:
@@ -69,7 +85,10 @@ def test_nothing_waits_for_the_slowest(scripted: Scripted) -> None:
     def first_is_slow() -> Any:
         async def solve(state: Any, generate: Any) -> Any:
             nonlocal others
-            if state.metadata["asktell"]["example"] == slow and state.messages[0].text == "wrong":
+            if (
+                state.metadata["asktell"]["example"] == slow
+                and state.messages[0].text == "wrong"
+            ):
                 with anyio.fail_after(30):
                     await rest.wait()
             else:
@@ -82,7 +101,10 @@ def test_nothing_waits_for_the_slowest(scripted: Scripted) -> None:
 
     selector = new_selector()
     slow = selector.ask().example  # type: ignore[union-attr]
-    log = evaluate(InspectSource(selector, questions(solver=first_is_slow()), concurrency=2), scripted(repeat))
+    log = evaluate(
+        InspectSource(selector, questions(solver=first_is_slow()), concurrency=2),
+        scripted(repeat),
+    )
     assert [sample.error for sample in log.samples] == [None] * 8
     assert selector.spent == 8
 
@@ -91,7 +113,9 @@ def test_epochs_are_one_evaluation(scripted: Scripted) -> None:
     answers = iter(["right", "wrong"] * 100)
     selector = new_selector()
     log = evaluate(
-        InspectSource(selector, questions(epochs=2)), scripted(lambda messages: next(answers)), max_samples=1
+        InspectSource(selector, questions(epochs=2)),
+        scripted(lambda messages: next(answers)),
+        max_samples=1,
     )
     assert len(log.samples) == 16
     assert selector.spent == 8
@@ -99,18 +123,24 @@ def test_epochs_are_one_evaluation(scripted: Scripted) -> None:
 
 
 def test_a_study_and_its_extra_metrics(scripted: Scripted, tmp_path: Path) -> None:
-    with asktell.Study.create(tmp_path / "studies.db", "inspect", new_selector()) as study:
+    with asktell.Study.create(
+        tmp_path / "studies.db", "inspect", new_selector()
+    ) as study:
         with InspectSource(study, questions(), concurrency=3) as source:
             evaluate(source, scripted(repeat))
         assert study.done
         known = list(study.evaluations())
         assert len(known) == 8
-        assert {"latency", "input_tokens", "total_tokens"} <= set(known[0].details["scores"])
+        assert {"latency", "input_tokens", "total_tokens"} <= set(
+            known[0].details["scores"]
+        )
 
 
 def test_a_study_with_other_workers(scripted: Scripted, tmp_path: Path) -> None:
     """What another worker holds is waited for, without blocking Inspect's loop."""
-    with asktell.Study.create(tmp_path / "studies.db", "inspect", new_selector()) as study:
+    with asktell.Study.create(
+        tmp_path / "studies.db", "inspect", new_selector()
+    ) as study:
         (held,) = study.ask(1, worker="other", lease=60)
 
         def answer(messages: list[Any]) -> str:
@@ -127,13 +157,17 @@ def test_metrics_are_the_prompts(scripted: Scripted) -> None:
     @scorer(metrics={"short": [mean(), stderr()], "*": [mean()]})
     def parts() -> Any:
         async def score(state: Any, target: Any) -> Score:
-            return Score(value={"short": float(len(state.output.completion) < 6), "right": "C"})
+            return Score(
+                value={"short": float(len(state.output.completion) < 6), "right": "C"}
+            )
 
         return score
 
     def metrics(log: Any) -> dict[tuple[str, str], float]:
         return {
-            (score.name, metric.name): metric.value for score in log.results.scores for metric in score.metrics.values()
+            (score.name, metric.name): metric.value
+            for score in log.results.scores
+            for metric in score.metrics.values()
         }
 
     task = questions()
@@ -145,20 +179,31 @@ def test_metrics_are_the_prompts(scripted: Scripted) -> None:
     assert found["includes", "accuracy(bad)"] == 0
     assert found["short", "mean(good)"] == found["right", "mean(bad)"] == 1
     assert "stderr(good)" in {name for _, name in found}
-    log = evaluate(InspectSource(new_selector(), questions(metrics=[mean()])), scripted(repeat))
+    log = evaluate(
+        InspectSource(new_selector(), questions(metrics=[mean()])), scripted(repeat)
+    )
     assert metrics(log) == {("includes", "mean(bad)"): 0, ("includes", "mean(good)"): 1}
-    log = evaluate(InspectSource(new_selector(), questions(), by_prompt=False), scripted(repeat))
+    log = evaluate(
+        InspectSource(new_selector(), questions(), by_prompt=False), scripted(repeat)
+    )
     assert metrics(log)["includes", "accuracy"] == 0.5
 
 
-def test_a_server_that_is_down_is_an_error_and_costs_no_prompt(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_that_is_down_is_an_error_and_costs_no_prompt(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     pytest.importorskip("openai")
     monkeypatch.setenv("LOCAL_BASE_URL", "http://127.0.0.1:9/v1")
     monkeypatch.setenv("LOCAL_API_KEY", "k")
     selector = new_selector()
-    log = evaluate(InspectSource(selector, questions()), "openai-api/local/m", max_retries=1)
+    log = evaluate(
+        InspectSource(selector, questions()), "openai-api/local/m", max_retries=1
+    )
     assert log.status == "error"
-    assert "all failed in the same way" in log.error.message or "in a row failed" in log.error.message
+    assert (
+        "all failed in the same way" in log.error.message
+        or "in a row failed" in log.error.message
+    )
     assert "APIConnectionError: Connection error" in log.error.message
     assert "RetryError" not in log.error.message
     assert "run it again" in log.error.message
@@ -166,14 +211,18 @@ def test_a_server_that_is_down_is_an_error_and_costs_no_prompt(monkeypatch: pyte
 
 
 @pytest.mark.parametrize("limit", [None, "default"])
-def test_an_eval_in_which_everything_failed_is_no_success(scripted: Scripted, limit: str | None) -> None:
+def test_an_eval_in_which_everything_failed_is_no_success(
+    scripted: Scripted, limit: str | None
+) -> None:
     kinds = iter([ValueError, KeyError, TypeError, OSError] * 100)
 
     def never(messages: list[Any]) -> str:
         raise next(kinds)("scripted")
 
     options = {} if limit else {"max_failures_in_a_row": None}
-    log = evaluate(InspectSource(new_selector(), questions(), **options), scripted(never))
+    log = evaluate(
+        InspectSource(new_selector(), questions(), **options), scripted(never)
+    )
     assert log.status == "error"
     assert "failed" in log.error.message
     assert "scripted" in log.error.message
@@ -186,7 +235,9 @@ def test_failures(scripted: Scripted) -> None:
         return "right"
 
     selector = new_selector(12, method="auto")
-    log = evaluate(InspectSource(selector, questions(), concurrency=2), scripted(answer))
+    log = evaluate(
+        InspectSource(selector, questions(), concurrency=2), scripted(answer)
+    )
     assert log.status == "success"
     bad, good = selector.result().prompts
     assert (bad.status, bad.failures, good.evaluations) == ("failed", 4, 4)
@@ -207,7 +258,11 @@ def test_what_inspect_tries_again_is_one_evaluation(scripted: Scripted) -> None:
         return solve
 
     selector = new_selector()
-    evaluate(InspectSource(selector, questions(solver=once_broken())), scripted(repeat), retry_on_error=1)
+    evaluate(
+        InspectSource(selector, questions(solver=once_broken())),
+        scripted(repeat),
+        retry_on_error=1,
+    )
     assert (selector.spent, len(selector.state.failures)) == (8, 0)
 
 
@@ -223,7 +278,9 @@ def test_an_eval_that_was_interrupted_goes_on(scripted: Scripted) -> None:
 
     selector = new_selector()
     source = InspectSource(selector, questions(), concurrency=3)
-    logs = inspect_ai.eval(source.task, model=scripted(interrupted), display="none", max_samples=1)
+    logs = inspect_ai.eval(
+        source.task, model=scripted(interrupted), display="none", max_samples=1
+    )
     assert [log.status for log in logs] in ([], ["cancelled"])
     assert 0 < selector.spent < 8
     source.close()
@@ -239,7 +296,13 @@ class _OnceBroken(ModelAPI):
 
     answers = 0
 
-    async def generate(self, input: list[Any], tools: Any, tool_choice: Any, config: Any) -> ModelOutput:  # noqa: A002
+    async def generate(
+        self,
+        input: list[Any],  # noqa: A002
+        tools: Any,
+        tool_choice: Any,
+        config: Any,
+    ) -> ModelOutput:
         _OnceBroken.answers += 1
         if _OnceBroken.answers == 5:
             raise ValueError("stop here")
@@ -264,7 +327,9 @@ def selection() -> Task:
 
 def test_a_retried_eval_evaluates_nothing_twice() -> None:
     """Inspect gives what the log of the first attempt has, as the new selector asks for it."""
-    (log,) = inspect_ai.eval(selection(), model="once_broken/model", display="none", fail_on_error=True)
+    (log,) = inspect_ai.eval(
+        selection(), model="once_broken/model", display="none", fail_on_error=True
+    )
     assert log.status == "error"
     (log,) = inspect_ai.eval_retry(log, display="none", fail_on_error=False)
     assert log.status == "success"
@@ -283,10 +348,14 @@ async def test_what_an_operator_takes_out_of_the_queue_is_handed_back(
     await source.sample_abandoned(first[0], 1)
     assert len(selector.pending) == 2, "its other epoch is still to come"
     await source.sample_abandoned(first[0], 2)
-    assert [trial.example for trial in selector.pending] == [first[1].metadata["asktell"]["example"]]
+    assert [trial.example for trial in selector.pending] == [
+        first[1].metadata["asktell"]["example"]
+    ]
     second = await source.next_samples()
     assert second is not None
-    assert [sample.metadata for sample in second] == [sample.metadata for sample in first]
+    assert [sample.metadata for sample in second] == [
+        sample.metadata for sample in first
+    ]
     assert [sample.id for sample in second] == [f"{sample.id}|2" for sample in first]
     for sample in second:
         for epoch in (1, 2):
@@ -309,16 +378,33 @@ def test_another_model_is_another_selection(scripted: Scripted) -> None:
 @pytest.mark.parametrize(
     ("selector", "task", "options", "words"),
     [
-        (new_selector(examples=9, budget=18), questions(), {}, "examples=9, but the task has 4 samples"),
+        (
+            new_selector(examples=9, budget=18),
+            questions(),
+            {},
+            "examples=9, but the task has 4 samples",
+        ),
         (new_selector(examples=None), questions(), {}, "examples=None, but"),
-        (new_selector(goal=asktell.BestFeasible("rouge")), questions(), {}, r"no metric \['rouge'\]"),
+        (
+            new_selector(goal=asktell.BestFeasible("rouge")),
+            questions(),
+            {},
+            r"no metric \['rouge'\]",
+        ),
         ({"A": "B"}, questions(), {}, "a Selector or a Study, got dict"),
         (new_selector(), "file.py", {}, "an Inspect Task or a function"),
-        (new_selector(), questions(epochs=Epochs(2, "mode")), {}, "the mean over epochs"),
+        (
+            new_selector(),
+            questions(epochs=Epochs(2, "mode")),
+            {},
+            "the mean over epochs",
+        ),
         (new_selector(), questions(), {"concurrency": 0}, "concurrency must be"),
         (new_selector(), questions(), {"insert": "{prompt}"}, "a template with"),
     ],
 )
-def test_what_does_not_go_together(selector: Any, task: Any, options: Any, words: str) -> None:
+def test_what_does_not_go_together(
+    selector: Any, task: Any, options: Any, words: str
+) -> None:
     with pytest.raises(InvalidArgumentError, match=words):
         InspectSource(selector, task, **options)

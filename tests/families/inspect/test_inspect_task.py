@@ -11,9 +11,21 @@ import pytest
 from inspect_ai import Epochs, Task, task
 from inspect_ai.dataset import MemoryDataset, Sample
 from inspect_ai.log import read_eval_log
-from inspect_ai.model import ChatMessageSystem, ChatMessageUser, ModelOutput, ModelUsage, get_model
+from inspect_ai.model import (
+    ChatMessageSystem,
+    ChatMessageUser,
+    ModelOutput,
+    ModelUsage,
+    get_model,
+)
 from inspect_ai.scorer import Score, includes, match, mean, scorer
-from inspect_ai.solver import generate, multiple_choice, prompt_template, solver, system_message
+from inspect_ai.solver import (
+    generate,
+    multiple_choice,
+    prompt_template,
+    solver,
+    system_message,
+)
 
 import asktell
 from asktell.errors import EvaluatorError, InvalidArgumentError
@@ -35,7 +47,10 @@ def last(messages: list[Any]) -> str:
 
 
 def trials(*pairs: tuple[str, int]) -> list[asktell.Trial]:
-    return [asktell.Trial(index, f"p{index}", prompt, example) for index, (prompt, example) in enumerate(pairs)]
+    return [
+        asktell.Trial(index, f"p{index}", prompt, example)
+        for index, (prompt, example) in enumerate(pairs)
+    ]
 
 
 @scorer(metrics=[mean()])
@@ -43,7 +58,11 @@ def written() -> Any:
     """The number that the model wrote."""
 
     async def score(state: Any, target: Any) -> Score | None:
-        return None if state.output.completion == "no score" else Score(value=float(state.output.completion))
+        return (
+            None
+            if state.output.completion == "no score"
+            else Score(value=float(state.output.completion))
+        )
 
     return score
 
@@ -64,14 +83,22 @@ class TestContract(EvaluatorContract):
             @solver
             def sleepy() -> Any:
                 async def solve(state: Any, generate: Any) -> Any:
-                    if script(state.messages[0].text, int(state.input_text)) == "times out":
+                    if (
+                        script(state.messages[0].text, int(state.input_text))
+                        == "times out"
+                    ):
                         await asyncio.sleep(30)
                     return state
 
                 return solve
 
             samples = [Sample(input=str(example)) for example in range(self.n_examples)]
-            wait = Task(dataset=samples, solver=[sleepy(), generate()], scorer=written(), time_limit=5)
+            wait = Task(
+                dataset=samples,
+                solver=[sleepy(), generate()],
+                scorer=written(),
+                time_limit=5,
+            )
             return InspectTask(wait, scripted(answer))
 
         return made
@@ -85,8 +112,12 @@ def test_scores_usage_and_log(scripted: Scripted, logs: Path) -> None:
 
         return score
 
-    dataset = MemoryDataset([Sample(input="yes", target="yes", id="s1"), Sample(input="no", target="yes")])
-    evaluator = InspectTask(Task(dataset=dataset, scorer=[includes(), includes(), parts()]), scripted(echo))
+    dataset = MemoryDataset(
+        [Sample(input="yes", target="yes", id="s1"), Sample(input="no", target="yes")]
+    )
+    evaluator = InspectTask(
+        Task(dataset=dataset, scorer=[includes(), includes(), parts()]), scripted(echo)
+    )
     first, second = evaluator.evaluate_batch(trials(("A", 0), ("B", 1)))
     assert isinstance(first, dict)
     assert isinstance(second, dict)
@@ -107,7 +138,11 @@ def test_scores_usage_and_log(scripted: Scripted, logs: Path) -> None:
     log = read_eval_log(str(file))
     assert log.eval.tags == ["asktell"]
     assert [sample.id for sample in log.samples] == ["p0|s1", "p1|2"]
-    assert log.samples[1].metadata["asktell"] == {"prompt_id": "p1", "prompt": "B", "example": 1}
+    assert log.samples[1].metadata["asktell"] == {
+        "prompt_id": "p1",
+        "prompt": "B",
+        "example": 1,
+    }
     assert log.samples[1].input == "no"
 
 
@@ -138,7 +173,14 @@ PROMPT = "Be {brief}: 100% {prompt} {input}"
     [
         (Task([Sample("Q?")], scorer=match()), "system", f"system: {PROMPT}\nuser: Q?"),
         (
-            Task([Sample([ChatMessageSystem(content="S"), ChatMessageUser(content="Q?")])], scorer=match()),
+            Task(
+                [
+                    Sample(
+                        [ChatMessageSystem(content="S"), ChatMessageUser(content="Q?")]
+                    )
+                ],
+                scorer=match(),
+            ),
             "system",
             f"system: S\nsystem: {PROMPT}\nuser: Q?",
         ),
@@ -148,7 +190,11 @@ PROMPT = "Be {brief}: 100% {prompt} {input}"
             f"user: {PROMPT}|Q?|{{H}}",
         ),
         (
-            Task([Sample("Q?")], solver=[prompt_template("<{prompt}>"), generate()], scorer=match()),
+            Task(
+                [Sample("Q?")],
+                solver=[prompt_template("<{prompt}>"), generate()],
+                scorer=match(),
+            ),
             "{prompt}|{input}",
             f"user: <{PROMPT}|Q?>",
         ),
@@ -169,17 +215,25 @@ PROMPT = "Be {brief}: 100% {prompt} {input}"
         ),
     ],
 )
-def test_how_a_prompt_enters(scripted: Scripted, task: Task, insert: Any, expected: str) -> None:
+def test_how_a_prompt_enters(
+    scripted: Scripted, task: Task, insert: Any, expected: str
+) -> None:
     assert seen(listening(scripted, task, insert=insert), PROMPT).startswith(expected)
 
 
 def test_multiple_choice_and_a_task_function(scripted: Scripted) -> None:
     @task
     def questions() -> Task:
-        return Task([Sample("Q?", choices=["x", "y"], target="A")], solver=multiple_choice(), scorer=match("any"))
+        return Task(
+            [Sample("Q?", choices=["x", "y"], target="A")],
+            solver=multiple_choice(),
+            scorer=match("any"),
+        )
 
     evaluator = listening(scripted, questions)  # type: ignore[arg-type]
-    assert seen(evaluator, "Think.").startswith("system: Think.\nuser: Answer the following multiple choice question.")
+    assert seen(evaluator, "Think.").startswith(
+        "system: Think.\nuser: Answer the following multiple choice question."
+    )
 
 
 def test_the_task_is_not_changed(scripted: Scripted) -> None:
@@ -192,7 +246,9 @@ def test_the_task_is_not_changed(scripted: Scripted) -> None:
     assert not isinstance(mine.setup, list)
 
 
-def test_epochs_are_averaged_and_one_that_fails_fails_the_trial(scripted: Scripted) -> None:
+def test_epochs_are_averaged_and_one_that_fails_fails_the_trial(
+    scripted: Scripted,
+) -> None:
     answers = iter(["1", "0", "1", "boom"])
 
     def answer(messages: list[Any]) -> str:
@@ -201,21 +257,31 @@ def test_epochs_are_averaged_and_one_that_fails_fails_the_trial(scripted: Script
             raise ValueError(text)
         return text
 
-    evaluator = InspectTask(Task([Sample("?")], scorer=written(), epochs=2), scripted(answer), max_samples=1)
+    evaluator = InspectTask(
+        Task([Sample("?")], scorer=written(), epochs=2), scripted(answer), max_samples=1
+    )
     (scores,) = evaluator.evaluate_batch(trials(("A", 0)))
     assert dict(scores)["written"] == 0.5  # type: ignore[arg-type]
     (failure,) = evaluator.evaluate_batch(trials(("A", 0)))
     assert "boom" in str(failure)
-    with pytest.raises(InvalidArgumentError, match=r"the mean over epochs, but .* \['mode'\]"):
+    with pytest.raises(
+        InvalidArgumentError, match=r"the mean over epochs, but .* \['mode'\]"
+    ):
         InspectTask(Task([Sample("?")], scorer=match(), epochs=Epochs(2, "mode")))
 
 
 def test_the_cost_where_prices_are_known(scripted: Scripted) -> None:
     if not hasattr(inspect_ai.model, "set_model_info"):
         pytest.skip("this version of Inspect knows no prices")
-    prices = inspect_ai.model.ModelCost(input=10_000, output=100_000, input_cache_write=0, input_cache_read=0)
-    inspect_ai.model.set_model_info("scripted/model", inspect_ai.model.ModelInfo(cost=prices))
-    evaluator = InspectTask(Task([Sample("1"), Sample("word")], scorer=written(), epochs=2), scripted(last))
+    prices = inspect_ai.model.ModelCost(
+        input=10_000, output=100_000, input_cache_write=0, input_cache_read=0
+    )
+    inspect_ai.model.set_model_info(
+        "scripted/model", inspect_ai.model.ModelInfo(cost=prices)
+    )
+    evaluator = InspectTask(
+        Task([Sample("1"), Sample("word")], scorer=written(), epochs=2), scripted(last)
+    )
     scores, failure = evaluator.evaluate_batch(trials(("A", 0), ("B", 1)))
     assert dict(scores)["cost"] == pytest.approx(2 * (0.07 + 0.3))  # type: ignore[arg-type]
     assert isinstance(failure, CompletionError)  # "word" is no number, but was paid for
@@ -226,13 +292,19 @@ def test_limits_fail_unless_they_are_to_be_scored(scripted: Scripted) -> None:
     short = Task([Sample("yes", target="yes")], scorer=includes(), token_limit=5)
     (failure,) = InspectTask(short, scripted(echo)).evaluate_batch(trials(("A", 0)))
     assert "token limit of 5" in str(failure)
-    (scores,) = InspectTask(short, scripted(echo), score_limited=True).evaluate_batch(trials(("A", 0)))
+    (scores,) = InspectTask(short, scripted(echo), score_limited=True).evaluate_batch(
+        trials(("A", 0))
+    )
     assert "includes" in scores  # type: ignore[operator]
 
 
 def test_a_missing_example_fails_alone(scripted: Scripted) -> None:
-    evaluator = InspectTask(Task([Sample("yes", target="yes")], scorer=includes()), scripted(echo))
-    good, bad = evaluator.evaluate_batch([asktell.Trial(0, 0, "A", 0), asktell.Trial(1, 0, "A", 1)])
+    evaluator = InspectTask(
+        Task([Sample("yes", target="yes")], scorer=includes()), scripted(echo)
+    )
+    good, bad = evaluator.evaluate_batch(
+        [asktell.Trial(0, 0, "A", 0), asktell.Trial(1, 0, "A", 1)]
+    )
     assert isinstance(good, dict)
     assert isinstance(bad, InvalidArgumentError)
     (bad,) = evaluator.evaluate_batch([asktell.Trial(1, 0, "A", None)])
@@ -256,7 +328,9 @@ ONE = Task([Sample("?")], scorer=[match(), match(), includes()])
         ((ONE,), {"limit": 3}, r"omit \['limit'\]"),
     ],
 )
-def test_what_cannot_be_used_is_refused_at_once(arguments: Any, options: Any, words: str) -> None:
+def test_what_cannot_be_used_is_refused_at_once(
+    arguments: Any, options: Any, words: str
+) -> None:
     with pytest.raises(InvalidArgumentError, match=words):
         InspectTask(*arguments, **options)
 
@@ -287,7 +361,9 @@ def test_values_are_what_inspect_takes_them_for(value: object, expected: float) 
 
 
 async def test_inside_a_running_loop(scripted: Scripted) -> None:
-    evaluator = InspectTask(Task([Sample("yes", target="yes")], scorer=includes()), scripted(echo))
+    evaluator = InspectTask(
+        Task([Sample("yes", target="yes")], scorer=includes()), scripted(echo)
+    )
     (scores,) = evaluator.evaluate_batch(trials(("A", 0)))
     assert isinstance(scores, dict)
 
@@ -297,27 +373,48 @@ def test_with_the_mock_model() -> None:
     output = ModelOutput.from_content("mockllm/model", "yes")
     output.usage = ModelUsage(input_tokens=1, output_tokens=1, total_tokens=2)
     evaluator = InspectTask(
-        Task([Sample("?", target="yes")], scorer=includes()), get_model("mockllm/model", custom_outputs=[output])
+        Task([Sample("?", target="yes")], scorer=includes()),
+        get_model("mockllm/model", custom_outputs=[output]),
     )
     good, bad = evaluator.evaluate_batch(trials(("A", 0), ("B", 0)))
-    assert sorted([type(good).__name__, type(bad).__name__]) == ["CompletionError", "dict"]  # it has one answer
+    # It has one answer
+    assert sorted([type(good).__name__, type(bad).__name__]) == [
+        "CompletionError",
+        "dict",
+    ]
 
 
 def test_over_http(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("openai")
-    dataset = [Sample(input=f"word{index}", target=f"word{index}") for index in range(4)]
+    dataset = [
+        Sample(input=f"word{index}", target=f"word{index}") for index in range(4)
+    ]
     with FaultyLLMServer([Reply(status=400, text="too long")], echo=True) as server:
         monkeypatch.setenv("LOCAL_BASE_URL", server.base_url)
         monkeypatch.setenv("LOCAL_API_KEY", "none")
         evaluator = InspectTask(
-            Task(dataset, scorer=includes()), "openai-api/local/m", metrics=["includes", "output_tokens"], max_tokens=9
+            Task(dataset, scorer=includes()),
+            "openai-api/local/m",
+            metrics=["includes", "output_tokens"],
+            max_tokens=9,
         )
-        goal = asktell.BestFeasible("includes", {asktell.minimize("output_tokens"): 100})
-        selector = asktell.Selector(["Repeat.", "Say it again."], goal, 8, "uniform", examples=len(evaluator.examples))
+        goal = asktell.BestFeasible(
+            "includes", {asktell.minimize("output_tokens"): 100}
+        )
+        selector = asktell.Selector(
+            ["Repeat.", "Say it again."],
+            goal,
+            8,
+            "uniform",
+            examples=len(evaluator.examples),
+        )
         result = asktell.run(selector, evaluator, concurrency=3, progress=False)
     assert sorted(entry.failures for entry in result.prompts) == [0, 1]
     assert result.selected[0].estimate == {"includes": 1.0, "output_tokens": 5.0}
     (failure,) = selector.state.failures
     assert "too long" in failure.reason
     assert {body["max_tokens"] for body in server.requests} == {9}
-    assert {body["messages"][0]["content"] for body in server.requests} == {"Repeat.", "Say it again."}
+    assert {body["messages"][0]["content"] for body in server.requests} == {
+        "Repeat.",
+        "Say it again.",
+    }

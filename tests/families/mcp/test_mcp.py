@@ -33,7 +33,9 @@ class Agent:
         self.client = client
         self.transcript: list[tuple[str, bool, str]] = []
 
-    async def call(self, tool: str, study: str = "support", **arguments: Any) -> dict[str, Any]:
+    async def call(
+        self, tool: str, study: str = "support", **arguments: Any
+    ) -> dict[str, Any]:
         result = await self.client.call_tool(tool, {"study": study, **arguments})
         answer: dict[str, Any] = result.structured_content or {}
         said = answer.get("sentence") or result.content[0].text  # type: ignore[union-attr]
@@ -49,7 +51,13 @@ class Agent:
     async def evaluate(self, n: int) -> int:
         """Ask for n, tell their scores; returns how many there were."""
         trials = (await self.call("ask", n=n))["trials"]
-        results = [{"trial": t["trial"], "scores": {"accuracy": accuracy(t["prompt"], t["example"])}} for t in trials]
+        results = [
+            {
+                "trial": t["trial"],
+                "scores": {"accuracy": accuracy(t["prompt"], t["example"])},
+            }
+            for t in trials
+        ]
         if results:
             await self.call("tell", results=results)
         return len(results)
@@ -64,7 +72,9 @@ def in_memory(tmp_path: Path) -> Session:
 
     def run(session: Any) -> None:
         async def main() -> None:
-            async with Client(make_server(f"sqlite:///{tmp_path}/studies.db")) as client:
+            async with Client(
+                make_server(f"sqlite:///{tmp_path}/studies.db")
+            ) as client:
                 await session(Agent(client))
 
         asyncio.run(main())
@@ -72,28 +82,46 @@ def in_memory(tmp_path: Path) -> Session:
     return run
 
 
-def test_an_agent_over_stdio_cannot_declare_victory_after_one_proposal(tmp_path: Path) -> None:
+def test_an_agent_over_stdio_cannot_declare_victory_after_one_proposal(
+    tmp_path: Path,
+) -> None:
     url = f"sqlite:///{tmp_path}/studies.db"
-    server = StdioServerParameters(command=sys.executable, args=["-m", "asktell", "mcp", url])
+    server = StdioServerParameters(
+        command=sys.executable, args=["-m", "asktell", "mcp", url]
+    )
 
     async def session() -> list[tuple[str, bool, str]]:
         async with Client(stdio_client(server)) as client:
             agent = Agent(client)
             tools = (await client.list_tools()).tools
-            reads = {tool.name: tool.annotations.read_only_hint for tool in tools if tool.annotations}
+            reads = {
+                tool.name: tool.annotations.read_only_hint
+                for tool in tools
+                if tool.annotations
+            }
             assert reads == {
                 **dict.fromkeys(("studies", "verdict", "why"), True),
                 **dict.fromkeys(("create", "add", "ask", "tell", "report"), False),
             }
             for tool in tools:
-                properties = tool.output_schema["properties"] if tool.output_schema else {}
+                properties = (
+                    tool.output_schema["properties"] if tool.output_schema else {}
+                )
                 assert properties["sentence"]["type"] == "string", tool.name
                 assert len(properties) > 1
             assert "claim nothing" in (client.instructions or "")
-            await agent.call("create", prompts={"old": TWO["old"]}, maximize=["accuracy"], budget=200, examples=100)
+            await agent.call(
+                "create",
+                prompts={"old": TWO["old"]},
+                maximize=["accuracy"],
+                budget=200,
+                examples=100,
+            )
             await agent.evaluate(2)
             assert (await agent.call("verdict"))["too_early"]  # alone
-            assert (await agent.call("add", prompts={"new": TWO["new"]}))["ids"] == ["new"]
+            assert (await agent.call("add", prompts={"new": TWO["new"]}))["ids"] == [
+                "new"
+            ]
             assert (await agent.call("verdict"))["too_early"]  # not evaluated
             while (found := await agent.call("verdict"))["too_early"]:
                 assert await agent.evaluate(10)
@@ -108,9 +136,13 @@ def test_an_agent_over_stdio_cannot_declare_victory_after_one_proposal(tmp_path:
     transcript = asyncio.run(session())
     assert not any(is_error for _, is_error, _ in transcript)
     verdicts = [said for tool, _, said in transcript if tool == "verdict"]
-    assert verdicts[0].startswith("Too early: there is only one prompt, and nothing to compare it with.")
+    assert verdicts[0].startswith(
+        "Too early: there is only one prompt, and nothing to compare it with."
+    )
     assert verdicts[1].startswith("Too early to name a winner (no score yet: 'new').")
-    assert all(said.startswith("Too early to name a winner.") for said in verdicts[3:-1])
+    assert all(
+        said.startswith("Too early to name a winner.") for said in verdicts[3:-1]
+    )
     assert verdicts[-1].startswith('Take "new": it is the best with ')
     assert "new is better than old" in verdicts[-1]
     assert "Think, then be brief." in (tmp_path / "support.html").read_text()
@@ -118,26 +150,44 @@ def test_an_agent_over_stdio_cannot_declare_victory_after_one_proposal(tmp_path:
         assert study.spent == len(list(study.evaluations()))
 
 
-def test_an_undecided_study_is_reported_as_such_when_its_budget_is_spent(in_memory: Session) -> None:
+def test_an_undecided_study_is_reported_as_such_when_its_budget_is_spent(
+    in_memory: Session,
+) -> None:
     async def session(agent: Agent) -> None:
-        await agent.call("create", prompts=TWO, maximize=["accuracy"], budget=4, examples=100)
+        await agent.call(
+            "create", prompts=TWO, maximize=["accuracy"], budget=4, examples=100
+        )
         while await agent.evaluate(4):
             pass
-        assert agent.transcript[-1][2].endswith("Nothing is left to evaluate. Call `verdict`.")
+        assert agent.transcript[-1][2].endswith(
+            "Nothing is left to evaluate. Call `verdict`."
+        )
         found = await agent.call("verdict")
         assert found["too_early"]
-        assert found["sentence"].startswith("Undecided, and the budget is spent: say so. A person may extend it.")
+        assert found["sentence"].startswith(
+            "Undecided, and the budget is spent: say so. A person may extend it."
+        )
 
     in_memory(session)
 
 
-def test_a_prompt_without_a_score_keeps_others_from_winning_after_the_budget(in_memory: Session) -> None:
+def test_a_prompt_without_a_score_keeps_others_from_winning_after_the_budget(
+    in_memory: Session,
+) -> None:
     prompts = {**{f"poor{i}": f"Poor {i}." for i in range(12)}, "good": "Good."}
 
     async def session(agent: Agent) -> None:
-        await agent.call("create", prompts=prompts, maximize=["accuracy"], budget=130, examples=10)
+        await agent.call(
+            "create", prompts=prompts, maximize=["accuracy"], budget=130, examples=10
+        )
         while trials := (await agent.call("ask", n=65))["trials"]:
-            scores = [{"trial": t["trial"], "scores": {"accuracy": float(t["prompt"] == "good")}} for t in trials]
+            scores = [
+                {
+                    "trial": t["trial"],
+                    "scores": {"accuracy": float(t["prompt"] == "good")},
+                }
+                for t in trials
+            ]
             await agent.call("tell", results=scores)
         assert not (await agent.call("verdict"))["too_early"]
         await agent.call("add", prompts={"late": "Late."})
@@ -149,18 +199,26 @@ def test_a_prompt_without_a_score_keeps_others_from_winning_after_the_budget(in_
 
 
 def test_a_study_goes_on_where_it_was_left(in_memory: Session) -> None:
-    goal = {"prompts": TWO, "maximize": ["accuracy"], "budget": 20, "examples": ["a", "b", "c"]}
+    goal = {
+        "prompts": TWO,
+        "maximize": ["accuracy"],
+        "budget": 20,
+        "examples": ["a", "b", "c"],
+    }
 
     async def first(agent: Agent) -> None:
         await agent.call("create", **goal)
         asked = await agent.call("ask", n=2)
-        assert asked["prompts"] == {id_: TWO[id_] for id_ in {trial["prompt"] for trial in asked["trials"]}}
+        assert asked["prompts"] == {
+            id_: TWO[id_] for id_ in {trial["prompt"] for trial in asked["trials"]}
+        }
         assert {trial["example"] for trial in asked["trials"]} <= {"a", "b", "c"}
 
     async def second(agent: Agent) -> None:
         await agent.call("create", **goal)
         again = await agent.call("ask", n=2)
-        assert {trial["trial"] for trial in again["trials"]} == {0, 1}  # those that it held
+        # Those that it held
+        assert {trial["trial"] for trial in again["trials"]} == {0, 1}
         others = await agent.call("ask", n=2, worker="helper")
         assert {trial["trial"] for trial in others["trials"]} == {2, 3}
         said = await agent.refused("create", **{**goal, "budget": 30})
@@ -172,11 +230,27 @@ def test_a_study_goes_on_where_it_was_left(in_memory: Session) -> None:
 
 def test_refusals_say_what_to_do(in_memory: Session, tmp_path: Path) -> None:
     async def session(agent: Agent) -> None:
-        assert "There is no study 'support'; call `create` first." in await agent.refused("ask")
-        assert "exactly one metric" in await agent.refused("create", prompts=TWO, budget=9)
-        wrong = {"prompts": TWO, "maximize": ["accuracy"], "budget": 9, "ranges": {"acuracy": [0, 1]}}
+        assert (
+            "There is no study 'support'; call `create` first."
+            in await agent.refused("ask")
+        )
+        assert "exactly one metric" in await agent.refused(
+            "create", prompts=TWO, budget=9
+        )
+        wrong = {
+            "prompts": TWO,
+            "maximize": ["accuracy"],
+            "budget": 9,
+            "ranges": {"acuracy": [0, 1]},
+        }
         assert "did you mean 'accuracy'" in await agent.refused("create", **wrong)
-        await agent.call("create", prompts=TWO, maximize=["accuracy"], budget=9, ranges={"accuracy": [0, 1]})
+        await agent.call(
+            "create",
+            prompts=TWO,
+            maximize=["accuracy"],
+            budget=9,
+            ranges={"accuracy": [0, 1]},
+        )
         assert "there are 'support'" in await agent.refused("verdict", study="suport")
         assert "['old', 'new']" in await agent.refused("why", prompt="older")
         await agent.call("ask", n=4)
@@ -192,28 +266,56 @@ def test_refusals_say_what_to_do(in_memory: Session, tmp_path: Path) -> None:
             ],
         )
         assert "1 of 5 were recorded." in said
-        for trial, why in ((1, "7"), (2, "'accuracy'"), (3, "`failed`"), (77, "not pending")):
+        for trial, why in (
+            (1, "7"),
+            (2, "'accuracy'"),
+            (3, "`failed`"),
+            (77, "not pending"),
+        ):
             part = said.partition(f"Trial {trial}: ")[2]
             assert why in part, said
-        await agent.call("tell", results=[{"trial": 0, "scores": score}, {"trial": 1, "failed": "timeout"}])
-        assert "told" in await agent.refused("tell", results=[{"trial": 0, "scores": {"accuracy": 0}}])
-        assert "results.0.trial" in await agent.refused("tell", results=[{"trial": "first", "scores": score}])
+        await agent.call(
+            "tell",
+            results=[{"trial": 0, "scores": score}, {"trial": 1, "failed": "timeout"}],
+        )
+        assert "told" in await agent.refused(
+            "tell", results=[{"trial": 0, "scores": {"accuracy": 0}}]
+        )
+        assert "results.0.trial" in await agent.refused(
+            "tell", results=[{"trial": "first", "scores": score}]
+        )
         assert ".html" in await agent.refused("report", path="report.txt")
-        assert "There is no folder" in await agent.refused("report", path=str(tmp_path / "nowhere" / "report.html"))
+        assert "There is no folder" in await agent.refused(
+            "report", path=str(tmp_path / "nowhere" / "report.html")
+        )
         assert "'new'" in await agent.refused("add", prompts={"new": "Another text."})
-        failures = [(await agent.call("why", prompt=id_))["prompt"]["failures"] for id_ in TWO]
+        failures = [
+            (await agent.call("why", prompt=id_))["prompt"]["failures"] for id_ in TWO
+        ]
         assert sum(failures) == 1
 
     in_memory(session)
 
 
-def test_a_failure_after_a_score_records_nothing_and_says_so(in_memory: Session) -> None:
+def test_a_failure_after_a_score_records_nothing_and_says_so(
+    in_memory: Session,
+) -> None:
     async def session(agent: Agent) -> None:
-        await agent.call("create", prompts=TWO, maximize=["accuracy"], budget=9, examples=9)
+        await agent.call(
+            "create", prompts=TWO, maximize=["accuracy"], budget=9, examples=9
+        )
         await agent.call("ask", n=2)
-        told = await agent.call("tell", results=[{"trial": 0, "scores": {"accuracy": 1}}])
+        told = await agent.call(
+            "tell", results=[{"trial": 0, "scores": {"accuracy": 1}}]
+        )
         assert (told["recorded"], told["unchanged"]) == (1, [])
-        again = await agent.call("tell", results=[{"trial": 0, "failed": "timeout"}, {"trial": 1, "failed": "timeout"}])
+        again = await agent.call(
+            "tell",
+            results=[
+                {"trial": 0, "failed": "timeout"},
+                {"trial": 1, "failed": "timeout"},
+            ],
+        )
         assert (again["recorded"], again["unchanged"]) == (1, [0])
         assert again["sentence"].startswith(
             "1 recorded. Nothing was recorded of what had ended, or was given to another worker, before: Trial 0. "
@@ -223,11 +325,15 @@ def test_a_failure_after_a_score_records_nothing_and_says_so(in_memory: Session)
     in_memory(session)
 
 
-def test_a_run_whose_prompt_is_retired_is_stopped_and_its_cost_is_booked(in_memory: Session, tmp_path: Path) -> None:
+def test_a_run_whose_prompt_is_retired_is_stopped_and_its_cost_is_booked(
+    in_memory: Session, tmp_path: Path
+) -> None:
     url = f"sqlite:///{tmp_path}/studies.db"
 
     async def session(agent: Agent) -> None:
-        await agent.call("create", prompts=TWO, maximize=["accuracy"], budget=20, examples=10)
+        await agent.call(
+            "create", prompts=TWO, maximize=["accuracy"], budget=20, examples=10
+        )
         asked = await agent.call("ask", n=2)
         (mine,) = [each["trial"] for each in asked["trials"] if each["prompt"] == "new"]
         assert asked["stop"] == []
@@ -238,12 +344,20 @@ def test_a_run_whose_prompt_is_retired_is_stopped_and_its_cost_is_booked(in_memo
         assert asked["stop"] == [mine]
         assert mine not in [each["trial"] for each in asked["trials"]]
         assert f"Stop trial {mine}, as the prompt is eliminated" in asked["sentence"]
-        told = await agent.call("tell", results=[{"trial": mine, "stopped": True, "cost": 0.25}])
+        told = await agent.call(
+            "tell", results=[{"trial": mine, "stopped": True, "cost": 0.25}]
+        )
         assert (told["recorded"], told["unchanged"]) == (1, [])
         assert (await agent.call("ask", n=2))["stop"] == []
-        told = await agent.call("tell", results=[{"trial": mine, "stopped": True, "cost": 0.25}])
+        told = await agent.call(
+            "tell", results=[{"trial": mine, "stopped": True, "cost": 0.25}]
+        )
         assert (told["recorded"], told["unchanged"]) == (0, [mine])
-        both = {"trial": asked["trials"][0]["trial"], "stopped": True, "scores": {"accuracy": 1.0}}
+        both = {
+            "trial": asked["trials"][0]["trial"],
+            "stopped": True,
+            "scores": {"accuracy": 1.0},
+        }
         assert "give either scores or" in await agent.refused("tell", results=[both])
 
     in_memory(session)
@@ -255,7 +369,9 @@ def test_a_run_whose_prompt_is_retired_is_stopped_and_its_cost_is_booked(in_memo
 def test_a_bound_may_be_a_text_for_the_parser_of_goals(in_memory: Session) -> None:
     async def session(agent: Agent) -> None:
         words = {"prompts": TWO, "maximize": ["accuracy"], "budget": 20, "examples": 10}
-        refused = await agent.refused("create", **words, at_least={"brevity": "about half"})
+        refused = await agent.refused(
+            "create", **words, at_least={"brevity": "about half"}
+        )
         assert "'about half'" in refused
 
     in_memory(session)
@@ -263,12 +379,20 @@ def test_a_bound_may_be_a_text_for_the_parser_of_goals(in_memory: Session) -> No
 
 def test_errors_name_only_tools(in_memory: Session) -> None:
     async def session(agent: Agent) -> None:
-        await agent.call("create", prompts=TWO, maximize=["accuracy"], budget=9, examples=9)
-        said = await agent.refused("tell", results=[{"trial": 5, "scores": {"accuracy": 1}}])
-        assert said.endswith("Trial 5: Trial 5 is not pending. No trial is pending: `ask` first.")
+        await agent.call(
+            "create", prompts=TWO, maximize=["accuracy"], budget=9, examples=9
+        )
+        said = await agent.refused(
+            "tell", results=[{"trial": 5, "scores": {"accuracy": 1}}]
+        )
+        assert said.endswith(
+            "Trial 5: Trial 5 is not pending. No trial is pending: `ask` first."
+        )
         await agent.call("ask")
         await agent.call("tell", results=[{"trial": 0, "scores": {"accuracy": 1}}])
-        said = await agent.refused("tell", results=[{"trial": 0, "scores": {"accuracy": 0}}])
+        said = await agent.refused(
+            "tell", results=[{"trial": 0, "scores": {"accuracy": 0}}]
+        )
         assert "was told {'accuracy': 1.0} before" in said
         assert "observe" not in said
 
@@ -278,19 +402,32 @@ def test_errors_name_only_tools(in_memory: Session) -> None:
 def test_studies_are_listed(in_memory: Session) -> None:
     async def session(agent: Agent) -> None:
         async def listed() -> tuple[list[str], str]:
-            answer = (await agent.client.call_tool("studies", {})).structured_content or {}
+            answer = (
+                await agent.client.call_tool("studies", {})
+            ).structured_content or {}
             return answer["studies"], answer["sentence"]
 
         assert await listed() == ([], "There are no studies yet; `create` one.")
         for name in ("one", "two"):
-            await agent.call("create", study=name, prompts=TWO, maximize=["accuracy"], budget=9, examples=9)
+            await agent.call(
+                "create",
+                study=name,
+                prompts=TWO,
+                maximize=["accuracy"],
+                budget=9,
+                examples=9,
+            )
         assert await listed() == (["one", "two"], "There are 2: 'one', 'two'.")
 
     in_memory(session)
 
 
-def test_a_report_is_written_to_ordinary_files_only(in_memory: Session, tmp_path: Path) -> None:
-    secret, link, pipe, folder = (tmp_path / name for name in ("secret", "link.html", "pipe.html", "folder.html"))
+def test_a_report_is_written_to_ordinary_files_only(
+    in_memory: Session, tmp_path: Path
+) -> None:
+    secret, link, pipe, folder = (
+        tmp_path / name for name in ("secret", "link.html", "pipe.html", "folder.html")
+    )
     secret.write_text("mine")
     link.symlink_to(secret)
     os.mkfifo(pipe)
@@ -299,9 +436,13 @@ def test_a_report_is_written_to_ordinary_files_only(in_memory: Session, tmp_path
     dangling.symlink_to(tmp_path / "new")
 
     async def session(agent: Agent) -> None:
-        await agent.call("create", prompts=TWO, maximize=["accuracy"], budget=9, examples=9)
+        await agent.call(
+            "create", prompts=TWO, maximize=["accuracy"], budget=9, examples=9
+        )
         for path in (link, pipe, folder, dangling):
-            assert "replaces only ordinary files" in await agent.refused("report", path=str(path))
+            assert "replaces only ordinary files" in await agent.refused(
+                "report", path=str(path)
+            )
         for _ in range(2):
             await agent.call("report", path=str(tmp_path / "page.html"))
 
@@ -312,20 +453,34 @@ def test_a_report_is_written_to_ordinary_files_only(in_memory: Session, tmp_path
     assert (tmp_path / "studies.db").stat().st_mode & 0o777 == 0o600
 
 
-def test_a_text_that_is_no_unicode_is_refused_with_a_reason(in_memory: Session, tmp_path: Path) -> None:
-    selector = Selector({"a": "half \ud800", "b": "other"}, BestFeasible("accuracy"), 9, examples=9)
+def test_a_text_that_is_no_unicode_is_refused_with_a_reason(
+    in_memory: Session, tmp_path: Path
+) -> None:
+    selector = Selector(
+        {"a": "half \ud800", "b": "other"}, BestFeasible("accuracy"), 9, examples=9
+    )
     Study.create(f"sqlite:///{tmp_path}/studies.db", "support", selector).close()
 
     async def session(agent: Agent) -> None:
-        assert "half a surrogate pair, which is no Unicode" in await agent.refused("ask", n=9)
+        assert "half a surrogate pair, which is no Unicode" in await agent.refused(
+            "ask", n=9
+        )
         assert "There is no prompt 'c'" in await agent.refused("why", prompt="c")
 
     in_memory(session)
 
 
 def test_ctrl_c_ends_it(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "asktell", "mcp", f"sqlite:///{tmp_path}/studies.db"]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+    command = [
+        sys.executable,
+        "-m",
+        "asktell",
+        "mcp",
+        f"sqlite:///{tmp_path}/studies.db",
+    ]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
         ping = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
         process.stdin.write(json.dumps(ping).encode() + b"\n")
         process.stdin.flush()
@@ -344,9 +499,19 @@ def test_studies_of_a_service(service: str) -> None:
     async def main() -> None:
         async with Client(make_server(service)) as client:
             agent = Agent(client)
-            await agent.call("create", prompts=TWO, maximize=["accuracy"], minimize=["seconds"], budget=9, examples=9)
+            await agent.call(
+                "create",
+                prompts=TWO,
+                maximize=["accuracy"],
+                minimize=["seconds"],
+                budget=9,
+                examples=9,
+            )
             trial = (await agent.call("ask"))["trials"][0]["trial"]
-            await agent.call("tell", results=[{"trial": trial, "scores": {"accuracy": 1, "seconds": 2}}])
+            await agent.call(
+                "tell",
+                results=[{"trial": trial, "scores": {"accuracy": 1, "seconds": 2}}],
+            )
             assert (await agent.call("verdict"))["spent"] == 1
             assert not any(is_error for _, is_error, _ in agent.transcript)
 

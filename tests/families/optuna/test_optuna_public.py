@@ -8,17 +8,23 @@ import pytest
 import asktell
 
 optuna = pytest.importorskip("optuna")
-public = pytest.importorskip("optuna.testing.pytest_samplers", reason="Optuna 4.0 does not publish its tests")
+public = pytest.importorskip(
+    "optuna.testing.pytest_samplers", reason="Optuna 4.0 does not publish its tests"
+)
 
 from asktell_adapters.optimizers.optuna import AsktellSampler  # noqa: E402
 
-# Their studies have no prompts, so that everything goes to the sampler of the other parameters. Declared restrictions:
-# - the goal is the study's: one minimized value in all that are run, two directions in those of several values;
+# Their studies have no prompts, so that everything goes to the sampler of the other
+# parameters. Declared restrictions:
+# - the goal is the study's: one minimized value in all that are run, two directions in
+# those of several values;
 # - relative sampling is that of `others`, and the default, at random, has none.
 
 
 def make(goal: Any, others: Any = None) -> Callable[[], AsktellSampler]:
-    return lambda: AsktellSampler(asktell.Selector(["a", "b"], goal, 10, examples=5), others=others and others())
+    return lambda: AsktellSampler(
+        asktell.Selector(["a", "b"], goal, 10, examples=5), others=others and others()
+    )
 
 
 ONE = asktell.BestFeasible(asktell.minimize("value"))
@@ -35,7 +41,10 @@ class TestBasic(public.BasicSamplerTestCase):  # type: ignore[name-defined,misc]
 class TestMultivariate(public.BasicSamplerTestCase, public.RelativeSamplerTestCase):  # type: ignore[name-defined,misc]
     @pytest.fixture
     def sampler(self) -> Callable[[], AsktellSampler]:
-        return make(ONE, lambda: optuna.samplers.TPESampler(multivariate=True, n_startup_trials=0))
+        return make(
+            ONE,
+            lambda: optuna.samplers.TPESampler(multivariate=True, n_startup_trials=0),
+        )
 
 
 class TestOfSeveralValues(public.MultiObjectiveSamplerTestCase):  # type: ignore[name-defined,misc]

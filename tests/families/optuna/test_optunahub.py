@@ -18,17 +18,42 @@ pytestmark = pytest.mark.filterwarnings("ignore::optuna.exceptions.ExperimentalW
 
 def test_the_front_matter_has_what_the_registry_checks() -> None:
     front = yaml.safe_load(README.split("---\n")[1])
-    assert set(front) == {"author", "title", "description", "tags", "optuna_versions", "license"}
-    assert all(isinstance(front[key], str) for key in ("author", "title", "description"))
-    assert all(isinstance(each, str) for key in ("tags", "optuna_versions") for each in front[key])
+    assert set(front) == {
+        "author",
+        "title",
+        "description",
+        "tags",
+        "optuna_versions",
+        "license",
+    }
+    assert all(
+        isinstance(front[key], str) for key in ("author", "title", "description")
+    )
+    assert all(
+        isinstance(each, str)
+        for key in ("tags", "optuna_versions")
+        for each in front[key]
+    )
     assert "sampler" in front["tags"]  # of every package in samplers/
     assert front["license"] == "MIT License"
-    assert (PACKAGE / "LICENSE").read_text().startswith("MIT License\n\nCopyright (c) 2026 The developers of asktell\n")
+    assert (
+        (PACKAGE / "LICENSE")
+        .read_text()
+        .startswith("MIT License\n\nCopyright (c) 2026 The developers of asktell\n")
+    )
     headings = re.findall("^## (.*)$", README, re.MULTILINE)
-    assert headings == ["Abstract", "Class or Function Names", "Installation", "Example", "Others"]
+    assert headings == [
+        "Abstract",
+        "Class or Function Names",
+        "Installation",
+        "Example",
+        "Others",
+    ]
 
 
-def test_the_example_runs_on_the_local_package(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+def test_the_example_runs_on_the_local_package(
+    monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
     def local(package: str) -> Any:
         return optunahub.load_local_module(package=package, registry_root=str(REGISTRY))
 
@@ -37,5 +62,7 @@ def test_the_example_runs_on_the_local_package(monkeypatch: pytest.MonkeyPatch, 
     (example,) = re.findall("^```python\n(.*?)^```$", README, re.DOTALL | re.MULTILINE)
     exec(compile(example, "README.md", "exec"), names)
     assert isinstance(names["sampler"], AsktellSampler)
-    assert [entry.id for entry in names["sampler"].result(names["study"]).selected] == ["steps"]
+    assert [entry.id for entry in names["sampler"].result(names["study"]).selected] == [
+        "steps"
+    ]
     assert "60 of 60 evaluations spent" in capsys.readouterr().out

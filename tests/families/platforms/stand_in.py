@@ -34,7 +34,11 @@ class StandIn:
                 given = self.rfile.read(int(self.headers.get("Content-Length") or 0))
                 if self.headers.get("Content-Encoding") == "gzip":
                     given = gzip.decompress(given)
-                body = json.loads(given) if "json" in self.headers.get("Content-Type", "") and given else {}
+                body = (
+                    json.loads(given)
+                    if "json" in self.headers.get("Content-Type", "") and given
+                    else {}
+                )
                 path = self.path.split("?")[0]
                 stand_in.requests.append(Request(self.command, path, body or given))
                 found: Any = {}
@@ -43,7 +47,11 @@ class StandIn:
                         found = answer(body, list(fits.groups()))
                         break
                 status = found if isinstance(found, int) else 200
-                text = found if isinstance(found, str) else json.dumps({} if isinstance(found, int) else found)
+                text = (
+                    found
+                    if isinstance(found, str)
+                    else json.dumps({} if isinstance(found, int) else found)
+                )
                 self.send_response(status)
                 self.send_header("Content-Type", "application/json")
                 self.send_header("Content-Length", str(len(text.encode())))
@@ -61,10 +69,16 @@ class StandIn:
 
     def sent(self, method: str, pattern: str) -> list[Any]:
         """The bodies of the requests whose whole path fits."""
-        return [each.body for each in self.requests if each.method == method and re.fullmatch(pattern, each.path)]
+        return [
+            each.body
+            for each in self.requests
+            if each.method == method and re.fullmatch(pattern, each.path)
+        ]
 
     def __enter__(self) -> "StandIn":
-        threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True).start()
+        threading.Thread(
+            target=self._server.serve_forever, args=(0.02,), daemon=True
+        ).start()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -80,24 +94,52 @@ _SINCE = {"createdAt": "2026-01-01T00:00:00Z", "updatedAt": "2026-01-01T00:00:00
 def opik() -> StandIn:
     """Opik's server, with the data set."""
     dataset = {"id": _uuid(99), "name": "capitals"}
-    items = [{"id": _uuid(i), "source": "sdk", "data": {"question": row, "answer": row}} for i, row in enumerate(ROWS)]
-    page = {"page": 1, "size": len(items), "total": len(items), "content": items, "columns": []}
+    items = [
+        {"id": _uuid(i), "source": "sdk", "data": {"question": row, "answer": row}}
+        for i, row in enumerate(ROWS)
+    ]
+    page = {
+        "page": 1,
+        "size": len(items),
+        "total": len(items),
+        "content": items,
+        "columns": [],
+    }
     return StandIn(
         {
             r"POST /v1/private/datasets/retrieve": lambda body, _: dataset,
             r"GET /v1/private/datasets/[\w-]+/items": lambda body, _: page,
             r"GET /v1/private/datasets/[\w-]+": lambda body, _: dataset,
-            r"POST /v1/private/datasets/items/stream": lambda body, _: "\n".join(map(json.dumps, items)),
+            r"POST /v1/private/datasets/items/stream": lambda body, _: "\n".join(
+                map(json.dumps, items)
+            ),
         }
     )
 
 
 def langfuse() -> StandIn:
     """Langfuse's server, with the data set."""
-    project = {"id": "p", "name": "p", "organization": {"id": "o", "name": "o"}, "metadata": {}}
-    common = {"status": "ACTIVE", "metadata": {}, "datasetId": "d", "datasetName": "capitals", "mediaReferences": []}
+    project = {
+        "id": "p",
+        "name": "p",
+        "organization": {"id": "o", "name": "o"},
+        "metadata": {},
+    }
+    common = {
+        "status": "ACTIVE",
+        "metadata": {},
+        "datasetId": "d",
+        "datasetName": "capitals",
+        "mediaReferences": [],
+    }
     items = [
-        {"id": f"item-{i}", "input": {"question": row}, "expectedOutput": row, **common, **_SINCE}
+        {
+            "id": f"item-{i}",
+            "input": {"question": row},
+            "expectedOutput": row,
+            **common,
+            **_SINCE,
+        }
         for i, row in enumerate(ROWS)
     ]
     meta = {"page": 1, "limit": 50, "totalItems": len(items), "totalPages": 1}
@@ -105,25 +147,48 @@ def langfuse() -> StandIn:
         {
             "GET /api/public/projects": lambda body, _: {"data": [project]},
             r"GET /api/public/v2/datasets/\w+": lambda body, _: (
-                {"id": "d", "name": "capitals", "projectId": "p", "metadata": {}, **_SINCE}
+                {
+                    "id": "d",
+                    "name": "capitals",
+                    "projectId": "p",
+                    "metadata": {},
+                    **_SINCE,
+                }
             ),
-            "GET /api/public/dataset-items": lambda body, _: {"data": items, "meta": meta},
+            "GET /api/public/dataset-items": lambda body, _: {
+                "data": items,
+                "meta": meta,
+            },
         }
     )
 
 
 def phoenix() -> StandIn:
     """Phoenix's server, with the data set; it keeps experiments, and refuses a run that was there with a success."""
-    dataset = {"id": "d", "name": "capitals", "metadata": {}, "example_count": len(ROWS)}
+    dataset = {
+        "id": "d",
+        "name": "capitals",
+        "metadata": {},
+        "example_count": len(ROWS),
+    }
     rows = [
-        {"id": f"row-{i}", "input": {"question": row}, "output": {"answer": row}, "metadata": {}}
+        {
+            "id": f"row-{i}",
+            "input": {"question": row},
+            "output": {"answer": row},
+            "metadata": {},
+        }
         for i, row in enumerate(ROWS)
     ]
     experiments: list[dict[str, Any]] = []
     runs: set[tuple[str, str, int]] = set()
 
     def create(body: dict[str, Any], _: list[str]) -> Any:
-        made = {"id": f"x{len(experiments)}", "metadata": body["metadata"], "dataset_version_id": body["version_id"]}
+        made = {
+            "id": f"x{len(experiments)}",
+            "metadata": body["metadata"],
+            "dataset_version_id": body["version_id"],
+        }
         experiments.append(made)
         return {"data": made}
 
@@ -137,15 +202,23 @@ def phoenix() -> StandIn:
 
     return StandIn(
         {
-            "GET /v1/datasets": lambda body, _: {"data": [dataset], "next_cursor": None},
+            "GET /v1/datasets": lambda body, _: {
+                "data": [dataset],
+                "next_cursor": None,
+            },
             r"GET /v1/datasets/\w+": lambda body, _: {"data": dataset},
             r"GET /v1/datasets/\w+/examples": lambda body, _: (
                 {"data": {"dataset_id": "d", "version_id": "v", "examples": rows}}
             ),
-            r"GET /v1/datasets/\w+/experiments": lambda body, _: {"data": experiments, "next_cursor": None},
+            r"GET /v1/datasets/\w+/experiments": lambda body, _: {
+                "data": experiments,
+                "next_cursor": None,
+            },
             r"POST /v1/datasets/\w+/experiments": create,
             r"POST /v1/experiments/(\w+)/runs": run,
-            "POST /v1/experiment_evaluations": lambda body, _: {"data": {"id": "evaluation"}},
+            "POST /v1/experiment_evaluations": lambda body, _: {
+                "data": {"id": "evaluation"}
+            },
         }
     )
 

@@ -29,20 +29,37 @@ def server() -> Iterator[StandIn]:
         yield server
 
 
-def make(server: StandIn, task: Any = task, evaluators: Any = (right,)) -> PhoenixExperiments:
+def make(
+    server: StandIn, task: Any = task, evaluators: Any = (right,)
+) -> PhoenixExperiments:
     client = Client(base_url=server.url)
-    return PhoenixExperiments(client, client.datasets.get_dataset(dataset="capitals"), task, evaluators, name="s")
+    return PhoenixExperiments(
+        client,
+        client.datasets.get_dataset(dataset="capitals"),
+        task,
+        evaluators,
+        name="s",
+    )
 
 
 def test_each_prompt_has_one_experiment_also_after_a_restart(server: StandIn) -> None:
     for budget in (12, 16):
-        selector = Selector(["Repeat.", "Sing."], BestFeasible("right"), budget, "uniform", examples=len(ROWS))
+        selector = Selector(
+            ["Repeat.", "Sing."],
+            BestFeasible("right"),
+            budget,
+            "uniform",
+            examples=len(ROWS),
+        )
         with ThreadPoolExecutor(4) as threads:
             result = asktell.run(selector, make(server), threads, progress=False)
         assert result.selected[0].prompt == "Repeat."
         assert result.spent == budget
     made = server.sent("POST", "/v1/datasets/d/experiments")
-    assert [(each["name"], each["metadata"]) for each in sorted(made, key=lambda each: str(each["name"]))] == [
+    assert [
+        (each["name"], each["metadata"])
+        for each in sorted(made, key=lambda each: str(each["name"]))
+    ] == [
         ("s: Repeat.", {"selection": "s", "prompt": "Repeat."}),
         ("s: Sing.", {"selection": "s", "prompt": "Sing."}),
     ]
@@ -60,7 +77,9 @@ def test_what_raises_is_a_failure_here_and_there(server: StandIn) -> None:
     def fails(prompt: str, example: Any) -> str:
         raise KeyError("no such field")
 
-    with pytest.raises(EvaluatorError, match="the task raised KeyError: 'no such field'"):
+    with pytest.raises(
+        EvaluatorError, match="the task raised KeyError: 'no such field'"
+    ):
         make(server, fails)("Repeat.", 0)
     (run,) = server.sent("POST", "/v1/experiments/.*/runs")
     assert run["error"] == "KeyError: 'no such field'"
@@ -68,7 +87,10 @@ def test_what_raises_is_a_failure_here_and_there(server: StandIn) -> None:
     def broken(output: str) -> float:
         raise ZeroDivisionError("scripted")
 
-    with pytest.raises(EvaluatorError, match="the evaluator 'broken' raised ZeroDivisionError: scripted"):
+    with pytest.raises(
+        EvaluatorError,
+        match="the evaluator 'broken' raised ZeroDivisionError: scripted",
+    ):
         make(server, evaluators=[broken])("Repeat.", 0)
     (said,) = server.sent("POST", "/v1/experiment_evaluations")
     assert said["error"] == "ZeroDivisionError: scripted"
@@ -76,8 +98,13 @@ def test_what_raises_is_a_failure_here_and_there(server: StandIn) -> None:
 
 def test_evaluators_by_name_labels_and_several_scores(server: StandIn) -> None:
     def several(output: str) -> list[dict[str, Any]]:
-        return [{"name": "length", "score": len(output)}, {"name": "tone", "label": "kind"}]
+        return [
+            {"name": "length", "score": len(output)},
+            {"name": "tone", "label": "kind"},
+        ]
 
     evaluator = make(server, evaluators={"matches": right, "several": several})
     assert evaluator("Repeat.", 0) == {"matches": 1.0, "length": 4.0}
-    assert [each["name"] for each in server.sent("POST", "/v1/experiment_evaluations")] == ["matches", "length", "tone"]
+    assert [
+        each["name"] for each in server.sent("POST", "/v1/experiment_evaluations")
+    ] == ["matches", "length", "tone"]

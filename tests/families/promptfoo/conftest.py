@@ -13,7 +13,8 @@ from asktell_adapters.harnesses.promptfoo import PromptfooEvaluator
 
 MakeEvaluator = Callable[..., PromptfooEvaluator]
 
-# A provider that does as its table says, with the prompt and the test's `i`: answers, or fails in some way.
+# A provider that does as its table says, with the prompt and the test's `i`: answers,
+# or fails in some way.
 PROVIDER = """
 const fs = require('node:fs');
 const { execSync } = require('node:child_process');
@@ -46,7 +47,9 @@ module.exports = (output) => {
 
 @pytest.fixture(scope="session")
 def node_modules() -> Path:
-    folder = Path(os.environ.get("PROMPTFOO_NODE_MODULES", Path(sys.prefix) / "node_modules"))
+    folder = Path(
+        os.environ.get("PROMPTFOO_NODE_MODULES", Path(sys.prefix) / "node_modules")
+    )
     if not (folder / "promptfoo").is_dir():
         pytest.skip(f"promptfoo is not installed in {folder}")
     return folder
@@ -75,7 +78,9 @@ def evaluator(node_modules: Path, node: str) -> Iterator[MakeEvaluator]:
     made: list[PromptfooEvaluator] = []
 
     def make(config: Path | Mapping[str, Any], **options: Any) -> PromptfooEvaluator:
-        made.append(PromptfooEvaluator(config, node_modules=node_modules, node=node, **options))
+        made.append(
+            PromptfooEvaluator(config, node_modules=node_modules, node=node, **options)
+        )
         return made[-1]
 
     yield make
@@ -84,17 +89,23 @@ def evaluator(node_modules: Path, node: str) -> Iterator[MakeEvaluator]:
 
 
 @pytest.fixture
-def scripted(tmp_path: Path, evaluator: MakeEvaluator) -> Callable[..., PromptfooEvaluator]:
+def scripted(
+    tmp_path: Path, evaluator: MakeEvaluator
+) -> Callable[..., PromptfooEvaluator]:
     """An evaluator of four tests, over a provider that does as a table of "prompt|test" says."""
     import json
 
-    def make(table: Mapping[str, object], prompts: Sequence[str] = (), **options: Any) -> PromptfooEvaluator:
+    def make(
+        table: Mapping[str, object], prompts: Sequence[str] = (), **options: Any
+    ) -> PromptfooEvaluator:
         (tmp_path / "provider.cjs").write_text(PROVIDER)
         (tmp_path / "assertion.cjs").write_text(ASSERTION)
         (tmp_path / "table.json").write_text(json.dumps(table))
         config: dict[str, Any] = {
             "providers": ["file://provider.cjs"],
-            "defaultTest": {"assert": [{"type": "javascript", "value": "file://assertion.cjs"}]},
+            "defaultTest": {
+                "assert": [{"type": "javascript", "value": "file://assertion.cjs"}]
+            },
             "tests": [{"vars": {"i": i}} for i in range(4)],
         }
         if prompts:

@@ -21,7 +21,13 @@ def test_what_init_writes_is_checked_and_run(
     monkeypatch.setattr("sys.stdin", io.StringIO())
     monkeypatch.setenv("PATH", f"{Path(node).parent}:/usr/bin:/bin")
     cli("init a.toml --kind promptfoo")
-    text = Path("a.toml").read_text().replace('maximize = "score"', 'maximize = "accuracy"\nat_most = { length = 20 }')
+    text = (
+        Path("a.toml")
+        .read_text()
+        .replace(
+            'maximize = "score"', 'maximize = "accuracy"\nat_most = { length = 20 }'
+        )
+    )
     Path("a.toml").write_text(text.replace("budget = 32", "budget = 24"))
     assert "\naccuracy  " in cli("check a.toml").out
     said = cli("run a.toml --no-progress").out
@@ -30,7 +36,8 @@ def test_what_init_writes_is_checked_and_run(
     cli("status a.toml")
 
 
-# As one moves an evaluation of OpenAI's: chat prompts, columns below `item`, graders as assertions.
+# As one moves an evaluation of OpenAI's: chat prompts, columns below `item`, graders as
+# assertions.
 MOVED = """\
 # yaml-language-server: $schema=https://promptfoo.dev/config-schema.json
 description: Ticket triage
@@ -64,7 +71,9 @@ outputPath: results.json
 
 
 @pytest.fixture
-def moved(tmp_path: Path, node_modules: Path, node: str, monkeypatch: pytest.MonkeyPatch) -> Path:
+def moved(
+    tmp_path: Path, node_modules: Path, node: str, monkeypatch: pytest.MonkeyPatch
+) -> Path:
     (tmp_path / "moved").mkdir()
     (tmp_path / "moved" / "evals.yaml").write_text(MOVED)
     (tmp_path / "moved" / "node_modules").symlink_to(node_modules)
@@ -78,12 +87,17 @@ def test_a_moved_evaluation_is_taken_as_it_comes(moved: Path) -> None:
     said = cli("init a.toml --promptfoo moved/evals.yaml", code=2).err
     assert '(asktell init --model): the config has "gpt-5-mini", "echoed"' in said
     said = cli("init a.toml --promptfoo moved/evals.yaml --model echoed").out
-    assert "has 2 prompts and 3 tests. Metrics to choose by, in [goal]: score, success, category, short." in said
+    assert (
+        "has 2 prompts and 3 tests. Metrics to choose by, in [goal]: score, success, category, short."
+        in said
+    )
     text = Path("a.toml").read_text()
     assert '\nconfig = "moved/evals.yaml" ' in text
     assert '\nprovider = "echoed"\n' in text
     assert text.count("\nbudget = 6 ") == 1
-    Path("a.toml").write_text(text.replace('maximize = "score"', 'maximize = "category"'))
+    Path("a.toml").write_text(
+        text.replace('maximize = "score"', 'maximize = "category"')
+    )
     said = cli("run a.toml --no-progress").out
     assert "(final, 6 of 6 evaluations spent" in said
     assert "careful" in said.split("prompt\n")[1].split("\n")[0]
@@ -98,13 +112,21 @@ def test_an_assertion_that_may_give_any_number_decides_no_mean(moved: Path) -> N
     said = cli("check a.toml", code=2).err
     assert "The assertion 'short' returned" in said
     assert "[goal] names ['score']" in said
-    cli("init a.toml --force --promptfoo moved/evals.yaml --model echoed --maximize category")
+    cli(
+        "init a.toml --force --promptfoo moved/evals.yaml --model echoed --maximize category"
+    )
     assert "category" in cli("check a.toml").out
 
 
 def test_the_configuration_in_promptfoos_own_export_is_taken(moved: Path) -> None:
-    config = {"prompts": ["Say {{word}}."], "providers": ["echo"], "tests": [{"vars": {"word": "yes"}}]}
-    (moved / "eval.json").write_text(json.dumps({"evalId": "eval-1", "config": config, "results": {"version": 3}}))
+    config = {
+        "prompts": ["Say {{word}}."],
+        "providers": ["echo"],
+        "tests": [{"vars": {"word": "yes"}}],
+    }
+    (moved / "eval.json").write_text(
+        json.dumps({"evalId": "eval-1", "config": config, "results": {"version": 3}})
+    )
     said = cli("init b.toml --promptfoo moved/eval.json").out
     assert "With one prompt there is nothing to choose among: add others" in said
 
@@ -112,15 +134,29 @@ def test_the_configuration_in_promptfoos_own_export_is_taken(moved: Path) -> Non
 def test_what_is_no_configuration_is_refused(moved: Path) -> None:
     (moved / "eval_items_run.jsonl").write_text('{"object": "eval.run.output_item"}\n')
     for words, message in (
-        (["--promptfoo", "moved/eval_items_run.jsonl"], "results of past runs, as OpenAI Evals exports them"),
+        (
+            ["--promptfoo", "moved/eval_items_run.jsonl"],
+            "results of past runs, as OpenAI Evals exports them",
+        ),
         (["--promptfoo", "moved/none.yaml"], "There is no promptfoo config"),
-        (["--promptfoo", "moved/evals.yaml", "--kind", "openai"], "--promptfoo requires --kind promptfoo"),
-        (["--promptfoo", "moved/evals.yaml", "--model", "a", "--model", "b"], "Several --model"),
-        (["--promptfoo", "moved/evals.yaml", "--model", "a"], 'no provider "a", but "gpt-5-mini", "echoed"'),
+        (
+            ["--promptfoo", "moved/evals.yaml", "--kind", "openai"],
+            "--promptfoo requires --kind promptfoo",
+        ),
+        (
+            ["--promptfoo", "moved/evals.yaml", "--model", "a", "--model", "b"],
+            "Several --model",
+        ),
+        (
+            ["--promptfoo", "moved/evals.yaml", "--model", "a"],
+            'no provider "a", but "gpt-5-mini", "echoed"',
+        ),
     ):
         assert message in cli("init c.toml", *words, code=2).err
     assert not Path("c.toml").exists()
-    (moved / "evals.yaml").write_text(MOVED.replace("{{ item.ticket }}", "{{ item.ticket | upper }}"))
+    (moved / "evals.yaml").write_text(
+        MOVED.replace("{{ item.ticket }}", "{{ item.ticket | upper }}")
+    )
     said = cli("init c.toml --promptfoo moved/evals.yaml --model echoed", code=2).err
     assert "prompts_are_code = true in [evaluator]" in said
     Path("c.toml").write_text(

@@ -12,7 +12,13 @@ import pytest
 
 import asktell
 from asktell.errors import EvaluatorError, InvalidArgumentError
-from asktell.testing.evaluator_contract import PROMPTS, EvaluatorContract, Make, Script, good
+from asktell.testing.evaluator_contract import (
+    PROMPTS,
+    EvaluatorContract,
+    Make,
+    Script,
+    good,
+)
 from asktell_adapters.harnesses.promptfoo import PromptfooEvaluator
 from asktell_adapters.harnesses.promptfoo import evaluator as module
 
@@ -20,7 +26,10 @@ Scripted = Callable[..., PromptfooEvaluator]
 
 
 def trials(*pairs: tuple[str, int]) -> list[asktell.Trial]:
-    return [asktell.Trial(id_, prompt, prompt, example) for id_, (prompt, example) in enumerate(pairs)]
+    return [
+        asktell.Trial(id_, prompt, prompt, example)
+        for id_, (prompt, example) in enumerate(pairs)
+    ]
 
 
 class TestContract(EvaluatorContract):
@@ -29,8 +38,14 @@ class TestContract(EvaluatorContract):
     @pytest.fixture
     def make(self, scripted: Scripted) -> Make:
         def from_script(script: Script) -> PromptfooEvaluator:
-            table = {f"{p}|{i}": script(p, i) for p in PROMPTS for i in range(self.n_examples)}
-            return scripted(table, timeout=2.0 if "times out" in table.values() else 60.0)
+            table = {
+                f"{p}|{i}": script(p, i)
+                for p in PROMPTS
+                for i in range(self.n_examples)
+            }
+            return scripted(
+                table, timeout=2.0 if "times out" in table.values() else 60.0
+            )
 
         return from_script
 
@@ -50,7 +65,9 @@ def test_usage_is_among_the_scores(scripted: Scripted) -> None:
     }  # fmt: skip
 
 
-def test_only_the_pair_that_kills_the_process_fails(scripted: Scripted, tmp_path: Path) -> None:
+def test_only_the_pair_that_kills_the_process_fails(
+    scripted: Scripted, tmp_path: Path
+) -> None:
     evaluator = scripted({"a|0": 0.25, "b|1": "dies", "c|2": 0.5})
     outcomes = evaluator.evaluate_batch(trials(("a", 0), ("b", 1), ("c", 2)))
     assert isinstance(outcomes[1], EvaluatorError)
@@ -59,7 +76,9 @@ def test_only_the_pair_that_kills_the_process_fails(scripted: Scripted, tmp_path
     assert evaluator("a", 0)["quality"] == 0.25
 
 
-def test_only_the_pair_that_never_answers_fails(scripted: Scripted, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_the_pair_that_never_answers_fails(
+    scripted: Scripted, monkeypatch: pytest.MonkeyPatch
+) -> None:
     evaluator = scripted({"a|0": 0.25, "b|1": "blocks"}, timeout=1.0)
     monkeypatch.setattr(module, "_GRACE", 9.0)
     outcomes = evaluator.evaluate_batch(trials(("a", 0), ("b", 1)))
@@ -68,7 +87,9 @@ def test_only_the_pair_that_never_answers_fails(scripted: Scripted, monkeypatch:
 
 
 def test_what_is_printed_is_no_reply(scripted: Scripted) -> None:
-    outcomes = scripted({"a|0": "prints", "a|1": 0.5}).evaluate_batch(trials(("a", 0), ("a", 1)))
+    outcomes = scripted({"a|0": "prints", "a|1": 0.5}).evaluate_batch(
+        trials(("a", 0), ("a", 1))
+    )
     assert outcomes[1]["quality"] == 0.5
 
 
@@ -79,7 +100,9 @@ def test_a_trial_without_a_test_of_the_config_fails_alone(scripted: Scripted) ->
     assert outcomes[1]["quality"] == 0.5
 
 
-def test_a_config_that_has_changed_is_noticed_after_a_restart(scripted: Scripted, tmp_path: Path) -> None:
+def test_a_config_that_has_changed_is_noticed_after_a_restart(
+    scripted: Scripted, tmp_path: Path
+) -> None:
     evaluator = scripted({"a|0": 0.5})
     evaluator.close()
     config = tmp_path / "promptfooconfig.json"
@@ -88,9 +111,13 @@ def test_a_config_that_has_changed_is_noticed_after_a_restart(scripted: Scripted
         evaluator("a", 0)
 
 
-def test_a_study_is_evaluated_by_several_workers(scripted: Scripted, tmp_path: Path) -> None:
+def test_a_study_is_evaluated_by_several_workers(
+    scripted: Scripted, tmp_path: Path
+) -> None:
     evaluator = scripted({f"{p}|{i}": good(p, i) for p in PROMPTS for i in range(4)})
-    selector = asktell.Selector(PROMPTS, asktell.BestFeasible("quality"), 16, "uniform", examples=4)
+    selector = asktell.Selector(
+        PROMPTS, asktell.BestFeasible("quality"), 16, "uniform", examples=4
+    )
     with asktell.Study.create(tmp_path / "study.db", "prompts", selector) as study:
         result = asktell.run(study, evaluator, concurrency=8, progress=False)
     assert result.spent == 16
@@ -119,7 +146,14 @@ def test_the_process_ends_with_the_one_that_started_it(
         "e = PromptfooEvaluator(sys.argv[1], node_modules=sys.argv[2], node=sys.argv[3]); "
         "print(e._worker._process.pid, flush=True); time.sleep(100)"
     )
-    arguments = [sys.executable, "-c", code, str(tmp_path / "promptfooconfig.json"), str(node_modules), node]
+    arguments = [
+        sys.executable,
+        "-c",
+        code,
+        str(tmp_path / "promptfooconfig.json"),
+        str(node_modules),
+        node,
+    ]
     with subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True) as process:
         pid = int(process.stdout.readline())
         process.kill()

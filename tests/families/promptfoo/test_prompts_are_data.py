@@ -40,10 +40,18 @@ SPELLINGS = [
 
 
 @pytest.fixture
-def listening(tmp_path: Path, evaluator: MakeEvaluator) -> Callable[..., PromptfooEvaluator]:
-    def make(*, prompts: Any = (), tests: Any = ({"vars": {"word": "w"}},), **options: Any) -> PromptfooEvaluator:
+def listening(
+    tmp_path: Path, evaluator: MakeEvaluator
+) -> Callable[..., PromptfooEvaluator]:
+    def make(
+        *, prompts: Any = (), tests: Any = ({"vars": {"word": "w"}},), **options: Any
+    ) -> PromptfooEvaluator:
         (tmp_path / "provider.cjs").write_text(PROVIDER)
-        config = {"providers": ["file://provider.cjs"], "prompts": list(prompts), "tests": list(tests)}
+        config = {
+            "providers": ["file://provider.cjs"],
+            "prompts": list(prompts),
+            "tests": list(tests),
+        }
         (tmp_path / "promptfooconfig.json").write_text(json.dumps(config))
         return evaluator(tmp_path / "promptfooconfig.json", **options)
 
@@ -55,35 +63,71 @@ def sent(folder: Path) -> list[str]:
 
 
 def test_prompts_are_sent_as_they_are(listening: MakeEvaluator, tmp_path: Path) -> None:
-    prompts = [*SPELLINGS, "{{ env.PATH }}", "{{ env['PATH'] }}", "langfuse://x", "portkey://x"]
+    prompts = [
+        *SPELLINGS,
+        "{{ env.PATH }}",
+        "{{ env['PATH'] }}",
+        "langfuse://x",
+        "portkey://x",
+    ]
     chats = [json.dumps([{"role": "user", "content": prompt}]) for prompt in prompts]
     given = [*prompts, *(f"{prompt} {{{{word}}}}" for prompt in prompts), *chats]
     found = listening()
-    found.evaluate_batch([asktell.Trial(number, number, text, 0) for number, text in enumerate(given)])
+    found.evaluate_batch(
+        [asktell.Trial(number, number, text, 0) for number, text in enumerate(given)]
+    )
     texts = sent(tmp_path)
-    read = [json.loads(text)[0]["content"] if text.startswith("[") else text for text in texts]
-    assert sorted(read) == sorted([*prompts, *(f"{prompt} w" for prompt in prompts), *prompts])
+    read = [
+        json.loads(text)[0]["content"] if text.startswith("[") else text
+        for text in texts
+    ]
+    assert sorted(read) == sorted(
+        [*prompts, *(f"{prompt} w" for prompt in prompts), *prompts]
+    )
     assert not (tmp_path / "ran").exists()
 
 
-def test_examples_are_sent_as_they_are(listening: MakeEvaluator, tmp_path: Path) -> None:
+def test_examples_are_sent_as_they_are(
+    listening: MakeEvaluator, tmp_path: Path
+) -> None:
     values = [*SPELLINGS, "{{ env.PATH }}"]
-    found = listening(prompts=["Say {{word}}."], tests=[{"vars": {"word": value, "other": value}} for value in values])
+    found = listening(
+        prompts=["Say {{word}}."],
+        tests=[{"vars": {"word": value, "other": value}} for value in values],
+    )
     prompts = ["Say {{word}}.", '[{"role": "user", "content": "{{word}}"}]']
     pairs = [(prompt, test) for prompt in prompts for test in range(len(values))]
-    found.evaluate_batch([asktell.Trial(number, number, *pair) for number, pair in enumerate(pairs)])
+    found.evaluate_batch(
+        [asktell.Trial(number, number, *pair) for number, pair in enumerate(pairs)]
+    )
     texts = sent(tmp_path)
-    assert sorted(text for text in texts if text.startswith("Say")) == sorted(f"Say {value}." for value in values)
-    chats = [json.loads(text)[0]["content"] for text in texts if not text.startswith("Say")]
+    assert sorted(text for text in texts if text.startswith("Say")) == sorted(
+        f"Say {value}." for value in values
+    )
+    chats = [
+        json.loads(text)[0]["content"] for text in texts if not text.startswith("Say")
+    ]
     assert sorted(chats) == sorted(values)
     assert not (tmp_path / "ran").exists()
 
 
-def test_variables_are_filled_in_as_promptfoo_does(listening: MakeEvaluator, tmp_path: Path) -> None:
+def test_variables_are_filled_in_as_promptfoo_does(
+    listening: MakeEvaluator, tmp_path: Path
+) -> None:
     (tmp_path / "long.txt").write_text("from a file\n")
-    values = {"a": "1", "list": [[1, 2]], "deep": {"key": {"of": "d"}}, "of_a": "<{{a}}>", "quote": '"', "n": 3}
+    values = {
+        "a": "1",
+        "list": [[1, 2]],
+        "deep": {"key": {"of": "d"}},
+        "of_a": "<{{a}}>",
+        "quote": '"',
+        "n": 3,
+    }
     options = {"prefix": "[{{n}}] ", "suffix": "!"}
-    tests = [{"vars": {**values, "file": "file://long.txt"}}, {"vars": values, "options": options}]
+    tests = [
+        {"vars": {**values, "file": "file://long.txt"}},
+        {"vars": values, "options": options},
+    ]
     prompts = [
         "{{a}} {{ a }} {{deep.key.of}} {{of_a}} {{missing}} {{deep.missing.of}} {a} {{n}} }} {",
         '[{"role": "user", "content": "{{quote}}"}, 1, null]',
@@ -103,7 +147,9 @@ def test_variables_are_filled_in_as_promptfoo_does(listening: MakeEvaluator, tmp
     assert sent(tmp_path)[-2:] == ["[3] a 1!"] * 2
 
 
-def test_a_function_of_the_config_makes_text_and_no_template(listening: MakeEvaluator, tmp_path: Path) -> None:
+def test_a_function_of_the_config_makes_text_and_no_template(
+    listening: MakeEvaluator, tmp_path: Path
+) -> None:
     (tmp_path / "function.cjs").write_text(
         "module.exports = { text: ({ vars }) => `made of ${vars.word}`, "
         "chat: ({ vars }) => [{ role: 'user', content: vars.word }], "
@@ -127,7 +173,10 @@ def test_a_function_of_the_config_makes_text_and_no_template(listening: MakeEval
         ({"prompts": ["{# a note #}{{word}}"]}, "a note"),
         ({"prompts": ["{{ env.PATH }}"]}, "env.PATH"),
         ({"prompts": [{"raw": "langfuse://a:1", "label": "theirs"}]}, "langfuse://"),
-        ({"tests": [{"vars": {"a": "b"}, "options": {"prefix": "{{a | upper}}"}}]}, "a prefix has"),
+        (
+            {"tests": [{"vars": {"a": "b"}, "options": {"prefix": "{{a | upper}}"}}]},
+            "a prefix has",
+        ),
         ({"tests": [{"vars": {"a": "file://var.cjs"}}]}, "var.cjs"),
         ({"tests": [{"vars": {"a": ["b", "file://var.py"]}}]}, "var.py"),
         ({"tests": [{"vars": {"a": "file://*"}}]}, "file://\\*"),
@@ -144,8 +193,12 @@ def test_a_config_that_needs_code_is_refused_with_the_cure(
     assert not (tmp_path / "ran").exists()
 
 
-def test_the_whole_language_when_it_is_asked_for(listening: MakeEvaluator, tmp_path: Path) -> None:
-    (tmp_path / "var.cjs").write_text("module.exports = (name) => ({ output: `made as ${name}` });")
+def test_the_whole_language_when_it_is_asked_for(
+    listening: MakeEvaluator, tmp_path: Path
+) -> None:
+    (tmp_path / "var.cjs").write_text(
+        "module.exports = (name) => ({ output: `made as ${name}` });"
+    )
     tests = [{"vars": {"word": "w", "made": "file://var.cjs"}}]
     found = listening(prompts=["{{word | upper}}"], tests=tests, prompts_are_code=True)
     for prompt in ("{{word | upper}}", "{% if word %}{{made}}{% endif %}"):

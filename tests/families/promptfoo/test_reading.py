@@ -63,9 +63,19 @@ def config(tmp_path: Path) -> Path:
     return tmp_path / "promptfooconfig.yaml"
 
 
-def test_prompts_and_tests_of_every_kind(config: Path, evaluator: MakeEvaluator) -> None:
+def test_prompts_and_tests_of_every_kind(
+    config: Path, evaluator: MakeEvaluator
+) -> None:
     found = evaluator(config, provider="echo")
-    assert list(found.prompts) == ["prompt-1", "prompt-2", "long", "prompt-4", "prompt-5", "function.cjs:make", "chat"]
+    assert list(found.prompts) == [
+        "prompt-1",
+        "prompt-2",
+        "long",
+        "prompt-4",
+        "prompt-5",
+        "function.cjs:make",
+        "chat",
+    ]
     assert found.prompts["prompt-2"] == "Short {{word}}"
     assert found.prompts["long"] == "Long, long {{word}}"
     assert found.prompts["prompt-5"] == "Second {{word}}"
@@ -82,14 +92,23 @@ def test_prompts_and_tests_of_every_kind(config: Path, evaluator: MakeEvaluator)
         (prompts[5], 1, "made of b"),
         ("{{language}}, 100% {as is}", 5, "de, 100% {as is}"),
     ]
-    trials = [asktell.Trial(id_, "id", prompt, test) for id_, (prompt, test, _) in enumerate(wanted)]
-    lengths = [outcome["length"] for outcome in found.evaluate_batch(trials) if isinstance(outcome, dict)]
+    trials = [
+        asktell.Trial(id_, "id", prompt, test)
+        for id_, (prompt, test, _) in enumerate(wanted)
+    ]
+    lengths = [
+        outcome["length"]
+        for outcome in found.evaluate_batch(trials)
+        if isinstance(outcome, dict)
+    ]
     assert lengths == [len(text) for _, _, text in wanted]
     assert found(prompts[0], 4)["success"] == 0
     assert found(prompts[0], 2)["hit"] == 0
 
 
-def test_a_python_provider_and_a_python_assertion(tmp_path: Path, evaluator: MakeEvaluator) -> None:
+def test_a_python_provider_and_a_python_assertion(
+    tmp_path: Path, evaluator: MakeEvaluator
+) -> None:
     (tmp_path / "provider.py").write_text(
         "def call_api(prompt, options, context):\n"
         "    if 'bad' in prompt:\n        raise RuntimeError('not this one')\n"
@@ -98,7 +117,12 @@ def test_a_python_provider_and_a_python_assertion(tmp_path: Path, evaluator: Mak
     config = tmp_path / "promptfooconfig.json"
     check = {"type": "python", "value": "len(output) / 10", "metric": "length"}
     config.write_text(
-        json.dumps({"providers": ["file://provider.py"], "tests": [{"vars": {"w": "abc"}, "assert": [check]}]})
+        json.dumps(
+            {
+                "providers": ["file://provider.py"],
+                "tests": [{"vars": {"w": "abc"}, "assert": [check]}],
+            }
+        )
     )
     found = evaluator(config)
     trials = [asktell.Trial(0, 0, "good {{w}}", 0), asktell.Trial(1, 1, "bad {{w}}", 0)]
@@ -115,11 +139,22 @@ def test_an_openai_compatible_server(evaluator: MakeEvaluator) -> None:
             {
                 "prompts": ["Count {{word}}."],
                 "providers": [{"id": "openai:chat:tiny", "config": settings}],
-                "tests": [{"vars": {"word": "x"}, "assert": [{"type": "equals", "value": "four", "metric": "right"}]}],
+                "tests": [
+                    {
+                        "vars": {"word": "x"},
+                        "assert": [
+                            {"type": "equals", "value": "four", "metric": "right"}
+                        ],
+                    }
+                ],
             }
         )
         scores = found("Count {{word}}.", 0)
-        assert (scores["right"], scores["input_tokens"], scores["output_tokens"]) == (1, 20, 2)
+        assert (scores["right"], scores["input_tokens"], scores["output_tokens"]) == (
+            1,
+            20,
+            2,
+        )
         assert "cost" not in scores, "promptfoo knows no price of this model"
         with pytest.raises(asktell.errors.EvaluatorError, match="400"):
             found("Count {{word}}.", 0)
@@ -127,16 +162,27 @@ def test_an_openai_compatible_server(evaluator: MakeEvaluator) -> None:
 
 
 @pytest.mark.parametrize("kind", ["javascript", "python"])
-def test_an_assertion_that_raises_is_a_failure_and_no_zero(kind: str, evaluator: MakeEvaluator) -> None:
+def test_an_assertion_that_raises_is_a_failure_and_no_zero(
+    kind: str, evaluator: MakeEvaluator
+) -> None:
     code = {"javascript": "undefinedName + 1", "python": "undefined_name + 1"}[kind]
     found = evaluator(
-        {"providers": ["echo"], "tests": [{"vars": {}, "assert": [{"type": kind, "value": code, "metric": "m"}]}]}
+        {
+            "providers": ["echo"],
+            "tests": [
+                {"vars": {}, "assert": [{"type": kind, "value": code, "metric": "m"}]}
+            ],
+        }
     )
     with pytest.raises(asktell.errors.EvaluatorError, match="the assertion 'm' failed"):
         found("Hello", 0)
 
 
-ECHO: dict[str, Any] = {"providers": ["echo"], "prompts": ["A {{a}}", "B {{a}}"], "tests": [{"vars": {"a": "b"}}]}
+ECHO: dict[str, Any] = {
+    "providers": ["echo"],
+    "prompts": ["A {{a}}", "B {{a}}"],
+    "tests": [{"vars": {"a": "b"}}],
+}
 
 
 @pytest.mark.parametrize(
@@ -145,11 +191,27 @@ ECHO: dict[str, Any] = {"providers": ["echo"], "prompts": ["A {{a}}", "B {{a}}"]
         ({"providers": ["echo", {"id": "echo", "label": "two"}]}, 'has "echo", "two"'),
         ({"providers": ["nonsense:model"]}, "nonsense"),
         ({"prompts": ["A", "A"]}, "one text"),
-        ({"prompts": [{"raw": "A", "label": "x"}, {"raw": "B", "label": "x"}]}, "two prompts labelled 'x'"),
+        (
+            {"prompts": [{"raw": "A", "label": "x"}, {"raw": "B", "label": "x"}]},
+            "two prompts labelled 'x'",
+        ),
         ({"tests": [{"vars": {"a": "b"}, "prompts": ["A"]}]}, "`prompts`"),
         ({"tests": [{"vars": {"a": "b"}, "provider": "echo"}]}, "`provider`"),
-        ({"tests": [{"vars": {"a": "b"}, "options": {"storeOutputAs": "c"}}]}, "storeOutputAs"),
-        ({"tests": [{"vars": {"a": "b"}, "assert": [{"type": "select-best", "value": "x"}]}]}, "select-best"),
+        (
+            {"tests": [{"vars": {"a": "b"}, "options": {"storeOutputAs": "c"}}]},
+            "storeOutputAs",
+        ),
+        (
+            {
+                "tests": [
+                    {
+                        "vars": {"a": "b"},
+                        "assert": [{"type": "select-best", "value": "x"}],
+                    }
+                ]
+            },
+            "select-best",
+        ),
         ({"tests": [{"vars": {"a": "file://nowhere.txt"}}]}, "nowhere.txt"),
         ({"extensions": ["file://hook.js:beforeAll"]}, "extensions"),
     ],
@@ -162,10 +224,15 @@ def test_what_cannot_be_chosen_from_is_refused_at_once(
         evaluator({**ECHO, **change})
 
 
-def test_what_is_not_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, node_modules: Path) -> None:
+def test_what_is_not_installed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, node_modules: Path
+) -> None:
     with pytest.raises(InvalidArgumentError, match="There is no promptfoo config"):
         PromptfooEvaluator(tmp_path / "promptfooconfig.yaml")
-    assert find_promptfoo(None, node_modules.parent / "src" / "evals") == node_modules / "promptfoo"
+    assert (
+        find_promptfoo(None, node_modules.parent / "src" / "evals")
+        == node_modules / "promptfoo"
+    )
     command = node_modules / ".bin"
     monkeypatch.setenv("PATH", str(command))
     assert find_promptfoo(None, tmp_path) == node_modules / "promptfoo"

@@ -25,7 +25,11 @@ def command(node: str, node_modules: Path) -> Callable[..., str]:
     package = json.loads((node_modules / "promptfoo" / "package.json").read_text())
 
     def run(*arguments: str) -> str:
-        line = [node, str(node_modules / "promptfoo" / package["bin"]["promptfoo"]), *arguments]
+        line = [
+            node,
+            str(node_modules / "promptfoo" / package["bin"]["promptfoo"]),
+            *arguments,
+        ]
         done = subprocess.run(line, capture_output=True, text=True, timeout=120)
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout + done.stderr
@@ -34,7 +38,9 @@ def command(node: str, node_modules: Path) -> Callable[..., str]:
 
 
 @pytest.fixture
-def overview(node: str, node_modules: Path, command: Callable[..., str]) -> Iterator[Callable[[], Any]]:
+def overview(
+    node: str, node_modules: Path, command: Callable[..., str]
+) -> Iterator[Callable[[], Any]]:
     """promptfoo's list of evaluations, from the server behind its page."""
     package = json.loads((node_modules / "promptfoo" / "package.json").read_text())
     with socket.socket() as free:
@@ -43,13 +49,22 @@ def overview(node: str, node_modules: Path, command: Callable[..., str]) -> Iter
     servers: list[subprocess.Popen[bytes]] = []
 
     def ask() -> Any:
-        line = [node, str(node_modules / "promptfoo" / package["bin"]["promptfoo"]), "view", "--no", "-p", str(port)]
+        line = [
+            node,
+            str(node_modules / "promptfoo" / package["bin"]["promptfoo"]),
+            "view",
+            "--no",
+            "-p",
+            str(port),
+        ]
         quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
         servers.append(subprocess.Popen(line, start_new_session=True, **quiet))
         deadline = time.monotonic() + 120
         while True:
             try:
-                with urllib.request.urlopen(f"http://localhost:{port}/api/results", timeout=10) as reply:
+                with urllib.request.urlopen(
+                    f"http://localhost:{port}/api/results", timeout=10
+                ) as reply:
                     return json.load(reply)["data"]
             except OSError:
                 assert time.monotonic() < deadline
@@ -57,22 +72,32 @@ def overview(node: str, node_modules: Path, command: Callable[..., str]) -> Iter
 
     yield ask
     for server in servers:
-        os.killpg(server.pid, signal.SIGKILL)  # the command may be a script that starts Node
+        # The command may be a script that starts Node
+        os.killpg(server.pid, signal.SIGKILL)
         server.wait()
 
 
 def test_promptfoos_list_of_evaluations_has_the_number_of_tests(
-    scripted: Scripted, command: Callable[..., str], overview: Callable[[], Any], tmp_path: Path
+    scripted: Scripted,
+    command: Callable[..., str],
+    overview: Callable[[], Any],
+    tmp_path: Path,
 ) -> None:
     table = {"a|0": 1.0, "b|0": 1.0, "b|1": 1.0, "b|2": "fails", "b|3": "fails"}
     evaluator = scripted(table, ["a", "b"], rows=tmp_path / "rows.jsonl")
-    evaluator.evaluate_batch([asktell.Trial(i, key[0], key[0], int(key[2])) for i, key in enumerate(table)])
+    evaluator.evaluate_batch(
+        [asktell.Trial(i, key[0], key[0], int(key[2])) for i, key in enumerate(table)]
+    )
     evaluator.write_results(tmp_path / "results.json")
     command("import", str(tmp_path / "results.json"))
     (listed,) = overview()
-    assert listed["numTests"] == 4, "of the prompt with one evaluation it would be 1, and the pass rate 150 %"
+    assert listed["numTests"] == 4, (
+        "of the prompt with one evaluation it would be 1, and the pass rate 150 %"
+    )
     assert listed["passRate"] == 100 * 3 / 8
-    assert listed["description"] == "Chosen by asktell: 3 of 5 evaluations passed, 4 tests"
+    assert (
+        listed["description"] == "Chosen by asktell: 3 of 5 evaluations passed, 4 tests"
+    )
 
 
 def test_a_node_that_is_too_old_is_said(
@@ -83,21 +108,33 @@ def test_a_node_that_is_too_old_is_said(
     for path in theirs.iterdir():
         (mine / path.name).symlink_to(path)
     config = {"prompts": ["p"], "providers": ["echo"], "tests": [{"vars": {"x": 1}}]}
-    for wanted, is_said in (("^18.0.0 || >=99.1.0", True), ("^18.0.0 || >=18.1.0", False), ("no range", False)):
+    for wanted, is_said in (
+        ("^18.0.0 || >=99.1.0", True),
+        ("^18.0.0 || >=18.1.0", False),
+        ("no range", False),
+    ):
         (mine / "package.json").unlink()
         package = json.loads((theirs / "package.json").read_text())
-        (mine / "package.json").write_text(json.dumps({**package, "engines": {"node": wanted}}))
+        (mine / "package.json").write_text(
+            json.dumps({**package, "engines": {"node": wanted}})
+        )
         caplog.clear()
         PromptfooEvaluator(config, node_modules=mine.parent, node=node).close()
         said = f"promptfoo {package['version']} needs Node {wanted}, and this is "
         assert (said in caplog.text) is is_said
 
 
-def test_promptfoo_imports_and_exports_it(scripted: Scripted, command: Callable[..., str], tmp_path: Path) -> None:
+def test_promptfoo_imports_and_exports_it(
+    scripted: Scripted, command: Callable[..., str], tmp_path: Path
+) -> None:
     prompts = {"plain": "a", "other": "b"}
     table = {"a|0": 0.5, "a|1": 0.25, "b|0": "fails", "b|3": 1.0}
     evaluator = scripted(table, rows=tmp_path / "rows.jsonl")
-    trials = [asktell.Trial(0, "plain", "a", 0), asktell.Trial(1, "plain", "a", 1), asktell.Trial(2, "other", "b", 0)]
+    trials = [
+        asktell.Trial(0, "plain", "a", 0),
+        asktell.Trial(1, "plain", "a", 1),
+        asktell.Trial(2, "other", "b", 0),
+    ]
     evaluator.evaluate_batch(trials)
     evaluator.close()  # and on with another process, as after a crash
     evaluator = scripted(table, rows=tmp_path / "rows.jsonl")
@@ -106,7 +143,11 @@ def test_promptfoo_imports_and_exports_it(scripted: Scripted, command: Callable[
     assert "successfully imported" in command("import", str(tmp_path / "results.json"))
     command("export", "eval", written["evalId"], "-o", str(tmp_path / "again.json"))
     again: dict[str, Any] = json.loads((tmp_path / "again.json").read_text())["results"]
-    assert (again["stats"]["successes"], again["stats"]["failures"], again["stats"]["errors"]) == (3, 0, 1)
+    assert (
+        again["stats"]["successes"],
+        again["stats"]["failures"],
+        again["stats"]["errors"],
+    ) == (3, 0, 1)
     columns = {column["label"]: column for column in again["prompts"]}
     assert {label: column["raw"] for label, column in columns.items()} == prompts
     assert columns["plain"]["metrics"]["namedScores"] == {"quality": 0.75}
@@ -126,15 +167,24 @@ def test_a_row_has_its_prompts_own_index(scripted: Scripted, tmp_path: Path) -> 
 
     def evaluate(*pairs: tuple[str, int]) -> PromptfooEvaluator:
         evaluator = scripted(table, ["a", "b"], rows=path)
-        evaluator.evaluate_batch([asktell.Trial(i, text, text, test) for i, (text, test) in enumerate(pairs)])
+        evaluator.evaluate_batch(
+            [asktell.Trial(i, text, text, test) for i, (text, test) in enumerate(pairs)]
+        )
         return evaluator
 
     evaluate(("b", 3), ("x", 1), ("a", 0)).close()
     evaluator = evaluate(("y", 2), ("x", 0), ("b", 1))
     rows = [json.loads(line) for line in path.read_text().splitlines()]
-    assert {(row["prompt"]["template"], row["promptIdx"]) for row in rows} == {("a", 0), ("b", 1), ("x", 2), ("y", 3)}
+    assert {(row["prompt"]["template"], row["promptIdx"]) for row in rows} == {
+        ("a", 0),
+        ("b", 1),
+        ("x", 2),
+        ("y", 3),
+    }
     assert len({(row["promptIdx"], row["testIdx"]) for row in rows}) == 6
-    written = json.loads(evaluator.write_results(tmp_path / "results.json").read_text())["results"]["results"]
+    written = json.loads(
+        evaluator.write_results(tmp_path / "results.json").read_text()
+    )["results"]["results"]
     assert {(row["prompt"]["template"], row["testIdx"]) for row in written} == {
         (row["prompt"]["template"], row["testIdx"]) for row in rows
     }
@@ -161,4 +211,6 @@ def test_rows_that_cannot_be_kept_are_a_warning(
 
 def test_a_mapping_that_is_no_data(node_modules: Path, node: str) -> None:
     with pytest.raises(InvalidArgumentError, match="plain data"):
-        PromptfooEvaluator({"prompts": [object()]}, node_modules=node_modules, node=node)
+        PromptfooEvaluator(
+            {"prompts": [object()]}, node_modules=node_modules, node=node
+        )

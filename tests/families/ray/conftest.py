@@ -14,7 +14,11 @@ import ray
 from ray.cluster_utils import Cluster
 
 SMALL = {"object_store_memory": 80 * 2**20, "include_dashboard": False}
-IMPATIENT = {"health_check_initial_delay_ms": 0, "health_check_period_ms": 500, "health_check_failure_threshold": 4}
+IMPATIENT = {
+    "health_check_initial_delay_ms": 0,
+    "health_check_period_ms": 500,
+    "health_check_failure_threshold": 4,
+}
 
 
 @pytest.fixture(scope="session")

@@ -6,7 +6,9 @@ import kubernetes_validate
 import pytest
 import yaml
 
-MANIFESTS = sorted((Path(__file__).parents[3] / "docs" / "examples" / "kubernetes").glob("*.yaml"))
+MANIFESTS = sorted(
+    (Path(__file__).parents[3] / "docs" / "examples" / "kubernetes").glob("*.yaml")
+)
 
 
 @pytest.mark.parametrize("version", ["1.31", "1.34"])

@@ -16,7 +16,14 @@ import pytest
 import ray
 
 import asktell
-from asktell import BestFeasible, EvaluatorError, InvalidArgumentError, Selector, Study, Trial
+from asktell import (
+    BestFeasible,
+    EvaluatorError,
+    InvalidArgumentError,
+    Selector,
+    Study,
+    Trial,
+)
 from asktell.testing.evaluator_contract import PROMPTS, good
 from asktell_adapters.executors.ray import run
 from tests.times import wait_for
@@ -25,24 +32,38 @@ ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
 N = 4
 BAD = (PROMPTS[1], 2)
-ALL = {(prompt, example): good(prompt, example) for prompt in PROMPTS for example in range(N)}
+ALL = {
+    (prompt, example): good(prompt, example)
+    for prompt in PROMPTS
+    for example in range(N)
+}
 
 pytestmark = pytest.mark.usefixtures("cluster")
 
 
 def new_selector(examples: int = N) -> Selector:
-    return Selector(PROMPTS, BestFeasible("score"), len(PROMPTS) * examples, "uniform", examples=examples)
+    return Selector(
+        PROMPTS,
+        BestFeasible("score"),
+        len(PROMPTS) * examples,
+        "uniform",
+        examples=examples,
+    )
 
 
 def told(selector: Any) -> dict[tuple[str, int], float]:
     history = selector.state.history
     cells = zip(history.arms(), history.examples(), history.scores(), strict=True)
-    return {(PROMPTS[arm], int(example)): float(scores[0]) for arm, example, scores in cells}
+    return {
+        (PROMPTS[arm], int(example)): float(scores[0]) for arm, example, scores in cells
+    }
 
 
 def only_bad_failed(selector: Selector) -> str:
     """The reason of its failure."""
-    assert told(selector) == pytest.approx({cell: score for cell, score in ALL.items() if cell != BAD})
+    assert told(selector) == pytest.approx(
+        {cell: score for cell, score in ALL.items() if cell != BAD}
+    )
     assert [entry.failures for entry in selector.result().prompts] == [0, 1, 0, 0]
     (failure,) = selector.state.failures
     return failure.reason
@@ -65,7 +86,9 @@ def die() -> None:
 class Batches:
     """Evaluates in batches, after doing something."""
 
-    def __init__(self, before: Callable[[set[tuple[str, int]]], object] = lambda cells: None) -> None:
+    def __init__(
+        self, before: Callable[[set[tuple[str, int]]], object] = lambda cells: None
+    ) -> None:
         self.before = before
 
     def evaluate_batch(self, trials: Sequence[Trial]) -> list[Any]:
@@ -87,7 +110,9 @@ class Async:
 # What an evaluator may be, and how it may fail
 
 
-@pytest.mark.parametrize("factory", [lambda: lambda prompt, example: [good(prompt, example)], Async, Batches])
+@pytest.mark.parametrize(
+    "factory", [lambda: lambda prompt, example: [good(prompt, example)], Async, Batches]
+)
 def test_each_score_comes_to_its_trial(factory: Any) -> None:
     selector = new_selector()
     result = run(selector, factory, 2, batch_size=3, progress=False)
@@ -120,7 +145,11 @@ def test_one_fault_is_the_failure_of_one_trial(fault: Any, reason: str) -> None:
             if isinstance(outcome, Exception):
                 raise outcome
             return outcome
-        return {"score": np.float32(good(prompt, example)) if example else np.array([good(prompt, example)])}
+        return {
+            "score": np.float32(good(prompt, example))
+            if example
+            else np.array([good(prompt, example)])
+        }
 
     selector = new_selector()
     run(selector, lambda: evaluate, 2, batch_size=4, progress=False)
@@ -198,12 +227,22 @@ def test_a_trial_that_hangs_fails_alone(tmp_path: Path) -> None:
             time.sleep(1000)
 
     selector = new_selector()
-    run(selector, lambda: Batches(before), 2, batch_size=4, timeout=1.0, max_attempts=2, progress=False)
+    run(
+        selector,
+        lambda: Batches(before),
+        2,
+        batch_size=4,
+        timeout=1.0,
+        max_attempts=2,
+        progress=False,
+    )
     assert "took more than 1 s" in only_bad_failed(selector)
     assert len(notes(tmp_path, "hang")) == 2
 
 
-def test_nodes_may_die_and_come(cluster: Any, add_node: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_nodes_may_die_and_come(
+    cluster: Any, add_node: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     """Two nodes; one is killed while it evaluates; a new one takes its place; nothing is lost or counted twice."""
 
     def factory() -> Any:
@@ -224,21 +263,43 @@ def test_nodes_may_die_and_come(cluster: Any, add_node: Any, tmp_path: Path, cap
     }
 
     def on_tell(worker: Any, trial: Trial) -> None:
-        for spent in [spent for spent in at if spent <= worker.spent]:  # a batch is told at once
+        # A batch is told at once
+        for spent in [spent for spent in at if spent <= worker.spent]:
             at.pop(spent)()
 
-    result = run(study, factory, 3, resources={"spot": 1}, batch_size=3, on_tell=on_tell, progress=False)
+    result = run(
+        study,
+        factory,
+        3,
+        resources={"spot": 1},
+        batch_size=3,
+        on_tell=on_tell,
+        progress=False,
+    )
     assert at == {}
     assert "lost a batch" in caplog.text
     assert result.done
     assert result.spent == 240
     assert sum(entry.failures for entry in result.prompts) == 0
-    assert set(told(study.selector)) == {(prompt, example) for prompt in PROMPTS for example in range(60)}
-    assert len({path.name.split()[0] for path in tmp_path.iterdir() if len(path.name.split()) == 3}) == 3
+    assert set(told(study.selector)) == {
+        (prompt, example) for prompt in PROMPTS for example in range(60)
+    }
+    assert (
+        len(
+            {
+                path.name.split()[0]
+                for path in tmp_path.iterdir()
+                if len(path.name.split()) == 3
+            }
+        )
+        == 3
+    )
     study.close()
 
 
-def test_after_a_crash_of_the_driver_a_study_goes_on(cluster: Any, tmp_path: Path) -> None:
+def test_after_a_crash_of_the_driver_a_study_goes_on(
+    cluster: Any, tmp_path: Path
+) -> None:
     path = tmp_path / "study.db"
     study = Study.create(path, "s", new_selector(examples=30))
     program = f"""
@@ -256,14 +317,22 @@ def factory():
 with asktell.Study.open({str(path)!r}, "s") as study:
     run(study.worker("driver"), factory, 2, batch_size=4, progress=False)
 """
-    driver = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    driver = subprocess.Popen(
+        [sys.executable, "-c", program],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
     wait_for(lambda: study.spent > 20)
     driver.kill()
     driver.wait()
     before = study.spent
     assert before < 120
     result = run(
-        study.worker("driver"), lambda: lambda prompt, example: [float(len(prompt))], 2, batch_size=4, progress=False
+        study.worker("driver"),
+        lambda: lambda prompt, example: [float(len(prompt))],
+        2,
+        batch_size=4,
+        progress=False,
     )
     assert result.done
     assert result.spent == 120
@@ -280,13 +349,17 @@ def test_a_factory_that_fails_everywhere_ends_the_run(tmp_path: Path) -> None:
         raise FileNotFoundError("no weights")
 
     selector = new_selector()
-    with pytest.raises(EvaluatorError, match=r"starts in a row failed.*FileNotFoundError: no weights"):
+    with pytest.raises(
+        EvaluatorError, match=r"starts in a row failed.*FileNotFoundError: no weights"
+    ):
         run(selector, factory, 2, max_restarts=1, progress=False)
     assert 2 <= len(notes(tmp_path, "start")) <= 4
     assert selector.pending == []
 
 
-def test_a_node_on_which_the_factory_fails_does_no_harm(add_node: Any, tmp_path: Path) -> None:
+def test_a_node_on_which_the_factory_fails_does_no_harm(
+    add_node: Any, tmp_path: Path
+) -> None:
     bad = add_node(resources={"half": 1}).node_id
 
     def factory() -> Any:
@@ -303,7 +376,9 @@ def test_a_node_on_which_the_factory_fails_does_no_harm(add_node: Any, tmp_path:
     assert told(selector) == pytest.approx(ALL)
 
 
-def test_actors_that_have_no_room_do_not_block_and_join_when_nodes_come(add_node: Any, tmp_path: Path) -> None:
+def test_actors_that_have_no_room_do_not_block_and_join_when_nodes_come(
+    add_node: Any, tmp_path: Path
+) -> None:
     def factory() -> Any:
         node = ray.get_runtime_context().get_node_id()
         return Batches(lambda cells: (time.sleep(0.1), note(tmp_path, node)))
@@ -318,7 +393,9 @@ def test_actors_that_have_no_room_do_not_block_and_join_when_nodes_come(add_node
             time.sleep(0.3)  # until the new one has come
 
     selector = new_selector(examples=20)
-    result = run(selector, factory, 8, resources={"late": 1}, on_tell=on_tell, progress=False)
+    result = run(
+        selector, factory, 8, resources={"late": 1}, on_tell=on_tell, progress=False
+    )
     assert result.done
     assert notes(tmp_path, first.node_id)
     assert notes(tmp_path, nodes[0])
@@ -329,9 +406,16 @@ def test_a_run_without_any_room_ends_when_others_have_done_it(tmp_path: Path) ->
     evaluate = lambda prompt, example: [good(prompt, example)]  # noqa: E731
     other = threading.Timer(2.0, lambda: asktell.run(study, evaluate, progress=False))
     other.start()
-    assert run(study, Batches, 2, resources={"unobtainable": 1}, progress=False).spent == 16
+    assert (
+        run(study, Batches, 2, resources={"unobtainable": 1}, progress=False).spent
+        == 16
+    )
     other.join()
-    assert run(study, Batches, 2, resources={"unobtainable": 1}, progress=False).spent == 16  # already done
+    # Already done
+    assert (
+        run(study, Batches, 2, resources={"unobtainable": 1}, progress=False).spent
+        == 16
+    )
     study.close()
 
 
@@ -365,6 +449,11 @@ def test_each_actor_has_its_gpus(add_node: Any) -> None:
     ids=str,
 )
 def test_bad_arguments_are_refused(options: dict[str, Any], message: str) -> None:
-    arguments = {"evaluator_factory": Batches, "num_workers": 1, "progress": False, **options}
+    arguments = {
+        "evaluator_factory": Batches,
+        "num_workers": 1,
+        "progress": False,
+        **options,
+    }
     with pytest.raises(InvalidArgumentError, match=message):
         run(new_selector(), **arguments)

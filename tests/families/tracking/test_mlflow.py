@@ -52,19 +52,27 @@ def steps(client: Any, run_id: str, key: str) -> list[int]:
 
 
 def rows(client: Any, run_id: str, name: str) -> list[dict[str, str]]:
-    return list(csv.DictReader(io.StringIO(mlflow.artifacts.load_text(f"runs:/{run_id}/{name}"))))
+    return list(
+        csv.DictReader(
+            io.StringIO(mlflow.artifacts.load_text(f"runs:/{run_id}/{name}"))
+        )
+    )
 
 
 def test_a_selection_is_a_run(table: Table, store: Any) -> None:
     selector = new_selector(table, "csr", budget=30)
     with MLflowTracker("prompts", name="mine", register="best-prompt") as tracker:
-        result = asktell.run(selector, evaluate(table), progress=False, on_tell=tracker, repeatable=True)
+        result = asktell.run(
+            selector, evaluate(table), progress=False, on_tell=tracker, repeatable=True
+        )
     run = store.get_run(tracker.run_id)
     assert run.info.status == "FINISHED"
     assert run.data.params["asktell.budget"] == "30"
     metric = result.goal.metrics[0]
     history = store.get_metric_history(tracker.run_id, f"evaluation/{metric}")
-    assert [(m.step, m.value) for m in history] == list(enumerate(selector.state.history.scores()[:, 0].tolist(), 1))
+    assert [(m.step, m.value) for m in history] == list(
+        enumerate(selector.state.history.scores()[:, 0].tolist(), 1)
+    )
     assert run.data.metrics[f"best/{metric}"] == result.selected[0].estimate[metric]
     assert run.data.metrics["progress/active"] == 0
     assert steps(store, tracker.run_id, "decision/active") == [
@@ -72,10 +80,14 @@ def test_a_selection_is_a_run(table: Table, store: Any) -> None:
     ]
     prompts = {row["id"]: row for row in rows(store, tracker.run_id, "prompts.csv")}
     assert {row["status"] for row in prompts.values()} == {"accepted", "rejected"}
-    assert [id_ for id_, row in prompts.items() if row["selected"] == "True"] == [str(result.selected[0].id)]
+    assert [id_ for id_, row in prompts.items() if row["selected"] == "True"] == [
+        str(result.selected[0].id)
+    ]
     assert len(rows(store, tracker.run_id, "evaluations.csv")) == result.spent
     assert len(rows(store, tracker.run_id, "decisions.csv")) == 6
-    answer = json.loads(mlflow.artifacts.load_text(f"runs:/{tracker.run_id}/result.json"))
+    answer = json.loads(
+        mlflow.artifacts.load_text(f"runs:/{tracker.run_id}/result.json")
+    )
     assert answer["selected"][0]["id"] == result.selected[0].id
     prompt = mlflow.genai.load_prompt("prompts:/best-prompt/1")
     assert prompt.template == result.selected[0].prompt
@@ -88,28 +100,49 @@ def test_a_run_in_which_everything_failed(table: Table, store: Any) -> None:
 
     selector = new_selector(table, "uniform", budget=30)
     with MLflowTracker("prompts", register="best-prompt") as tracker:
-        result = asktell.run(selector, never, progress=False, on_tell=tracker, max_failures_in_a_row=None)
+        result = asktell.run(
+            selector, never, progress=False, on_tell=tracker, max_failures_in_a_row=None
+        )
     assert result.done
     run = store.get_run(tracker.run_id)
     assert run.info.status == "FAILED"
     assert "asktell.registered" not in run.data.tags
-    assert mlflow.genai.load_prompt("prompts:/best-prompt/1", allow_missing=True) is None
-    assert run.data.metrics["progress/failures"] == sum(entry.failures for entry in result.prompts) > 0
+    assert (
+        mlflow.genai.load_prompt("prompts:/best-prompt/1", allow_missing=True) is None
+    )
+    assert (
+        run.data.metrics["progress/failures"]
+        == sum(entry.failures for entry in result.prompts)
+        > 0
+    )
 
 
 def test_a_study_goes_on_in_its_run(table: Table, store: Any, tmp_path: Path) -> None:
-    with asktell.Study.create(tmp_path / "study.db", "long", new_selector(table, "csr", budget=30)) as study:
+    with asktell.Study.create(
+        tmp_path / "study.db", "long", new_selector(table, "csr", budget=30)
+    ) as study:
         first = MLflowTracker("prompts", interval=0)
         play(study, table, first, 17)
-    with asktell.Study.open(tmp_path / "study.db", "long") as study, MLflowTracker("prompts", interval=0) as second:
-        result = asktell.run(study, evaluate(table), progress=False, on_tell=second, repeatable=True)
+    with (
+        asktell.Study.open(tmp_path / "study.db", "long") as study,
+        MLflowTracker("prompts", interval=0) as second,
+    ):
+        result = asktell.run(
+            study, evaluate(table), progress=False, on_tell=second, repeatable=True
+        )
     assert second.run_id == first.run_id
     for name in result.goal.metrics:
-        assert steps(store, first.run_id, f"evaluation/{name}") == list(range(1, result.spent + 1))
+        assert steps(store, first.run_id, f"evaluation/{name}") == list(
+            range(1, result.spent + 1)
+        )
     decisions = steps(store, first.run_id, "decision/active")
     assert len(decisions) == 5
-    assert len(store.search_runs([store.get_experiment_by_name("prompts").experiment_id])) == 1
-    with MLflowTracker("prompts") as third:  # looked at again when all is done: nothing new
+    assert (
+        len(store.search_runs([store.get_experiment_by_name("prompts").experiment_id]))
+        == 1
+    )
+    # Looked at again when all is done: nothing new
+    with MLflowTracker("prompts") as third:
         third(asktell.Study.open(tmp_path / "study.db", "long"))
     assert third.run_id == first.run_id
     assert steps(store, first.run_id, "decision/active") == decisions
@@ -144,25 +177,36 @@ def test_a_process_that_is_killed(store: Any, tmp_path: Path) -> None:
             for _ in range(evaluations):
                 assert process.stdout.readline()
             process.kill()
-    subprocess.run(command, stdout=subprocess.DEVNULL, cwd=tmp_path, check=True, timeout=300)
+    subprocess.run(
+        command, stdout=subprocess.DEVNULL, cwd=tmp_path, check=True, timeout=300
+    )
     (run,) = store.search_runs([store.get_experiment_by_name("prompts").experiment_id])
     assert run.info.status == "FINISHED"
     assert steps(store, run.info.run_id, "evaluation/a") == list(range(1, 901))
 
 
 def test_more_evaluations_than_fit_in_a_request(table: Table, store: Any) -> None:
-    selector = new_selector(table, "uniform", budget=2400, examples=None, sampling="iid")
+    selector = new_selector(
+        table, "uniform", budget=2400, examples=None, sampling="iid"
+    )
     while (trial := selector.ask()) is not None:
         selector.tell(trial, table(trial.prompt, 0))
     with MLflowTracker(name="big") as tracker:
         tracker(selector)
-    assert steps(store, tracker.run_id, f"evaluation/{table.metrics[1]}") == list(range(1, 2401))
+    assert steps(store, tracker.run_id, f"evaluation/{table.metrics[1]}") == list(
+        range(1, 2401)
+    )
 
 
 def test_the_active_run_is_used_and_left_open(table: Table, store: Any) -> None:
     with mlflow.start_run() as run:
         with MLflowTracker() as tracker:
-            asktell.run(new_selector(table, "uniform", budget=12), evaluate(table), progress=False, on_tell=tracker)
+            asktell.run(
+                new_selector(table, "uniform", budget=12),
+                evaluate(table),
+                progress=False,
+                on_tell=tracker,
+            )
         assert store.get_run(run.info.run_id).info.status == "RUNNING"
     assert tracker.run_id == run.info.run_id
     assert store.get_run(run.info.run_id).data.metrics["progress/evaluations"] == 12
@@ -179,7 +223,10 @@ def test_a_store_that_is_down_does_not_stop_the_run(
     monkeypatch.setattr(mlflow.MlflowClient, "log_batch", refuse)
     with caplog.at_level(logging.WARNING, "asktell"), tracker:
         result = asktell.run(
-            new_selector(table, "uniform", budget=12), evaluate(table), progress=False, on_tell=tracker
+            new_selector(table, "uniform", budget=12),
+            evaluate(table),
+            progress=False,
+            on_tell=tracker,
         )
     assert result.done
     assert caplog.text.count("the server is down") == 1

@@ -17,7 +17,8 @@ from asktell_adapters.optimizers import Brief
 
 mlflow = pytest.importorskip("mlflow")
 pytest.importorskip(
-    "mlflow.genai.optimize.optimizers.gepa_optimizer", reason="this MLflow's optimizers evaluate no rows yet"
+    "mlflow.genai.optimize.optimizers.gepa_optimizer",
+    reason="this MLflow's optimizers evaluate no rows yet",
 )
 
 from mlflow.genai.optimize.optimizers import BasePromptOptimizer, GepaPromptOptimizer  # noqa: E402
@@ -26,7 +27,10 @@ from mlflow.genai.scorers import scorer  # noqa: E402
 
 from asktell_adapters.optimizers.mlflow import PromptOptimizer  # noqa: E402
 
-ROWS = [{"inputs": {"question": f"{n}"}, "expectations": {"expected_response": "yes"}} for n in range(20)]
+ROWS = [
+    {"inputs": {"question": f"{n}"}, "expectations": {"expected_response": "yes"}}
+    for n in range(20)
+]
 PROMPT = {"qa": "Q: {{question}}"}
 
 
@@ -46,7 +50,9 @@ class Evaluating:
         self.rows: list[tuple[str, str]] = []
         self.failing = failing
 
-    def __call__(self, candidate: dict[str, str], rows: list[dict[str, Any]]) -> list[Any]:
+    def __call__(
+        self, candidate: dict[str, str], rows: list[dict[str, Any]]
+    ) -> list[Any]:
         template = "".join(candidate.values())
         return [self.record(template, row["inputs"]["question"]) for row in rows]
 
@@ -56,7 +62,9 @@ class Evaluating:
         failed = question in self.failing
         return EvaluationResultRecord(
             inputs={"question": question},
-            outputs=f"Failed to invoke the predict_fn with {question}: down" if failed else f"answer {question}",
+            outputs=f"Failed to invoke the predict_fn with {question}: down"
+            if failed
+            else f"answer {question}",
             expectations={},
             score=0.0 if failed else quality,
             trace=None,
@@ -65,13 +73,21 @@ class Evaluating:
         )
 
 
-def optimize(optimizer: PromptOptimizer, evaluating: Any = None, prompts: dict[str, str] | None = None) -> Any:
-    return optimizer.optimize(evaluating or Evaluating(), ROWS, prompts or PROMPT, enable_tracking=False)
+def optimize(
+    optimizer: PromptOptimizer,
+    evaluating: Any = None,
+    prompts: dict[str, str] | None = None,
+) -> Any:
+    return optimizer.optimize(
+        evaluating or Evaluating(), ROWS, prompts or PROMPT, enable_tracking=False
+    )
 
 
 def test_the_best_candidate_is_found_within_the_budget_of_rows() -> None:
     evaluating = Evaluating()
-    optimizer = PromptOptimizer([f"{'x' * n} {{{{question}}}}" for n in range(1, 6)], budget=60)
+    optimizer = PromptOptimizer(
+        [f"{'x' * n} {{{{question}}}}" for n in range(1, 6)], budget=60
+    )
     assert isinstance(optimizer, BasePromptOptimizer)
     output = optimize(optimizer, evaluating)
     assert output.optimized_prompts == {"qa": "xxxxx {{question}}"}
@@ -84,7 +100,11 @@ def test_the_best_candidate_is_found_within_the_budget_of_rows() -> None:
 
 def test_scorers_are_metrics_and_constraints() -> None:
     goal = asktell.BestFeasible("score", {"brevity": 0.5})
-    optimizer = PromptOptimizer(["xx {{question}}", f"xxxxx {'long ' * 10}{{{{question}}}}"], budget=40, goal=goal)
+    optimizer = PromptOptimizer(
+        ["xx {{question}}", f"xxxxx {'long ' * 10}{{{{question}}}}"],
+        budget=40,
+        goal=goal,
+    )
     output = optimize(optimizer)
     assert output.optimized_prompts == {"qa": "xx {{question}}"}
     assert output.final_eval_score_per_scorer == {"brevity": pytest.approx(0.85)}
@@ -96,7 +116,10 @@ def test_a_predict_fn_that_raises_is_a_failure_and_no_score() -> None:
     assert sum(entry.failures for entry in optimizer.result.prompts) == 4
     assert optimizer.result.prompts[1].estimate["score"] == pytest.approx(1.1, abs=0.02)
     with pytest.raises(EvaluatorError, match="down"):
-        optimize(PromptOptimizer(["x {{question}}"], budget=40), Evaluating([str(n) for n in range(20)]))
+        optimize(
+            PromptOptimizer(["x {{question}}"], budget=40),
+            Evaluating([str(n) for n in range(20)]),
+        )
 
 
 def test_a_writer_is_shown_failures_and_its_variables_are_completed() -> None:
@@ -110,7 +133,10 @@ def test_a_writer_is_shown_failures_and_its_variables_are_completed() -> None:
     output = optimize(optimizer)
     assert output.optimized_prompts["qa"].startswith("Q: {{question}} x x")
     assert (briefs[0].failures[0].answer or "").startswith("answer")
-    assert briefs[0].failures[0].example.input == f'{{"question": "{briefs[0].failures[0].position}"}}'
+    assert (
+        briefs[0].failures[0].example.input
+        == f'{{"question": "{briefs[0].failures[0].position}"}}'
+    )
     assert "without\n\n{{question}}" in briefs[1].tried
     assert not any("{{other}}" in text for text in briefs[1].tried)
 
@@ -118,17 +144,32 @@ def test_a_writer_is_shown_failures_and_its_variables_are_completed() -> None:
 def test_several_prompts_stay_together() -> None:
     prompts = {"draft": "Draft {{question}}", "judge": "Judge"}
     better = {"judge": "Judge xx", "draft": "xx {{question}}"}
-    assert optimize(PromptOptimizer([better], budget=20), prompts=prompts).optimized_prompts == better
-    written = PromptOptimizer(writer=lambda brief: ['{"judge": "xxx", "draft": "xx {{question}}"}', "x"], budget=60)
+    assert (
+        optimize(
+            PromptOptimizer([better], budget=20), prompts=prompts
+        ).optimized_prompts
+        == better
+    )
+    written = PromptOptimizer(
+        writer=lambda brief: ['{"judge": "xxx", "draft": "xx {{question}}"}', "x"],
+        budget=60,
+    )
     assert optimize(written, prompts=prompts).optimized_prompts["judge"] == "xxx"
 
 
 def test_chats_are_templates_in_json() -> None:
     def chat(text: str) -> str:
-        return json.dumps([{"role": "system", "content": text}, {"role": "user", "content": "{{question}}"}])
+        return json.dumps(
+            [
+                {"role": "system", "content": text},
+                {"role": "user", "content": "{{question}}"},
+            ]
+        )
 
     optimizer = PromptOptimizer([chat("xx"), chat("xxxx")], budget=30)
-    assert optimize(optimizer, prompts={"qa": chat("")}).optimized_prompts == {"qa": chat("xxxx")}
+    assert optimize(optimizer, prompts={"qa": chat("")}).optimized_prompts == {
+        "qa": chat("xxxx")
+    }
 
 
 def test_bad_set_ups_are_refused() -> None:
@@ -136,33 +177,62 @@ def test_bad_set_ups_are_refused() -> None:
         with pytest.raises(InvalidArgumentError, match="candidates must be a list"):
             PromptOptimizer(candidates, budget=10)  # type: ignore[arg-type]
     for candidate in ("no variable", "{{question}} {{other}}"):
-        with pytest.raises(InvalidArgumentError, match=r"with its variables \{'qa': \['\{\{question\}\}'\]\}"):
+        with pytest.raises(
+            InvalidArgumentError,
+            match=r"with its variables \{'qa': \['\{\{question\}\}'\]\}",
+        ):
             optimize(PromptOptimizer([candidate], budget=10))
     two = {"draft": "a", "judge": "b"}
     with pytest.raises(InvalidArgumentError, match="with its variables"):
         optimize(PromptOptimizer(["{{question}}"], budget=10), prompts=two)
     for other in ({"draft": "x"}, {"drafts": "x", "judge": "b"}):
-        with pytest.raises(InvalidArgumentError, match=r"the prompts are \['draft', 'judge'\]"):
+        with pytest.raises(
+            InvalidArgumentError, match=r"the prompts are \['draft', 'judge'\]"
+        ):
             optimize(PromptOptimizer([other], budget=10), prompts=two)
     optimizer = PromptOptimizer(["x {{question}}"], budget=10)
     with pytest.raises(InvalidArgumentError, match="train_data and scorers"):
         optimizer.optimize(None, [], PROMPT)  # type: ignore[arg-type]
     with pytest.raises(EvaluatorError, match="gave no score"):
-        optimize(optimizer, lambda candidate, rows: [SimpleNamespace(outputs="", score=None) for _ in rows])
+        optimize(
+            optimizer,
+            lambda candidate, rows: [
+                SimpleNamespace(outputs="", score=None) for _ in rows
+            ],
+        )
 
     def failing(candidate: dict[str, str], rows: list[Any]) -> list[Any]:
-        down = [f"Failed to invoke the predict_fn with {row['inputs']}: down" for row in rows]
-        return [SimpleNamespace(outputs=each if "x" in candidate["qa"] else "", score=None) for each in down]
+        down = [
+            f"Failed to invoke the predict_fn with {row['inputs']}: down"
+            for row in rows
+        ]
+        return [
+            SimpleNamespace(outputs=each if "x" in candidate["qa"] else "", score=None)
+            for each in down
+        ]
 
-    with pytest.raises(EvaluatorError, match=r"No evaluation of the 2 candidates succeeded: .*(down|gave no score)"):
+    with pytest.raises(
+        EvaluatorError,
+        match=r"No evaluation of the 2 candidates succeeded: .*(down|gave no score)",
+    ):
         optimize(PromptOptimizer(["x {{question}}"], budget=8), failing)
 
 
-def test_an_optimization_that_is_repeated_evaluates_nothing_again(tmp_path: Path) -> None:
-    settings: dict[str, Any] = {"budget": 40, "study": (f"sqlite:///{tmp_path}/study.db", "qa")}
+def test_an_optimization_that_is_repeated_evaluates_nothing_again(
+    tmp_path: Path,
+) -> None:
+    settings: dict[str, Any] = {
+        "budget": 40,
+        "study": (f"sqlite:///{tmp_path}/study.db", "qa"),
+    }
     first = optimize(PromptOptimizer(["x {{question}}", "xx {{question}}"], **settings))
     again = Evaluating()
-    assert optimize(PromptOptimizer(["x {{question}}", "xx {{question}}"], **settings), again) == first
+    assert (
+        optimize(
+            PromptOptimizer(["x {{question}}", "xx {{question}}"], **settings), again
+        )
+        == first
+    )
     assert not again.rows
 
 
@@ -180,9 +250,15 @@ def test_mlflow_registers_what_is_found_and_tracks_the_run(store: Any) -> None:
     prompt = mlflow.genai.register_prompt(name="qa", template="Q: {{question}}")
     optimizer = PromptOptimizer(["A long answer: {{question}}"], budget=8)
     result = mlflow.genai.optimize_prompts(
-        predict_fn=predict, train_data=ROWS[:6], prompt_uris=[prompt.uri], optimizer=optimizer, scorers=[length]
+        predict_fn=predict,
+        train_data=ROWS[:6],
+        prompt_uris=[prompt.uri],
+        optimizer=optimizer,
+        scorers=[length],
     )
-    assert [each.template for each in result.optimized_prompts] == ["A long answer: {{question}}"]
+    assert [each.template for each in result.optimized_prompts] == [
+        "A long answer: {{question}}"
+    ]
     assert result.initial_eval_score == pytest.approx(0.05, abs=0.01)
     assert result.final_eval_score == pytest.approx(0.11, abs=0.01)
     (run,) = mlflow.search_runs(output_format="list")
@@ -194,14 +270,24 @@ def test_mlflow_registers_what_is_found_and_tracks_the_run(store: Any) -> None:
 def test_mlflows_gepa_takes_the_policy() -> None:
     policy = AsktellPolicy(4, same_examples=True)
 
-    def more(candidate: dict[str, str], dataset: Any, components: list[str]) -> dict[str, str]:
+    def more(
+        candidate: dict[str, str], dataset: Any, components: list[str]
+    ) -> dict[str, str]:
         return {name: f"{candidate[name]}x" for name in components}
 
-    settings = {"val_evaluation_policy": policy, "candidate_selection_strategy": policy, "acceptance_criterion": policy}
+    settings = {
+        "val_evaluation_policy": policy,
+        "candidate_selection_strategy": policy,
+        "acceptance_criterion": policy,
+    }
     optimizer = GepaPromptOptimizer(
         "openai:/scripted",
         max_metric_calls=100,
-        gepa_kwargs={**settings, "custom_candidate_proposer": more, "skip_perfect_score": False},
+        gepa_kwargs={
+            **settings,
+            "custom_candidate_proposer": more,
+            "skip_perfect_score": False,
+        },
     )
     evaluating = Evaluating()
     output = optimizer.optimize(evaluating, ROWS, PROMPT, enable_tracking=False)

@@ -66,26 +66,46 @@ def logged(folder: Path) -> list[dict[str, Any]]:
         deadline, kinds = time.monotonic() + 20, set[str]()
         while "exit" not in kinds:  # W&B's own process may still be writing
             assert time.monotonic() < deadline, f"{path} is not complete"
-            parsed = [wandb_internal_pb2.Record.FromString(data) for data in records(path)]
+            parsed = [
+                wandb_internal_pb2.Record.FromString(data) for data in records(path)
+            ]
             kinds = {record.WhichOneof("record_type") for record in parsed}
-        found += [record.history.item for record in parsed if record.WhichOneof("record_type") == "history"]
-    return [{item.key or "/".join(item.nested_key): json.loads(item.value_json) for item in row} for row in found]
+        found += [
+            record.history.item
+            for record in parsed
+            if record.WhichOneof("record_type") == "history"
+        ]
+    return [
+        {
+            item.key or "/".join(item.nested_key): json.loads(item.value_json)
+            for item in row
+        }
+        for row in found
+    ]
 
 
 def numbers(folder: Path, key: str) -> list[int]:
     return [row["progress/evaluations"] for row in logged(folder) if key in row]
 
 
-def test_a_selection_is_a_run(table: Table, folder: Path, offline: dict[str, Any]) -> None:
+def test_a_selection_is_a_run(
+    table: Table, folder: Path, offline: dict[str, Any]
+) -> None:
     selector = new_selector(table, "csr", budget=30)
     with WandbTracker("prompts", name="mine", **offline) as tracker:
         result = asktell.run(selector, evaluate(table), progress=False, on_tell=tracker)
     assert wandb.run is None
     metric = result.goal.metrics[0]
     rows = [row for row in logged(folder) if f"evaluation/{metric}" in row]
-    assert [row[f"evaluation/{metric}"] for row in rows] == selector.state.history.scores()[:, 0].tolist()
-    assert [row["evaluation/prompt"] for row in rows] == [str(arm) for arm in selector.state.history.arms()]
-    assert numbers(folder, "decision/active") == [n for n, one in selector.state.decisions if one.departures]
+    assert [
+        row[f"evaluation/{metric}"] for row in rows
+    ] == selector.state.history.scores()[:, 0].tolist()
+    assert [row["evaluation/prompt"] for row in rows] == [
+        str(arm) for arm in selector.state.history.arms()
+    ]
+    assert numbers(folder, "decision/active") == [
+        n for n, one in selector.state.decisions if one.departures
+    ]
     last = logged(folder)[-1]
     assert last[f"best/{metric}"] == result.selected[0].estimate[metric]
     assert last["prompts/nrows"] == 6
@@ -93,8 +113,12 @@ def test_a_selection_is_a_run(table: Table, folder: Path, offline: dict[str, Any
     assert json.loads(answer.read_text())["selected"][0]["id"] == result.selected[0].id
 
 
-def test_a_study_goes_on_in_its_run(table: Table, folder: Path, tmp_path: Path, offline: dict[str, Any]) -> None:
-    with asktell.Study.create(tmp_path / "study.db", "long", new_selector(table, "csr", budget=30)) as study:
+def test_a_study_goes_on_in_its_run(
+    table: Table, folder: Path, tmp_path: Path, offline: dict[str, Any]
+) -> None:
+    with asktell.Study.create(
+        tmp_path / "study.db", "long", new_selector(table, "csr", budget=30)
+    ) as study:
         first = WandbTracker("prompts", interval=0, **offline)
         for _ in range(17):
             trial = study.ask()
@@ -107,7 +131,9 @@ def test_a_study_goes_on_in_its_run(table: Table, folder: Path, tmp_path: Path, 
         asktell.Study.open(tmp_path / "study.db", "long") as study,
         WandbTracker("prompts", interval=0, **offline) as second,
     ):
-        result = asktell.run(study, evaluate(table), progress=False, on_tell=second, repeatable=True)
+        result = asktell.run(
+            study, evaluate(table), progress=False, on_tell=second, repeatable=True
+        )
     assert len(list(folder.glob(f"offline-run-*-{id_}"))) == 2
     metric = result.goal.metrics[0]
     assert numbers(folder, f"evaluation/{metric}") == list(range(1, result.spent + 1))
@@ -117,7 +143,12 @@ def test_a_study_goes_on_in_its_run(table: Table, folder: Path, tmp_path: Path, 
 def test_the_active_run_is_used_and_left_open(table: Table, folder: Path) -> None:
     with wandb.init(project="mine", mode="offline", dir=folder.parent) as run:
         with WandbTracker() as tracker:
-            asktell.run(new_selector(table, "uniform", budget=12), evaluate(table), progress=False, on_tell=tracker)
+            asktell.run(
+                new_selector(table, "uniform", budget=12),
+                evaluate(table),
+                progress=False,
+                on_tell=tracker,
+            )
         assert tracker.run is run
         run.log({"mine": 1})
     assert len(numbers(folder, "evaluation/prompt")) == 12

@@ -10,9 +10,16 @@ if TYPE_CHECKING:
     from asktell_adapters.harnesses.inspect.source import InspectSource
     from asktell_adapters.harnesses.inspect.task import InspectTask
 
-__all__ = ["EarlyStopping", "InspectSource", "InspectTask", "observe_logs", "system_prompt"]
+__all__ = [
+    "EarlyStopping",
+    "InspectSource",
+    "InspectTask",
+    "observe_logs",
+    "system_prompt",
+]
 
-_HOMES = ("early_stopping", "source", "task", "logs", "samples")  # The modules of the names above, in their order.
+# The modules of the names above, in their order.
+_HOMES = ("early_stopping", "source", "task", "logs", "samples")
 
 
 def __getattr__(name: str) -> Any:

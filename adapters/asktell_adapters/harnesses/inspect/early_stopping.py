@@ -1,8 +1,9 @@
 """Early stopping for Inspect: samples are skipped once the verdict is established.
 
-Inspect runs several samples at once, in an order of its own, and asks before each sample whether to run it. Slow
-samples may be harder, so the completed samples are not a random part of all samples. A sample therefore counts only
-when all earlier samples of the random order are complete.
+Inspect runs several samples at once, in an order of its own, and asks before each
+sample whether to run it. Slow samples may be harder, so the completed samples are not a
+random part of all samples. A sample therefore counts only when all earlier samples of
+the random order are complete.
 """
 
 import math
@@ -15,10 +16,22 @@ from typing import Any, final
 from weakref import WeakValueDictionary
 
 import asktell
-from asktell import BestFeasible, InvalidArgumentError, ParetoSet, Race, Result, Selector, Study
+from asktell import (
+    BestFeasible,
+    InvalidArgumentError,
+    ParetoSet,
+    Race,
+    Result,
+    Selector,
+    Study,
+)
 from asktell.extend import Goal, decide, needs_extra, some
 from asktell_adapters.harnesses.inspect.logs import Logs, observe_logs
-from asktell_adapters.harnesses.inspect.samples import ValueToFloat, check_scorers, numbers
+from asktell_adapters.harnesses.inspect.samples import (
+    ValueToFloat,
+    check_scorers,
+    numbers,
+)
 
 with needs_extra("inspect"):
     import anyio
@@ -54,7 +67,8 @@ class _Run:
         return (epoch - 1) * len(self.turns) + self.turns[str(id_)]
 
 
-_current: ContextVar[_Run | None] = ContextVar("asktell_run", default=None)  # Inspect's tasks for samples inherit it.
+# Inspect's tasks for samples inherit it.
+_current: ContextVar[_Run | None] = ContextVar("asktell_run", default=None)
 _runs: WeakValueDictionary[str, _Run] = WeakValueDictionary()  # By the id of the eval.
 
 
@@ -62,33 +76,43 @@ _runs: WeakValueDictionary[str, _Run] = WeakValueDictionary()  # By the id of th
 class EarlyStopping:
     """Stop evaluations whose verdict is established: `Task(..., early_stopping=EarlyStopping(goal, ...))`.
 
-    A task is compared with a bound, with a log, or with the same task on other models. These may be combined:
+    A task is compared with a bound, with a log, or with the same task on other models.
+    These may be combined:
 
-    - `EarlyStopping(BestFeasible("includes", {"includes": 0.8}))` stops when it is established whether the mean over
-      all samples is at least 0.8.
-    - `EarlyStopping(goal, baseline="logs/old.eval")` stops when it is established whether the task is better than the
-      logged one.
-    - `EarlyStopping(goal, among=["openai/a", "openai/b"])`, with `eval(task, model=[...])`, stops each model that is
-      established to be worse than another, and stops all models when the best one is established.
+    - `EarlyStopping(BestFeasible("includes", {"includes": 0.8}))` stops when it is
+      established whether the mean over all samples is at least 0.8.
+    - `EarlyStopping(goal, baseline="logs/old.eval")` stops when it is established
+      whether the task is better than the logged one.
+    - `EarlyStopping(goal, among=["openai/a", "openai/b"])`, with `eval(task,
+      model=[...])`, stops each model that is established to be worse than another, and
+      stops all models when the best one is established.
 
-    Samples must run in random order, the same for all runs: `eval(..., sample_shuffle=1)`. The metrics are the task's
-    scorers, named as in `InspectTask`. With several epochs, the mean over them counts. Failed samples are missing
-    values. Samples that are running at the stop are completed.
+    Samples must run in random order, the same for all runs: `eval(...,
+    sample_shuffle=1)`. The metrics are the task's scorers, named as in `InspectTask`.
+    With several epochs, the mean over them counts. Failed samples are missing values.
+    Samples that are running at the stop are completed.
 
     Args:
-        goal: a `BestFeasible` or a `ParetoSet`. The confidence is guaranteed only if every metric has a range, as in
-            `maximize("includes", range=(0, 1))`. See `asktell.Race`.
-        among: names of all runs to compare. By default, there is one run. A run has the name of its model or task.
+        goal: a `BestFeasible` or a `ParetoSet`. The confidence is guaranteed only if
+            every metric has a range, as in `maximize("includes", range=(0, 1))`. See
+            `asktell.Race`.
+        among: names of all runs to compare. By default, there is one run. A run has the
+            name of its model or task.
         name: returns the name of a run from its `EvalSpec`, if `among` has other names.
-        baseline: log files, folders or EvalLogs of the same samples to compare with. Their run is called "baseline".
-        confidence: probability that the early verdict matches the verdict from all samples.
-        tolerance: a difference in the first metric that does not matter, in units of that metric.
-        study: the URL of a storage and the name of a study in it, such as `("sqlite:///studies.db", "agents")`. Use it
-            for runs in several processes or one after the other. By default, scores are kept in memory.
+        baseline: log files, folders or EvalLogs of the same samples to compare with.
+            Their run is called "baseline".
+        confidence: probability that the early verdict matches the verdict from all
+            samples.
+        tolerance: a difference in the first metric that does not matter, in units of
+            that metric.
+        study: the URL of a storage and the name of a study in it, such as
+            `("sqlite:///studies.db", "agents")`. Use it for runs in several processes
+            or one after the other. By default, scores are kept in memory.
         value_to_float: as for `InspectTask`.
 
     Raises:
-        InvalidArgumentError: the goal has another type, or there is nothing to compare a single task with.
+        InvalidArgumentError: the goal has another type, or there is nothing to compare
+            a single task with.
     """
 
     def __init__(
@@ -104,9 +128,13 @@ class EarlyStopping:
         value_to_float: ValueToFloat | None = None,
     ) -> None:
         if not isinstance(goal, BestFeasible | ParetoSet):
-            raise InvalidArgumentError(f"goal must be a BestFeasible or a ParetoSet, got {goal!r:.100}.")
+            raise InvalidArgumentError(
+                f"goal must be a BestFeasible or a ParetoSet, got {goal!r:.100}."
+            )
         if isinstance(among, str):
-            raise InvalidArgumentError(f"among must be a list of the names of all runs, got {among!r}.")
+            raise InvalidArgumentError(
+                f"among must be a list of the names of all runs, got {among!r}."
+            )
         if len(among) < 2 and baseline is None and not goal.is_constrained:
             raise InvalidArgumentError(
                 "There is nothing to compare a single task with. Give a bound in subject_to, a baseline, or several "
@@ -118,15 +146,17 @@ class EarlyStopping:
         self._study, self._to_float = study, value_to_float
         self._selection: Selector | Study | None = None
         self._order: tuple[str, ...] = ()
-        self._stopped: dict[str, str] = {}  # The reason of each stopped run, by its name.
+        # The reason of each stopped run, by its name.
+        self._stopped: dict[str, str] = {}
         self._only: _Run | None = None  # The last run that began.
         self._lock = anyio.Lock()
 
     def result(self) -> Result:
         """Return the result so far, once a task has begun. See `Selector.result`.
 
-        `spent` counts the epochs of samples that ran, up to the first sample of the random order that is not complete.
-        `budget` counts the epochs of all samples in all runs. Neither includes the baseline.
+        `spent` counts the epochs of samples that ran, up to the first sample of the
+        random order that is not complete. `budget` counts the epochs of all samples in
+        all runs. Neither includes the baseline.
 
         Raises:
             InvalidStateError: no task has begun.
@@ -136,11 +166,20 @@ class EarlyStopping:
                 "No task has begun. Pass this object to a Task as early_stopping, and run the task."
             )
         result, state = self._selection.result(), self._state.state
-        # Inspect chooses the samples, so the selection itself has spent nothing: count the observed scores instead.
+        # Inspect chooses the samples, so the selection itself has spent nothing: count
+        # the observed scores instead.
         names = self._state.prompts.ids
-        competing = [arm for arm, name in enumerate(names) if self._baseline is None or name != _BASELINE]
+        competing = [
+            arm
+            for arm, name in enumerate(names)
+            if self._baseline is None or name != _BASELINE
+        ]
         epochs_of_samples = state.problem.repeats * len(self._order)
-        return replace(result, spent=int(state.told[competing].sum()), budget=len(competing) * epochs_of_samples)
+        return replace(
+            result,
+            spent=int(state.told[competing].sum()),
+            budget=len(competing) * epochs_of_samples,
+        )
 
     # Inspect's interface
 
@@ -148,10 +187,14 @@ class EarlyStopping:
         """Begin a run, or resume it.
 
         Raises:
-            InvalidArgumentError: the task lacks a metric, does not shuffle its samples, reduces epochs by something
-                else than the mean, has other samples than the first run, or its name is not in `among`.
+            InvalidArgumentError: the task lacks a metric, does not shuffle its samples,
+                reduces epochs by something else than the mean, has other samples than
+                the first run, or its name is not in `among`.
         """
-        check_scorers(self._goal.metrics, [scorer.name.split("/")[-1] for scorer in task.scorers or ()])
+        check_scorers(
+            self._goal.metrics,
+            [scorer.name.split("/")[-1] for scorer in task.scorers or ()],
+        )
         reducers = task.config.epochs_reducer or ["mean"]
         if epochs > 1 and reducers != ["mean"]:
             raise InvalidArgumentError(
@@ -168,7 +211,9 @@ class EarlyStopping:
         async with self._lock:
             order = tuple(str(sample.id) for sample in samples)
             if self._selection is None:
-                self._selection = await anyio.to_thread.run_sync(partial(self._begin, arm, order, samples, epochs))
+                self._selection = await anyio.to_thread.run_sync(
+                    partial(self._begin, arm, order, samples, epochs)
+                )
                 self._order = order
             if order != self._order:
                 raise InvalidArgumentError(
@@ -181,7 +226,9 @@ class EarlyStopping:
                     f"The run {arm!r} is not among {some(list(names))}. Add it to among, or map it to a name there "
                     "with name=."
                 )
-            run = self._only = _runs[task.eval_id] = _Run(self, arm, {id_: i for i, id_ in enumerate(order)})
+            run = self._only = _runs[task.eval_id] = _Run(
+                self, arm, {id_: i for i, id_ in enumerate(order)}
+            )
             _current.set(run)
             await anyio.to_thread.run_sync(self._look)
         return "asktell"
@@ -192,18 +239,40 @@ class EarlyStopping:
             reason = self._stopped.get(self._run.arm)
         return None if reason is None else EarlyStop(id=id, epoch=epoch, reason=reason)
 
-    async def complete_sample(self, id: str | int, epoch: int, scores: dict[str, SampleScore]) -> None:  # noqa: A002
+    async def complete_sample(
+        self,
+        id: str | int,  # noqa: A002
+        epoch: int,
+        scores: dict[str, SampleScore],
+    ) -> None:
         """Record the scores of a sample. Without a score for every metric of the goal, the sample failed."""
-        found = numbers({name: each.score for name, each in scores.items()}, self._to_float)
-        known = {name: found[name] for name in self._goal.metrics if not math.isnan(found.get(name, math.nan))}
-        await self.take(self._run, id, epoch, known if len(known) == len(self._goal.metrics) else None)
+        found = numbers(
+            {name: each.score for name, each in scores.items()}, self._to_float
+        )
+        known = {
+            name: found[name]
+            for name in self._goal.metrics
+            if not math.isnan(found.get(name, math.nan))
+        }
+        await self.take(
+            self._run,
+            id,
+            epoch,
+            known if len(known) == len(self._goal.metrics) else None,
+        )
 
     async def complete_task(self) -> dict[str, Any]:
         """Return the entry for Inspect's log: the name of the run, the verdict, and the reason if it was stopped."""
         verdict = (await anyio.to_thread.run_sync(self.result)).verdict
-        return {"name": self._run.arm, "verdict": verdict.sentence, "stopped": self._stopped.get(self._run.arm)}
+        return {
+            "name": self._run.arm,
+            "verdict": verdict.sentence,
+            "stopped": self._stopped.get(self._run.arm),
+        }
 
-    async def take(self, run: _Run, id_: object, epoch: int, scores: dict[str, float] | None) -> None:
+    async def take(
+        self, run: _Run, id_: object, epoch: int, scores: dict[str, float] | None
+    ) -> None:
         """Record an epoch of a sample. `scores` is None if it failed.
 
         The first scores count. They replace a failure unless that counts already.
@@ -216,7 +285,9 @@ class EarlyStopping:
 
     # These methods run in threads, because a storage or a decision may take a while.
 
-    def _begin(self, arm: str, order: Sequence[str], samples: Sequence[Any], epochs: int) -> Selector | Study:
+    def _begin(
+        self, arm: str, order: Sequence[str], samples: Sequence[Any], epochs: int
+    ) -> Selector | Study:
         """Create the selection, or open the study, and record the scores of the baseline."""
         arms = self._among or (arm,)
         if self._baseline is not None:
@@ -230,15 +301,26 @@ class EarlyStopping:
             baseline=None if self._baseline is None else _BASELINE,
             repeats=epochs,
         )
-        # Arrange the examples so that the engine's random order of examples is Inspect's order of samples.
+        # Arrange the examples so that the engine's random order of examples is
+        # Inspect's order of samples.
         places = made(examples=len(order)).state.problem.order
         ids, in_place = [""] * len(order), list(samples)
         for sample, place in zip(samples, places.tolist(), strict=True):
             ids[place], in_place[place] = str(sample.id), sample
         selector = made(examples=ids)
-        selection = selector if self._study is None else Study.create(*self._study, selector, exist_ok=True)
+        selection = (
+            selector
+            if self._study is None
+            else Study.create(*self._study, selector, exist_ok=True)
+        )
         if self._baseline is not None and not self._known(selection, _BASELINE):
-            observe_logs(selection, self._baseline, dataset=in_place, prompt=_BASELINE, value_to_float=self._to_float)
+            observe_logs(
+                selection,
+                self._baseline,
+                dataset=in_place,
+                prompt=_BASELINE,
+                value_to_float=self._to_float,
+            )
         return selection
 
     def _advance(self, run: _Run) -> None:
@@ -248,7 +330,8 @@ class EarlyStopping:
         while run.next in run.complete:
             scores = run.complete.pop(run.next)
             epoch, place = divmod(run.next, len(self._order))
-            # A study may have the scores of this epoch already, from an interrupted run.
+            # A study may have the scores of this epoch already, from an interrupted
+            # run.
             if scores is not None and known[self._order[place]] <= epoch:
                 self._selection.observe(run.arm, scores, self._order[place])
             run.next += 1
@@ -263,12 +346,18 @@ class EarlyStopping:
             return
         names = selector.prompts.ids
         if decided.settled:
-            sentence = "the selection is established: " + ", ".join(str(names[arm]) for arm in decided.answer)
+            sentence = "the selection is established: " + ", ".join(
+                str(names[arm]) for arm in decided.answer
+            )
             if self._goal.is_constrained and not selector.result().feasible:
                 sentence = "no prompt satisfies every constraint"
-            self._stopped |= {str(name): sentence for name in names if name not in self._stopped}
+            self._stopped |= {
+                str(name): sentence for name in names if name not in self._stopped
+            }
         elif not decided.finished:
-            self._stopped |= {str(names[each.arm]): each.reason for each in decided.departures}
+            self._stopped |= {
+                str(names[each.arm]): each.reason for each in decided.departures
+            }
 
     def _known(self, selection: Selector | Study, arm: str) -> Counter[str]:
         """Count the recorded scores of a run, by the sample's id."""
@@ -280,7 +369,11 @@ class EarlyStopping:
     @property
     def _state(self) -> Selector:
         assert self._selection is not None
-        return self._selection.selector if isinstance(self._selection, Study) else self._selection
+        return (
+            self._selection.selector
+            if isinstance(self._selection, Study)
+            else self._selection
+        )
 
     @property
     def _run(self) -> _Run:
@@ -291,19 +384,26 @@ class EarlyStopping:
         return found
 
     def _default_name(self, task: EvalSpec) -> str:
-        return next((name for name in (task.model, task.task) if name in self._among), str(task.model))
+        return next(
+            (name for name in (task.model, task.task) if name in self._among),
+            str(task.model),
+        )
 
 
 @cache
 def _hear_of_failures() -> None:
     """Register the hook when the first task starts, because Inspect announces hooks that exist at its start."""
-    hooks(name="asktell_early_stopping", description="Reports failed samples to early stopping.")(FailedSamples)
+    hooks(
+        name="asktell_early_stopping",
+        description="Reports failed samples to early stopping.",
+    )(FailedSamples)
 
 
 class FailedSamples(Hooks):  # type: ignore[misc]
     """Report samples without scores to early stopping.
 
-    Inspect reports only samples with scores. Early stopping would wait forever for the others.
+    Inspect reports only samples with scores. Early stopping would wait forever for the
+    others.
     """
 
     def enabled(self) -> bool:

@@ -12,11 +12,14 @@ from typing import Any, NamedTuple, final
 from asktell import InvalidArgumentError
 from asktell_adapters.rows import from_json, read_text
 
-# The number of Zstandard in the zip format. Inspect uses it since 0.3.200, and Python's zipfile supports it from 3.14.
+# The number of Zstandard in the zip format. Inspect uses it since 0.3.200, and Python's
+# zipfile supports it from 3.14.
 _ZSTANDARD = 93
-# The local header of a file in a zip: 26 other bytes, then the lengths of the file's name and of its extra field.
+# The local header of a file in a zip: 26 other bytes, then the lengths of the file's
+# name and of its extra field.
 _LOCAL_HEADER = struct.Struct("<26x2H")
-_HEADERS = ("header.json", "_journal/start.json")  # The log of an interrupted eval has only the second one.
+# The log of an interrupted eval has only the second one.
+_HEADERS = ("header.json", "_journal/start.json")
 _CONVERT = "`inspect log convert --to json --output-dir json LOG` writes it"
 
 
@@ -38,14 +41,20 @@ def read_log(path: Path) -> LogFile:
         header, samples = _zipped(path)
     else:
         header = from_json(read_text(path), path, 1)
-        samples = iter(header.get("samples") or ()) if isinstance(header, dict) else iter(())
+        samples = (
+            iter(header.get("samples") or ()) if isinstance(header, dict) else iter(())
+        )
     about = header.get("eval") if isinstance(header, dict) else None
     if not isinstance(about, dict):
-        raise InvalidArgumentError(f"{path}: not an Inspect log, because it has no 'eval'. Pass the log file itself.")
+        raise InvalidArgumentError(
+            f"{path}: not an Inspect log, because it has no 'eval'. Pass the log file itself."
+        )
     try:
         found = [_sample(each) for each in samples]
     except (KeyError, TypeError, AttributeError, ValueError) as error:
-        raise InvalidArgumentError(f"{path}: not a readable Inspect log ({error}). Copy it again.") from error
+        raise InvalidArgumentError(
+            f"{path}: not a readable Inspect log ({error}). Copy it again."
+        ) from error
     if not found:
         raise InvalidArgumentError(
             f"{path}: the log has no samples, so it has no scores. Run the eval with log_samples=True."
@@ -63,8 +72,14 @@ def _zipped(path: Path) -> tuple[Any, Iterator[Any]]:
                 raise InvalidArgumentError(
                     f"{path}: not an Inspect log, because the archive has no {_HEADERS[0]}. Copy it again."
                 )
-            samples = [name for name in names if name.startswith("samples/") and name.endswith(".json")]
-            head, *rest = (json.loads(_content(archive, name, path)) for name in (header, *samples))
+            samples = [
+                name
+                for name in names
+                if name.startswith("samples/") and name.endswith(".json")
+            ]
+            head, *rest = (
+                json.loads(_content(archive, name, path)) for name in (header, *samples)
+            )
             return head, iter(rest)
     except (zipfile.BadZipFile, EOFError, OSError, ValueError, RecursionError) as error:
         if isinstance(error, InvalidArgumentError):
@@ -81,7 +96,9 @@ def _content(archive: zipfile.ZipFile, name: str, path: Path) -> bytes:
         return archive.read(about)
     except NotImplementedError:
         if about.compress_type != _ZSTANDARD or archive.fp is None:
-            raise ValueError(f"compression method {about.compress_type} is not supported") from None
+            raise ValueError(
+                f"compression method {about.compress_type} is not supported"
+            ) from None
     # The compressed data follows the local header.
     archive.fp.seek(about.header_offset)
     n_name, n_extra = _LOCAL_HEADER.unpack(archive.fp.read(_LOCAL_HEADER.size))
@@ -92,13 +109,20 @@ def _content(archive: zipfile.ZipFile, name: str, path: Path) -> bytes:
 def _decompressed(data: bytes, size: int, path: Path) -> bytes:
     """Decompress Zstandard data of this decompressed size, with whichever package is installed."""
     try:
-        return bytes(import_module("zstandard").ZstdDecompressor().decompress(data, max_output_size=size))
+        return bytes(
+            import_module("zstandard")
+            .ZstdDecompressor()
+            .decompress(data, max_output_size=size)
+        )
     except ModuleNotFoundError:
         pass
-    except Exception as error:  # zstandard.ZstdError, which needs an import to be caught by name.
+    except Exception as error:
+        # zstandard.ZstdError, which needs an import to be caught by name.
         raise ValueError(str(error)) from error
     try:
-        return bytes(import_module("pyarrow").Codec("zstd").decompress(data, size, asbytes=True))
+        return bytes(
+            import_module("pyarrow").Codec("zstd").decompress(data, size, asbytes=True)
+        )
     except ModuleNotFoundError:
         raise InvalidArgumentError(
             f"{path}: this log is compressed with Zstandard. Run: pip install zstandard (inspect-ai includes it). Or "
@@ -108,10 +132,15 @@ def _decompressed(data: bytes, size: int, path: Path) -> bytes:
 
 def _sample(data: Mapping[str, Any]) -> Any:
     """Convert a sample to an object with the attributes that `samples.Scoring` reads."""
-    scores = {name: SimpleNamespace(value=score["value"]) for name, score in (data.get("scores") or {}).items()}
+    scores = {
+        name: SimpleNamespace(value=score["value"])
+        for name, score in (data.get("scores") or {}).items()
+    }
     error, limit = data.get("error"), data.get("limit")
     if error:
-        error = SimpleNamespace(message=error.get("message", ""), traceback=error.get("traceback", ""))
+        error = SimpleNamespace(
+            message=error.get("message", ""), traceback=error.get("traceback", "")
+        )
     if limit:
         limit = SimpleNamespace(type=limit.get("type"), limit=limit.get("limit") or 0)
     return SimpleNamespace(
@@ -120,11 +149,17 @@ def _sample(data: Mapping[str, Any]) -> Any:
         scores=scores,
         error=error or None,
         limit=limit or None,
-        model_usage={model: _usage(used) for model, used in (data.get("model_usage") or {}).items()},
+        model_usage={
+            model: _usage(used)
+            for model, used in (data.get("model_usage") or {}).items()
+        },
         total_time=data.get("total_time"),
     )
 
 
 def _usage(used: Mapping[str, Any]) -> Any:
-    tokens = {f"{kind}_tokens": used.get(f"{kind}_tokens") or 0 for kind in ("input", "output", "total")}
+    tokens = {
+        f"{kind}_tokens": used.get(f"{kind}_tokens") or 0
+        for kind in ("input", "output", "total")
+    }
     return SimpleNamespace(**tokens, total_cost=used.get("total_cost"))

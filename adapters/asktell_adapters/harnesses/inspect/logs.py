@@ -27,28 +27,35 @@ def observe_logs(
 ) -> int:
     """Record the scores of past evals in a selector or a study. They do not count against the budget.
 
-    The samples in logs of `InspectTask` have their prompt and example in their metadata. For other logs, pass the
-    prompt, and pass the dataset, in which samples are found by their input and target.
+    The samples in logs of `InspectTask` have their prompt and example in their
+    metadata. For other logs, pass the prompt, and pass the dataset, in which samples
+    are found by their input and target.
 
     Args:
-        selector: a Selector or a Study with the same examples. Samples of prompts that it does not have are skipped.
-        logs: log files, folders of log files, or EvalLogs. The completed samples of interrupted evals count, too.
-        dataset: the task's dataset, to find examples by their content instead of their index.
-        prompt: id or text of the prompt that the logs were made with, or a function that returns it for an EvalLog.
-            If the function returns None, the log is skipped.
+        selector: a Selector or a Study with the same examples. Samples of prompts that
+            it does not have are skipped.
+        logs: log files, folders of log files, or EvalLogs. The completed samples of
+            interrupted evals count, too.
+        dataset: the task's dataset, to find examples by their content instead of their
+            index.
+        prompt: id or text of the prompt that the logs were made with, or a function
+            that returns it for an EvalLog. If the function returns None, the log is
+            skipped.
         score_limited: as for `InspectTask`.
         value_to_float: as for `InspectTask`.
 
     Returns:
-        The number of recorded samples. A warning of the logger "asktell" counts the skipped samples by reason: an
-        error, an unknown prompt, or no score for a metric of the goal.
+        The number of recorded samples. A warning of the logger "asktell" counts the
+        skipped samples by reason: an error, an unknown prompt, or no score for a metric
+        of the goal.
 
     Raises:
         InvalidArgumentError: a log cannot be read.
     """
     scoring = Scoring(value_to_float, score_limited, tuple(selector.metrics))
     places = None if dataset is None else _places(dataset)
-    holder: Any = getattr(selector, "selector", selector)  # A study has its selector as an attribute.
+    # A study has its selector as an attribute.
+    holder: Any = getattr(selector, "selector", selector)
     known = holder.prompts
     skipped: Counter[str] = Counter()
     observed = 0
@@ -59,17 +66,25 @@ def observe_logs(
             try:
                 which = _prompt_of(ours, known) if prompt is None else of_log
                 if which is None:
-                    raise InvalidArgumentError("not written by InspectTask, and no prompt=... given")
+                    raise InvalidArgumentError(
+                        "not written by InspectTask, and no prompt=... given"
+                    )
                 example = _example_of(sample, ours, places)
                 scores = scoring.of_epochs([sample], log.eval.model)
-                selector.observe(which, {name: scores[name] for name in selector.metrics}, example)
+                selector.observe(
+                    which, {name: scores[name] for name in selector.metrics}, example
+                )
             except AsktellError as error:
                 skipped[str(error)] += 1
             else:
                 observed += 1
     if skipped:
-        reasons = "; ".join(f"{count} x {why:.200}" for why, count in skipped.most_common(5))
-        _log.warning("%d samples of Inspect logs were skipped: %s", skipped.total(), reasons)
+        reasons = "; ".join(
+            f"{count} x {why:.200}" for why, count in skipped.most_common(5)
+        )
+        _log.warning(
+            "%d samples of Inspect logs were skipped: %s", skipped.total(), reasons
+        )
     return observed
 
 
@@ -86,11 +101,15 @@ def _prompt_of(ours: Mapping[str, Any], known: Any) -> Any:
     return which
 
 
-def _example_of(sample: Any, ours: Mapping[str, Any], places: Mapping[object, int] | None) -> Any:
+def _example_of(
+    sample: Any, ours: Mapping[str, Any], places: Mapping[object, int] | None
+) -> Any:
     """Return the index of a sample: by its content if there is a dataset, else from its metadata."""
     example = ours.get("example") if places is None else places.get(_content(sample))
     if example is None:
-        raise InvalidArgumentError("not in the dataset" if places else "no dataset=... given to find it in")
+        raise InvalidArgumentError(
+            "not in the dataset" if places else "no dataset=... given to find it in"
+        )
     return example
 
 
@@ -103,14 +122,20 @@ def _logs(logs: Logs) -> Iterator[Any]:
         yield from _logs(inspect_log.list_eval_logs(str(logs), descending=False))
     elif isinstance(logs, str | Path | inspect_log.EvalLogInfo):
         try:
-            yield inspect_log.read_eval_log(str(logs) if isinstance(logs, Path) else logs, resolve_attachments=True)
+            yield inspect_log.read_eval_log(
+                str(logs) if isinstance(logs, Path) else logs, resolve_attachments=True
+            )
         except Exception as error:
-            raise InvalidArgumentError(f"{logs} is not an Inspect log: {type(error).__name__}: {error}") from error
+            raise InvalidArgumentError(
+                f"{logs} is not an Inspect log: {type(error).__name__}: {error}"
+            ) from error
     elif isinstance(logs, Iterable):
         for log in logs:
             yield from _logs(log)
     else:
-        raise InvalidArgumentError(f"logs must be files, folders or EvalLogs, got {logs!r:.100}.")
+        raise InvalidArgumentError(
+            f"logs must be files, folders or EvalLogs, got {logs!r:.100}."
+        )
 
 
 def _places(dataset: Sequence[Any]) -> dict[object, int]:
@@ -123,5 +148,11 @@ def _places(dataset: Sequence[Any]) -> dict[object, int]:
 
 def _content(sample: Any) -> object:
     """Input and target of a sample. Messages are reduced to role and text, because their ids are random."""
-    turns = sample.input if isinstance(sample.input, str) else tuple((turn.role, turn.text) for turn in sample.input)
-    return turns, sample.target if isinstance(sample.target, str) else tuple(sample.target)
+    turns = (
+        sample.input
+        if isinstance(sample.input, str)
+        else tuple((turn.role, turn.text) for turn in sample.input)
+    )
+    return turns, sample.target if isinstance(sample.target, str) else tuple(
+        sample.target
+    )

@@ -22,14 +22,18 @@ def checked_task(task: Any) -> Any:
     """Return an Inspect Task whose samples can be chosen, given the Task or a function that creates it.
 
     Raises:
-        InvalidArgumentError: there is no Task, its dataset is empty or no list of samples, or it does not reduce
-            epochs by the mean.
+        InvalidArgumentError: there is no Task, its dataset is empty or no list of
+            samples, or it does not reduce epochs by the mean.
     """
     made = task() if callable(task) else task
     if not isinstance(made, import_extra("inspect_ai", "inspect").Task):
-        raise InvalidArgumentError(f"task must be an Inspect Task or a function that returns one, got {made!r:.100}.")
+        raise InvalidArgumentError(
+            f"task must be an Inspect Task or a function that returns one, got {made!r:.100}."
+        )
     if getattr(made, "sample_source", None) is not None or not len(made.dataset):
-        raise InvalidArgumentError("The task's dataset must be a list with at least one sample.")
+        raise InvalidArgumentError(
+            "The task's dataset must be a list with at least one sample."
+        )
     names = [_registered(reducer) for reducer in made.epochs_reducer or ()]
     if any(name != "mean" for name in names):
         raise InvalidArgumentError(
@@ -47,7 +51,9 @@ def check_metrics(metrics: Collection[str], task: Any) -> None:
     check_scorers(metrics, [_registered(scorer) for scorer in task.scorer or ()], USAGE)
 
 
-def check_scorers(metrics: Collection[str], scorers: Sequence[str], besides: Sequence[str] = ()) -> None:
+def check_scorers(
+    metrics: Collection[str], scorers: Sequence[str], besides: Sequence[str] = ()
+) -> None:
     """Check that the metrics are names of these scorers or of the scores `besides`.
 
     Raises:
@@ -57,7 +63,11 @@ def check_scorers(metrics: Collection[str], scorers: Sequence[str], besides: Seq
     for index, name in enumerate(scorers):
         # Inspect numbers later scorers of the same name from 1.
         known.append(f"{name}{scorers[:index].count(name) or ''}")
-    wrong = metrics if isinstance(metrics, str) else [name for name in metrics if name.split("/")[0] not in known]
+    wrong = (
+        metrics
+        if isinstance(metrics, str)
+        else [name for name in metrics if name.split("/")[0] not in known]
+    )
     if wrong or isinstance(metrics, str):
         raise InvalidArgumentError(
             f"The task has no metric {wrong!r}. Its metrics are {known}, and 'scorer/key' of a scorer that returns a "
@@ -68,7 +78,8 @@ def check_scorers(metrics: Collection[str], scorers: Sequence[str], besides: Seq
 def sample_of(trial: Trial, examples: Sequence[Any], taken: Collection[str]) -> Any:
     """Return a copy of the trial's sample with its own id, and with the prompt and the example in its metadata.
 
-    The id is "prompt id|sample id". If that is taken, "|2" or the next free number follows.
+    The id is "prompt id|sample id". If that is taken, "|2" or the next free number
+    follows.
     """
     number = checked_example(trial.example, len(examples))
     sample = examples[number]
@@ -78,8 +89,14 @@ def sample_of(trial: Trial, examples: Sequence[Any], taken: Collection[str]) -> 
     while id_ in taken:
         times += 1
         id_ = f"{name}|{times}"
-    ours = {"prompt_id": trial.prompt_id, "prompt": trial.prompt, "example": trial.example}
-    return sample.model_copy(update={"id": id_, "metadata": {**(sample.metadata or {}), KEY: ours}})
+    ours = {
+        "prompt_id": trial.prompt_id,
+        "prompt": trial.prompt,
+        "example": trial.example,
+    }
+    return sample.model_copy(
+        update={"id": id_, "metadata": {**(sample.metadata or {}), KEY: ours}}
+    )
 
 
 def changes(task: Any, insert: Insert) -> dict[str, Any]:
@@ -96,12 +113,16 @@ def changes(task: Any, insert: Insert) -> dict[str, Any]:
     async def by_template(state: Any, generate: Any) -> Any:
         fields = {name: value for name, value in state.metadata.items() if name != KEY}
         example = Example(state.user_prompt.text, fields=fields)
-        state.user_prompt.text = render(str(insert), state.metadata[KEY]["prompt"], example)
+        state.user_prompt.text = render(
+            str(insert), state.metadata[KEY]["prompt"], example
+        )
         return state
 
     async def by_solver(state: Any, generate: Any) -> Any:
         assert callable(insert)
-        return await solvers.chain(insert(state.metadata[KEY]["prompt"]))(state, generate)
+        return await solvers.chain(insert(state.metadata[KEY]["prompt"]))(
+            state, generate
+        )
 
     if callable(insert):
         return {"solver": solvers.solver(name="asktell_prompt")(lambda: by_solver)()}
@@ -109,7 +130,9 @@ def changes(task: Any, insert: Insert) -> dict[str, Any]:
         raise InvalidArgumentError(
             f'insert must be "system", a template with {{prompt}} and {{input}}, or a function, got {insert!r}.'
         )
-    step = solvers.solver(name="asktell_prompt")(lambda: as_system_message if insert == SYSTEM else by_template)()
+    step = solvers.solver(name="asktell_prompt")(
+        lambda: as_system_message if insert == SYSTEM else by_template
+    )()
     if isinstance(task.setup, Sequence):
         return {"setup": [*task.setup, step]}
     return {"setup": [task.setup, step] if task.setup else [step]}
@@ -118,14 +141,17 @@ def changes(task: Any, insert: Insert) -> dict[str, Any]:
 def system_prompt(prompt: str) -> Any:
     """Return a solver that adds the prompt as a system message, after the existing system messages.
 
-    The text is inserted unchanged. Inspect's own `system_message` would read a file or URL if the text is its name,
-    and would fill in fields in braces.
+    The text is inserted unchanged. Inspect's own `system_message` would read a file or
+    URL if the text is its name, and would fill in fields in braces.
     """
     solvers = import_extra("inspect_ai.solver", "inspect")
     messages = import_extra("inspect_ai.model", "inspect")
 
     async def add(state: Any, generate: Any) -> Any:
-        place = 1 + max((i for i, message in enumerate(state.messages) if message.role == "system"), default=-1)
+        place = 1 + max(
+            (i for i, message in enumerate(state.messages) if message.role == "system"),
+            default=-1,
+        )
         state.messages.insert(place, messages.ChatMessageSystem(content=prompt))
         return state
 
@@ -152,13 +178,23 @@ USAGE = ("input_tokens", "output_tokens", "total_tokens", "latency", "cost")
 ValueToFloat: TypeAlias = Callable[[Any], float]
 """A function from a score's value to a number, or to NaN if the value has none."""
 
-_WORDS = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0, "yes": 1.0, "true": 1.0, "no": 0.0, "false": 0.0}
+_WORDS = {
+    "C": 1.0,
+    "P": 0.5,
+    "I": 0.0,
+    "N": 0.0,
+    "yes": 1.0,
+    "true": 1.0,
+    "no": 0.0,
+    "false": 0.0,
+}
 
 
 def value_to_float(value: Any) -> float:
     """Convert a score's value to a number as Inspect's function of this name does.
 
-    For a value without a number, Inspect's function warns and returns 0. This function returns NaN.
+    For a value without a number, Inspect's function warns and returns 0. This function
+    returns NaN.
     """
     if isinstance(value, str):
         value = _WORDS.get(value, _WORDS.get(value.lower(), value))
@@ -168,18 +204,28 @@ def value_to_float(value: Any) -> float:
         return math.nan
 
 
-def numbers(scores: Mapping[str, Any], to_float: ValueToFloat | None = None) -> dict[str, float]:
+def numbers(
+    scores: Mapping[str, Any], to_float: ValueToFloat | None = None
+) -> dict[str, float]:
     """Convert Inspect's Scores, by scorer, to numbers by name.
 
-    A value that is a mapping or a list becomes one number per entry, with the name `scorer/key`.
+    A value that is a mapping or a list becomes one number per entry, with the name
+    `scorer/key`.
     """
     to_float, found = to_float or value_to_float, {}
     for scorer, score in scores.items():
         value = score.value
         if isinstance(value, Mapping):
-            found.update({f"{scorer}/{key}": to_float(part) for key, part in value.items()})
+            found.update(
+                {f"{scorer}/{key}": to_float(part) for key, part in value.items()}
+            )
         elif isinstance(value, Sequence) and not isinstance(value, str):
-            found.update({f"{scorer}/{index}": to_float(part) for index, part in enumerate(value)})
+            found.update(
+                {
+                    f"{scorer}/{index}": to_float(part)
+                    for index, part in enumerate(value)
+                }
+            )
         else:
             found[scorer] = to_float(value)
     return found
@@ -190,8 +236,10 @@ class Scoring:
     """How scores are read from samples.
 
     Attributes:
-        value_to_float: converts a score's value to a number. None: the function `value_to_float`.
-        score_limited: whether a sample that reached a limit has scores. Otherwise it failed.
+        value_to_float: converts a score's value to a number. None: the function
+            `value_to_float`.
+        score_limited: whether a sample that reached a limit has scores. Otherwise it
+            failed.
         metrics: a sample failed if it lacks one of these metrics.
     """
 
@@ -209,7 +257,8 @@ class Scoring:
             model: the evaluated model, whose tokens are counted.
 
         Raises:
-            CompletionError: an epoch failed, or a metric has no finite mean. The error has the cost of all epochs.
+            CompletionError: an epoch failed, or a metric has no finite mean. The error
+                has the cost of all epochs.
         """
         cost = _cost(samples)
         paid = cost or 0.0
@@ -218,41 +267,60 @@ class Scoring:
             try:
                 rows.append({**_usage(sample, model), **self._scores(sample)})
             except Exception as error:
-                why = str(error) if isinstance(error, CompletionError) else in_words(error)
-                raise CompletionError(f"sample {sample.id!r} of Inspect: {why}", cost=paid) from error
+                why = (
+                    str(error)
+                    if isinstance(error, CompletionError)
+                    else in_words(error)
+                )
+                raise CompletionError(
+                    f"sample {sample.id!r} of Inspect: {why}", cost=paid
+                ) from error
         names = [name for name in rows[0] if all(name in row for row in rows)]
-        means = {name: math.fsum(row[name] for row in rows) / len(rows) for name in names}
+        means = {
+            name: math.fsum(row[name] for row in rows) / len(rows) for name in names
+        }
         if cost is not None:
             means.setdefault("cost", cost)  # A scorer of this name takes precedence.
         for name in self.metrics or ():
             if not math.isfinite(means.get(name, math.nan)):
-                raise CompletionError(f"sample {samples[0].id!r} of Inspect has no score {name!r}", cost=paid)
+                raise CompletionError(
+                    f"sample {samples[0].id!r} of Inspect has no score {name!r}",
+                    cost=paid,
+                )
         return means
 
     def _scores(self, sample: Any) -> dict[str, float]:
         if sample.error is not None:
             raise CompletionError(_why(sample.error))
         if sample.limit is not None and not self.score_limited:
-            raise CompletionError(f"its {sample.limit.type} limit of {sample.limit.limit:g} was reached")
+            raise CompletionError(
+                f"its {sample.limit.type} limit of {sample.limit.limit:g} was reached"
+            )
         return numbers(sample.scores or {}, self.value_to_float)
 
 
-_DIRECT_CAUSE = "\nThe above exception was the direct cause of the following exception:\n"
+_DIRECT_CAUSE = (
+    "\nThe above exception was the direct cause of the following exception:\n"
+)
 
 
 def _why(error: Any) -> str:
     """Return an error's message.
 
-    The message of tenacity's RetryError does not contain the cause, so that the cause is taken from the traceback.
+    The message of tenacity's RetryError does not contain the cause, so that the cause
+    is taken from the traceback.
     """
     message = str(error.message)
     if not message.startswith("RetryError"):
         return message
     *_, cause, _ = "", *str(error.traceback).split(_DIRECT_CAUSE)
     lines = cause.rstrip().split("\n")
-    after = 1 + max((at for at, line in enumerate(lines) if line.startswith(" ")), default=-1)
+    after = 1 + max(
+        (at for at, line in enumerate(lines) if line.startswith(" ")), default=-1
+    )
     last = "\n".join(lines[after:])
-    # Without the module of the exception's type: "httpx.ConnectError: ..." becomes "ConnectError: ...".
+    # Without the module of the exception's type: "httpx.ConnectError: ..." becomes
+    # "ConnectError: ...".
     return re.sub(r"^[\w.]+\.(?=\w+(:|$))", "", last) or message
 
 
@@ -261,7 +329,10 @@ def _usage(sample: Any, model: str) -> dict[str, float]:
     usage: dict[str, float] = {}
     own = sample.model_usage.get(model)
     if own is not None:
-        usage |= {name: float(getattr(own, name)) for name in ("input_tokens", "output_tokens", "total_tokens")}
+        usage |= {
+            name: float(getattr(own, name))
+            for name in ("input_tokens", "output_tokens", "total_tokens")
+        }
     if sample.total_time is not None:
         usage["latency"] = float(sample.total_time)
     return usage
@@ -269,6 +340,10 @@ def _usage(sample: Any, model: str) -> dict[str, float]:
 
 def _cost(samples: Sequence[Any]) -> float | None:
     """The cost of all models in dollars. None unless Inspect has every price."""
-    costs = [getattr(used, "total_cost", None) for sample in samples for used in sample.model_usage.values()]
+    costs = [
+        getattr(used, "total_cost", None)
+        for sample in samples
+        for used in sample.model_usage.values()
+    ]
     known = [float(cost) for cost in costs if cost is not None]
     return math.fsum(known) if known and len(known) == len(costs) else None

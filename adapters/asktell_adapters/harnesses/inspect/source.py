@@ -47,9 +47,11 @@ with needs_extra("inspect"):
 
 _log = logging.getLogger("asktell")
 _WAIT = 1.0  # Seconds between two checks of the trials that other workers hold.
-# Inspect prints the names of metrics with Rich, which reads square brackets as markup. Wide brackets look similar.
+# Inspect prints the names of metrics with Rich, which reads square brackets as markup.
+# Wide brackets look similar.
 _NO_MARKUP = str.maketrans("[]", "［］")
-_in_eval: ContextVar[object] = ContextVar("asktell_in_eval", default=None)  # The source whose eval has begun.
+# The source whose eval has begun.
+_in_eval: ContextVar[object] = ContextVar("asktell_in_eval", default=None)
 
 
 @dataclass
@@ -65,35 +67,40 @@ class _Flight:
 class InspectSource(SampleSource):  # type: ignore[misc]
     """A selector or a study as the source of an Inspect task's samples.
 
-    Pass `source.task` to Inspect: `eval(source.task, model=...)`, or return it from a function with `@task` for
-    `inspect eval`. As soon as a sample is scored, its scores are recorded and the next sample starts, so that nothing
-    waits for the slowest sample of a batch. A failed sample is a failed evaluation. A sample that an operator cancels
-    in the queue is released. With several epochs, an evaluation is the mean over them. Set the number of epochs in the
-    task, not in `eval`.
+    Pass `source.task` to Inspect: `eval(source.task, model=...)`, or return it from a
+    function with `@task` for `inspect eval`. As soon as a sample is scored, its scores
+    are recorded and the next sample starts, so that nothing waits for the slowest
+    sample of a batch. A failed sample is a failed evaluation. A sample that an operator
+    cancels in the queue is released. With several epochs, an evaluation is the mean
+    over them. Set the number of epochs in the task, not in `eval`.
 
-    The id of a sample in the log is "prompt id|sample id". Its metadata has prompt and example under "asktell". Scores
-    have the names that `InspectTask` gives them, including tokens, latency and cost.
+    The id of a sample in the log is "prompt id|sample id". Its metadata has prompt and
+    example under "asktell". Scores have the names that `InspectTask` gives them,
+    including tokens, latency and cost.
 
-    Close the source with a `with` block or `close()`. After an interrupted eval, that releases the pending trials. The
-    same source can then be evaluated again with the same model, and resumes.
+    Close the source with a `with` block or `close()`. After an interrupted eval, that
+    releases the pending trials. The same source can then be evaluated again with the
+    same model, and resumes.
 
     Args:
-        selector: a Selector, a Study, a RemoteStudy or a worker of a study, with as many examples as the task has
-            samples.
-        task: an Inspect Task, or a function without arguments that creates one. It is not changed.
+        selector: a Selector, a Study, a RemoteStudy or a worker of a study, with as
+            many examples as the task has samples.
+        task: an Inspect Task, or a function without arguments that creates one. It is
+            not changed.
         insert: how a prompt is inserted, as for `InspectTask`.
-        concurrency: number of simultaneous evaluations. Inspect's limits (`max_connections`, `max_samples`) apply, too.
-        by_prompt: compute the scorers' metrics in the log for each prompt, under the name "metric(prompt id)". False:
-            compute them once over all prompts.
+        concurrency: number of simultaneous evaluations. Inspect's limits
+            (`max_connections`, `max_samples`) apply, too.
+        by_prompt: compute the scorers' metrics in the log for each prompt, under the
+            name "metric(prompt id)". False: compute them once over all prompts.
         score_limited: as for `InspectTask`.
         value_to_float: as for `InspectTask`.
         on_tell: as for `asktell.run`. It is called in another thread than Inspect's.
-        max_failures_in_a_row: as for `asktell.run`. Its error ends the eval. An eval without any success is an error,
-            too.
+        max_failures_in_a_row: as for `asktell.run`. Its error ends the eval. An eval
+            without any success is an error, too.
 
     Raises:
-        InvalidArgumentError: an argument cannot be used, or the task lacks a metric or has fewer samples than the
-            selector has examples.
+        InvalidArgumentError: an argument cannot be used, or the task lacks a metric or
+            has fewer samples than the selector has examples.
     """
 
     def __init__(
@@ -114,9 +121,14 @@ class InspectSource(SampleSource):  # type: ignore[misc]
         self._selector = _patient(selector)
         _check_examples(self._selector, len(self.examples))
         check_metrics(self._selector.metrics, theirs)
-        self._scoring = Scoring(value_to_float, score_limited, tuple(self._selector.metrics))
+        self._scoring = Scoring(
+            value_to_float, score_limited, tuple(self._selector.metrics)
+        )
         self._concurrency = whole("concurrency", concurrency, 1)
-        self._options: dict[str, Any] = {"on_tell": on_tell, "max_failures_in_a_row": max_failures_in_a_row}
+        self._options: dict[str, Any] = {
+            "on_tell": on_tell,
+            "max_failures_in_a_row": max_failures_in_a_row,
+        }
         self._model: str | None = None
         self._board: Board | None = None
         self._close: Callable[[], object] = lambda: None
@@ -124,14 +136,24 @@ class InspectSource(SampleSource):  # type: ignore[misc]
         self._names: set[str] = set()  # The ids of all samples in this eval.
         self._failed: list[BaseException] = []  # The failures in this eval.
         self._succeeded = False
-        self._rounds = 0  # Number of calls that returned samples since the last completed sample.
+        # Number of calls that returned samples since the last completed sample.
+        self._rounds = 0
         self._lock = anyio.Lock()
         self._epochs = theirs.epochs or 1
-        self.task: Task = task_with(copy.copy(theirs), dataset=self, fail_on_error=False, **changes(theirs, insert))
-        self.task.dataset = MemoryDataset([], theirs.dataset.name, theirs.dataset.location)
+        self.task: Task = task_with(
+            copy.copy(theirs),
+            dataset=self,
+            fail_on_error=False,
+            **changes(theirs, insert),
+        )
+        self.task.dataset = MemoryDataset(
+            [], theirs.dataset.name, theirs.dataset.location
+        )
         if by_prompt:
             self.task.scorer = [_by_prompt(scorer) for scorer in self.task.scorer or ()]
-            self.task.metrics = None if theirs.metrics is None else _grouped(theirs.metrics)
+            self.task.metrics = (
+                None if theirs.metrics is None else _grouped(theirs.metrics)
+            )
 
     def result(self) -> Result:
         """Return the result so far. See `Selector.result`."""
@@ -171,7 +193,9 @@ class InspectSource(SampleSource):  # type: ignore[misc]
                 await self._end()
                 return None
             while not (samples := await self._ask()):
-                if await anyio.to_thread.run_sync(lambda: isinstance(self._selector, Selector) or self._selector.done):
+                if await anyio.to_thread.run_sync(
+                    lambda: isinstance(self._selector, Selector) or self._selector.done
+                ):
                     await self._end()
                     return None
                 await anyio.sleep(_WAIT)  # Other workers hold the remaining trials.
@@ -183,7 +207,10 @@ class InspectSource(SampleSource):  # type: ignore[misc]
         async with self._lock:
             flight = self._flights.get(str(sample.id))
             if flight is None:
-                _log.warning("Inspect ran the sample %r too often. Set epochs in the task, not in eval().", sample.id)
+                _log.warning(
+                    "Inspect ran the sample %r too often. Set epochs in the task, not in eval().",
+                    sample.id,
+                )
                 return None
             flight.completed.append(sample)
             self._rounds = 0
@@ -199,7 +226,8 @@ class InspectSource(SampleSource):  # type: ignore[misc]
                 await self._land(str(sample.id), flight)
         return None
 
-    # Asking and telling run in threads, because a storage or a decision may take a while.
+    # Asking and telling run in threads, because a storage or a decision may take a
+    # while.
 
     async def _begin(self) -> None:
         """Start an eval: forget the previous one and open a board, which `close` closes."""
@@ -210,7 +238,9 @@ class InspectSource(SampleSource):  # type: ignore[misc]
         stack = ExitStack()
         self._close = weakref.finalize(self, stack.close)
         self._board = await anyio.to_thread.run_sync(
-            lambda: stack.enter_context(open_board(self._selector, progress=False, **self._options))
+            lambda: stack.enter_context(
+                open_board(self._selector, progress=False, **self._options)
+            )
         )
 
     async def _end(self) -> None:
@@ -226,7 +256,9 @@ class InspectSource(SampleSource):  # type: ignore[misc]
         """Ask for as many trials as there are free places, and return them as samples."""
         board, free = self._opened(), self._concurrency - len(self._flights)
         samples = []
-        for trial in await anyio.to_thread.run_sync(lambda: board.ask(free)) if free > 0 else ():
+        for trial in (
+            await anyio.to_thread.run_sync(lambda: board.ask(free)) if free > 0 else ()
+        ):
             sample = sample_of(trial, self.examples, self._names)
             sample.metadata[GROUP] = str(trial.prompt_id).translate(_NO_MARKUP)
             self._names.add(sample.id)
@@ -246,7 +278,9 @@ class InspectSource(SampleSource):  # type: ignore[misc]
         if flight.abandoned or not flight.completed:
             await anyio.to_thread.run_sync(lambda: board.release(trial))
         else:
-            outcome: Outcome = attempt(self._scoring.of_epochs, flight.completed, str(self._model))
+            outcome: Outcome = attempt(
+                self._scoring.of_epochs, flight.completed, str(self._model)
+            )
             if isinstance(outcome, BaseException):
                 self._failed.append(outcome)
             else:
@@ -256,13 +290,15 @@ class InspectSource(SampleSource):  # type: ignore[misc]
     async def _settle_all(self) -> bool:
         """Settle all trials, although some epochs did not run. False if Inspect ran no sample of two rounds.
 
-        This happens if the eval runs fewer epochs than the task has, or skips samples because of `limit`, `sample_id`
-        or an operator who ends it.
+        This happens if the eval runs fewer epochs than the task has, or skips samples
+        because of `limit`, `sample_id` or an operator who ends it.
         """
         for name, flight in list(self._flights.items()):
             await self._settle(name, flight)
         if self._rounds > 1:
-            _log.warning("Inspect ran none of the samples that the source returned, so the source ends the eval.")
+            _log.warning(
+                "Inspect ran none of the samples that the source returned, so the source ends the eval."
+            )
         return self._rounds < 2
 
     def _opened(self) -> Board:
@@ -292,9 +328,15 @@ def _patient(selector: Any) -> Selector | _Patient:
     """Return the selector, or a worker of the study."""
     if isinstance(selector, Selector):
         return selector
-    worker = selector if isinstance(selector, Worker) or not hasattr(selector, "worker") else selector.worker()
+    worker = (
+        selector
+        if isinstance(selector, Worker) or not hasattr(selector, "worker")
+        else selector.worker()
+    )
     if not isinstance(worker, Worker):
-        raise InvalidArgumentError(f"InspectSource needs a Selector or a Study, got {type(selector).__name__}.")
+        raise InvalidArgumentError(
+            f"InspectSource needs a Selector or a Study, got {type(selector).__name__}."
+        )
     return _Patient(worker.study, worker.name, worker.lease)
 
 
@@ -314,10 +356,13 @@ def _by_prompt(scorer: Scorer) -> Scorer:
     async def score(state: Any, target: Any) -> Any:
         return await scorer(state, target)
 
-    update_wrapper(score, scorer)  # This copies the attributes of Inspect's registry, too.
+    # This copies the attributes of Inspect's registry, too.
+    update_wrapper(score, scorer)
     info = registry_info(scorer)
     metrics = _grouped(info.metadata["metrics"])
-    changed = info.model_copy(update={"metadata": {**info.metadata, "metrics": metrics}})
+    changed = info.model_copy(
+        update={"metadata": {**info.metadata, "metrics": metrics}}
+    )
     for name in [name for name, value in vars(score).items() if value is info]:
         setattr(score, name, changed)
     return score
@@ -326,12 +371,18 @@ def _by_prompt(scorer: Scorer) -> Scorer:
 def _grouped(metrics: Any) -> Any:
     if isinstance(metrics, Mapping):
         return {key: _grouped(values) for key, values in metrics.items()}
-    return [_grouped(metric) if isinstance(metric, Mapping) else _for_each_prompt(metric) for metric in metrics]
+    return [
+        _grouped(metric) if isinstance(metric, Mapping) else _for_each_prompt(metric)
+        for metric in metrics
+    ]
 
 
 def _for_each_prompt(metric: Metric) -> Metric:
     name = registry_info(metric).name.split("/", 1)[-1]
     if name == "grouped":
         return metric
-    template = name.translate(_NO_MARKUP).replace("{", "{{").replace("}", "}}") + "({group_name})"
+    template = (
+        name.translate(_NO_MARKUP).replace("{", "{{").replace("}", "}}")
+        + "({group_name})"
+    )
     return grouped(metric, GROUP, all=False, name_template=template)

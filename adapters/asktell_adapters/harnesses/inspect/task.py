@@ -23,37 +23,43 @@ from asktell_adapters.harnesses.inspect.samples import (
 _OURS = {
     "tasks", "model", "limit", "sample_id", "fail_on_error", "log_header_only", "log_samples", "run_samples", "score",
 }  # fmt: skip
-_one_eval_at_a_time = threading.Lock()  # Inspect refuses a second eval in the same process.
+# Inspect refuses a second eval in the same process.
+_one_eval_at_a_time = threading.Lock()
 
 
 class InspectTask:
     """Evaluate trials as samples of an Inspect task, for `asktell.run`.
 
-    Each batch is one `inspect_ai.eval()` over the requested pairs of prompt and sample, and one log file. The id of a
-    sample in the log is "prompt id|sample id". Its metadata has the prompt's id and text and the index of the example
-    under "asktell".
+    Each batch is one `inspect_ai.eval()` over the requested pairs of prompt and sample,
+    and one log file. The id of a sample in the log is "prompt id|sample id". Its
+    metadata has the prompt's id and text and the index of the example under "asktell".
 
-    A score has the name of its scorer. If a scorer returns a dict, the names are `scorer/key`. With several epochs, a
-    score is the mean over them. There are these further scores:
+    A score has the name of its scorer. If a scorer returns a dict, the names are
+    `scorer/key`. With several epochs, a score is the mean over them. There are these
+    further scores:
 
     - `input_tokens`, `output_tokens`, `total_tokens`: of the evaluated model only.
     - `latency`: the wall-clock seconds of the sample.
     - `cost`: the cost of all models in dollars, if Inspect has a price for each.
 
     Args:
-        task: an Inspect Task, or a function without arguments that creates one, such as an `@task`.
-        model: a name such as "openai/gpt-4o-mini", or an Inspect Model. By default, the model of the task or of
-            INSPECT_EVAL_MODEL.
-        insert: how a prompt is inserted. "system": as a system message before the task's solver. A template with
-            `{prompt}` and `{input}`, and with fields of the sample's metadata: as the user message. A function from
-            the prompt to a solver, an agent or a list of solvers: these replace the task's solver.
-        metrics: the metrics that the goal needs. They are checked against the task's scorers at once.
+        task: an Inspect Task, or a function without arguments that creates one, such as
+            an `@task`.
+        model: a name such as "openai/gpt-4o-mini", or an Inspect Model. By default, the
+            model of the task or of INSPECT_EVAL_MODEL.
+        insert: how a prompt is inserted. "system": as a system message before the
+            task's solver. A template with `{prompt}` and `{input}`, and with fields of
+            the sample's metadata: as the user message. A function from the prompt to a
+            solver, an agent or a list of solvers: these replace the task's solver.
+        metrics: the metrics that the goal needs. They are checked against the task's
+            scorers at once.
         log_dir: folder of the logs. By default, Inspect's own.
-        score_limited: use the scores of samples that reached a limit (time, tokens, messages), as Inspect does. By
-            default, such samples are failures.
-        value_to_float: converts a score's value to a number. By default, numbers stay, "C", yes and true are 1, "P"
-            is 0.5, and "I", "N", no and false are 0.
-        options: further arguments of `inspect_ai.eval`, such as max_connections, time_limit or temperature.
+        score_limited: use the scores of samples that reached a limit (time, tokens,
+            messages), as Inspect does. By default, such samples are failures.
+        value_to_float: converts a score's value to a number. By default, numbers stay,
+            "C", yes and true are 1, "P" is 0.5, and "I", "N", no and false are 0.
+        options: further arguments of `inspect_ai.eval`, such as max_connections,
+            time_limit or temperature.
 
     Raises:
         InvalidArgumentError: an argument cannot be used, or the task lacks a metric.
@@ -77,22 +83,33 @@ class InspectTask:
         self.examples = tuple(self.task.dataset)
         wrong = sorted(_OURS & set(options))
         if wrong:
-            raise InvalidArgumentError(f"InspectTask sets these arguments of inspect_ai.eval itself: omit {wrong}.")
+            raise InvalidArgumentError(
+                f"InspectTask sets these arguments of inspect_ai.eval itself: omit {wrong}."
+            )
         if metrics is not None:
             check_metrics(metrics, self.task)
-        self._scoring = Scoring(value_to_float, score_limited, None if metrics is None else tuple(metrics))
+        self._scoring = Scoring(
+            value_to_float, score_limited, None if metrics is None else tuple(metrics)
+        )
         self._model = _model(model)
         self._changes = changes(self.task, insert)
-        self._options = {"display": "none", **options, "tags": ["asktell", *(options.get("tags") or ())]}
+        self._options = {
+            "display": "none",
+            **options,
+            "tags": ["asktell", *(options.get("tags") or ())],
+        }
         if log_dir is not None:
             self._options["log_dir"] = str(log_dir)
 
-    def evaluate_batch(self, trials: Sequence[Trial]) -> list[Mapping[str, float] | Exception]:
+    def evaluate_batch(
+        self, trials: Sequence[Trial]
+    ) -> list[Mapping[str, float] | Exception]:
         """Return the scores of each trial, in their order. A failed trial has an exception in its place.
 
         Raises:
             EvaluatorError: Inspect refused the evaluation as a whole.
-            KeyboardInterrupt: the evaluation was interrupted. The log has the completed samples.
+            KeyboardInterrupt: the evaluation was interrupted. The log has the completed
+                samples.
         """
         samples: dict[str, Any] = {}
 
@@ -109,12 +126,22 @@ class InspectTask:
 
     def _eval(self, samples: list[Any]) -> Any:
         whole = self.task.dataset
-        dataset = import_extra("inspect_ai.dataset", "inspect").MemoryDataset(samples, whole.name, whole.location)
+        dataset = import_extra("inspect_ai.dataset", "inspect").MemoryDataset(
+            samples, whole.name, whole.location
+        )
         # task_with() changes its argument, so that it gets a copy.
-        task = self._inspect.task_with(copy.copy(self.task), dataset=dataset, **self._changes)
-        options = self._options if self._model is None else {**self._options, "model": self._model}
+        task = self._inspect.task_with(
+            copy.copy(self.task), dataset=dataset, **self._changes
+        )
+        options = (
+            self._options
+            if self._model is None
+            else {**self._options, "model": self._model}
+        )
         with _one_eval_at_a_time, failing("Inspect refused the evaluation:"):
-            logs = outside_of_loops(lambda: self._inspect.eval(task, fail_on_error=False, **options))
+            logs = outside_of_loops(
+                lambda: self._inspect.eval(task, fail_on_error=False, **options)
+            )
         if not logs or logs[0].status == "cancelled":  # Inspect catches Ctrl-C.
             raise KeyboardInterrupt
         return logs[0]
@@ -124,7 +151,9 @@ class InspectTask:
         if not epochs:
             why = log.error.message if log.error else "it was not run"
             return EvaluatorError(f"Inspect's log has no sample {id_!r}: {why}")
-        outcome: Mapping[str, float] | Exception = attempt(self._scoring.of_epochs, epochs, log.eval.model)
+        outcome: Mapping[str, float] | Exception = attempt(
+            self._scoring.of_epochs, epochs, log.eval.model
+        )
         return outcome
 
 
@@ -134,4 +163,6 @@ def _model(model: Any) -> Any:
     try:
         return import_extra("inspect_ai.model", "inspect").get_model(model)
     except Exception as error:
-        raise EvaluatorError(f"Inspect cannot create the model {model!r}: {error}") from error
+        raise EvaluatorError(
+            f"Inspect cannot create the model {model!r}: {error}"
+        ) from error

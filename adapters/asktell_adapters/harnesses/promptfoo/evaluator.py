@@ -29,46 +29,61 @@ _log = logging.getLogger("asktell")
 Row = dict[str, Any]
 """An EvaluateResult of promptfoo."""
 
-_GRACE = 60.0  # Seconds for loading promptfoo and the config, in addition to those of the evaluations.
+# Seconds for loading promptfoo and the config, in addition to those of the evaluations.
+_GRACE = 60.0
 _ERROR = 2  # promptfoo's ResultFailureReason: 0 none, 1 an assertion, 2 an error.
-# promptfoo scores an assertion that could not run as 0. These are the beginnings of its reasons in that case.
-_BROKEN = ("Custom function threw error", "Python code execution failed", "Ruby code execution failed")
+# promptfoo scores an assertion that could not run as 0. These are the beginnings of its
+# reasons in that case.
+_BROKEN = (
+    "Custom function threw error",
+    "Python code execution failed",
+    "Ruby code execution failed",
+)
 
 
 @final
 class PromptfooEvaluator(AbstractContextManager["PromptfooEvaluator"]):
     """Evaluate prompts on the tests of a promptfoo config, in one Node process.
 
-    The example of a trial is the index of a test in `tests`. The prompt of a trial is one of `prompts` or any other
-    text. Prompts are data: only their variables (`{{name}}`, `{{name.key}}`) are filled in. All other text in the
-    prompt and in the values of variables is left as it is.
+    The example of a trial is the index of a test in `tests`. The prompt of a trial is
+    one of `prompts` or any other text. Prompts are data: only their variables
+    (`{{name}}`, `{{name.key}}`) are filled in. All other text in the prompt and in the
+    values of variables is left as it is.
 
-    An evaluation has these scores. A metric of the same name in the config takes precedence.
+    An evaluation has these scores. A metric of the same name in the config takes
+    precedence.
 
-    - `score`: the mean over all assertions. It is left out if an assertion returned a value outside [0, 1], because
-      that value alone could determine the mean.
+    - `score`: the mean over all assertions. It is left out if an assertion returned a
+      value outside [0, 1], because that value alone could determine the mean.
     - `success`: 1 if the test passed, else 0.
     - the named metrics of the assertions.
-    - `latency` (seconds), `cost`, `tokens`, `input_tokens`, `output_tokens`: of the provider alone, if promptfoo
-      reports them.
+    - `latency` (seconds), `cost`, `tokens`, `input_tokens`, `output_tokens`: of the
+      provider alone, if promptfoo reports them.
 
-    The pairs of a batch run at once, up to `evaluateOptions.maxConcurrency`. If the process dies during a batch, its
-    pairs are evaluated again one by one, so that only the pair that ends the process fails.
+    The pairs of a batch run at once, up to `evaluateOptions.maxConcurrency`. If the
+    process dies during a batch, its pairs are evaluated again one by one, so that only
+    the pair that ends the process fails.
 
     Args:
-        config: path of a promptfooconfig (YAML, JSON or JavaScript), or its content as a mapping.
-        provider: label or id of the provider to evaluate. Required if the config has several.
+        config: path of a promptfooconfig (YAML, JSON or JavaScript), or its content as
+            a mapping.
+        provider: label or id of the provider to evaluate. Required if the config has
+            several.
         timeout: seconds for one evaluation, including its assertions.
-        prompts_are_code: let promptfoo render prompts and the values of variables in its full template language. Such
-            a template is code: it can run any command on this machine and read its environment. Use this only for
-            prompts and tests that you wrote yourself, and never for those from an LLM, a dataset or an HTTP request.
-        rows: file to which promptfoo's results are appended, one JSON line each. `write_results` needs it.
-        node_modules: folder that contains promptfoo. By default, promptfoo is searched for from the config's folder
-            upwards, then through the command `promptfoo`.
+        prompts_are_code: let promptfoo render prompts and the values of variables in
+            its full template language. Such a template is code: it can run any command
+            on this machine and read its environment. Use this only for prompts and
+            tests that you wrote yourself, and never for those from an LLM, a dataset or
+            an HTTP request.
+        rows: file to which promptfoo's results are appended, one JSON line each.
+            `write_results` needs it.
+        node_modules: folder that contains promptfoo. By default, promptfoo is searched
+            for from the config's folder upwards, then through the command `promptfoo`.
         node: the command or the path of Node.
 
     Raises:
-        InvalidArgumentError: promptfoo cannot read the config, or the config has nothing that asktell can select from.
+        InvalidArgumentError: promptfoo cannot read the config, or the config has
+            nothing that asktell can select from.
         MissingExtraError: Node or promptfoo is not installed.
     """
 
@@ -87,7 +102,9 @@ class PromptfooEvaluator(AbstractContextManager["PromptfooEvaluator"]):
         if not isinstance(config, Mapping):
             path = Path(config).expanduser().absolute()
             if not path.is_file():
-                raise InvalidArgumentError(f"There is no promptfoo config {str(path)!r}. Pass the path of one.")
+                raise InvalidArgumentError(
+                    f"There is no promptfoo config {str(path)!r}. Pass the path of one."
+                )
             folder, config = path.parent, str(path)
         else:
             try:
@@ -96,8 +113,12 @@ class PromptfooEvaluator(AbstractContextManager["PromptfooEvaluator"]):
                 raise InvalidArgumentError(
                     f"A promptfoo config that is a mapping must be plain data: {error}."
                 ) from None
-        self._open = {"open": {"config": config, "provider": provider, "code": prompts_are_code}}
-        self._worker = NodeWorker(find_node(node), find_promptfoo(node_modules, folder), folder)
+        self._open = {
+            "open": {"config": config, "provider": provider, "code": prompts_are_code}
+        }
+        self._worker = NodeWorker(
+            find_node(node), find_promptfoo(node_modules, folder), folder
+        )
         self._lock = threading.Lock()
         self.timeout = positive("timeout", timeout, " of seconds")
         try:
@@ -105,7 +126,9 @@ class PromptfooEvaluator(AbstractContextManager["PromptfooEvaluator"]):
             self.prompts = _named(self._suite["prompts"])
         except (RefusedError, InvalidArgumentError) as error:
             self._worker.close()
-            raise InvalidArgumentError(f"The promptfoo config cannot be used: {error}") from error
+            raise InvalidArgumentError(
+                f"The promptfoo config cannot be used: {error}"
+            ) from error
         unsupported = self._suite["unsupported"]
         if unsupported:
             _log.warning(
@@ -115,7 +138,8 @@ class PromptfooEvaluator(AbstractContextManager["PromptfooEvaluator"]):
         self._index = {text: index for index, text in enumerate(self.prompts.values())}
         self._rows = None if rows is None else Path(rows)
         self._places: dict[Key, int] = {}  # Indices of the prompts in the file of rows.
-        self._warned = False  # Whether the warning about a missing `score` has been shown.
+        # Whether the warning about a missing `score` has been shown.
+        self._warned = False
 
     @property
     def tests(self) -> list[dict[str, Any]]:
@@ -132,7 +156,9 @@ class PromptfooEvaluator(AbstractContextManager["PromptfooEvaluator"]):
     @property
     def unbounded(self) -> list[str]:
         """Assertions that run code and can therefore return any number, by their metric or else their type."""
-        return sorted({name for test in self._suite["tests"] for name in test["unbounded"]})
+        return sorted(
+            {name for test in self._suite["tests"] for name in test["unbounded"]}
+        )
 
     def __call__(self, prompt: str, example: int | None) -> dict[str, float]:
         """Return the scores of a prompt on the test with this index.
@@ -142,17 +168,24 @@ class PromptfooEvaluator(AbstractContextManager["PromptfooEvaluator"]):
         """
         return or_raise(self._outcomes([(prompt, "prompt", example)])[0])
 
-    def evaluate_batch(self, trials: Sequence[Trial]) -> list[dict[str, float] | Exception]:
+    def evaluate_batch(
+        self, trials: Sequence[Trial]
+    ) -> list[dict[str, float] | Exception]:
         """Return the scores of each trial, in their order. A failed trial has an exception in its place."""
         return self._outcomes([(t.prompt, str(t.prompt_id), t.example) for t in trials])
 
-    def _outcomes(self, wanted: list[tuple[str, str, int | None]]) -> list[dict[str, float] | Exception]:
+    def _outcomes(
+        self, wanted: list[tuple[str, str, int | None]]
+    ) -> list[dict[str, float] | Exception]:
         """Evaluate the wanted (prompt, label, test) triples."""
 
         def pair(each: tuple[str, str, int | None]) -> dict[str, Any]:
             text, name, example = each
             test = checked_example(example, len(self._suite["tests"]))
-            return {"prompt": self._index.get(text, {"raw": text, "label": name}), "test": test}
+            return {
+                "prompt": self._index.get(text, {"raw": text, "label": name}),
+                "test": test,
+            }
 
         def evaluate(pairs: list[dict[str, Any]]) -> list[dict[str, float] | Exception]:
             found = zip(self._evaluate(pairs), pairs, strict=True)
@@ -161,7 +194,9 @@ class PromptfooEvaluator(AbstractContextManager["PromptfooEvaluator"]):
         with self._lock:
             return if_ready(wanted, pair, evaluate)
 
-    def _outcome(self, result: Row | Exception, example: int | None) -> dict[str, float] | Exception:
+    def _outcome(
+        self, result: Row | Exception, example: int | None
+    ) -> dict[str, float] | Exception:
         if isinstance(result, Exception):
             return result
         if self._rows is not None:
@@ -189,7 +224,9 @@ class PromptfooEvaluator(AbstractContextManager["PromptfooEvaluator"]):
             row["promptIdx"] = self._places.setdefault(key_of(row), len(self._places))
             append_row(path, row)
         except OSError as error:  # The scores are valid anyway.
-            _log.warning("A result of promptfoo could not be written to %s: %s", path, error)
+            _log.warning(
+                "A result of promptfoo could not be written to %s: %s", path, error
+            )
 
     def _evaluate(self, pairs: list[dict[str, Any]]) -> list[Row | Exception]:
         """Return a row or an error for each pair. Pairs without a row in a batch are evaluated again one by one."""
@@ -200,27 +237,43 @@ class PromptfooEvaluator(AbstractContextManager["PromptfooEvaluator"]):
                 return [error]
             rows = [None] * len(pairs)
         if len(pairs) == 1:
-            return [rows[0] or EvaluatorError("promptfoo returned no result for this prompt and test")]
-        return [row or self._evaluate([pair])[0] for row, pair in zip(rows, pairs, strict=True)]
+            return [
+                rows[0]
+                or EvaluatorError(
+                    "promptfoo returned no result for this prompt and test"
+                )
+            ]
+        return [
+            row or self._evaluate([pair])[0]
+            for row, pair in zip(rows, pairs, strict=True)
+        ]
 
     def _ask(self, pairs: list[dict[str, Any]]) -> list[Row | None]:
         """Let the Node process evaluate the pairs, and start the process first if it is not running."""
         if not self._worker.running:
             suite = self._worker.ask(self._open, _GRACE)
-            if (suite["prompts"], suite["tests"]) != (self._suite["prompts"], self._suite["tests"]):
-                raise RefusedError("the promptfoo config, or a file that it refers to, has changed since it was read")
+            if (suite["prompts"], suite["tests"]) != (
+                self._suite["prompts"],
+                self._suite["tests"],
+            ):
+                raise RefusedError(
+                    "the promptfoo config, or a file that it refers to, has changed since it was read"
+                )
         limit = self._suite["concurrency"] or len(pairs)
         serial = any(self._suite["tests"][pair["test"]]["serial"] for pair in pairs)
-        turns = len(pairs) if serial else math.ceil(len(pairs) / limit)  # Evaluations that run one after the other.
+        # Evaluations that run one after the other.
+        turns = len(pairs) if serial else math.ceil(len(pairs) / limit)
         request = {"evaluate": {"pairs": pairs, "timeout": self.timeout}}
-        rows: list[Row | None] = self._worker.ask(request, turns * self.timeout + _GRACE)
+        rows: list[Row | None] = self._worker.ask(
+            request, turns * self.timeout + _GRACE
+        )
         return rows
 
     def write_results(self, path: str | Path) -> Path:
         """Write all results in the format of `promptfoo eval --output`, for `promptfoo import` and `promptfoo view`.
 
-        The file has every row of the file `rows`, including those of earlier runs. If a prompt ran on a test several
-        times, the last row counts.
+        The file has every row of the file `rows`, including those of earlier runs. If a
+        prompt ran on a test several times, the last row counts.
 
         Raises:
             InvalidArgumentError: the evaluator has no file `rows`.
@@ -244,7 +297,8 @@ class PromptfooEvaluator(AbstractContextManager["PromptfooEvaluator"]):
 def _named(prompts: Sequence[Mapping[str, str]]) -> dict[str, str]:
     """Return the prompts' texts by label.
 
-    If a prompt has no label, promptfoo makes one from the text. The prompt is then named after its place.
+    If a prompt has no label, promptfoo makes one from the text. The prompt is then
+    named after its place.
 
     Raises:
         InvalidArgumentError: two prompts have the same text or label.
@@ -259,7 +313,9 @@ def _named(prompts: Sequence[Mapping[str, str]]) -> dict[str, str]:
                 f"it has one text as {texts[text]!r} and {name!r}. Remove one, or change its text."
             )
         if name in named:
-            raise InvalidArgumentError(f"it has two prompts labelled {name!r}. Remove one, or change its label.")
+            raise InvalidArgumentError(
+                f"it has two prompts labelled {name!r}. Remove one, or change its label."
+            )
         named[name], texts[text] = text, name
     return named
 
@@ -278,7 +334,10 @@ def scores_of(row: Row) -> dict[str, float] | Exception:
     tokens = row.get("tokenUsage") or response.get("tokenUsage") or {}
     found = {"latency": (row.get("latencyMs") or 0) / 1000, "cost": cost}
     if tokens.get("total"):
-        found |= {"input_tokens": tokens.get("prompt"), "output_tokens": tokens.get("completion")}
+        found |= {
+            "input_tokens": tokens.get("prompt"),
+            "output_tokens": tokens.get("completion"),
+        }
         found["tokens"] = tokens["total"]
     if (row.get("gradingResult") or {}).get("componentResults"):
         # Without assertions, promptfoo reports the score 1, which means nothing.
@@ -287,8 +346,12 @@ def scores_of(row: Row) -> dict[str, float] | Exception:
             found["score"] = row.get("score")
     scores = {name: value for name, value in found.items() if value is not None}
     scores |= row.get("namedScores") or {}
-    # JSON has no NaN, so promptfoo writes null. As NaN, tell() can name the metric in its error.
-    return {name: float(value) if isinstance(value, int | float) else math.nan for name, value in scores.items()}
+    # JSON has no NaN, so promptfoo writes null. As NaN, tell() can name the metric in
+    # its error.
+    return {
+        name: float(value) if isinstance(value, int | float) else math.nan
+        for name, value in scores.items()
+    }
 
 
 def _failure(row: Row) -> str | None:
@@ -324,13 +387,15 @@ def _first_line(text: object) -> str:
     return lines[0][:500] if lines else "no reason given"
 
 
-# promptfoo's results: rows that are appended as they come, and the file (version 3) for `promptfoo import` and `view`
+# promptfoo's results: rows that are appended as they come, and the file (version 3) for
+# `promptfoo import` and `view`
 
 
 Key: TypeAlias = tuple[str, str]
 """A prompt's label and template."""
 
-_OUTCOMES = ("testPassCount", "testFailCount", "testErrorCount")  # By failureReason: none, an assertion, an error.
+# By failureReason: none, an assertion, an error.
+_OUTCOMES = ("testPassCount", "testFailCount", "testErrorCount")
 _TOKENS = ("prompt", "completion", "cached", "total", "numRequests")
 
 
@@ -372,25 +437,34 @@ def key_of(row: Mapping[str, Any]) -> Key:
     return row["prompt"]["label"], row["prompt"]["template"]
 
 
-def places(suite: Mapping[str, Any], rows: Iterable[Mapping[str, Any]]) -> dict[Key, int]:
+def places(
+    suite: Mapping[str, Any], rows: Iterable[Mapping[str, Any]]
+) -> dict[Key, int]:
     """Return the index of every prompt: first the prompts of the config, then others in the order of the rows."""
-    keys = [*((prompt["label"], prompt["raw"]) for prompt in suite["prompts"]), *map(key_of, rows)]
+    keys = [
+        *((prompt["label"], prompt["raw"]) for prompt in suite["prompts"]),
+        *map(key_of, rows),
+    ]
     return {key: place for place, key in enumerate(dict.fromkeys(keys))}
 
 
-def write_results(path: Path, rows: Iterable[Mapping[str, Any]], suite: Mapping[str, Any]) -> Path:
+def write_results(
+    path: Path, rows: Iterable[Mapping[str, Any]], suite: Mapping[str, Any]
+) -> Path:
     """Write rows as one evaluation of promptfoo. `suite` is the worker's description of the config."""
     rows = list(rows)
     latest = {(key_of(row), row["testIdx"]): dict(row) for row in rows}
     columns: dict[Key, list[Row]] = {key: [] for key in places(suite, rows)}
     for (key, _), row in latest.items():
         columns[key].append(row)
-    # promptfoo's list of evaluations shows the number of tests of the first column, so the longest column is first.
+    # promptfoo's list of evaluations shows the number of tests of the first column, so
+    # the longest column is first.
     order = sorted(columns, key=lambda key: -len(columns[key]))
     place = {key: i for i, key in enumerate(order)}
     ids = {key: _sha256(key[0]) for key in order}
     results = [
-        {**row, "promptIdx": place[key], "testIdx": test, "promptId": ids[key]} for (key, test), row in latest.items()
+        {**row, "promptIdx": place[key], "testIdx": test, "promptId": ids[key]}
+        for (key, test), row in latest.items()
     ]
     results.sort(key=lambda row: (row["testIdx"], row["promptIdx"]))
     now = datetime.now(UTC)
@@ -427,10 +501,17 @@ def write_results(path: Path, rows: Iterable[Mapping[str, Any]], suite: Mapping[
             ),
             "prompts": [{"raw": template, "label": label} for label, template in order],
             "providers": [provider["id"]],
-            "tests": [{"vars": test["vars"], "metadata": test["metadata"]} for test in suite["tests"]],
+            "tests": [
+                {"vars": test["vars"], "metadata": test["metadata"]}
+                for test in suite["tests"]
+            ],
         },
         "shareableUrl": None,
-        "metadata": {"promptfooVersion": suite["version"], "exportedAt": moment, "evaluationCreatedAt": moment},
+        "metadata": {
+            "promptfooVersion": suite["version"],
+            "exportedAt": moment,
+            "evaluationCreatedAt": moment,
+        },
     }
     write_atomically(path, json.dumps(document))
     return path
@@ -443,7 +524,11 @@ def _sha256(text: str) -> str:
 def _metrics(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return the counts and sums over results that promptfoo has for each prompt."""
     gradings = [row.get("gradingResult") or {} for row in rows]
-    passed = [bool(part.get("pass")) for each in gradings for part in each.get("componentResults") or []]
+    passed = [
+        bool(part.get("pass"))
+        for each in gradings
+        for part in each.get("componentResults") or []
+    ]
     reasons = Counter(row.get("failureReason") or 0 for row in rows)
     used = [row.get("tokenUsage") or {} for row in rows]
     return {
@@ -460,7 +545,11 @@ def _metrics(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 def _named_scores(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return the weighted sum, the count and the sum of weights of each named metric, under promptfoo's names."""
-    sums, weights, counts = defaultdict[str, float](float), defaultdict[str, float](float), Counter[str]()
+    sums, weights, counts = (
+        defaultdict[str, float](float),
+        defaultdict[str, float](float),
+        Counter[str](),
+    )
     for row in rows:
         weights_of_row = (row.get("gradingResult") or {}).get("namedScoreWeights") or {}
         for name, value in (row.get("namedScores") or {}).items():
@@ -468,7 +557,11 @@ def _named_scores(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
             sums[name] += (value or 0) * weight
             weights[name] += weight
             counts[name] += 1
-    return {"namedScores": sums, "namedScoresCount": counts, "namedScoreWeights": weights}
+    return {
+        "namedScores": sums,
+        "namedScoresCount": counts,
+        "namedScoreWeights": weights,
+    }
 
 
 def _sum(rows: Iterable[Mapping[str, Any]], name: str) -> Any:

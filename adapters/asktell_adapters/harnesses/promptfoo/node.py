@@ -47,8 +47,8 @@ def find_node(node: str | Path) -> str:
 def find_promptfoo(node_modules: str | Path | None, folder: Path) -> Path:
     """Return the folder of the npm package promptfoo.
 
-    It is searched for in `node_modules` if that is given. Otherwise it is searched for as Node does, from `folder`
-    upwards, and then through the command `promptfoo`.
+    It is searched for in `node_modules` if that is given. Otherwise it is searched for
+    as Node does, from `folder` upwards, and then through the command `promptfoo`.
 
     Raises:
         MissingExtraError: promptfoo is not there.
@@ -59,11 +59,19 @@ def find_promptfoo(node_modules: str | Path | None, folder: Path) -> Path:
         places = [parent / "node_modules" for parent in (folder, *folder.parents)]
         command = shutil.which("promptfoo")
         if command is not None:  # .../node_modules/promptfoo/dist/src/entrypoint.js
-            places += [parent.parent for parent in Path(command).resolve().parents if parent.name == "promptfoo"]
+            places += [
+                parent.parent
+                for parent in Path(command).resolve().parents
+                if parent.name == "promptfoo"
+            ]
     for place in places:
         if (place / "promptfoo" / "package.json").is_file():
             return place / "promptfoo"
-    where = f"{places[0]}" if node_modules is not None else f"{folder} or above it, nor a command promptfoo"
+    where = (
+        f"{places[0]}"
+        if node_modules is not None
+        else f"{folder} or above it, nor a command promptfoo"
+    )
     raise MissingExtraError(
         f"There is no promptfoo in {where}. Run: npm install promptfoo (with Node 22.22 or newer, because npm installs "
         "an old promptfoo for an older Node). Or pass node_modules=FOLDER."
@@ -77,7 +85,8 @@ class NodeWorker:
     Args:
         node: path of Node.
         promptfoo: folder of the npm package.
-        folder: working folder of the process. The config refers to its files relative to this folder.
+        folder: working folder of the process. The config refers to its files relative
+            to this folder.
     """
 
     def __init__(self, node: str, promptfoo: Path, folder: Path) -> None:
@@ -99,33 +108,49 @@ class NodeWorker:
 
         Raises:
             RefusedError: promptfoo could not fulfill the request.
-            WorkerLostError: the process died, or did not respond within `timeout` seconds.
+            WorkerLostError: the process died, or did not respond within `timeout`
+                seconds.
         """
         try:
             self._asked += 1
-            return self._answer({"id": self._asked, **request}, time.monotonic() + timeout, timeout)
+            return self._answer(
+                {"id": self._asked, **request}, time.monotonic() + timeout, timeout
+            )
         except RefusedError:
             raise
-        except BaseException:  # Also KeyboardInterrupt: the next request would read the reply to this one.
+        except BaseException:
+            # Also KeyboardInterrupt: the next request would read the reply to this one.
             self.close()
             raise
 
-    def _answer(self, request: Mapping[str, Any], deadline: float, timeout: float) -> Any:
+    def _answer(
+        self, request: Mapping[str, Any], deadline: float, timeout: float
+    ) -> Any:
         """Write the request, and wait for the line with its reply."""
-        process = self._process if self.running and self._process is not None else self._start()
+        process = (
+            self._process
+            if self.running and self._process is not None
+            else self._start()
+        )
         assert process.stdin is not None
-        with contextlib.suppress(BrokenPipeError):  # The process has died. The end of its stdout will show that.
+        # The process has died. The end of its stdout will show that.
+        with contextlib.suppress(BrokenPipeError):
             process.stdin.write(json.dumps(request) + "\n")
             process.stdin.flush()
         while True:
             try:
                 line = self._replies.get(timeout=max(0.0, deadline - time.monotonic()))
             except queue.Empty:
-                raise WorkerLostError(f"promptfoo did not respond within {timeout:g} seconds, and was ended") from None
+                raise WorkerLostError(
+                    f"promptfoo did not respond within {timeout:g} seconds, and was ended"
+                ) from None
             if line is None:
                 process.wait()
-                self._listener.join(1.0)  # Not forever, because a child process may keep the pipe open.
-                raise WorkerLostError(f"promptfoo's process ended with code {process.returncode}{self._last_words()}")
+                # Not forever, because a child process may keep the pipe open.
+                self._listener.join(1.0)
+                raise WorkerLostError(
+                    f"promptfoo's process ended with code {process.returncode}{self._last_words()}"
+                )
             try:
                 reply = json.loads(line)
             except (ValueError, RecursionError):
@@ -138,8 +163,13 @@ class NodeWorker:
 
     def _start(self) -> subprocess.Popen[str]:
         self.close()
-        quiet = {"PROMPTFOO_DISABLE_TELEMETRY": "1", "PROMPTFOO_DISABLE_UPDATE": "1", "LOG_LEVEL": "warn"}
-        quiet["PROMPTFOO_PYTHON"] = sys.executable  # For Python providers and assertions.
+        quiet = {
+            "PROMPTFOO_DISABLE_TELEMETRY": "1",
+            "PROMPTFOO_DISABLE_UPDATE": "1",
+            "LOG_LEVEL": "warn",
+        }
+        # For Python providers and assertions.
+        quiet["PROMPTFOO_PYTHON"] = sys.executable
         process = subprocess.Popen(
             self._command,
             cwd=self._folder,
@@ -149,22 +179,33 @@ class NodeWorker:
             stderr=subprocess.PIPE,
             encoding="utf-8",
             errors="replace",
-            # A process group of its own, so that close() ends its children too, and Ctrl-C reaches only this process.
+            # A process group of its own, so that close() ends its children too, and
+            # Ctrl-C reaches only this process.
             start_new_session=True,
         )
         assert process.stdout is not None
         assert process.stderr is not None
         # New queues for each process, so that no output of the last process is read.
-        self._process, self._replies, self._said = process, queue.Queue(), deque(maxlen=20)
-        threading.Thread(target=_read, args=(process.stdout, self._replies.put), daemon=True).start()
-        self._listener = threading.Thread(target=_read, args=(process.stderr, self._said.append), daemon=True)
+        self._process, self._replies, self._said = (
+            process,
+            queue.Queue(),
+            deque(maxlen=20),
+        )
+        threading.Thread(
+            target=_read, args=(process.stdout, self._replies.put), daemon=True
+        ).start()
+        self._listener = threading.Thread(
+            target=_read, args=(process.stderr, self._said.append), daemon=True
+        )
         self._listener.start()
         return process
 
     def _last_words(self) -> str:
         """The first line of the recent stderr that has an error, else its last line."""
         said = [line.strip() for line in list(self._said) if line and line.strip()]
-        error = next((line for line in said if "Error" in line), said[-1] if said else "")
+        error = next(
+            (line for line in said if "Error" in line), said[-1] if said else ""
+        )
         return f": {error:.500}" if error else ""
 
     def close(self) -> None:
@@ -175,9 +216,14 @@ class NodeWorker:
         if hasattr(os, "killpg"):
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(process.pid, signal.SIGKILL)
-        else:  # Windows has no process groups. taskkill /T ends a process and its children.
+        else:
+            # Windows has no process groups. taskkill /T ends a process and its
+            # children.
             with contextlib.suppress(OSError):
-                subprocess.run(["taskkill", "/F", "/T", "/PID", str(process.pid)], capture_output=True)
+                subprocess.run(
+                    ["taskkill", "/F", "/T", "/PID", str(process.pid)],
+                    capture_output=True,
+                )
         process.kill()
         process.wait()
         for pipe in (process.stdin, process.stdout, process.stderr):
@@ -188,7 +234,8 @@ class NodeWorker:
 
 def _read(stream: IO[str], take: Callable[[str | None], None]) -> None:
     """Pass every line of the stream to `take`, and None at its end."""
-    with contextlib.suppress(ValueError, OSError):  # The stream was closed while it was read.
+    # The stream was closed while it was read.
+    with contextlib.suppress(ValueError, OSError):
         for line in stream:
             take(line)
     take(None)
