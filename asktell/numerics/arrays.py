@@ -29,6 +29,14 @@ def pad_rows(array: npt.NDArray[np.generic], size: int) -> npt.NDArray[np.generi
     return out
 
 
+# Types of arrays. A signature adds the shape in jaxtyping's notation, for example
+# `Float[Floats, "arms metrics"]`. mypy checks the type of the entries, and the shape is
+# for the reader: arms (K prompts), active (arms not eliminated), metrics, columns (of
+# the goal), examples (N), cells (scores so far), draws (of a posterior), features.
+Floats: TypeAlias = npt.NDArray[np.float64]
+Ints: TypeAlias = npt.NDArray[np.int64]
+Bools: TypeAlias = npt.NDArray[np.bool_]
+
 # One number each; the signature says of what
 Vector: TypeAlias = npt.NDArray[np.float64]
 # Rows and columns of any kind; the signature says which
