@@ -19,7 +19,7 @@ score would come some day. The question is then whether one comes in as many sco
 there were.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -55,12 +55,10 @@ class Joint(NamedTuple):
     means: Means  # (K, m)
     errors: Means  # (K, m) posterior standard deviations, NaN after a single example
     values: Draws  # (S, K, q) draws of the goal's values
-    columns: Draws  # (c, S, K) draws of the columns' means
+    columns: Draws  # (C, S, K) draws of the columns' means, then of the goal's subsets
     # (K, c) true for arms that satisfied a bound at an end of the scale with every
     # score
     kept: Masks
-    # (columns by segment x G, S, K) draws of the means in every segment
-    in_segments: Draws | None = None
 
 
 class Model(NamedTuple):
@@ -119,18 +117,14 @@ def joint(
         )
     for j, (numbers, others) in instead.items():
         draws[j, numbers] = others
-    in_segments = _draws_in_segments(model, n_draws, averaged)
-    if in_segments is not None:
-        draws = np.concatenate((draws, in_segments))
+    draws = np.concatenate((draws, *_draws_of_subsets(model, n_draws, averaged)))
     # Draws of the goal's values, corrected where a Gaussian suits a metric badly.
     values = _values(goal, draws, model.rivals)
     n_given = None if is_new else model.n_examples
     _hold_unvarying(goal, cells, n_given, draws, values, instead)
     _hold_fixed(goal, cells, draws, values, model.rivals)
     kept = _hold_at_ends(goal, cells, n_given, values)
-    return Joint(
-        fits, means, errors, values, draws[: len(goal.columns)], kept, in_segments
-    )
+    return Joint(fits, means, errors, values, draws, kept)
 
 
 def _fits(model: Model, averaged: bool) -> list[Posterior]:
@@ -165,26 +159,22 @@ def _gaussian_draws(model: Model, fits: list[Posterior], n_draws: int) -> Draws:
     return np.array([fit.draws(own) for fit, own in zip(fits, mixed, strict=True)])
 
 
-def _draws_in_segments(model: Model, n_draws: int, averaged: bool) -> Draws | None:
-    """(columns by segment x G, S, K) draws of the means in each segment, None where the goal has none."""
-    segments, goal, n_examples = model.segments, model.goal, model.n_examples
-    if (
-        segments is None
-        or n_examples is None
-        or not goal.by_segment
-        or not (model.cells.examples >= 0).any()
-    ):
-        return None
-    found, n = [], len(segments.names)
-    for number, j in enumerate(goal.by_segment):
+def _draws_of_subsets(model: Model, n_draws: int, averaged: bool) -> Iterator[Draws]:
+    """For each column that the goal judges by segment, (G, S, K) draws of its means in each segment.
+
+    Nothing where no score belongs to a segment. The overall means then stand for them.
+    """
+    segments, n_examples = model.segments, model.n_examples
+    if segments is None or n_examples is None or (model.cells.examples < 0).all():
+        return
+    if not model.goal.subsets:
+        return
+    for number, j in enumerate(model.goal.by_segment):
         fit = pairs(model.cells, j, model.n_arms, segments, n_examples, averaged)
         own = normals(
             model.seed, "segments", (n_draws, fit.n_normals), model.n_rows, number
         )
-        found.append(
-            np.moveaxis(fit.draws(own).reshape(n_draws, model.n_arms, n), 2, 0)
-        )
-    return np.concatenate(found)
+        yield np.moveaxis(fit.draws(own).reshape(n_draws, model.n_arms, -1), 2, 0)
 
 
 def _widen_levels(

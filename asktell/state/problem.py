@@ -6,10 +6,11 @@ from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+from jaxtyping import Bool, Int
 
 from asktell.errors import InvalidArgumentError, InvalidScoresError, InvalidStateError
 from asktell.numerics import counters
-from asktell.numerics.arrays import Features, Indices, Vector
+from asktell.numerics.arrays import Bools, Features, Indices, Ints, Vector
 from asktell.numerics.cached import Memo, cached_property
 from asktell.posterior.segments import Segments
 from asktell.posterior.shape import Shape
@@ -19,7 +20,7 @@ from asktell.problem.candidates import AnyPrompt, Candidates, Prompts
 from asktell.problem.checks import nearest, short, some, whole
 from asktell.problem.examples import Examples, numbered
 from asktell.problem.features import rank, text_features
-from asktell.problem.goals import Goal
+from asktell.problem.goals import Goal, Subset
 from asktell.state.events import Added, Extended
 from asktell.state.profile import ExampleProfile
 
@@ -99,6 +100,19 @@ class Problem:
     def segments(self) -> Segments | None:
         """The segments of the examples. None without segments."""
         return None if self.labels is None else Segments.of(self.labels)
+
+    def is_in(
+        self, subset: Subset, examples: Int[Ints, " cells"]
+    ) -> Bool[Bools, " cells"]:
+        """Whether each example belongs to the subset. -1, an example that is none of the N, belongs to none."""
+        assert self.segments is not None, "a goal with segments requires them"
+        of_examples = self.segments.of_examples[examples]
+        return np.asarray((examples >= 0) & (of_examples == subset.segment))
+
+    def size_of(self, subset: Subset) -> int:
+        """The number of examples in the subset."""
+        assert self.segments is not None, "a goal with segments requires them"
+        return int(self.segments.sizes[subset.segment])
 
     @cached_property
     def order(self) -> Indices:
