@@ -197,15 +197,20 @@ class _Parts(NamedTuple):
 
 
 class _Products:
-    """Fast sums F diag(weights) F' over the members of the other effect, for weights that follow from the counts.
+    """Fast sums F diag(weights) F' over the members of the other effect.
 
-    Many members have the same count, hence the same weight. The products of the members
-    of one kind are summed once.
+    The weights follow from the members' counts and spreads: d = 1 / (count + ratio /
+    spread). Many members have the same of both, hence the same weight for all
+    variances. The products of the members of one such kind are summed once.
     """
 
-    def __init__(self, f: Any, counts: Vector) -> None:
+    def __init__(self, f: Any, counts: Vector, spreads: Vector) -> None:
         self._size = f.shape[0]
-        values, kind, sizes = np.unique(counts, return_inverse=True, return_counts=True)
+        # A pair of numbers as one complex number, so that pairs can be sorted.
+        kinds_of = counts if (spreads == 1.0).all() else counts + 1j * spreads
+        values, kind, sizes = np.unique(
+            kinds_of, return_inverse=True, return_counts=True
+        )
         frequent = np.argsort(-sizes, kind="stable")[:_MOST_KINDS]
         frequent = frequent[sizes[frequent] > _FEW_OF_A_KIND]
         number = np.full(len(values), -1, dtype=np.int64)
@@ -313,7 +318,7 @@ class System:
         self._choose_kept_effect()
         self._build_left_side()
         self._build_right_side()
-        self.products = _Products(self.f, self.counts_other)
+        self.products = _Products(self.f, self.counts_other, self.spread_other)
 
     def _choose_kept_effect(self) -> None:
         """Keep the effect with fewer members, and eliminate the other one."""
