@@ -17,6 +17,8 @@ _BUCKETS = 1 << 15
 _SMALLEST_DIRECTION = 1e-9
 # Up to here the spectrum comes from the full (K, K) matrix of inner products
 _DENSE_ARMS = 256
+# A standard deviation below this is rounding: the texts do not differ
+_CONSTANT = 1e-12
 
 
 class PCA(NamedTuple):
@@ -134,84 +136,40 @@ def text_features(prompts: Sequence[str], d: int = 10, seed: int = 0) -> Feature
         raise InvalidArgumentError(
             f"text_features() got d={d}; the number of dimensions is at least 1."
         )
-    return TextBasis(prompts, d, seed).features if len(prompts) else np.zeros((0, d))
-
-
-class TextBasis:
-    """What the `features` of texts are measured by, so that texts that join later change nobody's."""
-
-    def __init__(self, prompts: Sequence[str], d: int, seed: int = 0) -> None:
-        self._seed, self._d = seed, d
-        length = _log_length(prompts)
-        self._length, self._spread = length.mean(), length.std()
-        self._scale, self._components, self._x = 0.0, np.zeros((len(prompts), 0)), None
-        self._weights: npt.NDArray[np.float64] | None = None
-        if d > 1:
-            self._x = self._rows(prompts)
-            self._components = _principal_components(self._x, d - 1)
-            self._scale = self._components[:, 0].std() if self._components.size else 0.0
-        self.features = self._put(self._components, length)
-
-    def of_more(self, prompts: Sequence[str]) -> Features:
-        """Features of other texts."""
-        if self._x is None:
-            return self._put(np.zeros((len(prompts), 0)), _log_length(prompts))
-        x, y = self._x, self._rows(prompts)
-        mean_row = np.asarray(x.mean(axis=0)).ravel()
-        products = (
-            (y @ x.T).toarray()
-            - (y @ mean_row)[:, None]
-            - (x @ mean_row)[None]
-            + mean_row @ mean_row
-        )
-        # An axis is known by where the first texts lie on it; the squares of that are
-        # its eigenvalue.
-        squares = (self._components**2).sum(axis=0)
-        used = squares > 1e-12 * squares.max(initial=0.0)
-        on_axes = np.where(
-            used, products @ self._components / np.where(used, squares, 1.0), 0.0
-        )
-        return self._put(on_axes, _log_length(prompts))
-
-    def _rows(self, prompts: Sequence[str]) -> Any:
-        """Sparse (K, buckets) rows of unit length; the first texts decide what each bucket weighs."""
-        from scipy.sparse import csr_array
-
-        found = [
-            np.unique(_grams(prompt.lower(), self._seed), return_counts=True)
-            for prompt in prompts
-        ]
-        n, lengths = len(found), [len(buckets) for buckets, _ in found]
-        column = np.concatenate([buckets for buckets, _ in found])
-        if self._weights is None:  # inverse document frequency
-            self._weights = (
-                np.log((1.0 + n) / (1.0 + np.bincount(column, minlength=_BUCKETS)))
-                + 1.0
-            )
-        value = (
-            1.0 + np.log(np.concatenate([counts for _, counts in found]))
-        ) * self._weights[column]
-        row = np.repeat(np.arange(n), lengths)
-        norm = np.sqrt(np.bincount(row, value**2, minlength=n))
-        value /= np.where(norm > 0, norm, 1.0)[row]
-        return csr_array(
-            (value, column, np.concatenate(([0], np.cumsum(lengths)))),
-            shape=(n, _BUCKETS),
-        )
-
-    def _put(self, components: Features, length: npt.NDArray[np.float64]) -> Features:
-        features = np.zeros((len(length), self._d))
-        if self._spread > 1e-12:
-            features[:, -1] = (length - self._length) / self._spread
-        if self._scale > 1e-12:
-            features[:, : components.shape[1]] = components / self._scale
+    features = np.zeros((len(prompts), d))
+    if not len(prompts):
         return features
+    length = np.log1p(np.array([len(prompt) for prompt in prompts], dtype=float))
+    if length.std() > _CONSTANT:
+        features[:, -1] = (length - length.mean()) / length.std()
+    if d > 1:
+        components = _principal_components(_rows(prompts, seed), d - 1)
+        scale = components[:, 0].std() if components.size else 0.0
+        if scale > _CONSTANT:
+            features[:, : components.shape[1]] = components / scale
+    return features
 
 
-def _log_length(prompts: Sequence[str]) -> npt.NDArray[np.float64]:
-    return np.asarray(
-        np.log1p(np.array([len(prompt) for prompt in prompts], dtype=float))
-    )
+def _rows(prompts: Sequence[str], seed: int) -> Any:
+    """Sparse (K, buckets) rows of unit length: the weighted counts of each text's n-grams."""
+    from scipy.sparse import csr_array
+
+    found = [
+        np.unique(_grams(prompt.lower(), seed), return_counts=True)
+        for prompt in prompts
+    ]
+    n, lengths = len(found), [len(buckets) for buckets, _ in found]
+    column = np.concatenate([buckets for buckets, _ in found])
+    # Inverse document frequency: what few texts have weighs more.
+    n_texts = np.bincount(column, minlength=_BUCKETS)
+    weights = np.log((1.0 + n) / (1.0 + n_texts)) + 1.0
+    times = np.concatenate([counts for _, counts in found])
+    value = (1.0 + np.log(times)) * weights[column]
+    row = np.repeat(np.arange(n), lengths)
+    norm = np.sqrt(np.bincount(row, value**2, minlength=n))
+    value /= np.where(norm > 0, norm, 1.0)[row]
+    starts = np.concatenate(([0], np.cumsum(lengths)))
+    return csr_array((value, column, starts), shape=(n, _BUCKETS))
 
 
 def _grams(text: str, seed: int) -> npt.NDArray[np.int64]:

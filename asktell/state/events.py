@@ -147,7 +147,6 @@ class Added(Event, frozen=True, tag="n"):
     """Prompts were added after the existing prompts.
 
     - `ids`: None if prompts are identified by their positions.
-    - `features`: a row for each prompt, None if the problem has no features.
     - `key`: the idempotency key of the request, here and in the events that follow. A
       repeated request has this key.
     - `candidates`: the added candidates, if candidates have factors.
@@ -155,7 +154,6 @@ class Added(Event, frozen=True, tag="n"):
 
     ids: tuple[str, ...] | None
     texts: tuple[str, ...]
-    features: tuple[tuple[Score, ...], ...] | None = None
     key: str | None = None
     candidates: Candidates | None = None
 

@@ -274,19 +274,13 @@ def most_evaluations(
 def grown(problem: Problem, event: object) -> Problem:
     """The problem after an event. Only new prompts, budget or examples change it."""
     if isinstance(event, Added):
-        features = problem.features
-        if features is not None and event.features is not None:
-            features = np.concatenate(
-                (features, np.array(event.features, dtype=np.float64))
-            )
-            features.flags.writeable = False
         candidates = problem.candidates
         if candidates is not None and event.candidates is not None:
             candidates = candidates.joined(event.candidates)
         n_arms = problem.n_arms + len(event.texts)
-        larger = replace(
-            problem, n_arms=n_arms, features=features, candidates=candidates
-        )
+        # Methods that use features plan their rounds, and refuse new prompts. So new
+        # prompts have no features, and the others' are not needed any more.
+        larger = replace(problem, n_arms=n_arms, features=None, candidates=candidates)
     elif isinstance(event, Extended):
         larger = replace(
             problem,
