@@ -172,33 +172,28 @@ class Candidates(Sequence[dict[str, Value]]):
         """The names of each candidate's levels, in the order of the factors."""
         if not self.levels or not factors:
             raise InvalidArgumentError(
-                "There are no candidates; give at least one, with at least one factor."
+                "There are no candidates. Give at least one, with at least one factor."
             )
         for factor, named in factors.items():
-            if not isinstance(factor, str) or not factor:
-                raise InvalidArgumentError(
-                    f"The name of a factor must be text, got {short(factor)}."
-                )
-            for level, value in named.items():
-                _check_level(factor, level, value)
-        used = [set(column) for column in zip(*self.levels, strict=True)]
-        self.factors = {
-            factor: {level: value for level, value in named.items() if level in names}
-            for (factor, named), names in zip(factors.items(), used, strict=True)
-        }
+            _check_factor(factor, named)
+        self.factors: dict[str, dict[str, Value]] = {}
+        # A factor keeps the levels that a candidate uses.
+        used = zip(*self.levels, strict=True)
+        for (factor, named), names in zip(factors.items(), used, strict=True):
+            own = set(names)
+            self.factors[factor] = {
+                level: value for level, value in named.items() if level in own
+            }
         self.ids = ["/".join(names) for names in self.levels]
         if len(set(self.ids)) < len(self.ids):
             twice = next(id_ for i, id_ in enumerate(self.ids) if id_ in self.ids[:i])
             raise InvalidArgumentError(
                 f"Two candidates have the id {short(twice)}. Remove one, or rename its levels."
             )
-        texts = self.factors.get("prompt")
-        place = list(self.factors).index("prompt") if texts is not None else 0
-        self.texts = (
-            self.ids
-            if texts is None
-            else [str(texts[names[place]]) for names in self.levels]
-        )
+        self.texts = self.ids
+        if "prompt" in self.factors:
+            place, texts = list(self.factors).index("prompt"), self.factors["prompt"]
+            self.texts = [str(texts[names[place]]) for names in self.levels]
         return self
 
     @overload
@@ -351,6 +346,15 @@ def _put_level(levels: dict[str, Value], factor: str, name: str, value: Value) -
             f"The level {short(name)} of the factor {factor!r} stands for {short(known)} and for {short(value)}. "
             f"Give levels names: grid({factor}={{name: value, ...}})."
         )
+
+
+def _check_factor(factor: object, levels: Mapping[str, Value]) -> None:
+    if not isinstance(factor, str) or not factor:
+        raise InvalidArgumentError(
+            f"The name of a factor must be text, got {short(factor)}."
+        )
+    for level, value in levels.items():
+        _check_level(factor, level, value)
 
 
 def _check_level(factor: str, level: object, value: object) -> None:

@@ -135,50 +135,49 @@ def _check_names(problem: Problem, event: Added) -> None:
 
 
 def _check_extended(problem: Problem, event: Extended) -> None:
-    evaluations, cost, examples, ids = (
-        event.evaluations,
-        event.cost,
-        event.examples,
-        event.ids,
-    )
-    if ids is not None and len(ids) != examples:
+    """Check that an extension fits the problem: first its own values, then budget, examples and their sums."""
+    if event.ids is not None and len(event.ids) != event.examples:
         raise InvalidArgumentError(
-            f"Got {len(ids)} ids for {examples} new examples. Pass one id per example."
+            f"Got {len(event.ids)} ids for {event.examples} new examples. Pass one id per example."
         )
     # The same checks of each value as for the arguments of extend().
+    examples = event.examples if event.ids is None else event.ids
     extension(
-        evaluations or None,
-        cost or None,
-        (examples if ids is None else ids) or None,
-        event.key,
+        event.evaluations or None, event.cost or None, examples or None, event.key
     )
-    if examples and problem.labels is not None:
+    if event.examples and problem.labels is not None:
         raise InvalidArgumentError(
             "extend() cannot add examples to a selection with segments. Start a new selection."
         )
-    if not (evaluations or cost or examples):
+    if not (event.evaluations or event.cost or event.examples):
         raise InvalidArgumentError(
             "extend() needs evaluations=..., cost=... or examples=..., each above 0."
         )
-    if cost and problem.max_cost is None:
-        raise InvalidArgumentError(
-            f"extend() got cost={cost:g}, but the budget is {problem.budget} evaluations, whatever they cost. Use "
-            "extend(evaluations=...)."
-        )
-    if evaluations and problem.is_bound_by_cost_alone:
-        raise InvalidArgumentError(
-            f"extend() got evaluations={evaluations}, but the budget is a cost of {problem.max_cost:g}, for any "
-            "number of evaluations. Use extend(cost=...)."
-        )
-    _check_new_examples(problem, examples, ids)
-    for name, there, more, most in (
-        ("evaluations", problem.budget, evaluations, checks.MOST_EVALUATIONS),
-        ("examples", problem.n_examples or 0, examples, checks.MOST_EXAMPLES),
-    ):
+    _check_more_budget(problem, event)
+    _check_new_examples(problem, event.examples, event.ids)
+    sums = (
+        ("evaluations", problem.budget, event.evaluations, checks.MOST_EVALUATIONS),
+        ("examples", problem.n_examples or 0, event.examples, checks.MOST_EXAMPLES),
+    )
+    for name, there, more, most in sums:
         if there + more > most:
             raise InvalidArgumentError(
                 f"extend() got {name}={more}. With the existing {there}, the sum would exceed {most}."
             )
+
+
+def _check_more_budget(problem: Problem, event: Extended) -> None:
+    """Check that the budget grows in its own unit: evaluations or cost."""
+    if event.cost and problem.max_cost is None:
+        raise InvalidArgumentError(
+            f"extend() got cost={event.cost:g}, but the budget is {problem.budget} evaluations, whatever they cost. Use "
+            "extend(evaluations=...)."
+        )
+    if event.evaluations and problem.is_bound_by_cost_alone:
+        raise InvalidArgumentError(
+            f"extend() got evaluations={event.evaluations}, but the budget is a cost of {problem.max_cost:g}, for any "
+            "number of evaluations. Use extend(cost=...)."
+        )
 
 
 def _check_new_examples(
