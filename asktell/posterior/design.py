@@ -46,7 +46,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
-from asktell.numerics.arrays import Counts, Floats, Indices, Ints, Vector, counted
+from asktell.numerics.arrays import Floats, Ints, counted
 
 # Most examples in use, unless a prompt has seen them all: equations of that size take
 # milliseconds
@@ -129,9 +129,12 @@ class Informative(NamedTuple):
 
 
 def information(
-    examples: Indices, scores: Vector, correlation: float, n_examples: int
-) -> Vector:
-    """(N,) the information in another score on each example, in units of a score on an unseen example.
+    examples: Int[Ints, " cells"],
+    scores: Float[Floats, " cells"],
+    correlation: float,
+    n_examples: int,
+) -> Float[Floats, " examples"]:
+    """The information in another score on each example, in units of a score on an unseen example.
 
     That is E p (1 - p), the information of a score of 0 or 1 about a prompt's log odds.
     The share p of an example is assumed to be common to all prompts, with a Beta
@@ -156,16 +159,16 @@ def information(
 
 
 def next_examples(
-    arms: Indices,
-    used_arms: Indices,
-    used: Indices,
+    arms: Int[Ints, " active"],
+    used_arms: Int[Ints, " cells"],
+    used: Int[Ints, " cells"],
     n_examples: int,
     share: float,
-    doubt: Vector | None = None,
+    doubt: Float[Floats, " arms"] | None = None,
     informative: Informative | None = None,
     repeats: int = 1,
     unshared: CellNoise | None = None,
-) -> tuple[Indices, Indices]:
+) -> tuple[Int[Ints, " chosen"], Int[Ints, " chosen"]]:
     """Choose the example of the next evaluation of each arm.
 
     Examples are numbered by their place in the seeded order.
@@ -211,13 +214,13 @@ class _Search:
 
     def __init__(
         self,
-        arms: Indices,
-        used_arms: Indices,
-        used: Indices,
-        asks: Counts,
+        arms: Int[Ints, " active"],
+        used_arms: Int[Ints, " cells"],
+        used: Int[Ints, " cells"],
+        asks: Int[Ints, " cells"],
         n_examples: int,
         share: float,
-        doubt: Vector | None,
+        doubt: Float[Floats, " arms"] | None,
         informative: Informative | None,
         repeats: int,
     ) -> None:
@@ -318,13 +321,13 @@ class _Search:
 
 
 def joining_examples(
-    arms: Indices,
-    used_arms: Indices,
-    used: Indices,
+    arms: Int[Ints, " active"],
+    used_arms: Int[Ints, " cells"],
+    used: Int[Ints, " cells"],
     n_examples: int,
     share: float,
-    doubt: Vector,
-) -> Indices:
+    doubt: Float[Floats, " arms"],
+) -> Int[Ints, " active"]:
     """Choose the first example, by place, of each of the (distinct) `arms` that were added to others with scores.
 
     They take the examples that the prompts in doubt share most, about `share` arms

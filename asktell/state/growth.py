@@ -170,8 +170,8 @@ def _check_more_budget(problem: Problem, event: Extended) -> None:
     """Check that the budget grows in its own unit: evaluations or cost."""
     if event.cost and problem.max_cost is None:
         raise InvalidArgumentError(
-            f"extend() got cost={event.cost:g}, but the budget is {problem.budget} evaluations, whatever they cost. Use "
-            "extend(evaluations=...)."
+            f"extend() got cost={event.cost:g}, but the budget is {problem.budget} evaluations, whatever they cost. "
+            "Use extend(evaluations=...)."
         )
     if event.evaluations and problem.is_bound_by_cost_alone:
         raise InvalidArgumentError(
