@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+from jaxtyping import Float, Int
 
 _LEAST = 64  # rows of a padded array, so that few shapes are compiled; a judgement
 _DIGITS = 12  # numerical: of the 16 of a double
@@ -63,7 +64,10 @@ def distinct(values: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
 
 
 def table(
-    entries: Vector, rows: Indices, columns: Indices, shape: tuple[int, int]
+    entries: Float[Floats, " entries"],
+    rows: Int[Ints, " entries"],
+    columns: Int[Ints, " entries"],
+    shape: tuple[int, int],
 ) -> Any:
     """(n,) entries summed by their places; sparse where the table is large and mostly empty."""
     size = shape[0] * shape[1]
@@ -74,7 +78,7 @@ def table(
     return np.bincount(rows * shape[1] + columns, entries, size).reshape(shape)
 
 
-def is_binary(scores: Vector) -> bool:
+def is_binary(scores: Float[Floats, " scores"]) -> bool:
     """True if the scores are only 0 and 1, and both occur."""
     return bool(((scores == 0.0) | (scores == 1.0)).all()) and 0.0 < scores.mean() < 1.0
 
@@ -92,7 +96,9 @@ def counted(
     return ordered[starts], np.diff(np.append(starts, len(ordered)))
 
 
-def standardized(features: Features) -> Features:
+def standardized(
+    features: Float[Floats, "arms features"],
+) -> Float[Floats, "arms features"]:
     """Every column with mean 0 and deviation 1; one that is constant up to rounding becomes exactly 0."""
     centred = features - features.mean(axis=0)
     spread = centred.std(axis=0)
@@ -102,8 +108,8 @@ def standardized(features: Features) -> Features:
     )
 
 
-def spread_evenly(n: int) -> Vector:
-    """(n,) numbers in [0, 1): the golden ratio's multiples, of which any first ones lie evenly."""
+def spread_evenly(n: int) -> Float[Floats, " n"]:
+    """Numbers in [0, 1): the golden ratio's multiples, of which any first ones lie evenly."""
     return np.asarray(np.arange(n) * 0.6180339887498949 % 1.0)
 
 

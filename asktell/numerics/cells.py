@@ -22,8 +22,9 @@ to either.
 from typing import NamedTuple
 
 import numpy as np
+from jaxtyping import Float, Int
 
-from asktell.numerics.arrays import Counts, Indices, Matrix, Means, Vector
+from asktell.numerics.arrays import Floats, Ints
 
 PRIOR_SHARE = 0.5  # a judgement, as are the others
 PRIOR_FREEDOM = 4.0
@@ -38,15 +39,19 @@ class Scored(NamedTuple):
     `squares` (c, m) the sums of squares of its scores about that mean.
     """
 
-    arms: Indices
-    examples: Indices
-    scores: Means
-    asks: Counts
-    squares: Matrix
+    arms: Int[Ints, " cells"]
+    examples: Int[Ints, " cells"]
+    scores: Float[Floats, "cells metrics"]
+    asks: Int[Ints, " cells"]
+    squares: Float[Floats, "cells metrics"]
 
     @classmethod
     def of(
-        cls, arms: Indices, examples: Indices, scores: Means, n_examples: int
+        cls,
+        arms: Int[Ints, " rows"],
+        examples: Int[Ints, " rows"],
+        scores: Float[Floats, "rows metrics"],
+        n_examples: int,
     ) -> "Scored":
         """The cells in rows of scores, by arm and example. A row without an example is a cell of its own."""
         key = np.where(
@@ -71,8 +76,8 @@ class Scored(NamedTuple):
         """True if any cell's scores differ."""
         return bool((self.squares > 0.0).any())
 
-    def noise(self, variance: Vector) -> Vector:
-        """(m,) variance of a score within its cell; `variance` (m,) is that of scores, for the guess."""
+    def noise(self, variance: Float[Floats, " metrics"]) -> Float[Floats, " metrics"]:
+        """Variance of a score within its cell; `variance` (m,) is that of scores, for the guess."""
         freedom = float((self.asks - 1).sum())
         # A metric is exact whose scores always came again as they were, which by chance
         # only small simple ones do.
@@ -87,8 +92,10 @@ class Scored(NamedTuple):
             / (freedom + PRIOR_FREEDOM)
         )
 
-    def noise_of_means(self, variance: Vector, n_arms: int) -> Means:
-        """(K, m) variance by noise of the cells' means, w mean(1/r_j) of every arm; 0 for one without cells."""
+    def noise_of_means(
+        self, variance: Float[Floats, " metrics"], n_arms: int
+    ) -> Float[Floats, "arms metrics"]:
+        """Variance by noise of the cells' means, w mean(1/r_j) of every arm; 0 for one without cells."""
         n_cells = np.maximum(np.bincount(self.arms, minlength=n_arms), 1)
         freedom = np.bincount(self.arms, self.asks - 1.0, n_arms)[:, None]
         squares = np.stack(
@@ -103,8 +110,10 @@ class Scored(NamedTuple):
         )
 
 
-def nth_asks(trials: Indices, cells: Indices) -> Indices:
-    """(n,) which of its cell's scores each row is, from 0: observed ones (-1) come first, the others as asked."""
+def nth_asks(
+    trials: Int[Ints, " rows"], cells: Int[Ints, " rows"]
+) -> Int[Ints, " rows"]:
+    """Which of its cell's scores each row is, from 0: observed ones (-1) come first, the others as asked."""
     order = np.lexsort((trials, cells))
     ordered = cells[order]
     is_first = np.concatenate(([True], ordered[1:] != ordered[:-1]))[: len(cells)]

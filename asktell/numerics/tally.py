@@ -3,8 +3,9 @@
 from dataclasses import dataclass, replace
 
 import numpy as np
+from jaxtyping import Float, Int
 
-from asktell.numerics.arrays import Counts, Indices, Means, Vector
+from asktell.numerics.arrays import Floats, Ints
 from asktell.numerics.cells import Scored
 
 
@@ -18,12 +19,12 @@ class Tally:
     that are of none of the examples given, None if none is.
     """
 
-    counts: Counts
-    first: Means
-    sums: Means
-    squares: Means
-    noise: Means | None = None
-    outside: Counts | None = None
+    counts: Int[Ints, " arms"]
+    first: Float[Floats, "arms metrics"]
+    sums: Float[Floats, "arms metrics"]
+    squares: Float[Floats, "arms metrics"]
+    noise: Float[Floats, "arms metrics"] | None = None
+    outside: Int[Ints, " arms"] | None = None
 
     @classmethod
     def of(cls, cells: Scored, n_arms: int, noisy: bool) -> "Tally":
@@ -48,7 +49,9 @@ class Tally:
         )
         return Tally(np.pad(self.counts, (0, n)), first, sums, squares)
 
-    def plus(self, arms: Indices, scores: Means) -> "Tally":
+    def plus(
+        self, arms: Int[Ints, " rows"], scores: Float[Floats, "rows metrics"]
+    ) -> "Tally":
         """The tally with more rows, (n,) and (n, m), summed strictly in their order."""
         if not len(arms):
             return self
@@ -62,7 +65,7 @@ class Tally:
         np.add.at(squares, arms, deviations**2)
         return Tally(counts, first, sums, squares)
 
-    def with_rate(self, rate: Vector) -> "Tally":
+    def with_rate(self, rate: Float[Floats, " arms"]) -> "Tally":
         """With shares (K,) of 0 and 1 as the means of the last column, and their variance."""
         first, sums, squares = self.first.copy(), self.sums.copy(), self.squares.copy()
         first[:, -1], sums[:, -1], squares[:, -1] = (
@@ -73,8 +76,8 @@ class Tally:
         return replace(self, first=first, sums=sums, squares=squares)
 
     @property
-    def means(self) -> Means:
-        """(K, m) sample means; NaN for an arm without a pull."""
+    def means(self) -> Float[Floats, "arms metrics"]:
+        """Sample means; NaN for an arm without a pull."""
         with np.errstate(invalid="ignore"):
             return np.where(
                 self.counts[:, None] > 0,
@@ -83,20 +86,20 @@ class Tally:
             )
 
     @property
-    def deviations(self) -> Means:
-        """(K, m) sums of squared deviations from the arm's mean; 0 for fewer than two pulls."""
+    def deviations(self) -> Float[Floats, "arms metrics"]:
+        """Sums of squared deviations from the arm's mean; 0 for fewer than two pulls."""
         n = np.maximum(self.counts, 1)[:, None]
         return np.maximum(0.0, self.squares - self.sums**2 / n)
 
     @property
-    def pooled_variance(self) -> Vector:
-        """(m,) variance within arms, pooled over all arms; NaN without an arm pulled twice."""
-        total: Vector = self.deviations.sum(axis=0)
+    def pooled_variance(self) -> Float[Floats, " metrics"]:
+        """Variance within arms, pooled over all arms; NaN without an arm pulled twice."""
+        total: Float[Floats, " metrics"] = self.deviations.sum(axis=0)
         freedom = int(np.maximum(self.counts - 1, 0).sum())
         return np.asarray(total / freedom) if freedom else np.full(total.shape, np.nan)
 
-    def standard_errors(self, population: int | None) -> Means:
-        """(K, m) standard errors of the sample means, with the finite-population correction for `population` examples.
+    def standard_errors(self, population: int | None) -> Float[Floats, "arms metrics"]:
+        """Standard errors of the sample means, with the finite-population correction for `population` examples.
 
         s_i sqrt((1 - n_i / N) / n_i), where s_i is the arm's own sample deviation, or
         the pooled one for an arm pulled once; NaN where neither exists, or without a
@@ -107,14 +110,14 @@ class Tally:
         n, left = self.counts[:, None].astype(float), self._unseen(population)
         with np.errstate(invalid="ignore", divide="ignore"):
             variance = np.where(n >= 2, self.deviations / (n - 1), self.pooled_variance)
-            errors: Means = np.sqrt(variance * left / n)
+            errors: Float[Floats, "arms metrics"] = np.sqrt(variance * left / n)
         errors[self.counts == 0] = np.nan
         errors[(self.counts > 0) & (left[:, 0] == 0)] = 0.0
         if self.noise is None or population is None:
             return errors
         return np.asarray(np.sqrt(errors**2 + self.noise / population))
 
-    def left(self, population: int | None) -> Means:
+    def left(self, population: int | None) -> Float[Floats, "arms ..."]:
         """(K, m), or (K, 1) without noise: the part of s² / n that is the squared error of a sample mean.
 
         1 - n / N, which noise raises: what of s² is noise is not subject to the
@@ -128,7 +131,7 @@ class Tally:
             share = np.where(pooled > 0.0, np.clip(self.noise / pooled, 0.0, 1.0), 1.0)
         return np.asarray(np.clip(1.0 - (1.0 - left) * (1.0 - share), 0.0, 1.0))
 
-    def _unseen(self, population: int | None) -> Means:
+    def _unseen(self, population: int | None) -> Float[Floats, "arms 1"]:
         """(K, 1): the finite-population correction 1 - n / N.
 
         Of n rows of which u are `outside` it is 1 - (n - u) / (N + u): these say

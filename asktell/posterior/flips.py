@@ -31,7 +31,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
-from asktell.numerics.arrays import Floats, Indices, Ints, Matrix
+from asktell.numerics.arrays import Floats, Ints
 from asktell.numerics.cells import Scored
 
 _LOW = np.array([0.002, 0.02, 0.08, 0.2, 0.35])
@@ -78,9 +78,9 @@ class _Model(NamedTuple):
     where the model has none.
     """
 
-    likelihood: Matrix
-    group: Indices
-    flips: Matrix
+    likelihood: Float[Floats, "groups columns"]
+    group: Int[Ints, " examples"]
+    flips: Float[Floats, "groups columns"]
 
 
 def flips(

@@ -18,8 +18,9 @@ cells say little.
 from typing import NamedTuple
 
 import numpy as np
+from jaxtyping import Float, Int
 
-from asktell.numerics.arrays import Indices, Vector
+from asktell.numerics.arrays import Floats, Ints
 
 _STEPS = 20  # of EM
 _DIGITS = 6  # that are kept of sums, so that profiles are small
@@ -43,16 +44,21 @@ _FIRST_ABILITY = 0.1
 class Sums(NamedTuple):
     """Per example (E,), sums over its cells: of 1, ability, ability², score, score², score x ability."""
 
-    n: Vector
-    a: Vector
-    aa: Vector
-    y: Vector
-    yy: Vector
-    ya: Vector
+    n: Float[Floats, " examples"]
+    a: Float[Floats, " examples"]
+    aa: Float[Floats, " examples"]
+    y: Float[Floats, " examples"]
+    yy: Float[Floats, " examples"]
+    ya: Float[Floats, " examples"]
 
     @classmethod
     def of(
-        cls, examples: Indices, y: Vector, a: Vector, variance: Vector, n_examples: int
+        cls,
+        examples: Int[Ints, " cells"],
+        y: Float[Floats, " cells"],
+        a: Float[Floats, " cells"],
+        variance: Float[Floats, " cells"],
+        n_examples: int,
     ) -> "Sums":
         """The sums of cells, whose prompts have abilities of posterior mean `a` and `variance`, each (n,)."""
         columns = (np.ones(len(y)), a, a * a + variance, y, y * y, y * a)
@@ -71,7 +77,7 @@ class Sums(NamedTuple):
         """As if there were so many times the cells."""
         return Sums(*(weight * column for column in self))
 
-    def into(self, places: Indices, n_examples: int) -> "Sums":
+    def into(self, places: Int[Ints, " examples"], n_examples: int) -> "Sums":
         """The same among other examples, at (distinct) places."""
         return Sums(
             *(np.bincount(places, column, n_examples).astype(float) for column in self)
@@ -90,11 +96,11 @@ class Sums(NamedTuple):
 class Learned(NamedTuple):
     """Of each example (E,): the average prompt's expected score, the loading, the variance of each, the residual's."""
 
-    level: Vector
-    level_variance: Vector
-    loading: Vector
-    loading_variance: Vector
-    residual: Vector
+    level: Float[Floats, " examples"]
+    level_variance: Float[Floats, " examples"]
+    loading: Float[Floats, " examples"]
+    loading_variance: Float[Floats, " examples"]
+    residual: Float[Floats, " examples"]
 
 
 class Expected(NamedTuple):
@@ -105,8 +111,8 @@ class Expected(NamedTuple):
 
     mean: float
     between: float
-    loading: Vector
-    residual: Vector
+    loading: Float[Floats, " examples"]
+    residual: Float[Floats, " examples"]
 
 
 def expected(sums: Sums, binary: bool) -> Expected:
@@ -152,9 +158,9 @@ def learned(sums: Sums, binary: bool) -> Learned:
 
 
 def fitted(
-    arms: Indices,
-    examples: Indices,
-    y: Vector,
+    arms: Int[Ints, " cells"],
+    examples: Int[Ints, " cells"],
+    y: Float[Floats, " cells"],
     n_arms: int,
     n_examples: int,
     binary: bool,
@@ -167,7 +173,7 @@ def fitted(
     """
     n = np.bincount(arms, minlength=n_arms)
     there = n > 0
-    mean: Vector = np.zeros(n_arms)
+    mean: Float[Floats, " arms"] = np.zeros(n_arms)
     if y.max() == y.min():  # no information on abilities
         return Sums.of(examples, y, mean[arms], mean[arms], n_examples), 0.0
     prior = expected(Sums.of(examples, y, mean[arms], mean[arms], n_examples), binary)
@@ -184,14 +190,14 @@ def fitted(
         left = np.bincount(examples, y - loading * mean[arms], n_examples)
         level = (left / prior.residual + prior.mean / prior.between) / precision
         told = np.bincount(arms, weight * loading, n_arms).astype(float)
-        variance: Vector = 1.0 / (1.0 / ability + told)
+        variance: Float[Floats, " arms"] = 1.0 / (1.0 / ability + told)
         mean = variance * np.bincount(arms, weight * (y - level[examples]), n_arms)
         mean = np.where(there, mean - mean[there].mean(), 0.0)
         ability = max(float((mean**2 + variance)[there].mean()), 1e-3 * ability)
     return Sums.of(examples, y, mean[arms], variance[arms], n_examples), ability
 
 
-def _rounded(x: Vector) -> Vector:
+def _rounded(x: Float[Floats, " examples"]) -> Float[Floats, " examples"]:
     size = np.where(x != 0.0, np.abs(x), 1.0)
     places = _DIGITS - 1 - np.floor(np.log10(size))
     up, down = 10.0 ** np.maximum(places, 0.0), 10.0 ** np.maximum(-places, 0.0)
@@ -212,8 +218,8 @@ def _between(sums: Sums, mean: float, spread: float) -> float:
 
 
 def _information(
-    sums: Sums, prior: Expected, deviation: float, residual: Vector
-) -> tuple[Vector, ...]:
+    sums: Sums, prior: Expected, deviation: float, residual: Float[Floats, " examples"]
+) -> tuple[Float[Floats, " examples"], ...]:
     """The loadings' variances beforehand; of level and loading the two precisions, what they share, the determinant."""
     own = (deviation * prior.loading) ** 2
     p11, p22, p12 = (
@@ -225,8 +231,8 @@ def _information(
 
 
 def _regression(
-    sums: Sums, prior: Expected, deviation: float, residual: Vector
-) -> tuple[Vector, ...]:
+    sums: Sums, prior: Expected, deviation: float, residual: Float[Floats, " examples"]
+) -> tuple[Float[Floats, " examples"], ...]:
     """Level and loading of each example, their variances and covariance, by Bayes' linear regression."""
     own, p11, p22, p12, det = _information(sums, prior, deviation, residual)
     b1, b2 = (
@@ -242,7 +248,9 @@ def _regression(
     )
 
 
-def _likeliest_deviation(sums: Sums, prior: Expected, residual: Vector) -> float:
+def _likeliest_deviation(
+    sums: Sums, prior: Expected, residual: Float[Floats, " examples"]
+) -> float:
     """How far loadings are from those expected, in units of these."""
     b1 = (sums.y - prior.mean * sums.n - prior.loading * sums.a) / residual
     b2 = (sums.ya - prior.mean * sums.a - prior.loading * sums.aa) / residual
@@ -254,7 +262,9 @@ def _likeliest_deviation(sums: Sums, prior: Expected, residual: Vector) -> float
     return float(_DEVIATIONS[int(np.argmax(densities))])
 
 
-def _shrunken(squares: Vector, n: Vector, alike: bool) -> Vector:
+def _shrunken(
+    squares: Float[Floats, " examples"], n: Float[Floats, " examples"], alike: bool
+) -> Float[Floats, " examples"]:
     """Variances from sums of squares of n each, towards a common one by as much as they are alike."""
     from scipy.special import gammaln  # here, to keep the import of asktell light
 

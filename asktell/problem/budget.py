@@ -5,9 +5,10 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, final
 
 import numpy as np
+from jaxtyping import Float
 
 from asktell.errors import InvalidArgumentError
-from asktell.numerics.arrays import Vector
+from asktell.numerics.arrays import Floats
 from asktell.numerics.intmap import IntMap
 from asktell.problem.checks import (
     MOST_EVALUATIONS,
@@ -144,8 +145,8 @@ class Costs(NamedTuple):
         own, pool = self.by_arm.get(arm) or Spent(), self.pool
         return (own.total + _PRIOR_PULLS * pool.total / pool.n) / (own.n + _PRIOR_PULLS)
 
-    def expected_all(self, n_arms: int) -> Vector:
-        """(K,) of every arm's next pull; ones as long as there is no cost."""
+    def expected_all(self, n_arms: int) -> Float[Floats, " arms"]:
+        """The expected cost of each arm's next evaluation. All are 1 as long as there is no cost."""
         if self.pool.total < SMALLEST_COST:
             return np.ones(n_arms)
         result = np.full(n_arms, self.pool.total / self.pool.n)

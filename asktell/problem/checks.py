@@ -5,10 +5,11 @@ from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
+from jaxtyping import Float
 
 from asktell._util.extras import short as short  # used by every caller of these checks
 from asktell.errors import InvalidArgumentError
-from asktell.numerics.arrays import Features
+from asktell.numerics.arrays import Floats
 
 LARGEST = 1e100
 MOST_EVALUATIONS = 10**8
@@ -90,7 +91,9 @@ def check_prompts(prompts: object) -> tuple[list[str] | None, list[str]]:
     return ids, texts
 
 
-def check_features(features: npt.ArrayLike, n_arms: int) -> Features:
+def check_features(
+    features: npt.ArrayLike, n_arms: int
+) -> Float[Floats, "arms features"]:
     """The features as a read-only (K, d) array of finite floats."""
     try:
         matrix = np.array(features, dtype=np.float64)

@@ -7,10 +7,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from jaxtyping import Float
 
 from asktell.errors import InvalidArgumentError
 from asktell.numerics import counters
-from asktell.numerics.arrays import Features, Matrix
+from asktell.numerics.arrays import Floats
 
 _BUCKETS = 1 << 15
 # Of columns of length 1: with what is smaller, nothing can be computed well
@@ -24,7 +25,7 @@ _CONSTANT = 1e-12
 class PCA(NamedTuple):
     """Principal components: `features` (K, d) and `explained_variance_ratio` (d,), largest first."""
 
-    features: Features
+    features: Float[Floats, "arms features"]
     explained_variance_ratio: npt.NDArray[np.float64]
 
 
@@ -55,8 +56,8 @@ def rank(features: npt.ArrayLike) -> int:
     return int(span(features).shape[1])
 
 
-def span(features: npt.ArrayLike) -> Features:
-    """(K, r) rows x of sum x x^T = identity: coordinates of the rows in their span; columns get unit length first.
+def span(features: npt.ArrayLike) -> Float[Floats, "arms rank"]:
+    """Rows x of sum x x^T = identity: coordinates of the rows in their span; columns get unit length first.
 
     Tolerance of singular values: max(s_max * max(shape) * eps * 100, 1e-9), the value
     of GEGE's authors.
@@ -67,7 +68,7 @@ def span(features: npt.ArrayLike) -> Features:
     return np.asarray(u[:, : int((s > tolerance).sum())])
 
 
-def lost_directions(features: Features, intercept: bool) -> int:
+def lost_directions(features: Float[Floats, "arms features"], intercept: bool) -> int:
     """How many directions least squares leaves out though the rows differ there by more than rounding.
 
     Columns that depend on others exactly lose nothing and do not count.
@@ -86,7 +87,9 @@ def lost_directions(features: Features, intercept: bool) -> int:
     )
 
 
-def _of_unit_length(columns: Matrix) -> Matrix:
+def _of_unit_length(
+    columns: Float[Floats, "arms features"],
+) -> Float[Floats, "arms features"]:
     """The columns scaled to length 1, but for those that are zero."""
     # Scaling by the largest entry first keeps the squares of tiny and of huge entries
     # finite.
@@ -96,13 +99,17 @@ def _of_unit_length(columns: Matrix) -> Matrix:
     return np.asarray(scaled / np.where(norms > 0, norms, 1.0))
 
 
-def _rounding_of(singular: npt.NDArray[Any], x: Matrix) -> float:
+def _rounding_of(
+    singular: npt.NDArray[Any], x: Float[Floats, "arms features"]
+) -> float:
     """A bound of what rounding alone makes of singular values that are zero."""
     eps, size = float(np.finfo(float).eps), int(max(x.shape))
     return float(singular.max(initial=0.0)) * size * eps * 100
 
 
-def with_intercept(features: Features) -> Features:
+def with_intercept(
+    features: Float[Floats, "arms features"],
+) -> Float[Floats, "arms features+1"]:
     """Centred columns with a constant column behind them, (K, d + 1): the same span as (features, 1), better scaled.
 
     A column that is constant up to rounding becomes exactly zero.
@@ -114,16 +121,20 @@ def with_intercept(features: Features) -> Features:
     return np.column_stack((centred, np.ones(len(features))))
 
 
-def fix_signs(columns: Matrix) -> Matrix:
+def fix_signs(
+    columns: Float[Floats, "arms features"],
+) -> Float[Floats, "arms features"]:
     """The columns, each times 1 or -1 such that its entry of the largest magnitude is positive."""
     if not columns.size:
         return columns
     largest = columns[np.abs(columns).argmax(axis=0), np.arange(columns.shape[1])]
-    signed: Matrix = columns * np.where(largest < 0, -1.0, 1.0)
+    signed: Float[Floats, "arms features"] = columns * np.where(largest < 0, -1.0, 1.0)
     return signed
 
 
-def text_features(prompts: Sequence[str], d: int = 10, seed: int = 0) -> Features:
+def text_features(
+    prompts: Sequence[str], d: int = 10, seed: int = 0
+) -> Float[Floats, "arms features"]:
     """Features (K, d) of the prompts' texts, without a model or a network; the same in every process.
 
     Character 3- to 5-grams (of the UTF-8 bytes) and word 1- and 2-grams are hashed,
@@ -196,7 +207,7 @@ def _grams(text: str, seed: int) -> npt.NDArray[np.int64]:
     ).astype(np.int64)
 
 
-def _principal_components(x: Any, d: int) -> Features:
+def _principal_components(x: Any, d: int) -> Float[Floats, "arms features"]:
     """The first min(d, K) principal components of the sparse rows, (K, .), which are never made dense together."""
     from scipy.sparse.linalg import LinearOperator, eigsh
 
@@ -208,9 +219,9 @@ def _principal_components(x: Any, d: int) -> Features:
     else:
         transposed = x.T.tocsr()
 
-        def inner_products(v: Matrix) -> Matrix:
+        def inner_products(v: Float[Floats, " arms"]) -> Float[Floats, " arms"]:
             right = transposed @ v - mean_row * v.sum()
-            product: Matrix = x @ right - mean_row @ right
+            product: Float[Floats, " arms"] = x @ right - mean_row @ right
             return product
 
         # A start that is fixed makes the Lanczos iterations the same in every process.
@@ -224,13 +235,13 @@ def _principal_components(x: Any, d: int) -> Features:
             tol=1e-9,
         )
     top = np.argsort(values)[::-1][:d]
-    components: Features = fix_signs(vectors[:, top]) * np.sqrt(
+    components: Float[Floats, "arms features"] = fix_signs(vectors[:, top]) * np.sqrt(
         np.maximum(values[top], 0.0)
     )
     return components
 
 
-def _matrix(values: npt.ArrayLike) -> Features:
+def _matrix(values: npt.ArrayLike) -> Float[Floats, "arms features"]:
     x = np.asarray(values, dtype=np.float64)
     if x.ndim != 2 or not np.isfinite(x).all():
         raise InvalidArgumentError(

@@ -16,14 +16,14 @@ from decimal import Decimal
 from typing import Any, ClassVar, NamedTuple, Self, TypeAlias, final
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
 from asktell.errors import (
     IncompatibleMethodError,
     InvalidArgumentError,
     InvalidScoresError,
 )
-from asktell.numerics.arrays import Floats, Indices, Matrix, Means, Values, Vector
+from asktell.numerics.arrays import Floats, Ints
 from asktell.problem.checks import (
     LARGEST,
     SMALLEST_RANGE,
@@ -433,7 +433,7 @@ class _Share(NamedTuple):
     bound: float
     at_most: bool
 
-    def of(self, scores: Vector) -> Vector:
+    def of(self, scores: Float[Floats, " rows"]) -> Float[Floats, " rows"]:
         off = (scores - self.bound) * (1.0 if self.at_most else -1.0)
         return np.asarray(
             off <= max(_ROUNDING, _SINGLE * abs(self.bound)), dtype=np.float64
@@ -495,7 +495,7 @@ class Goal(ABC):
     # For each objective, then for each constraint, its column over all examples
     _overall: tuple[int, ...]
     baseline: int | None
-    offsets: Vector
+    offsets: Float[Floats, " constraints"]
     ranges: Mapping[str, tuple[float, float]]
     _shares: tuple[_Share, ...]
     _weights: tuple[float, ...]  # of the objectives' columns
@@ -594,7 +594,11 @@ class Goal(ABC):
         """True if a constraint is relative to another prompt's mean."""
         return any(bound.of is not None for bound in self.bounds)
 
-    def resolved(self, means: Matrix, among: Indices | None = None) -> Matrix:
+    def resolved(
+        self,
+        means: Float[Floats, "... arms columns"],
+        among: Int[Ints, " rivals"] | None = None,
+    ) -> Float[Floats, "... constraints"]:
         """The bounds in metric units, (..., B), for the means (..., K, c) of all K prompts.
 
         Each set of means, such as a draw of a posterior, has its own best prompt.
@@ -640,7 +644,11 @@ class Goal(ABC):
             {metric for metric, is_less in wanted.items() if is_less} | bounded
         )
 
-    def values(self, means: Means, bounds: Matrix | None = None) -> Values:
+    def values(
+        self,
+        means: Float[Floats, "active columns"],
+        bounds: Float[Floats, "... constraints"] | None = None,
+    ) -> Float[Floats, "active values"]:
         """Turn means (A, c) of the columns into values (A, q), where larger is better.
 
         There is one value per objective, then one slack per constraint, in units of its
@@ -677,7 +685,9 @@ class Goal(ABC):
         counted = self.worst_of[k] if has_subsets else self._overall[k : k + 1]
         return [means[:, j] for j in counted]
 
-    def complete(self, scores: Means) -> Means:
+    def complete(
+        self, scores: Float[Floats, "rows metrics"]
+    ) -> Float[Floats, "rows columns"]:
         """Extend (n, m) scores of successful evaluations to all (n, c) columns."""
         more = [share.of(scores[:, share.metric]) for share in self._shares]
         more += [np.zeros(len(scores))] * self.counts_failures
