@@ -16,7 +16,7 @@ from jaxtyping import Bool, Float, Int
 
 from asktell.numerics.arrays import Bools, Floats, Ints
 
-# Elements of one block of pairwise differences; half a MiB, so that it stays in the
+# Elements of one block of pairwise differences: half a MiB, so that it stays in the
 # cache
 _BLOCK = 1 << 16
 
@@ -25,9 +25,9 @@ _MANY = 2048
 
 
 def pareto_mask(values: Float[Floats, "rows values"]) -> Bool[Bools, " rows"]:
-    """True for the rows that no other row dominates; (n, q) finite values to (n,).
+    """True for the rows that no other row dominates. Values must be finite, and larger is better.
 
-    Two columns take O(n log n); more take O(n * size of the front) at worst, and much
+    Two columns take O(n log n). More columns take O(n * size of the front) at worst, and much
     less where most are dominated.
     """
     n, q = values.shape
@@ -111,9 +111,9 @@ def dominators(values: Float[Floats, "rows values"]) -> list[int | None]:
 def pareto_gaps(
     values: Float[Floats, "rows values"],
 ) -> tuple[Float[Floats, " rows"], Bool[Bools, " rows"]]:
-    """EGE's gap of every row, and the non-dominated mask; (n, q) finite values. A row alone has an infinite gap.
+    """EGE's gap of every row, and the mask of non-dominated rows, see above. A single row has an infinite gap.
 
-    Two columns take O(n log n) time and O(n) memory; more take O(n * size of the front)
+    Values must be finite. Two columns take O(n log n) time and O(n) memory. More take O(n * size of the front)
     at worst, in blocks.
     """
     if values.shape[1] == 2 and len(values) > 1:
@@ -161,9 +161,10 @@ def _gaps_below(
 ) -> tuple[Float[Floats, " below"], Float[Floats, " front"]]:
     """Gaps D of dominated points, and the front's gaps lowered by min_j M(j, i)+ + D_j.
 
-    The front has ascending `x` and descending `y`; `nearest` are its gaps among itself.
-    The front points that dominate point j are those from low_j to high_j; those before
-    it are exceeded in x only, those behind in y only.
+    M(j, i) is the largest lead of point j over point i in any column. The front has
+    ascending `x` and descending `y`, and `nearest` has its gaps without the dominated
+    points. The front points from low_j to high_j dominate point j. Point j exceeds the
+    front points before low_j in x only, and the points behind high_j in y only.
     """
     a, b = points[:, 0], points[:, 1]
     size = len(x)
@@ -232,7 +233,7 @@ def _depths(
 
 
 def _nearest(front: Float[Floats, "front values"]) -> Float[Floats, " front"]:
-    """min_{j != i} min(M(i, j), M(j, i)) of every front point; infinite for one alone."""
+    """min_{j != i} min(M(i, j), M(j, i)) of every front point. Infinite for a single point."""
     size = len(front)
     nearest = np.full(size, np.inf)
     width = 256

@@ -19,10 +19,9 @@ _MOST_LEVELS = 512
 class Basis(NamedTuple):
     """Columns of candidates' factors."""
 
-    columns: Float[
-        Floats, "arms features"
-    ]  # whose rows have a mean squared length of 1
-    # (q,) the block of each column. The slopes of a block have a variance of their own;
+    # Whose rows have a mean squared length of 1
+    columns: Float[Floats, "arms features"]
+    # The block of each column. The slopes of a block have a variance of their own;
     # None: one variance for all.
     blocks: Int[Ints, " features"] | None = None
 

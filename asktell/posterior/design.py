@@ -54,9 +54,9 @@ POOL = 256
 # The worth of an example that no prompt in doubt has seen, in units of the largest
 # doubt (see what-was-tried.md).
 _ALONE = 0.3
-# Further examples in the pool for each kind, so that it has some of each; a judgement
+# Further examples in the pool for each kind, so that it has some of each. A judgement.
 _POOL_OF_KINDS = 4
-# Worth of an example of a kind without doubt, in units of the largest; a judgement
+# Worth of an example of a kind without doubt, in units of the largest. A judgement.
 _LEAST_WANTED = 0.05
 # Bounds of the correlation of scores on one example: 0 and 1 leave no information
 _CORRELATIONS = (0.02, 0.98)

@@ -54,15 +54,12 @@ class Joint(NamedTuple):
 
     fits: list[Posterior]  # by metric
     means: Float[Floats, "arms metrics"]
-    errors: Float[
-        Floats, "arms metrics"
-    ]  # posterior standard deviations, NaN after a single example
+    # Posterior standard deviations, NaN after a single example
+    errors: Float[Floats, "arms metrics"]
     values: Float[Floats, "draws arms values"]  # draws of the goal's values
-    columns: Float[
-        Floats, "columns draws arms"
-    ]  # draws of the columns' means, then of the goal's subsets
-    # (K, c) true for arms that satisfied a bound at an end of the scale with every
-    # score
+    # Draws of the columns' means, then of the goal's subsets
+    columns: Float[Floats, "columns draws arms"]
+    # True for arms that satisfied a bound at an end of the scale with every score
     kept: Bool[Bools, "arms constraints"]
 
 
@@ -75,7 +72,8 @@ class Model(NamedTuple):
     shapes: Sequence[Shape | None]
     basis: Basis | None  # columns of the candidates' factors
     n_arms: int
-    n_examples: int | None  # N; None or `ENDLESS` for means over new examples
+    # N, or None or `ENDLESS` for means over new examples
+    n_examples: int | None
     n_rows: int  # number of all scores, so that draws differ from decision to decision
     seed: int
     segments: Segments | None

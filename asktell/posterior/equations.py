@@ -82,10 +82,10 @@ class Solved(NamedTuple):
     """
 
     u: Float[Floats, "1+kept 1+features"]  # the level and the kept effect
-    # ^-1; times the residual variance, it is the covariance of u
+    # (M - F D F')^-1. Times the residual variance, it is the covariance of u.
     inverse: Float[Floats, "1+kept 1+kept"]
-    # (other,) the diagonal of D; times the residual variance, the variance of the other
-    # effect given u
+    # The diagonal of D. Times the residual variance, it is the variance of the other
+    # effect given u.
     d: Float[Floats, " other"]
     other: Float[Floats, "other 1+features"]  # posterior mean of the other effect
 
@@ -108,16 +108,14 @@ class Design(NamedTuple):
 
     arms: Int[Ints, " cells"]
     columns: Int[Ints, " cells"]
-    in_population: Bool[
-        Bools, " seen"
-    ]  # true for a column that is one of the N examples
+    # True for a column that is one of the N examples
+    in_population: Bool[Bools, " seen"]
     group_of_arm: Int[Ints, " arms"]
     group_of_column: Int[Ints, " seen"]
     sizes: Float[Floats, " groups"]  # the number of examples in each group
     loading: Float[Floats, " cells"]  # l_c
-    residual: Float[
-        Floats, " cells"
-    ]  # residual variance of each cell, in units of s_e²
+    # Residual variance of each cell, in units of s_e²
+    residual: Float[Floats, " cells"]
     spread: Float[Floats, " seen"]  # g_j
     # Sum of g_j over the examples of the group that nobody has seen
     unseen_spread: Float[Floats, " groups"]
@@ -190,10 +188,9 @@ class _Parts(NamedTuple):
     A cell counts as seen to the extent that its score carries over to its expectation.
     """
 
-    told: Float[
-        Floats, " cells"
-    ]  # that extent, 0 for a score on an example that is none of the N
-    # (K, 1 + q) sum of the seen cells over N, and of their basis columns as if they
+    # That extent, 0 for a score on an example that is none of the N
+    told: Float[Floats, " cells"]
+    # Sum of the seen cells over N, and of their basis columns as if they
     # were scores
     known: Float[Floats, "arms 1+features"]
     unknown: Float[Floats, " arms"]  # weight of the level: the unseen part of the cells
@@ -201,9 +198,8 @@ class _Parts(NamedTuple):
     ahead: Float[Floats, " arms"]
     # Standard deviation of the mean effect of the examples that nobody has seen
     common: Float[Floats, " groups"]
-    residual: Float[
-        Floats, " arms"
-    ]  # standard deviation of the mean residual of the unseen part
+    # Standard deviation of the mean residual of the unseen part
+    residual: Float[Floats, " arms"]
     exact: Bool[Bools, " arms"]  # true for an arm that is known exactly
 
 

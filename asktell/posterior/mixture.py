@@ -49,9 +49,8 @@ class Posterior(NamedTuple):
     parts: tuple[Gaussian, ...]
     weights: Float[Floats, " parts"]  # of the parts, with a sum of 1
     freedom: float  # degrees of freedom of the scale, infinite if the scale is known
-    sd: Float[
-        Floats, " arms"
-    ]  # standard deviations, NaN where the scores do not support one
+    # Standard deviations, NaN where the scores do not support one
+    sd: Float[Floats, " arms"]
     # Of prompts, examples and residual: the first guess
     variances: tuple[float, float, float]
     # The part of the residual's variance that is noise within a cell

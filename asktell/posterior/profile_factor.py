@@ -70,15 +70,15 @@ class Sums(NamedTuple):
         )
 
     def rounded(self) -> "Sums":
-        """To six digits."""
+        """The sums, rounded to six digits."""
         return Sums(*(_rounded(column) for column in self))
 
     def times(self, weight: float) -> "Sums":
-        """As if there were so many times the cells."""
+        """The sums of `weight` times as many cells."""
         return Sums(*(weight * column for column in self))
 
     def into(self, places: Int[Ints, " examples"], n_examples: int) -> "Sums":
-        """The same among other examples, at (distinct) places."""
+        """The sums among other examples, at distinct places."""
         return Sums(
             *(np.bincount(places, column, n_examples).astype(float) for column in self)
         )
@@ -167,9 +167,9 @@ def fitted(
 ) -> tuple[Sums, float]:
     """The sums of a study's cells, and the variance of its prompts' abilities.
 
-    Abilities are judged by the loadings that are expected, not by those found: so they
-    are those by which the prompts' means differ, rather than whatever factor explains
-    most, and an ability of which little is known moves the loadings little.
+    Abilities are estimated with the expected loadings, not with the fitted loadings. So
+    they are the abilities by which the prompts' means differ, and not the factor that
+    explains most of the variance. An uncertain ability changes the loadings little.
     """
     n = np.bincount(arms, minlength=n_arms)
     there = n > 0
@@ -206,7 +206,7 @@ def _rounded(x: Float[Floats, " examples"]) -> Float[Floats, " examples"]:
 
 
 def _between(sums: Sums, mean: float, spread: float) -> float:
-    """The examples' variance, by moments; a half of the scores' where no example has two cells."""
+    """The variance of the examples, by moments. Where no example has two cells, half the variance of the scores."""
     seen = sums.n > 0
     n = sums.n[seen]
     freedom = (n - 1.0).clip(min=0.0).sum()
@@ -220,7 +220,7 @@ def _between(sums: Sums, mean: float, spread: float) -> float:
 def _information(
     sums: Sums, prior: Expected, deviation: float, residual: Float[Floats, " examples"]
 ) -> tuple[Float[Floats, " examples"], ...]:
-    """The loadings' variances beforehand; of level and loading the two precisions, what they share, the determinant."""
+    """The loadings' prior variances, the precisions of level and loading, the term that they share, the determinant."""
     own = (deviation * prior.loading) ** 2
     p11, p22, p12 = (
         sums.n / residual + 1.0 / prior.between,
@@ -251,7 +251,7 @@ def _regression(
 def _likeliest_deviation(
     sums: Sums, prior: Expected, residual: Float[Floats, " examples"]
 ) -> float:
-    """How far loadings are from those expected, in units of these."""
+    """The likeliest deviation of the loadings from the expected loadings, in units of the expected loadings."""
     b1 = (sums.y - prior.mean * sums.n - prior.loading * sums.a) / residual
     b2 = (sums.ya - prior.mean * sums.a - prior.loading * sums.aa) / residual
     densities = []
@@ -265,7 +265,7 @@ def _likeliest_deviation(
 def _shrunken(
     squares: Float[Floats, " examples"], n: Float[Floats, " examples"], alike: bool
 ) -> Float[Floats, " examples"]:
-    """Variances from sums of squares of n each, towards a common one by as much as they are alike."""
+    """Variances from sums of squares of n each. The more alike they are, the more they shrink to a common variance."""
     from scipy.special import gammaln  # here, to keep the import of asktell light
 
     pooled = max(float(squares.sum() / n.sum()), _FLOOR)

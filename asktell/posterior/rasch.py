@@ -60,9 +60,8 @@ _MOST_NUMBERS = 1 << 20  # most numbers in one array, 8 MB
 class _Fit(NamedTuple):
     density: float  # log of the likelihood and the priors, up to a constant
     abilities: Float[Floats, " arms"]
-    root: Float[
-        Floats, "arms arms"
-    ]  # lower triangle, the root of the precision of the abilities
+    # Lower triangle, the root of the precision of the abilities
+    root: Float[Floats, "arms arms"]
     ease: Float[Floats, "seen levels"]  # posterior of the ease of each seen example
 
 

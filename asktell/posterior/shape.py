@@ -16,9 +16,8 @@ class Shape(NamedTuple):
     """
 
     shift: Float[Floats, " examples"]  # in the metric's units, mean 0
-    loading: Float[
-        Floats, " examples"
-    ]  # mean 1; below 0 where better prompts score less
+    # Mean 1. Below 0 where better prompts score less
+    loading: Float[Floats, " examples"]
     example: Float[Floats, " examples"]  # mean 1
     residual: Float[Floats, " examples"]  # mean 1
     # Information of a score about its prompt, in units of a score on an unseen example

@@ -52,11 +52,9 @@ class Statement(NamedTuple):
     values: Float[Floats, "draws arms values"]  # the goal's values, larger is better
     columns: Float[Floats, "columns draws arms"]  # the columns' means, in metric units
     means: Float[Floats, "arms columns"]
-    errors: Float[
-        Floats, "arms columns"
-    ]  # standard deviations, NaN where the scores do not support one
-    # (K, constraints) arms that satisfied a bound at an end of the scale with every
-    # score
+    # Standard deviations, NaN where the scores do not support one
+    errors: Float[Floats, "arms columns"]
+    # True for arms that satisfied a bound at an end of the scale with every score
     kept: Bool[Bools, "arms constraints"]
     example: Float[Floats, " columns"]  # variances of the example effect
     residual: Float[Floats, " columns"]  # variances of the residual
