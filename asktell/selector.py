@@ -218,9 +218,7 @@ class Selection(ABC):
     # Growing
 
     @abstractmethod
-    def add(
-        self, prompts: NewPrompts, features: Features = None, *, key: str | None = None
-    ) -> list[str | int]:
+    def add(self, prompts: NewPrompts, *, key: str | None = None) -> list[str | int]:
         """Add prompts. A selection that was `done` continues with them.
 
         Recorded scores stay. The new prompts are first evaluated on examples that the
@@ -232,9 +230,6 @@ class Selection(ABC):
                 otherwise a mapping from id to text. Candidates must have the same
                 factors as the existing candidates, but can have new levels. A prompt
                 that exists with the same id and text is ignored.
-            features: rows of numbers, as for the selector, if the existing prompts have
-                features. Features made from texts are computed for the new prompts,
-                too, on the basis of the first texts.
             key: idempotency key. A second request with the same key changes nothing and
                 returns the same ids. A different request with that key is refused.
 
@@ -680,16 +675,12 @@ class Selector(Selection):
 
     # Growing
 
-    def add(
-        self, prompts: NewPrompts, features: Features = None, *, key: str | None = None
-    ) -> list[str | int]:
+    def add(self, prompts: NewPrompts, *, key: str | None = None) -> list[str | int]:
         with self._lock:
             known = growth.request(self._state, key, events.Added)
             if known is not None:
                 return growth.ids_again(self._prompts, prompts, *known)
-            event, ids = growth.addition(
-                self._state, self._prompts, prompts, features, key
-            )
+            event, ids = growth.addition(self._state, self._prompts, prompts, key)
             if event is not None:
                 self._method.check_growth(event)
                 self._take(event)

@@ -8,7 +8,6 @@ import pytest
 
 from asktell.errors import InvalidArgumentError
 from asktell.problem.features import (
-    TextBasis,
     lost_directions,
     pca,
     rank,
@@ -130,7 +129,7 @@ def test_many_prompts_take_another_path_to_the_same_features() -> None:
     import asktell.problem.features as module
 
     assert len(prompts) > module._DENSE_ARMS
-    x = module.TextBasis(prompts, 6)._rows(prompts)
+    x = module._rows(prompts, 0)
     sparse = module._principal_components(x, 5)
     original = module._DENSE_ARMS
     try:
@@ -160,15 +159,3 @@ def test_one_dimension_is_the_length() -> None:
 def test_half_a_character_in_a_text_has_features_too() -> None:
     features = text_features(["half \ud800 a character", "none", "another \udfff"])
     assert np.isfinite(features).all()
-
-
-def test_more_texts_are_measured_as_the_first() -> None:
-    basis = TextBasis(PROMPTS, 10)
-    np.testing.assert_array_equal(basis.features, text_features(PROMPTS))
-    np.testing.assert_allclose(basis.of_more(PROMPTS), basis.features, atol=1e-6)
-    one = TextBasis(PROMPTS[:1], 10)
-    assert one.of_more(PROMPTS).shape == (len(PROMPTS), 10)
-    assert np.isfinite(one.of_more(["", "\ud800", *PROMPTS])).all()
-    np.testing.assert_allclose(
-        TextBasis(PROMPTS, 1).of_more(PROMPTS), text_features(PROMPTS, 1)
-    )

@@ -5,15 +5,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
-from asktell.numerics.arrays import Features, Indices, Mask, Means
+from jaxtyping import Bool, Float, Int
+
+from asktell.numerics.arrays import Bools, Floats, Ints
 from asktell.numerics.tally import Tally
 
 
 class Estimates(NamedTuple):
     """The active arms, in metric units, (A, m) each."""
 
-    means: Means
-    standard_errors: Means
+    means: Float[Floats, "active metrics"]
+    standard_errors: Float[Floats, "active metrics"]
 
 
 @dataclass(frozen=True)
@@ -27,8 +29,8 @@ class Sample:
     """
 
     tally: Tally
-    active: Indices
-    features: Features | None = None
+    active: Int[Ints, " active"]
+    features: Float[Floats, "arms features"] | None = None
     population: int | None = None
     seed: int = 0
 
@@ -48,6 +50,8 @@ class AbstractEstimator(ABC):
     def estimate(self, sample: Sample) -> Estimates:
         """Estimates of the active arms; finite means, whatever the sample, for at least one pull."""
 
-    def remarks(self, features: Features, pulled: Mask) -> Iterator[str]:
+    def remarks(
+        self, features: Float[Floats, "arms features"], pulled: Bool[Bools, " arms"]
+    ) -> Iterator[str]:
         """What a result is to say of estimates from these `features` (K, d), where `pulled` (K,) arms have scores."""
         yield from ()

@@ -9,19 +9,20 @@ from dataclasses import dataclass
 from typing import ClassVar, final
 
 import numpy as np
+from jaxtyping import Bool, Float, Int
 
 from asktell.estimators.base import AbstractEstimator, Estimates, Sample
-from asktell.numerics.arrays import Counts, Features, Mask, Means, pad_rows, padded_size
+from asktell.numerics.arrays import Bools, Floats, Ints, pad_rows, padded_size
 from asktell.problem.checks import check_number
 from asktell.problem.features import lost_directions, rank, with_intercept
 
 
 def least_squares(
-    features: Features,
-    means: Means,
-    counts: Counts,
-    deviations: Means | None = None,
-    active: Mask | None = None,
+    features: Float[Floats, "arms features"],
+    means: Float[Floats, "arms metrics"],
+    counts: Int[Ints, " arms"],
+    deviations: Float[Floats, "arms metrics"] | None = None,
+    active: Bool[Bools, " arms"] | None = None,
     ridge: float = 0.0,
     intercept: bool = True,
 ) -> Estimates:
@@ -95,7 +96,9 @@ class LeastSquares(AbstractEstimator):
         )
         return Estimates(fit.means[chosen], fit.standard_errors[chosen])
 
-    def remarks(self, features: Features, pulled: Mask) -> Iterator[str]:
+    def remarks(
+        self, features: Float[Floats, "arms features"], pulled: Bool[Bools, " arms"]
+    ) -> Iterator[str]:
         """Where prompts differ too little to compute with, and whether some directions have no scores yet."""
         if lost := lost_directions(features, self.intercept):
             were = (

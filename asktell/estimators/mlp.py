@@ -8,17 +8,10 @@ from dataclasses import dataclass
 from typing import ClassVar, final
 
 import numpy as np
+from jaxtyping import Float
 
 from asktell.estimators.base import AbstractEstimator, Estimates, Sample
-from asktell.numerics.arrays import (
-    Draws,
-    Features,
-    Means,
-    Vector,
-    pad_rows,
-    padded_size,
-    standardized,
-)
+from asktell.numerics.arrays import Floats, pad_rows, padded_size, standardized
 from asktell.problem.checks import check_number, whole
 
 _LEAST_FREEDOM = 0.1  # of the arms, that are left to judge the fit by; a judgement
@@ -102,8 +95,16 @@ class MLP(AbstractEstimator):
         return Estimates(means[active], errors[active])
 
     def _fit(
-        self, x: Features, y: Means, weights: Vector, seed: int
-    ) -> tuple[Draws, Vector, Vector]:
+        self,
+        x: Float[Floats, "arms features"],
+        y: Float[Floats, "arms metrics"],
+        weights: Float[Floats, " arms"],
+        seed: int,
+    ) -> tuple[
+        Float[Floats, "members arms metrics"],
+        Float[Floats, "arms metrics"],
+        Float[Floats, " metrics"],
+    ]:
         """Outputs, gain and freedom of `_mlp_jax.Fit`, from padded arrays: one compilation serves every round."""
         from asktell.estimators import _mlp_jax
 

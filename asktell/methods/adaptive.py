@@ -69,7 +69,7 @@ from asktell.numerics.arrays import Counts, Indices, Mask, Vector
 from asktell.posterior import answer, design, membership
 from asktell.posterior.statement import Statement
 from asktell.problem.checks import LARGEST, check_number, check_part, short, whole
-from asktell.problem.goals import BestFeasible, check_no_segments
+from asktell.problem.goals import BestFeasible, check_over_all_examples
 from asktell.state import Decided, Departure, Problem, State
 
 # Chosen on synthetic problems and on the development half of the recorded tables:
@@ -184,9 +184,9 @@ class Adaptive(AbstractMethod):
                 )
 
     def check(self, problem: Problem) -> None:
-        """Check the problem. Any goal and budget are supported, except segments together with `confidence`."""
+        """Check the problem. Any goal and budget are supported without `confidence`."""
         if self.confidence is not None:
-            check_no_segments(problem.goal, "Adaptive(confidence=...)")
+            check_over_all_examples(problem.goal, "Adaptive(confidence=...)")
 
     def due(self, state: State) -> bool:
         """True if the plan is empty and there is more to plan, or if no more scores can come."""
@@ -483,11 +483,11 @@ class Adaptive(AbstractMethod):
         if is_first:
             return self._first_cells(state, arms, n_pulls, noise)
         if first is not None and belief.explained > _MOSTLY:
-            return self._cells_of_factors(state, arms, n_pulls, belief, noise)
+            return self._cells_of_factors(state, arms, n_pulls, noise)
         return self._cells_in_doubt(state, arms, n_pulls, belief, noise)
 
     def _first_cells(
-        self, state: State, arms: Indices, n_pulls: int, noise: design.Noise | None
+        self, state: State, arms: Indices, n_pulls: int, noise: design.CellNoise | None
     ) -> _Cells:
         """The first evaluations (step 2): about eight arms share an example."""
         share = _FIRST_SHARE if self.share is None else self.share
@@ -513,8 +513,7 @@ class Adaptive(AbstractMethod):
         state: State,
         arms: Indices,
         n_pulls: int,
-        belief: Belief,
-        noise: design.Noise | None,
+        noise: design.CellNoise | None,
     ) -> _Cells:
         """Spread the arms over more examples, where the levels of factors explain most of the scores.
 
@@ -522,9 +521,7 @@ class Adaptive(AbstractMethod):
         examples would reveal little about the level.
         """
         share = _FACTORS_SHARE if self.share is None else self.share
-        return _shared_cells(
-            state, arms, n_pulls, share, noise=noise, where=_in_segments(state, belief)
-        )
+        return _shared_cells(state, arms, n_pulls, share, noise=noise)
 
     def _cells_in_doubt(
         self,
@@ -532,7 +529,7 @@ class Adaptive(AbstractMethod):
         arms: Indices,
         n_pulls: int,
         belief: Belief,
-        noise: design.Noise | None,
+        noise: design.CellNoise | None,
     ) -> _Cells:
         """The examples that most prompts in doubt have seen, or that are most informative."""
         share = self.share
@@ -544,9 +541,8 @@ class Adaptive(AbstractMethod):
                 if state.problem.goal.is_constrained
                 else float(state.problem.n_arms)
             )
-        where = _in_segments(state, belief)
         return _shared_cells(
-            state, arms, n_pulls, share, belief.weight, belief.informative, noise, where
+            state, arms, n_pulls, share, belief.weight, belief.informative, noise
         )
 
 
@@ -583,8 +579,7 @@ def _shared_cells(
     share: float,
     doubt: Vector | None = None,
     informative: design.Informative | None = None,
-    noise: design.Noise | None = None,
-    where: design.InSegments | None = None,
+    noise: design.CellNoise | None = None,
 ) -> _Cells:
     """Cells chosen by `design.next_examples`, one for each arm, repeated until there are enough or none is left.
 
@@ -604,7 +599,6 @@ def _shared_cells(
             informative,
             problem.repeats,
             noise,
-            where,
         )
         cells += zip(arms.tolist(), problem.telling_order[places].tolist(), strict=True)
         used_arms, used = (
@@ -612,16 +606,6 @@ def _shared_cells(
             np.concatenate((used, places)),
         )
     return tuple(cells[:n_pulls])
-
-
-def _in_segments(state: State, belief: Belief) -> design.InSegments | None:
-    """The doubt about each prompt in each segment. None if the goal has no segments."""
-    problem = state.problem
-    if belief.in_segments is None or problem.segments is None:
-        return None
-    return design.InSegments(
-        problem.segments.of_examples[problem.telling_order], belief.in_segments
-    )
 
 
 # Step 3: the prompts

@@ -14,12 +14,13 @@ the set.
 from typing import NamedTuple
 
 import numpy as np
+from jaxtyping import Float
 
 from asktell.numerics import counters
 from asktell.numerics.arrays import (
     Draws,
+    Floats,
     Indices,
-    Matrix,
     Means,
     Vector,
     distinct,
@@ -30,7 +31,7 @@ from asktell.posterior.basis import Basis, levels_of, of_factors
 from asktell.posterior.drift import Rows, Step, is_beyond_chance, likeliest_step
 from asktell.posterior.statement import Statement, statement
 from asktell.posterior.two_way import Cells, Posterior
-from asktell.problem.goals import BestFeasible, Goal
+from asktell.problem.goals import BestFeasible
 from asktell.state import Failures, History, Problem, State
 from asktell.state.history import repeated
 
@@ -52,22 +53,19 @@ class Belief(NamedTuple):
       a best prompt.
     - `expected` (K,): the expected quality as the best feasible prompt. None for Pareto
       sets.
-    - `informative`: how informative a score on each example is. None if all examples
-      are equally informative.
+    - `informative`: how informative a score on each example is, also for each prompt
+      if the goal judges segments. None if all examples are equally informative.
     - `noise`: the noise of scores within a cell, averaged over the metrics. None if
       scores are not noisy.
     - `explained`: the share of the variance between prompts that factors explain,
       averaged over the metrics.
-    - `in_segments` (K, G): the doubt about the mean of each prompt in each segment.
-      None without segments.
     """
 
     weight: Vector
     expected: Vector | None
     informative: design.Informative | None
-    noise: design.Noise | None
+    noise: design.CellNoise | None
     explained: float
-    in_segments: Matrix | None = None
 
 
 def believe(
@@ -250,15 +248,13 @@ def _belief(
         ).mean(axis=0)
         weight[alive] = p_member * (1.0 - p_member)
     told = model.cells.of_column(0)
+    informative = _informative(problem, told, history.scores(), drawn.fits)
     return Belief(
         weight=weight,
         expected=expected,
-        informative=_informative(problem, told, history.scores(), drawn.fits),
+        informative=_by_kind(problem, informative, drawn.columns),
         noise=_noise(told, drawn.fits),
         explained=float(np.mean([fit.explained for fit in drawn.fits])),
-        in_segments=None
-        if drawn.in_segments is None
-        else _doubt(goal, drawn.in_segments),
     )
 
 
@@ -274,25 +270,40 @@ def _top_two(problem: Problem, rivals: Draws, alive: Indices) -> Vector:
     return np.bincount(order[places].ravel(), minlength=problem.n_arms) / len(rivals)
 
 
-def _doubt(goal: Goal, draws: Draws) -> Matrix:
-    """(K, G) the doubt about each prompt in each segment, at most 1.
+def _by_kind(
+    problem: Problem,
+    informative: design.Informative | None,
+    columns: Float[Floats, "columns draws arms"],
+) -> design.Informative | None:
+    """Examples are more informative for a prompt in segments where its mean is in doubt, if the goal judges segments.
 
-    For each metric that the goal requires by segment: the probability that the segment
-    is the worst segment of the prompt, times the standard deviation of the mean of the
-    prompt in it.
+    The doubt about a column of which the goal counts the worst is the probability that
+    the column is the worst one, times the standard deviation of its mean.
     """
-    n = goal.n_segments
-    total = np.zeros((draws.shape[2], n))
-    for number, j in enumerate(goal.by_segment):
-        own = draws[number * n : (number + 1) * n]  # (G, S, K)
-        less_is_better = goal.columns[j] in goal.minimized
+    goal, segments = problem.goal, problem.segments
+    first = len(goal.columns)
+    if segments is None or len(columns) == first:
+        return informative
+    n_segments = len(segments.names)
+    doubt = np.zeros((problem.n_arms, n_segments))
+    for place, column in enumerate(goal.by_segment):
+        start = first + place * n_segments
+        own = columns[start : start + n_segments]  # (segments, draws, arms)
+        less_is_better = goal.columns[column] in goal.minimized
         worst = own.argmax(axis=0) if less_is_better else own.argmin(axis=0)
-        likely = np.stack([(worst == g).mean(axis=0) for g in range(n)], axis=1)
-        total += likely * own.std(axis=1).T
-    return np.asarray(total / max(float(total.max()), 1e-300))
+        for segment in range(n_segments):
+            is_worst = (worst == segment).mean(axis=0)
+            doubt[:, segment] += is_worst * own[segment].std(axis=0)
+    kinds = design.Kinds(
+        segments.of_examples[problem.telling_order],
+        doubt / max(float(doubt.max()), 1e-300),
+    )
+    if informative is None:
+        informative = design.Informative(np.zeros(0, np.int64), np.zeros(0))
+    return informative._replace(kinds=kinds)
 
 
-def _noise(cells: Cells, fits: list[Posterior]) -> design.Noise | None:
+def _noise(cells: Cells, fits: list[Posterior]) -> design.CellNoise | None:
     """The noise of scores within a cell, averaged over the metrics. None if scores are not noisy."""
     parts = []
     for fit in fits:
@@ -301,7 +312,7 @@ def _noise(cells: Cells, fits: list[Posterior]) -> design.Noise | None:
             parts.append((fit.noise, example / residual))
     if cells.noisy is None or not parts:
         return None
-    return design.Noise(*np.mean(parts, axis=0).tolist())
+    return design.CellNoise(*np.mean(parts, axis=0).tolist())
 
 
 def _informative(

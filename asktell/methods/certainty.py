@@ -127,7 +127,7 @@ from asktell.problem.goals import (
     Bound,
     Goal,
     ParetoSet,
-    check_no_segments,
+    check_over_all_examples,
 )
 from asktell.state import Added, Failures, Problem, Pull, State
 from asktell.state.history import History, in_rounds, in_turns, turns, turns_out
@@ -1112,7 +1112,7 @@ def not_worse(
         state.problem.goal,
         1 - confidence,
     )
-    check_no_segments(goal, "a gate")
+    check_over_all_examples(goal, "a gate")
     # The values of a Pareto set are in units of the metrics' ranges.
     scaled = isinstance(goal, ParetoSet)
     margins: dict[str, float | None] = {

@@ -6,11 +6,11 @@ means, and the rule decides which prompts to eliminate first. The usual composit
 have names in `asktell.methods.presets`.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import final
 
 import numpy as np
+from jaxtyping import Float, Int
 
 from asktell._util.extras import needs_extra
 from asktell.allocators import AbstractAllocator, PullsToShare
@@ -29,12 +29,12 @@ from asktell.errors import (
 from asktell.estimators import AbstractEstimator, Estimates, Sample
 from asktell.methods.base import AbstractMethod
 from asktell.numerics import counters
-from asktell.numerics.arrays import Counts, Indices, Matrix, Means
+from asktell.numerics.arrays import Counts, Floats, Indices, Ints, Matrix, Means
 from asktell.numerics.pareto import pareto_mask
 from asktell.numerics.tally import Tally
 from asktell.posterior.draws import at_an_end
 from asktell.problem.checks import MOST_EVALUATIONS, short
-from asktell.problem.goals import BestFeasible, Goal, check_not_sure
+from asktell.problem.goals import BestFeasible, Goal, Subset, check_not_sure
 from asktell.schedulers import AbstractScheduler, Round
 from asktell.state import (
     ACCEPTED,
@@ -221,48 +221,39 @@ class Elimination(AbstractMethod):
         found = self.estimator.estimate(
             Sample(tally, active, problem.features, problem.population, seed)
         )
-        if problem.segments is not None and problem.goal.by_segment:
-            found = found._replace(
-                means=np.concatenate(
-                    (found.means, *self._in_segments(state, active, found)), axis=1
-                )
-            )
+        more = [
+            self._in_subset(state, active, found.means[:, subset.column], subset)
+            for subset in problem.goal.subsets
+        ]
+        found = found._replace(means=np.column_stack((found.means, *more)))
         if problem.goal.is_constrained and not self.estimator.needs_every_arm:
             return found._replace(means=_at_ends(state, active, tally, found.means))
         return found
 
-    def _in_segments(
-        self, state: State, active: Indices, found: Estimates
-    ) -> Iterator[Means]:
-        """(A, G) means in each segment, for each column that the goal requires by segment.
+    def _in_subset(
+        self,
+        state: State,
+        active: Int[Ints, " active"],
+        overall: Float[Floats, " active"],
+        subset: Subset,
+    ) -> Float[Floats, " active"]:
+        """The means of a column over a subset of the examples.
 
-        A prompt without a score in a segment has its mean over all examples there.
+        A prompt without a score there has its mean over all examples.
         """
         problem, history = state.problem, state.history
-        assert problem.segments is not None, "a goal with segments requires them"
         start = state.tallied if self.data == "round" else 0
-        arms, examples, scores = (
-            history.arms(start),
-            history.examples(start),
-            history.scores(start),
-        )
-        which = np.where(examples < 0, -1, problem.segments.of_examples[examples])
+        scores = history.scores(start)
+        own = problem.is_in(subset, history.examples(start))
         empty = Tally.empty(problem.n_arms, scores.shape[1])
-        tallies = [
-            empty.plus(arms[which == g], scores[which == g])
-            for g in range(problem.goal.n_segments)
-        ]
-        for column in problem.goal.by_segment:
-            means = np.repeat(found.means[:, [column]], len(tallies), axis=1)
-            for g, tally in enumerate(tallies):
-                seen = np.flatnonzero(tally.counts[active] > 0)
-                if len(seen) == len(active) or (
-                    len(seen) and self.estimator.needs_every_arm
-                ):
-                    size = int(problem.segments.sizes[g])
-                    sample = Sample(tally, active[seen], problem.features, size, 0)
-                    means[seen, g] = self.estimator.estimate(sample).means[:, column]
-            yield means
+        tally = empty.plus(history.arms(start)[own], scores[own])
+        seen = np.flatnonzero(tally.counts[active] > 0)
+        means = overall.copy()
+        if len(seen) == len(active) or (len(seen) and self.estimator.needs_every_arm):
+            size = problem.size_of(subset)
+            sample = Sample(tally, active[seen], problem.features, size, 0)
+            means[seen] = self.estimator.estimate(sample).means[:, subset.column]
+        return means
 
     def answer(self, state: State) -> list[int]:
         """The arms that are selected if nothing more is evaluated: the accepted arms, then the rule's choice.

@@ -34,7 +34,12 @@ from asktell.problem.checks import (
     check_part,
     whole,
 )
-from asktell.problem.goals import BestFeasible, Goal, check_no_segments, check_not_sure
+from asktell.problem.goals import (
+    BestFeasible,
+    Goal,
+    check_not_sure,
+    check_over_all_examples,
+)
 from asktell.state import Decided, Departure, Problem, State
 
 # Significant decimals in the mean of decimal fractions. A double has 15, but the last
@@ -84,7 +89,7 @@ class Race(AbstractMethod):
     def check(self, problem: Problem) -> None:
         """Check the problem. Any goal and budget are supported, except `sure` and segments."""
         check_not_sure(problem.goal, "Race")
-        check_no_segments(problem.goal, "Race")
+        check_over_all_examples(problem.goal, "Race")
 
     def due(self, state: State) -> bool:
         """True if the plan is empty and there is more to plan, or if no more scores can come."""

@@ -1,19 +1,20 @@
-"""Names for the shapes that travel between the parts: K arms, m metrics, A active arms, d features, q rule values.
-
-And what several parts do with such arrays.
-"""
+"""Types of arrays, and functions of arrays that several parts use."""
 
 import math
 from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+from jaxtyping import Float, Int
 
-_LEAST = 64  # rows of a padded array, so that few shapes are compiled; a judgement
-_DIGITS = 12  # numerical: of the 16 of a double
-_SMALLEST = 1e-250  # numerical: no score is so small
-_LARGE = 1 << 15  # entries; beyond, tables are sparse if they are mostly empty
-# Of a table's cells; with more of them, dense products are faster than sparse ones
+# Least number of rows of a padded array, so that few shapes are compiled. A judgement.
+_LEAST = 64
+_DIGITS = 12  # digits that are kept, of the 16 digits of a double
+_SMALLEST = 1e-250  # no score is so small
+# Number of entries above which a mostly empty table is sparse
+_LARGE = 1 << 15
+# Share of a table's cells with an entry, above which dense products are faster than
+# sparse products
 _MOSTLY_EMPTY = 0.25
 
 
@@ -23,7 +24,7 @@ def padded_size(n: int) -> int:
 
 
 def pad_rows(array: npt.NDArray[np.generic], size: int) -> npt.NDArray[np.generic]:
-    """The array with rows of zeros behind it, `size` rows in all."""
+    """The array, followed by rows of zeros up to `size` rows."""
     out = np.zeros((size, *array.shape[1:]), dtype=array.dtype)
     out[: len(array)] = array
     return out
@@ -37,9 +38,9 @@ Floats: TypeAlias = npt.NDArray[np.float64]
 Ints: TypeAlias = npt.NDArray[np.int64]
 Bools: TypeAlias = npt.NDArray[np.bool_]
 
-# One number each; the signature says of what
+# One dimension of any kind
 Vector: TypeAlias = npt.NDArray[np.float64]
-# Rows and columns of any kind; the signature says which
+# Two dimensions of any kind
 Matrix: TypeAlias = npt.NDArray[np.float64]
 # (draws, arms, columns) joint draws of all arms' values
 Draws: TypeAlias = npt.NDArray[np.float64]
@@ -47,7 +48,7 @@ Draws: TypeAlias = npt.NDArray[np.float64]
 Masks: TypeAlias = npt.NDArray[np.bool_]
 # (arms, metrics), in the metrics' own units and directions
 Means: TypeAlias = npt.NDArray[np.float64]
-# (active arms, columns), larger is better; made from means by a goal
+# (active arms, columns) the goal's values, where larger is better
 Values: TypeAlias = npt.NDArray[np.float64]
 Counts: TypeAlias = npt.NDArray[np.int64]  # (arms,) whole numbers of pulls
 # (active arms,) positions of arms among all arms, ascending
@@ -58,14 +59,17 @@ Features: TypeAlias = npt.NDArray[np.float64]
 
 
 def distinct(values: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """(n,) whole numbers, ascending, each once: many times as fast as `np.unique`, which hashes large arrays."""
+    """The distinct whole numbers, ascending. Many times as fast as `np.unique`, which hashes large arrays."""
     return counted(values)[0]
 
 
 def table(
-    entries: Vector, rows: Indices, columns: Indices, shape: tuple[int, int]
+    entries: Float[Floats, " entries"],
+    rows: Int[Ints, " entries"],
+    columns: Int[Ints, " entries"],
+    shape: tuple[int, int],
 ) -> Any:
-    """(n,) entries summed by their places; sparse where the table is large and mostly empty."""
+    """The table of the entries, summed by their places. It is sparse if it is large and mostly empty."""
     size = shape[0] * shape[1]
     if size >= _LARGE and len(entries) < _MOSTLY_EMPTY * size:
         from scipy import sparse  # here, to keep the import of asktell light
@@ -74,7 +78,7 @@ def table(
     return np.bincount(rows * shape[1] + columns, entries, size).reshape(shape)
 
 
-def is_binary(scores: Vector) -> bool:
+def is_binary(scores: Float[Floats, " scores"]) -> bool:
     """True if the scores are only 0 and 1, and both occur."""
     return bool(((scores == 0.0) | (scores == 1.0)).all()) and 0.0 < scores.mean() < 1.0
 
@@ -82,7 +86,7 @@ def is_binary(scores: Vector) -> bool:
 def counted(
     values: npt.NDArray[np.int64],
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """(n,) whole numbers, ascending, each once, and how often each came."""
+    """The distinct whole numbers, ascending, and the number of occurrences of each."""
     ordered = np.sort(values)
     starts = (
         np.flatnonzero(np.concatenate(([True], ordered[1:] != ordered[:-1])))
@@ -92,8 +96,10 @@ def counted(
     return ordered[starts], np.diff(np.append(starts, len(ordered)))
 
 
-def standardized(features: Features) -> Features:
-    """Every column with mean 0 and deviation 1; one that is constant up to rounding becomes exactly 0."""
+def standardized(
+    features: Float[Floats, "arms features"],
+) -> Float[Floats, "arms features"]:
+    """Every column with mean 0 and deviation 1. A column that is constant up to rounding becomes exactly 0."""
     centred = features - features.mean(axis=0)
     spread = centred.std(axis=0)
     rounding = 100 * np.finfo(float).eps * np.abs(features).max(axis=0, initial=0.0)
@@ -102,17 +108,17 @@ def standardized(features: Features) -> Features:
     )
 
 
-def spread_evenly(n: int) -> Vector:
-    """(n,) numbers in [0, 1): the golden ratio's multiples, of which any first ones lie evenly."""
+def spread_evenly(n: int) -> Float[Floats, " n"]:
+    """Multiples of the golden ratio in [0, 1). The first n of them are evenly spread, for every n."""
     return np.asarray(np.arange(n) * 0.6180339887498949 % 1.0)
 
 
 def decimal(
     differences: npt.NDArray[np.float64], largest: float
 ) -> npt.NDArray[np.float64]:
-    """(..., n) differences of numbers up to `largest`, rounded to what these can tell: 0.3 - 0.1 and 0.5 - 0.3 are one.
+    """Differences of numbers up to `largest`, rounded to their precision, so that 0.3 - 0.1 equals 0.5 - 0.3.
 
-    Sizes that no score has are left as they are.
+    Numbers beyond the size of any score are not rounded.
     """
     if not _SMALLEST < largest < 1.0 / _SMALLEST:
         return differences
@@ -120,7 +126,7 @@ def decimal(
 
 
 def mostly_equal(rows: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
-    """(..., n) -> (...) whether half of a row or more are one number: that says little of how far another may lie."""
+    """True for rows of which at least half is one number. Such a row gives little information on the other numbers."""
     n = rows.shape[-1]
     if not n:
         return np.zeros(rows.shape[:-1], dtype=np.bool_)

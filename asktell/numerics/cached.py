@@ -1,4 +1,4 @@
-"""Values that are kept with the object from which they were computed, so that no forked child waits for them."""
+"""Caches that belong to the object from which their values were computed. A forked child never waits for them."""
 
 import functools
 import sys
@@ -13,7 +13,7 @@ _KEPT = 4
 
 
 class cached_property(functools.cached_property[_T]):  # noqa: N801, as in the standard library
-    """A cached property without the lock that those of Python 3.11 have, one for all objects of a class.
+    """A cached property without the lock of Python 3.11, which all objects of a class share.
 
     A child that was forked while another thread computed the value would wait for that
     lock for ever. Two threads may compute the value at the same time, as in Python
@@ -30,9 +30,9 @@ class cached_property(functools.cached_property[_T]):  # noqa: N801, as in the s
 class Memo:
     """The last few values that were computed from one object.
 
-    The object owns its memo, so the values go when it goes, and other selections of the
-    same process do not push them out. Copies of the object that are pickled start with
-    an empty one.
+    The object owns its memo. So the values are freed with the object, and other
+    selections of the same process do not displace them. A pickled copy of the object
+    starts with an empty memo.
     """
 
     __slots__ = ("_values",)
@@ -41,14 +41,14 @@ class Memo:
         self._values: dict[Hashable, Any] = {}
 
     def get(self, key: Hashable, compute: Callable[[], _T]) -> _T:
-        """The value that was computed for `key`, or else a new one."""
+        """The value that was computed for `key`, or else a new value."""
         values = self._values
         if key in values:
             found: _T = values[key]
             return found
         found = compute()
-        # A new dict each time: two threads may compute the same value, and neither sees
-        # a dict that changes.
+        # A new dict each time. Two threads may compute the same value, and neither must
+        # iterate over a dict that changes.
         latest = list(self._values.items())[1 - _KEPT :]
         self._values = {**dict(latest), key: found}
         return found

@@ -1,52 +1,58 @@
 """Cells (arm, example) that were scored several times: their means, and the noise within them.
 
-A score is what its cell scores on average, plus noise of a variance w: the same model
-at a temperature above 0, or a judge, gives different scores at different times. The
-quantity of interest is the mean over the N examples of those averages. Of a prompt with
-n cells, of which the j-th was scored r_j times, and with the variance s² of its cells'
-means, the sample mean has the squared standard error
+A score is the expected score of its cell plus noise of a variance w. For example, a
+model at a temperature above 0, or a judge, gives different scores at different times.
+The quantity of interest is the mean of the expected scores over the N examples. Let a
+prompt have n cells, let the j-th cell have r_j scores, and let s² be the variance of
+the cells' means. The sample mean then has the squared standard error
 
     s² (1/n - 1/N) + (w / N) mean(1/r_j).
 
-That is (s² - w mean(1/r_j)) (1/n - 1/N), the examples' part, which vanishes when all of
-them are seen, and w mean(1/r_j) / n, the noise's part, which does not.
+This is the sum of two parts. The examples' part, (s² - w mean(1/r_j)) (1/n - 1/N),
+vanishes when all examples are seen. The noise's part, w mean(1/r_j) / n, does not.
 
-The noise is estimated by moments: the sums of squares within cells over their degrees
-of freedom, sum(r_j - 1). There are few of these, or none, as long as few cells were
-repeated. So a guess counts beside them, as much as `PRIOR_FREEDOM` degrees of freedom:
-that `PRIOR_SHARE` of a score's variance is noise. A prompt's own noise is drawn
-likewise to that of all: scores of 0 and 1 have the less of it, the nearer their mean is
-to either.
+The noise is estimated by moments, as the sums of squares within cells over their
+degrees of freedom, sum(r_j - 1). As long as few cells were repeated, these are few or
+none. So a prior counts beside them, with `PRIOR_FREEDOM` degrees of freedom. In the
+prior, `PRIOR_SHARE` of a score's variance is noise. A prompt's own noise is shrunk in
+the same way to the noise of all prompts. It differs from prompt to prompt, since scores
+of 0 and 1 have less noise if their mean is near 0 or 1.
 """
 
 from typing import NamedTuple
 
 import numpy as np
+from jaxtyping import Float, Int
 
-from asktell.numerics.arrays import Counts, Indices, Matrix, Means, Vector
+from asktell.numerics.arrays import Floats, Ints
 
-PRIOR_SHARE = 0.5  # a judgement, as are the others
+# Judgements
+PRIOR_SHARE = 0.5
 PRIOR_FREEDOM = 4.0
-# Scores that came again, of no simple value, of a metric without noise
+# Number of repeated scores, of no simple value, from which a metric has no noise
 _FEWEST_EQUAL = 3
 
 
 class Scored(NamedTuple):
-    """Cells, each once: `arms` and `examples` (c,), -1 for an example that is none of the N.
+    """The distinct cells, with `examples` of -1 for an example that is none of the N.
 
-    `scores` (c, m) are their means, `asks` (c,) how often each was scored, and
-    `squares` (c, m) the sums of squares of its scores about that mean.
+    `scores` are the means of the cells' scores, `asks` their numbers, and `squares` the
+    sums of squares of the scores about these means.
     """
 
-    arms: Indices
-    examples: Indices
-    scores: Means
-    asks: Counts
-    squares: Matrix
+    arms: Int[Ints, " cells"]
+    examples: Int[Ints, " cells"]
+    scores: Float[Floats, "cells metrics"]
+    asks: Int[Ints, " cells"]
+    squares: Float[Floats, "cells metrics"]
 
     @classmethod
     def of(
-        cls, arms: Indices, examples: Indices, scores: Means, n_examples: int
+        cls,
+        arms: Int[Ints, " rows"],
+        examples: Int[Ints, " rows"],
+        scores: Float[Floats, "rows metrics"],
+        n_examples: int,
     ) -> "Scored":
         """The cells in rows of scores, by arm and example. A row without an example is a cell of its own."""
         key = np.where(
@@ -58,7 +64,7 @@ class Scored(NamedTuple):
         about = scores[first]
         if len(first) == len(arms):
             return cls(arms[first], examples[first], about, asks, np.zeros_like(about))
-        # Sums about the first score: a cell whose scores agree keeps them exactly.
+        # Sums are about the first score, so that scores that agree are kept exactly.
         off = scores - about[cell]
         sums, squares = np.zeros_like(about), np.zeros_like(about)
         np.add.at(sums, cell, off)
@@ -71,11 +77,11 @@ class Scored(NamedTuple):
         """True if any cell's scores differ."""
         return bool((self.squares > 0.0).any())
 
-    def noise(self, variance: Vector) -> Vector:
-        """(m,) variance of a score within its cell; `variance` (m,) is that of scores, for the guess."""
+    def noise(self, variance: Float[Floats, " metrics"]) -> Float[Floats, " metrics"]:
+        """Variance of a score within its cell. `variance` is the variance of all scores, for the prior."""
         freedom = float((self.asks - 1).sum())
-        # A metric is exact whose scores always came again as they were, which by chance
-        # only small simple ones do.
+        # A metric is exact if repeated scores were always the same. By chance, only
+        # small simple scores are.
         again = self.scores[self.asks > 1]
         simple = (np.abs(again) <= 10.0) & (4.0 * again == np.round(4.0 * again))
         are_exact = (self.squares == 0.0).all(axis=0) & (
@@ -87,8 +93,10 @@ class Scored(NamedTuple):
             / (freedom + PRIOR_FREEDOM)
         )
 
-    def noise_of_means(self, variance: Vector, n_arms: int) -> Means:
-        """(K, m) variance by noise of the cells' means, w mean(1/r_j) of every arm; 0 for one without cells."""
+    def noise_of_means(
+        self, variance: Float[Floats, " metrics"], n_arms: int
+    ) -> Float[Floats, "arms metrics"]:
+        """Variance by noise of the cells' means, w mean(1/r_j), of every arm. 0 for an arm without cells."""
         n_cells = np.maximum(np.bincount(self.arms, minlength=n_arms), 1)
         freedom = np.bincount(self.arms, self.asks - 1.0, n_arms)[:, None]
         squares = np.stack(
@@ -103,8 +111,10 @@ class Scored(NamedTuple):
         )
 
 
-def nth_asks(trials: Indices, cells: Indices) -> Indices:
-    """(n,) which of its cell's scores each row is, from 0: observed ones (-1) come first, the others as asked."""
+def nth_asks(
+    trials: Int[Ints, " rows"], cells: Int[Ints, " rows"]
+) -> Int[Ints, " rows"]:
+    """The number of each row among the scores of its cell, from 0. Observed scores (-1) come first, then by trial."""
     order = np.lexsort((trials, cells))
     ordered = cells[order]
     is_first = np.concatenate(([True], ordered[1:] != ordered[:-1]))[: len(cells)]

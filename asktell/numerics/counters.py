@@ -9,7 +9,7 @@ import zlib
 import numpy as np
 import numpy.typing as npt
 
-# 2^64 over the golden ratio, as in SplitMix64; so are the numbers below
+# 2^64 over the golden ratio. This constant and those of `_mix` are SplitMix64's.
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -36,7 +36,7 @@ def bits(seed: int, purpose: str, *counters: npt.ArrayLike) -> npt.NDArray[np.ui
 def integers(
     seed: int, purpose: str, high: int, *counters: npt.ArrayLike
 ) -> npt.NDArray[np.int64]:
-    """Uniform whole numbers in range(high), one for every element of the counters; high is below 2**31."""
+    """Uniform whole numbers in range(high), one for every element of the counters. `high` is below 2**31."""
     top = bits(seed, purpose, *counters) >> np.uint64(32)
     return ((top * np.uint64(high)) >> np.uint64(32)).astype(np.int64)
 

@@ -24,7 +24,7 @@ class IntMap(Generic[_V]):
     __slots__ = ("_blocks", "_length")
 
     def __init__(self, items: Mapping[int, _V] | None = None) -> None:
-        # By the number of the block; none is empty, so that equality is easy
+        # By the number of the block. No block is empty, so that equality is easy.
         blocks: dict[int, dict[int, _V]] = {}
         for key, value in (items or {}).items():
             blocks.setdefault(key >> _BITS, {})[key] = value

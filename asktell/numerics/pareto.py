@@ -12,10 +12,11 @@ have (D_j)+ = 0.
 """
 
 import numpy as np
+from jaxtyping import Bool, Float, Int
 
-from asktell.numerics.arrays import Indices, Mask, Masks, Matrix, Values, Vector
+from asktell.numerics.arrays import Bools, Floats, Ints
 
-# Elements of one block of pairwise differences; half a MiB, so that it stays in the
+# Elements of one block of pairwise differences: half a MiB, so that it stays in the
 # cache
 _BLOCK = 1 << 16
 
@@ -23,17 +24,17 @@ _BLOCK = 1 << 16
 _MANY = 2048
 
 
-def pareto_mask(values: Values) -> Mask:
-    """True for the rows that no other row dominates; (n, q) finite values to (n,).
+def pareto_mask(values: Float[Floats, "rows values"]) -> Bool[Bools, " rows"]:
+    """True for the rows that no other row dominates. Values must be finite, and larger is better.
 
-    Two columns take O(n log n); more take O(n * size of the front) at worst, and much
+    Two columns take O(n log n). More columns take O(n * size of the front) at worst, and much
     less where most are dominated.
     """
     n, q = values.shape
     if n == 0:
         return np.zeros(0, dtype=bool)
     if q == 1:
-        best: Mask = values[:, 0] == values[:, 0].max()
+        best: Bool[Bools, " rows"] = values[:, 0] == values[:, 0].max()
         return best
     if n <= _MANY:
         return _mask(values)
@@ -42,7 +43,7 @@ def pareto_mask(values: Values) -> Mask:
     return mask
 
 
-def _contenders(values: Values) -> Indices:
+def _contenders(values: Float[Floats, "rows values"]) -> Int[Ints, " contenders"]:
     """Positions of the rows that are not dominated by the one of the highest sum, in units of the columns' ranges."""
     span = np.ptp(values, axis=0)
     best = values[(values @ (1.0 / np.where(span > 0, span, 1.0))).argmax()]
@@ -53,7 +54,7 @@ def _contenders(values: Values) -> Indices:
     return np.flatnonzero(~(covered & below))
 
 
-def _mask(values: Values) -> Mask:
+def _mask(values: Float[Floats, "rows values"]) -> Bool[Bools, " rows"]:
     if values.shape[1] == 2:
         return np.asarray(fronts(*values.T[:, None])[0])
     mask, q = np.zeros(len(values), dtype=bool), values.shape[1]
@@ -74,8 +75,10 @@ def _mask(values: Values) -> Mask:
     return mask
 
 
-def fronts(first: Matrix, second: Matrix) -> Masks:
-    """(S, n) true for the Pareto-optimal entries of each row of two columns (S, n). Minus infinity never is."""
+def fronts(
+    first: Float[Floats, "draws rows"], second: Float[Floats, "draws rows"]
+) -> Bool[Bools, "draws rows"]:
+    """True for the Pareto-optimal entries of each row of two columns (S, n). Minus infinity never is."""
     rows, order = np.arange(len(first))[:, None], np.lexsort((-second, -first), axis=-1)
     first, second = first[rows, order], second[rows, order]
     before = np.full_like(second, -np.inf)
@@ -84,12 +87,12 @@ def fronts(first: Matrix, second: Matrix) -> Masks:
     # A duplicate of a row on the front has the same values as the last row that raised
     # the maximum.
     last = np.maximum.accumulate(np.where(alive, np.arange(alive.shape[1]), 0), axis=1)
-    members: Masks = np.empty(alive.shape, dtype=bool)
+    members: Bool[Bools, "draws rows"] = np.empty(alive.shape, dtype=bool)
     members[rows, order] = (second[rows, last] == second) & (first[rows, last] == first)
     return members
 
 
-def dominators(values: Values) -> list[int | None]:
+def dominators(values: Float[Floats, "rows values"]) -> list[int | None]:
     """For each row (n, q) the row that dominates it by the most, None if none does.
 
     The lead of a row is its smallest lead over all columns, in units of the columns'
@@ -105,10 +108,12 @@ def dominators(values: Values) -> list[int | None]:
     return found
 
 
-def pareto_gaps(values: Values) -> tuple[Vector, Mask]:
-    """EGE's gap of every row, and the non-dominated mask; (n, q) finite values. A row alone has an infinite gap.
+def pareto_gaps(
+    values: Float[Floats, "rows values"],
+) -> tuple[Float[Floats, " rows"], Bool[Bools, " rows"]]:
+    """EGE's gap of every row, and the mask of non-dominated rows, see above. A single row has an infinite gap.
 
-    Two columns take O(n log n) time and O(n) memory; more take O(n * size of the front)
+    Values must be finite. Two columns take O(n log n) time and O(n) memory. More take O(n * size of the front)
     at worst, in blocks.
     """
     if values.shape[1] == 2 and len(values) > 1:
@@ -122,7 +127,9 @@ def pareto_gaps(values: Values) -> tuple[Vector, Mask]:
     return gaps, optimal
 
 
-def _gaps_2d(values: Values) -> tuple[Vector, Mask]:
+def _gaps_2d(
+    values: Float[Floats, "rows values"],
+) -> tuple[Float[Floats, " rows"], Bool[Bools, " rows"]]:
     optimal = _mask(values)
     front = np.flatnonzero(optimal)
     front = front[values[front, 0].argsort()]
@@ -147,13 +154,17 @@ def _gaps_2d(values: Values) -> tuple[Vector, Mask]:
 
 
 def _gaps_below(
-    points: Values, x: Vector, y: Vector, nearest: Vector
-) -> tuple[Vector, Vector]:
+    points: Float[Floats, "below values"],
+    x: Float[Floats, " front"],
+    y: Float[Floats, " front"],
+    nearest: Float[Floats, " front"],
+) -> tuple[Float[Floats, " below"], Float[Floats, " front"]]:
     """Gaps D of dominated points, and the front's gaps lowered by min_j M(j, i)+ + D_j.
 
-    The front has ascending `x` and descending `y`; `nearest` are its gaps among itself.
-    The front points that dominate point j are those from low_j to high_j; those before
-    it are exceeded in x only, those behind in y only.
+    M(j, i) is the largest lead of point j over point i in any column. The front has
+    ascending `x` and descending `y`, and `nearest` has its gaps without the dominated
+    points. The front points from low_j to high_j dominate point j. Point j exceeds the
+    front points before low_j in x only, and the points behind high_j in y only.
     """
     a, b = points[:, 0], points[:, 1]
     size = len(x)
@@ -190,7 +201,9 @@ def _gaps_below(
     return gap, np.minimum(nearest, np.minimum(later[1:] - x, earlier[:-1] - y))
 
 
-def _depths(below: Values, front: Values) -> Vector:
+def _depths(
+    below: Float[Floats, "below values"], front: Float[Floats, "front values"]
+) -> Float[Floats, " below"]:
     """D of dominated points: the largest least gain over the front."""
     q = front.shape[1]
     sums = front.sum(axis=1)
@@ -219,8 +232,8 @@ def _depths(below: Values, front: Values) -> Vector:
     return depth
 
 
-def _nearest(front: Values) -> Vector:
-    """min_{j != i} min(M(i, j), M(j, i)) of every front point; infinite for one alone."""
+def _nearest(front: Float[Floats, "front values"]) -> Float[Floats, " front"]:
+    """min_{j != i} min(M(i, j), M(j, i)) of every front point. Infinite for a single point."""
     size = len(front)
     nearest = np.full(size, np.inf)
     width = 256
@@ -242,7 +255,12 @@ def _nearest(front: Values) -> Vector:
     return nearest
 
 
-def _reached(front: Values, below: Values, depth: Vector, nearest: Vector) -> Vector:
+def _reached(
+    front: Float[Floats, "front values"],
+    below: Float[Floats, "below values"],
+    depth: Float[Floats, " below"],
+    nearest: Float[Floats, " front"],
+) -> Float[Floats, " front"]:
     """The front's gaps `nearest`, lowered by min_j M(j, i)+ + D_j over dominated points j."""
     reached = nearest.copy()
     by_depth = np.argsort(depth, kind="stable")
@@ -263,9 +281,13 @@ def _reached(front: Values, below: Values, depth: Vector, nearest: Vector) -> Ve
     return reached
 
 
-def _extreme_difference(these: Values, those: Values, extreme: np.ufunc) -> Values:
+def _extreme_difference(
+    these: Float[Floats, "these values"],
+    those: Float[Floats, "those values"],
+    extreme: np.ufunc,
+) -> Float[Floats, "these those"]:
     """The largest (np.maximum) or smallest (np.minimum) of these_ik - those_jk over k, (these, those)."""
-    result: Values = these[:, None, 0] - those[:, 0]
+    result: Float[Floats, "these those"] = these[:, None, 0] - those[:, 0]
     other = np.empty_like(result)
     for k in range(1, these.shape[1]):
         np.subtract(these[:, None, k], those[:, k], out=other)

@@ -1,33 +1,34 @@
-"""Sums of scores, arm by arm."""
+"""Sums of the scores of each arm."""
 
 from dataclasses import dataclass, replace
 
 import numpy as np
+from jaxtyping import Float, Int
 
-from asktell.numerics.arrays import Counts, Indices, Means, Vector
+from asktell.numerics.arrays import Floats, Ints
 from asktell.numerics.cells import Scored
 
 
 @dataclass(frozen=True)
 class Tally:
-    """Sums of the scores per arm: `counts` (K,), and for every metric (K, m) sums about the arm's first score.
+    """The number of scores of each arm, and sums of every metric about the arm's first score.
 
     Summing about the first score keeps a constant metric exact and the variance free of
-    cancellation. Where cells are noisy a row is a cell's mean, and `noise` (K, m) the
-    part of the variance of an arm's rows that is noise. `outside` (K,) are the rows
-    that are of none of the examples given, None if none is.
+    cancellation. Where cells are noisy, a row is the mean of a cell, and `noise` is the
+    part of the variance of an arm's rows that is noise. `outside` is the number of rows
+    that belong to none of the given examples, None if all belong to one.
     """
 
-    counts: Counts
-    first: Means
-    sums: Means
-    squares: Means
-    noise: Means | None = None
-    outside: Counts | None = None
+    counts: Int[Ints, " arms"]
+    first: Float[Floats, "arms metrics"]
+    sums: Float[Floats, "arms metrics"]
+    squares: Float[Floats, "arms metrics"]
+    noise: Float[Floats, "arms metrics"] | None = None
+    outside: Int[Ints, " arms"] | None = None
 
     @classmethod
     def of(cls, cells: Scored, n_arms: int, noisy: bool) -> "Tally":
-        """The tally of cells' means; they are noisy if that is known, or if scores of a cell differ."""
+        """The tally of the cells' means. Cells are noisy if `noisy`, or if scores of a cell differ."""
         tally = cls.empty(n_arms, cells.scores.shape[1]).plus(cells.arms, cells.scores)
         if not noisy and not cells.disagree:
             return tally
@@ -48,8 +49,10 @@ class Tally:
         )
         return Tally(np.pad(self.counts, (0, n)), first, sums, squares)
 
-    def plus(self, arms: Indices, scores: Means) -> "Tally":
-        """The tally with more rows, (n,) and (n, m), summed strictly in their order."""
+    def plus(
+        self, arms: Int[Ints, " rows"], scores: Float[Floats, "rows metrics"]
+    ) -> "Tally":
+        """The tally with more rows, summed strictly in their order."""
         if not len(arms):
             return self
         counts = self.counts + np.bincount(arms, minlength=len(self.counts))
@@ -62,8 +65,8 @@ class Tally:
         np.add.at(squares, arms, deviations**2)
         return Tally(counts, first, sums, squares)
 
-    def with_rate(self, rate: Vector) -> "Tally":
-        """With shares (K,) of 0 and 1 as the means of the last column, and their variance."""
+    def with_rate(self, rate: Float[Floats, " arms"]) -> "Tally":
+        """The tally with these shares of 1 in the last column, and the variance of such scores."""
         first, sums, squares = self.first.copy(), self.sums.copy(), self.squares.copy()
         first[:, -1], sums[:, -1], squares[:, -1] = (
             0.0,
@@ -73,8 +76,8 @@ class Tally:
         return replace(self, first=first, sums=sums, squares=squares)
 
     @property
-    def means(self) -> Means:
-        """(K, m) sample means; NaN for an arm without a pull."""
+    def means(self) -> Float[Floats, "arms metrics"]:
+        """Sample means. NaN for an arm without a pull."""
         with np.errstate(invalid="ignore"):
             return np.where(
                 self.counts[:, None] > 0,
@@ -83,42 +86,42 @@ class Tally:
             )
 
     @property
-    def deviations(self) -> Means:
-        """(K, m) sums of squared deviations from the arm's mean; 0 for fewer than two pulls."""
+    def deviations(self) -> Float[Floats, "arms metrics"]:
+        """Sums of squared deviations from the arm's mean. 0 for fewer than two pulls."""
         n = np.maximum(self.counts, 1)[:, None]
         return np.maximum(0.0, self.squares - self.sums**2 / n)
 
     @property
-    def pooled_variance(self) -> Vector:
-        """(m,) variance within arms, pooled over all arms; NaN without an arm pulled twice."""
-        total: Vector = self.deviations.sum(axis=0)
+    def pooled_variance(self) -> Float[Floats, " metrics"]:
+        """Variance within arms, pooled over all arms. NaN if no arm was pulled twice."""
+        total: Float[Floats, " metrics"] = self.deviations.sum(axis=0)
         freedom = int(np.maximum(self.counts - 1, 0).sum())
         return np.asarray(total / freedom) if freedom else np.full(total.shape, np.nan)
 
-    def standard_errors(self, population: int | None) -> Means:
-        """(K, m) standard errors of the sample means, with the finite-population correction for `population` examples.
+    def standard_errors(self, population: int | None) -> Float[Floats, "arms metrics"]:
+        """Standard errors of the sample means, with the finite-population correction for `population` examples.
 
-        s_i sqrt((1 - n_i / N) / n_i), where s_i is the arm's own sample deviation, or
-        the pooled one for an arm pulled once; NaN where neither exists, or without a
-        pull. Exactly 0 for an arm that has seen every example, unless cells are noisy:
-        then that is the examples' part, and the noise's is added; see
-        `asktell.numerics.cells`.
+        The error is s_i sqrt((1 - n_i / N) / n_i), where s_i is the arm's own sample
+        deviation, or the pooled deviation for an arm pulled once. It is NaN where
+        neither exists, and for an arm without a pull. It is 0 for an arm that has seen
+        every example. Where cells are noisy, this is the examples' part of the error,
+        and the noise's part is added (`asktell.numerics.cells`).
         """
         n, left = self.counts[:, None].astype(float), self._unseen(population)
         with np.errstate(invalid="ignore", divide="ignore"):
             variance = np.where(n >= 2, self.deviations / (n - 1), self.pooled_variance)
-            errors: Means = np.sqrt(variance * left / n)
+            errors: Float[Floats, "arms metrics"] = np.sqrt(variance * left / n)
         errors[self.counts == 0] = np.nan
         errors[(self.counts > 0) & (left[:, 0] == 0)] = 0.0
         if self.noise is None or population is None:
             return errors
         return np.asarray(np.sqrt(errors**2 + self.noise / population))
 
-    def left(self, population: int | None) -> Means:
-        """(K, m), or (K, 1) without noise: the part of s² / n that is the squared error of a sample mean.
+    def left(self, population: int | None) -> Float[Floats, "arms ..."]:
+        """The part of s² / n that is the squared error of a sample mean, for each metric, or one column for all.
 
-        1 - n / N, which noise raises: what of s² is noise is not subject to the
-        finite-population correction.
+        It is 1 - n / N without noise. Noise raises it, since the finite-population
+        correction does not apply to the part of s² that is noise.
         """
         left = self._unseen(population)
         if self.noise is None or population is None:
@@ -128,12 +131,12 @@ class Tally:
             share = np.where(pooled > 0.0, np.clip(self.noise / pooled, 0.0, 1.0), 1.0)
         return np.asarray(np.clip(1.0 - (1.0 - left) * (1.0 - share), 0.0, 1.0))
 
-    def _unseen(self, population: int | None) -> Means:
-        """(K, 1): the finite-population correction 1 - n / N.
+    def _unseen(self, population: int | None) -> Float[Floats, "arms 1"]:
+        """The finite-population correction 1 - n / N.
 
-        Of n rows of which u are `outside` it is 1 - (n - u) / (N + u): these say
-        nothing of which examples are left, and keep their part of the error even if all
-        were seen.
+        With u rows `outside` among the n rows, it is 1 - (n - u) / (N + u). Rows
+        outside do not reduce the number of unseen examples. They keep their part of the
+        error even if all examples were seen.
         """
         n = self.counts[:, None].astype(float)
         if population is None:

@@ -1,8 +1,9 @@
 """The selected prompts: those of the highest expected quality by the posterior's draws."""
 
 import numpy as np
+from jaxtyping import Bool, Float, Int
 
-from asktell.numerics.arrays import Counts, Draws, Indices, Masks, Matrix
+from asktell.numerics.arrays import Bools, Floats, Ints
 from asktell.posterior import membership
 from asktell.problem.goals import BestFeasible, Goal
 
@@ -14,7 +15,12 @@ _ERRORS = 2.0
 
 
 def selected(
-    values: Draws, kept: Masks, goal: Goal, seed: int, arms: Indices, counts: Counts
+    values: Float[Floats, "draws arms values"],
+    kept: Bool[Bools, "arms constraints"],
+    goal: Goal,
+    seed: int,
+    arms: Int[Ints, " active"],
+    counts: Int[Ints, " arms"],
 ) -> list[int]:
     """The arm, or for a Pareto set the arms, to select if nothing more is evaluated.
 
@@ -53,7 +59,11 @@ def selected(
     ]
 
 
-def _best(quality: Matrix, arms: Indices, counts: Counts) -> int:
+def _best(
+    quality: Float[Floats, "draws active"],
+    arms: Int[Ints, " active"],
+    counts: Int[Ints, " arms"],
+) -> int:
     """The arm of the highest mean of (S, A) qualities.
 
     Among arms whose means differ by no more than the draws' noise, it is the arm with

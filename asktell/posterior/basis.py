@@ -7,8 +7,9 @@ matters is estimated from the scores (`asktell.posterior.two_way`).
 from typing import NamedTuple
 
 import numpy as np
+from jaxtyping import Float, Int
 
-from asktell.numerics.arrays import Indices, Matrix
+from asktell.numerics.arrays import Floats, Ints
 from asktell.problem.candidates import Candidates
 
 # Most levels of all factors together: equations of that size take a tenth of a second
@@ -18,10 +19,11 @@ _MOST_LEVELS = 512
 class Basis(NamedTuple):
     """Columns of candidates' factors."""
 
-    columns: Matrix  # (K, q), whose rows have a mean squared length of 1
-    # (q,) the block of each column. The slopes of a block have a variance of their own;
+    # Whose rows have a mean squared length of 1
+    columns: Float[Floats, "arms features"]
+    # The block of each column. The slopes of a block have a variance of their own;
     # None: one variance for all.
-    blocks: Indices | None = None
+    blocks: Int[Ints, " features"] | None = None
 
 
 def of_factors(candidates: Candidates) -> Basis | None:
@@ -39,8 +41,8 @@ def of_factors(candidates: Candidates) -> Basis | None:
     return Basis(np.concatenate(parts, axis=1), blocks)
 
 
-def levels_of(candidates: Candidates) -> list[Indices]:
-    """(K,) the number of each candidate's level, for each factor that counts.
+def levels_of(candidates: Candidates) -> list[Int[Ints, " arms"]]:
+    """The number of each candidate's level, for each factor that counts.
 
     A factor with a single level, or with a level for each candidate, adds nothing to
     the candidates' own effects, and does not count. Factors count in the order of their

@@ -13,7 +13,7 @@ divided the others, or an unseen one.
 
 A new example, or a repeat? Where scores are noisy, an example may be evaluated again.
 Both cost an evaluation, so the better choice is the one that lowers the posterior
-variance of the quantity in doubt by more (`Noise`). Let the residual's variance be 1,
+variance of the quantity in doubt by more (`CellNoise`). Let the residual's variance be 1,
 of which w is noise and c = 1 - w is the cell's own, and let e be the examples'
 variance. The prompt has n examples, each seen r times, so that the mean of a cell has
 the variance v = c + w / r. The quantity in doubt is the prompt's mean, less its rivals'
@@ -44,8 +44,9 @@ first: sum(1 / r_j) is then as small as it can be for so many evaluations.
 from typing import NamedTuple
 
 import numpy as np
+from jaxtyping import Float, Int
 
-from asktell.numerics.arrays import Counts, Indices, Vector, counted
+from asktell.numerics.arrays import Floats, Ints, counted
 
 # Most examples in use, unless a prompt has seen them all: equations of that size take
 # milliseconds
@@ -53,17 +54,16 @@ POOL = 256
 # The worth of an example that no prompt in doubt has seen, in units of the largest
 # doubt (see what-was-tried.md).
 _ALONE = 0.3
-# Further examples in the pool for each segment, so that it has some of each; a
-# judgement
-_POOL_OF_SEGMENTS = 4
-# Worth of an example in a segment without doubt, in units of the largest; a judgement
+# Further examples in the pool for each kind, so that it has some of each. A judgement.
+_POOL_OF_KINDS = 4
+# Worth of an example of a kind without doubt, in units of the largest. A judgement.
 _LEAST_WANTED = 0.05
 # Bounds of the correlation of scores on one example: 0 and 1 leave no information
 _CORRELATIONS = (0.02, 0.98)
 _LEAST_APPEAL = 1e-9  # an appeal above 0, so that prompts without any doubt still count
 
 
-class Noise(NamedTuple):
+class CellNoise(NamedTuple):
     """The noise of a metric, and the value of new examples and of repeats under it.
 
     The methods return by how much another evaluation of a prompt lowers the variance of
@@ -93,31 +93,48 @@ class Noise(NamedTuple):
         )
 
 
+class Kinds(NamedTuple):
+    """The kinds of the examples, such as their segments, where a prompt may be in doubt on one kind only."""
+
+    # The kind of the example at each place of the order
+    of_places: Int[Ints, " examples"]
+    # The doubt about the mean of each prompt on each kind, at most 1
+    doubt: Float[Floats, "arms kinds"]
+
+
 class Informative(NamedTuple):
-    """The information in another score on some examples, in units of a score on any other example."""
+    """The information in another score on some examples, in units of a score on any other example.
 
-    places: Indices  # (p,) positions of the examples in the order
-    units: Vector  # (p,) the information in a score on each
+    With `kinds`, the information for a prompt is larger on the kinds of examples where
+    the prompt is in doubt.
+    """
 
-    def of_first(self, n: int) -> Vector:
-        """(n,) the information in a score on each of the first n examples of the order."""
+    places: Int[Ints, " informative"]  # positions of the examples in the order
+    units: Float[Floats, " informative"]  # the information in a score on each
+    kinds: Kinds | None = None
+
+    @property
+    def n_ahead(self) -> int:
+        """The number of unused examples that should be there to choose from."""
+        if self.kinds is None:
+            return 1
+        return _POOL_OF_KINDS * int(self.kinds.doubt.shape[1])
+
+    def of_first(self, n: int) -> Float[Floats, " first"]:
+        """The information in a score on each of the first n examples of the order, for any prompt."""
         result = np.ones(n)
         near = self.places < n
         result[self.places[near]] = self.units[near]
         return result
 
 
-class InSegments(NamedTuple):
-    """The segments of the examples, and the doubt about each prompt in each segment."""
-
-    of_places: Indices  # (N,) the segment of the example at each place of the order
-    doubt: Vector  # (K, G)
-
-
 def information(
-    examples: Indices, scores: Vector, correlation: float, n_examples: int
-) -> Vector:
-    """(N,) the information in another score on each example, in units of a score on an unseen example.
+    examples: Int[Ints, " cells"],
+    scores: Float[Floats, " cells"],
+    correlation: float,
+    n_examples: int,
+) -> Float[Floats, " examples"]:
+    """The information in another score on each example, in units of a score on an unseen example.
 
     That is E p (1 - p), the information of a score of 0 or 1 about a prompt's log odds.
     The share p of an example is assumed to be common to all prompts, with a Beta
@@ -142,17 +159,16 @@ def information(
 
 
 def next_examples(
-    arms: Indices,
-    used_arms: Indices,
-    used: Indices,
+    arms: Int[Ints, " active"],
+    used_arms: Int[Ints, " cells"],
+    used: Int[Ints, " cells"],
     n_examples: int,
     share: float,
-    doubt: Vector | None = None,
+    doubt: Float[Floats, " arms"] | None = None,
     informative: Informative | None = None,
     repeats: int = 1,
-    unshared: Noise | None = None,
-    in_segments: InSegments | None = None,
-) -> tuple[Indices, Indices]:
+    unshared: CellNoise | None = None,
+) -> tuple[Int[Ints, " chosen"], Int[Ints, " chosen"]]:
     """Choose the example of the next evaluation of each arm.
 
     Examples are numbered by their place in the seeded order.
@@ -171,7 +187,6 @@ def next_examples(
             for all.
         repeats: The number of evaluations that a cell may have.
         unshared: The noise, if no other arm can take a new example.
-        in_segments: The segments, if the goal has means in segments.
 
     Returns:
         The arms that have an evaluation left, and the example of each.
@@ -184,8 +199,7 @@ def next_examples(
         arms, used_arms, used, asks, n_examples, share, doubt, informative, repeats
     )
     taken = np.array(
-        [search.take(row, in_segments, unshared) for row in range(len(arms))],
-        dtype=np.int64,
+        [search.take(row, unshared) for row in range(len(arms))], dtype=np.int64
     )
     found = taken >= 0
     return arms[found], taken[found]
@@ -200,13 +214,13 @@ class _Search:
 
     def __init__(
         self,
-        arms: Indices,
-        used_arms: Indices,
-        used: Indices,
-        asks: Counts,
+        arms: Int[Ints, " active"],
+        used_arms: Int[Ints, " cells"],
+        used: Int[Ints, " cells"],
+        asks: Int[Ints, " cells"],
         n_examples: int,
         share: float,
-        doubt: Vector | None,
+        doubt: Float[Floats, " arms"] | None,
         informative: Informative | None,
         repeats: int,
     ) -> None:
@@ -240,9 +254,10 @@ class _Search:
         each = np.ones(len(used_arms)) if doubt is None else doubt[used_arms]
         appeal = np.bincount(used, each, minlength=self.reach).astype(float)
         self.appeal = -appeal if doubt is None else appeal
-        self.information: Vector | None = None
-        if informative is not None and doubt is not None:
-            self.information = informative.of_first(self.reach)
+        # Without any doubt yet, no example is more informative than another.
+        self.informative = None if doubt is None else informative
+        if self.informative is not None:
+            self.information = self.informative.of_first(self.reach)
         self.alone = 0.0 if doubt is None else _ALONE * float(doubt.max())
         # Evaluations of each cell
         self.times = np.zeros((len(arms), self.reach), dtype=np.int64)
@@ -251,14 +266,13 @@ class _Search:
         # (reach,) number of arms that have each example
         self.users = np.bincount(used, minlength=self.reach)
 
-    def take(
-        self, row: int, in_segments: InSegments | None, unshared: Noise | None
-    ) -> int:
+    def take(self, row: int, unshared: CellNoise | None) -> int:
         """Choose the example of a row's next evaluation, -1 if none is left. The later rows count it as used."""
         if self.seen[row] == self.n_examples:
             least = int(self.times[row].argmin())
             return least if self.times[row, least] < self.repeats else -1
-        pool, worth = self._worth(row, in_segments)
+        pool = self._pool(row)
+        worth = self._worth(row, pool)
         at = int(np.where(self.has[row, :pool], -np.inf, worth).argmax())
         if unshared is not None and self._is_repeat_better(row, pool, unshared):
             at = self._least_asked(row)
@@ -273,35 +287,27 @@ class _Search:
             self.n_examples,
             max(int(self.seen[row]) + 1, min(POOL, int(np.ceil(total / self.share)))),
         )
-        if self.information is not None:
-            # One unseen example is always there as an alternative to examples without
+        if self.informative is not None:
+            # Unused examples are always there as an alternative to examples without
             # information.
-            pool = max(pool, min(self.n_examples, POOL, self.in_use + 1))
+            ahead = self.in_use + self.informative.n_ahead
+            pool = max(pool, min(self.n_examples, POOL, ahead))
         if self.has[row, :pool].all():  # the arm has seen examples beyond the pool
             pool = int(self.has[row].argmin()) + 1
         return pool
 
-    def _worth(self, row: int, in_segments: InSegments | None) -> tuple[int, Vector]:
-        """The size of the pool, and (pool,) the worth of each of its examples to the row; the largest is taken."""
-        pool = self._pool(row)
-        if in_segments is None or self.doubt is None:
-            if self.information is None:
-                return pool, self.appeal[:pool]
-            return pool, (self.appeal[:pool] + self.alone) * self.information[:pool]
-        pool = min(
-            self.reach,
-            max(pool, self.in_use + _POOL_OF_SEGMENTS * in_segments.doubt.shape[1]),
-        )
-        wanted = (
-            _LEAST_WANTED
-            + in_segments.doubt[self.arms[row], in_segments.of_places[:pool]]
-        )
-        information = 1.0 if self.information is None else self.information[:pool]
-        return pool, (
-            self.appeal[:pool] + max(self.alone, _LEAST_APPEAL)
-        ) * information * wanted
+    def _worth(self, row: int, pool: int) -> Float[Floats, " pool"]:
+        """The worth of each example of the pool to the row. The largest is taken."""
+        if self.informative is None:
+            return self.appeal[:pool]
+        worth = (self.appeal[:pool] + self.alone) * self.information[:pool]
+        kinds = self.informative.kinds
+        if kinds is None:
+            return worth
+        of_kind = _LEAST_WANTED + kinds.doubt[self.arms[row]]
+        return np.asarray(worth * of_kind[kinds.of_places[:pool]])
 
-    def _is_repeat_better(self, row: int, pool: int, noise: Noise) -> bool:
+    def _is_repeat_better(self, row: int, pool: int, noise: CellNoise) -> bool:
         """True if no rival has an example that the row could take, and a repeat is worth more than such an example."""
         seen = int(self.seen[row])
         if not seen or self.users[:pool][~self.has[row, :pool]].any():
@@ -315,13 +321,13 @@ class _Search:
 
 
 def joining_examples(
-    arms: Indices,
-    used_arms: Indices,
-    used: Indices,
+    arms: Int[Ints, " active"],
+    used_arms: Int[Ints, " cells"],
+    used: Int[Ints, " cells"],
     n_examples: int,
     share: float,
-    doubt: Vector,
-) -> Indices:
+    doubt: Float[Floats, " arms"],
+) -> Int[Ints, " active"]:
     """Choose the first example, by place, of each of the (distinct) `arms` that were added to others with scores.
 
     They take the examples that the prompts in doubt share most, about `share` arms

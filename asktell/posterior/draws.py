@@ -19,13 +19,14 @@ score would come some day. The question is then whether one comes in as many sco
 there were.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
+from jaxtyping import Bool, Float, Int
 
 from asktell.numerics import counters
-from asktell.numerics.arrays import Draws, Indices, Masks, Matrix, Means, Vector
+from asktell.numerics.arrays import Bools, Draws, Floats, Indices, Ints
 from asktell.posterior.basis import Basis
 from asktell.posterior.mixture import student_ratio, student_scale
 from asktell.posterior.segments import Segments, pairs
@@ -52,15 +53,14 @@ class Joint(NamedTuple):
     """The posteriors of all metrics, and draws from them."""
 
     fits: list[Posterior]  # by metric
-    means: Means  # (K, m)
-    errors: Means  # (K, m) posterior standard deviations, NaN after a single example
-    values: Draws  # (S, K, q) draws of the goal's values
-    columns: Draws  # (c, S, K) draws of the columns' means
-    # (K, c) true for arms that satisfied a bound at an end of the scale with every
-    # score
-    kept: Masks
-    # (columns by segment x G, S, K) draws of the means in every segment
-    in_segments: Draws | None = None
+    means: Float[Floats, "arms metrics"]
+    # Posterior standard deviations, NaN after a single example
+    errors: Float[Floats, "arms metrics"]
+    values: Float[Floats, "draws arms values"]  # draws of the goal's values
+    # Draws of the columns' means, then of the goal's subsets
+    columns: Float[Floats, "columns draws arms"]
+    # True for arms that satisfied a bound at an end of the scale with every score
+    kept: Bool[Bools, "arms constraints"]
 
 
 class Model(NamedTuple):
@@ -72,12 +72,13 @@ class Model(NamedTuple):
     shapes: Sequence[Shape | None]
     basis: Basis | None  # columns of the candidates' factors
     n_arms: int
-    n_examples: int | None  # N; None or `ENDLESS` for means over new examples
+    # N, or None or `ENDLESS` for means over new examples
+    n_examples: int | None
     n_rows: int  # number of all scores, so that draws differ from decision to decision
     seed: int
     segments: Segments | None
     # The prompts that a relative bound's best prompt is chosen from, None for all
-    rivals: Indices | None = None
+    rivals: Int[Ints, " rivals"] | None = None
 
     def n_draws(self, most: int) -> int:
         """The number of joint draws: at most `most`, and fewer for large pools."""
@@ -119,18 +120,14 @@ def joint(
         )
     for j, (numbers, others) in instead.items():
         draws[j, numbers] = others
-    in_segments = _draws_in_segments(model, n_draws, averaged)
-    if in_segments is not None:
-        draws = np.concatenate((draws, in_segments))
+    draws = np.concatenate((draws, *_draws_of_subsets(model, n_draws, averaged)))
     # Draws of the goal's values, corrected where a Gaussian suits a metric badly.
     values = _values(goal, draws, model.rivals)
     n_given = None if is_new else model.n_examples
     _hold_unvarying(goal, cells, n_given, draws, values, instead)
     _hold_fixed(goal, cells, draws, values, model.rivals)
     kept = _hold_at_ends(goal, cells, n_given, values)
-    return Joint(
-        fits, means, errors, values, draws[: len(goal.columns)], kept, in_segments
-    )
+    return Joint(fits, means, errors, values, draws, kept)
 
 
 def _fits(model: Model, averaged: bool) -> list[Posterior]:
@@ -152,8 +149,10 @@ def _fits(model: Model, averaged: bool) -> list[Posterior]:
     return fits
 
 
-def _gaussian_draws(model: Model, fits: list[Posterior], n_draws: int) -> Draws:
-    """(c, S, K) correlated draws of the columns' means."""
+def _gaussian_draws(
+    model: Model, fits: list[Posterior], n_draws: int
+) -> Float[Floats, "columns draws arms"]:
+    """Correlated draws of the columns' means."""
     independent = []
     for j, fit in enumerate(fits):
         independent.append(
@@ -165,31 +164,34 @@ def _gaussian_draws(model: Model, fits: list[Posterior], n_draws: int) -> Draws:
     return np.array([fit.draws(own) for fit, own in zip(fits, mixed, strict=True)])
 
 
-def _draws_in_segments(model: Model, n_draws: int, averaged: bool) -> Draws | None:
-    """(columns by segment x G, S, K) draws of the means in each segment, None where the goal has none."""
-    segments, goal, n_examples = model.segments, model.goal, model.n_examples
-    if (
-        segments is None
-        or n_examples is None
-        or not goal.by_segment
-        or not (model.cells.examples >= 0).any()
-    ):
-        return None
-    found, n = [], len(segments.names)
-    for number, j in enumerate(goal.by_segment):
+def _draws_of_subsets(
+    model: Model, n_draws: int, averaged: bool
+) -> Iterator[Float[Floats, "segments draws arms"]]:
+    """For each column that the goal judges by segment, (G, S, K) draws of its means in each segment.
+
+    Nothing where no score belongs to a segment. The overall means then stand for them.
+    """
+    segments, n_examples = model.segments, model.n_examples
+    if segments is None or n_examples is None or (model.cells.examples < 0).all():
+        return
+    if not model.goal.subsets:
+        return
+    for number, j in enumerate(model.goal.by_segment):
         fit = pairs(model.cells, j, model.n_arms, segments, n_examples, averaged)
         own = normals(
             model.seed, "segments", (n_draws, fit.n_normals), model.n_rows, number
         )
-        found.append(
-            np.moveaxis(fit.draws(own).reshape(n_draws, model.n_arms, n), 2, 0)
-        )
-    return np.concatenate(found)
+        yield np.moveaxis(fit.draws(own).reshape(n_draws, model.n_arms, -1), 2, 0)
 
 
 def _widen_levels(
-    draws: Draws, errors: Means, freedom: int, is_new: bool, seed: int, n_rows: int
-) -> Means:
+    draws: Float[Floats, "columns draws arms"],
+    errors: Float[Floats, "arms columns"],
+    freedom: int,
+    is_new: bool,
+    seed: int,
+    n_rows: int,
+) -> Float[Floats, "arms columns"]:
     """Give the level that all prompts share Student's distribution, by changing the draws (c, S, K) of columns' means.
 
     The level's variance is estimated from the differences between the seen examples, so
@@ -226,7 +228,9 @@ def _widen_levels(
     return np.asarray(np.where(errors > 0.0, np.sqrt(errors**2 + added), errors))
 
 
-def normals(seed: int, purpose: str, shape: tuple[int, int], *counts: int) -> Draws:
+def normals(
+    seed: int, purpose: str, shape: tuple[int, int], *counts: int
+) -> Float[Floats, "rows normals"]:
     """Standard normals from counter bits (Box & Muller 1958)."""
     n = shape[0] * shape[1]
     half = (n + 1) // 2
@@ -254,8 +258,8 @@ def normals(seed: int, purpose: str, shape: tuple[int, int], *counts: int) -> Dr
     return result[:n].reshape(shape)
 
 
-def of_metrics(cells: Cells, n_arms: int) -> Matrix:
-    """(m, m) correlations of a prompt's scores over its examples, pooled over prompts and shrunk to independence.
+def of_metrics(cells: Cells, n_arms: int) -> Float[Floats, "metrics metrics"]:
+    """Correlations of a prompt's scores over its examples, pooled over prompts and shrunk to independence.
 
     A metric that does not vary within prompts is independent of the others.
     """
@@ -276,7 +280,10 @@ def of_metrics(cells: Cells, n_arms: int) -> Matrix:
     return np.asarray(found)
 
 
-def correlated(normals: Sequence[Draws], correlation: Matrix) -> list[Draws]:
+def correlated(
+    normals: Sequence[Float[Floats, "draws normals"]],
+    correlation: Float[Floats, "metrics metrics"],
+) -> list[Float[Floats, "draws normals"]]:
     """Mix independent standard normals (S, n) of the metrics so that they correlate. The first metric's stay the same.
 
     Arrays of another width belong to another kind of posterior, and stay independent.
@@ -297,8 +304,11 @@ def correlated(normals: Sequence[Draws], correlation: Matrix) -> list[Draws]:
 
 
 def at_an_end(
-    goal: Goal, arms: Indices, scores: Means, n_arms: int
-) -> tuple[Masks, Masks]:
+    goal: Goal,
+    arms: Int[Ints, " cells"],
+    scores: Float[Floats, "cells columns"],
+    n_arms: int,
+) -> tuple[Bool[Bools, "arms constraints"], Bool[Bools, "arms constraints"]]:
     """Find the arms that satisfied a constraint at an end of the scale with every score, and those that violated it.
 
     The bound is an end if it is an end of the metric's range, or if no score of any
@@ -345,14 +355,14 @@ def is_unvarying(cells: Cells, metric: int) -> bool:
 
 
 def held(
-    draws: Vector,
+    draws: Float[Floats, "draws arms"],
     cells: Cells,
     metric: int,
     n_examples: int | None,
     limits: tuple[float, float] | None,
     at_most: bool,
     is_met: bool = True,
-) -> Vector:
+) -> Float[Floats, "draws arms"]:
     """Turn draws of a metric that never varied into draws that can be compared with a bound.
 
     The draws nearest to the one score become that score, as many as the probability
@@ -397,8 +407,8 @@ def _hold_unvarying(
     goal: Goal,
     cells: Cells,
     n_examples: int | None,
-    draws: Draws,
-    values: Draws,
+    draws: Float[Floats, "columns draws arms"],
+    values: Float[Floats, "draws arms values"],
     instead: Collection[int],
 ) -> None:
     """Correct `values` where a metric whose scores all agree so far is compared with a bound, see `held`.
@@ -420,7 +430,11 @@ def _hold_unvarying(
 
 
 def _hold_fixed(
-    goal: Goal, cells: Cells, draws: Draws, values: Draws, rivals: Indices | None
+    goal: Goal,
+    cells: Cells,
+    draws: Float[Floats, "columns draws arms"],
+    values: Float[Floats, "draws arms values"],
+    rivals: Int[Ints, " rivals"] | None,
 ) -> None:
     """Correct `values` where a prompt whose scores of a metric all agree is compared with another prompt.
 
@@ -454,8 +468,11 @@ def _hold_fixed(
 
 
 def _hold_at_ends(
-    goal: Goal, cells: Cells, n_examples: int | None, values: Draws
-) -> Masks:
+    goal: Goal,
+    cells: Cells,
+    n_examples: int | None,
+    values: Float[Floats, "draws arms values"],
+) -> Bool[Bools, "arms constraints"]:
     """Make arms that violated a bound at an end of the scale violate it in all `values`.
 
     Returns the mask (K, constraints) of the arms that always satisfied such a bound.
@@ -471,8 +488,12 @@ def _hold_at_ends(
     return kept
 
 
-def _values(goal: Goal, draws: Matrix, rivals: Indices | None) -> Draws:
-    """(S, K, q) the goal's values for draws (m, S, K) of the metrics' means. Each draw has its own best prompt."""
+def _values(
+    goal: Goal,
+    draws: Float[Floats, "columns draws arms"],
+    rivals: Int[Ints, " rivals"] | None,
+) -> Float[Floats, "draws arms values"]:
+    """The goal's values for draws (m, S, K) of the metrics' means. Each draw has its own best prompt."""
     bounds = goal.resolved(np.moveaxis(draws, 0, 2), rivals)
     if bounds.ndim == 2:
         bounds = np.repeat(bounds, draws.shape[2], axis=0)

@@ -26,8 +26,9 @@ before the next, every drift would be taken for harder examples.
 from typing import NamedTuple
 
 import numpy as np
+from jaxtyping import Float, Int
 
-from asktell.numerics.arrays import Indices, Matrix, Vector, table
+from asktell.numerics.arrays import Floats, Ints, table
 
 _PLACES = (0.25, 0.5, 0.75)  # parts of the run after which scores may have moved
 # Least noise within a cell, as a part of the residual's variance: rounding is no drift
@@ -45,12 +46,12 @@ class Step(NamedTuple):
 class Rows(NamedTuple):
     """Evaluations in their order. Cells, arms and examples are numbered without gaps."""
 
-    cells: Indices  # (n,) the cell of each evaluation
-    of_arms: Indices  # (c,) the arm of each cell
-    of_examples: Indices  # (c,) the example of each cell
+    cells: Int[Ints, " rows"]  # the cell of each evaluation
+    of_arms: Int[Ints, " cells"]  # the arm of each cell
+    of_examples: Int[Ints, " cells"]  # the example of each cell
 
     @classmethod
-    def of(cls, arms: Indices, examples: Indices) -> "Rows":
+    def of(cls, arms: Int[Ints, " rows"], examples: Int[Ints, " rows"]) -> "Rows":
         """The rows of arms and examples (n,). An example of -1 is an example of its own."""
         own = np.where(
             examples < 0,
@@ -64,7 +65,7 @@ class Rows(NamedTuple):
 
 def likeliest_step(
     rows: Rows,
-    scores: Vector,
+    scores: Float[Floats, " rows"],
     prompt: float,
     example: float,
     residual: float,
@@ -100,13 +101,13 @@ def is_beyond_chance(steps: list[Step], error: float) -> bool:
 
 def _weighted_products(
     rows: Rows,
-    vectors: Matrix,
+    vectors: Float[Floats, "rows vectors"],
     prompt: float,
     example: float,
     residual: float,
     noise: float,
-) -> Matrix:
-    """(v, v) the products a' V^-1 b of the vectors (n, v).
+) -> Float[Floats, "vectors vectors"]:
+    """The products a' V^-1 b of the vectors (n, v).
 
     V = prompt Z Z' + example B B' + R, where R has the cell's own variance and the
     noise. Henderson's equations take its inverse, with the effect of more members

@@ -51,8 +51,9 @@ part is 1.
 from typing import Any, NamedTuple
 
 import numpy as np
+from jaxtyping import Bool, Float, Int
 
-from asktell.numerics.arrays import Counts, Indices, Mask, Matrix, Vector, table
+from asktell.numerics.arrays import Bools, Floats, Ints, table
 from asktell.posterior.basis import Basis
 from asktell.posterior.mixture import Gaussian, row_products
 from asktell.posterior.shape import Shape
@@ -80,21 +81,21 @@ class Solved(NamedTuple):
     as if it were the scores.
     """
 
-    u: Matrix  # (1 + kept, 1 + q) the level and the kept effect
-    # (M - F D F')^-1; times the residual variance, it is the covariance of u
-    inverse: Matrix
-    # (other,) the diagonal of D; times the residual variance, the variance of the other
-    # effect given u
-    d: Vector
-    other: Matrix  # (other, 1 + q) posterior mean of the other effect
+    u: Float[Floats, "1+kept 1+features"]  # the level and the kept effect
+    # (M - F D F')^-1. Times the residual variance, it is the covariance of u.
+    inverse: Float[Floats, "1+kept 1+kept"]
+    # The diagonal of D. Times the residual variance, it is the variance of the other
+    # effect given u.
+    d: Float[Floats, " other"]
+    other: Float[Floats, "other 1+features"]  # posterior mean of the other effect
 
 
 class Groups(NamedTuple):
     """Groups of the examples. Each arm stands for its mean over the examples of one group."""
 
-    of_arms: Indices  # (K,) the group of each arm
-    of_examples: Indices  # (N,) the group of each example
-    sizes: Vector  # (G,) the number of examples in each group
+    of_arms: Int[Ints, " arms"]  # the group of each arm
+    of_examples: Int[Ints, " examples"]  # the group of each example
+    sizes: Float[Floats, " groups"]  # the number of examples in each group
 
 
 class Design(NamedTuple):
@@ -105,25 +106,27 @@ class Design(NamedTuple):
     examples there are no columns.
     """
 
-    arms: Indices  # (n,)
-    columns: Indices  # (n,)
-    in_population: Mask  # (J,) true for a column that is one of the N examples
-    group_of_arm: Indices  # (K,)
-    group_of_column: Indices  # (J,)
-    sizes: Vector  # (G,) the number of examples in each group
-    loading: Vector  # (n,) l_c
-    residual: Vector  # (n,) residual variance of each cell, in units of s_e²
-    spread: Vector  # (J,) g_j
-    # (G,) sum of g_j over the examples of the group that nobody has seen
-    unseen_spread: Vector
+    arms: Int[Ints, " cells"]
+    columns: Int[Ints, " cells"]
+    # True for a column that is one of the N examples
+    in_population: Bool[Bools, " seen"]
+    group_of_arm: Int[Ints, " arms"]
+    group_of_column: Int[Ints, " seen"]
+    sizes: Float[Floats, " groups"]  # the number of examples in each group
+    loading: Float[Floats, " cells"]  # l_c
+    # Residual variance of each cell, in units of s_e²
+    residual: Float[Floats, " cells"]
+    spread: Float[Floats, " seen"]  # g_j
+    # Sum of g_j over the examples of the group that nobody has seen
+    unseen_spread: Float[Floats, " groups"]
     # Log determinant that the cells' residuals and the columns' spreads add
     log_shape: float
 
     @classmethod
     def of(
         cls,
-        arms: Indices,
-        examples: Indices,
+        arms: Int[Ints, " cells"],
+        examples: Int[Ints, " cells"],
         n_arms: int,
         n_examples: int | None,
         shape: Shape | None,
@@ -167,7 +170,9 @@ class Design(NamedTuple):
         )
 
 
-def _columns_of(examples: Indices, n_examples: int | None) -> tuple[Indices, Indices]:
+def _columns_of(
+    examples: Int[Ints, " cells"], n_examples: int | None
+) -> tuple[Int[Ints, " cells"], Int[Ints, " seen"]]:
     """The column (n,) of each cell, and the number (J,) of each column's example, N or more for one of its own."""
     n = len(examples)
     if n_examples is None:
@@ -183,29 +188,38 @@ class _Parts(NamedTuple):
     A cell counts as seen to the extent that its score carries over to its expectation.
     """
 
-    told: Vector  # (n,) that extent, 0 for a score on an example that is none of the N
-    # (K, 1 + q) sum of the seen cells over N, and of their basis columns as if they
+    # That extent, 0 for a score on an example that is none of the N
+    told: Float[Floats, " cells"]
+    # Sum of the seen cells over N, and of their basis columns as if they
     # were scores
-    known: Matrix
-    unknown: Vector  # (K,) weight of the level: the unseen part of the cells
-    # (K,) weight of the arm's own effect: the loadings of the unseen part
-    ahead: Vector
-    # (G,) standard deviation of the mean effect of the examples that nobody has seen
-    common: Vector
-    residual: Vector  # (K,) standard deviation of the mean residual of the unseen part
-    exact: Mask  # (K,) true for an arm that is known exactly
+    known: Float[Floats, "arms 1+features"]
+    unknown: Float[Floats, " arms"]  # weight of the level: the unseen part of the cells
+    # Weight of the arm's own effect: the loadings of the unseen part
+    ahead: Float[Floats, " arms"]
+    # Standard deviation of the mean effect of the examples that nobody has seen
+    common: Float[Floats, " groups"]
+    # Standard deviation of the mean residual of the unseen part
+    residual: Float[Floats, " arms"]
+    exact: Bool[Bools, " arms"]  # true for an arm that is known exactly
 
 
 class _Products:
-    """Fast sums F diag(weights) F' over the members of the other effect, for weights that follow from the counts.
+    """Fast sums F diag(weights) F' over the members of the other effect.
 
-    Many members have the same count, hence the same weight. The products of the members
-    of one kind are summed once.
+    The weights follow from the members' counts and spreads: d = 1 / (count + ratio /
+    spread). Many members have the same of both, hence the same weight for all
+    variances. The products of the members of one such kind are summed once.
     """
 
-    def __init__(self, f: Any, counts: Vector) -> None:
+    def __init__(
+        self, f: Any, counts: Float[Floats, " other"], spreads: Float[Floats, " other"]
+    ) -> None:
         self._size = f.shape[0]
-        values, kind, sizes = np.unique(counts, return_inverse=True, return_counts=True)
+        # A pair of numbers as one complex number, so that pairs can be sorted.
+        kinds_of = counts if (spreads == 1.0).all() else counts + 1j * spreads
+        values, kind, sizes = np.unique(
+            kinds_of, return_inverse=True, return_counts=True
+        )
         frequent = np.argsort(-sizes, kind="stable")[:_MOST_KINDS]
         frequent = frequent[sizes[frequent] > _FEW_OF_A_KIND]
         number = np.full(len(values), -1, dtype=np.int64)
@@ -219,8 +233,8 @@ class _Products:
         rest = f[:, self._others]
         self._rest = rest if len(self._others) > _FEW else _dense(rest)
 
-    def _sums_of_kinds(self, f: Any) -> Matrix:
-        """(kinds, size²) F F' summed over the members of each kind."""
+    def _sums_of_kinds(self, f: Any) -> Float[Floats, "kinds size*size"]:
+        """F F' summed over the members of each kind."""
         n = self._size
         if isinstance(f, np.ndarray):
             parts = [f[:, self._kind == k] for k in range(self._n_kinds)]
@@ -237,8 +251,8 @@ class _Products:
         )
         return _dense(stacked @ f.T).reshape(self._n_kinds, n * n)
 
-    def weighted(self, weights: Vector) -> Matrix:
-        """(size, size) F diag(weights) F'."""
+    def weighted(self, weights: Float[Floats, " other"]) -> Float[Floats, "size size"]:
+        """F diag(weights) F'."""
         result = (self._weight_of_kinds(weights) @ self._products).reshape(
             self._size, self._size
         )
@@ -246,7 +260,9 @@ class _Products:
             result += _dense(_times(self._rest, weights[self._others]) @ self._rest.T)
         return np.asarray(result)
 
-    def trace(self, weights: Vector, matrix: Matrix) -> float:
+    def trace(
+        self, weights: Float[Floats, " other"], matrix: Float[Floats, "size size"]
+    ) -> float:
         """The trace of F diag(weights) F' times a symmetric matrix (size, size)."""
         result = self._weight_of_kinds(weights) @ (self._products @ matrix.ravel())
         if len(self._others):
@@ -256,7 +272,9 @@ class _Products:
             )
         return float(result)
 
-    def _weight_of_kinds(self, weights: Vector) -> Vector:
+    def _weight_of_kinds(
+        self, weights: Float[Floats, " other"]
+    ) -> Float[Floats, " kinds"]:
         of_kind = np.empty(self._n_kinds)
         of_kind[self._kind] = weights[self._of_a_kind]
         return of_kind
@@ -288,13 +306,13 @@ class System:
 
     def __init__(
         self,
-        arms: Indices,
-        examples: Indices,
-        y: Vector,
+        arms: Int[Ints, " cells"],
+        examples: Int[Ints, " cells"],
+        y: Float[Floats, " cells"],
         n_arms: int,
         n_examples: int | None,
         basis: Basis | None = None,
-        asks: Counts | None = None,
+        asks: Int[Ints, " cells"] | None = None,
         noise: float = 0.0,
         shape: Shape | None = None,
         groups: Groups | None = None,
@@ -313,7 +331,7 @@ class System:
         self._choose_kept_effect()
         self._build_left_side()
         self._build_right_side()
-        self.products = _Products(self.f, self.counts_other)
+        self.products = _Products(self.f, self.counts_other, self.spread_other)
 
     def _choose_kept_effect(self) -> None:
         """Keep the effect with fewer members, and eliminate the other one."""
@@ -342,10 +360,10 @@ class System:
             self.into_kept, own_kept = self.weights, self.weights
             self.into_other, own_other = self.into_arm, squared
         self.per_arm = np.bincount(self.arms, squared, self.n_arms)
-        self.counts_other: Vector = np.bincount(
+        self.counts_other: Float[Floats, " other"] = np.bincount(
             self.others, own_other, self.n_others
         ).astype(float)
-        self.level_other: Vector = np.bincount(
+        self.level_other: Float[Floats, " other"] = np.bincount(
             self.others, self.into_other, self.n_others
         ).astype(float)
         self.counts_kept = self._of_kept(own_kept)
@@ -379,8 +397,8 @@ class System:
             ]
         )
 
-    def _of_kept(self, entries: Vector) -> Vector:
-        """(kept,) sums of the cells' entries (n,) over the members of the kept effect."""
+    def _of_kept(self, entries: Float[Floats, " cells"]) -> Float[Floats, " kept"]:
+        """Sums of the cells' entries (n,) over the members of the kept effect."""
         # Without examples the kept effect has no members, but `bincount` would return
         # one.
         return np.bincount(self.rows, entries, self.n_kept)[: self.n_kept].astype(float)
@@ -403,8 +421,10 @@ class System:
             v.residual / other / self.spread_other,
         )
 
-    def _matrix(self, kept: Vector | float, d: Vector) -> Matrix:
-        """(1 + kept, 1 + kept) M - F D F'. M has entries in its first row and column and on its diagonal only."""
+    def _matrix(
+        self, kept: Float[Floats, " kept"] | float, d: Float[Floats, " other"]
+    ) -> Float[Floats, "1+kept 1+kept"]:
+        """M - F D F'. M has entries in its first row and column and on its diagonal only."""
         h = -self.products.weighted(d)
         h[0] += self.counts
         h[1:, 0] += self.counts[1:]
@@ -480,15 +500,17 @@ class System:
         )
         return density + 0.5 * float(left[1:, 0] @ slopes) / v.residual - 0.5 * log_det
 
-    def _deviations(self, v: Variances, share: float) -> Vector:
+    def _deviations(self, v: Variances, share: float) -> Float[Floats, " features"]:
         return np.asarray(np.sqrt(share * v.prompt) * self.scales)
 
-    def unexplained(self, s: Solved) -> Matrix:
-        """(1 + q, 1 + q) products of the remainders of the scores and of the basis's columns, without the effects."""
+    def unexplained(self, s: Solved) -> Float[Floats, "1+features 1+features"]:
+        """Products of the remainders of the scores and of the basis's columns, without the effects."""
         left = self.squares - s.u.T @ self.sums - s.other.T @ self.sums_other
         return np.asarray(0.5 * (left + left.T))
 
-    def _means(self, v: Variances, s: Solved) -> tuple[Gaussian, Matrix]:
+    def _means(
+        self, v: Variances, s: Solved
+    ) -> tuple[Gaussian, Float[Floats, "arms features"]]:
         """The posterior without a basis, and the means (K, q) if the basis's columns were the scores."""
         if self.n_examples is None:
             return self._means_over_new_inputs(v, s)
@@ -502,7 +524,7 @@ class System:
 
     def _means_over_new_inputs(
         self, v: Variances, s: Solved
-    ) -> tuple[Gaussian, Matrix]:
+    ) -> tuple[Gaussian, Float[Floats, "arms features"]]:
         """theta_i = level + a_i, where a_i = d (X_a'W y - X_a'W 1 level) up to an own deviation."""
         own = np.sqrt(v.residual * s.d)
         left = 1.0 - s.d * self.level_other
@@ -517,8 +539,8 @@ class System:
         inside = design.in_population[design.columns]
         told = (1.0 - self.noise) * self.precision
 
-        def by_arm(entries: Vector) -> Vector:
-            """(K,) sums over the cells whose example is one of the N."""
+        def by_arm(entries: Float[Floats, " cells"]) -> Float[Floats, " arms"]:
+            """Sums over the cells whose example is one of the N."""
             return np.bincount(arms[inside], entries[inside], self.n_arms).astype(float)
 
         known, loaded = by_arm(told), by_arm(told * design.loading)
@@ -537,7 +559,12 @@ class System:
 
     def _means_with_arms_kept(
         self, v: Variances, s: Solved, p: _Parts
-    ) -> tuple[Matrix, Any, Matrix, Vector]:
+    ) -> tuple[
+        Float[Floats, "arms 1+features"],
+        Any,
+        Float[Floats, "roots roots"],
+        Float[Floats, " arms"],
+    ]:
         """Means (K, 1 + q), and the rows, root and own deviations of their `Gaussian`.
 
         theta_i = known part + unknown level + ahead a_i + sum over the seen examples
@@ -566,7 +593,12 @@ class System:
 
     def _means_with_columns_kept(
         self, v: Variances, s: Solved, p: _Parts
-    ) -> tuple[Matrix, Any, Matrix, Vector]:
+    ) -> tuple[
+        Float[Floats, "arms 1+features"],
+        Any,
+        Float[Floats, "roots roots"],
+        Float[Floats, " arms"],
+    ]:
         """Means (K, 1 + q), and the rows, root and own deviations of their `Gaussian`.
 
         theta_i = known part + unknown level + sum over the unseen cells of b_j / N +
@@ -597,7 +629,12 @@ class System:
         own[p.exact] = 0.0
         return means, rows, root, own
 
-    def _into_kept(self, unknown: Vector, shrunk: Vector, told: Vector) -> Any:
+    def _into_kept(
+        self,
+        unknown: Float[Floats, " arms"],
+        shrunk: Float[Floats, " arms"],
+        told: Float[Floats, " cells"],
+    ) -> Any:
         """(K, 1 + J + 2 G) weights of the level, the seen examples' effects, their sums, and the sums of the unseen.
 
         `shrunk` (K,) is the weight with which the prompt's own effect subtracts the
@@ -628,8 +665,10 @@ class System:
 
 
 def posterior_of_slopes(
-    left: Matrix, residual: float, deviations: Vector
-) -> tuple[Vector, Matrix, float]:
+    left: Float[Floats, "1+features 1+features"],
+    residual: float,
+    deviations: Float[Floats, " features"],
+) -> tuple[Float[Floats, " features"], Float[Floats, "features features"], float]:
     """The Bayesian regression of the remainders of the scores on the remainders of the basis's columns.
 
     Args:
@@ -655,7 +694,7 @@ def posterior_of_slopes(
     )
 
 
-def _times(matrix: Any, weights: Vector) -> Any:
+def _times(matrix: Any, weights: Float[Floats, " columns"]) -> Any:
     """The matrix, dense or sparse, with each column times its weight."""
     if isinstance(matrix, np.ndarray):
         return matrix * weights
@@ -667,11 +706,11 @@ def _times(matrix: Any, weights: Vector) -> Any:
     )
 
 
-def _dense(matrix: Any) -> Matrix:
+def _dense(matrix: Any) -> Float[Floats, "rows columns"]:
     return np.asarray(matrix if isinstance(matrix, np.ndarray) else matrix.toarray())
 
 
-def _beside(rows: Any, more: Matrix) -> Any:
+def _beside(rows: Any, more: Float[Floats, "rows more"]) -> Any:
     """The columns of both matrices. The result is sparse if the first matrix is."""
     if isinstance(rows, np.ndarray):
         return np.concatenate((rows, more), axis=1)
@@ -680,7 +719,9 @@ def _beside(rows: Any, more: Matrix) -> Any:
     return sparse.hstack((rows, sparse.csr_matrix(more)), format="csr")
 
 
-def cholesky(matrix: Matrix, step: float | None = None, factor: float = 30.0) -> Matrix:
+def cholesky(
+    matrix: Float[Floats, "size size"], step: float | None = None, factor: float = 30.0
+) -> Float[Floats, "size size"]:
     """The lower triangle L with L L' = matrix.
 
     A matrix that is singular up to rounding, or by about `step`, gets as much added to
@@ -700,7 +741,9 @@ def cholesky(matrix: Matrix, step: float | None = None, factor: float = 30.0) ->
             jitter = max(step, factor * jitter)
 
 
-def _solve_lower(root: Matrix, right: Vector) -> Vector:
+def _solve_lower(
+    root: Float[Floats, "size size"], right: Float[Floats, " size"]
+) -> Float[Floats, " size"]:
     """The solution x of root @ x = right, for a lower triangle."""
     if len(root) < _LAPACK_FROM:
         return np.asarray(np.linalg.solve(root, right))
@@ -709,7 +752,7 @@ def _solve_lower(root: Matrix, right: Vector) -> Vector:
     return np.asarray(lapack.dtrtrs(root.T, right, lower=0, trans=1)[0])
 
 
-def _inverse(matrix: Matrix) -> Matrix:
+def _inverse(matrix: Float[Floats, "size size"]) -> Float[Floats, "size size"]:
     """The inverse of a symmetric matrix, by its Cholesky factor where it is large enough for that to matter."""
     if len(matrix) < _LAPACK_FROM:
         inverse = np.linalg.inv(matrix)

@@ -29,8 +29,9 @@ How often lists are wrong is simulated by `python -m benchmarks.selection.unrepe
 from typing import NamedTuple
 
 import numpy as np
+from jaxtyping import Float, Int
 
-from asktell.numerics.arrays import Indices, Matrix, Vector
+from asktell.numerics.arrays import Floats, Ints
 from asktell.numerics.cells import Scored
 
 _LOW = np.array([0.002, 0.02, 0.08, 0.2, 0.35])
@@ -57,13 +58,13 @@ class Flips(NamedTuple):
     number.
     """
 
-    examples: Indices
-    a: Vector
-    b: Vector
-    times_a: Indices
-    times_b: Indices
-    not_less: Vector
-    not_more: Vector
+    examples: Int[Ints, " examples"]
+    a: Float[Floats, " examples"]
+    b: Float[Floats, " examples"]
+    times_a: Int[Ints, " examples"]
+    times_b: Int[Ints, " examples"]
+    not_less: Float[Floats, " examples"]
+    not_more: Float[Floats, " examples"]
     differ: int
     noise: float | None
 
@@ -77,13 +78,18 @@ class _Model(NamedTuple):
     where the model has none.
     """
 
-    likelihood: Matrix
-    group: Indices
-    flips: Matrix
+    likelihood: Float[Floats, "groups columns"]
+    group: Int[Ints, " examples"]
+    flips: Float[Floats, "groups columns"]
 
 
 def flips(
-    arms: Indices, examples: Indices, scores: Vector, a: int, b: int, is_exact: bool
+    arms: Int[Ints, " rows"],
+    examples: Int[Ints, " rows"],
+    scores: Float[Floats, " rows"],
+    a: int,
+    b: int,
+    is_exact: bool,
 ) -> Flips:
     """Where arms a and b differ, from rows of one metric's scores (n,) in the order in which they were recorded.
 
@@ -135,14 +141,16 @@ def flips(
     )
 
 
-def at_rate(rates: Vector, fdr: float) -> list[int]:
+def at_rate(rates: Float[Floats, " examples"], fdr: float) -> list[int]:
     """The rows whose local false discovery rate (n,) is at most `fdr`, the surest first."""
     order = np.argsort(rates, kind="stable")
     return [row for row in order.tolist() if rates[row] <= fdr]
 
 
 def _first_scores(
-    is_a: Vector, examples: Indices, scores: Vector
+    is_a: Float[Floats, " rows"],
+    examples: Int[Ints, " rows"],
+    scores: Float[Floats, " rows"],
 ) -> dict[tuple[bool, int], float]:
     found: dict[tuple[bool, int], float] = {}
     for of_a, example, score in zip(
@@ -153,7 +161,10 @@ def _first_scores(
 
 
 def _of_right_and_wrong(
-    right_a: Vector, times_a: Indices, right_b: Vector, times_b: Indices
+    right_a: Float[Floats, " examples"],
+    times_a: Int[Ints, " examples"],
+    right_b: Float[Floats, " examples"],
+    times_b: Int[Ints, " examples"],
 ) -> _Model:
     evidence = np.rint(
         np.column_stack((right_a, times_a - right_a, right_b, times_b - right_b))
@@ -181,7 +192,9 @@ def _of_right_and_wrong(
     )
 
 
-def _of_differences(cells: Scored, rows_a: Indices, rows_b: Indices) -> _Model:
+def _of_differences(
+    cells: Scored, rows_a: Int[Ints, " rows_a"], rows_b: Int[Ints, " rows_b"]
+) -> _Model:
     from scipy import stats  # here, to keep the import of asktell light
 
     squares, times = cells.squares[:, 0], cells.asks
@@ -201,8 +214,8 @@ def _of_differences(cells: Scored, rows_a: Indices, rows_b: Indices) -> _Model:
     return _Model(columns, np.arange(len(found)), np.zeros_like(columns))
 
 
-def _posterior(model: _Model) -> Matrix:
-    """(groups, columns) probabilities, averaged over draws of how frequent the columns are."""
+def _posterior(model: _Model) -> Float[Floats, "groups columns"]:
+    """Probabilities, averaged over draws of how frequent the columns are."""
     likelihood = model.likelihood / model.likelihood.max(axis=1, keepdims=True)
     sizes = np.bincount(model.group, minlength=len(likelihood))
     n_equal = likelihood.shape[1] - 2

@@ -8,9 +8,10 @@ among feasible prompts.
 """
 
 import numpy as np
+from jaxtyping import Bool, Float, Int
 
 from asktell.numerics import counters
-from asktell.numerics.arrays import Counts, Draws, Indices, Mask, Masks, Matrix
+from asktell.numerics.arrays import Bools, Floats, Ints
 from asktell.numerics.pareto import fronts, pareto_mask
 
 # Numbers of draws, prompts and points for the expected F1 and hypervolume of a set, by
@@ -21,13 +22,17 @@ _LEAST_PROBABILITY = 0.02
 _BLOCK = 1 << 14  # numbers at a time, so that they stay in the processor's cache
 
 
-def feasible(values: Draws, n_objectives: int = 1) -> Masks:
-    """(S, K) true where every constraint is satisfied."""
+def feasible(
+    values: Float[Floats, "draws arms values"], n_objectives: int = 1
+) -> Bool[Bools, "draws arms"]:
+    """True where every constraint is satisfied."""
     return least_slack(values, n_objectives) >= 0
 
 
-def least_slack(values: Draws, n_objectives: int = 1) -> Draws:
-    """(S, K) the least of the slacks, 0 without constraints. Computed by columns, since there are few."""
+def least_slack(
+    values: Float[Floats, "draws arms values"], n_objectives: int = 1
+) -> Float[Floats, "draws arms"]:
+    """The least of the slacks, 0 without constraints. Computed by columns, since there are few."""
     if values.shape[2] == n_objectives:
         return np.zeros(values.shape[:2])
     least = values[:, :, n_objectives]
@@ -36,8 +41,10 @@ def least_slack(values: Draws, n_objectives: int = 1) -> Draws:
     return least
 
 
-def standing(values: Draws, n_objectives: int) -> Draws:
-    """(S, K, p) values whose dominance is the prompts' constraint domination. Without constraints, the objectives.
+def standing(
+    values: Float[Floats, "draws arms values"], n_objectives: int
+) -> Float[Floats, "draws arms standing"]:
+    """Values whose dominance is the prompts' constraint domination. Without constraints, the objectives.
 
     Objectives of feasible prompts are shifted to 0 and above. Every value of an
     infeasible prompt is minus its violation.
@@ -51,8 +58,8 @@ def standing(values: Draws, n_objectives: int) -> Draws:
     )
 
 
-def merit(values: Draws) -> Matrix:
-    """(S, K) the merit as the best feasible prompt, larger is better. Feasible prompts are above 0, others below."""
+def merit(values: Float[Floats, "draws arms values"]) -> Float[Floats, "draws arms"]:
+    """The merit as the best feasible prompt, larger is better. Feasible prompts are above 0, others below."""
     slack, objective = least_slack(values), values[:, :, 0]
     low, high = objective.min(), objective.max()
     result = objective - low
@@ -61,8 +68,8 @@ def merit(values: Draws) -> Matrix:
     return np.asarray(np.where(slack < 0, slack, result))
 
 
-def ranking(merits: Matrix) -> Indices:
-    """(S, 2) the best prompt of every draw and the runner-up, by merit. Among equals, the first."""
+def ranking(merits: Float[Floats, "draws arms"]) -> Int[Ints, "draws 2"]:
+    """The best prompt of every draw and the runner-up, by merit. Among equals, the first."""
     first, rows = merits.argmax(axis=1), np.arange(len(merits))
     top = merits[rows, first]
     merits[rows, first] = -np.inf
@@ -71,8 +78,8 @@ def ranking(merits: Matrix) -> Indices:
     return np.stack((first, second), axis=1)
 
 
-def quality(values: Draws) -> Draws:
-    """(S, K) the quality of each prompt as the best feasible prompt.
+def quality(values: Float[Floats, "draws arms values"]) -> Float[Floats, "draws arms"]:
+    """The quality of each prompt as the best feasible prompt.
 
     It is 1 for the best prompt, and 0 for prompts at or below the median, or
     infeasible.
@@ -98,8 +105,10 @@ def quality(values: Draws) -> Draws:
     return np.asarray(np.subtract(1.0, part, out=part))
 
 
-def _median_of_last(rows: Matrix, counts: Counts) -> Matrix:
-    """(S, 1) the median of the `counts` largest numbers of each row."""
+def _median_of_last(
+    rows: Float[Floats, "draws arms"], counts: Int[Ints, " draws"]
+) -> Float[Floats, "draws 1"]:
+    """The median of the `counts` largest numbers of each row."""
     n = rows.shape[1]
     if (counts == n).all():
         middle = (n - 1) // 2, n // 2
@@ -115,8 +124,10 @@ def _median_of_last(rows: Matrix, counts: Counts) -> Matrix:
     return np.asarray(0.5 * (lower + upper))
 
 
-def pareto_members(values: Draws) -> Masks:
-    """(S, K) true for the prompts that are Pareto-optimal in each draw."""
+def pareto_members(
+    values: Float[Floats, "draws arms values"],
+) -> Bool[Bools, "draws arms"]:
+    """True for the prompts that are Pareto-optimal in each draw."""
     if values.shape[2] != 2:
         return np.array([pareto_mask(v) for v in values])
     first, second = values[:, :, 0], values[:, :, 1]
@@ -131,14 +142,17 @@ def pareto_members(values: Draws) -> Masks:
     places = np.arange(len(rows)) - (np.cumsum(counts) - counts)[rows]
     contenders = np.full((2, len(values), int(counts.max(initial=0))), -np.inf)
     contenders[:, rows, places] = first[rows, columns], second[rows, columns]
-    members: Masks = np.zeros(ahead.shape, dtype=bool)
+    members: Bool[Bools, "draws arms"] = np.zeros(ahead.shape, dtype=bool)
     members[rows, columns] = fronts(*contenders)[rows, places]
     return members
 
 
 def best_set(
-    values: Draws, members: Masks, seed: int, n_objectives: int | None = None
-) -> Indices:
+    values: Float[Floats, "draws arms values"],
+    members: Bool[Bools, "draws arms"],
+    seed: int,
+    n_objectives: int | None = None,
+) -> Int[Ints, " chosen"]:
     """The likeliest members, as many as give the highest expected quality: F1 and relative hypervolume in equal parts.
 
     So no selected prompt is less likely to be in the set than a prompt that is not
@@ -152,7 +166,7 @@ def best_set(
     candidates = candidates[probability[candidates] >= 0.5 * _LEAST_PROBABILITY]
     n_draws = min(len(values), _SET_DRAWS)
     values, members = values[:n_draws], members[:n_draws]
-    some: Masks = np.zeros((n_draws, 1), dtype=bool)
+    some: Bool[Bools, "draws candidates"] = np.zeros((n_draws, 1), dtype=bool)
     if n_objectives is not None and n_objectives < values.shape[2]:
         some = np.asarray(feasible(values, n_objectives).any(axis=1, keepdims=True))
         values = standing(values, n_objectives)
@@ -168,12 +182,17 @@ def best_set(
         / (np.arange(1, len(candidates) + 1) + members.sum(axis=1, keepdims=True))
     )
     best = int((f1 + covers.sum(axis=2) / below).mean(axis=0).argmax())
-    answer: Indices = candidates[: best + 1]
+    answer: Int[Ints, " chosen"] = candidates[: best + 1]
     return answer
 
 
-def coverage(values: Draws, candidates: Indices, low: Matrix, seed: int) -> Masks:
-    """(S, C, P) true where a candidate dominates a random point, of P points from `low` (S, p) to the draw's maxima."""
+def coverage(
+    values: Float[Floats, "draws arms values"],
+    candidates: Int[Ints, " candidates"],
+    low: Float[Floats, "draws values"],
+    seed: int,
+) -> Bool[Bools, "draws candidates points"]:
+    """True where a candidate dominates a random point, of P points from `low` (S, p) to the draw's maxima."""
     high = values.max(axis=1)
     n_draws, _, q = values.shape
     bits = counters.bits(
@@ -188,13 +207,13 @@ def coverage(values: Draws, candidates: Indices, low: Matrix, seed: int) -> Mask
 
 
 def settled(
-    values: Draws,
-    answer: Indices,
+    values: Float[Floats, "draws arms values"],
+    answer: Int[Ints, " chosen"],
     best_feasible: bool,
     tolerance: float,
     n_objectives: int | None = None,
-) -> Mask:
-    """(S,) true for the draws in which the selection `answer` is right, within a tolerance in the values' units.
+) -> Bool[Bools, " draws"]:
+    """True for the draws in which the selection `answer` is right, within a tolerance in the values' units.
 
     Best feasible prompt: no feasible prompt is better by more than the tolerance, and
     no constraint is violated by more. If no prompt is feasible, no violation is smaller
@@ -224,7 +243,9 @@ def settled(
     keeps = violation == 0
     some = keeps.any(axis=1)
     allowed = np.where(some, 0.0, violation.min(axis=1)) + tolerance
-    right: Mask = np.all(violation[:, answer] <= allowed[:, None], axis=1)
+    right: Bool[Bools, " draws"] = np.all(
+        violation[:, answer] <= allowed[:, None], axis=1
+    )
     outside = np.setdiff1d(np.arange(values.shape[1]), answer)
     open_, values = keeps[:, outside], values[:, :, :p]
     undominated = np.ones(len(values), dtype=bool)
@@ -232,7 +253,7 @@ def settled(
         own = values[:, [member]]
         open_ = open_ & np.any(values[:, outside] > own + tolerance, axis=2)
         ahead = values - own
-        beats: Masks = np.all(ahead > tolerance, axis=2)
+        beats: Bool[Bools, "draws arms"] = np.all(ahead > tolerance, axis=2)
         if tolerance == 0:
             beats = np.all(ahead >= 0, axis=2) & np.any(ahead > 0, axis=2)
         undominated &= ~np.any(beats & keeps, axis=1)

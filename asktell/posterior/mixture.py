@@ -3,8 +3,9 @@
 from typing import Any, NamedTuple
 
 import numpy as np
+from jaxtyping import Float
 
-from asktell.numerics.arrays import Matrix, Vector, spread_evenly
+from asktell.numerics.arrays import Floats, spread_evenly
 
 _BLOCK = 1 << 9  # rows at a time, so that their products stay in the processor's cache
 
@@ -16,14 +17,14 @@ class Gaussian(NamedTuple):
     never formed.
     """
 
-    mean: Vector  # (K,)
+    mean: Float[Floats, " arms"]
     rows: Any  # (K, q)
-    root: Matrix  # (q, p)
-    own: Vector  # (K,)
+    root: Float[Floats, "rows roots"]
+    own: Float[Floats, " arms"]
 
     @property
-    def variance(self) -> Vector:
-        """(K,) marginal variances."""
+    def variance(self) -> Float[Floats, " arms"]:
+        """Marginal variances."""
         cov = self.root @ self.root.T
         blocks = [
             self.rows[start : start + _BLOCK]
@@ -32,8 +33,10 @@ class Gaussian(NamedTuple):
         common = np.concatenate([row_products(block, block @ cov) for block in blocks])
         return np.asarray(np.maximum(0.0, common) + self.own**2)
 
-    def deviations(self, normals: Matrix) -> Matrix:
-        """(S, p + K or more) standard normals to (S, K) deviations from the mean."""
+    def deviations(
+        self, normals: Float[Floats, "draws normals"]
+    ) -> Float[Floats, "draws arms"]:
+        """Standard normals to (S, K) deviations from the mean."""
         p = self.root.shape[1]
         result = normals[:, p : p + len(self.own)] * self.own
         result += (self.rows @ (self.root @ normals[:, :p].T)).T
@@ -44,9 +47,10 @@ class Posterior(NamedTuple):
     """A mixture of Gaussians with an uncertain scale of all deviations, so that draws are Student's."""
 
     parts: tuple[Gaussian, ...]
-    weights: Vector  # of the parts, with a sum of 1
+    weights: Float[Floats, " parts"]  # of the parts, with a sum of 1
     freedom: float  # degrees of freedom of the scale, infinite if the scale is known
-    sd: Vector  # (K,) standard deviations, NaN where the scores do not support one
+    # Standard deviations, NaN where the scores do not support one
+    sd: Float[Floats, " arms"]
     # Of prompts, examples and residual: the first guess
     variances: tuple[float, float, float]
     # The part of the residual's variance that is noise within a cell
@@ -59,7 +63,7 @@ class Posterior(NamedTuple):
     def of(
         cls,
         parts: list[Gaussian],
-        weights: Vector,
+        weights: Float[Floats, " parts"],
         freedom: float,
         variances: tuple[float, float, float],
         noise: float = 0.0,
@@ -78,7 +82,10 @@ class Posterior(NamedTuple):
 
     @classmethod
     def averaged(
-        cls, fits: list["Posterior"], weights: Vector, trusts: Vector
+        cls,
+        fits: list["Posterior"],
+        weights: Float[Floats, " posteriors"],
+        trusts: Float[Floats, " posteriors"],
     ) -> "Posterior":
         """Average several posteriors, each with a trust. Variances and noise are those of the likeliest posterior."""
         parts = [part for fit in fits for part in fit.parts]
@@ -91,11 +98,13 @@ class Posterior(NamedTuple):
         return whole._replace(trust=float(weights @ trusts), explained=explained)
 
     @property
-    def mean(self) -> Vector:
-        """(K,) posterior means."""
+    def mean(self) -> Float[Floats, " arms"]:
+        """Posterior means."""
         return np.asarray(self.weights @ np.array([part.mean for part in self.parts]))
 
-    def averages(self, weights: Matrix) -> tuple[Vector, Vector]:
+    def averages(
+        self, weights: Float[Floats, "sums arms"]
+    ) -> tuple[Float[Floats, " sums"], Float[Floats, " sums"]]:
         """The (L,) means and standard deviations of sums of the prompts' means with (L, K) weights."""
         means = np.array([weights @ part.mean for part in self.parts])
         spread = [
@@ -120,8 +129,10 @@ class Posterior(NamedTuple):
             + int(np.isfinite(self.freedom))
         )
 
-    def draws(self, normals: Matrix) -> Matrix:
-        """(S, n_normals) standard normals to (S, K) joint draws, from each part by its weight."""
+    def draws(
+        self, normals: Float[Floats, "draws normals"]
+    ) -> Float[Floats, "draws arms"]:
+        """Standard normals to (S, K) joint draws, from each part by its weight."""
         if len(self.parts) == 1:
             return self._drawn(self.parts[0], normals)
         turns = spread_evenly(len(normals))
@@ -134,7 +145,9 @@ class Posterior(NamedTuple):
             result[which == number] = self._drawn(part, normals[which == number])
         return result
 
-    def _drawn(self, part: Gaussian, normals: Matrix) -> Matrix:
+    def _drawn(
+        self, part: Gaussian, normals: Float[Floats, "draws normals"]
+    ) -> Float[Floats, "draws arms"]:
         result = part.deviations(normals)
         if np.isfinite(self.freedom):
             result *= student_scale(normals[:, -1:], self.freedom)
@@ -153,7 +166,9 @@ class Posterior(NamedTuple):
         return self._replace(parts=parts, sd=spread * self.sd, variances=(a, b, e))
 
 
-def student_scale(normals: Matrix, freedom: float) -> Matrix:
+def student_scale(
+    normals: Float[Floats, "draws normals"], freedom: float
+) -> Float[Floats, "draws normals"]:
     """Standard normals to draws of sqrt(freedom / chi²), the scale of Student's distribution.
 
     chi² is the cube of a normal (Wilson & Hilferty 1931).
@@ -172,8 +187,10 @@ def student_ratio(freedom: int) -> float:
     return 1.0 + (first / v + second / v**2 + third / v**3) / z
 
 
-def row_products(one: Any, other: Matrix) -> Vector:
-    """(K,) sums over the columns of the products of two matrices' entries."""
+def row_products(
+    one: Any, other: Float[Floats, "rows columns"]
+) -> Float[Floats, " rows"]:
+    """Sums over the columns of the products of two matrices' entries."""
     if isinstance(one, np.ndarray):
         return np.asarray((one * other).sum(axis=1))
     return np.asarray(one.multiply(other).sum(axis=1)).ravel()

@@ -18,8 +18,9 @@ cells say little.
 from typing import NamedTuple
 
 import numpy as np
+from jaxtyping import Float, Int
 
-from asktell.numerics.arrays import Indices, Vector
+from asktell.numerics.arrays import Floats, Ints
 
 _STEPS = 20  # of EM
 _DIGITS = 6  # that are kept of sums, so that profiles are small
@@ -43,16 +44,21 @@ _FIRST_ABILITY = 0.1
 class Sums(NamedTuple):
     """Per example (E,), sums over its cells: of 1, ability, ability², score, score², score x ability."""
 
-    n: Vector
-    a: Vector
-    aa: Vector
-    y: Vector
-    yy: Vector
-    ya: Vector
+    n: Float[Floats, " examples"]
+    a: Float[Floats, " examples"]
+    aa: Float[Floats, " examples"]
+    y: Float[Floats, " examples"]
+    yy: Float[Floats, " examples"]
+    ya: Float[Floats, " examples"]
 
     @classmethod
     def of(
-        cls, examples: Indices, y: Vector, a: Vector, variance: Vector, n_examples: int
+        cls,
+        examples: Int[Ints, " cells"],
+        y: Float[Floats, " cells"],
+        a: Float[Floats, " cells"],
+        variance: Float[Floats, " cells"],
+        n_examples: int,
     ) -> "Sums":
         """The sums of cells, whose prompts have abilities of posterior mean `a` and `variance`, each (n,)."""
         columns = (np.ones(len(y)), a, a * a + variance, y, y * y, y * a)
@@ -64,15 +70,15 @@ class Sums(NamedTuple):
         )
 
     def rounded(self) -> "Sums":
-        """To six digits."""
+        """The sums, rounded to six digits."""
         return Sums(*(_rounded(column) for column in self))
 
     def times(self, weight: float) -> "Sums":
-        """As if there were so many times the cells."""
+        """The sums of `weight` times as many cells."""
         return Sums(*(weight * column for column in self))
 
-    def into(self, places: Indices, n_examples: int) -> "Sums":
-        """The same among other examples, at (distinct) places."""
+    def into(self, places: Int[Ints, " examples"], n_examples: int) -> "Sums":
+        """The sums among other examples, at distinct places."""
         return Sums(
             *(np.bincount(places, column, n_examples).astype(float) for column in self)
         )
@@ -90,11 +96,11 @@ class Sums(NamedTuple):
 class Learned(NamedTuple):
     """Of each example (E,): the average prompt's expected score, the loading, the variance of each, the residual's."""
 
-    level: Vector
-    level_variance: Vector
-    loading: Vector
-    loading_variance: Vector
-    residual: Vector
+    level: Float[Floats, " examples"]
+    level_variance: Float[Floats, " examples"]
+    loading: Float[Floats, " examples"]
+    loading_variance: Float[Floats, " examples"]
+    residual: Float[Floats, " examples"]
 
 
 class Expected(NamedTuple):
@@ -105,8 +111,8 @@ class Expected(NamedTuple):
 
     mean: float
     between: float
-    loading: Vector
-    residual: Vector
+    loading: Float[Floats, " examples"]
+    residual: Float[Floats, " examples"]
 
 
 def expected(sums: Sums, binary: bool) -> Expected:
@@ -152,22 +158,22 @@ def learned(sums: Sums, binary: bool) -> Learned:
 
 
 def fitted(
-    arms: Indices,
-    examples: Indices,
-    y: Vector,
+    arms: Int[Ints, " cells"],
+    examples: Int[Ints, " cells"],
+    y: Float[Floats, " cells"],
     n_arms: int,
     n_examples: int,
     binary: bool,
 ) -> tuple[Sums, float]:
     """The sums of a study's cells, and the variance of its prompts' abilities.
 
-    Abilities are judged by the loadings that are expected, not by those found: so they
-    are those by which the prompts' means differ, rather than whatever factor explains
-    most, and an ability of which little is known moves the loadings little.
+    Abilities are estimated with the expected loadings, not with the fitted loadings. So
+    they are the abilities by which the prompts' means differ, and not the factor that
+    explains most of the variance. An uncertain ability changes the loadings little.
     """
     n = np.bincount(arms, minlength=n_arms)
     there = n > 0
-    mean: Vector = np.zeros(n_arms)
+    mean: Float[Floats, " arms"] = np.zeros(n_arms)
     if y.max() == y.min():  # no information on abilities
         return Sums.of(examples, y, mean[arms], mean[arms], n_examples), 0.0
     prior = expected(Sums.of(examples, y, mean[arms], mean[arms], n_examples), binary)
@@ -184,14 +190,14 @@ def fitted(
         left = np.bincount(examples, y - loading * mean[arms], n_examples)
         level = (left / prior.residual + prior.mean / prior.between) / precision
         told = np.bincount(arms, weight * loading, n_arms).astype(float)
-        variance: Vector = 1.0 / (1.0 / ability + told)
+        variance: Float[Floats, " arms"] = 1.0 / (1.0 / ability + told)
         mean = variance * np.bincount(arms, weight * (y - level[examples]), n_arms)
         mean = np.where(there, mean - mean[there].mean(), 0.0)
         ability = max(float((mean**2 + variance)[there].mean()), 1e-3 * ability)
     return Sums.of(examples, y, mean[arms], variance[arms], n_examples), ability
 
 
-def _rounded(x: Vector) -> Vector:
+def _rounded(x: Float[Floats, " examples"]) -> Float[Floats, " examples"]:
     size = np.where(x != 0.0, np.abs(x), 1.0)
     places = _DIGITS - 1 - np.floor(np.log10(size))
     up, down = 10.0 ** np.maximum(places, 0.0), 10.0 ** np.maximum(-places, 0.0)
@@ -200,7 +206,7 @@ def _rounded(x: Vector) -> Vector:
 
 
 def _between(sums: Sums, mean: float, spread: float) -> float:
-    """The examples' variance, by moments; a half of the scores' where no example has two cells."""
+    """The variance of the examples, by moments. Where no example has two cells, half the variance of the scores."""
     seen = sums.n > 0
     n = sums.n[seen]
     freedom = (n - 1.0).clip(min=0.0).sum()
@@ -212,9 +218,9 @@ def _between(sums: Sums, mean: float, spread: float) -> float:
 
 
 def _information(
-    sums: Sums, prior: Expected, deviation: float, residual: Vector
-) -> tuple[Vector, ...]:
-    """The loadings' variances beforehand; of level and loading the two precisions, what they share, the determinant."""
+    sums: Sums, prior: Expected, deviation: float, residual: Float[Floats, " examples"]
+) -> tuple[Float[Floats, " examples"], ...]:
+    """The loadings' prior variances, the precisions of level and loading, the term that they share, the determinant."""
     own = (deviation * prior.loading) ** 2
     p11, p22, p12 = (
         sums.n / residual + 1.0 / prior.between,
@@ -225,8 +231,8 @@ def _information(
 
 
 def _regression(
-    sums: Sums, prior: Expected, deviation: float, residual: Vector
-) -> tuple[Vector, ...]:
+    sums: Sums, prior: Expected, deviation: float, residual: Float[Floats, " examples"]
+) -> tuple[Float[Floats, " examples"], ...]:
     """Level and loading of each example, their variances and covariance, by Bayes' linear regression."""
     own, p11, p22, p12, det = _information(sums, prior, deviation, residual)
     b1, b2 = (
@@ -242,8 +248,10 @@ def _regression(
     )
 
 
-def _likeliest_deviation(sums: Sums, prior: Expected, residual: Vector) -> float:
-    """How far loadings are from those expected, in units of these."""
+def _likeliest_deviation(
+    sums: Sums, prior: Expected, residual: Float[Floats, " examples"]
+) -> float:
+    """The likeliest deviation of the loadings from the expected loadings, in units of the expected loadings."""
     b1 = (sums.y - prior.mean * sums.n - prior.loading * sums.a) / residual
     b2 = (sums.ya - prior.mean * sums.a - prior.loading * sums.aa) / residual
     densities = []
@@ -254,8 +262,10 @@ def _likeliest_deviation(sums: Sums, prior: Expected, residual: Vector) -> float
     return float(_DEVIATIONS[int(np.argmax(densities))])
 
 
-def _shrunken(squares: Vector, n: Vector, alike: bool) -> Vector:
-    """Variances from sums of squares of n each, towards a common one by as much as they are alike."""
+def _shrunken(
+    squares: Float[Floats, " examples"], n: Float[Floats, " examples"], alike: bool
+) -> Float[Floats, " examples"]:
+    """Variances from sums of squares of n each. The more alike they are, the more they shrink to a common variance."""
     from scipy.special import gammaln  # here, to keep the import of asktell light
 
     pooled = max(float(squares.sum() / n.sum()), _FLOOR)

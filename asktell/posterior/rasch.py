@@ -29,8 +29,9 @@ or every prompt gets wrong, carries no information on the differences between pr
 from typing import NamedTuple
 
 import numpy as np
+from jaxtyping import Bool, Float, Int
 
-from asktell.numerics.arrays import Draws, Indices, Mask, Matrix, Vector, table
+from asktell.numerics.arrays import Bools, Floats, Ints, table
 from asktell.posterior.equations import cholesky
 
 # The ends of the grid are shares of 0.001 and 0.999, further than examples can
@@ -58,9 +59,10 @@ _MOST_NUMBERS = 1 << 20  # most numbers in one array, 8 MB
 
 class _Fit(NamedTuple):
     density: float  # log of the likelihood and the priors, up to a constant
-    abilities: Vector  # (K,)
-    root: Matrix  # (K, K) lower triangle, the root of the precision of the abilities
-    ease: Matrix  # (J, Q) posterior of the ease of each seen example
+    abilities: Float[Floats, " arms"]
+    # Lower triangle, the root of the precision of the abilities
+    root: Float[Floats, "arms arms"]
+    ease: Float[Floats, "seen levels"]  # posterior of the ease of each seen example
 
 
 class Rasch:
@@ -79,9 +81,9 @@ class Rasch:
 
     def __init__(
         self,
-        arms: Indices,
-        examples: Indices,
-        scores: Vector,
+        arms: Int[Ints, " cells"],
+        examples: Int[Ints, " cells"],
+        scores: Float[Floats, " cells"],
         n_arms: int,
         n_examples: int | None,
         centre: float | None = None,
@@ -94,7 +96,7 @@ class Rasch:
             n_arms,
             n_examples,
         )
-        self._given: Mask = seen >= 0
+        self._given: Bool[Bools, " cells"] = seen >= 0
         shape = len(seen), n_arms
         self._right, self._wrong = (
             table(weights, self._columns, arms, shape)
@@ -121,8 +123,11 @@ class Rasch:
         self._weights /= self._weights.sum()
 
     def _fit(
-        self, log_variance: float, abilities: Vector, distribution: Vector
-    ) -> tuple[_Fit, Vector]:
+        self,
+        log_variance: float,
+        abilities: Float[Floats, " arms"],
+        distribution: Float[Floats, " levels"],
+    ) -> tuple[_Fit, Float[Floats, " levels"]]:
         """Run EM for one variance of the abilities, from given abilities (K,) and a distribution of the ease (Q,)."""
         variance = np.exp(log_variance)
         for _ in range(_STEPS):
@@ -148,8 +153,8 @@ class Rasch:
         return _Fit(density, abilities, root, ease), distribution
 
     def _e_step(
-        self, abilities: Vector, distribution: Vector
-    ) -> tuple[Matrix, Matrix, float]:
+        self, abilities: Float[Floats, " arms"], distribution: Float[Floats, " levels"]
+    ) -> tuple[Float[Floats, "arms levels"], Float[Floats, "seen levels"], float]:
         """Probabilities of 1 (K, Q), the posterior (J, Q) of each seen example's ease, and the log likelihood."""
         p = _logistic(abilities)
         log_ease = (
@@ -162,8 +167,12 @@ class Rasch:
         return p, ease, float((np.log(total) + top).sum())
 
     def _newton_step(
-        self, abilities: Vector, variance: float, p: Matrix, ease: Matrix
-    ) -> tuple[Vector, Vector]:
+        self,
+        abilities: Float[Floats, " arms"],
+        variance: float,
+        p: Float[Floats, "arms levels"],
+        ease: Float[Floats, "seen levels"],
+    ) -> tuple[Float[Floats, " arms"], Float[Floats, " arms"]]:
         """The step (K,) of the M step for the abilities, and the expected information (K,) about each of them."""
         wrong = self._of_wrong @ ease
         gradient = ((self._of_right @ ease) * (1.0 - p) - wrong * p).sum(
@@ -174,15 +183,22 @@ class Rasch:
         ) + 1.0 / variance
         return np.clip(gradient / curvature, -_LONGEST_STEP, _LONGEST_STEP), curvature
 
-    def _new_distribution(self, ease: Matrix) -> Vector:
+    def _new_distribution(
+        self, ease: Float[Floats, "seen levels"]
+    ) -> Float[Floats, " levels"]:
         """The M step for the distribution of the ease, (Q,)."""
         return np.asarray(
             (ease.sum(axis=0) + _BROAD_WEIGHT * self._broad)
             / (len(ease) + _BROAD_WEIGHT)
         )
 
-    def _precision(self, p: Matrix, ease: Matrix, curvature: Vector) -> Matrix:
-        """(K, K) the precision of the abilities.
+    def _precision(
+        self,
+        p: Float[Floats, "arms levels"],
+        ease: Float[Floats, "seen levels"],
+        curvature: Float[Floats, " arms"],
+    ) -> Float[Floats, "arms arms"]:
+        """The precision of the abilities.
 
         The unknown ease of an example takes away information. The loss is common to the
         prompts that have seen it.
@@ -198,8 +214,10 @@ class Rasch:
             result[np.ix_(mine, mine)] -= off @ off.T
         return result
 
-    def draws(self, n_draws: int, rng: np.random.Generator) -> Draws:
-        """(S, K) joint draws of the prompts' means."""
+    def draws(
+        self, n_draws: int, rng: np.random.Generator
+    ) -> Float[Floats, "draws arms"]:
+        """Joint draws of the prompts' means."""
         which = np.sort(rng.choice(len(self._fits), n_draws, p=self._weights))
         result = np.empty((n_draws, self._n_arms))
         size = max(1, _MOST_NUMBERS // (self._n_arms * len(_EASE)))
@@ -210,8 +228,10 @@ class Rasch:
                 result[some] = self._draw(found, len(some), rng)
         return result[rng.permutation(n_draws)]
 
-    def _draw(self, found: _Fit, n: int, rng: np.random.Generator) -> Draws:
-        """(n, K) draws of the prompts' means from the fit for one variance."""
+    def _draw(
+        self, found: _Fit, n: int, rng: np.random.Generator
+    ) -> Float[Floats, "draws arms"]:
+        """Draws of the prompts' means from the fit for one variance."""
         # Not scipy.linalg: importing it takes longer than this solution, however many
         # prompts there are.
         off = np.linalg.solve(found.root.T, rng.normal(size=(self._n_arms, n))).T
@@ -239,8 +259,10 @@ class Rasch:
         )
         return np.asarray((known + np.clip(right, 0.0, left)) / self._n_examples)
 
-    def _distributions(self, ease: Matrix, n: int, rng: np.random.Generator) -> Matrix:
-        """(S, Q) draws of the distribution of the ease: a Bayesian bootstrap (Rubin 1981) with the prior."""
+    def _distributions(
+        self, ease: Float[Floats, "seen levels"], n: int, rng: np.random.Generator
+    ) -> Float[Floats, "draws levels"]:
+        """Draws of the distribution of the ease: a Bayesian bootstrap (Rubin 1981) with the prior."""
         result = rng.gamma(
             np.maximum(_BROAD_WEIGHT * self._broad, _LEAST_SHAPE), size=(n, len(_EASE))
         )
@@ -253,7 +275,9 @@ class Rasch:
         )
         return np.asarray(result / result.sum(axis=1, keepdims=True))
 
-    def _unseen(self, ease: Matrix) -> tuple[Vector, Matrix]:
+    def _unseen(
+        self, ease: Float[Floats, "seen levels"]
+    ) -> tuple[Float[Floats, " arms"], Float[Floats, "arms levels"]]:
         """Right answers (K,) on the given examples, and expected numbers (K, Q) of unseen cells on seen examples."""
         mine = self._given[self._columns]
         known = np.bincount(self._arms[mine], self._scores[mine], self._n_arms).astype(
@@ -264,12 +288,12 @@ class Rasch:
         )
 
 
-def _broad(centre: float) -> Vector:
-    """(Q,) the prior distribution of the ease: normal, with a deviation of 3, around the centre."""
+def _broad(centre: float) -> Float[Floats, " levels"]:
+    """The prior distribution of the ease: normal, with a deviation of 3, around the centre."""
     density = np.exp(-0.5 * ((_EASE - centre) / _BROAD_DEVIATION) ** 2)
     return np.asarray(density / density.sum())
 
 
-def _logistic(abilities: Matrix) -> Draws:
-    """(..., Q) probabilities of 1 for abilities (...) and each ease of the grid."""
+def _logistic(abilities: Float[Floats, "... arms"]) -> Float[Floats, "... arms levels"]:
+    """Probabilities of 1 for abilities (...) and each ease of the grid."""
     return np.asarray(1.0 / (1.0 + np.exp(-(abilities[..., None] + _EASE))))

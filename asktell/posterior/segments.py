@@ -12,8 +12,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+from jaxtyping import Float, Int
 
-from asktell.numerics.arrays import Indices, Vector
+from asktell.numerics.arrays import Floats, Ints
 from asktell.numerics.cells import Scored
 from asktell.posterior.basis import Basis
 from asktell.posterior.equations import Groups
@@ -28,8 +29,8 @@ class Segments(NamedTuple):
     """The segments of the examples."""
 
     names: tuple[str, ...]  # (G,) in ascending order
-    # (N,) the segment of each example, as its place among the names
-    of_examples: Indices
+    # The segment of each example, as its place among the names
+    of_examples: Int[Ints, " examples"]
 
     @classmethod
     def of(cls, labels: Sequence[str]) -> "Segments":
@@ -38,8 +39,8 @@ class Segments(NamedTuple):
         return cls(tuple(names.tolist()), which)
 
     @property
-    def sizes(self) -> Vector:
-        """(G,) the number of examples in each segment."""
+    def sizes(self) -> Float[Floats, " segments"]:
+        """The number of examples in each segment."""
         return np.bincount(self.of_examples, minlength=len(self.names)).astype(
             np.float64
         )

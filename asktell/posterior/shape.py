@@ -2,7 +2,9 @@
 
 from typing import NamedTuple
 
-from asktell.numerics.arrays import Vector
+from jaxtyping import Float
+
+from asktell.numerics.arrays import Floats
 
 
 class Shape(NamedTuple):
@@ -13,12 +15,13 @@ class Shape(NamedTuple):
     factor that is estimated from the study's own scores.
     """
 
-    shift: Vector  # in the metric's units, mean 0
-    loading: Vector  # mean 1; below 0 where better prompts score less
-    example: Vector  # mean 1
-    residual: Vector  # mean 1
+    shift: Float[Floats, " examples"]  # in the metric's units, mean 0
+    # Mean 1. Below 0 where better prompts score less
+    loading: Float[Floats, " examples"]
+    example: Float[Floats, " examples"]  # mean 1
+    residual: Float[Floats, " examples"]  # mean 1
     # Information of a score about its prompt, in units of a score on an unseen example
-    tells: Vector
+    tells: Float[Floats, " examples"]
     # Of prompts, of the mean example's level and of its residual, in squares of the
     # metric's units.
     variances: tuple[float, float, float]
@@ -26,11 +29,11 @@ class Shape(NamedTuple):
     @classmethod
     def of(
         cls,
-        level: Vector,
-        loading: Vector,
-        example: Vector,
-        residual: Vector,
-        tells: Vector,
+        level: Float[Floats, " examples"],
+        loading: Float[Floats, " examples"],
+        example: Float[Floats, " examples"],
+        residual: Float[Floats, " examples"],
+        tells: Float[Floats, " examples"],
         ability: float,
     ) -> "Shape":
         """Standardize levels, loadings and variances (N,), and the variance `ability` of the prompts' abilities.

@@ -22,8 +22,9 @@ Brier score of P(feasible) on recorded tables.
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
+from jaxtyping import Bool, Float, Int
 
-from asktell.numerics.arrays import Draws, Indices, Masks, Matrix, Means, Vector
+from asktell.numerics.arrays import Bools, Floats, Ints
 from asktell.posterior.draws import ENDLESS, Joint, Model, joint
 from asktell.posterior.rasch import Rasch
 from asktell.posterior.segments import pairs
@@ -48,21 +49,27 @@ _LEAST_NEAR = 0.1  # least part of that deviation, for bounds within 0.25% of an
 class Statement(NamedTuple):
     """Joint draws of all prompts' means and of the goal's values, and estimates."""
 
-    values: Draws  # (S, K, q) the goal's values, larger is better
-    columns: Draws  # (c, S, K) the columns' means, in metric units
-    means: Means  # (K, c)
-    errors: Means  # (K, c) standard deviations, NaN where the scores do not support one
-    # (K, constraints) arms that satisfied a bound at an end of the scale with every
-    # score
-    kept: Masks
-    example: Vector  # (c,) variances of the example effect
-    residual: Vector  # (c,) variances of the residual
+    values: Float[Floats, "draws arms values"]  # the goal's values, larger is better
+    columns: Float[Floats, "columns draws arms"]  # the columns' means, in metric units
+    means: Float[Floats, "arms columns"]
+    # Standard deviations, NaN where the scores do not support one
+    errors: Float[Floats, "arms columns"]
+    # True for arms that satisfied a bound at an end of the scale with every score
+    kept: Bool[Bools, "arms constraints"]
+    example: Float[Floats, " columns"]  # variances of the example effect
+    residual: Float[Floats, " columns"]  # variances of the residual
     n_seen: int  # number of distinct examples
     # True after a single evaluation, which supports no error and no probability
     is_guess: bool
     fits: list[Posterior]  # (c,) posteriors of the two-way model
-    # (K, c, G) means in segments, and their errors
-    in_segments: tuple[Matrix, Matrix] | None = None
+    # Means in segments, and their errors
+    in_segments: (
+        tuple[
+            Float[Floats, "arms columns segments"],
+            Float[Floats, "arms columns segments"],
+        ]
+        | None
+    ) = None
 
 
 def statement(model: Model) -> Statement:
@@ -128,7 +135,9 @@ def _is_share(model: Model, j: int) -> bool:
     return is_in_range and bool(np.isin(own.scores[:, j], (0.0, 1.0)).all())
 
 
-def _log_odds(model: Model, j: int, rng: Rng) -> tuple[Indices, Draws]:
+def _log_odds(
+    model: Model, j: int, rng: Rng
+) -> tuple[Int[Ints, " chosen"], Float[Floats, "draws arms"]]:
     """The numbers of a column's draws that come from the model of log odds, and these draws (S, K)."""
     own = model.cells.of_column(j)
     scores = own.scores[:, j]
@@ -151,8 +160,15 @@ def _log_odds(model: Model, j: int, rng: Rng) -> tuple[Indices, Draws]:
     return rng.permutation(n_draws)[:n_own], abilities.draws(n_own, rng)
 
 
-def _of_segments(model: Model) -> tuple[Matrix, Matrix] | None:
-    """(K, c, G) means of every column in every segment, and their errors."""
+def _of_segments(
+    model: Model,
+) -> (
+    tuple[
+        Float[Floats, "arms columns segments"], Float[Floats, "arms columns segments"]
+    ]
+    | None
+):
+    """Means of every column in every segment, and their errors."""
     if (
         model.segments is None
         or model.n_examples is None
@@ -188,7 +204,9 @@ def _hold_kept(found: Joint, model: Model, shares: list[int], rng: Rng) -> None:
             column[kept & (rng.random(column.shape) < keeps)] = 0.0
 
 
-def _near_bounds(values: Draws, cells: Cells, goal: Goal) -> Indices:
+def _near_bounds(
+    values: Float[Floats, "draws arms values"], cells: Cells, goal: Goal
+) -> Int[Ints, " draws"]:
     """Resample the draws by the prior of the levels: (S,) numbers of draws, likely draws repeatedly.
 
     A bound at an end of the scale, such as all responses being valid, carries no
@@ -219,8 +237,10 @@ def _near_bounds(values: Draws, cells: Cells, goal: Goal) -> Indices:
     return np.minimum(np.searchsorted(ends, (np.arange(n) + 0.5) / n), n - 1)
 
 
-def _moved(columns: Draws, likely: Indices) -> Means:
-    """(K, c) the distance of the mean of the likely draws from the mean of all draws (c, S, K) of bounded columns.
+def _moved(
+    columns: Float[Floats, "columns draws arms"], likely: Int[Ints, " likely"]
+) -> Float[Floats, "arms columns"]:
+    """The distance of the mean of the likely draws from the mean of all draws (c, S, K) of bounded columns.
 
     Only the common level of the prompts decides which draws are likely, so each prompt
     moves as far as it does with the level. Its own draws would add noise.
@@ -234,7 +254,9 @@ def _moved(columns: Draws, likely: Indices) -> Means:
     return np.asarray((slopes * off[:, likely].mean(axis=1)).T)
 
 
-def _ends(goal: Goal, metric: str, scores: Vector) -> tuple[float, float]:
+def _ends(
+    goal: Goal, metric: str, scores: Float[Floats, " cells"]
+) -> tuple[float, float]:
     """The lowest and the highest possible score, or the recorded ones if the range is unknown."""
     binary = (0.0, 1.0) if np.isin(scores, (0.0, 1.0)).all() else None
     return goal.limits(metric) or binary or (float(scores.min()), float(scores.max()))

@@ -30,8 +30,9 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
+from jaxtyping import Float, Int
 
-from asktell.numerics.arrays import Counts, Indices, Matrix, Vector, distinct
+from asktell.numerics.arrays import Floats, Ints, distinct
 from asktell.numerics.cells import PRIOR_SHARE, Scored
 from asktell.posterior.basis import Basis
 from asktell.posterior.equations import Groups, System, Variances, posterior_of_slopes
@@ -99,17 +100,17 @@ class Cells(NamedTuple):
     equal.
     """
 
-    arms: Indices
-    examples: Indices
-    scores: Matrix
+    arms: Int[Ints, " cells"]
+    examples: Int[Ints, " cells"]
+    scores: Float[Floats, "cells columns"]
     noisy: Scored | None = None
 
     @classmethod
     def of(
         cls,
-        arms: Indices,
-        examples: Indices,
-        scores: Matrix,
+        arms: Int[Ints, " rows"],
+        examples: Int[Ints, " rows"],
+        scores: Float[Floats, "rows columns"],
         n_examples: int | None,
         noisy: bool = False,
     ) -> "Cells":
@@ -147,7 +148,9 @@ class Cells(NamedTuple):
             self.arms[known], self.examples[known], self.scores[known], self.noisy
         )
 
-    def with_failures(self, arms: Indices, examples: Indices) -> "Cells":
+    def with_failures(
+        self, arms: Int[Ints, " failed"], examples: Int[Ints, " failed"]
+    ) -> "Cells":
         """Add cells that failed, with 1 in the last column and NaN in all others."""
         scores = np.full((len(arms), self.scores.shape[1]), np.nan)
         scores[:, -1] = 1.0
@@ -211,7 +214,7 @@ class _Data(NamedTuple):
 
     cells: Cells
     metric: int
-    y: Vector
+    y: Float[Floats, " cells"]
     n_arms: int
     n_examples: int | None
     basis: Basis | None
@@ -258,7 +261,9 @@ class _Data(NamedTuple):
             groups=groups,
         )
 
-    def system(self, asks: Counts | None = None, noise: float = 0.0) -> System:
+    def system(
+        self, asks: Int[Ints, " cells"] | None = None, noise: float = 0.0
+    ) -> System:
         arms, examples = self.cells.arms, self.cells.examples
         return System(
             arms,
@@ -343,8 +348,11 @@ def _with_noise(data: _Data) -> tuple[System, System, Variances]:
 
 
 def _over_shares(
-    system: System, of_seen: System, guesses: list[Variances], weights: Vector
-) -> tuple[list[Gaussian], Vector, float]:
+    system: System,
+    of_seen: System,
+    guesses: list[Variances],
+    weights: Float[Floats, " guesses"],
+) -> tuple[list[Gaussian], Float[Floats, " parts"], float]:
     """The posterior for each guess at the variances and each share of the prompts' variance that the basis explains.
 
     Returns the Gaussians that count, their weights, and the mean share.
@@ -372,7 +380,7 @@ def _constant(
     cells: Cells,
     score: float,
     n_arms: int,
-    n_examples: Vector | int | None,
+    n_examples: Float[Floats, " arms"] | int | None,
     limits: tuple[float, float] | None,
     averaged: bool,
 ) -> Posterior:
@@ -408,9 +416,9 @@ def _constant(
 
 
 def chance_of_another(
-    score: float, n: int, known: Counts, limits: tuple[float, float] | None
-) -> Vector:
-    """(K,) standard deviation of each prompt's mean if all n scores so far are the same, in units of the score's size.
+    score: float, n: int, known: Int[Ints, " arms"], limits: tuple[float, float] | None
+) -> Float[Floats, " arms"]:
+    """Standard deviation of each prompt's mean if all n scores so far are the same, in units of the score's size.
 
     The next score may differ: after n equal scores, with a chance of about 1 in n + 2
     (rule of succession). The deviation is 1 / sqrt((n + 1) (n_i + 1)) for a prompt with
@@ -436,11 +444,11 @@ class _Prior(NamedTuple):
 
     # (3 + blocks,) of prompt, example, residual, and of the slopes of each block of the
     # basis
-    variances: Vector
+    variances: Float[Floats, " 3+blocks"]
     # Weight of the prompt effect's variance, in members; also of each block's
     prompt: float
     example: float  # weight of the example effect's variance
-    n_slopes: Vector  # (blocks,) the number of slopes of each block
+    n_slopes: Float[Floats, " blocks"]  # the number of slopes of each block
 
 
 def _prior(system: System, expected: Variances | None) -> _Prior:
@@ -484,7 +492,9 @@ def reml(system: System, expected: Variances | None = None) -> Variances:
     return Variances(*found[:3].tolist())
 
 
-def _em_step(system: System, v: Vector, prior: _Prior) -> Vector:
+def _em_step(
+    system: System, v: Float[Floats, " 3+blocks"], prior: _Prior
+) -> Float[Floats, " 3+blocks"]:
     """One step of EM: variances (3 + blocks,) to variances of higher restricted likelihood.
 
     E step: the posterior means and variances of the level and both effects, given the
@@ -513,7 +523,9 @@ def _em_step(system: System, v: Vector, prior: _Prior) -> Vector:
     return np.asarray(np.maximum([prompt, example, residual, *blocks], _FLOOR))
 
 
-def _expected_squares(system: System, v: Vector) -> tuple[float, float, float, Vector]:
+def _expected_squares(
+    system: System, v: Float[Floats, " 3+blocks"]
+) -> tuple[float, float, float, Float[Floats, " blocks"]]:
     """The E step: expected sums of squares of the kept effect, of the other effect, and (blocks,) of the slopes.
 
     The third number is the sum of squares y'W (y - fitted). Without blocks the last
@@ -555,7 +567,10 @@ def _expected_squares(system: System, v: Vector) -> tuple[float, float, float, V
     return float(of_kept), float(of_other), float(squares), of_slopes
 
 
-def fixed_point(step: Callable[[Vector], Vector], start: Vector) -> Vector:
+def fixed_point(
+    step: Callable[[Float[Floats, " parameters"]], Float[Floats, " parameters"]],
+    start: Float[Floats, " parameters"],
+) -> Float[Floats, " parameters"]:
     """Iterate (p,) x = step(x) from `start`, until an iteration changes x by less than 0.002, or for 16 iterations.
 
     Steps are over-relaxed. Once they are short and become shorter, Anderson's secant
@@ -591,12 +606,12 @@ class _Plane(NamedTuple):
     """The posterior of the variances on the plane of the two axes, with the scale profiled out."""
 
     system: System
-    prior: Vector  # (2,) centre of the axes' normal prior
+    prior: Float[Floats, " 2"]  # centre of the axes' normal prior
     n_axes: int  # 1 without examples: the second axis is not estimated
     freedom: float  # observations, and those of the scale's prior
     own_squares: float  # sum of squares that the scale's prior adds
 
-    def at(self, point: Vector) -> _Guess:
+    def at(self, point: Float[Floats, " 2"]) -> _Guess:
         """The guess at a point (2,)."""
         prompt, example = (
             float(np.exp(point[0])),
@@ -613,7 +628,7 @@ class _Plane(NamedTuple):
 
 def _guesses(
     system: System, first: Variances, expected: Variances | None = None
-) -> tuple[list[Variances], Vector]:
+) -> tuple[list[Variances], Float[Floats, " guesses"]]:
     """Guesses at the variances and their weights: the first guess, and further ones around it along two axes.
 
     The axes are the logs of prompt over residual, and of example over prompt +
@@ -661,8 +676,8 @@ def _guesses(
     return [guesses[i] for i in kept], of_kept / of_kept.sum()
 
 
-def _prior_of_axes(system: System, expected: Variances | None) -> Vector:
-    """(2,) the centre of the axes' prior."""
+def _prior_of_axes(system: System, expected: Variances | None) -> Float[Floats, " 2"]:
+    """The centre of the axes' prior."""
     prior = _axes(Variances(*_PRIOR_SHARES) if expected is None else expected)
     if system.n_examples is None:
         prior[0] = np.log(_SHARES_WITHOUT_EXAMPLES[0] / _SHARES_WITHOUT_EXAMPLES[2])
@@ -686,8 +701,8 @@ def _with_residual(system: System, first: Variances) -> tuple[Variances, bool]:
     return Variances(first.prompt, both - residual, residual), True
 
 
-def _axes(v: Variances) -> Vector:
-    """(2,) the logs of prompt over residual, and of example over prompt + residual."""
+def _axes(v: Variances) -> Float[Floats, " 2"]:
+    """The logs of prompt over residual, and of example over prompt + residual."""
     return np.asarray(
         np.log([v.prompt / v.residual, v.example / (v.prompt + v.residual)])
     )

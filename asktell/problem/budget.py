@@ -5,9 +5,10 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, final
 
 import numpy as np
+from jaxtyping import Float
 
 from asktell.errors import InvalidArgumentError
-from asktell.numerics.arrays import Vector
+from asktell.numerics.arrays import Floats
 from asktell.numerics.intmap import IntMap
 from asktell.problem.checks import (
     MOST_EVALUATIONS,
@@ -18,7 +19,7 @@ from asktell.problem.checks import (
 )
 
 _LITTLE_MONEY = 0.01
-# That the mean cost of all prompts is worth in a prompt's own; a judgement
+# Weight of the mean cost of all prompts, in evaluations of the prompt. A judgement.
 _PRIOR_PULLS = 1.0
 
 
@@ -28,19 +29,20 @@ class Budget:
     """A limit on evaluations, on money, or both: `Selector(..., budget=asktell.Budget(cost=5.0))`.
 
     Args:
-        evaluations: how many, as a plain number for `budget` says too.
-        cost: how much, in the unit of what is told: every `tell(trial, scores,
-            cost=...)` then needs a cost.
-        max_cost_per_evaluation: no evaluation costs more than this, as the caller
-            knows. With it `cost` is never exceeded.
+        evaluations: the number of evaluations. A plain number as `budget` means the
+            same.
+        cost: the total cost, in the unit of the recorded costs. Every `tell(trial,
+            scores, cost=...)` then needs a cost.
+        max_cost_per_evaluation: the largest possible cost of an evaluation. With it,
+            `cost` is never exceeded.
 
-    A trial is handed out only if what was told, and a reserve for it and for every
-    trial that is out, fits into `cost`. The reserve is `max_cost_per_evaluation`;
-    without that it is a guess: what the prompt is expected to cost, but at least the
-    most that it has cost before; for a prompt of which no cost is known, the most that
-    any has cost. Then `cost` is exceeded by no more than what the trials out at that
-    time cost above their reserves. Before the first cost is known, one trial is out at
-    a time.
+    A trial is assigned only if the recorded costs, and a reserve for this trial and for
+    every trial in progress, fit into `cost`. The reserve is `max_cost_per_evaluation`.
+    Without that number, the reserve is the prompt's expected cost, but at least its
+    highest cost so far. For a prompt without a recorded cost, the reserve is the
+    highest cost of any prompt. The total then exceeds `cost` by no more than the trials
+    in progress cost above their reserves. Before the first cost is recorded, one trial
+    is in progress at a time.
     """
 
     evaluations: int | None = None
@@ -69,7 +71,7 @@ class Budget:
 
 
 class Spent(NamedTuple):
-    """Costs that were told of a prompt, or of all."""
+    """The recorded costs of a prompt, or of all prompts."""
 
     n: int = 0
     total: float = 0.0
@@ -81,13 +83,13 @@ class Spent(NamedTuple):
 
 
 class Allowance(NamedTuple):
-    """The part of a budget that is money: `cost` in all, and `per_evaluation` at most; None: any."""
+    """The limits of a budget on money: the total `cost`, and the most `per_evaluation`. None: no limit."""
 
     cost: float | None = None
     per_evaluation: float | None = None
 
     def part(self, spent: float) -> float:
-        """Which part of it is spent, 1 at most; 0 if there is no limit."""
+        """The part of the cost that is spent, at most 1. It is 0 without a limit."""
         return 0.0 if self.cost is None else min(1.0, spent / self.cost)
 
     def allows(
@@ -98,9 +100,9 @@ class Allowance(NamedTuple):
         out: IntMap[Any],
         reserved: float | None,
     ) -> bool:
-        """True if the budget allows one more pull of an arm besides those pending; see `Budget`.
+        """True if the budget allows one more pull of an arm besides the pending pulls, see `Budget`.
 
-        `reserved` is what `costs` reserves for those, None: to be added up.
+        `reserved` is the reserve for the pending pulls. None: it is computed here.
         """
         if self.cost is None:
             return True
@@ -114,8 +116,8 @@ class Allowance(NamedTuple):
             + own
             + (costs.reserved(out.values()) if reserved is None else reserved)
         )
-        # Rounding depends on the order of summation: where it may decide, one order
-        # does.
+        # Rounding depends on the order of summation. Where rounding may decide, the sum
+        # is taken in one fixed order.
         if abs(left) > 1e-15 * (2 + len(out)) * self.cost:
             return left > 0
         return (
@@ -125,13 +127,13 @@ class Allowance(NamedTuple):
 
 
 class Costs(NamedTuple):
-    """Costs that were told, of evaluations and of failures, by arm and of all."""
+    """The recorded costs of evaluations and failures, by arm and of all arms."""
 
     by_arm: IntMap[Spent] = IntMap()
     pool: Spent = Spent()
 
     def plus(self, arm: int, cost: float | None) -> "Costs":
-        """The costs with one more; None: none was told."""
+        """The costs with one more. None: no cost was recorded."""
         if cost is None:
             return self
         return Costs(
@@ -140,12 +142,12 @@ class Costs(NamedTuple):
         )
 
     def expected(self, arm: int) -> float:
-        """The expected cost of the arm's next pull: its mean cost, shrunk to that of all; there must be a cost."""
+        """The expected cost of the arm's next pull, its mean cost shrunk to that of all arms. Needs a recorded cost."""
         own, pool = self.by_arm.get(arm) or Spent(), self.pool
         return (own.total + _PRIOR_PULLS * pool.total / pool.n) / (own.n + _PRIOR_PULLS)
 
-    def expected_all(self, n_arms: int) -> Vector:
-        """(K,) of every arm's next pull; ones as long as there is no cost."""
+    def expected_all(self, n_arms: int) -> Float[Floats, " arms"]:
+        """The expected cost of each arm's next evaluation. All are 1 as long as there is no cost."""
         if self.pool.total < SMALLEST_COST:
             return np.ones(n_arms)
         result = np.full(n_arms, self.pool.total / self.pool.n)
@@ -154,11 +156,11 @@ class Costs(NamedTuple):
         return result
 
     def reserved(self, out: Iterable[Any]) -> float:
-        """What the pulls may cost together; there must be a cost."""
+        """The sum of the pulls' reserves. Needs a recorded cost."""
         return sum(self.reserve(pull.arm) for pull in out)
 
     def reserve(self, arm: int) -> float:
-        """What the arm's next pull may cost, as a guess on the safe side; there must be a cost."""
+        """A cautious estimate of the cost of the arm's next pull. Needs a recorded cost."""
         own = self.by_arm.get(arm)
         return (
             self.pool.highest if own is None else max(own.highest, self.expected(arm))
@@ -166,7 +168,7 @@ class Costs(NamedTuple):
 
 
 def describe_spending(selection: Any) -> str:
-    """A phrase such as "12 of 500 evaluations" of a selection or its result, with the cost where it is limited."""
+    """A phrase such as "12 of 500 evaluations" for a selection or its result, with the cost if it is limited."""
     spent, budget, max_cost = selection.spent, selection.budget, selection.max_cost
     if max_cost is None:
         return f"{spent} of {budget} evaluations"
@@ -179,6 +181,6 @@ def describe_spending(selection: Any) -> str:
 
 
 def money_per(costs: Iterable[float | None]) -> int:
-    """The number of evaluations for which readers are given costs: 1,000 where one costs less than a hundredth."""
+    """The number of evaluations to which displayed costs refer: 1,000 if one costs less than 0.01."""
     largest = max((abs(cost) for cost in costs if cost is not None), default=0.0)
     return 1000 if 0.0 < largest < _LITTLE_MONEY else 1

@@ -1,4 +1,4 @@
-"""Prompts and trials, as users name them: plain data that means the same in another process."""
+"""Prompts, candidates and trials, as plain data that means the same in another process."""
 
 import itertools
 import json
@@ -17,15 +17,16 @@ _POSITION = re.compile("0|[1-9][0-9]{0,15}")
 _MOST_CANDIDATES = 10**6
 _LONGEST_LEVEL = 40  # characters of a text that names its own level
 
-# Of a factor: what JSON can hold in one item
+# The value of a factor: anything that one item of JSON can hold
 Value: TypeAlias = str | int | float | bool | None
 
 
 class Trial(NamedTuple):
-    """One pull: evaluate `prompt` on the example at index `example` (None: draw one yourself), then tell the scores.
+    """One evaluation to do: evaluate `prompt` on the example at index `example`, then tell the scores.
 
-    `candidate` maps each factor to its value where the selection is among `Candidates`;
-    None where it is among prompts.
+    If `example` is None, the evaluator draws its own example. `candidate` maps each
+    factor to its value in a selection among `Candidates`. It is None in a selection
+    among prompts.
     """
 
     id: int
@@ -39,11 +40,11 @@ class Trial(NamedTuple):
 
 
 AnyTrial: TypeAlias = Trial | int | str | Sequence[Any] | Mapping[str, Any]
-"""A trial, its id, or the prompt as text; or a trial that came back from JSON, as a list or an object."""
+"""A trial, its id, or the prompt as text. A trial may also come from JSON, as a list or an object."""
 
 
 def from_json(trial: object) -> Trial | int | str:
-    """A trial, its id or a prompt; a trial also as a list of its parts, or as an object, maybe with an `id` alone."""
+    """Return a trial, its id or a prompt. A trial in JSON is a list of its parts or an object with an `id`."""
     if isinstance(trial, str):
         return trial
     if isinstance(trial, int | np.integer) and not isinstance(trial, bool):
@@ -74,7 +75,7 @@ def from_json(trial: object) -> Trial | int | str:
 
 
 class Identified(Protocol):
-    """Anything with a prompt's id, such as an entry of a result."""
+    """An object with the id of a prompt, such as an entry of a result."""
 
     @property
     def id(self) -> str | int:
@@ -82,17 +83,17 @@ class Identified(Protocol):
 
 
 AnyPrompt: TypeAlias = str | int | Trial | Identified
-"""A prompt by its id or text; or by a trial of it or an entry of a result, which mean one prompt whatever its id is."""
+"""A prompt by its id or text, by a trial of the prompt, or by its entry of a result. The last two are unambiguous."""
 
 
 class ById(NamedTuple):
-    """A prompt by its id, where the bare id may be the text of another prompt."""
+    """A prompt by its id, for ids that may be the text of another prompt."""
 
     id: str | int
 
 
 class Tell(NamedTuple):
-    """One entry of `tell_many`; a tuple `(trial, scores)` works too."""
+    """One entry of `tell_many`. A tuple `(trial, scores)` works, too."""
 
     trial: Any
     scores: Any
@@ -101,7 +102,7 @@ class Tell(NamedTuple):
 
     @classmethod
     def of(cls, item: object) -> "Tell":
-        """One of the items of `tell_many`."""
+        """Check an item of `tell_many`."""
         if (
             isinstance(item, Trial)
             or not isinstance(item, tuple | list)
@@ -115,7 +116,11 @@ class Tell(NamedTuple):
 
 
 def all_taken(outcomes: Sequence[bool | Exception]) -> list[bool]:
-    """What became of a batch of scores, if none was refused."""
+    """Return the outcomes of a batch of scores, if no score was refused.
+
+    Raises:
+        TellManyError: a score was refused.
+    """
     refused = [
         (i, outcome)
         for i, outcome in enumerate(outcomes)
@@ -135,13 +140,14 @@ def all_taken(outcomes: Sequence[bool | Exception]) -> list[bool]:
 
 
 class Candidates(Sequence[dict[str, Value]]):
-    """Candidates that differ in several factors: models, prompts, settings. Each maps every factor to its value.
+    """Candidates that differ in several factors, such as models, prompts and settings.
 
-    `factors` maps each factor to its levels, and each level's name to its value: text,
-    a finite number, true, false or None. The id of a candidate is the names of its
-    levels, joined by "/"; its text is the value of the factor "prompt", or its id if
-    there is no such factor. A level's name is its value as text; of a long text, the
-    beginning and a checksum. `asktell.grid` combines levels, and can give them names.
+    A candidate maps each factor to its value. `factors` maps each factor to its levels,
+    and the name of each level to its value: text, a finite number, true, false or None.
+    The id of a candidate is the names of its levels, joined by "/". Its text is the
+    value of the factor "prompt", or its id if there is no such factor. The name of a
+    level is its value as text. A long text is replaced by its beginning and a checksum.
+    `asktell.grid` combines levels, and can name them.
     """
 
     def __init__(self, candidates: Iterable[Mapping[str, Value]]) -> None:
@@ -172,33 +178,28 @@ class Candidates(Sequence[dict[str, Value]]):
         """The names of each candidate's levels, in the order of the factors."""
         if not self.levels or not factors:
             raise InvalidArgumentError(
-                "There are no candidates; give at least one, with at least one factor."
+                "There are no candidates. Give at least one, with at least one factor."
             )
         for factor, named in factors.items():
-            if not isinstance(factor, str) or not factor:
-                raise InvalidArgumentError(
-                    f"The name of a factor must be text, got {short(factor)}."
-                )
-            for level, value in named.items():
-                _check_level(factor, level, value)
-        used = [set(column) for column in zip(*self.levels, strict=True)]
-        self.factors = {
-            factor: {level: value for level, value in named.items() if level in names}
-            for (factor, named), names in zip(factors.items(), used, strict=True)
-        }
+            _check_factor(factor, named)
+        self.factors: dict[str, dict[str, Value]] = {}
+        # A factor keeps the levels that a candidate uses.
+        used = zip(*self.levels, strict=True)
+        for (factor, named), names in zip(factors.items(), used, strict=True):
+            own = set(names)
+            self.factors[factor] = {
+                level: value for level, value in named.items() if level in own
+            }
         self.ids = ["/".join(names) for names in self.levels]
         if len(set(self.ids)) < len(self.ids):
             twice = next(id_ for i, id_ in enumerate(self.ids) if id_ in self.ids[:i])
             raise InvalidArgumentError(
                 f"Two candidates have the id {short(twice)}. Remove one, or rename its levels."
             )
-        texts = self.factors.get("prompt")
-        place = list(self.factors).index("prompt") if texts is not None else 0
-        self.texts = (
-            self.ids
-            if texts is None
-            else [str(texts[names[place]]) for names in self.levels]
-        )
+        self.texts = self.ids
+        if "prompt" in self.factors:
+            place, texts = list(self.factors).index("prompt"), self.factors["prompt"]
+            self.texts = [str(texts[names[place]]) for names in self.levels]
         return self
 
     @overload
@@ -233,13 +234,13 @@ class Candidates(Sequence[dict[str, Value]]):
         return f"<Candidates: {len(self)} of {sizes}>"
 
     def part(self, places: Iterable[int]) -> "Candidates":
-        """Those at these places."""
+        """The candidates at these places."""
         return Candidates.__new__(Candidates)._set(
             self.factors, [self.levels[i] for i in places]
         )
 
     def joined(self, more: "Candidates") -> "Candidates":
-        """These, and more of them behind, which may have other levels."""
+        """The candidates, followed by more candidates of the same factors. These may have new levels."""
         if list(more.factors) != list(self.factors):
             raise InvalidArgumentError(
                 f"Candidates that join have the factors of those that are there, {some(list(self.factors))}, in this "
@@ -254,7 +255,7 @@ class Candidates(Sequence[dict[str, Value]]):
         )
 
     def to_data(self) -> dict[str, Any]:
-        """JSON-ready: `factors`, and the names of each candidate's levels."""
+        """The candidates as JSON-ready data: `factors`, and the names of each candidate's levels."""
         return {
             "factors": self.factors,
             "candidates": [list(names) for names in self.levels],
@@ -262,7 +263,7 @@ class Candidates(Sequence[dict[str, Value]]):
 
     @classmethod
     def from_data(cls, data: object) -> "Candidates":
-        """The candidates that `to_data` made `data` of; without `candidates` in it, all combinations."""
+        """The candidates that `to_data` turned into `data`. Without the key `candidates`, all combinations."""
         factors = data.get("factors") if isinstance(data, Mapping) else None
         known = isinstance(data, Mapping) and set(data) <= {"factors", "candidates"}
         if (
@@ -292,13 +293,14 @@ def grid(
     where: Callable[[dict[str, Value]], bool] | None = None,
     **factors: Iterable[Value] | Mapping[str, Value],
 ) -> Candidates:
-    """All combinations of the factors' levels, a million at most; the last factor changes first.
+    """All combinations of the factors' levels, at most a million. The last factor changes first.
 
     Args:
-        where: takes a candidate, a mapping from factor to value; those for which it is
-            false are left out.
-        factors: of each the values, or a mapping from the name of a level to its value,
-            as `prompt={"short": "Be brief.", "long": "Take your time."}`.
+        where: a function of a candidate, a mapping from factor to value. Candidates for
+            which it returns False are left out.
+        factors: for each factor its values, or a mapping from the name of a level to
+            its value, such as `prompt={"short": "Be brief.", "long": "Take your
+            time."}`.
     """
     named: dict[str, dict[str, Value]] = {}
     for factor, values in factors.items():
@@ -334,7 +336,7 @@ def grid(
 
 
 def _named_level(levels: dict[str, Value], factor: str, value: Any) -> str:
-    """The name of a value's level, which is put among the levels if it is new."""
+    """Return the name of a value's level. A new level is added to `levels`."""
     value = value.item() if isinstance(value, np.generic) else value
     name = value if isinstance(value, str) else json.dumps(value, default=short)
     if len(name) > _LONGEST_LEVEL or not name.isprintable() or not name:
@@ -351,6 +353,15 @@ def _put_level(levels: dict[str, Value], factor: str, name: str, value: Value) -
             f"The level {short(name)} of the factor {factor!r} stands for {short(known)} and for {short(value)}. "
             f"Give levels names: grid({factor}={{name: value, ...}})."
         )
+
+
+def _check_factor(factor: object, levels: Mapping[str, Value]) -> None:
+    if not isinstance(factor, str) or not factor:
+        raise InvalidArgumentError(
+            f"The name of a factor must be text, got {short(factor)}."
+        )
+    for level, value in levels.items():
+        _check_level(factor, level, value)
 
 
 def _check_level(factor: str, level: object, value: object) -> None:
@@ -370,7 +381,13 @@ def _check_level(factor: str, level: object, value: object) -> None:
 
 
 class Prompts:
-    """The K prompts of a selection, by arm: their ids (None: their positions) and texts; `candidates` if they are."""
+    """The K prompts of a selection, by arm.
+
+    Args:
+        ids: the ids of the prompts. None: their positions.
+        texts: their texts.
+        candidates: the candidates, if the selection is among candidates with factors.
+    """
 
     def __init__(
         self,
@@ -386,7 +403,7 @@ class Prompts:
 
     @classmethod
     def of(cls, given: object) -> "Prompts":
-        """Prompts or candidates, as users give them."""
+        """The prompts of an argument: texts, a mapping from id to text, or candidates."""
         if isinstance(given, Candidates):
             return cls(given.ids, given.texts, given)
         return cls(*check_prompts(given))
@@ -395,7 +412,7 @@ class Prompts:
         return len(self.texts)
 
     def part(self, arms: Sequence[int]) -> "Prompts":
-        """Some of them."""
+        """The prompts of these arms."""
         if self.candidates is not None:
             return Prompts.of(self.candidates.part(arms))
         ids = (
@@ -406,7 +423,7 @@ class Prompts:
         return Prompts(ids, [self.texts[arm] for arm in arms])
 
     def joined(self, more: "Prompts") -> "Prompts":
-        """The prompts with more of them behind."""
+        """The prompts, followed by more prompts."""
         if self.candidates is not None and more.candidates is not None:
             return Prompts.of(self.candidates.joined(more.candidates))
         if (self.candidates is None) != (more.candidates is None):
@@ -449,19 +466,19 @@ class Prompts:
         return Prompts(names, [*self.texts, *more.texts])
 
     def trial(self, id_: int, arm: int, example: int | None) -> Trial:
-        """A pull of an arm, as it is handed out."""
+        """The trial for a pull of an arm."""
         candidate = None if self.candidates is None else self.candidates[arm]
         return Trial(id_, self.ids[arm], self.texts[arm], example, candidate)
 
     def arm(self, prompt: object, what: str = "") -> int:
-        """The arm of a prompt as a caller names it (`AnyPrompt`); `what` it is said to be, for the error's message."""
+        """The arm of a prompt (`AnyPrompt`). `what` begins the error message for an unknown prompt."""
         arm = self.find(prompt)
         if arm is None:
             raise InvalidArgumentError(what + self.unknown(prompt))
         return arm
 
     def find(self, prompt: object) -> int | None:
-        """The same, None if there is none. An id that is a position may be given as text, as a command line has it."""
+        """The arm of a prompt (`AnyPrompt`), None if it is unknown. A position may be text, as on a command line."""
         id_: object = prompt
         if not isinstance(prompt, str | int):
             id_ = (
@@ -484,7 +501,7 @@ class Prompts:
         return by_text if by_id is None else by_id
 
     def texted(self, text: str) -> ById | None:
-        """The prompt with this text, whatever the ids are; None if there is none."""
+        """The prompt with this text, even if the text is the id of another prompt. None if there is none."""
         arm = self.with_text(text)
         return None if arm is None else ById(self.ids[arm])
 

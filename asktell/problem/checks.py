@@ -1,44 +1,45 @@
-"""Checks of what callers pass in; every function raises InvalidArgumentError that says what was expected."""
+"""Checks of arguments. Every function raises InvalidArgumentError with the expected form of the argument."""
 
 import itertools
 from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
+from jaxtyping import Float
 
 from asktell._util.extras import short as short  # used by every caller of these checks
 from asktell.errors import InvalidArgumentError
-from asktell.numerics.arrays import Features
+from asktell.numerics.arrays import Floats
 
 LARGEST = 1e100
 MOST_EVALUATIONS = 10**8
 MOST_EXAMPLES = 10**7
 MOST_REPEATS = 10**6
-# Sizes of numbers; within them, squares and sums of scores in units of their range stay
-# finite
+# Bounds of the sizes of numbers. Within them, squares and sums of scores in units of
+# their range stay finite.
 SMALLEST_RANGE = 1e-50
-# In any currency; what is less counts as free, and gains per cost stay finite
+# In any currency. A smaller cost counts as free, so that gains per cost stay finite.
 SMALLEST_COST = 1e-50
 
 _MOST = 2**63 - 1  # a 64-bit integer
 _SHOWN = 20
-_COMPARED = 1000  # names, with one that is misspelt
+_COMPARED = 1000  # known names that are compared with a misspelt name
 
 
 def exact(number: float) -> str:
-    """The shortest usual text that only this number has: 2, 0.5, 1.0000001."""
+    """Return the shortest usual text that only this number has: 2, 0.5, 1.0000001."""
     text = f"{number:g}"
     return text if float(text) == number else repr(float(number))
 
 
 def some(items: Sequence[object]) -> str:
-    """The first values and how many there are, for a message."""
+    """Return the first values and their number, for a message."""
     shown = ", ".join(short(item) for item in items[:_SHOWN])
     return shown + (f", ... ({len(items)} in all)" if len(items) > _SHOWN else "")
 
 
 def nearest(name: object, known: Collection[object]) -> str:
-    """The known name that is nearest to one that is not known, as a question in brackets; empty if none is near."""
+    """Return the known name that is nearest to an unknown name, as a question in brackets. Empty if none is near."""
     import difflib
 
     names = {
@@ -55,7 +56,7 @@ def nearest(name: object, known: Collection[object]) -> str:
 
 
 def check_prompts(prompts: object) -> tuple[list[str] | None, list[str]]:
-    """Ids (None: positions) and texts of the prompts."""
+    """Return the ids (None: positions) and the texts of the prompts."""
     if isinstance(prompts, Mapping):
         ids, texts = list(prompts), list(prompts.values())
         if wrong := [id_ for id_ in ids if not isinstance(id_, str)]:
@@ -90,8 +91,10 @@ def check_prompts(prompts: object) -> tuple[list[str] | None, list[str]]:
     return ids, texts
 
 
-def check_features(features: npt.ArrayLike, n_arms: int) -> Features:
-    """The features as a read-only (K, d) array of finite floats."""
+def check_features(
+    features: npt.ArrayLike, n_arms: int
+) -> Float[Floats, "arms features"]:
+    """Return the features as a read-only array of finite floats."""
     try:
         matrix = np.array(features, dtype=np.float64)
     except (TypeError, ValueError, OverflowError) as error:
@@ -111,7 +114,7 @@ def check_features(features: npt.ArrayLike, n_arms: int) -> Features:
 
 
 def check_trials(what: str, trials: object) -> frozenset[int]:
-    """Ids of trials, in any collection."""
+    """Return the ids of trials in any collection."""
     if not isinstance(trials, Collection) or isinstance(trials, (str, bytes)):
         raise InvalidArgumentError(
             f"{what} must be a collection of ids of trials, got {short(trials)}."
@@ -125,7 +128,7 @@ def check_trials(what: str, trials: object) -> frozenset[int]:
 
 
 def finite(what: str, number: object) -> float:
-    """Anything that is a number, as an array's item may be, as a float."""
+    """Return a number, such as an item of an array, as a finite float."""
     if isinstance(number, (bool, str, bytes)) or not hasattr(number, "__float__"):
         raise InvalidArgumentError(f"{what} needs a number, got {short(number)}.")
     try:
@@ -142,7 +145,7 @@ def finite(what: str, number: object) -> float:
 
 
 def check_cost(cost: object) -> float:
-    """The cost as a finite float of at least 0; one below 1e-50 is 0."""
+    """Return the cost as a finite float of at least 0. A cost below 1e-50 becomes 0."""
     value = finite("cost", cost)
     if value < 0:
         raise InvalidArgumentError(f"cost must be at least 0, got {short(value)}.")
@@ -150,7 +153,7 @@ def check_cost(cost: object) -> float:
 
 
 def check_max_cost(name: str, cost: object) -> float:
-    """A limit of costs as a finite float above 0, and not among those that count as free."""
+    """Return a limit of costs as a finite float of at least 1e-50."""
     value = check_number(name, cost, 0.0, LARGEST, above=True)
     if value < SMALLEST_COST:
         raise InvalidArgumentError(
@@ -160,7 +163,7 @@ def check_max_cost(name: str, cost: object) -> float:
 
 
 def needed_cost(cost: object, max_cost: float | None) -> float | None:
-    """The cost of a trial that is told; it must not be missing where the budget is a cost."""
+    """Return the cost of a trial with scores. A budget of cost requires one."""
     if cost is None and max_cost is not None:
         raise InvalidArgumentError(
             f"tell() needs the trial's cost, since the budget is a cost of {max_cost:g}: "
@@ -170,26 +173,26 @@ def needed_cost(cost: object, max_cost: float | None) -> float | None:
 
 
 def cause_of(error: BaseException) -> BaseException:
-    """The error itself; of tenacity's RetryError, which says nothing, that of the last attempt."""
+    """Return the error, but for tenacity's RetryError the error of the last attempt."""
     while (
         type(error).__name__ == "RetryError"
         and (attempt := getattr(error, "last_attempt", None)) is not None
     ):
         last = attempt.exception() if attempt.done() else None
-        if last is None:  # it was tried again because of what it returned
+        if last is None:  # it was tried again because of its return value
             break
         error = last
     return error
 
 
 def in_words(error: BaseException) -> str:
-    """An error's class and message, for the reason of a failure."""
+    """Return an error's class and message, for the reason of a failure."""
     error = cause_of(error)
     return f"{type(error).__name__}: {error}"
 
 
 def check_reason(reason: object) -> str:
-    """Why an evaluation failed or a prompt is retired, as text."""
+    """Return the reason of a failure or of a retirement as text."""
     if isinstance(reason, BaseException):
         return in_words(reason)
     if not isinstance(reason, str):
@@ -200,7 +203,7 @@ def check_reason(reason: object) -> str:
 
 
 def whole(name: str, number: object, low: int, high: int = _MOST) -> int:
-    """The number as an int from low to high; bools are refused."""
+    """Return the number as an int from low to high. Bools are refused."""
     if (
         isinstance(number, bool)
         or not isinstance(number, (int, np.integer))
@@ -217,7 +220,7 @@ def whole(name: str, number: object, low: int, high: int = _MOST) -> int:
 def check_number(
     name: str, number: object, low: float, high: float, *, above: bool = False
 ) -> float:
-    """The number as a float from low, or `above` it, to high; bools are refused."""
+    """Return the number as a float from low, or `above` it, to high. Bools are refused."""
     is_number = isinstance(number, int | float | np.number) and not isinstance(
         number, bool | np.complexfloating
     )
@@ -242,7 +245,7 @@ def check_part(name: str, number: object) -> None:
 
 
 def check_name(what: str, name: object) -> str:
-    """The name as it is: printable text of 1 to 200 characters."""
+    """Check that the name is printable text of 1 to 200 characters, and return it."""
     if not isinstance(name, str) or not 0 < len(name) <= 200 or not name.isprintable():
         raise InvalidArgumentError(
             f"{what} must be printable text of 1 to 200 characters, got {short(name)}."
@@ -251,5 +254,5 @@ def check_name(what: str, name: object) -> str:
 
 
 def check_seconds(name: str, number: object) -> float:
-    """A time as finite seconds above 0."""
+    """Return a time as finite seconds above 0."""
     return check_number(f"{name}, in seconds,", number, 0.0, 1e9, above=True)

@@ -14,7 +14,7 @@ _SHOWN = 5
 
 @final
 class Examples:
-    """The ids of a selection's N examples by position: which example is which, in every process and in every study."""
+    """The ids of a selection's N examples, by position. They identify an example in every process and every study."""
 
     def __init__(self, ids: Sequence[str]) -> None:
         if isinstance(ids, str | bytes):
@@ -48,7 +48,7 @@ class Examples:
         return len(self.ids)
 
     def with_more(self, ids: Sequence[str]) -> "Examples":
-        """These, and further ones after them."""
+        """The examples, followed by more examples."""
         return Examples((*self.ids, *Examples(ids).ids))
 
     def position(self, id_: str) -> int:
@@ -63,10 +63,10 @@ class Examples:
 
 
 def numbered(examples: object) -> tuple[int | None, Examples | None]:
-    """How many examples there are, and their ids, from what users pass in: a number, a list of ids, or None."""
+    """Return the number of examples and their ids, from a number, a list of ids, or None."""
     if examples is None:
         return None, None
-    # numpy's, pandas'
+    # An array of numpy, or a column of a data frame.
     if (
         callable(getattr(examples, "tolist", None))
         and getattr(examples, "ndim", 0) == 1
@@ -86,7 +86,7 @@ def numbered(examples: object) -> tuple[int | None, Examples | None]:
 def check_examples(
     what: str, n: int | None, ids: Examples | None, given: object
 ) -> None:
-    """Refuse `given` examples that are not those of a selection: `n` of them, with `ids` if it has some; None: any."""
+    """Check that `given` examples are the `n` examples of a selection, with its `ids` if it has ids. None fits any."""
     if given is None:
         return
     n_given, given_ids = numbered(given)
@@ -101,7 +101,7 @@ def check_examples(
 
 
 class Changes(NamedTuple):
-    """The ids of examples that are not as they were."""
+    """The ids of the examples that changed."""
 
     edited: Sequence[str] = ()
     moved: Sequence[str] = ()
@@ -115,7 +115,7 @@ class Changes(NamedTuple):
         return self.in_words(short)
 
     def in_words(self, name: Callable[[str], str]) -> str:
-        """How many are not as they were, and some of them by the names that `name` gives them."""
+        """Return the number of examples of each kind of change, and the `name` of a few of them."""
         return "; ".join(
             f"{len(ids)} {what} ({', '.join(map(name, ids[:_SHOWN]))}{', ...' if len(ids) > _SHOWN else ''})"
             for what, ids in zip(self._fields, self, strict=True)
@@ -124,7 +124,7 @@ class Changes(NamedTuple):
 
 
 def changes(before: Sequence[str], after: Sequence[str]) -> Changes:
-    """What became of distinct ids; those that count as moved are as few as explain the new order."""
+    """Compare two lists of distinct ids. As few ids as possible count as moved."""
     was = {id_: position for position, id_ in enumerate(before)}
     common = [id_ for id_ in after if id_ in was]
     stay = _longest_rising([was[id_] for id_ in common])
@@ -137,10 +137,11 @@ def changes(before: Sequence[str], after: Sequence[str]) -> Changes:
 
 
 def _longest_rising(numbers: Sequence[int]) -> set[int]:
-    """The places of a longest rising part of distinct numbers (patience sorting)."""
+    """Return the places of a longest rising subsequence of distinct numbers (patience sorting)."""
     tops: list[int] = []
-    places: list[int] = []  # of the tops
-    previous: list[int] = []  # place of the top of the pile before, -1 for none
+    places: list[int] = []  # the place of each top
+    # For each number, the place of the top of the pile before, -1 for none
+    previous: list[int] = []
     for place, number in enumerate(numbers):
         pile = bisect_left(tops, number)
         tops[pile : pile + 1] = [number]

@@ -7,22 +7,25 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from jaxtyping import Float
 
 from asktell.errors import InvalidArgumentError
 from asktell.numerics import counters
-from asktell.numerics.arrays import Features, Matrix
+from asktell.numerics.arrays import Floats
 
 _BUCKETS = 1 << 15
 # Of columns of length 1: with what is smaller, nothing can be computed well
 _SMALLEST_DIRECTION = 1e-9
 # Up to here the spectrum comes from the full (K, K) matrix of inner products
 _DENSE_ARMS = 256
+# A standard deviation below this is rounding: the texts do not differ
+_CONSTANT = 1e-12
 
 
 class PCA(NamedTuple):
     """Principal components: `features` (K, d) and `explained_variance_ratio` (d,), largest first."""
 
-    features: Features
+    features: Float[Floats, "arms features"]
     explained_variance_ratio: npt.NDArray[np.float64]
 
 
@@ -53,8 +56,8 @@ def rank(features: npt.ArrayLike) -> int:
     return int(span(features).shape[1])
 
 
-def span(features: npt.ArrayLike) -> Features:
-    """(K, r) rows x of sum x x^T = identity: coordinates of the rows in their span; columns get unit length first.
+def span(features: npt.ArrayLike) -> Float[Floats, "arms rank"]:
+    """Rows x of sum x x^T = identity: coordinates of the rows in their span; columns get unit length first.
 
     Tolerance of singular values: max(s_max * max(shape) * eps * 100, 1e-9), the value
     of GEGE's authors.
@@ -65,7 +68,7 @@ def span(features: npt.ArrayLike) -> Features:
     return np.asarray(u[:, : int((s > tolerance).sum())])
 
 
-def lost_directions(features: Features, intercept: bool) -> int:
+def lost_directions(features: Float[Floats, "arms features"], intercept: bool) -> int:
     """How many directions least squares leaves out though the rows differ there by more than rounding.
 
     Columns that depend on others exactly lose nothing and do not count.
@@ -84,7 +87,9 @@ def lost_directions(features: Features, intercept: bool) -> int:
     )
 
 
-def _of_unit_length(columns: Matrix) -> Matrix:
+def _of_unit_length(
+    columns: Float[Floats, "arms features"],
+) -> Float[Floats, "arms features"]:
     """The columns scaled to length 1, but for those that are zero."""
     # Scaling by the largest entry first keeps the squares of tiny and of huge entries
     # finite.
@@ -94,13 +99,17 @@ def _of_unit_length(columns: Matrix) -> Matrix:
     return np.asarray(scaled / np.where(norms > 0, norms, 1.0))
 
 
-def _rounding_of(singular: npt.NDArray[Any], x: Matrix) -> float:
+def _rounding_of(
+    singular: npt.NDArray[Any], x: Float[Floats, "arms features"]
+) -> float:
     """A bound of what rounding alone makes of singular values that are zero."""
     eps, size = float(np.finfo(float).eps), int(max(x.shape))
     return float(singular.max(initial=0.0)) * size * eps * 100
 
 
-def with_intercept(features: Features) -> Features:
+def with_intercept(
+    features: Float[Floats, "arms features"],
+) -> Float[Floats, "arms features+1"]:
     """Centred columns with a constant column behind them, (K, d + 1): the same span as (features, 1), better scaled.
 
     A column that is constant up to rounding becomes exactly zero.
@@ -112,16 +121,20 @@ def with_intercept(features: Features) -> Features:
     return np.column_stack((centred, np.ones(len(features))))
 
 
-def fix_signs(columns: Matrix) -> Matrix:
+def fix_signs(
+    columns: Float[Floats, "arms features"],
+) -> Float[Floats, "arms features"]:
     """The columns, each times 1 or -1 such that its entry of the largest magnitude is positive."""
     if not columns.size:
         return columns
     largest = columns[np.abs(columns).argmax(axis=0), np.arange(columns.shape[1])]
-    signed: Matrix = columns * np.where(largest < 0, -1.0, 1.0)
+    signed: Float[Floats, "arms features"] = columns * np.where(largest < 0, -1.0, 1.0)
     return signed
 
 
-def text_features(prompts: Sequence[str], d: int = 10, seed: int = 0) -> Features:
+def text_features(
+    prompts: Sequence[str], d: int = 10, seed: int = 0
+) -> Float[Floats, "arms features"]:
     """Features (K, d) of the prompts' texts, without a model or a network; the same in every process.
 
     Character 3- to 5-grams (of the UTF-8 bytes) and word 1- and 2-grams are hashed,
@@ -134,84 +147,40 @@ def text_features(prompts: Sequence[str], d: int = 10, seed: int = 0) -> Feature
         raise InvalidArgumentError(
             f"text_features() got d={d}; the number of dimensions is at least 1."
         )
-    return TextBasis(prompts, d, seed).features if len(prompts) else np.zeros((0, d))
-
-
-class TextBasis:
-    """What the `features` of texts are measured by, so that texts that join later change nobody's."""
-
-    def __init__(self, prompts: Sequence[str], d: int, seed: int = 0) -> None:
-        self._seed, self._d = seed, d
-        length = _log_length(prompts)
-        self._length, self._spread = length.mean(), length.std()
-        self._scale, self._components, self._x = 0.0, np.zeros((len(prompts), 0)), None
-        self._weights: npt.NDArray[np.float64] | None = None
-        if d > 1:
-            self._x = self._rows(prompts)
-            self._components = _principal_components(self._x, d - 1)
-            self._scale = self._components[:, 0].std() if self._components.size else 0.0
-        self.features = self._put(self._components, length)
-
-    def of_more(self, prompts: Sequence[str]) -> Features:
-        """Features of other texts."""
-        if self._x is None:
-            return self._put(np.zeros((len(prompts), 0)), _log_length(prompts))
-        x, y = self._x, self._rows(prompts)
-        mean_row = np.asarray(x.mean(axis=0)).ravel()
-        products = (
-            (y @ x.T).toarray()
-            - (y @ mean_row)[:, None]
-            - (x @ mean_row)[None]
-            + mean_row @ mean_row
-        )
-        # An axis is known by where the first texts lie on it; the squares of that are
-        # its eigenvalue.
-        squares = (self._components**2).sum(axis=0)
-        used = squares > 1e-12 * squares.max(initial=0.0)
-        on_axes = np.where(
-            used, products @ self._components / np.where(used, squares, 1.0), 0.0
-        )
-        return self._put(on_axes, _log_length(prompts))
-
-    def _rows(self, prompts: Sequence[str]) -> Any:
-        """Sparse (K, buckets) rows of unit length; the first texts decide what each bucket weighs."""
-        from scipy.sparse import csr_array
-
-        found = [
-            np.unique(_grams(prompt.lower(), self._seed), return_counts=True)
-            for prompt in prompts
-        ]
-        n, lengths = len(found), [len(buckets) for buckets, _ in found]
-        column = np.concatenate([buckets for buckets, _ in found])
-        if self._weights is None:  # inverse document frequency
-            self._weights = (
-                np.log((1.0 + n) / (1.0 + np.bincount(column, minlength=_BUCKETS)))
-                + 1.0
-            )
-        value = (
-            1.0 + np.log(np.concatenate([counts for _, counts in found]))
-        ) * self._weights[column]
-        row = np.repeat(np.arange(n), lengths)
-        norm = np.sqrt(np.bincount(row, value**2, minlength=n))
-        value /= np.where(norm > 0, norm, 1.0)[row]
-        return csr_array(
-            (value, column, np.concatenate(([0], np.cumsum(lengths)))),
-            shape=(n, _BUCKETS),
-        )
-
-    def _put(self, components: Features, length: npt.NDArray[np.float64]) -> Features:
-        features = np.zeros((len(length), self._d))
-        if self._spread > 1e-12:
-            features[:, -1] = (length - self._length) / self._spread
-        if self._scale > 1e-12:
-            features[:, : components.shape[1]] = components / self._scale
+    features = np.zeros((len(prompts), d))
+    if not len(prompts):
         return features
+    length = np.log1p(np.array([len(prompt) for prompt in prompts], dtype=float))
+    if length.std() > _CONSTANT:
+        features[:, -1] = (length - length.mean()) / length.std()
+    if d > 1:
+        components = _principal_components(_rows(prompts, seed), d - 1)
+        scale = components[:, 0].std() if components.size else 0.0
+        if scale > _CONSTANT:
+            features[:, : components.shape[1]] = components / scale
+    return features
 
 
-def _log_length(prompts: Sequence[str]) -> npt.NDArray[np.float64]:
-    return np.asarray(
-        np.log1p(np.array([len(prompt) for prompt in prompts], dtype=float))
-    )
+def _rows(prompts: Sequence[str], seed: int) -> Any:
+    """Sparse (K, buckets) rows of unit length: the weighted counts of each text's n-grams."""
+    from scipy.sparse import csr_array
+
+    found = [
+        np.unique(_grams(prompt.lower(), seed), return_counts=True)
+        for prompt in prompts
+    ]
+    n, lengths = len(found), [len(buckets) for buckets, _ in found]
+    column = np.concatenate([buckets for buckets, _ in found])
+    # Inverse document frequency: what few texts have weighs more.
+    n_texts = np.bincount(column, minlength=_BUCKETS)
+    weights = np.log((1.0 + n) / (1.0 + n_texts)) + 1.0
+    times = np.concatenate([counts for _, counts in found])
+    value = (1.0 + np.log(times)) * weights[column]
+    row = np.repeat(np.arange(n), lengths)
+    norm = np.sqrt(np.bincount(row, value**2, minlength=n))
+    value /= np.where(norm > 0, norm, 1.0)[row]
+    starts = np.concatenate(([0], np.cumsum(lengths)))
+    return csr_array((value, column, starts), shape=(n, _BUCKETS))
 
 
 def _grams(text: str, seed: int) -> npt.NDArray[np.int64]:
@@ -238,7 +207,7 @@ def _grams(text: str, seed: int) -> npt.NDArray[np.int64]:
     ).astype(np.int64)
 
 
-def _principal_components(x: Any, d: int) -> Features:
+def _principal_components(x: Any, d: int) -> Float[Floats, "arms features"]:
     """The first min(d, K) principal components of the sparse rows, (K, .), which are never made dense together."""
     from scipy.sparse.linalg import LinearOperator, eigsh
 
@@ -250,9 +219,9 @@ def _principal_components(x: Any, d: int) -> Features:
     else:
         transposed = x.T.tocsr()
 
-        def inner_products(v: Matrix) -> Matrix:
+        def inner_products(v: Float[Floats, " arms"]) -> Float[Floats, " arms"]:
             right = transposed @ v - mean_row * v.sum()
-            product: Matrix = x @ right - mean_row @ right
+            product: Float[Floats, " arms"] = x @ right - mean_row @ right
             return product
 
         # A start that is fixed makes the Lanczos iterations the same in every process.
@@ -266,13 +235,13 @@ def _principal_components(x: Any, d: int) -> Features:
             tol=1e-9,
         )
     top = np.argsort(values)[::-1][:d]
-    components: Features = fix_signs(vectors[:, top]) * np.sqrt(
+    components: Float[Floats, "arms features"] = fix_signs(vectors[:, top]) * np.sqrt(
         np.maximum(values[top], 0.0)
     )
     return components
 
 
-def _matrix(values: npt.ArrayLike) -> Features:
+def _matrix(values: npt.ArrayLike) -> Float[Floats, "arms features"]:
     x = np.asarray(values, dtype=np.float64)
     if x.ndim != 2 or not np.isfinite(x).all():
         raise InvalidArgumentError(

@@ -16,13 +16,14 @@ from decimal import Decimal
 from typing import Any, ClassVar, NamedTuple, Self, TypeAlias, final
 
 import numpy as np
+from jaxtyping import Float, Int
 
 from asktell.errors import (
     IncompatibleMethodError,
     InvalidArgumentError,
     InvalidScoresError,
 )
-from asktell.numerics.arrays import Indices, Matrix, Means, Values, Vector
+from asktell.numerics.arrays import Floats, Ints
 from asktell.problem.checks import (
     LARGEST,
     SMALLEST_RANGE,
@@ -158,6 +159,11 @@ class Objective:
     def sign(self) -> float:
         """1 if larger is better, -1 if smaller is."""
         return -1.0 if self.minimize else 1.0
+
+    @property
+    def quantity(self) -> str:
+        """The name of what is optimized, such as "rouge" or "worst-segment rouge"."""
+        return f"worst-segment {self.metric}" if self.worst_segment else self.metric
 
     def __str__(self) -> str:
         where = " in its worst segment" if self.worst_segment else ""
@@ -405,13 +411,19 @@ class Bound(NamedTuple):
     bound: float
     at_most: bool
     scale: float
-    in_every_segment: bool
     of: str | None = None
 
     @property
     def margin(self) -> float:
         """How much worse than the mean of the reference `of` a mean may be, in units of `scale`."""
         return abs(self.bound) / self.scale
+
+
+class Subset(NamedTuple):
+    """A column over a subset of the examples: the mean of `column` in one segment."""
+
+    column: int
+    segment: int
 
 
 class _Share(NamedTuple):
@@ -421,7 +433,7 @@ class _Share(NamedTuple):
     bound: float
     at_most: bool
 
-    def of(self, scores: Vector) -> Vector:
+    def of(self, scores: Float[Floats, " rows"]) -> Float[Floats, " rows"]:
         off = (scores - self.bound) * (1.0 if self.at_most else -1.0)
         return np.asarray(
             off <= max(_ROUNDING, _SINGLE * abs(self.bound)), dtype=np.float64
@@ -460,8 +472,11 @@ class Goal(ABC):
             are the metrics, then the share of examples for each constraint on a
             quantile, then "failure_rate" if it is constrained.
         bounds: the constraints in the form that the engine uses, on means of columns.
-        by_segment: the columns whose means in every segment count. Arrays of means have
-            the columns first, then the `n_segments` means of each of these columns.
+        by_segment: the columns whose worst segment counts.
+        subsets: further columns, the means of `by_segment` in each segment. Arrays of
+            means (K, C) have the c columns first, then these.
+        worst_of: for each objective, then for each constraint, the columns of which the
+            worst counts. Without segments it is a single column.
         ranges: the lowest and the highest score of each column with a known range.
         baseline: the arm of the prompt in use, for `within(..., of="baseline")`. None
             if there is no baseline.
@@ -475,9 +490,12 @@ class Goal(ABC):
     columns: tuple[str, ...]
     bounds: tuple[Bound, ...]
     by_segment: tuple[int, ...]
-    n_segments: int
+    subsets: tuple[Subset, ...]
+    worst_of: tuple[tuple[int, ...], ...]
+    # For each objective, then for each constraint, its column over all examples
+    _overall: tuple[int, ...]
     baseline: int | None
-    offsets: Vector
+    offsets: Float[Floats, " constraints"]
     ranges: Mapping[str, tuple[float, float]]
     _shares: tuple[_Share, ...]
     _weights: tuple[float, ...]  # of the objectives' columns
@@ -489,53 +507,38 @@ class Goal(ABC):
         weights: tuple[float, ...],
         subject_to: object,
     ) -> None:
-        constraints, ranges = (
-            _constraints(subject_to, objectives),
-            dict[str, tuple[float, float]](),
-        )
+        constraints = _constraints(subject_to, objectives)
         parts: tuple[Objective | Constraint, ...] = (*objectives, *constraints)
-        for part in parts:
-            if (
-                part.range is not None
-                and ranges.setdefault(part.metric, part.range) != part.range
-            ):
-                raise InvalidArgumentError(
-                    f"The metric {part.metric!r} has two ranges, {ranges[part.metric]} and {part.range}. Give one."
-                )
-        names = tuple(dict.fromkeys(part.metric for part in parts))
-        if any(o.metric == FAILURE_RATE for o in objectives):
-            raise InvalidArgumentError(
-                f"{FAILURE_RATE!r} cannot be an objective. Constrain it, for example by at_most(0.02)."
-            )
-        metrics = tuple(name for name in names if name != FAILURE_RATE)
+        metrics, columns = _names(objectives, constraints)
+        bounds = tuple(_bound(c, columns) for c in constraints)
+        judged = [columns.index(o.metric) for o in objectives]
+        judged += [bound.column for bound in bounds]
+        by_segment = [
+            column
+            for column, is_worst in zip(judged, _by_segment(*parts), strict=True)
+            if is_worst
+        ]
+        # Two constraints on one quantile of a metric share a column.
         tails = {c.column: c for c in constraints if c.quantile is not None}
         shares = tuple(
             _Share(metrics.index(c.metric), c.bound, c.at_most) for c in tails.values()
         )
-        columns = (*metrics, *tails, *(name for name in names if name == FAILURE_RATE))
-        if len(set(columns)) < len(columns):
-            raise InvalidArgumentError(
-                f"A metric has the name of a constraint on a quantile. Rename it: {list(columns)}."
-            )
-        ranges.update(dict.fromkeys(columns[len(metrics) :], (0.0, 1.0)))
-        bounds = tuple(_bound(c, columns) for c in constraints)
-        in_segments = [columns.index(o.metric) for o in objectives if o.worst_segment]
-        in_segments += [b.column for b in bounds if b.in_every_segment]
         vars(self).update(
             objectives=objectives,
             constraints=constraints,
             metrics=metrics,
-            ranges=ranges,
-        )
-        vars(self).update(
             columns=columns,
+            # The columns behind the metrics are shares, from 0 to 1.
+            ranges=_ranges(parts) | dict.fromkeys(columns[len(metrics) :], (0.0, 1.0)),
             bounds=bounds,
-            by_segment=tuple(dict.fromkeys(in_segments)),
-            n_segments=0,
-        )
-        offsets = np.array([b.bound for b in bounds], dtype=np.float64)
-        vars(self).update(
-            _weights=weights, _shares=shares, baseline=None, offsets=offsets
+            offsets=np.array([bound.bound for bound in bounds], dtype=np.float64),
+            by_segment=tuple(dict.fromkeys(by_segment)),
+            subsets=(),
+            worst_of=tuple((column,) for column in judged),
+            baseline=None,
+            _overall=tuple(judged),
+            _shares=shares,
+            _weights=weights,
         )
 
     def __str__(self) -> str:
@@ -557,9 +560,16 @@ class Goal(ABC):
         return self.columns[-1] == FAILURE_RATE
 
     def with_segments(self, n: int) -> Self:
-        """The same goal for `n` segments."""
+        """The same goal, with a column for each of `n` segments where the worst segment counts."""
+        subsets = tuple(Subset(j, g) for j in self.by_segment for g in range(n))
+        parts: list[Objective | Constraint] = [*self.objectives, *self.constraints]
+        worst_of = []
+        for j, is_worst in zip(self._overall, _by_segment(*parts), strict=True):
+            places = enumerate(subsets, len(self.columns))
+            own = tuple(place for place, subset in places if subset.column == j)
+            worst_of.append(own if is_worst else (j,))
         goal = copy(self)
-        vars(goal)["n_segments"] = n
+        vars(goal).update(subsets=subsets, worst_of=tuple(worst_of))
         return goal
 
     def with_baseline(self, arm: int | None) -> Self:
@@ -584,7 +594,11 @@ class Goal(ABC):
         """True if a constraint is relative to another prompt's mean."""
         return any(bound.of is not None for bound in self.bounds)
 
-    def resolved(self, means: Matrix, among: Indices | None = None) -> Matrix:
+    def resolved(
+        self,
+        means: Float[Floats, "... arms columns"],
+        among: Int[Ints, " rivals"] | None = None,
+    ) -> Float[Floats, "... constraints"]:
         """The bounds in metric units, (..., B), for the means (..., K, c) of all K prompts.
 
         Each set of means, such as a draw of a posterior, has its own best prompt.
@@ -630,12 +644,17 @@ class Goal(ABC):
             {metric for metric, is_less in wanted.items() if is_less} | bounded
         )
 
-    def values(self, means: Means, bounds: Matrix | None = None) -> Values:
+    def values(
+        self,
+        means: Float[Floats, "active columns"],
+        bounds: Float[Floats, "... constraints"] | None = None,
+    ) -> Float[Floats, "active values"]:
         """Turn means (A, c) of the columns into values (A, q), where larger is better.
 
         There is one value per objective, then one slack per constraint, in units of its
-        scale. A slack of 0 or more satisfies the constraint. With segments, the worst
-        segment counts. If the means in segments are left out, the overall mean counts.
+        scale. A slack of 0 or more satisfies the constraint. Where several columns
+        count, their worst does. Means (A, c) without the `subsets` stand for the means
+        in every subset.
 
         `bounds`: (B,) or (A, B) from `resolved`. None resolves them from these means,
         which must then be the means of all prompts. Pass `goal.offsets` for scores,
@@ -643,42 +662,32 @@ class Goal(ABC):
         then the score in the metric's direction, and only differences of two prompts
         are meaningful.
         """
-        wanted = np.stack(
-            [self._worst(means, j, weight) for j, weight in enumerate(self._weights)],
-            axis=1,
-        )
-        if not self.constraints:
-            return wanted
+        values = []
+        for k, weight in enumerate(self._weights):
+            values.append(np.min([own * weight for own in self._counted(means, k)], 0))
         bounds = self.resolved(means) if bounds is None else bounds
-        return np.concatenate((wanted, *self._slacks(means, bounds)), axis=1)
-
-    def _worst(self, means: Means, objective: int, weight: float) -> Vector:
-        if not self.objectives[objective].worst_segment:
-            return np.asarray(means[:, objective] * weight)
-        return np.asarray((self.in_segments(means, objective) * weight).min(axis=1))
-
-    def in_segments(self, means: Means, column: int) -> Means:
-        """(A, G) a column's means in every segment, from (A, c). (A, 1) the overall mean if segments are left out."""
-        if means.shape[1] == len(self.columns):
-            return means[:, [column]]
-        first = len(self.columns) + self.n_segments * self.by_segment.index(column)
-        return means[:, first : first + self.n_segments]
-
-    def _slacks(self, means: Means, bounds: Matrix) -> list[Means]:
-        columns = []
         for k, b in enumerate(self.bounds):
-            own = (
-                self.in_segments(means, b.column)
-                if b.in_every_segment
-                else means[:, [b.column]]
-            )
-            bound = bounds[..., [k]]
-            slack = (own - bound) * (-1.0 if b.at_most else 1.0)
-            slack[np.abs(slack) <= np.maximum(_ROUNDING, _SINGLE * np.abs(bound))] = 0.0
-            columns.append(slack.min(axis=1, keepdims=True) / b.scale)
-        return columns
+            bound, sign = bounds[..., k], -1.0 if b.at_most else 1.0
+            rounding = np.maximum(_ROUNDING, _SINGLE * np.abs(bound))
+            slacks = []
+            for own in self._counted(means, len(self._weights) + k):
+                slack = (own - bound) * sign
+                # A mean that equals its bound satisfies it, whatever the rounding.
+                slacks.append(np.where(np.abs(slack) <= rounding, 0.0, slack))
+            values.append(np.min(slacks, axis=0) / b.scale)
+        return np.stack(values, axis=1)
 
-    def complete(self, scores: Means) -> Means:
+    def _counted(
+        self, means: Float[Floats, "active columns"], k: int
+    ) -> list[Float[Floats, " active"]]:
+        """The columns of the means of which the worst counts in the k-th value."""
+        has_subsets = means.shape[1] > len(self.columns)
+        counted = self.worst_of[k] if has_subsets else self._overall[k : k + 1]
+        return [means[:, j] for j in counted]
+
+    def complete(
+        self, scores: Float[Floats, "rows metrics"]
+    ) -> Float[Floats, "rows columns"]:
         """Extend (n, m) scores of successful evaluations to all (n, c) columns."""
         more = [share.of(scores[:, share.metric]) for share in self._shares]
         more += [np.zeros(len(scores))] * self.counts_failures
@@ -693,43 +702,14 @@ class Goal(ABC):
             InvalidScoresError: a metric is missing, not a number, NaN, infinite or
                 outside its range, or the number of scores is wrong.
         """
-        metrics, ranges = self.metrics, self.ranges
-        if isinstance(scores, np.ndarray) and scores.ndim:
-            scores = scores.tolist()
-        if isinstance(scores, Mapping):
-            if missing := [name for name in metrics if name not in scores]:
-                others = [name for name in scores if name not in metrics]
-                got = (
-                    f"; got [{some(others)}]{nearest(others[0], missing)}"
-                    if others
-                    else ""
-                )
-                raise InvalidScoresError(
-                    f"Scores must have the metrics {list(metrics)}; missing: {missing}{got}."
-                )
-            items: list[Any] = [scores[name] for name in metrics]
-        elif isinstance(scores, Sequence) and not isinstance(scores, str | bytes):
-            items = list(scores)
-            if len(items) != len(metrics):
-                raise InvalidScoresError(
-                    f"Got {len(items)} scores, expected {len(metrics)}, in the order {list(metrics)}. "
-                    "Pass one number per metric, or a mapping from metric to number."
-                )
-        elif len(metrics) == 1 and hasattr(scores, "__float__"):
-            items = [scores]
-        else:
-            bare = ", or a number" if len(metrics) == 1 else ""
-            raise InvalidScoresError(
-                f"Scores must be a mapping from metric to number, or a sequence in the order {list(metrics)}{bare}; "
-                f"got {short(scores)} ({type(scores).__name__})."
-            )
+        items = _in_order(scores, self.metrics)
         told = tuple(
             [
-                _score(name, item, ranges.get(name))
-                for name, item in zip(metrics, items, strict=True)
+                _score(name, item, self.ranges.get(name))
+                for name, item in zip(self.metrics, items, strict=True)
             ]
         )
-        if len(self.columns) == len(metrics):
+        if len(self.columns) == len(self.metrics):
             return told
         whole: list[float] = self.complete(np.array([told]))[0].tolist()
         return (*whole[:-1], float(failed)) if self.counts_failures else tuple(whole)
@@ -945,23 +925,91 @@ def _relative(
 def _bound(c: Constraint, columns: Sequence[str]) -> Bound:
     at = columns.index(c.column)
     if c.of is not None:
-        return Bound(
-            at, c.bound if c.at_most else -c.bound, c.at_most, c.scale, False, c.of
-        )
+        return Bound(at, c.bound if c.at_most else -c.bound, c.at_most, c.scale, c.of)
     if c.quantile is None:
-        return Bound(at, c.bound, c.at_most, c.scale, c.in_every_segment)
-    return Bound(
-        at,
-        c.quantile if c.at_most else 1.0 - c.quantile,
-        False,
-        1.0,
-        c.in_every_segment,
-    )
+        return Bound(at, c.bound, c.at_most, c.scale)
+    share = c.quantile if c.at_most else 1.0 - c.quantile
+    return Bound(at, share, at_most=False, scale=1.0)
+
+
+def _names(
+    objectives: Sequence[Objective], constraints: Sequence[Constraint]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The names of the metrics, and of all columns: metrics, shares of quantiles, failure rate."""
+    if any(o.metric == FAILURE_RATE for o in objectives):
+        raise InvalidArgumentError(
+            f"{FAILURE_RATE!r} cannot be an objective. Constrain it, for example by at_most(0.02)."
+        )
+    # In the order of their first mention, each once.
+    names = dict.fromkeys([o.metric for o in objectives])
+    names |= dict.fromkeys([c.metric for c in constraints])
+    metrics = tuple(name for name in names if name != FAILURE_RATE)
+    tails = dict.fromkeys(c.column for c in constraints if c.quantile is not None)
+    columns = (*metrics, *tails)
+    if FAILURE_RATE in names:
+        columns = (*columns, FAILURE_RATE)
+    if len(set(columns)) < len(columns):
+        raise InvalidArgumentError(
+            f"A metric has the name of a constraint on a quantile. Rename it: {list(columns)}."
+        )
+    return metrics, columns
+
+
+def _ranges(parts: Sequence[Objective | Constraint]) -> dict[str, tuple[float, float]]:
+    """The range of each metric that has one."""
+    ranges: dict[str, tuple[float, float]] = {}
+    for part in parts:
+        if part.range is None:
+            continue
+        first = ranges.setdefault(part.metric, part.range)
+        if first != part.range:
+            raise InvalidArgumentError(
+                f"The metric {part.metric!r} has two ranges, {first} and {part.range}. Give one."
+            )
+    return ranges
+
+
+def _by_segment(*parts: Objective | Constraint) -> list[bool]:
+    """For each part of a goal, whether its worst segment counts."""
+    return [
+        part.worst_segment if isinstance(part, Objective) else part.in_every_segment
+        for part in parts
+    ]
 
 
 def _truth(name: str, value: object) -> None:
     if not isinstance(value, bool):
         raise InvalidArgumentError(f"{name} must be True or False, got {short(value)}.")
+
+
+def _in_order(scores: object, metrics: Sequence[str]) -> list[Any]:
+    """The scores in the order of the metrics, not checked one by one yet."""
+    if isinstance(scores, np.ndarray) and scores.ndim:
+        scores = scores.tolist()
+    if isinstance(scores, Mapping):
+        if missing := [name for name in metrics if name not in scores]:
+            others = [name for name in scores if name not in metrics]
+            got = ""
+            if others:
+                got = f"; got [{some(others)}]{nearest(others[0], missing)}"
+            raise InvalidScoresError(
+                f"Scores must have the metrics {list(metrics)}; missing: {missing}{got}."
+            )
+        return [scores[name] for name in metrics]
+    if isinstance(scores, Sequence) and not isinstance(scores, str | bytes):
+        if len(scores) != len(metrics):
+            raise InvalidScoresError(
+                f"Got {len(scores)} scores, expected {len(metrics)}, in the order {list(metrics)}. "
+                "Pass one number per metric, or a mapping from metric to number."
+            )
+        return list(scores)
+    if len(metrics) == 1 and hasattr(scores, "__float__"):
+        return [scores]
+    bare = ", or a number" if len(metrics) == 1 else ""
+    raise InvalidScoresError(
+        f"Scores must be a mapping from metric to number, or a sequence in the order {list(metrics)}{bare}; "
+        f"got {short(scores)} ({type(scores).__name__})."
+    )
 
 
 def _score(name: str, item: Any, span: tuple[float, float] | None) -> float:
@@ -1027,49 +1075,45 @@ def parse_goal(
         InvalidArgumentError: the parts do not fit together.
     """
     at_least, at_most, ranges = at_least or {}, at_most or {}, ranges or {}
+    worst = {worst_segment} if isinstance(worst_segment, str) else set(worst_segment)
 
     def objective(metric: str, minimized: bool) -> Objective:
         return Objective(metric, minimized, ranges.get(metric), metric in worst)  # type: ignore[arg-type]  # checks it
 
-    worst = {worst_segment} if isinstance(worst_segment, str) else set(worst_segment)
-    wanted = [
-        objective(name, minimized)
-        for names, minimized in ((maximize, False), (minimize, True))
-        for name in ([names] if isinstance(names, str) else names)
-    ]
-    if unknown := sorted(worst - {o.metric for o in wanted}):
-        raise InvalidArgumentError(
-            f"worst_segment has {unknown[0]!r}, which is neither in maximize nor in minimize."
-        )
-    if both := set(at_least) & set(at_most):
-        raise InvalidArgumentError(
-            f"at_least and at_most both bound {min(both)!r}. Give one of them."
-        )
-    used = [*(o.metric for o in wanted), *at_least, *at_most]
-    if unused := [name for name in ranges if name not in used]:
-        raise InvalidArgumentError(
-            f"ranges has {short(unused[0])}, which is not a metric of the goal{nearest(unused[0], used)}. "
-            f"The goal has {used}."
-        )
-    subject_to: dict[str | Objective, float | Threshold | Within] = {
-        objective(name, minimized): _threshold(name, bound, minimized)
-        for bounds, minimized in ((at_least, False), (at_most, True))
-        for name, bound in bounds.items()
-    }
+    wanted = [objective(name, minimized=False) for name in _listed(maximize)]
+    wanted += [objective(name, minimized=True) for name in _listed(minimize)]
+    _check_names([o.metric for o in wanted], worst, at_least, at_most, ranges)
+    subject_to: dict[str | Objective, float | Threshold | Within] = {}
+    for bounds, minimized in ((at_least, False), (at_most, True)):
+        for name, bound in bounds.items():
+            key = objective(name, minimized)
+            subject_to[key] = _threshold(name, bound, minimized)
     if kind == "pareto-set":
-        if sure is not None:
-            raise InvalidArgumentError(
-                "sure requires a goal of type 'best-feasible'. Remove it from the goal of type 'pareto-set'."
-            )
-        if not wanted:
-            raise InvalidArgumentError(
-                "A goal of type 'pareto-set' needs metrics: maximize = ['rouge', ...], minimize = [...]."
-            )
-        return ParetoSet(*wanted, subject_to=subject_to)
-    if kind != "best-feasible":
+        return _pareto_set(wanted, subject_to, sure)
+    if kind == "best-feasible":
+        return _best_feasible(wanted, subject_to, sure)
+    raise InvalidArgumentError(
+        f"A goal's type must be one of {list(TYPES)}, got {short(kind)}{nearest(kind, TYPES)}."
+    )
+
+
+def _pareto_set(
+    wanted: Sequence[Objective], subject_to: SubjectTo, sure: float | None
+) -> ParetoSet:
+    if sure is not None:
         raise InvalidArgumentError(
-            f"A goal's type must be one of {list(TYPES)}, got {short(kind)}{nearest(kind, TYPES)}."
+            "sure requires a goal of type 'best-feasible'. Remove it from the goal of type 'pareto-set'."
         )
+    if not wanted:
+        raise InvalidArgumentError(
+            "A goal of type 'pareto-set' needs metrics: maximize = ['rouge', ...], minimize = [...]."
+        )
+    return ParetoSet(*wanted, subject_to=subject_to)
+
+
+def _best_feasible(
+    wanted: Sequence[Objective], subject_to: SubjectTo, sure: float | None
+) -> BestFeasible:
     if len(wanted) != 1:
         raise InvalidArgumentError(
             "A goal of type 'best-feasible' needs exactly one metric in maximize or minimize, got "
@@ -1077,6 +1121,35 @@ def parse_goal(
             "and at_most, or use type 'pareto-set'."
         )
     return BestFeasible(wanted[0], subject_to, sure)
+
+
+def _listed(names: str | Sequence[str]) -> Sequence[str]:
+    """A name or names as a list of names."""
+    return [names] if isinstance(names, str) else names
+
+
+def _check_names(
+    objectives: Sequence[str],
+    worst_segment: set[str],
+    at_least: Mapping[str, AnyBound],
+    at_most: Mapping[str, AnyBound],
+    ranges: Mapping[str, Sequence[float]],
+) -> None:
+    """Check that the names in the parts of a goal fit together, as the arguments of `parse_goal`."""
+    if unknown := sorted(worst_segment - set(objectives)):
+        raise InvalidArgumentError(
+            f"worst_segment has {unknown[0]!r}, which is neither in maximize nor in minimize."
+        )
+    if both := set(at_least) & set(at_most):
+        raise InvalidArgumentError(
+            f"at_least and at_most both bound {min(both)!r}. Give one of them."
+        )
+    used = [*objectives, *at_least, *at_most]
+    if unused := [name for name in ranges if name not in used]:
+        raise InvalidArgumentError(
+            f"ranges has {short(unused[0])}, which is not a metric of the goal{nearest(unused[0], used)}. "
+            f"The goal has {used}."
+        )
 
 
 def parse_within(metric: str, text: str) -> Within:
@@ -1117,8 +1190,8 @@ def _threshold(metric: str, bound: object, at_most: bool) -> float | Threshold |
     )
 
 
-def check_no_segments(goal: Goal, method: str) -> None:
-    """Check that a goal has no segments, for a method whose statements are about means over all examples."""
+def check_over_all_examples(goal: Goal, method: str) -> None:
+    """Check that all examples count alike, for a method that bounds means over all examples only."""
     if goal.by_segment:
         raise IncompatibleMethodError(
             f"{method} does not support goals with segments (in_every_segment, worst_segment). Use method='auto'."

@@ -154,8 +154,10 @@ def _draw_scatter(ax: "Axes", result: Summary, x: str, y: str) -> list[Label]:
         _constraints(ax, result, metric, along_x)
     missing = [places[e.id] for e in drawn if e.feasible is False]
     hidden = any(
-        bound.in_every_segment or goal.columns[bound.column] not in (x, y)
-        for bound in goal.bounds
+        len(counted) > 1 or goal.columns[bound.column] not in (x, y)
+        for bound, counted in zip(
+            goal.bounds, goal.worst_of[len(goal.objectives) :], strict=True
+        )
     )
     if missing and hidden:  # by a constraint on a metric that is on neither axis
         label = f"violates a constraint ({len(missing)})"

@@ -429,11 +429,8 @@ class _Judge(ABC):
             goal.values(unit, goal.offsets) - goal.values(zero, goal.offsets)
         ) ** 2
         example, residual = self.stated.example @ weight, self.stated.residual @ weight
-        within = [objective.worst_segment for objective in goal.objectives] + [
-            b.in_every_segment for b in goal.bounds
-        ]
-        # Each segment gets its share of the evaluations.
-        return example, residual * np.where(within, max(1, goal.n_segments), 1)
+        # Columns of which the worst counts share the evaluations.
+        return example, residual * [len(columns) for columns in goal.worst_of]
 
     @property
     def near(self) -> tuple[Outlook, ...]:
@@ -598,7 +595,7 @@ class _OfBest(_Judge):
 
     def number(self, loss: float) -> str:
         objective = self.goal.objectives[0]
-        return f"{loss:.2g} {'worst-segment ' * objective.worst_segment}{safe(objective.metric)}"
+        return f"{loss:.2g} {safe(objective.quantity)}"
 
     def verdict(self) -> Verdict:
         action, likely = self._action(), self._likely()[1]

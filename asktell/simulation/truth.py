@@ -36,14 +36,13 @@ def means_of(
         every[:, :, -1] = failed
     if segments is None or not goal.by_segment:
         return goal, means
-    labels = np.asarray(segments)
-    names = sorted(set(segments))
+    labels, names = np.asarray(segments), sorted(set(segments))
+    goal = goal.with_segments(len(names))
     parts = [
-        _mean(every[:, labels == name][:, :, [column]])
-        for column in goal.by_segment
-        for name in names
+        _mean(every[:, labels == names[segment]][:, :, [column]])
+        for column, segment in goal.subsets
     ]
-    return goal.with_segments(len(names)), np.concatenate((means, *parts), axis=1)
+    return goal, np.concatenate((means, *parts), axis=1)
 
 
 def _mean(cells: Draws) -> Means:

@@ -14,9 +14,10 @@ from typing import Annotated, Final, Literal, NamedTuple, TypeAlias
 
 import msgspec
 import numpy as np
+from jaxtyping import Float
 from msgspec import Meta
 
-from asktell.numerics.arrays import Vector
+from asktell.numerics.arrays import Floats
 from asktell.problem.candidates import Candidates
 from asktell.problem.checks import LARGEST
 
@@ -108,7 +109,7 @@ class Departure(NamedTuple):
         arm: int,
         is_accepted: bool,
         reason: str,
-        estimate: tuple[Vector, Vector] | None,
+        estimate: tuple[Float[Floats, " columns"], Float[Floats, " columns"]] | None,
     ) -> "Departure":
         """An accepted or rejected arm. `estimate` is the (m,) means and the (m,) standard errors, NaN if unknown."""
         status: Literal["accepted", "rejected"] = ACCEPTED if is_accepted else REJECTED
@@ -147,7 +148,6 @@ class Added(Event, frozen=True, tag="n"):
     """Prompts were added after the existing prompts.
 
     - `ids`: None if prompts are identified by their positions.
-    - `features`: a row for each prompt, None if the problem has no features.
     - `key`: the idempotency key of the request, here and in the events that follow. A
       repeated request has this key.
     - `candidates`: the added candidates, if candidates have factors.
@@ -155,7 +155,6 @@ class Added(Event, frozen=True, tag="n"):
 
     ids: tuple[str, ...] | None
     texts: tuple[str, ...]
-    features: tuple[tuple[Score, ...], ...] | None = None
     key: str | None = None
     candidates: Candidates | None = None
 

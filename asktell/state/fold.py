@@ -9,9 +9,10 @@ from itertools import islice
 from typing import Any, Protocol
 
 import numpy as np
+from jaxtyping import Int
 
 from asktell.errors import InvalidStateError
-from asktell.numerics.arrays import Counts, Indices
+from asktell.numerics.arrays import Ints
 from asktell.problem.checks import SMALLEST_COST, short, whole
 from asktell.state import events
 from asktell.state.events import Pull
@@ -363,7 +364,9 @@ _APPLY: dict[type, Callable[[State, Any], State]] = {
 }
 
 
-def plan(state: State, active: Indices, pulls: Counts) -> tuple[Indices, Indices]:
+def plan(
+    state: State, active: Int[Ints, " active"], pulls: Int[Ints, " active"]
+) -> tuple[Int[Ints, " pulls"], Int[Ints, " pulls"]]:
     """Arms and examples of a round's pulls, in the order of asking: round robin, so that any cut is balanced."""
     arms = np.repeat(active, pulls)
     # 0, 1, ... within each arm

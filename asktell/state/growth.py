@@ -3,16 +3,12 @@
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
 from asktell.errors import InvalidArgumentError
 from asktell.numerics.intmap import IntMap
 from asktell.problem import checks
 from asktell.problem.candidates import Prompts
 from asktell.problem.checks import short, whole
 from asktell.problem.examples import numbered
-from asktell.problem.features import TextBasis
 from asktell.state.events import (
     ACCEPTED,
     REJECTED,
@@ -105,7 +101,6 @@ def check_growth(state: State, event: Growth) -> None:
     if isinstance(event, Extended):
         _check_extended(state.problem, event)
     elif isinstance(event, Added):
-        _check_new_features(state.problem, event)
         _check_names(state.problem, event)
     else:
         _check_retired(state, event)
@@ -126,18 +121,6 @@ def _check_retired(state: State, event: Retired) -> None:
         )
 
 
-def _check_new_features(problem: Problem, event: Added) -> None:
-    known = problem.features
-    expected = None if known is None else [known.shape[1]] * len(event.texts)
-    came = None if event.features is None else [len(row) for row in event.features]
-    if came != expected:
-        raise InvalidArgumentError(
-            "The features of new prompts must be like the features of the existing prompts: "
-            f"{'none' if known is None else f'rows of {known.shape[1]} numbers'}. Got "
-            f"{'none' if came is None else f'{len(came)} rows of {sorted(set(came))}'}."
-        )
-
-
 def _check_names(problem: Problem, event: Added) -> None:
     """Check that the ids and texts are the ids and texts of the new candidates, if there are candidates."""
     known, came = problem.candidates, event.candidates
@@ -152,50 +135,49 @@ def _check_names(problem: Problem, event: Added) -> None:
 
 
 def _check_extended(problem: Problem, event: Extended) -> None:
-    evaluations, cost, examples, ids = (
-        event.evaluations,
-        event.cost,
-        event.examples,
-        event.ids,
-    )
-    if ids is not None and len(ids) != examples:
+    """Check that an extension fits the problem: first its own values, then budget, examples and their sums."""
+    if event.ids is not None and len(event.ids) != event.examples:
         raise InvalidArgumentError(
-            f"Got {len(ids)} ids for {examples} new examples. Pass one id per example."
+            f"Got {len(event.ids)} ids for {event.examples} new examples. Pass one id per example."
         )
     # The same checks of each value as for the arguments of extend().
+    examples = event.examples if event.ids is None else event.ids
     extension(
-        evaluations or None,
-        cost or None,
-        (examples if ids is None else ids) or None,
-        event.key,
+        event.evaluations or None, event.cost or None, examples or None, event.key
     )
-    if examples and problem.labels is not None:
+    if event.examples and problem.labels is not None:
         raise InvalidArgumentError(
             "extend() cannot add examples to a selection with segments. Start a new selection."
         )
-    if not (evaluations or cost or examples):
+    if not (event.evaluations or event.cost or event.examples):
         raise InvalidArgumentError(
             "extend() needs evaluations=..., cost=... or examples=..., each above 0."
         )
-    if cost and problem.max_cost is None:
-        raise InvalidArgumentError(
-            f"extend() got cost={cost:g}, but the budget is {problem.budget} evaluations, whatever they cost. Use "
-            "extend(evaluations=...)."
-        )
-    if evaluations and problem.is_bound_by_cost_alone:
-        raise InvalidArgumentError(
-            f"extend() got evaluations={evaluations}, but the budget is a cost of {problem.max_cost:g}, for any "
-            "number of evaluations. Use extend(cost=...)."
-        )
-    _check_new_examples(problem, examples, ids)
-    for name, there, more, most in (
-        ("evaluations", problem.budget, evaluations, checks.MOST_EVALUATIONS),
-        ("examples", problem.n_examples or 0, examples, checks.MOST_EXAMPLES),
-    ):
+    _check_more_budget(problem, event)
+    _check_new_examples(problem, event.examples, event.ids)
+    sums = (
+        ("evaluations", problem.budget, event.evaluations, checks.MOST_EVALUATIONS),
+        ("examples", problem.n_examples or 0, event.examples, checks.MOST_EXAMPLES),
+    )
+    for name, there, more, most in sums:
         if there + more > most:
             raise InvalidArgumentError(
                 f"extend() got {name}={more}. With the existing {there}, the sum would exceed {most}."
             )
+
+
+def _check_more_budget(problem: Problem, event: Extended) -> None:
+    """Check that the budget grows in its own unit: evaluations or cost."""
+    if event.cost and problem.max_cost is None:
+        raise InvalidArgumentError(
+            f"extend() got cost={event.cost:g}, but the budget is {problem.budget} evaluations, whatever they cost. "
+            "Use extend(evaluations=...)."
+        )
+    if event.evaluations and problem.is_bound_by_cost_alone:
+        raise InvalidArgumentError(
+            f"extend() got evaluations={event.evaluations}, but the budget is a cost of {problem.max_cost:g}, for any "
+            "number of evaluations. Use extend(cost=...)."
+        )
 
 
 def _check_new_examples(
@@ -222,7 +204,6 @@ def addition(
     state: State,
     prompts: Prompts,
     more: object,
-    features: npt.ArrayLike | str | None,
     key: str | None,
 ) -> tuple[Added | None, list[str | int]]:
     """The event that adds prompts, and the ids of all prompts of the request.
@@ -231,29 +212,15 @@ def addition(
     """
     check_key(key)
     came = Prompts.of(more)
-    rows = (
-        None
-        if features is None or isinstance(features, str)
-        else checks.check_features(features, len(came))
-    )
     new = [arm for arm in range(len(came)) if not _is_there(prompts, came, arm)]
     if not new:
         return None, list(came.ids)
     new_prompts = came.part(new)
-    # Before the features, because an error in the texts matters more than an error in
-    # the features.
     joined = prompts.joined(new_prompts)
     has_ids = not isinstance(came.ids, range)
     event = Added(
         ids=tuple(map(str, joined.ids[len(prompts) :])) if has_ids else None,
         texts=tuple(new_prompts.texts),
-        features=_features(
-            state,
-            prompts,
-            new_prompts.texts,
-            features,
-            None if rows is None else rows[new],
-        ),
         key=key,
         candidates=new_prompts.candidates,
     )
@@ -345,33 +312,3 @@ def _is_there(prompts: Prompts, came: Prompts, number: int) -> bool:
     return (known is None) == (new is None) and (
         known is None or new is None or known[arm] == new[number]
     )
-
-
-def _features(
-    state: State,
-    prompts: Prompts,
-    texts: Sequence[str],
-    given: object,
-    rows: npt.NDArray[np.float64] | None,
-) -> tuple[tuple[float, ...], ...] | None:
-    known = state.problem.features
-    if isinstance(given, str) and given != "text":
-        raise InvalidArgumentError(
-            f'features must be numbers, "text" or None, got {short(given)}.'
-        )
-    if known is None:
-        if given is not None:
-            raise InvalidArgumentError(
-                "add() got features, but the existing prompts have none. Leave the features out."
-            )
-        return None
-    if rows is None:
-        n_first, width = state.origin.n_arms, known.shape[1]
-        basis = TextBasis(prompts.texts[:n_first], width)
-        if not np.allclose(known[:n_first], basis.features, rtol=1e-6, atol=1e-6):
-            raise InvalidArgumentError(
-                "The existing prompts have features that were not computed from their texts. Use add(prompts, "
-                f"features=...) with {width} numbers for each prompt, computed in the same way."
-            )
-        rows = basis.of_more(texts)
-    return tuple(map(tuple, rows.tolist()))

@@ -13,8 +13,9 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
+from jaxtyping import Float, Int
 
-from asktell.numerics.arrays import Counts, Indices, Matrix, Means
+from asktell.numerics.arrays import Floats, Ints
 from asktell.numerics.cached import Memo
 from asktell.numerics.cells import Scored, nth_asks
 from asktell.state.events import Failure, Pull
@@ -127,27 +128,29 @@ class History:
         row = rows[trial] if 0 <= trial < len(rows) else _NOT_TOLD
         return None if row == _NOT_TOLD or row >= self._length else row
 
-    def trials(self, start: int = 0) -> Indices:
-        """(n,) trial ids of the rows from `start` on, -1 for observed ones."""
+    def trials(self, start: int = 0) -> Int[Ints, " rows"]:
+        """Trial ids of the rows from `start` on, -1 for observed ones."""
         return np.array(self._columns.trials[start : self._length], dtype=np.int64)
 
-    def arms(self, start: int = 0) -> Indices:
-        """(n,) arms of the rows from `start` on."""
+    def arms(self, start: int = 0) -> Int[Ints, " rows"]:
+        """Arms of the rows from `start` on."""
         return np.array(self._columns.arms[start : self._length], dtype=np.int64)
 
-    def examples(self, start: int = 0) -> Indices:
-        """(n,) examples of the rows from `start` on, -1 for none."""
+    def examples(self, start: int = 0) -> Int[Ints, " rows"]:
+        """Examples of the rows from `start` on, -1 for none."""
         return np.array(self._columns.examples[start : self._length], dtype=np.int64)
 
-    def scores(self, start: int = 0) -> Means:
-        """(n, m) scores of the rows from `start` on, in metric units."""
+    def scores(self, start: int = 0) -> Float[Floats, "rows columns"]:
+        """Scores of the rows from `start` on, in metric units."""
         m = self._columns.n_metrics
         rows = np.array(
             self._columns.scores[start * m : self._length * m], dtype=np.float64
         )
         return rows.reshape(-1, m)
 
-    def in_asked_order(self, start: int = 0) -> tuple[Indices, Means]:
+    def in_asked_order(
+        self, start: int = 0
+    ) -> tuple[Int[Ints, " rows"], Float[Floats, "rows columns"]]:
         """Arms and scores of the rows from `start` on, observed ones first, then by trial.
 
         Results computed from rows in this order do not depend on the order in which
@@ -164,7 +167,11 @@ class History:
 
     @classmethod
     def from_columns(
-        cls, trials: Indices, arms: Indices, examples: Indices, scores: Means
+        cls,
+        trials: Int[Ints, " rows"],
+        arms: Int[Ints, " rows"],
+        examples: Int[Ints, " rows"],
+        scores: Float[Floats, "rows columns"],
     ) -> "History":
         """A history from trials (n,), arms (n,), examples (n,) and scores (n, m), as they were saved."""
         history = cls(scores.shape[1])
@@ -230,8 +237,8 @@ class Failures:
         """The number of failures of an arm."""
         return self.pulls.n_asked(arm)
 
-    def per_arm(self, n_arms: int) -> Counts:
-        """(K,) the number of failures of each arm."""
+    def per_arm(self, n_arms: int) -> Int[Ints, " arms"]:
+        """The number of failures of each arm."""
         return np.bincount(self.pulls.arms(), minlength=n_arms)
 
     def arms(self) -> list[int]:
@@ -257,11 +264,11 @@ _LATEST = 2**62
 def turns(
     problem: Problem,
     missing: Failures,
-    trials: Indices,
-    arms: Indices,
-    examples: Indices,
-) -> Indices:
-    """(n,) the turn of each row of scores in the order of all evaluations of its arm. Each row must have an example.
+    trials: Int[Ints, " rows"],
+    arms: Int[Ints, " rows"],
+    examples: Int[Ints, " rows"],
+) -> Int[Ints, " rows"]:
+    """The turn of each row of scores in the order of all evaluations of its arm. Each row must have an example.
 
     If a cell was asked for several times, its first score or failure counts in the
     first round, its second in the second round, and so on. Without rounds, all have the
@@ -283,12 +290,12 @@ def turns(
 def in_turns(
     problem: Problem,
     missing: Failures,
-    trials: Indices,
-    arms: Indices,
-    examples: Indices,
-    scores: Matrix,
+    trials: Int[Ints, " rows"],
+    arms: Int[Ints, " rows"],
+    examples: Int[Ints, " rows"],
+    scores: Float[Floats, "rows columns"],
     before: int | None = None,
-) -> tuple[Indices, Indices, Matrix]:
+) -> tuple[Int[Ints, " chosen"], Int[Ints, " chosen"], Float[Floats, "chosen columns"]]:
     """Arms, turns and scores, sorted by arm and turn, of the rows with an example and a turn before `before`.
 
     Several scores of a cell count once, with their mean, unless there are rounds.
@@ -306,8 +313,14 @@ def in_turns(
 
 
 def in_rounds(
-    problem: Problem, trials: Indices, arms: Indices, examples: Indices, scores: Matrix
-) -> list[tuple[Indices, Indices, Matrix]]:
+    problem: Problem,
+    trials: Int[Ints, " rows"],
+    arms: Int[Ints, " rows"],
+    examples: Int[Ints, " rows"],
+    scores: Float[Floats, "rows columns"],
+) -> list[
+    tuple[Int[Ints, " cells"], Int[Ints, " cells"], Float[Floats, "cells columns"]]
+]:
     """Arms, places and mean scores of the first evaluation of every cell, of the first two, and so on.
 
     Sorted by arm and place. The list has at most `repeats` items, since further repeats
@@ -390,7 +403,7 @@ class Repeated(NamedTuple):
     changed: int
     late: int
     late_changed: int
-    moved: Matrix
+    moved: Float[Floats, "late columns"]
 
     @property
     def tells_drift(self) -> bool:

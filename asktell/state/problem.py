@@ -6,10 +6,11 @@ from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+from jaxtyping import Bool, Float, Int
 
 from asktell.errors import InvalidArgumentError, InvalidScoresError, InvalidStateError
 from asktell.numerics import counters
-from asktell.numerics.arrays import Features, Indices, Vector
+from asktell.numerics.arrays import Bools, Floats, Ints
 from asktell.numerics.cached import Memo, cached_property
 from asktell.posterior.segments import Segments
 from asktell.posterior.shape import Shape
@@ -19,7 +20,7 @@ from asktell.problem.candidates import AnyPrompt, Candidates, Prompts
 from asktell.problem.checks import nearest, short, some, whole
 from asktell.problem.examples import Examples, numbered
 from asktell.problem.features import rank, text_features
-from asktell.problem.goals import Goal
+from asktell.problem.goals import Goal, Subset
 from asktell.state.events import Added, Extended
 from asktell.state.profile import ExampleProfile
 
@@ -72,7 +73,7 @@ class Problem:
     goal: Goal
     budget: int
     n_examples: int | None = None
-    features: Features | None = None
+    features: Float[Floats, "arms features"] | None = None
     seed: int = 0
     sampling: str = "shared"
     failure_scores: tuple[float, ...] | None = None
@@ -100,9 +101,22 @@ class Problem:
         """The segments of the examples. None without segments."""
         return None if self.labels is None else Segments.of(self.labels)
 
+    def is_in(
+        self, subset: Subset, examples: Int[Ints, " cells"]
+    ) -> Bool[Bools, " cells"]:
+        """Whether each example belongs to the subset. -1, an example that is none of the N, belongs to none."""
+        assert self.segments is not None, "a goal with segments requires them"
+        of_examples = self.segments.of_examples[examples]
+        return np.asarray((examples >= 0) & (of_examples == subset.segment))
+
+    def size_of(self, subset: Subset) -> int:
+        """The number of examples in the subset."""
+        assert self.segments is not None, "a goal with segments requires them"
+        return int(self.segments.sizes[subset.segment])
+
     @cached_property
-    def order(self) -> Indices:
-        """(N,) the shared order of the examples. Added examples follow the existing examples."""
+    def order(self) -> Int[Ints, " examples"]:
+        """The shared order of the examples. Added examples follow the existing examples."""
         first = (self.n_examples or 0) - sum(self.joined_examples)
         order = counters.permutation(self.seed, "example order", first)
         for number, n in enumerate(self.joined_examples, start=1):
@@ -191,8 +205,8 @@ class Problem:
         return other
 
     @cached_property
-    def place(self) -> Indices:
-        """(N,) the place of each example in the shared order."""
+    def place(self) -> Int[Ints, " examples"]:
+        """The place of each example in the shared order."""
         place = np.empty_like(self.order)
         place[self.order] = np.arange(len(place))
         return place
@@ -209,8 +223,8 @@ class Problem:
         return told + (None,) * (len(self.goal.columns) - len(told))
 
     @cached_property
-    def tells(self) -> Vector | None:
-        """(N,) how informative each example is according to earlier studies, averaged over metrics. None if unknown."""
+    def tells(self) -> Float[Floats, " examples"] | None:
+        """How informative each example is according to earlier studies, averaged over metrics. None if unknown."""
         known = [shape.tells for shape in self.shapes if shape is not None]
         if not known:
             return None
@@ -219,15 +233,15 @@ class Problem:
         )
 
     @cached_property
-    def telling_order(self) -> Indices:
-        """(N,) the examples, most informative first. Equals are in the shared order."""
+    def telling_order(self) -> Int[Ints, " examples"]:
+        """The examples, most informative first. Equals are in the shared order."""
         if self.tells is None:
             return self.order
         return self.order[np.argsort(-self.tells[self.order], kind="stable")]
 
     @cached_property
-    def telling_place(self) -> Indices:
-        """(N,) the place of each example in the order of informativeness."""
+    def telling_place(self) -> Int[Ints, " examples"]:
+        """The place of each example in the order of informativeness."""
         if self.tells is None:
             return self.place
         place = np.empty_like(self.order)
@@ -239,8 +253,10 @@ class Problem:
         """The rank of the features of all arms, whatever their units. None without features."""
         return None if self.features is None else rank(self.features)
 
-    def draw(self, arms: Indices, nth: Indices) -> Indices:
-        """(n,) the example of the `nth` draw (from 0) of each of the `arms` (n,). -1 without examples."""
+    def draw(
+        self, arms: Int[Ints, " pulls"], nth: Int[Ints, " pulls"]
+    ) -> Int[Ints, " pulls"]:
+        """The example of the `nth` draw (from 0) of each of the `arms` (n,). -1 without examples."""
         if self.n_examples is None:
             return np.full(len(arms), -1, dtype=np.int64)
         if self.sampling == "shared":
@@ -260,19 +276,13 @@ def most_evaluations(
 def grown(problem: Problem, event: object) -> Problem:
     """The problem after an event. Only new prompts, budget or examples change it."""
     if isinstance(event, Added):
-        features = problem.features
-        if features is not None and event.features is not None:
-            features = np.concatenate(
-                (features, np.array(event.features, dtype=np.float64))
-            )
-            features.flags.writeable = False
         candidates = problem.candidates
         if candidates is not None and event.candidates is not None:
             candidates = candidates.joined(event.candidates)
         n_arms = problem.n_arms + len(event.texts)
-        larger = replace(
-            problem, n_arms=n_arms, features=features, candidates=candidates
-        )
+        # Methods that use features plan their rounds, and refuse new prompts. So new
+        # prompts have no features, and the others' are not needed any more.
+        larger = replace(problem, n_arms=n_arms, features=None, candidates=candidates)
     elif isinstance(event, Extended):
         larger = replace(
             problem,
@@ -457,7 +467,9 @@ def _profile(
     return profile
 
 
-def _features(features: npt.ArrayLike | None, texts: Sequence[str]) -> Features | None:
+def _features(
+    features: npt.ArrayLike | None, texts: Sequence[str]
+) -> Float[Floats, "arms features"] | None:
     if features is None:
         return None
     if isinstance(features, str):

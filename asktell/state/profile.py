@@ -9,10 +9,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, final
 
 import numpy as np
+from jaxtyping import Float, Int
 
 from asktell._util.extras import check_format
 from asktell.errors import InvalidArgumentError, InvalidStateError
-from asktell.numerics.arrays import Indices, Vector
+from asktell.numerics.arrays import Floats, Ints
 from asktell.numerics.cells import Scored
 from asktell.posterior.profile_factor import Learned, Sums, fitted, learned
 from asktell.posterior.shape import Shape
@@ -53,7 +54,11 @@ class OfMetric(NamedTuple):
     ability: float
 
     def plus(
-        self, other: "OfMetric", places: Indices, n_examples: int, weight: float
+        self,
+        other: "OfMetric",
+        places: Int[Ints, " examples"],
+        n_examples: int,
+        weight: float,
     ) -> "OfMetric":
         """The sums of both. The examples of `other` are at these `places` (E,), and its prompts have this weight."""
         return OfMetric(
@@ -358,19 +363,19 @@ def _learned(known: OfMetric) -> Learned | None:
     return learned(Sums(*(np.append(column, 0.0) for column in sums)), known.binary)
 
 
-def _unexplained(known: OfMetric, found: Learned) -> Vector:
-    """(E,) the variance of a score given the ability of its prompt, including the uncertainty of the loading."""
+def _unexplained(known: OfMetric, found: Learned) -> Float[Floats, " examples"]:
+    """The variance of a score given the ability of its prompt, including the uncertainty of the loading."""
     return np.asarray(found.residual + found.loading_variance * known.variance)
 
 
-def _tells(known: OfMetric, found: Learned) -> Vector:
-    """(E,) the part of the variance of scores that comes from the prompts, relative to an unseen example."""
+def _tells(known: OfMetric, found: Learned) -> Float[Floats, " examples"]:
+    """The part of the variance of scores that comes from the prompts, relative to an unseen example."""
     own = found.loading**2 * known.variance
     share = own / (own + _unexplained(known, found))
     return np.asarray(share / share[-1]) if share[-1] > 0 else np.ones(len(share))
 
 
-def _mean_loading(found: Learned, at: Indices | None = None) -> float:
+def _mean_loading(found: Learned, at: Int[Ints, " some"] | None = None) -> float:
     """The mean loading of all examples, or of those `at` some places. 0 if it is too small to measure anything."""
     mean = float((found.loading[:-1] if at is None else found.loading[at]).mean())
     return mean if mean > _LEAST_LOADING * float(found.loading[-1]) else 0.0

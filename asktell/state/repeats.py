@@ -9,9 +9,10 @@ latter.
 """
 
 import numpy as np
+from jaxtyping import Int
 
 from asktell.numerics import counters
-from asktell.numerics.arrays import Indices
+from asktell.numerics.arrays import Ints
 from asktell.state.history import repeated
 from asktell.state.state import State
 
@@ -74,7 +75,7 @@ def to_repeat(state: State, done: int, late: bool) -> list[tuple[int, int]]:
     ]
 
 
-def _alone(cells: Indices) -> Indices:
+def _alone(cells: Int[Ints, " rows"]) -> Int[Ints, " cells"]:
     """The cells that occur exactly once, ascending."""
     found, times = np.unique(cells, return_counts=True)
     return np.asarray(found[times == 1])

@@ -7,8 +7,9 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
+from jaxtyping import Bool, Float, Int
 
-from asktell.numerics.arrays import Counts, Indices, Mask, Vector, counted
+from asktell.numerics.arrays import Bools, Floats, Ints, counted
 from asktell.numerics.cells import Scored
 from asktell.numerics.intmap import IntMap
 from asktell.numerics.tally import Tally
@@ -68,7 +69,7 @@ class State(NamedTuple):
     problem: Problem  # after growth
     history: History
     failures: Failures
-    draws: Counts  # (K,) examples drawn by the end of the plan
+    draws: Int[Ints, " arms"]  # examples drawn by the end of the plan
     tally: Tally  # of the rows up to the last decision
     tallied: int = 0  # the number of these rows
     # Each with the number of rows before it
@@ -92,8 +93,8 @@ class State(NamedTuple):
     remarks: Mapping[str, Remarked] = {}  # by topic
 
     @property
-    def active(self) -> Indices:
-        """(A,) the arms that were not accepted, eliminated or retired, ascending."""
+    def active(self) -> Int[Ints, " active"]:
+        """The arms that were not accepted, eliminated or retired, ascending."""
         mask = np.ones(self.problem.n_arms, dtype=bool)
         mask[list(self.left)] = False
         return np.flatnonzero(mask)
@@ -166,8 +167,8 @@ class State(NamedTuple):
         evaluations = (self.spent + len(self.pending)) / self.problem.budget
         return max(min(1.0, evaluations), self.problem.allowance.part(self.cost))
 
-    def ages(self) -> Vector:
-        """(K,) the part of the budget spent since each arm was added, relative to the budget left at that time."""
+    def ages(self) -> Float[Floats, " arms"]:
+        """The part of the budget spent since each arm was added, relative to the budget left at that time."""
         now, began = self.part_spent(), np.zeros(self.problem.n_arms)
         first = self.origin.n_arms
         for _, spent, cost, event in self.growth:
@@ -188,8 +189,8 @@ class State(NamedTuple):
         )
 
     @property
-    def told(self) -> Counts:
-        """(K,) the number of recorded scores of each arm."""
+    def told(self) -> Int[Ints, " arms"]:
+        """The number of recorded scores of each arm."""
         return np.bincount(self.history.arms(), minlength=self.problem.n_arms)
 
     def no_rivals(self) -> list[int]:
@@ -226,7 +227,7 @@ class State(NamedTuple):
             1 + self.history.n_asked(arm)
         )
 
-    def exhausted(self) -> Indices:
+    def exhausted(self) -> Int[Ints, " exhausted"]:
         """The arms with too many failures per score to be evaluated again, ascending."""
         return np.array(
             [arm for arm in self.missing.arms() if self.is_exhausted(arm)],
@@ -250,8 +251,8 @@ class State(NamedTuple):
         )
         return Departure(arm, FAILED, reason)
 
-    def open_arms(self) -> Mask:
-        """(K,) True for active arms with an evaluation left.
+    def open_arms(self) -> Bool[Bools, " arms"]:
+        """True for active arms with an evaluation left.
 
         If no evaluation is in progress, also the budget of cost must allow the
         evaluation.
@@ -263,8 +264,8 @@ class State(NamedTuple):
             mask[mask] = [self.fits(arm) for arm in np.flatnonzero(mask).tolist()]
         return mask
 
-    def have_pulls(self) -> Mask:
-        """(K,) True for arms with an evaluation left."""
+    def have_pulls(self) -> Bool[Bools, " arms"]:
+        """True for arms with an evaluation left."""
         most = self.problem.most_pulls
         mask = (
             np.ones(self.problem.n_arms, dtype=bool)
@@ -274,15 +275,17 @@ class State(NamedTuple):
         mask[self.exhausted()] = False
         return mask
 
-    def used_pulls(self) -> Counts:
-        """(K,) the number of used evaluations of each arm: with scores, in progress, failed or observed."""
+    def used_pulls(self) -> Int[Ints, " arms"]:
+        """The number of used evaluations of each arm: with scores, in progress, failed or observed."""
         arms, _, asks = self.used_cells()
         pulls = np.bincount(
             arms, np.minimum(asks, self.problem.repeats), self.problem.n_arms
         )
         return np.asarray(pulls, dtype=np.int64)
 
-    def used_cells(self, observed: bool = True) -> tuple[Indices, Indices, Counts]:
+    def used_cells(
+        self, observed: bool = True
+    ) -> tuple[Int[Ints, " cells"], Int[Ints, " cells"], Int[Ints, " cells"]]:
         """Arms and examples of the cells with a score, a failure or an evaluation in progress, and their uses.
 
         `observed`: True if observed scores count.
@@ -386,8 +389,8 @@ class State(NamedTuple):
         cells = Scored.of(*rows, problem.population)
         return cells if problem.is_noisy or len(cells.arms) < len(rows[0]) else None
 
-    def capacity(self) -> Counts:
-        """(K,) the number of evaluations that each arm has left, practically unlimited unless examples are shared."""
+    def capacity(self) -> Int[Ints, " arms"]:
+        """The number of evaluations that each arm has left, practically unlimited unless examples are shared."""
         most = self.problem.most_pulls
         free = np.full(self.problem.n_arms, np.iinfo(np.int32).max, dtype=np.int64)
         if most is not None:
@@ -397,8 +400,8 @@ class State(NamedTuple):
         free[self.exhausted()] = 0
         return np.maximum(free, 0)
 
-    def drawn(self) -> Counts:
-        """(K,) the number of examples that each arm has drawn, for the plan or to replace failed evaluations."""
+    def drawn(self) -> Int[Ints, " arms"]:
+        """The number of examples that each arm has drawn, for the plan or to replace failed evaluations."""
         drawn = self.draws.copy()
         for arm, extra in self.redraws.items():
             drawn[arm] += extra

@@ -12,7 +12,7 @@ Entries are defined in `asktell.state.events` or, if they are about leases, in
 | `["f", trial, reason, cost]`                        | failed                                                 |
 | `["o", arm, example, scores, cost]`                 | observed elsewhere; `scores` null for a cost alone     |
 | `["d", round, departures, pulls, finished, ..]`     | decided                                                |
-| `["n", ids, texts, features, key, candidates]`      | prompts were added                                     |
+| `["n", ids, texts, key, candidates]`                | prompts were added                                     |
 | `["q", arm, reason, key]`                           | a prompt was retired                                   |
 | `["e", evaluations, cost, examples, key, ids]`      | budget or examples were added                          |
 | `["c", topic, text, doubtful]`                      | remarked                                               |

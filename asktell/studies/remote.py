@@ -38,7 +38,7 @@ from asktell.results import (
 from asktell.results.comparison import Place
 from asktell.results.entries import FailureGroup
 from asktell.results.evaluations import Evaluation, Evaluations
-from asktell.selector import Features, NewPrompts, Selector, part_at
+from asktell.selector import NewPrompts, Selector, part_at
 from asktell.studies.base import AbstractStudy
 from asktell.studies.details import encode
 from asktell.studies.leases import SECONDS, Holding, check_lease
@@ -366,17 +366,13 @@ class RemoteStudy(AbstractStudy):
     # that a request that is sent again is done once, even if the service was restarted
     # in between.
 
-    def add(
-        self, prompts: NewPrompts, features: Features = None, *, key: str | None = None
-    ) -> list[str | int]:
+    def add(self, prompts: NewPrompts, *, key: str | None = None) -> list[str | int]:
         named: object = (
             prompts.to_data() if isinstance(prompts, Candidates) else prompts
         )
-        n_prompts, rows = len(Prompts.of(prompts)), features
-        if features is not None and not isinstance(features, str):
-            rows = checks.check_features(features, n_prompts).tolist()
+        Prompts.of(prompts)  # refuses invalid prompts before the request
         found: list[str | int] = self._post(
-            "add", prompts=named, features=rows, key=key or uuid.uuid4().hex
+            "add", prompts=named, key=key or uuid.uuid4().hex
         )["ids"]
         return found
 

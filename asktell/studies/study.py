@@ -24,7 +24,7 @@ from asktell.problem.examples import check_examples
 from asktell.problem.goals import Goal, Scores
 from asktell.results import Comparison, Result
 from asktell.results.evaluations import Evaluations
-from asktell.selector import Features, NewPrompts, Selector, part_at
+from asktell.selector import NewPrompts, Selector, part_at
 from asktell.storages import AbstractStorage, Location, opened
 from asktell.studies import export as documents
 from asktell.studies.base import AbstractStudy
@@ -456,11 +456,9 @@ class Study(AbstractStudy):
 
     # Changing the selection
 
-    def add(
-        self, prompts: NewPrompts, features: Features = None, *, key: str | None = None
-    ) -> list[str | int]:
+    def add(self, prompts: NewPrompts, *, key: str | None = None) -> list[str | int]:
         with self._replica.writing(durable=True) as (logged, _):
-            return logged.selector.add(prompts, features, key=key)
+            return logged.selector.add(prompts, key=key)
 
     def retire(
         self, prompt: AnyPrompt, reason: str | BaseException, *, key: str | None = None

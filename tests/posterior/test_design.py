@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from asktell.posterior.design import Informative, Noise, information, next_examples
+from asktell.posterior.design import CellNoise, Informative, information, next_examples
 
 NONE = np.zeros(0, dtype=np.int64)
 
@@ -62,14 +62,14 @@ def test_noisy_examples_come_again_in_the_order_once_all_are_used() -> None:
     [
         # .2025 / 1.405 > .25 / 5.5: a new one would tell of its example more than of
         # the prompt
-        (Noise(0.9, 4.0), 0),
-        (Noise(0.6, 1.0), 2),  # .09 / 1.02 < .25 / 2.5
-        (Noise(0.2, 4.0), 2),
+        (CellNoise(0.9, 4.0), 0),
+        (CellNoise(0.6, 1.0), 2),  # .09 / 1.02 < .25 / 2.5
+        (CellNoise(0.2, 4.0), 2),
         (None, 2),
     ],
 )
 def test_who_would_be_alone_on_a_new_example_may_rather_ask_again(
-    noise: Noise | None, expected: int
+    noise: CellNoise | None, expected: int
 ) -> None:
     used_arms, used = np.array([0, 0, 1, 1]), np.array([0, 1, 0, 1])
     _, on = next_examples(
@@ -154,7 +154,7 @@ def test_examples_that_nobody_reaches_change_nothing(seed: int, told: bool) -> N
 
 
 def _variance(
-    n: int, asks: list[int], unseen: list[float], noise: Noise, n_given: int | None
+    n: int, asks: list[int], unseen: list[float], noise: CellNoise, n_given: int | None
 ) -> float:
     """Posterior variance of a prompt's mean, by dense matrices.
 
@@ -193,7 +193,7 @@ def test_what_an_evaluation_takes_off_the_variance(
     share: float, example: float, n: int, asks: int, more: int | None
 ) -> None:
     """For the mean over new inputs, and over given examples of which one or five are new to the prompt."""
-    noise, n_given = Noise(share, example), None if more is None else n + more
+    noise, n_given = CellNoise(share, example), None if more is None else n + more
     before = _variance(n, [asks] * n, [], noise, n_given)
     for new_effect, is_shared in ((0.0, True), (example, False)):
         after = _variance(n, [asks] * n, [new_effect], noise, n_given)
@@ -213,15 +213,15 @@ def test_what_an_evaluation_takes_off_the_variance(
 def test_a_repeat_is_never_better_than_a_new_example_that_rivals_share(
     share: float, example: float, n: int, asks: int
 ) -> None:
-    noise = Noise(share, example)
+    noise = CellNoise(share, example)
     assert noise.by_repeat(n, asks) <= noise.by_new_example(n, asks, is_shared=True) * (
         1 + 1e-9
     )
-    assert not Noise(0.0, example).favours_repeat(n, asks)
+    assert not CellNoise(0.0, example).favours_repeat(n, asks)
 
 
 def test_only_much_noise_and_very_different_examples_favour_a_repeat() -> None:
-    assert not Noise(0.5, 1.0).favours_repeat(5, 1)
-    assert not Noise(0.2, 5.0).favours_repeat(5, 1)
-    assert Noise(0.9, 5.0).favours_repeat(5, 1)
-    assert Noise(0.9, 5.0).by_repeat(5, 4) < Noise(0.9, 5.0).by_repeat(5, 1)
+    assert not CellNoise(0.5, 1.0).favours_repeat(5, 1)
+    assert not CellNoise(0.2, 5.0).favours_repeat(5, 1)
+    assert CellNoise(0.9, 5.0).favours_repeat(5, 1)
+    assert CellNoise(0.9, 5.0).by_repeat(5, 4) < CellNoise(0.9, 5.0).by_repeat(5, 1)

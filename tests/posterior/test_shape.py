@@ -132,6 +132,30 @@ def test_likelihoods_of_two_shapes_compare_as_those_of_the_scores(
     assert found[0] - found[1] == pytest.approx(direct[0] - direct[1])
 
 
+def test_examples_of_equal_counts_count_by_their_own_spreads() -> None:
+    """The likelihood of a complete table, where every example has the same count, by a dense covariance."""
+    rng = np.random.default_rng(7)
+    n_arms, n_examples = 4, 30
+    arms, examples = np.divmod(np.arange(n_arms * n_examples), n_examples)
+    y = rng.normal(size=len(arms))
+    ones = np.ones(n_examples)
+    spread = rng.uniform(0.2, 2.0, n_examples)
+    shape = Shape.of(0.0 * ones, ones, spread, ones, ones, 0.5)
+    system = System(arms, examples, y, n_arms, n_examples, shape=shape)
+    cov = V.prompt * (arms[:, None] == arms).astype(float)
+    cov += (examples[:, None] == examples) * V.example * shape.example[examples]
+    cov += V.residual * np.eye(len(y))
+    inverse, level = np.linalg.inv(cov), np.ones(len(y))
+    precision = level @ inverse @ level
+    left = y - level @ inverse @ y / precision
+    # The restricted likelihood: log |V| + log |1'V^-1 1| and the generalized residual
+    # sum of squares. `likelihood` has them in units of the residual variance.
+    log_det, squares = system.likelihood(V)
+    direct = np.linalg.slogdet(cov)[1] + np.log(precision)
+    assert log_det + (len(y) - 1) * np.log(V.residual) == pytest.approx(direct)
+    assert squares / V.residual == pytest.approx(left @ inverse @ left)
+
+
 def test_a_flat_shape_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(two_way, "reml", lambda *_: V)  # the same variances for both
     rng = np.random.default_rng(6)

@@ -243,44 +243,18 @@ def test_a_newcomer_that_has_failed_on_every_example_is_asked_again_where_it_may
 # Features
 
 
-def test_newcomers_bring_features_of_the_same_width() -> None:
+def test_newcomers_have_no_features_since_methods_that_grow_use_none() -> None:
+    features = [[0, 1], [1, 0], [1, 1]]
     selector = Selector(
-        ["a", "b", "c"],
-        BestFeasible("a"),
-        9,
-        examples=9,
-        features=[[0, 1], [1, 0], [1, 1]],
+        ["a", "b", "c"], BestFeasible("a"), 9, examples=9, features=features
     )
-    for bad in (None, "text", [[1.0]], [[1.0, float("nan")]], [[1, 2], [3, 4]]):
-        before = facts(selector)
-        with pytest.raises(InvalidArgumentError, match="features"):
-            selector.add(["d"], features=bad)  # type: ignore[arg-type]
-        assert facts(selector) == before
-    selector.add(["d"], features=[[5, 6]])
-    features = selector.state.problem.features
-    assert features.tolist() == [[0, 1], [1, 0], [1, 1], [5, 6]]
-    with pytest.raises(InvalidArgumentError, match="have none"):
-        Selector(["a"], BestFeasible("a"), 9).add(["b"], features=[[1]])
-
-
-def test_features_of_texts_are_made_in_the_basis_of_the_first() -> None:
-    texts = [
-        f"{verb} the {noun} in {n} words"
-        for verb in ("Sum up", "Judge")
-        for noun in "abc"
-        for n in (5, 50)
-    ]
-    selector = Selector(texts, BestFeasible("a"), 50, examples=9, features="text")
-    first = selector.state.problem.features
-    first = first.copy()
-    selector.add([texts[0] + "!", "Something quite different"])
-    selector.add(["Judge the d in 500 words"], features="text")
-    features = selector.state.problem.features
-    np.testing.assert_array_equal(features[: len(texts)], first)
-    distance = np.linalg.norm(features - features[0], axis=1)
-    assert distance[len(texts)] < distance[1 : len(texts)].min()
+    assert selector.state.problem.features.tolist() == features
+    selector.add(["d"])
+    assert selector.state.problem.features is None
     play(selector)
     assert Selector.from_json(selector.to_json()).to_json() == selector.to_json()
+    with pytest.raises(TypeError, match="features"):
+        selector.add(["e"], features=[[1, 1]])  # type: ignore[call-arg]
 
 
 # Prompts that leave

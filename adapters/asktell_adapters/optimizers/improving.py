@@ -1,7 +1,7 @@
 """The loop of `improve`: select prompts, let a writer write new prompts from the best ones, and select again."""
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import Executor
 from dataclasses import asdict, dataclass
 from itertools import count
@@ -378,7 +378,6 @@ def improve(
     patience: int | None = 2,
     certainty: float = 0.6,
     examples: Sequence[Any] | None = None,
-    features: Callable[[Sequence[str]], Any] | None = None,
     executor: Executor | None = None,
     concurrency: int | None = None,
     batch_size: int | None = None,
@@ -419,8 +418,6 @@ def improve(
             is optimistic, because the selected prompt was chosen for its scores. With a
             `ParetoSet`, a generation counts if one of its prompts is in the set.
         examples: the dataset by position, for the failures in a `Brief`.
-        features: returns one row of features per new text. Required if the study has
-            features that are not derived from the texts.
         executor: as for `asktell.run`.
         concurrency: number of simultaneous evaluations, as for `asktell.run`.
         batch_size: trials per call of a batch evaluator, as for `asktell.run`.
@@ -506,7 +503,6 @@ def improve(
         _add(
             study,
             texts,
-            features,
             newest.number + 1,
             key_of(newest.number + 1, arms, verdicts[-1]),
         )
@@ -734,7 +730,6 @@ def _is_usable(text: str) -> bool:
 def _add(
     study: AnyStudy,
     texts: list[str],
-    features: Callable[[Sequence[str]], Any] | None,
     number: int,
     key: str,
 ) -> None:
@@ -746,7 +741,7 @@ def _add(
         free = (name for name in names if existing.with_id(name) is None)
         prompts = dict(zip(free, texts, strict=False))
     try:
-        study.add(prompts, None if features is None else features(texts), key=key)
+        study.add(prompts, key=key)
     except InvalidArgumentError:
         if read(_selector(study).state)[-1].number < number:
             raise

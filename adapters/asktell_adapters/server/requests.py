@@ -358,7 +358,6 @@ class Add(StrictRequest):
     """Prompts to add."""
 
     prompts: Prompts
-    features: list[list[Number]] | Literal["text"] | None = None
     key: Key = None
 
 

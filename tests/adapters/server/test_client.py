@@ -694,18 +694,6 @@ def test_a_study_is_paused_for_whoever_asks(server: Any, remote: RemoteStudy) ->
         assert other.ask() is not None
 
 
-def test_newcomers_bring_features_over_http(server: Any) -> None:
-    selector = Selector(["a", "b"], BestFeasible("a"), 5, features=np.eye(2))
-    with RemoteStudy.create(
-        server.url, f"features {next(_numbers)}", selector
-    ) as study:
-        assert study.add(["c"], np.array([[1, 1]])) == [2]
-        with pytest.raises(InvalidArgumentError, match="features"):
-            study.add(["d"])
-        features = study.selector.state.problem.features
-        assert features.tolist() == [[1, 0], [0, 1], [1, 1]]
-
-
 def test_candidates_of_factors(server: Any) -> None:
     """Made from a selector or by a request, they are asked, told, joined and shown as in this process."""
     made = Selector(
