@@ -37,7 +37,7 @@ Steps of the algorithm. The functions below name the step that they implement.
 7. **Early stop**, only with `confidence`. All prompts take part, and take their
    examples in one common order. As soon as the posterior is sure enough, step 3 chooses
    the prompts with unproven claims instead. The selection ends when no claim is left to
-   prove (`asktell.methods.certainty`).
+   prove (`asktell.methods.claims`).
 
 Sets of arms (an arm is the position of a prompt):
 
@@ -63,7 +63,7 @@ from msgspec import structs
 from asktell.errors import InvalidArgumentError
 from asktell.methods.base import AbstractMethod
 from asktell.methods.belief import Belief, believe, by_chance, even_order, stated
-from asktell.methods.certainty import unproven
+from asktell.methods.claims import unproven
 from asktell.numerics import counters
 from asktell.numerics.arrays import Counts, Indices, Mask, Vector
 from asktell.posterior import answer, design, membership
