@@ -62,24 +62,22 @@ def not_worse(
     error_of_no = error / (len(names) + 1)
     found = dict[str, bool | None]()
     for column, (name, least) in enumerate(zip(names, margins, strict=False)):
-        is_worse = in_favor.is_above(
-            in_favor.lead(baseline, candidate, column), least, error_of_no
+        lead_of_baseline = in_favor.lead(baseline, candidate, column)
+        lead = against.lead(candidate, baseline, column)
+        found[name] = _ruling(
+            yes=against.is_at_least(lead, -least, error),
+            no=in_favor.is_above(lead_of_baseline, least, error_of_no),
         )
-        is_close = against.is_at_least(
-            against.lead(candidate, baseline, column), -least, error
-        )
-        found[name] = False if is_worse else (True if is_close else None)
     for column, name in enumerate(names[len(margins) :], len(margins)):
+        # Of a bound on the failure rate, the failures themselves are the observations.
         failures = recorded.scores.failures
-        counts_failures = failures is not None and column in failures.slacks
-        sure, surer = (recorded, recorded) if counts_failures else (against, in_favor)
-        if violates(surer, candidate, column, error_of_no):
-            found[name] = False
-        else:
-            is_kept = sure.scores.counts[candidate] > 0 and satisfies(
-                sure, candidate, column, error
-            )
-            found[name] = True if is_kept else None
+        is_rate = failures is not None and column in failures.slacks
+        worst, best = (recorded, recorded) if is_rate else (against, in_favor)
+        found[name] = _ruling(
+            yes=worst.scores.counts[candidate] > 0
+            and satisfies(worst, candidate, column, error),
+            no=violates(best, candidate, column, error_of_no),
+        )
     part = _part_of_range(recorded, margins)
     found[FAILURE_RATE] = fails_no_more(
         state, candidate, baseline, part, error, error_of_no
@@ -88,6 +86,10 @@ def not_worse(
     # certain.
     is_certain = any(each is not None for each in found.values())
     return unknown if is_certain and has_drifted(state) else found
+
+
+def _ruling(yes: bool, no: bool) -> bool | None:
+    return False if no else (True if yes else None)
 
 
 def _bounds_with_failures(
