@@ -407,28 +407,18 @@ def excluded(
             reasons.setdefault(arm, f"certainly misses {constraint}")
     seen = active[bounds.scores.counts[active] > 0]
     feasible = seen[_all_satisfied(bounds, seen, error)]
-    if isinstance(goal, BestFeasible):
-        left = np.setdiff1d(active, list(reasons))
-        behind = _behind_the_leader(bounds, left, feasible, error)
-        return reasons | dict.fromkeys(behind, WORSE)
-    left = np.setdiff1d(seen, list(reasons))
-    dominated = _dominated(bounds, left, feasible, error)
-    return reasons | dict.fromkeys(dominated, _DOMINATED)
-
-
-def _behind_the_leader(
-    bounds: Bounds, arms: Int[Ints, " some"], feasible: Int[Ints, " few"], error: float
-) -> list[int]:
-    """The arms that certainly are behind the feasible arm of the highest mean."""
-    if not len(feasible):
-        return []
-    leader = feasible[bounds.scores.means[feasible, 0].argmax()]
-    others = arms[arms != leader]
-    leaders = np.full(len(others), leader)
-    behind: list[int] = others[
-        bounds.are_ahead(leaders, others, 0, 0.0, error)
-    ].tolist()
-    return behind
+    if not isinstance(goal, BestFeasible):
+        left = np.setdiff1d(seen, list(reasons))
+        dominated = _dominated(bounds, left, feasible, error)
+        return reasons | dict.fromkeys(dominated, _DOMINATED)
+    if len(feasible):
+        # Compare with the feasible arm of the highest mean.
+        leader = feasible[bounds.scores.means[feasible, 0].argmax()]
+        others = np.setdiff1d(active, [leader, *reasons])
+        leaders = np.full(len(others), leader)
+        behind = others[bounds.are_ahead(leaders, others, 0, 0.0, error)]
+        reasons |= dict.fromkeys(behind.tolist(), WORSE)
+    return reasons
 
 
 def _dominated(
