@@ -68,7 +68,7 @@ if TYPE_CHECKING:
     from asktell._util.forks import fresh_after_fork
     from asktell._util.terminal import aligned, one_line, safe, with_error
     from asktell.methods.base import AbstractMethod
-    from asktell.methods.certainty import UNSEEN_FAILURES, not_worse
+    from asktell.methods.gate import UNSEEN_FAILURES, not_worse
     from asktell.methods.presets import Method
     from asktell.problem.budget import describe_spending
     from asktell.problem.checks import (
@@ -110,7 +110,7 @@ _HOMES = {
     "_util.files": ("write_atomically",),
     "_util.forks": ("fresh_after_fork",),
     "_util.terminal": ("aligned", "one_line", "safe", "with_error"),
-    "methods.certainty": ("UNSEEN_FAILURES", "not_worse"),
+    "methods.gate": ("UNSEEN_FAILURES", "not_worse"),
     "methods.base": ("AbstractMethod",),
     "methods.presets": ("Method",),
     "problem.budget": ("describe_spending",),

@@ -17,7 +17,7 @@ from asktell import (
     at_most,
     maximize,
 )
-from asktell.methods.certainty import not_worse
+from asktell.methods.gate import not_worse
 from asktell.problem.goals import Goal, parse_goal
 
 LATENCY = {"latency": at_most(2.0, quantile=0.9)}

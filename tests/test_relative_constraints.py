@@ -17,7 +17,7 @@ from asktell import (
     minimize,
     within,
 )
-from asktell.methods.certainty import unproven
+from asktell.methods.claims import unproven
 from asktell.problem.goals import Constraint, parse_goal
 from asktell.simulation.simulate import run_once
 from asktell.simulation.truth import Truth, means_of

@@ -4,32 +4,37 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar
 
-from asktell.numerics.arrays import Counts, Features
+from jaxtyping import Float, Int
+
+from asktell.numerics.arrays import Floats, Ints
 
 
 @dataclass(frozen=True)
 class PullsToShare:
-    """The input of an allocator: `n_pulls` to share among A active arms.
+    """The input of an allocator: the evaluations to share among the active arms.
 
-    `pulled` (A,): pulls that each arm has had. `capacity` (A,): pulls that each arm can
-    still take before it has seen every example. `priority` (A,): a random order of the
-    arms, to break ties. `features` (A, d) or None.
+    - `n_pulls`: the number of evaluations to share.
+    - `pulled`: the evaluations that each arm has had.
+    - `capacity`: the evaluations that each arm can still take before it has seen every
+      example.
+    - `priority`: a random order of the arms, to break ties.
+    - `features`: the features of the arms, None if the problem has none.
     """
 
     n_pulls: int
-    pulled: Counts
-    capacity: Counts
-    priority: Counts
-    features: Features | None = None
+    pulled: Int[Ints, " active"]
+    capacity: Int[Ints, " active"]
+    priority: Int[Ints, " active"]
+    features: Float[Floats, "active features"] | None = None
 
 
 class AbstractAllocator(ABC):
-    """A round's pulls to pulls per active arm."""
+    """Divide the evaluations of a round among the active arms."""
 
     needs_features: ClassVar[bool] = False
     packages: ClassVar[tuple[str, ...]] = ()
-    """Packages of the extra `structured` that it imports once it is used."""
+    """Packages of the extra `structured` that the allocator imports once it is used."""
 
     @abstractmethod
-    def allocate(self, pulls: PullsToShare) -> Counts:
-        """Pulls per active arm, (A,); they sum to `n_pulls`, or to the total capacity where that is less."""
+    def allocate(self, pulls: PullsToShare) -> Int[Ints, " active"]:
+        """Return the evaluations of each active arm. They sum to `n_pulls`, or to the total capacity if it is less."""

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from typing import ClassVar, final
 
 import numpy as np
+from jaxtyping import Float, Int
 
 from asktell.allocators.base import AbstractAllocator, PullsToShare
-from asktell.allocators.rounding import Weights, leverages, reduce_support, round_design
+from asktell.allocators.rounding import leverages, reduce_support, round_design
 from asktell.allocators.uniform import Uniform
-from asktell.numerics.arrays import Counts, Features, padded_size
+from asktell.numerics.arrays import Floats, Ints, padded_size
 from asktell.problem.checks import check_number, whole
 from asktell.problem.features import span, with_intercept
 
@@ -21,13 +22,15 @@ _DROPPED_MASS = (0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001)
 
 
 def optimal_design(
-    x: Features, tolerance: float = 0.01, max_iterations: int = 5000
-) -> Weights:
-    """Weights (A,) of sum 1 whose largest leverage is at most (1 + tolerance) d, for rows `x` (A, d) of rank d.
+    x: Float[Floats, "active features"],
+    tolerance: float = 0.01,
+    max_iterations: int = 5000,
+) -> Float[Floats, " active"]:
+    """Weights of sum 1 whose largest leverage is at most (1 + tolerance) d, for rows `x` of rank d.
 
-    It is d exactly at the optimum. Weights that the tolerance can spare are 0, and at
-    most d (d + 1) / 2 + 1 are not. The tolerance is missed only if `max_iterations` run
-    out.
+    The largest leverage is d exactly at the optimum (Kiefer & Wolfowitz 1960). Weights
+    that the tolerance can spare are 0, and at most d (d + 1) / 2 + 1 are not. The
+    tolerance is missed only if `max_iterations` run out.
     """
     from asktell.allocators import _design_jax
 
@@ -50,7 +53,11 @@ def optimal_design(
     return reduce_support(x, weights)
 
 
-def _drop_smallest(x: Features, weights: Weights, largest: float) -> Weights:
+def _drop_smallest(
+    x: Float[Floats, "active features"],
+    weights: Float[Floats, " active"],
+    largest: float,
+) -> Float[Floats, " active"]:
     """The weights without as many of the smallest as keep the largest leverage below `largest`."""
     ascending = np.argsort(weights, kind="stable")
     mass = np.cumsum(weights[ascending])
@@ -86,7 +93,8 @@ class GOptimalDesign(AbstractAllocator):
     needs_features: ClassVar[bool] = True
     packages: ClassVar[tuple[str, ...]] = ("jax",)
 
-    def allocate(self, pulls: PullsToShare) -> Counts:
+    def allocate(self, pulls: PullsToShare) -> Int[Ints, " active"]:
+        """Share the pulls by the design. Evenly if there are fewer pulls than dimensions."""
         assert pulls.features is not None, "the method has checked it"
         n = min(pulls.n_pulls, int(pulls.capacity.sum()))
         # In random order, so that equal arms are not chosen by their position.

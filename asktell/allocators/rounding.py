@@ -1,37 +1,41 @@
 """A fractional design turned into whole pulls that sum to a round's budget.
 
-`x` is (A, d) with d = rank: one row per arm, in a basis of the span. A design is either
-weights (A,) that sum to 1 or counts (A,). An arm's leverage under counts is x^T V^-1 x
+`x` has one row per arm, in a basis of the span of the features, so d = rank. A design is
+either weights that sum to 1 or counts. An arm's leverage under counts is x^T V^-1 x
 with V = sum_i n_i x_i x_i^T: the variance of its prediction, in units of the noise of
 one pull.
 """
 
 import numpy as np
 import numpy.typing as npt
+from jaxtyping import Float, Int
 
-from asktell.numerics.arrays import Counts, Features, Indices, Matrix
-
-Weights = npt.NDArray[np.float64]
+from asktell.numerics.arrays import Floats, Ints
 
 _SMALLEST_WEIGHT = 1e-9  # numerical
 # Multiplications that a search for exchanges may cost; 0.1 s or so
 _EXCHANGE_WORK = 2e8
 
 
-def leverages(x: Features, design: npt.NDArray[np.generic]) -> Weights:
-    """x_i^T V^-1 x_i of every arm, (A,); infinite for all if the design does not span."""
+def leverages(
+    x: Float[Floats, "active features"], design: npt.NDArray[np.generic]
+) -> Float[Floats, " active"]:
+    """The leverage x_i^T V^-1 x_i of every arm. Infinite for all arms if the design does not span."""
     used = design.astype(float)
-    r: Matrix = np.asarray(np.linalg.qr(np.sqrt(used)[:, None] * x, mode="r"))
+    # V = R^T R, from the QR decomposition of the weighted rows.
+    r = np.asarray(np.linalg.qr(np.sqrt(used)[:, None] * x, mode="r"))
     diagonal = np.abs(np.diag(r))
     if len(r) < x.shape[1] or diagonal.min(initial=np.inf) <= 1e-10 * diagonal.max(
         initial=0.0
     ):
         return np.full(len(x), np.inf)
-    lever: Weights = (np.linalg.solve(r.T, x.T) ** 2).sum(axis=0)
+    lever: Floats = (np.linalg.solve(r.T, x.T) ** 2).sum(axis=0)
     return lever
 
 
-def reduce_support(x: Features, weights: Weights) -> Weights:
+def reduce_support(
+    x: Float[Floats, "active features"], weights: Float[Floats, " active"]
+) -> Float[Floats, " active"]:
     """The same V(w) from at most d (d + 1) / 2 + 1 arms (Caratheodory's theorem); weights below 1e-9 are dropped first.
 
     Works on blocks of columns: each null vector of their moments moves weight until one
@@ -67,11 +71,13 @@ def reduce_support(x: Features, weights: Weights) -> Weights:
             )
             null[gone, c + 1 :] = 0.0
         support = np.flatnonzero(w)
-    reduced: Weights = w / w.sum()
+    reduced: Floats = w / w.sum()
     return reduced
 
 
-def efficient_rounding(weights: Weights, n: int) -> Counts:
+def efficient_rounding(
+    weights: Float[Floats, " active"], n: int
+) -> Int[Ints, " active"]:
     """Efficient apportionment (Pukelsheim & Rieder 1992): whole numbers in proportion to the weights that sum to n.
 
     With s arms in the support and n >= s, every count is at least (1 - s / n) n w_i, so
@@ -93,7 +99,11 @@ def efficient_rounding(weights: Weights, n: int) -> Counts:
     return out
 
 
-def within_capacity(counts: Counts, capacity: Counts, weights: Weights) -> Counts:
+def within_capacity(
+    counts: Int[Ints, " active"],
+    capacity: Int[Ints, " active"],
+    weights: Float[Floats, " active"],
+) -> Int[Ints, " active"]:
     """The counts cut to the capacity; what is cut goes to the other arms by weight, then evenly.
 
     The sum stays the same, or is the total capacity where that is less.
@@ -113,7 +123,12 @@ def within_capacity(counts: Counts, capacity: Counts, weights: Weights) -> Count
     return out
 
 
-def greedy_fill(x: Features, weights: Weights, n: int, capacity: Counts) -> Counts:
+def greedy_fill(
+    x: Float[Floats, "active features"],
+    weights: Float[Floats, " active"],
+    n: int,
+    capacity: Int[Ints, " active"],
+) -> Int[Ints, " active"]:
     """Counts for budgets too small to round: d independent arms, then always the arm with the largest leverage.
 
     The first d arms come from a pivoted QR of diag(sqrt(weights)) x. Every capacity
@@ -138,7 +153,7 @@ def greedy_fill(x: Features, weights: Weights, n: int, capacity: Counts) -> Coun
     return counts
 
 
-def _pivots(rows: Features) -> Indices:
+def _pivots(rows: Float[Floats, "active features"]) -> Int[Ints, " independent"]:
     """Linearly independent rows, each time the one farthest from the span of those before."""
     from scipy import linalg  # here, to keep the import of asktell light
 
@@ -147,7 +162,11 @@ def _pivots(rows: Features) -> Indices:
     return np.asarray(order[: len(length)][length > 1e-9 * length.max(initial=0.0)])
 
 
-def exchange(x: Features, counts: Counts, capacity: Counts) -> Counts:
+def exchange(
+    x: Float[Floats, "active features"],
+    counts: Int[Ints, " active"],
+    capacity: Int[Ints, " active"],
+) -> Int[Ints, " active"]:
     """Move single pulls from arm to arm while that lowers the largest leverage.
 
     Looks at the pulls of every arm and at the few arms whose leverage would then be the
@@ -185,8 +204,12 @@ def exchange(x: Features, counts: Counts, capacity: Counts) -> Counts:
 
 
 def round_design(
-    x: Features, weights: Weights, n: int, capacity: Counts, tolerance: float
-) -> Counts:
+    x: Float[Floats, "active features"],
+    weights: Float[Floats, " active"],
+    n: int,
+    capacity: Int[Ints, " active"],
+    tolerance: float,
+) -> Int[Ints, " active"]:
     """Whole pulls that sum to n, for weights whose largest leverage is at most (1 + tolerance) d.
 
     For n larger than the support s, without full arms, the largest leverage is at most

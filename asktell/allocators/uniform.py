@@ -4,17 +4,19 @@ from dataclasses import dataclass
 from typing import final
 
 import numpy as np
+from jaxtyping import Int
 
 from asktell.allocators.base import AbstractAllocator, PullsToShare
-from asktell.numerics.arrays import Counts
+from asktell.numerics.arrays import Ints
 
 
 @final
 @dataclass(frozen=True)
 class Uniform(AbstractAllocator):
-    """floor(n / A) pulls each; one more for the least pulled arms, ties in random order."""
+    """floor(n / A) pulls for each of A arms, and one more for the least pulled arms. Ties are in random order."""
 
-    def allocate(self, pulls: PullsToShare) -> Counts:
+    def allocate(self, pulls: PullsToShare) -> Int[Ints, " active"]:
+        """Share the pulls evenly. What full arms cannot take is shared again among the others."""
         counts = np.zeros(len(pulls.pulled), dtype=np.int64)
         left = min(pulls.n_pulls, int(pulls.capacity.sum()))
         while left > 0:

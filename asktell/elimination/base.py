@@ -3,23 +3,27 @@
 from abc import ABC, abstractmethod
 from typing import NamedTuple
 
-from asktell.numerics.arrays import Indices, Mask, Values
+from jaxtyping import Bool, Float, Int
+
+from asktell.numerics.arrays import Bools, Floats, Ints
 
 
 class Judgement(NamedTuple):
-    """A rule's verdict on A active arms.
+    """A rule's verdict on the active arms. Positions are among the active arms.
 
-    Positions are among the active arms.
+    - `order`: positions, the first arm to eliminate first.
+    - `accepted`: True for arms that belong to the selected set if they are eliminated
+      now.
+    - `measure`: the quantity that decides the order, in units of the values.
     """
 
-    order: Indices  # (A,) positions, the first arm to eliminate first
-    # (A,) true for arms that belong to the selected set if they are eliminated now
-    accepted: Mask
-    measure: Values  # (A,) the quantity that decides the order, in value units
+    order: Int[Ints, " active"]
+    accepted: Bool[Bools, " active"]
+    measure: Float[Floats, " active"]
 
 
 class AbstractEliminationRule(ABC):
-    """A rule for `values` (A, q) of the active arms, which the goal computes from the means. Larger is better.
+    """A rule for the `values` of the active arms, which the goal computes from the means. Larger is better.
 
     The arms come in the seeded order of chance
     (`asktell.numerics.counters.chance_order`). A rule keeps equals in that order, and
@@ -27,13 +31,13 @@ class AbstractEliminationRule(ABC):
     """
 
     @abstractmethod
-    def judge(self, values: Values) -> Judgement:
+    def judge(self, values: Float[Floats, "active columns"]) -> Judgement:
         """Order the arms for elimination, and accept or reject each."""
 
     @abstractmethod
-    def answer(self, values: Values) -> Indices:
-        """Positions of the arms to select if nothing more is evaluated, best first. Never empty for A > 0."""
+    def answer(self, values: Float[Floats, "active columns"]) -> Int[Ints, " selected"]:
+        """Positions of the arms to select if nothing more is evaluated, best first. Never empty."""
 
     @abstractmethod
     def reason(self, judgement: Judgement, position: int) -> str:
-        """The reason for which the arm at a position is eliminated, in words."""
+        """State in words why the arm at a position is eliminated."""

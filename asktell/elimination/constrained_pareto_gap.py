@@ -27,9 +27,10 @@ from dataclasses import dataclass
 from typing import final
 
 import numpy as np
+from jaxtyping import Float, Int
 
 from asktell.elimination.base import AbstractEliminationRule, Judgement
-from asktell.numerics.arrays import Indices, Values, Vector
+from asktell.numerics.arrays import Floats, Ints
 from asktell.numerics.pareto import pareto_gaps, pareto_mask
 
 
@@ -45,16 +46,20 @@ class ConstrainedParetoGap(AbstractEliminationRule):
 
     n_objectives: int
 
-    def violation(self, values: Values) -> Vector:
-        """(A,) the largest violation of a constraint, 0 where all constraints are satisfied."""
-        least: Vector = values[:, self.n_objectives :].min(axis=1, initial=0.0)
+    def violation(
+        self, values: Float[Floats, "active columns"]
+    ) -> Float[Floats, " active"]:
+        """The largest violation of a constraint, 0 where all constraints are satisfied."""
+        least: Floats = values[:, self.n_objectives :].min(axis=1, initial=0.0)
         return np.abs(least)
 
-    def judge(self, values: Values) -> Judgement:
+    def judge(self, values: Float[Floats, "active columns"]) -> Judgement:
         """Order the arms. The measure of a feasible arm is its gap, and of an infeasible arm minus its violation."""
         violation, objectives = self.violation(values), values[:, : self.n_objectives]
         keeps = violation == 0
         measure, accepted = -violation, np.zeros(len(values), dtype=bool)
+        # How far an arm is below a Pareto set: of the feasible arms, or of all arms if it
+        # is infeasible.
         below = np.zeros(len(values))
         if keeps.any():
             measure[keeps], accepted[keeps] = pareto_gaps(objectives[keeps])
@@ -62,9 +67,11 @@ class ConstrainedParetoGap(AbstractEliminationRule):
         if not keeps.all():
             gaps, optimal = pareto_gaps(objectives)
             below[~keeps] = np.where(optimal, 0.0, gaps)[~keeps]
-        return Judgement(np.lexsort((accepted, -below, -violation)), accepted, measure)
+        # The last key of `lexsort` counts first: violation, then the gap, then optimality.
+        order = np.lexsort((accepted, -below, -violation))
+        return Judgement(order, accepted, measure)
 
-    def answer(self, values: Values) -> Indices:
+    def answer(self, values: Float[Floats, "active columns"]) -> Int[Ints, " selected"]:
         """The Pareto set of the feasible arms, by the first objective, or else the least violating arm."""
         keeps = np.flatnonzero(self.violation(values) == 0)
         if not len(keeps):
@@ -73,6 +80,7 @@ class ConstrainedParetoGap(AbstractEliminationRule):
         return front[np.argsort(-values[front, 0], kind="stable")]
 
     def reason(self, judgement: Judgement, position: int) -> str:
+        """State the violation of an infeasible arm, or the gap of a feasible arm."""
         measure = float(judgement.measure[position])
         n_feasible = int((judgement.measure >= 0).sum())
         if measure < 0:

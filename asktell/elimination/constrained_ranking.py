@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from typing import final
 
 import numpy as np
+from jaxtyping import Bool, Float, Int
 
 from asktell.elimination.base import AbstractEliminationRule, Judgement
-from asktell.numerics.arrays import Indices, Mask, Values
+from asktell.numerics.arrays import Bools, Floats, Ints
 
 
 @final
@@ -29,31 +30,40 @@ class ConstrainedRanking(AbstractEliminationRule):
 
     strict: bool = False
 
-    def ranking(self, values: Values) -> Indices:
+    def ranking(self, values: Float[Floats, "active columns"]) -> Int[Ints, " active"]:
+        """Positions of the arms, the best first."""
         violation = np.maximum(0.0, -self.least_slack(values))
         return np.lexsort((-values[:, 0], violation, ~self.feasible(values)))
 
-    def least_slack(self, values: Values) -> Values:
-        """(A,) the smallest slack, infinite without constraints. If it is negative, its size is the violation."""
+    def least_slack(
+        self, values: Float[Floats, "active columns"]
+    ) -> Float[Floats, " active"]:
+        """The smallest slack, infinite without constraints. A negative slack is a violation of its size."""
         if values.shape[1] == 1:
             return np.full(len(values), np.inf)
         return np.asarray(values[:, 1:].min(axis=1))
 
-    def feasible(self, values: Values) -> Mask:
+    def feasible(
+        self, values: Float[Floats, "active columns"]
+    ) -> Bool[Bools, " active"]:
+        """True for the arms that satisfy every constraint."""
         slack = self.least_slack(values)
         return np.asarray(slack > 0 if self.strict else slack >= 0)
 
-    def judge(self, values: Values) -> Judgement:
-        nobody = np.zeros(len(values), dtype=bool)
-        return Judgement(self.ranking(values)[::-1], nobody, self.least_slack(values))
+    def judge(self, values: Float[Floats, "active columns"]) -> Judgement:
+        """Order the arms, the worst first. The measure is the smallest slack, and no arm is accepted."""
+        none = np.zeros(len(values), dtype=bool)
+        return Judgement(self.ranking(values)[::-1], none, self.least_slack(values))
 
-    def answer(self, values: Values) -> Indices:
+    def answer(self, values: Float[Floats, "active columns"]) -> Int[Ints, " selected"]:
+        """The best arm."""
         return self.ranking(values)[:1]
 
     def reason(self, judgement: Judgement, position: int) -> str:
-        rank = len(judgement.order) - int(
-            np.flatnonzero(judgement.order == position)[0]
-        )
+        """State the rank of an arm, and its violation if it is infeasible."""
+        # The order begins with the worst arm, and ranks begin with the best.
+        place = int(np.flatnonzero(judgement.order == position)[0])
+        rank = len(judgement.order) - place
         slack = float(judgement.measure[position])
         where = f"ranked {rank} of {len(judgement.order)}"
         if slack < 0 or (self.strict and slack == 0):

@@ -4,9 +4,10 @@ from dataclasses import dataclass
 from typing import final
 
 import numpy as np
+from jaxtyping import Float, Int
 
 from asktell.elimination.base import AbstractEliminationRule, Judgement
-from asktell.numerics.arrays import Indices, Values
+from asktell.numerics.arrays import Floats, Ints
 from asktell.numerics.pareto import pareto_gaps, pareto_mask
 
 
@@ -21,15 +22,19 @@ class ParetoGap(AbstractEliminationRule):
     sub-optimal arms come first.
     """
 
-    def judge(self, values: Values) -> Judgement:
+    def judge(self, values: Float[Floats, "active columns"]) -> Judgement:
+        """Order the arms by their gap, and accept the arms that no other arm dominates."""
         gaps, optimal = pareto_gaps(values)
+        # The last key of `lexsort` counts first: the gap, then optimality.
         return Judgement(np.lexsort((optimal, -gaps)), optimal, gaps)
 
-    def answer(self, values: Values) -> Indices:
+    def answer(self, values: Float[Floats, "active columns"]) -> Int[Ints, " selected"]:
+        """The Pareto set, the best in the first objective first."""
         front = np.flatnonzero(pareto_mask(values))
         return front[np.argsort(-values[front, 0], kind="stable")]
 
     def reason(self, judgement: Judgement, position: int) -> str:
+        """State whether the arm is in the Pareto set, and its gap."""
         place = "in the Pareto set" if judgement.accepted[position] else "dominated"
         return (
             f"{place} of {len(judgement.order)}, gap {judgement.measure[position]:.4g}"

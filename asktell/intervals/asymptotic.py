@@ -21,8 +21,10 @@ from typing import final
 
 import numpy as np
 import numpy.typing as npt
+from jaxtyping import Float
 
-from asktell.intervals.base import Error, Floats, Interval
+from asktell.intervals.base import Error, Interval
+from asktell.numerics.arrays import Floats
 
 _UNSEEN = 3  # the rule of three
 _TIGHTEST_AT = 64  # observations; a judgement
@@ -41,9 +43,12 @@ class Asymptotic:
     population: int | None = None
 
     def interval(
-        self, observations: Floats, error: Error, scale: npt.ArrayLike = 0.0
+        self,
+        observations: Float[Floats, "*shape n"],
+        error: Error,
+        scale: npt.ArrayLike = 0.0,
     ) -> Interval:
-        """(..., n) observations -> lower and upper bounds (...), wrong together with probability `error`.
+        """Lower and upper bounds, wrong together with probability `error`.
 
         A bound is infinite where the observations do not support one. `scale`: a
         distance from the mean, in the observations' units, at which observations must
@@ -53,9 +58,12 @@ class Asymptotic:
         return self._interval(observations, scale, errors, lambda root: root / errors)
 
     def lower(
-        self, observations: Floats, error: Error, scale: npt.ArrayLike = 0.0
-    ) -> Floats:
-        """(..., n) observations -> (...) lower bounds, each wrong with probability `error`."""
+        self,
+        observations: Float[Floats, "*shape n"],
+        error: Error,
+        scale: npt.ArrayLike = 0.0,
+    ) -> Float[Floats, "*shape"]:
+        """Lower bounds, each wrong with probability `error`."""
         errors = np.asarray(error)
         return self._interval(
             observations, scale, 2 * errors, lambda root: 1 + root / (2 * errors)
@@ -63,11 +71,12 @@ class Asymptotic:
 
     def _interval(
         self,
-        values: Floats,
+        values: Float[Floats, "*shape n"],
         scale: npt.ArrayLike,
         error: Floats,
         odds: Callable[[Floats], Floats],
     ) -> Interval:
+        """Bounds of the last look. `odds` turns the root of the mixed variance into the odds against the mean."""
         n = values.shape[-1]
         if n < _FEWEST and n != self.population:
             everything = np.full(values.shape[:-1], np.inf)
@@ -75,10 +84,11 @@ class Asymptotic:
         mean = values.mean(axis=-1)
         if n == self.population:
             return Interval(mean, mean)
-        farthest = np.maximum(np.abs(values - mean[..., None]).max(axis=-1), scale)
-        variance = (
-            ((values - mean[..., None]) ** 2).sum(axis=-1) + _UNSEEN * farthest**2
-        ) / (n - 1)
+        # The variance, with observations that may still come.
+        off = values - mean[..., None]
+        farthest = np.maximum(np.abs(off).max(axis=-1), scale)
+        variance = ((off**2).sum(axis=-1) + _UNSEEN * farthest**2) / (n - 1)
+        # The number of independent observations whose mean has the same error.
         clock = (
             float(n)
             if self.population is None
@@ -98,6 +108,7 @@ class Asymptotic:
         )
         from scipy import stats  # here, to keep the import of asktell light
 
+        # The same tail probability in Student's distribution.
         bound = stats.t.isf(stats.norm.sf(boundary), n - 1)
         # If all scores agree, the size of a possible difference is unknown.
         half = np.where(farthest > 0, bound * np.sqrt(variance / clock), np.inf)

@@ -10,10 +10,10 @@ from dataclasses import replace
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
+from jaxtyping import Bool, Float
 
-Floats: TypeAlias = npt.NDArray[np.float64]
-Bets: TypeAlias = npt.NDArray[np.bool_]
+from asktell.numerics.arrays import Bools, Floats
+
 Error: TypeAlias = float | Floats
 """The probability with which a bound may ever be wrong: one number, or one for every sequence."""
 
@@ -26,15 +26,16 @@ _ROUNDING = 1e-12
 class Interval(NamedTuple):
     """Lower and upper bounds on a mean, for each sequence, in the observations' units."""
 
-    low: Floats
-    high: Floats
+    low: Float[Floats, "*shape"]
+    high: Float[Floats, "*shape"]
 
 
 class AbstractBounded(ABC):
     """A confidence sequence for the mean of observations in [low, high].
 
-    Subclasses are frozen dataclasses with these fields. Observations (..., n) are in
-    their order.
+    Subclasses are frozen dataclasses with these fields. Several sequences are computed
+    together: the last axis of the observations is their order, and `shape` stands for
+    the axes before it.
     """
 
     low: float
@@ -42,40 +43,47 @@ class AbstractBounded(ABC):
     population: int | None
 
     @abstractmethod
-    def refuter(self, observations: Floats, error: Error) -> Callable[[Floats], Bets]:
-        """(..., n) observations -> a function of possible means (...), true for the means refuted at any look."""
+    def refuter(
+        self, observations: Float[Floats, "*shape n"], error: Error
+    ) -> Callable[[Floats], Bools]:
+        """Return a function of possible means, one for each sequence. It is True for the means refuted at any look."""
 
-    def lower(self, observations: Floats, error: Error) -> Floats:
-        """(..., n) observations -> (...) lower bounds: the largest mean refuted at any look, by bisection."""
-        refutes, (refuted, open_) = (
-            self.refuter(observations, error),
-            self.certain(observations),
-        )
+    def lower(
+        self, observations: Float[Floats, "*shape n"], error: Error
+    ) -> Float[Floats, "*shape"]:
+        """Lower bounds, each wrong with probability `error`: the largest mean refuted at any look, by bisection."""
+        refutes = self.refuter(observations, error)
+        # The bound lies between a refuted mean and an open one. If a mean is refuted, so
+        # are all smaller means.
+        refuted, open_ = self.certain(observations)
         for _ in range(_HALVINGS):
             middle = (refuted + open_) / 2
-            out = refutes(middle)
-            refuted, open_ = (
-                np.where(out, middle, refuted),
-                np.where(out, open_, middle),
-            )
+            is_refuted = refutes(middle)
+            refuted = np.where(is_refuted, middle, refuted)
+            open_ = np.where(is_refuted, open_, middle)
         return refuted
 
-    def refutes(self, observations: Floats, claim: float, error: Error) -> Bets:
-        """(..., n) observations -> (...) true where the claim that the mean is at most `claim` is refuted."""
+    def refutes(
+        self, observations: Float[Floats, "*shape n"], claim: float, error: Error
+    ) -> Bool[Bools, "*shape"]:
+        """True where the claim that the mean is at most `claim` is refuted."""
         certain = self.certain(observations)
-        refuted = self.refuter(observations, error)(
-            np.full(observations.shape[:-1], claim)
-        ) & (certain.high > claim)
+        claims = np.full(observations.shape[:-1], claim)
+        refuted = self.refuter(observations, error)(claims) & (certain.high > claim)
         return refuted | (certain.low > claim + _ROUNDING * (1.0 + abs(claim)))
 
-    def upper(self, observations: Floats, error: Error) -> Floats:
-        """(..., n) observations -> (...) upper bounds, as lower bounds of the mirrored observations."""
+    def upper(
+        self, observations: Float[Floats, "*shape n"], error: Error
+    ) -> Float[Floats, "*shape"]:
+        """Upper bounds, each wrong with probability `error`: lower bounds of the mirrored observations."""
         fields: dict[str, Any] = {"low": -self.high, "high": -self.low}
         mirrored: AbstractBounded = replace(self, **fields)  # type: ignore[type-var]
         return -mirrored.lower(-observations, error)
 
-    def interval(self, observations: Floats, error: Error) -> Interval:
-        """(..., n) observations -> lower and upper bounds (...), wrong together with probability `error`.
+    def interval(
+        self, observations: Float[Floats, "*shape n"], error: Error
+    ) -> Interval:
+        """Lower and upper bounds, wrong together with probability `error`.
 
         If the two exclude each other, both are wrong, and the certain bounds are
         returned.
@@ -88,8 +96,8 @@ class AbstractBounded(ABC):
             np.where(low > high, certain.high, high),
         )
 
-    def certain(self, observations: Floats) -> Interval:
-        """(..., n) observations -> bounds (...) that hold whatever the other observations are."""
+    def certain(self, observations: Float[Floats, "*shape n"]) -> Interval:
+        """Bounds that hold whatever the other observations are."""
         shape = observations.shape[:-1]
         return Interval(
             np.full(shape, float(self.low)), np.full(shape, float(self.high))

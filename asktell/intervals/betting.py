@@ -8,10 +8,10 @@ with it. Without replacement, m also fixes the mean of the remaining observation
 - sum) / (N - t), which is the price of the next bet.
 
 Differences from the papers: instead of one predictable bet there are a few, sized for
-evidence that takes 16, 64, 256
-... observations, and the capital is their average. Without replacement, bets grow as N / (N - t), in proportion to the
-distance of the remaining mean from a wrong claim. The two sides are two gamblers with
-half of the error each.
+evidence that takes 16, 64, 256, ... observations, and the capital is their average.
+Without replacement, bets grow as N / (N - t), in proportion to the distance of the
+remaining mean from a wrong claim. The two sides are two gamblers with half of the error
+each.
 
 No package fits. confseq 0.0.11 evaluates one sequence on a grid of 1000 means, anew at
 every look, and needs a C++ compiler with Boost. Others do not support sampling without
@@ -28,8 +28,10 @@ from typing import final
 
 import numpy as np
 import numpy.typing as npt
+from jaxtyping import Bool, Float
 
-from asktell.intervals.base import AbstractBounded, Bets, Error, Floats, Interval
+from asktell.intervals.base import AbstractBounded, Error, Interval
+from asktell.numerics.arrays import Bools, Floats
 
 # A bet of sqrt(2 log(1 / error) / (n variance)) is the best bet for evidence that takes
 # n observations (second order).
@@ -59,18 +61,18 @@ class Betting(AbstractBounded):
     high: float
     population: int | None = None
 
-    def refuter(self, observations: Floats, error: Error) -> Callable[[Floats], Bets]:
-        """(..., n) observations -> a function of means (...), true for the means refuted at any of n looks."""
-        log_capital, prices = (
-            self._bets(observations, None),
-            self._prices_of(observations),
-        )
+    def refuter(
+        self, observations: Float[Floats, "*shape n"], error: Error
+    ) -> Callable[[Floats], Bools]:
+        """Return a function of possible means, one for each sequence. It is True for the means refuted at any look."""
+        log_capital = self._bets(observations, None)
+        prices = self._prices_of(observations)
         return lambda mean: (
             log_capital(prices(mean)).max(axis=-1, initial=0.0) >= -np.log(error)
         )
 
-    def certain(self, observations: Floats) -> Interval:
-        """(..., n) observations -> bounds (...) that hold whatever the others are, equal once all N are known."""
+    def certain(self, observations: Float[Floats, "*shape n"]) -> Interval:
+        """Bounds that hold whatever the other observations are. They are equal once all N are known."""
         n = observations.shape[-1]
         if self.population is None or n == 0:
             return super().certain(observations)
@@ -79,8 +81,10 @@ class Betting(AbstractBounded):
             *((total + left * end) / self.population for end in (self.low, self.high))
         )
 
-    def log_capital(self, observations: Floats, mean: npt.ArrayLike) -> Floats:
-        """(..., n) observations, (...) claims -> (..., n) logarithm of the capital after each observation.
+    def log_capital(
+        self, observations: Float[Floats, "*shape n"], mean: npt.ArrayLike
+    ) -> Float[Floats, "*shape n"]:
+        """The logarithm of the capital after each observation, against a claimed mean of each sequence.
 
         Bets are that observations are higher. The logarithm ever reaches log(1 / error)
         with probability at most `error` if the mean is at most the claim.
@@ -90,16 +94,24 @@ class Betting(AbstractBounded):
         )
 
     def log_capital_at(
-        self, observations: Floats, prices: Floats, bets: Bets
-    ) -> Floats:
-        """(..., n) observations, prices and masks of bets -> (..., n) logarithm of the capital, at a price for each.
+        self,
+        observations: Float[Floats, "*shape n"],
+        prices: Float[Floats, "*shape n"],
+        bets: Bool[Bools, "*shape n"],
+    ) -> Float[Floats, "*shape n"]:
+        """The logarithm of the capital after each observation, at a price for each. Bets are only where `bets` is True.
 
         A price is the mean of the remaining observations under the claim, -infinity if
         the claim is impossible.
         """
         return self._bets(np.where(bets, observations, self.low), bets)(prices)
 
-    def prices(self, mean: npt.ArrayLike, seen: npt.ArrayLike, total: Floats) -> Floats:
+    def prices(
+        self,
+        mean: npt.ArrayLike,
+        seen: npt.ArrayLike,
+        total: Float[Floats, "*shape n"],
+    ) -> Float[Floats, "*shape n"]:
         """The mean of the remaining observations under a claim, after `seen` observations that sum to `total`.
 
         It is -infinity if the claim is impossible.
@@ -115,21 +127,30 @@ class Betting(AbstractBounded):
         possible = self.low + np.maximum(rest, 0.0) / np.maximum(left, 1)
         return np.where(rest < -_ROUNDING * self.population * width, -np.inf, possible)
 
-    def _prices_of(self, values: Floats) -> Callable[[Floats], Floats]:
-        """A function of claims (...) that returns the prices (..., n) of all n observations."""
+    def _prices_of(
+        self, values: Float[Floats, "*shape n"]
+    ) -> Callable[[Floats], Floats]:
+        """Return a function of claims, one for each sequence. It returns the price of each observation."""
         seen, total = np.arange(values.shape[-1]), np.cumsum(values, axis=-1) - values
         return lambda mean: self.prices(mean[..., None], seen, total)
 
-    def _bets(self, values: Floats, bets: Bets | None) -> Callable[[Floats], Floats]:
-        """A function of prices (..., n) that returns the logarithm of the capital after each of the n observations."""
+    def _bets(
+        self,
+        values: Float[Floats, "*shape n"],
+        bets: Bool[Bools, "*shape n"] | None,
+    ) -> Callable[[Floats], Floats]:
+        """Return a function of the price of each observation. It returns the logarithm of the capital after each."""
         y = self.scaled(values)
+        # Of each observation: the number, the sum and the sum of squares of those before.
         gone = np.arange(y.shape[-1], dtype=np.float64)
         seen = gone if bets is None else np.cumsum(bets, axis=-1) - bets
-        total, squares = np.cumsum(y, axis=-1) - y, np.cumsum(y**2, axis=-1) - y**2
+        total = np.cumsum(y, axis=-1) - y
+        squares = np.cumsum(y**2, axis=-1) - y**2
         # The sizes of the bets: the gain per unit above the price. They follow from
         # earlier observations only.
         spread = np.maximum(0.0, squares - total**2 / np.maximum(seen, 1))
         variance = (spread + _PRIOR_WEIGHT * _PRIOR_VARIANCE) / (seen + _PRIOR_WEIGHT)
+        # Without replacement, bets grow with the distance of the remaining mean.
         growth = (
             1.0
             if self.population is None
@@ -155,6 +176,8 @@ class Betting(AbstractBounded):
             logs = np.cumsum(
                 gains if bets is None else gains * bets[..., None], axis=-2
             )
+            # The average of the capitals, with the largest factored out so that no
+            # exponential overflows.
             most = logs.max(axis=-1)
             return np.asarray(
                 most + np.log(np.exp(logs - most[..., None]).mean(axis=-1))

@@ -34,9 +34,11 @@ from dataclasses import dataclass
 from typing import final
 
 import numpy as np
+from jaxtyping import Float
 
-from asktell.intervals.base import AbstractBounded, Bets, Error, Floats
+from asktell.intervals.base import AbstractBounded, Error
 from asktell.intervals.betting import Betting
+from asktell.numerics.arrays import Bools, Floats
 
 _FIRST_LOOK, _FACTOR = 8, 1.5  # a judgement
 _CAP = 0.95  # largest part of the capital that one observation can cost; a judgement
@@ -70,15 +72,19 @@ class NoisyBetting(AbstractBounded):
             found.append(min(most, math.ceil(found[-1] * _FACTOR)))
         return found
 
-    def refuter(self, observations: Floats, error: Error) -> Callable[[Floats], Bets]:
-        """(..., n) observations -> a function of means (...), true for the means refuted at any look."""
+    def refuter(
+        self, observations: Float[Floats, "*shape n"], error: Error
+    ) -> Callable[[Floats], Bools]:
+        """Return a function of possible means, one for each sequence. It is True for the means refuted at any look."""
         y = self.scaled(observations)
         return lambda mean: np.asarray(
             self._most_log_capital(y, self.scaled(mean)) >= -np.log(error)
         )
 
-    def _most_log_capital(self, y: Floats, mean: Floats) -> Floats:
-        """(..., n) scaled observations, (...) scaled claims -> (...) logarithm of the largest capital at any look.
+    def _most_log_capital(
+        self, y: Float[Floats, "*shape n"], mean: Float[Floats, "*shape"]
+    ) -> Float[Floats, "*shape"]:
+        """The logarithm of the largest capital at any look, from scaled observations and scaled claims.
 
         The capital at a look is multiplied by the look's share of the error.
         """
@@ -86,13 +92,14 @@ class NoisyBetting(AbstractBounded):
         most = np.full(y.shape[:-1], -np.inf)
         for n in [look for look in self.looks if look <= y.shape[-1]]:
             off = y[..., :n] - mean[..., None]
-            rates = np.sqrt(_EVIDENCE / (n * _VARIANCES))
-            logs = [
-                np.log1p(
-                    np.minimum(rate, _CAP / np.maximum(mean, 1e-9))[..., None] * off
-                ).sum(axis=-1)
-                for rate in rates
-            ]
+            # One constant bet for each of a few variances, as no bet may depend on the
+            # scores.
+            logs = []
+            for rate in np.sqrt(_EVIDENCE / (n * _VARIANCES)):
+                stake = np.minimum(rate, _CAP / np.maximum(mean, 1e-9))[..., None]
+                logs.append(np.log1p(stake * off).sum(axis=-1))
+            # The average of the capitals, with the largest factored out so that no
+            # exponential overflows.
             highest = np.max(logs, axis=0)
             capital = highest + np.log(np.exp(np.array(logs) - highest).mean(axis=0))
             most = np.maximum(most, capital + math.log(n / scores))

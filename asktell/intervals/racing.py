@@ -28,10 +28,10 @@ Earlier findings therefore never change as more scores arrive.
 """
 
 import numpy as np
-import numpy.typing as npt
+from jaxtyping import Bool, Float, Int
 
-from asktell.intervals.base import Bets, Floats
 from asktell.intervals.betting import Betting
+from asktell.numerics.arrays import Bools, Floats, Ints
 
 # Relative rounding of a mean: sums of decimal fractions differ by some units in the
 # last place
@@ -39,35 +39,33 @@ _ROUNDING = 1e-12
 # Most scores whose bets are computed at once; each score has up to eight bets
 _MOST_NUMBERS = 1 << 18
 
-Numbers = npt.NDArray[np.int64]
-
 
 def certainly_worse(
     betting: Betting,
-    scores: Floats,
-    known: Numbers,
-    joined: Numbers,
-    stays: Bets,
+    scores: Float[Floats, "arms n"],
+    known: Int[Ints, " arms"],
+    joined: Int[Ints, " arms"],
+    stays: Bool[Bools, " arms"],
     error: float,
-) -> Numbers:
+) -> Int[Ints, " arms"]:
     """Run the race.
 
     Args:
         betting: The confidence sequence for differences of two scores.
-        scores: (K, n) in the examples' order, larger is better. NaN where an evaluation
+        scores: in the order of the examples, larger is better. NaN where an evaluation
             failed or is not recorded yet.
-        known: (K,) the number of first examples that were evaluated, with a score or
+        known: the number of first examples that were evaluated, with a score or
             without. The race does not advance beyond the smallest of these numbers
             among the prompts still in it.
-        joined: (K,) the number of examples that others had seen before the prompt was
+        joined: the number of examples that others had seen before the prompt was
             added. The race waits for the prompt only beyond them.
-        stays: (K,) true for prompts that keep being evaluated. Others leave the race
+        stays: True for prompts that keep being evaluated. Others leave the race
             after their last score.
         error: The probability with which one of the best prompts may be found worse.
 
     Returns:
-        (K,) the number of examples after which each prompt is certainly worse than
-        another, n + 1 if it is not. The comparison is exact once the population is
+        The number of examples after which each prompt is certainly worse than another,
+        n + 1 if it is not. The comparison is exact once the population is
         exhausted.
     """
     k, n = scores.shape
@@ -79,6 +77,7 @@ def certainly_worse(
     levels = (np.cumsum(x, axis=1) - x) / np.maximum(np.cumsum(seen, axis=1) - seen, 1)
     gone, worse = np.where(stays, never, known), np.full(k, never)
     while True:
+        # The two prompts that lead before each example, among those in the race there.
         here = (joined[:, None] <= turn) & (turn < np.minimum(worse, gone)[:, None])
         runs = np.where(here, levels, -np.inf)
         first = runs.argmax(axis=0)
@@ -86,11 +85,13 @@ def certainly_worse(
         runs[first, turn] = -np.inf
         second = runs.argmax(axis=0)
         has_second = runs[second, turn] > -np.inf
+        # Each prompt meets the leader, and the leader meets the second.
         rival = np.where(arms == first, second, first)
         bets = np.where(arms == first, has_second, has_first) & seen & seen[rival, turn]
         found = _won(
             betting, x[rival, turn] - x, _prices(betting, x, seen, rival), bets, error
         )
+        # The race advances as far as all prompts that are still in it were evaluated.
         waits = known < np.minimum(found, gone)
         end = int(np.maximum(known, joined)[waits].min(initial=n))
         # A prompt that was found worse is not a rival any more. If a bet was on such a
@@ -113,9 +114,13 @@ def certainly_worse(
 
 
 def _won(
-    betting: Betting, leads: Floats, prices: Floats, bets: Bets, error: float
-) -> Numbers:
-    """(K,) the number of examples after which the capital first reaches 1 / error, n + 1 if it never does."""
+    betting: Betting,
+    leads: Float[Floats, "arms n"],
+    prices: Float[Floats, "arms n"],
+    bets: Bool[Bools, "arms n"],
+    error: float,
+) -> Int[Ints, " arms"]:
+    """The number of examples after which the capital first reaches 1 / error, n + 1 if it never does."""
     n = leads.shape[1]
     found, last = np.full(len(leads), n + 1), n - bets[:, ::-1].argmax(axis=1)
     # Many prompts left long before the end
@@ -135,8 +140,13 @@ def _won(
     return found
 
 
-def _prices(betting: Betting, x: Floats, seen: Bets, rival: Numbers) -> Floats:
-    """(K, n) the mean lead of each prompt's rival over the remaining examples, if the two have equal means."""
+def _prices(
+    betting: Betting,
+    x: Float[Floats, "arms n"],
+    seen: Bool[Bools, "arms n"],
+    rival: Int[Ints, "arms n"],
+) -> Float[Floats, "arms n"]:
+    """The mean lead of each prompt's rival over the remaining examples, if the two have equal means."""
     both, lead = np.zeros(x.shape), np.zeros(x.shape)
     for one in np.unique(rival):
         at = rival == one

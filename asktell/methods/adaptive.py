@@ -37,35 +37,26 @@ Steps of the algorithm. The functions below name the step that they implement.
 7. **Early stop**, only with `confidence`. All prompts take part, and take their
    examples in one common order. As soon as the posterior is sure enough, step 3 chooses
    the prompts with unproven claims instead. The selection ends when no claim is left to
-   prove (`asktell.methods.certainty`).
+   prove (`asktell.methods.claims`).
 
-Sets of arms (an arm is the position of a prompt):
-
-==========  =========================================================================================================
-`active`    The arms that were not eliminated and not retired.
-`field`     The active arms that take part (step 1), ascending.
-`first`     The arms that are evaluated once before the posterior chooses (step 2), in this order. None: all.
-`open_`     The arms of the field with an evaluation left that the budget allows.
-`contend`   The open arms of a high enough expected quality (step 3).
-`told`      (K,) the number of recorded scores of each arm, also called `n_scores`.
-`n_out`     (K,) the number of evaluations of each arm that are in progress.
-==========  =========================================================================================================
+An arm is the position of a prompt. `_Look` has the sets of arms that a decision uses.
 """
 
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal, TypeAlias, final, get_args
+from typing import Literal, NamedTuple, TypeAlias, final, get_args
 
 import numpy as np
+from jaxtyping import Bool, Float, Int
 from msgspec import structs
 
 from asktell.errors import InvalidArgumentError
 from asktell.methods.base import AbstractMethod
 from asktell.methods.belief import Belief, believe, by_chance, even_order, stated
-from asktell.methods.certainty import unproven
+from asktell.methods.claims import unproven
 from asktell.numerics import counters
-from asktell.numerics.arrays import Counts, Indices, Mask, Vector
+from asktell.numerics.arrays import Bools, Floats, Ints
 from asktell.posterior import answer, design, membership
 from asktell.posterior.statement import Statement
 from asktell.problem.checks import LARGEST, check_number, check_part, short, whole
@@ -112,6 +103,42 @@ _MOST_DRAWS = 10_000
 ConfidenceKind: TypeAlias = Literal["proof", "posterior"]
 _Cells: TypeAlias = tuple[tuple[int, int], ...]
 """Pairs of an arm and an example, in the order in which they are asked for."""
+
+
+class _Look(NamedTuple):
+    """What one decision reads in the state, so that the state counts it once.
+
+    - `state`: the state.
+    - `field`: the arms that take part (step 1).
+    - `first`: the arms that are evaluated once at first (step 2). None: all.
+    - `open_`: the arms of the field with an evaluation left that the budget allows.
+    - `room`: the number of evaluations that the budget still allows.
+    - `n_scores`, `n_failed`, `n_out`: of each arm, the number of scores, of failed
+      evaluations, and of evaluations in progress.
+    """
+
+    state: State
+    field: Int[Ints, " field"]
+    first: Int[Ints, " first"] | None
+    open_: Int[Ints, " open"]
+    room: int
+    n_scores: Int[Ints, " arms"]
+    n_failed: Int[Ints, " arms"]
+    n_out: Int[Ints, " arms"]
+
+    @classmethod
+    def of(
+        cls,
+        state: State,
+        field: Int[Ints, " field"],
+        first: Int[Ints, " first"] | None,
+        open_: Int[Ints, " open"],
+        room: int,
+    ) -> "_Look":
+        """The state as this decision sees it."""
+        n_failed = state.missing.per_arm(state.problem.n_arms)
+        n_out = _pulls_out(state)
+        return cls(state, field, first, open_, room, state.told, n_failed, n_out)
 
 
 @final
@@ -196,17 +223,20 @@ class Adaptive(AbstractMethod):
             pull = state.next_pull()
             return not state.pending and pull is not None and not state.fits(pull.arm)
         return not state.pending or (
-            state.room > 0 and bool(state.open_arms()[self._field(state)].any())
+            state.room > 0
+            and bool(state.open_arms()[self._field(state, self._first(state))].any())
         )
 
     def decide(self, state: State) -> Decided:
         """Plan the next evaluations, or end the selection."""
         # Step 1: the field.
-        field = self._field(state)
+        first = self._first(state)
+        field = self._field(state, first)
         open_ = np.intersect1d(np.flatnonzero(state.open_arms()), field)
-        belief = self.belief(state)
-        if not state.room or not len(open_):
+        room = state.room
+        if not room or not len(open_):
             return self.finish(state)
+        belief = believe(state, self.draws, among=field)
         # Step 7: the early stop.
         unproven_arms = (
             None if self.confidence is None else self._unproven(state, belief)
@@ -214,24 +244,16 @@ class Adaptive(AbstractMethod):
         if unproven_arms is not None and not len(unproven_arms):
             return structs.replace(self.finish(state), settled=True)
         # Steps 2 and 3: the prompts.
-        size = (
-            len(field)
-            if self._first(state) is None
-            else min(len(field), state.problem.budget)
-        )
-        n_prompts = min(state.room, max(1, round(self.batch * size)))
-        arms = self._choose(state, open_, n_prompts, belief, unproven_arms)
+        size = len(field) if first is None else min(len(field), state.problem.budget)
+        n_prompts = min(room, max(1, round(self.batch * size)))
+        look = _Look.of(state, field, first, open_, room)
+        arms = self._choose(look, n_prompts, belief, unproven_arms)
         # Step 5: the size of the plan.
         n_asked = state.spent + len(state.missing) + len(state.pending)
-        n_pulls = min(state.room, max(len(arms), n_asked // _PULLS_BEFORE_A_LOOK))
+        n_pulls = min(room, max(len(arms), n_asked // _PULLS_BEFORE_A_LOOK))
         # Step 4: the examples.
-        is_only_one = len(open_) == 1 or state.room == 1
-        plan = self._cells(state, arms, n_pulls, belief, is_only_one)
+        plan = self._cells(look, arms, n_pulls, belief)
         return Decided(len(state.decisions), plan=plan)
-
-    def belief(self, state: State) -> Belief | None:
-        """The belief that decisions rest on. None without scores."""
-        return believe(state, self.draws, among=self._field(state))
 
     def answer(self, state: State) -> list[int]:
         """The prompts that are selected if nothing more is evaluated. Prompts without a score cannot be selected."""
@@ -239,7 +261,9 @@ class Adaptive(AbstractMethod):
 
     # Step 7: the early stop
 
-    def _unproven(self, state: State, belief: Belief | None) -> Indices | None:
+    def _unproven(
+        self, state: State, belief: Belief | None
+    ) -> Int[Ints, " open"] | None:
         """The arms with unproven claims, empty if the selection is right with the required confidence.
 
         None as long as the posterior is not sure enough, or the scores are too few or
@@ -298,7 +322,7 @@ class Adaptive(AbstractMethod):
 
     # Step 2: the first evaluations
 
-    def _first(self, state: State) -> Indices | None:
+    def _first(self, state: State) -> Int[Ints, " first"] | None:
         """The arms that are evaluated once before the posterior chooses, in this order. None: all arms, by chance.
 
         With factors, the scores of other arms with the same levels predict an arm that
@@ -318,7 +342,9 @@ class Adaptive(AbstractMethod):
 
     # Step 1: the field
 
-    def _field(self, state: State) -> Indices:
+    def _field(
+        self, state: State, first: Int[Ints, " first"] | None
+    ) -> Int[Ints, " field"]:
         """The active arms that take part, ascending: all of them, unless the budget is small for a single best prompt.
 
         A small budget finds the best of some prompts more reliably than the best of all
@@ -334,7 +360,7 @@ class Adaptive(AbstractMethod):
             not is_best
             or self.confidence is not None
             or len(active) <= size
-            or self._first(state) is not None
+            or first is not None
         ):
             return active
         certain = state.told + _pulls_out(state) > 0
@@ -350,23 +376,22 @@ class Adaptive(AbstractMethod):
 
     def _choose(
         self,
-        state: State,
-        open_: Indices,
+        look: _Look,
         n_prompts: int,
         belief: Belief | None,
-        unproven_arms: Indices | None,
-    ) -> Indices:
+        unproven_arms: Int[Ints, " open"] | None,
+    ) -> Int[Ints, " chosen"]:
         """Distinct arms to evaluate next.
 
         In this order: arms without an evaluation (step 2), arms with unproven claims
         (step 7), else a random sample by weight (step 3). `n_prompts` is the most that
         the last two return.
         """
+        state, open_, n_out = look.state, look.open_, look.n_out
         bits = counters.bits(state.problem.seed, "choose", len(state.decisions), open_)
         # (open,) uniform numbers in (0, 1), from the upper 53 of 64 random bits.
         uniform = ((bits >> np.uint64(11)).astype(np.float64) + 0.5) / 2.0**53
-        n_out = _pulls_out(state)
-        new = self._new_arms(state, open_, n_out, uniform)
+        new = self._new_arms(look, uniform)
         if len(new):
             return new
         missing = (
@@ -375,12 +400,11 @@ class Adaptive(AbstractMethod):
         if len(missing):
             # Claims compare arms on common examples, so arms with fewer scores come
             # first.
-            return missing[np.argsort((state.told + n_out)[missing], kind="stable")][
-                :n_prompts
-            ]
+            n_asked = (look.n_scores + n_out)[missing]
+            return missing[np.argsort(n_asked, kind="stable")][:n_prompts]
         if belief is None:
             return open_[np.argsort(uniform, kind="stable")][:n_prompts]
-        weight = self._weights(state, belief, open_, n_out)
+        weight = self._weights(look, belief)
         # The effective number of prompts in doubt (Kish 1965), to rounding.
         effective = math.ceil(weight.sum() ** 2 / (weight**2).sum() - 1e-9)
         # Weighted sampling without replacement (Efraimidis & Spirakis 2006).
@@ -389,55 +413,56 @@ class Adaptive(AbstractMethod):
         baseline = state.problem.baseline
         if baseline is None or baseline not in open_ or baseline in chosen:
             return chosen
-        if not _is_behind(state, baseline, n_out):
+        if not _is_behind(look, baseline):
             return chosen
         return np.concatenate((np.array([baseline]), chosen))[:n_prompts]
 
     def _new_arms(
-        self, state: State, open_: Indices, n_out: Counts, uniform: Vector
-    ) -> Indices:
+        self, look: _Look, uniform: Float[Floats, " open"]
+    ) -> Int[Ints, " new"]:
         """Step 2: the open arms to evaluate for the first time, as far as the budget goes. Empty if there are none."""
-        n_failed = state.missing.per_arm(state.problem.n_arms)
-        is_new = ((state.told + n_out)[open_] == 0) & (n_failed[open_] < _TRIES)
-        turn, first = uniform, self._first(state)
+        open_, first = look.open_, look.first
+        n_asked = look.n_scores + look.n_out
+        is_new = (n_asked[open_] == 0) & (look.n_failed[open_] < _TRIES)
+        turn = uniform
         if first is not None:
-            place = np.full(state.problem.n_arms, np.inf)
+            place = np.full(look.state.problem.n_arms, np.inf)
             # An arm may be in `first` twice. Written backwards, its first place
             # remains.
             place[first[::-1]] = np.arange(len(first), 0.0, -1.0)
             turn = place[open_]
             is_new &= np.isfinite(turn)
         order = open_[np.argsort(np.where(is_new, turn, np.inf), kind="stable")]
-        return order[: min(int(is_new.sum()), state.room)]
+        return order[: min(int(is_new.sum()), look.room)]
 
-    def _weights(
-        self, state: State, belief: Belief, open_: Indices, n_out: Counts
-    ) -> Vector:
-        """(open,) sampling weights in [0, 1], the largest 1."""
-        contend = self._contend(state, belief, open_)
+    def _weights(self, look: _Look, belief: Belief) -> Float[Floats, " open"]:
+        """The sampling weight of each open arm in [0, 1], the largest 1."""
+        state, open_ = look.state, look.open_
+        contend = self._contend(look, belief)
         weight = np.where(contend, belief.weight[open_] + _LEAST_WEIGHT, 0.0)
         # A score in progress is information to come, so a further one is worth a
         # fraction.
-        weight = weight / (1.0 + n_out[open_])
+        weight = weight / (1.0 + look.n_out[open_])
         # An evaluation is worth as much as its chance of a score.
-        n_scores, n_failed = state.told, state.missing.per_arm(state.problem.n_arms)
-        weight *= ((1.0 + n_scores) / (1.0 + n_scores + n_failed))[open_]
+        n_scores = look.n_scores
+        weight *= ((1.0 + n_scores) / (1.0 + n_scores + look.n_failed))[open_]
         if state.problem.allowance.cost is not None:
             weight = weight / state.costs.expected_all(state.problem.n_arms)[open_]
         top = float(weight.max())
         return weight / top if top > 0 else np.ones(len(weight))
 
-    def _contend(self, state: State, belief: Belief, open_: Indices) -> Mask:
-        """(open,) whether an arm may be sampled at this point of the budget.
+    def _contend(self, look: _Look, belief: Belief) -> Bool[Bools, " open"]:
+        """Whether each open arm may be sampled at this point of the budget.
 
         For the best feasible prompt, the contenders narrow from A arms to two. After a
         part f of the budget, they are the A^(1 - f) arms of the highest expected
         quality. No arm is dropped permanently. For an arm that was added later, f is
         the part that was spent since, of the budget that was left at that time.
         """
+        state, open_ = look.state, look.open_
         if belief.expected is None:
             return np.ones(len(open_), dtype=bool)
-        n_arms = len(self._field(state))
+        n_arms = len(look.field)
         ages, which = np.unique(state.ages()[open_], return_inverse=True)
         n_contenders = np.array(
             [max(2, int(np.ceil(n_arms ** (1.0 - age)))) for age in ages.tolist()]
@@ -455,29 +480,25 @@ class Adaptive(AbstractMethod):
 
     def _cells(
         self,
-        state: State,
-        arms: Indices,
+        look: _Look,
+        arms: Int[Ints, " chosen"],
         n_pulls: int,
         belief: Belief | None,
-        is_only_one: bool,
     ) -> _Cells:
-        """Pairs of arm and example: one for each arm, repeated until there are `n_pulls` or no pair is left.
-
-        `is_only_one`: no other arm, or no other evaluation, can follow.
-        """
+        """Pairs of arm and example: one for each arm, repeated until there are `n_pulls` or no pair is left."""
+        state, first = look.state, look.first
         if state.problem.population is None:
             return _drawn_cells(state, arms, n_pulls)
         if self.confidence is not None:
             return _cells_in_order(state, arms, n_pulls)
-        first = self._first(state)
-        to_see = arms if first is None else np.intersect1d(arms, first)
-        is_first = belief is None or not state.told[to_see].all()
-        # The last open arm needs no comparison, so it may repeat an example if its
-        # scores are noisy.
-        may_repeat = belief is not None and is_only_one and state.problem.is_noisy
-        noise = belief.noise if belief is not None and may_repeat else None
         if belief is None:
-            return self._first_cells(state, arms, n_pulls, noise)
+            return self._first_cells(state, arms, n_pulls, None)
+        to_see = arms if first is None else np.intersect1d(arms, first)
+        is_first = not look.n_scores[to_see].all()
+        # The last open arm, and the last evaluation, need no comparison. So they may
+        # repeat an example if its scores are noisy.
+        is_only_one = len(look.open_) == 1 or look.room == 1
+        noise = belief.noise if is_only_one and state.problem.is_noisy else None
         if is_first and state.growth:
             return self._cells_of_added(state, arms, n_pulls, belief)
         if is_first:
@@ -487,14 +508,18 @@ class Adaptive(AbstractMethod):
         return self._cells_in_doubt(state, arms, n_pulls, belief, noise)
 
     def _first_cells(
-        self, state: State, arms: Indices, n_pulls: int, noise: design.CellNoise | None
+        self,
+        state: State,
+        arms: Int[Ints, " chosen"],
+        n_pulls: int,
+        noise: design.CellNoise | None,
     ) -> _Cells:
         """The first evaluations (step 2): about eight arms share an example."""
         share = _FIRST_SHARE if self.share is None else self.share
         return _shared_cells(state, arms, n_pulls, share, noise=noise)
 
     def _cells_of_added(
-        self, state: State, arms: Indices, n_pulls: int, belief: Belief
+        self, state: State, arms: Int[Ints, " chosen"], n_pulls: int, belief: Belief
     ) -> _Cells:
         """One evaluation of each arm that was added, on examples that compare it with the existing arms in doubt."""
         problem = state.problem
@@ -511,7 +536,7 @@ class Adaptive(AbstractMethod):
     def _cells_of_factors(
         self,
         state: State,
-        arms: Indices,
+        arms: Int[Ints, " chosen"],
         n_pulls: int,
         noise: design.CellNoise | None,
     ) -> _Cells:
@@ -526,7 +551,7 @@ class Adaptive(AbstractMethod):
     def _cells_in_doubt(
         self,
         state: State,
-        arms: Indices,
+        arms: Int[Ints, " chosen"],
         n_pulls: int,
         belief: Belief,
         noise: design.CellNoise | None,
@@ -546,14 +571,14 @@ class Adaptive(AbstractMethod):
         )
 
 
-def _drawn_cells(state: State, arms: Indices, n_pulls: int) -> _Cells:
+def _drawn_cells(state: State, arms: Int[Ints, " chosen"], n_pulls: int) -> _Cells:
     """The arms in turn, where each evaluation draws its own example."""
     nth, which = np.divmod(np.arange(n_pulls), len(arms))
     examples = state.problem.draw(arms[which], state.draws[arms[which]] + nth)
     return tuple(zip(arms[which].tolist(), examples.tolist(), strict=True))
 
 
-def _cells_in_order(state: State, arms: Indices, n_pulls: int) -> _Cells:
+def _cells_in_order(state: State, arms: Int[Ints, " chosen"], n_pulls: int) -> _Cells:
     """The arms in turn, each on the first example of the common order that it has used least (step 7).
 
     The order does not depend on any score, as the confidence sequences require.
@@ -574,10 +599,10 @@ def _cells_in_order(state: State, arms: Indices, n_pulls: int) -> _Cells:
 
 def _shared_cells(
     state: State,
-    arms: Indices,
+    arms: Int[Ints, " chosen"],
     n_pulls: int,
     share: float,
-    doubt: Vector | None = None,
+    doubt: Float[Floats, " arms"] | None = None,
     informative: design.Informative | None = None,
     noise: design.CellNoise | None = None,
 ) -> _Cells:
@@ -611,13 +636,13 @@ def _shared_cells(
 # Step 3: the prompts
 
 
-def _is_behind(state: State, baseline: int, n_out: Counts) -> bool:
+def _is_behind(look: _Look, baseline: int) -> bool:
     """True if the baseline has fewer scores than another prompt, so that a comparison with it lacks examples."""
-    n_scores, n_failed = state.told, state.missing.per_arm(state.problem.n_arms)
     # If most evaluations of the baseline fail, further tries do not help, so failures
     # beyond its scores count.
-    tried = n_scores + n_out + np.maximum(0, n_failed - n_scores)
-    return bool(tried[baseline] < n_scores.max())
+    failures_beyond = np.maximum(0, look.n_failed - look.n_scores)
+    tried = look.n_scores + look.n_out + failures_beyond
+    return bool(tried[baseline] < look.n_scores.max())
 
 
 # Step 6: the selection
@@ -638,7 +663,7 @@ def _answer(state: State, found: Statement | None) -> list[int]:
     )
 
 
-def _surest(found: Statement, sure: float, arms: Indices) -> int:
+def _surest(found: Statement, sure: float, arms: Int[Ints, " some"]) -> int:
     """The arm of the highest mean among those that are feasible with probability `sure`.
 
     If no arm is, the arm with the highest probability of being feasible.
@@ -654,7 +679,9 @@ def _surest(found: Statement, sure: float, arms: Indices) -> int:
 # Bookkeeping
 
 
-def _used_places(state: State, place: Indices) -> tuple[Indices, Indices]:
+def _used_places(
+    state: State, place: Int[Ints, " examples"]
+) -> tuple[Int[Ints, " cells"], Int[Ints, " cells"]]:
     """Arms, and places of examples, of the cells that have a score, are in progress or have failed.
 
     A cell that was asked for several times is listed as often. `place` (N,) maps
@@ -665,7 +692,7 @@ def _used_places(state: State, place: Indices) -> tuple[Indices, Indices]:
     return np.repeat(arms, times), np.repeat(place[examples], times)
 
 
-def _unused(places: Indices, problem: Problem) -> Iterator[int]:
+def _unused(places: Int[Ints, " used"], problem: Problem) -> Iterator[int]:
     """The places that do not occur in `places`, ascending. Then the places that occur at most once, and so on."""
     times = np.bincount(places, minlength=len(problem.order))
     for nth in range(problem.repeats):
@@ -673,7 +700,7 @@ def _unused(places: Indices, problem: Problem) -> Iterator[int]:
             yield int(place)
 
 
-def _pulls_out(state: State) -> Counts:
-    """(K,) the number of evaluations of each arm that are in progress, or wait to be handed out again."""
+def _pulls_out(state: State) -> Int[Ints, " arms"]:
+    """The number of evaluations of each arm that are in progress, or wait to be handed out again."""
     out = [pull.arm for pull in (*state.pending.values(), *state.returned)]
     return np.bincount(np.array(out, dtype=np.int64), minlength=state.problem.n_arms)

@@ -11,22 +11,26 @@ examples, and are eliminated once certainly worse:
 
 Prompts that are added later first take the examples that the others have seen. With
 `repeats`, all examples are evaluated again, up to that number of times. The claims and
-their errors are in `asktell.methods.certainty`. Scores with a doubtful remark eliminate
+their errors are in `asktell.methods.claims`. Scores with a doubtful remark eliminate
 no prompt and do not end the selection.
 """
 
-from dataclasses import dataclass, replace
+from collections.abc import Container
+from dataclasses import dataclass
 from typing import final
 
 import numpy as np
+from jaxtyping import Int
 from msgspec import structs
 
+from asktell.methods import claims
 from asktell.methods.base import AbstractMethod
-from asktell.methods.certainty import Evidence, first_out, n_misses, slacks_of
+from asktell.methods.bounds import Bounds, Limits, limits_if_binary
+from asktell.methods.claims import ErrorsOfBest
 from asktell.methods.elimination import bounds_of, rule_of
+from asktell.methods.ordered import OrderedScores, first_out
 from asktell.numerics import counters
-from asktell.numerics.arrays import Indices, Mask, Values
-from asktell.numerics.pareto import pareto_mask
+from asktell.numerics.arrays import Ints
 from asktell.problem.checks import (
     LARGEST,
     MOST_EXAMPLES,
@@ -34,22 +38,12 @@ from asktell.problem.checks import (
     check_part,
     whole,
 )
-from asktell.problem.goals import (
-    BestFeasible,
-    Goal,
-    check_not_sure,
-    check_over_all_examples,
-)
+from asktell.problem.goals import BestFeasible, check_not_sure, check_over_all_examples
 from asktell.state import Decided, Departure, Problem, State
-
-# Significant decimals in the mean of decimal fractions. A double has 15, but the last
-# ones are rounding errors.
-_DECIMALS = 12
 
 OPEN = "still open when the budget ended"
 """The reason for rejecting a prompt at the end of the budget, without certainty about it."""
 
-_WORSE = "certainly worse than another prompt"
 _RUNNER_UP = "the best of those rejected, for all others have failed or were retired"
 
 
@@ -109,14 +103,12 @@ class Race(AbstractMethod):
             best = self._best(state, state.active)
             departures = _departures(dict.fromkeys(best, _RUNNER_UP), state, best)
             return Decided(number, departures, finished=True, answer=tuple(best))
-        evidence = self._evidence(state)
-        verdicts = _worse(evidence, state)
-        stays = np.array(
-            [arm for arm in state.active if arm not in verdicts], dtype=np.int64
-        )
-        answer = self._certain_answer(evidence, stays, state)
+        bounds, errors = self._bounds(state)
+        verdicts = claims.excluded(state, bounds, *errors)
+        stays = _without(state.active, verdicts)
+        answer = self._certain_answer(state, bounds, errors.claim, stays)
         # The baseline stays, and so do arms to which a constraint may be relative.
-        needed = {state.problem.baseline, *evidence.references()}
+        needed = {state.problem.baseline, *claims.references(bounds)}
         leaving = _departures(
             {a: v for a, v in verdicts.items() if a not in needed}, state
         )
@@ -132,135 +124,45 @@ class Race(AbstractMethod):
 
     def answer(self, state: State) -> list[int]:
         """The prompts that are selected if nothing more is evaluated. Prompts without a score cannot be selected."""
-        verdicts = _worse(self._evidence(state), state)
-        return self._best(
-            state,
-            np.array(
-                [arm for arm in state.active if arm not in verdicts], dtype=np.int64
-            ),
-        )
+        bounds, errors = self._bounds(state)
+        verdicts = claims.excluded(state, bounds, *errors)
+        return self._best(state, _without(state.active, verdicts))
 
-    def _evidence(self, state: State) -> Evidence:
-        """The evidence in the scores so far, with the error divided among the claims."""
+    def _bounds(self, state: State) -> tuple[Bounds, ErrorsOfBest]:
+        """The bounds from the scores so far, and the errors of the claims that the confidence leaves."""
         reach = first_out(state, set(state.left))
-        problem, history, missing, goal = (
-            state.seen,
-            state.history,
-            state.missing,
-            state.problem.goal,
-        )
-        key = "evidence", problem, missing.key, reach
-        evidence = history.memo.get(
-            key, lambda: Evidence.of(problem, history, missing, reach)
-        )
-        evidence = replace(evidence, gone=tuple(state.no_rivals()))
+        problem, history, missing = state.seen, state.history, state.missing
+
+        def recorded() -> tuple[OrderedScores, tuple[Limits, ...]]:
+            scores = OrderedScores.of(problem, history, missing, reach)
+            return scores, limits_if_binary(problem.goal, history.scores())
+
+        key = "ordered scores", problem, missing.key, reach
+        bounds = Bounds(*history.memo.get(key, recorded), tuple(state.no_rivals()))
+        error, goal, n_arms = 1 - self.confidence, problem.goal, problem.n_arms
         if isinstance(goal, BestFeasible):
-            return evidence.for_best(1 - self.confidence, self.tolerance)
-        n_arms = state.problem.n_arms
-        n_events = n_arms * (
-            (n_arms - 1) * len(goal.objectives) + n_misses(goal, n_arms)
-        )
-        return replace(evidence, error=(1 - self.confidence) / max(1, n_events))
+            return bounds, claims.errors_of_best(bounds, error, self.tolerance)
+        of_front = claims.error_of_front(goal, n_arms, error)
+        return bounds, ErrorsOfBest(of_front, race=0.0)
 
     def _certain_answer(
-        self, evidence: Evidence, stays: Indices, state: State
+        self, state: State, bounds: Bounds, error: float, stays: Int[Ints, " stays"]
     ) -> list[int] | None:
         """The selected arms if they are certain up to the tolerance, else None."""
-        goal = state.problem.goal
         if state.doubts:
             return None
         if not len(stays):
             return self._best(state, stays)
         # A single arm without failures needs no scores to be the best.
-        if (evidence.counts[stays] == 0).any() and (
-            len(stays) > 1 or state.failures.count(int(stays[0]))
-        ):
+        needs_scores = len(stays) > 1 or state.failures.count(int(stays[0]))
+        if needs_scores and (bounds.scores.counts[stays] == 0).any():
             return None
-        if isinstance(goal, BestFeasible):
-            kept = evidence.all_at_least(stays, slacks_of(goal))
-            means = evidence.means[stays, 0]
-            if not kept.any():
-                return None
-            leader = stays[np.flatnonzero(kept)[means[kept].argmax()]]
-            others = stays[stays != leader]
-            near = evidence.ahead(
-                np.full(len(others), leader), others, 0, -self.tolerance, or_equal=True
-            )
-            return [int(leader)] if near.all() else None
-        return self._certain_front(evidence, stays, goal)
+        if isinstance(bounds.problem.goal, BestFeasible):
+            best = claims.certain_best(bounds, stays, error, self.tolerance)
+            return None if best is None else [best]
+        return claims.certain_front(bounds, stays, error, self.tolerance)
 
-    def _certain_front(
-        self, evidence: Evidence, stays: Indices, goal: Goal
-    ) -> list[int] | None:
-        """The certain Pareto set, else None.
-
-        Each selected arm certainly satisfies every constraint, and no other arm
-        dominates it by more than the tolerance. Each other arm is dominated by a
-        selected arm, up to the tolerance. Whether the others satisfy the constraints
-        does not matter.
-        """
-        n_objectives = len(goal.objectives)
-        means, kept = (
-            evidence.means[stays, :n_objectives],
-            evidence.all_at_least(stays, slacks_of(goal)),
-        )
-        if not kept.any():
-            return None
-        if evidence.is_exhausted(stays):
-            largest = float(np.abs(means).max()) or 1.0
-            rounded: Values = np.round(means[kept] / largest, _DECIMALS)
-            return [int(arm) for arm in stays[kept][pareto_mask(rounded)]]
-        if len(stays) == 1:
-            return [int(stays[0])]
-        # (j, i): the largest lead of arm j over arm i in an objective.
-        lead = (means[:, None] - means[None]).max(axis=2)
-        np.fill_diagonal(lead, np.inf)
-        lead[:, ~kept] = np.inf
-        # The feasible arm most likely to dominate each arm, which is compared first.
-        rival = stays[lead.argmin(axis=1)]
-        # `free`: not dominated by its rival. `close`: dominated by its rival up to the
-        # tolerance.
-        free, close = kept.copy(), np.isfinite(lead.min(axis=1))
-        free[kept] = self._ahead_somewhere(
-            evidence, stays[kept], rival[kept], n_objectives
-        )
-        for q in range(n_objectives):
-            close[close] = evidence.ahead(
-                rival[close], stays[close], q, -self.tolerance, or_equal=True
-            )
-        if not (free | close).all():
-            return None
-        # A free arm must also be ahead of all others somewhere. Otherwise it counts as
-        # covered by its rival.
-        for j in np.flatnonzero(free):
-            others = np.delete(stays, j)
-            if not self._ahead_somewhere(
-                evidence, np.full(len(others), stays[j]), others, n_objectives
-            ).all():
-                if not close[j]:
-                    return None
-                free[j] = False
-        optimal: list[int] = stays[free].tolist()
-        covered = dict(zip(stays[~free].tolist(), rival[~free].tolist(), strict=True))
-        return optimal if set(covered.values()) <= set(optimal) else None
-
-    def _ahead_somewhere(
-        self, evidence: Evidence, arms: Indices, others: Indices, n_objectives: int
-    ) -> Mask:
-        """(P,) True where the other arm of a pair certainly does not dominate the arm by more than the tolerance."""
-        free = np.zeros(len(arms), dtype=bool)
-        for q in range(n_objectives):
-            left = np.flatnonzero(~free)
-            free[left] = evidence.ahead(
-                arms[left],
-                others[left],
-                q,
-                -self.tolerance,
-                or_equal=self.tolerance > 0,
-            )
-        return free
-
-    def _best(self, state: State, stays: Indices) -> list[int]:
+    def _best(self, state: State, stays: Int[Ints, " stays"]) -> list[int]:
         """The arms selected by sample means, among `stays` if one of these has a score, else among all with a score."""
         problem, tally = state.problem, state.current_tally()
         arms = stays[tally.counts[stays] > 0]
@@ -310,7 +212,9 @@ class Race(AbstractMethod):
             number, (*gone.values(), *last), finished=True, answer=tuple(answer)
         )
 
-    def _cells(self, state: State, arms: Indices) -> tuple[tuple[int, int], ...]:
+    def _cells(
+        self, state: State, arms: Int[Ints, " arms"]
+    ) -> tuple[tuple[int, int], ...]:
         """The next block of evaluations, example by example, as far as the budget goes. Scored cells are left out."""
         problem, room, arms = (
             state.problem,
@@ -356,7 +260,9 @@ def _reached(state: State) -> int:
     )
 
 
-def _unused(state: State, arms: Indices, reach: int) -> tuple[Indices, Indices]:
+def _unused(
+    state: State, arms: Int[Ints, " arms"], reach: int
+) -> tuple[Int[Ints, " free"], Int[Ints, " free"]]:
     """Turns below `reach` in the order of all evaluations, and positions of the arms that have not had them.
 
     Sorted by turn first. A cell that was asked for several times has had its first
@@ -376,6 +282,11 @@ def _unused(state: State, arms: Indices, reach: int) -> tuple[Indices, Indices]:
     return found[0], found[1]
 
 
+def _without(arms: Int[Ints, " arms"], some: Container[int]) -> Int[Ints, " left"]:
+    """The arms that are not among `some`."""
+    return np.array([arm for arm in arms.tolist() if arm not in some], dtype=np.int64)
+
+
 def _departures(
     reasons: dict[int, str], state: State, accepted: list[int] | tuple[()] = ()
 ) -> tuple[Departure, ...]:
@@ -391,75 +302,3 @@ def _departures(
         )
         for arm, reason in reasons.items()
     )
-
-
-def _worse(evidence: Evidence, state: State) -> dict[int, str]:
-    """The reason for each active arm that is certainly not selected. Empty if scores are doubtful."""
-    if state.doubts:
-        return {}
-    goal, active = state.problem.goal, state.active
-    if evidence.race:
-        return dict.fromkeys(
-            np.intersect1d(active, evidence.worse(state)).tolist(), _WORSE
-        )
-    reasons: dict[int, str] = {}
-    for q, constraint in zip(slacks_of(goal), goal.constraints, strict=True):
-        missed = active[evidence.below(active, q)]
-        reasons |= {
-            arm: f"certainly misses {constraint}"
-            for arm in missed.tolist()
-            if arm not in reasons
-        }
-    seen = active[evidence.counts[active] > 0]
-    rivals = seen[evidence.all_at_least(seen, slacks_of(goal))]
-    if isinstance(goal, BestFeasible):
-        open_ = np.array(
-            [arm for arm in active.tolist() if arm not in reasons], dtype=np.int64
-        )
-        if len(rivals):
-            leader = rivals[evidence.means[rivals, 0].argmax()]
-            others = open_[open_ != leader]
-            behind = evidence.ahead(np.full(len(others), leader), others, 0, 0.0)
-            reasons |= dict.fromkeys(others[behind].tolist(), _WORSE)
-        return reasons
-    # Pareto set: compare each arm with the feasible arm that leads it by most in every
-    # objective at once.
-    others = np.array(
-        [arm for arm in seen.tolist() if arm not in reasons], dtype=np.int64
-    )
-    columns = range(len(goal.objectives))
-    over = _most_dominating(
-        evidence.means[others, : len(columns)], np.isin(others, rivals)
-    )
-    rivals, others = others[over[over >= 0]], others[over >= 0]
-    # Dominated: at least as bad in every objective, and worse in one.
-    dominated, somewhere = (
-        np.ones(len(others), dtype=bool),
-        np.zeros(len(others), dtype=bool),
-    )
-    for q in columns:
-        dominated[dominated] = evidence.ahead(
-            rivals[dominated], others[dominated], q, 0.0, or_equal=True
-        )
-    for q in columns:
-        at = np.flatnonzero(dominated & ~somewhere)
-        somewhere[at] = evidence.ahead(rivals[at], others[at], q, 0.0)
-    return reasons | dict.fromkeys(
-        others[dominated & somewhere].tolist(), "certainly dominated by another prompt"
-    )
-
-
-def _most_dominating(means: Values, may: Mask) -> Indices:
-    """(A,) the position of the arm that leads by most in every metric at once, -1 if none leads.
-
-    Only arms where `may` (A,) is True are considered. The lead in the worst metric
-    decides.
-    """
-    found = np.full(len(means), -1, dtype=np.int64)
-    for j, row in enumerate(means):
-        lead = (means - row).min(axis=1)
-        lead[j], lead[~may] = -np.inf, -np.inf
-        best = int(lead.argmax())
-        if lead[best] >= -(10.0**-_DECIMALS) * (1.0 + np.abs(row).max()):
-            found[j] = best
-    return found

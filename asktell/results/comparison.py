@@ -6,30 +6,21 @@ from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
+from jaxtyping import Float
 
 from asktell._util.terminal import in_percent, safe, with_doubt
 from asktell.errors import InvalidArgumentError
-from asktell.methods.certainty import (
-    BETTER,
-    EQUAL,
-    WORSE,
-    Difference,
-    Rows,
-    compare,
-    completed,
-    longest,
-    n_sequences,
-    observations,
-)
-from asktell.numerics.arrays import Draws, Means
+from asktell.methods.bounds import n_sequences
+from asktell.methods.ordered import common_scores
+from asktell.numerics.arrays import Floats
 from asktell.posterior.flips import Flips, at_rate, flips
 from asktell.posterior.statement import Statement
 from asktell.problem.candidates import AnyPrompt, Prompts
 from asktell.problem.checks import LARGEST, check_number, check_part, short, some
 from asktell.results import notebook
+from asktell.results.difference import BETTER, EQUAL, WORSE, Difference, compare
 from asktell.results.entries import quoted
 from asktell.state import Failures, History, Problem, Pull
-from asktell.state.history import in_turns
 
 
 @dataclass(frozen=True)
@@ -353,8 +344,14 @@ class Lead(NamedTuple):
     p_better: float
 
 
-def lead(draws: Draws, means: Means, a: int, b: int, minimize: bool) -> Lead:
-    """The lead of arm a over arm b: draws (S, K) of a metric's means, and their expectations (K,); ties count half."""
+def lead(
+    draws: Float[Floats, "draws arms"],
+    means: Float[Floats, " arms"],
+    a: int,
+    b: int,
+    minimize: bool,
+) -> Lead:
+    """The lead of arm a over arm b, from draws of a metric's means and their expectations. Ties count half."""
     ahead = np.sign(draws[:, a] - draws[:, b]) * (-1.0 if minimize else 1.0)
     return Lead(float(means[a] - means[b]), float((1.0 + ahead).mean() / 2.0))
 
@@ -446,7 +443,9 @@ class Pairs:
             found._replace(p_better=0.5) if stated.is_guess or self.doubtful else found
         )
 
-    def _common(self, a: int, b: int) -> tuple[Means, Means, bool]:
+    def _common(
+        self, a: int, b: int
+    ) -> tuple[Float[Floats, "n metrics"], Float[Floats, "n metrics"], bool]:
         """Paired scores (n, m) of both arms for confidence statements, and whether these statements are guaranteed.
 
         The pairs are the first examples of the shared order that both arms have
@@ -455,9 +454,9 @@ class Pairs:
         known. Arms that draw their own examples are paired draw by draw.
         """
         history, problem, missing = self.history, self.seen, self.missing
-        scores, arms = history.scores(), history.arms()
         if self.doubtful:
-            return scores[:0], scores[:0], False
+            nothing = history.scores()[:0]
+            return nothing, nothing, False
         if problem.population is None:
             (of_a, drawn_a), (of_b, drawn_b) = self._draws(a), self._draws(b)
             n = min(len(of_a), len(of_b))
@@ -468,26 +467,9 @@ class Pairs:
                 of_b[:n],
                 drawn_a and drawn_b and problem.n_examples is None,
             )
-        if problem.target is None:
-            rounds = observations(problem, history, missing, scores, None, self.out)
-        else:
-            rounds = [
-                in_turns(
-                    problem, missing, history.trials(), arms, history.examples(), scores
-                )
-            ]
-        rounds = rounds or [(np.arange(0), np.arange(0), scores[:0])]
-        n_both = int(completed(problem, history, missing, rounds[0][:2])[[a, b]].min())
-        rows = []
-        for of_arms, places, values in rounds:
-            kept = places < n_both
-            rows.append(
-                Rows.of(of_arms[kept], places[kept], values[kept], problem.n_arms)
-            )
-        places, of_a, of_b = longest(rows[::-1], a, b)
-        return of_a, of_b, len(places) == n_both
+        return common_scores(problem, history, missing, self.out, a, b)
 
-    def _draws(self, arm: int) -> tuple[Means, bool]:
+    def _draws(self, arm: int) -> tuple[Float[Floats, "n metrics"], bool]:
         """Scores of one arm in the order drawn, up to a pending evaluation, and whether the method drew all of them."""
         history = self.history
         mine = history.arms() == arm

@@ -11,7 +11,7 @@ from asktell._util.terminal import safe
 from asktell._util.threads import one_thread
 from asktell.methods import Adaptive, Elimination, Method, Race
 from asktell.methods.belief import has_drifted, stated
-from asktell.methods.certainty import joined_at
+from asktell.methods.ordered import joined_at
 from asktell.numerics import counters
 from asktell.numerics.arrays import Draws, Means
 from asktell.posterior.basis import levels_of

@@ -20,7 +20,8 @@ import numpy.typing as npt
 from asktell.intervals.asymptotic import Asymptotic
 from asktell.intervals.betting import Betting
 from asktell.intervals.racing import certainly_worse
-from asktell.methods.certainty import FEW, LARGEST_PART
+from asktell.methods.bounds import LARGEST_PART
+from asktell.methods.claims import FEW
 from benchmarks.selection.race import MANY, WORLDS
 from benchmarks.selection.simulated import GOALS, KINDS, table
 

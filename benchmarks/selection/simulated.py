@@ -23,7 +23,7 @@ import numpy.typing as npt
 from tqdm import tqdm
 
 import asktell
-from asktell.methods.certainty import unproven
+from asktell.methods.claims import unproven
 from asktell.numerics.arrays import Indices
 from asktell.posterior import membership
 from asktell.problem.goals import Goal

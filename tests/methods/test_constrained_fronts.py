@@ -14,7 +14,7 @@ from asktell import Adaptive, ParetoSet, Race, Selector, at_most, maximize, mini
 from asktell.elimination import ConstrainedParetoGap, ParetoGap
 from asktell.errors import IncompatibleMethodError
 from asktell.methods.belief import stated
-from asktell.methods.certainty import unproven
+from asktell.methods.claims import unproven
 from asktell.results.verdict import members
 from tests.elimination.test_constrained_pareto_gap import literal_front
 

@@ -8,7 +8,7 @@ import pytest
 
 import asktell
 from asktell import Adaptive, BestFeasible, ParetoSet, Selector
-from asktell.methods.certainty import unproven
+from asktell.methods.claims import unproven
 
 
 def play(

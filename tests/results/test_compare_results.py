@@ -19,7 +19,7 @@ from asktell import (
     Selector,
     maximize,
 )
-from asktell.methods.certainty import compare
+from asktell.results.difference import compare
 
 PROMPTS = {"mine": "Answer.", "b": "Answer briefly.", "c": "Answer at length."}
 ZERO_ONE = BestFeasible(maximize("accuracy", range=(0, 1)))

@@ -11,8 +11,8 @@ import pytest
 
 import asktell
 from asktell import BestFeasible, InvalidArgumentError, maximize, minimize
-from asktell.methods.certainty import Difference, compare
 from asktell.results.comparison import Comparison, lead
+from asktell.results.difference import Difference, compare
 
 # Words and spellings that docs/contributing/style.md replaces.
 REPLACED = re.compile(

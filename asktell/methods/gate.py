@@ -1,0 +1,227 @@
+"""The gate: is a candidate certainly not worse than a baseline? Claims over `asktell.methods.bounds.Bounds`."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from asktell.intervals.betting import Betting
+from asktell.methods.belief import has_drifted
+from asktell.methods.bounds import ROUNDING, Bounds, limits_if_binary
+from asktell.methods.claims import satisfies, violates
+from asktell.methods.ordered import OrderedScores, Rows, first_out
+from asktell.numerics.arrays import Floats, Ints
+from asktell.problem.goals import FAILURE_RATE, ParetoSet, check_over_all_examples
+from asktell.state import Failures, State
+from asktell.state.history import History
+
+UNSEEN_FAILURES = 0.05
+"""The allowed difference of failure rates while a candidate has failed no more often than the baseline.
+
+Without it, a margin of 0 would require all examples, even for two prompts that never fail. A judgement.
+"""
+
+
+def not_worse(
+    state: State, candidate: int, baseline: int, margin: float, confidence: float
+) -> dict[str, bool | None]:
+    """True if a candidate is certainly not worse than a baseline, False if certainly worse, None while undecided.
+
+    The mapping has a key for each objective (not worse by more than `margin`, in units
+    of the metric), for each constraint (satisfied), and "failure_rate" for failed
+    evaluations (`fails_no_more`).
+
+    Call `not_worse` after any number of evaluations of a selection that evaluates both
+    arms on the same examples, such as the method "uniform". Under (i) and (ii) of
+    `asktell.methods.claims`:
+
+    - P("all True" is ever wrong) <= 1 - `confidence`. It requires that one particular
+      false claim looks certain, so each claim has the whole error.
+    - P("any False" is ever wrong) <= 1 - `confidence`. It can come from any claim, so
+      the claims share the error.
+
+    A failed evaluation has no score, and may have failed because of the score that it
+    would have had. So a True holds for all possible scores of the failed evaluations,
+    even the worst scores for the candidate and the best for the baseline. For a False
+    it is the other way round. Possible scores are those in the range of the metric. If
+    the range is unknown, they lie between the lowest and the highest recorded score.
+
+    Every value is None if scores are doubtful or seem to have drifted.
+    """
+    goal, error = state.problem.goal, 1 - confidence
+    check_over_all_examples(goal, "a gate")
+    # The values of a Pareto set are in units of the metrics' ranges.
+    is_scaled = isinstance(goal, ParetoSet)
+    margins = [margin / o.scale if is_scaled else margin for o in goal.objectives]
+    names = [*(o.metric for o in goal.objectives), *map(str, goal.constraints)]
+    unknown: dict[str, bool | None] = dict.fromkeys((*names, FAILURE_RATE))
+    if state.doubts:
+        return unknown
+    recorded, against, in_favor = _bounds_with_failures(state, candidate, baseline)
+    error_of_no = error / (len(names) + 1)
+    found = dict[str, bool | None]()
+    for column, (name, least) in enumerate(zip(names, margins, strict=False)):
+        lead_of_baseline = in_favor.lead(baseline, candidate, column)
+        lead = against.lead(candidate, baseline, column)
+        found[name] = _ruling(
+            yes=against.is_at_least(lead, -least, error),
+            no=in_favor.is_above(lead_of_baseline, least, error_of_no),
+        )
+    for column, name in enumerate(names[len(margins) :], len(margins)):
+        # Of a bound on the failure rate, the failures themselves are the observations.
+        failures = recorded.scores.failures
+        is_rate = failures is not None and column in failures.slacks
+        worst, best = (recorded, recorded) if is_rate else (against, in_favor)
+        found[name] = _ruling(
+            yes=worst.scores.counts[candidate] > 0
+            and satisfies(worst, candidate, column, error),
+            no=violates(best, candidate, column, error_of_no),
+        )
+    part = _part_of_range(recorded, margins)
+    found[FAILURE_RATE] = fails_no_more(
+        state, candidate, baseline, part, error, error_of_no
+    )
+    # Look for a drift last, since this takes longest and matters only if something is
+    # certain.
+    is_certain = any(each is not None for each in found.values())
+    return unknown if is_certain and has_drifted(state) else found
+
+
+def _ruling(yes: bool, no: bool) -> bool | None:
+    return False if no else (True if yes else None)
+
+
+def _bounds_with_failures(
+    state: State, candidate: int, baseline: int
+) -> tuple[Bounds, Bounds, Bounds]:
+    """The bounds without scores for the failed evaluations, and with assumed scores in their turns.
+
+    First with the worst scores for the candidate and the best for the baseline, then
+    the other way round.
+    """
+    problem, history, reach = state.problem, state.history, first_out(state)
+    limits = limits_if_binary(problem.goal, history.scores())
+    scores = OrderedScores.of(problem, history, state.missing, reach)
+    recorded = Bounds(scores, limits)
+    if not len(state.missing.pulls) or not len(history):
+        return recorded, recorded, recorded
+    filled = OrderedScores.of(problem, _with_nan(state), Failures(), reach)
+    seen = problem.goal.values(history.scores(), problem.goal.offsets).T
+    ends = [known or (x.min(), x.max()) for known, x in zip(limits, seen, strict=True)]
+    worst, best = np.array(ends, dtype=np.float64).T
+    against = _with_values(filled, {candidate: worst, baseline: best})
+    in_favor = _with_values(filled, {candidate: best, baseline: worst})
+    return recorded, Bounds(against, limits), Bounds(in_favor, limits)
+
+
+def _with_nan(state: State) -> History:
+    """The recorded scores, and a row of NaN for each failed evaluation."""
+    problem, history, failed = state.problem, state.history, state.missing.pulls
+    rows = np.arange(len(failed))
+    if problem.population is not None and problem.repeats == 1:
+        # If a failed cell was evaluated again, its score counts. If a cell failed
+        # twice, one failure counts.
+        scored = zip(history.arms().tolist(), history.examples().tolist(), strict=True)
+        cells = zip(failed.arms().tolist(), failed.examples().tolist(), strict=True)
+        is_scored = set(scored)
+        row_of = {cell: row for row, cell in enumerate(cells)}
+        left = [row for cell, row in row_of.items() if cell not in is_scored]
+        rows = np.array(left, dtype=np.int64)
+    without_scores = np.full((len(rows), len(problem.goal.columns)), np.nan)
+    return History.from_columns(
+        np.concatenate((history.trials(), failed.trials()[rows])),
+        np.concatenate((history.arms(), failed.arms()[rows])),
+        np.concatenate((history.examples(), failed.examples()[rows])),
+        np.concatenate((history.scores(), without_scores)),
+    )
+
+
+def _with_values(
+    scores: OrderedScores, of_failed: Mapping[int, Float[Floats, " columns"]]
+) -> OrderedScores:
+    """The scores with assumed values in place of the NaN values of some arms, `of_failed` by arm."""
+    first, *more = scores.rounds
+    values = first.values.copy()
+    for arm, assumed in of_failed.items():
+        own = values[first.part(arm)]
+        own[:] = np.where(np.isnan(own), assumed, own)
+    return replace(scores, rounds=(Rows(first.starts, first.places, values), *more))
+
+
+def _part_of_range(bounds: Bounds, margins: list[float]) -> float:
+    """The margin as a part of the objective's range, the smallest for several objectives. 0 if a range is unknown."""
+    parts = [1.0]
+    for margin, limits in zip(margins, bounds.limits, strict=False):
+        if limits is None or limits[1] <= limits[0]:
+            parts.append(0.0)
+        else:
+            parts.append(margin / (limits[1] - limits[0]))
+    return min(parts)
+
+
+def fails_no_more(
+    state: State,
+    candidate: int,
+    baseline: int,
+    margin: float,
+    error: float,
+    error_of_no: float,
+) -> bool | None:
+    """True if a candidate certainly fails no more often than a baseline, False if certainly more often, else None.
+
+    "More often" means that the share of examples with a failure is larger by more than
+    `margin`, a share from 0 to 1. While the candidate has not failed on more of the
+    common examples, `UNSEEN_FAILURES` is allowed if it is larger.
+
+    A True is a claim about the given examples, by the first evaluation of each, and is
+    ever wrong with probability `error`. A False is a claim about future evaluations,
+    since a single failure may be an accident even if every example was seen. It is ever
+    wrong with probability `error_of_no`.
+    """
+    places, failed = _first_failed(state, candidate)
+    places_before, failed_before = _first_failed(state, baseline)
+    _, rows, rows_before = np.intersect1d(
+        places, places_before, assume_unique=True, return_indices=True
+    )
+    more = failed[rows] - failed_before[rows_before]
+    if not len(more):
+        return None
+    if Betting(-1.0, 1.0).refutes(more, margin, error_of_no):
+        return False
+    allowed = margin if more.sum() > 0 else max(margin, UNSEEN_FAILURES)
+    population = state.problem.population
+    if len(more) == population:
+        return True if more.mean() <= allowed + ROUNDING else None
+    is_kept = Betting(-1.0, 1.0, population).refutes(-more, -allowed, error)
+    return True if is_kept else None
+
+
+def _first_failed(
+    state: State, arm: int
+) -> tuple[Int[Ints, " seen"], Float[Floats, " seen"]]:
+    """The places of the examples that an arm has seen, ascending, and 1 if its first evaluation failed, else 0.
+
+    Without examples, the places count the evaluations. Places from the first evaluation
+    in progress on are ignored.
+    """
+    problem, history, reach = state.problem, state.history, first_out(state)
+    failures = state.failures.pulls
+    # Scores without a trial were observed elsewhere, or repeat an evaluation.
+    scored = (history.arms() == arm) & (history.trials() >= 0)
+    own = failures.arms() == arm
+    # Failures come first, since failures that count as scores have the same trials
+    # among the scores.
+    trials = np.concatenate((failures.trials()[own], history.trials()[scored]))
+    examples = np.concatenate((failures.examples()[own], history.examples()[scored]))
+    failed = np.concatenate((np.ones(int(own.sum())), np.zeros(int(scored.sum()))))
+    trials, first = np.unique(trials, return_index=True)
+    if problem.population is None:
+        n = len(trials) if reach is None else int(np.searchsorted(trials, reach))
+        return np.arange(n), failed[first[:n]]
+    examples, failed = examples[first], failed[first]
+    _, first = np.unique(examples, return_index=True)
+    places, failed = problem.place[examples[first]], failed[first]
+    order = np.argsort(places)
+    order = order if reach is None else order[places[order] < reach]
+    return places[order], failed[order]

@@ -1,0 +1,166 @@
+"""The lead of one prompt over another in one metric, with an interval that holds at every look."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from jaxtyping import Float
+
+from asktell.intervals.asymptotic import Asymptotic
+from asktell.intervals.noisy import bounded
+from asktell.methods.bounds import ROUNDING, Limits
+from asktell.numerics.arrays import Floats, decimal, mostly_equal
+
+BETTER, WORSE, EQUAL, UNDECIDED = "better", "worse", "equal", "undecided"
+
+
+@dataclass(frozen=True)
+class Difference:
+    """The lead of prompt a over prompt b in one metric, in units of the metric.
+
+    - `estimate`: a minus b, according to the same model as all other estimates. None if
+      unknown.
+    - `low`, `high`: bounds of the difference that hold at every look. None if there are
+      too few pairs for a bound.
+    - `p_better`: the probability that a is better in the direction of the metric,
+      according to the same model.
+    - `pairs`: the number of first examples in the shared order that both prompts have
+      completed. The bounds rest on these examples.
+    - `verdict`: "equal" if the interval is within the tolerance. Otherwise "better" or
+      "worse" if zero is outside the interval, else "undecided".
+    - `guaranteed`: True if the interval holds for any distribution of scores. This
+      requires a known range, no failures, no drift and no doubtful remark, or
+      noise-free scores on all given examples.
+    """
+
+    estimate: float | None
+    low: float | None
+    high: float | None
+    p_better: float
+    pairs: int
+    verdict: str
+    guaranteed: bool
+
+
+def compare(
+    scores_a: npt.ArrayLike,
+    scores_b: npt.ArrayLike,
+    estimate: float | None = None,
+    p_better: float = 0.5,
+    *,
+    population: int | None = None,
+    limits: Limits = None,
+    confidence: float = 0.95,
+    tolerance: float = 0.0,
+    minimize: bool = False,
+    rounds: int | None = None,
+    guaranteed: bool = True,
+) -> Difference:
+    """Compare two prompts in one metric, from their (n,) scores on the same examples.
+
+    The order of the examples must not depend on any score. If several intervals are
+    read together, divide the error among them.
+
+    Args:
+        scores_a: scores of prompt a, in units of the metric.
+        scores_b: scores of prompt b on the same examples.
+        estimate: the difference a minus b according to the model. None: the mean of the
+            differences.
+        p_better: the probability that a is better according to the model.
+        population: the number of examples, each evaluated once. None: independent draws
+            of new inputs.
+        limits: the lowest and the highest possible score. None if unknown.
+        confidence: the probability that the interval contains the difference at every
+            look.
+        tolerance: the largest difference that counts as equal.
+        minimize: True if less is better.
+        rounds: how often all examples may be evaluated, if scores are noisy. The scores
+            are then listed round by round, and the mean over the examples is never
+            known exactly. None: scores are not noisy.
+        guaranteed: False if something else prevents a guarantee.
+
+    If all examples were evaluated without noise, the exact difference replaces the
+    estimate and the interval.
+    """
+    a = np.asarray(scores_a, dtype=np.float64)
+    b = np.asarray(scores_b, dtype=np.float64)
+    scores = np.concatenate([a, b])
+    n, largest = len(a), float(np.abs(scores).max(initial=0.0))
+    mean = _mean_difference(a, b, largest)
+    estimate = mean if estimate is None else estimate
+    is_known_range = limits is not None
+    if limits is None and n and np.isin(scores, (0.0, 1.0)).all():
+        limits = (0.0, 1.0)
+    if n == 0 and limits is None:
+        return Difference(estimate, None, None, p_better, 0, UNDECIDED, False)
+    is_exact = n > 0 and n == population and rounds is None
+    if is_exact and mean is not None:
+        low = high = estimate = mean
+        p_better = 0.5 if mean == 0.0 else float((mean > 0) != minimize)
+    else:
+        differences = decimal(a - b, largest)
+        low, high = _interval(
+            differences, scores, population, limits, confidence, rounds
+        )
+    # With rounds, an example gives several differences.
+    pairs = min(n, population) if rounds is not None and population else n
+    return Difference(
+        estimate,
+        *_shown(low, high, scores, limits),
+        p_better,
+        pairs,
+        _verdict(low, high, tolerance, minimize),
+        guaranteed and (is_exact or is_known_range),
+    )
+
+
+def _mean_difference(
+    a: Float[Floats, " n"], b: Float[Floats, " n"], largest: float
+) -> float | None:
+    """The mean of a - b, None without scores. A mean within rounding errors of 0 is 0. `largest`: absolute score."""
+    if not len(a):
+        return None
+    mean = math.fsum((a - b).tolist()) / len(a)
+    return 0.0 if abs(mean) <= ROUNDING * largest else mean
+
+
+def _interval(
+    differences: Float[Floats, " n"],
+    scores: Float[Floats, " n"],
+    population: int | None,
+    limits: Limits,
+    confidence: float,
+    rounds: int | None,
+) -> tuple[float, float]:
+    """Bounds of the mean of (n,) differences of `scores` over the population. Infinite if nothing bounds the mean."""
+    if limits is not None:
+        width = limits[1] - limits[0]
+        low, high = bounded(-width, width, population, rounds).interval(
+            differences, 1 - confidence
+        )
+    else:
+        scale = np.ptp(scores) if mostly_equal(differences) else 0.0
+        draws = Asymptotic(None if rounds is not None else population)
+        low, high = draws.interval(differences, 1 - confidence, scale)
+    return float(low), float(high)
+
+
+def _shown(
+    low: float, high: float, scores: Float[Floats, " n"], limits: Limits
+) -> tuple[float | None, float | None]:
+    """The bounds as far as they are informative, else None."""
+    if limits is None and high - low > 2 * np.ptp(scores):
+        # With few scores, an asymptotic interval is wider than any difference of two
+        # recorded scores.
+        return None, None
+    return low if math.isfinite(low) else None, high if math.isfinite(high) else None
+
+
+def _verdict(low: float, high: float, tolerance: float, minimize: bool) -> str:
+    """The verdict about the interval from `low` to `high`, see `Difference`."""
+    if -tolerance <= low and high <= tolerance:
+        return EQUAL
+    if low > 0 or high < 0:
+        return BETTER if (low > 0) != minimize else WORSE
+    return UNDECIDED
