@@ -47,7 +47,7 @@ Evaluation
     open_board(...), Board: asks for trials and takes their outcomes, for a loop of your own
     OnTell, MaxFailures: types of its options
 Studies
-    AbstractStudy, Worker: what `Study` and `RemoteStudy` have in common; one worker of either
+    AbstractStudy: what `Study` and `RemoteStudy` have in common
     Evaluation: one row of `study.evaluations()`
     shown_estimates(entries, metric): a metric's name and estimates as readers are shown them
     Standing, Attendance, Holding: how far a study is; who holds its trials, at a moment; one trial that is held
@@ -102,7 +102,6 @@ if TYPE_CHECKING:
     from asktell.studies.leases import Holding
     from asktell.studies.remote import definition
     from asktell.studies.study import Attendance, Standing
-    from asktell.studies.worker import Worker
 
 _HOMES = {
     "_util.chats": ("parts_of",),
@@ -145,7 +144,6 @@ _HOMES = {
     "studies.leases": ("Holding",),
     "studies.remote": ("definition",),
     "studies.study": ("Attendance", "Standing"),
-    "studies.worker": ("Worker",),
 }
 _MODULES = {"events": "asktell.state.events", "reports": "asktell.reports"}
 _HOME_OF = {name: f"asktell.{home}" for home, names in _HOMES.items() for name in names}
@@ -153,7 +151,7 @@ _HOME_OF = {name: f"asktell.{home}" for home, names in _HOMES.items() for name i
 __all__ = [
     "MOST_EVALUATIONS", "UNSEEN_FAILURES", "AbstractMethod", "AbstractStudy", "Attendance", "Board", "Calling",
     "Evaluation", "Evaluator", "FinishedTable", "Goal", "Holding", "MaxFailures", "Method", "OnTell", "Outcome",
-    "Standing", "State", "Worker", "aligned", "apply", "at_state", "attempt", "changes", "check_extra", "decide",
+    "Standing", "State", "aligned", "apply", "at_state", "attempt", "changes", "check_extra", "decide",
     "definition", "describe_spending", "details_of", "events", "finished_selector", "fresh_after_fork",
     "goal_scores", "import_extra", "in_words", "less_may_be_better", "n_repeats", "nearest", "needs_extra",
     "not_worse", "one_line", "open_board", "open_storage", "outside_of_loops", "parse_goal", "parts_of", "reports",

@@ -20,11 +20,10 @@ import json
 import operator
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
 from itertools import islice
 from pathlib import Path
 from threading import RLock
-from typing import Any, Literal, NoReturn, TypeAlias, overload
+from typing import Any, Literal, NamedTuple, NoReturn, TypeAlias, overload
 
 import numpy.typing as npt
 
@@ -69,6 +68,17 @@ Features: TypeAlias = npt.ArrayLike | Literal["text"] | None
 """(K, d) numbers that describe the prompts. "text" computes them from the texts."""
 
 Decide: TypeAlias = Callable[[Method, State], Decided | None]
+
+
+class Checked(NamedTuple):
+    """Scores that a run has checked and converted, so that no other object does so again."""
+
+    vector: tuple[float, ...]
+
+
+def vector_of(goal: Goal, scores: object) -> tuple[float, ...]:
+    """Return scores as floats in the order of the goal's columns, after checking them. See `Goal.vector`."""
+    return scores.vector if isinstance(scores, Checked) else goal.vector(scores)
 
 
 class Selection(ABC):
@@ -215,6 +225,15 @@ class Selection(ABC):
             UnknownTrialError: the trial was never asked.
         """
 
+    @abstractmethod
+    def wait(self, seconds: float | None = None) -> bool:
+        """Wait for other workers of a study, after an `ask` that returned no trial.
+
+        Returns:
+            False if there is nothing to wait for. A Selector has no other workers, so
+            its `wait` returns False at once.
+        """
+
     # Growing
 
     @abstractmethod
@@ -306,6 +325,11 @@ class Selection(ABC):
     @abstractmethod
     def pending(self) -> list[Trial]:
         """Trials that were asked and not yet told, failed or released, oldest first."""
+
+    @property
+    @abstractmethod
+    def unwanted(self) -> list[Trial]:
+        """Pending trials to stop, because their prompts were eliminated or retired."""
 
     @abstractmethod
     def repeat_of(self, trial: Trial) -> int:
@@ -594,15 +618,19 @@ class Selector(Selection):
 
     def tell(self, trial: AnyTrial, scores: Scores, cost: float | None = None) -> bool:
         with self._lock:
-            vector = self._state.problem.goal.vector(scores)
+            vector = vector_of(self._state.problem.goal, scores)
             cost = needed_cost(cost, self.max_cost)
             id_ = trial_id(self._state, self._prompts, trial)
-            if self._state.open(id_) is None:
-                check_same(self._state, id_, vector)
-                return False
-            self._take(events.Told(id_, vector, cost))
-            self._decide_when_nothing_is_pending()
-            return True
+            return self._record(id_, vector, cost)
+
+    def _record(self, id_: int, vector: tuple[float, ...], cost: float | None) -> bool:
+        """Record scores that were checked."""
+        if self._state.open(id_) is None:
+            check_same(self._state, id_, vector)
+            return False
+        self._take(events.Told(id_, vector, cost))
+        self._decide_when_nothing_is_pending()
+        return True
 
     def tell_many(self, tells: Iterable[Tell | tuple[Any, ...]]) -> list[bool]:
         outcomes: list[bool | Exception] = []
@@ -631,7 +659,7 @@ class Selector(Selection):
             vector = (
                 None
                 if scores is None and cost is not None
-                else self._state.problem.goal.vector(scores)
+                else vector_of(self._state.problem.goal, scores)
             )
             cost = None if cost is None else check_cost(cost)
             arm = self._prompts.arm(prompt)
@@ -666,6 +694,9 @@ class Selector(Selection):
                 return self._was_asked(id_)
             self._take(events.Released(id_))
             return True
+
+    def wait(self, seconds: float | None = None) -> bool:
+        return False
 
     def _was_asked(self, trial: int) -> Literal[False]:
         """False for a trial that is no longer pending. Raises an UnknownTrialError for a trial that was never asked."""
@@ -771,6 +802,17 @@ class Selector(Selection):
         with self._lock:
             pulls = sorted(self._state.pending.items())
             return [self._prompts.trial(id_, p.arm, p.example) for id_, p in pulls]
+
+    @property
+    def unwanted(self) -> list[Trial]:
+        with self._lock:
+            state = self._state
+            if not state.left:
+                return []
+            left = {
+                id_ for id_, p in state.pending.items() if state.is_eliminated(p.arm)
+            }
+            return [trial for trial in self.pending if trial.id in left]
 
     def repeat_of(self, trial: Trial) -> int:
         state = self._state
@@ -914,19 +956,3 @@ def at_state(selector: Selector, state: State) -> Selector:
     """A selector of the same prompts and method that continues from another state, independently of the first."""
     with selector._lock:
         return selector._at(state._replace(history=state.history.copy()))
-
-
-class SelectionWorker(Selection, AbstractContextManager[Any]):
-    """A worker of a study that several processes share, for a `with` block. Made by `study.worker(name)`."""
-
-    paused: bool
-    selector: Selector
-
-    @property
-    @abstractmethod
-    def unwanted(self) -> list[Trial]:
-        """Pending trials to stop: their prompts were eliminated or retired before the last heartbeat."""
-
-    @abstractmethod
-    def wait(self) -> bool:
-        """Wait briefly for trials of other workers, or for the end of a pause. Returns False if the study is done."""

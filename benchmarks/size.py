@@ -25,7 +25,6 @@ FACES = {
     "Selector": "asktell.selector",
     "Study": "asktell.studies.study",
     "RemoteStudy": "asktell.studies.remote",
-    "Worker": "asktell.studies.worker",
 }
 
 

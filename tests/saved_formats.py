@@ -207,7 +207,7 @@ def write(folder: Path) -> None:
     with Study.create(
         f"sqlite:///{folder / 'studies-v1.db'}", "sample", first
     ) as study:
-        study.ask(worker="w", lease=60)  # the snapshot has a lease
+        study.worker("w", lease=60).ask()  # the snapshot has a lease
         play(study, 30)
         trial = study.ask()
         study.tell(trial, score(trial, 2), details={"answer": "short"})

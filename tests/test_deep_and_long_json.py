@@ -106,7 +106,7 @@ def test_data_that_was_parsed_elsewhere() -> None:
 @pytest.mark.parametrize("text", [LONG, DEEP, NESTED], ids=["long", "deep", "nested"])
 def test_exported_studies(text: str, tmp_path: Path) -> None:
     study = Study.create(MemoryStorage(), "s", new())
-    trial = study.ask(worker="w")
+    trial = study.worker("w").ask()
     study.tell(trial, 0.5, details={"answer": "yes"})
     study.export(tmp_path / "s")
     lines = (tmp_path / "s").read_text().splitlines()
@@ -126,7 +126,7 @@ def test_exported_studies(text: str, tmp_path: Path) -> None:
 def test_a_line_of_the_log(text: str) -> None:
     storage = MemoryStorage()
     study = Study.create(storage, "s", new())
-    assert study.ask(worker="w") is not None
+    assert study.worker("w").ask() is not None
     before = study.selector.to_json()
     lines = storage._logs[1].lines
     for marked in with_marks(json.loads(lines[0])):

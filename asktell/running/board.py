@@ -12,12 +12,12 @@ from asktell.errors import (
     InvalidArgumentError,
     TellManyError,
 )
-from asktell.problem.candidates import ById, Tell, Trial
+from asktell.problem.candidates import Tell, Trial
 from asktell.problem.checks import cause_of, check_reason, in_words, whole
 from asktell.results.entries import kind_of
 from asktell.running.evaluator import Finding, Outcome, missing_extra, one_each
 from asktell.running.progress import Bar
-from asktell.selector import Selection, SelectionWorker, Selector
+from asktell.selector import Selection, Selector
 from asktell.state.repeats import to_repeat
 
 OnTell: TypeAlias = Callable[[Any, Trial], None]
@@ -40,27 +40,32 @@ def open_board(
     max_failures_in_a_row: MaxFailures = "first",
     repeatable: bool = True,
     until: Until | None = None,
+    waits: bool = True,
 ) -> "Iterator[Board]":
     """Open a board for a run. The arguments are those of `run`.
 
     Trials that are pending at the beginning are released, so that this run evaluates
     them. Trials that are pending at the end of the `with` block are released as well.
+    With `waits=False`, `Board.ask` does not wait for other workers of a study, but
+    returns no trials.
     """
     failures = Failures(max_failures_in_a_row)
+    if not isinstance(selector, Selection):
+        raise InvalidArgumentError(
+            f"run() needs a Selector or a Study, got {type(selector).__name__}."
+        )
+    asked: Any = selector
     with contextlib.ExitStack() as stack:
-        worker = getattr(selector, "worker", None)
-        asked: Any = worker() if callable(worker) else selector
-        if isinstance(asked, SelectionWorker):
-            stack.enter_context(asked)
-        elif not isinstance(asked, Selector):
-            raise InvalidArgumentError(
-                f"run() needs a Selector or a Study, got {type(selector).__name__}."
-            )
+        if not isinstance(selector, Selector):
+            # A study without a worker's name gets one of this host and process
+            if asked.worker_name is None:
+                asked = asked.worker()
+            stack.enter_context(asked)  # sends heartbeats from now on
         for trial in asked.pending:
             asked.release(trial)
         bar = Bar(asked, progress)
         stack.enter_context(bar)
-        board = Board(asked, bar, on_tell, failures, repeatable, until)
+        board = Board(asked, bar, on_tell, failures, repeatable, until, waits)
         stack.callback(board.hand_back)
         yield board
 
@@ -142,15 +147,18 @@ class Board:
 
     def __init__(
         self,
-        selector: Selector | SelectionWorker,
+        selector: Selection,
         bar: Bar,
         on_tell: OnTell | None,
         failures: Failures,
         repeatable: bool,
         until: Until | None,
+        waits: bool = True,
     ) -> None:
         self.selector = selector
-        self._worker = None if isinstance(selector, Selector) else selector
+        # None for a Selector, which stores no details and has no other workers
+        self._study: Any = None if isinstance(selector, Selector) else selector
+        self._waits = waits
         self._bar = bar
         self._on_tell = on_tell
         # Told or failed, and `on_tell` not called yet
@@ -163,8 +171,6 @@ class Board:
         self._until, self._is_enough = until, False
         self.stopped: set[int] = set()
         """Ids of running trials whose prompt has been eliminated or retired. See `unwanted`."""
-        # The prompts that were eliminated or retired at the last call of `unwanted`
-        self._left: object = None
         self.repeatable = repeatable
         # Repeated evaluations are not trials of the selection. Their ids are -1, -2,
         # ...
@@ -186,7 +192,7 @@ class Board:
                 return []
             raise self._failures.stop()
         while not (trials := self._repeat(n) or self._ask(n)) and not self._is_busy:
-            if self._is_enough or self._worker is None or not self._worker.wait():
+            if self._is_enough or not self._waits or not self.selector.wait():
                 return self._repeat(n, late=True)
         return trials
 
@@ -204,13 +210,9 @@ class Board:
         """Return up to n evaluations to repeat. See `to_repeat`."""
         if self.repeatable or not (late or self._n_told >= self._look_at):
             return []
-        selector = (
-            self.selector
-            if isinstance(self.selector, Selector)
-            else self.selector.selector
-        )
+        selector: Any = self.selector if self._study is None else self._study.selector
         # Other workers may be repeating some at the same time
-        n = 1 if late and self._worker else n
+        n = 1 if late and self._study is not None else n
         due, trials = to_repeat(selector.state, self._repeats_lost, late), []
         if len(due) <= n:
             self._look_at = self._n_told + max(_FIRST_LOOK, self._n_told // 10)
@@ -232,20 +234,9 @@ class Board:
         for. A worker of a study notices at its heartbeats, because other workers
         eliminate prompts too.
         """
-        if not isinstance(self.selector, Selector):
-            trials = self.selector.unwanted
-        else:
-            state, prompts = self.selector.state, self.selector.prompts
-            # No prompt was eliminated or retired since the last call
-            if state.left is self._left:
-                return []
-            self._left = state.left
-            trials = [
-                trial
-                for trial in self.selector.pending
-                if state.is_eliminated(prompts.arm(ById(trial.prompt_id)))
-            ]
-        new = [trial for trial in trials if trial.id not in self.stopped]
+        new = [
+            trial for trial in self.selector.unwanted if trial.id not in self.stopped
+        ]
         self.stopped.update(trial.id for trial in new)
         return new
 
@@ -276,7 +267,7 @@ class Board:
 
     def _found(self, outcome: Outcome) -> Finding:
         # Only a study stores details
-        return Finding.of(self.selector, outcome, with_details=self._worker is not None)
+        return Finding.of(self.selector, outcome, with_details=self._study is not None)
 
     def take_batch(self, trials: list[Trial], outcomes: object) -> None:
         """Record the outcomes of a batch. If the whole batch failed, or has the wrong length, each trial fails."""
@@ -300,7 +291,7 @@ class Board:
     @contextlib.contextmanager
     def together(self) -> Iterator[None]:
         """Record the scores of a `with` block together, at its end, so that a study waits for its disk once."""
-        if self._worker is None or self._is_together:
+        if self._study is None or self._is_together:
             yield
             return
         self._is_together = True
@@ -374,9 +365,10 @@ class Board:
             else:
                 self._book(trial, found)
             return
-        if found.error is not None:
-            details = {} if self._worker is None else {"details": found.details}
-            self.selector.fail(trial, found.error, found.cost, **details)
+        if found.error is not None and self._study is None:
+            self.selector.fail(trial, found.error, found.cost)
+        elif found.error is not None:
+            self._study.fail(trial, found.error, found.cost, details=found.details)
         self._n_told += found.error is None
         self._told.append(trial)
 

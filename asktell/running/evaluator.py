@@ -15,7 +15,7 @@ from asktell.errors import (
 )
 from asktell.problem.candidates import Trial
 from asktell.problem.checks import cause_of, needed_cost, some
-from asktell.selector import Selection
+from asktell.selector import Checked, Selection
 
 Evaluator: TypeAlias = Any
 """A callable `(prompt, example) -> scores`, plain or async, or an object with `evaluate(prompt, example)` or with
@@ -254,7 +254,7 @@ class Finding(NamedTuple):
     """An outcome after checking: scores with their cost, or an error with the cost of the failed evaluation."""
 
     error: BaseException | None
-    scores: Any
+    scores: Any  # `Checked`, or None after an error
     cost: Any
     details: dict[str, Any] | None
 
@@ -272,11 +272,12 @@ class Finding(NamedTuple):
             )
         scores, cost = goal_scores(selector, outcome)
         try:
-            selector.goal.vector(scores)
+            vector = selector.goal.vector(scores)
             needed_cost(cost, selector.max_cost)
         except AsktellError as error:
             return cls(error, None, _as_cost(cost), details)
-        return cls(None, scores, cost, details)
+        # Neither the selection nor a study checks these scores again
+        return cls(None, Checked(vector), cost, details)
 
 
 def goal_scores(selector: Selection, scores: Any) -> tuple[Any, Any]:

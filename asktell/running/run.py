@@ -70,8 +70,9 @@ def run(
         selector: the selection. Its pending trials are evaluated first, so that a
             selector that was saved during a run can be continued.
 
-            With a Study, a RemoteStudy or a `study.worker(name)`, this run is one
-            worker of the study. At the end it waits for the other workers.
+            With a Study or a RemoteStudy, this run is one worker of the study. At the
+            end it waits for the other workers. Pass `study.worker(name)` to choose the
+            worker's name. Otherwise it is made of the host and the process id.
         evaluator: evaluates prompts on examples. See "Evaluators" below.
         executor: runs the evaluator in threads, in processes or with Dask. Not for
             async evaluators.
@@ -81,9 +82,9 @@ def run(
             a smaller number, an executor or an async evaluator has several calls at the
             same time.
         progress: show a progress bar on stderr, or below the cell of a notebook.
-        on_tell: called with the selector (or the worker) and the trial, after the trial
-            was told or has failed, in this thread. Use it to save, log or plot, or to
-            add prompts, which are then evaluated too.
+        on_tell: called with the selector or study and the trial, after the trial was
+            told or has failed, in this thread. Use it to save, log or plot, or to add
+            prompts, which are then evaluated too.
         max_failures_in_a_row: stop the run after this number of failures in a row, on
             more than one example. The usual cause is a server that is down. With
             "first" (default), the run stops only if its first five evaluations all fail
@@ -104,8 +105,8 @@ def run(
             ones at the end of the run. If scores differ, they count as noisy from then
             on, and the result has a note. If they differ at the end, the note says that
             the model may have changed during the run.
-        until: called with the selector (or the worker) before each `ask`. The run ends
-            when it returns True.
+        until: called with the selector or study before each `ask`. The run ends when it
+            returns True.
 
     **Evaluators.** An evaluator is one of these:
 

@@ -1,23 +1,26 @@
 """The interface of `Study` and `RemoteStudy`: a stored selection that several workers share."""
 
+import contextlib
+import logging
 import time
+import uuid
 from abc import abstractmethod
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any, Self, overload
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from copy import copy
+from typing import Any, Self, TypeVar
 
-from asktell.errors import InvalidArgumentError
+from asktell.errors import AsktellError, InvalidArgumentError
 from asktell.problem.candidates import AnyTrial, Tell, Trial, all_taken
-from asktell.problem.checks import (
-    check_name,
-    check_reason,
-    check_seconds,
-    check_trials,
-    whole,
-)
+from asktell.problem.checks import check_reason, check_seconds
 from asktell.problem.goals import Scores
-from asktell.selector import Selection, SelectionWorker, Selector
+from asktell.selector import Selection, Selector
 from asktell.studies.details import encode
-from asktell.studies.leases import SECONDS, Holding, check_lease, check_worker
+from asktell.studies.leases import Holding
+from asktell.studies.worker import Worker, patiently
+
+_T = TypeVar("_T")
+_log = logging.getLogger("asktell")
+_WAIT = 1.0  # seconds that a study without a worker's name waits by default
 
 
 class AbstractStudy(Selection):
@@ -27,20 +30,24 @@ class AbstractStudy(Selection):
     `add`, `retire`, `extend`, `remark`, `pause` or `resume` returns, its change is
     stored durably.
 
+    **Workers and leases.** `study.worker(name)` is the same study, bound to the name of
+    a worker. Give each worker a different name. A bound study gets a lease on each
+    trial that it asks for. When the lease expires, the trial is given to another
+    worker. A `with` block around a bound study keeps extending its leases. A trial that
+    was asked for without a name stays pending until it is told, failed or released.
+
         >>> import asktell
         >>> prompts = {"short": "Answer in one word.", "long": "Think first."}
         >>> selector = asktell.Selector(prompts, asktell.BestFeasible("accuracy"), 20, examples=10)
-        >>> with asktell.Study.create("memory://abstract", "my study", selector) as study:
-        ...     trial = study.ask(worker="worker 1")
-        ...     study.tell(trial, {"accuracy": 1.0}, worker="worker 1")
-        ...     study.spent
+        >>> study = asktell.Study.create("memory://abstract", "my study", selector)
+        >>> with study.worker("gpu-1") as mine:
+        ...     trial = mine.ask()
+        ...     [holding.worker for holding in study.workers()]
+        ...     mine.tell(trial, {"accuracy": 1.0})
+        ['gpu-1']
         True
+        >>> study.spent
         1
-
-    **Workers and leases.** `worker=` is a name of your choice. Give each worker a
-    different name. A worker that asks with its name gets a lease on its trials. When
-    the lease expires, the trials are given to another worker. A trial that was asked
-    for without a name stays pending until it is told, failed or released.
 
     If several workers evaluate the same trial, the first scores are recorded. `tell`
     returns False to the others, which can simply ask for the next trial.
@@ -48,84 +55,32 @@ class AbstractStudy(Selection):
     **Errors.** Every method may raise a StorageError if the storage cannot be used.
     Usually nothing was changed then. Rarely, the outcome is unknown. Repeat the call in
     either case: scores that are told twice count once, and `add`, `retire` and `extend`
-    take a `key` that makes them safe to repeat.
+    take a `key` that makes them safe to repeat. Inside the `with` block of a bound
+    study, calls are repeated for a minute. `release` and `heartbeat` are not. An
+    `observe` that is repeated may be recorded twice.
     """
+
+    _worker: Worker | None = None  # None: not bound to a worker's name
 
     # Asking and telling
 
-    @overload
-    def ask(
-        self,
-        n: None = None,
-        *,
-        worker: str | None = None,
-        lease: float | None = None,
-        besides: Collection[int] = (),
-    ) -> Trial | None: ...
-
-    @overload
-    def ask(
-        self,
-        n: int,
-        *,
-        worker: str | None = None,
-        lease: float | None = None,
-        besides: Collection[int] = (),
-    ) -> list[Trial]: ...
-
-    def ask(
-        self,
-        n: int | None = None,
-        *,
-        worker: str | None = None,
-        lease: float | None = None,
-        besides: Collection[int] = (),
-    ) -> Trial | list[Trial] | None:
-        """Return the next trial to evaluate or, with `n`, a list of up to n trials, grouped by prompt.
-
-        Returns None, or an empty list, if the selection is `done`, is `paused`, or
-        cannot decide before the scores of `pending` trials arrive. Never waits for
-        scores.
-
-        Args:
-            n: the number of trials that the worker is to hold.
-            worker: name of the worker. It first gets back the trials that it already
-                holds, oldest first, and then new ones, up to n in all. So a worker that
-                was restarted continues with its own trials.
-            lease: seconds until the trials may be given to another worker, 600 by
-                default. Requires `worker`.
-            besides: ids of trials that the worker is evaluating. They are not returned,
-                and do not count towards n. Requires `worker`.
-
-        Raises:
-            InvalidArgumentError: an argument is invalid, or `lease` or `besides` was
-                given without `worker`.
-        """
-        if worker is not None:
-            check_name("A worker", worker)
-        wanted, busy = (
-            1 if n is None else whole("n", n, 0),
-            check_trials("besides", besides),
-        )
-        if busy and worker is None:
-            raise InvalidArgumentError(
-                "besides needs worker: give the name of the worker that is busy with these trials."
-            )
-        seconds = SECONDS if lease is None else check_lease(worker, lease)
-        trials = self._ask(wanted, worker, seconds, busy)
-        if n is None:
-            return trials[0] if trials else None
-        return trials
+    def _ask(self, n: int) -> list[Trial]:
+        worker = self._worker
+        if worker is None:
+            return self._hand_out(n, ())
+        if len(worker.at_hand) < n:
+            more, busy = n - len(worker.at_hand) + worker.ahead, worker.busy
+            worker.is_asking = True
+            try:
+                worker.at_hand += self._patiently(lambda: self._hand_out(more, busy))
+            except AsktellError:
+                worker.is_asking = False
+                raise
+        return worker.take(n)
 
     @abstractmethod
-    def _ask(
-        self,
-        n: int,
-        worker: str | None = None,
-        seconds: float = SECONDS,
-        besides: Collection[int] = (),
-    ) -> list[Trial]:
-        """Return up to n trials. The arguments are valid: `ask` has checked them."""
+    def _hand_out(self, n: int, besides: Collection[int]) -> list[Trial]:
+        """Return up to n trials: first those that the worker holds, without `besides`, and then new ones."""
 
     def tell(
         self,
@@ -133,7 +88,6 @@ class AbstractStudy(Selection):
         scores: Scores,
         cost: float | None = None,
         *,
-        worker: str | None = None,
         details: Mapping[str, Any] | None = None,
     ) -> bool:
         """Record the scores of a trial. Trials may be told in any order.
@@ -143,11 +97,10 @@ class AbstractStudy(Selection):
 
         Args:
             trial: as for `Selector.tell`. If you pass a prompt, the scores go to a
-                pending trial of this prompt: to one that the worker holds, or otherwise
-                to the oldest.
+                pending trial of this prompt: to one that this worker holds, or
+                otherwise to the oldest.
             scores: as for `Selector.tell`.
             cost: as for `Selector.tell`.
-            worker: name of the worker that evaluated the trial.
             details: more data about the evaluation, such as the response, seconds or
                 other metrics, as a mapping of JSON types. It is stored with the scores,
                 and returned by `evaluations`.
@@ -156,16 +109,15 @@ class AbstractStudy(Selection):
             ConflictingTellError: other scores of this trial were recorded before, by
                 the same worker, or by any worker if the trial was handed out only once.
         """
-        (outcome,) = self._tell(
-            [Tell(trial, scores, cost, details)], check_worker(worker)
-        )
-        if isinstance(outcome, Exception):
-            raise outcome
-        return outcome
+        worker = self._worker
+        if worker is None:
+            return self._tell_one(Tell(trial, scores, cost, details))
+        tell = Tell(worker.own(trial), scores, cost, details)
+        taken = self._patiently(lambda: self._tell_one(tell))
+        worker.ended(tell.trial)
+        return taken
 
-    def tell_many(
-        self, tells: Iterable[Tell | tuple[Any, ...]], *, worker: str | None = None
-    ) -> list[bool]:
+    def tell_many(self, tells: Iterable[Tell | tuple[Any, ...]]) -> list[bool]:
         """Record the scores of several trials at once, in little more time than those of one.
 
         Returns, for each tell, what `tell` would return. An error in one of them does
@@ -174,17 +126,29 @@ class AbstractStudy(Selection):
         Args:
             tells: tuples `(trial, scores)`, `(trial, scores, cost)` or `(trial, scores,
                 cost, details)`.
-            worker: name of the worker that evaluated the trials.
 
         Raises:
             TellManyError: some tells were refused, each for one of the reasons of
                 `tell`. All others are stored. The error's `outcomes` has the result or
                 the error of each.
         """
-        return all_taken(self._tell(list(tells), check_worker(worker)))
+        batch, worker = list(tells), self._worker
+        outcomes = self._patiently(lambda: self._tell(batch))
+        if worker is not None:
+            for item, outcome in zip(batch, outcomes, strict=True):
+                if not isinstance(outcome, Exception):
+                    worker.ended(item[0])
+        return all_taken(outcomes)
+
+    def _tell_one(self, tell: Tell) -> bool:
+        """Record one tell."""
+        (outcome,) = self._tell([tell])
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
 
     @abstractmethod
-    def _tell(self, tells: Sequence[Any], worker: str | None) -> list[bool | Exception]:
+    def _tell(self, tells: Sequence[Any]) -> list[bool | Exception]:
         """Return the result or the error of each tell. The items are not checked yet."""
 
     def fail(
@@ -193,74 +157,119 @@ class AbstractStudy(Selection):
         reason: str | BaseException,
         cost: float | None = None,
         *,
-        worker: str | None = None,
         details: Mapping[str, Any] | None = None,
     ) -> bool:
-        """Record a failed evaluation. See `Selector.fail`, and `tell` for `worker` and `details`.
+        """Record a failed evaluation. See `Selector.fail`, and `tell` for `details`.
 
         Also returns False if another worker holds the trial.
         """
-        return self._fail(
-            trial, check_reason(reason), cost, check_worker(worker), encode(details)
-        )
+        worker, why, text = self._worker, check_reason(reason), encode(details)
+        if worker is None:
+            return self._fail(trial, why, cost, text)
+        own = worker.own(trial)
+        taken = self._patiently(lambda: self._fail(own, why, cost, text))
+        worker.ended(own)
+        return taken
 
     @abstractmethod
     def _fail(
-        self,
-        trial: AnyTrial,
-        reason: str,
-        cost: float | None,
-        worker: str | None,
-        details: str | None,
+        self, trial: AnyTrial, reason: str, cost: float | None, details: str | None
     ) -> bool:
-        """Do what `fail` does. The arguments are valid, and `details` is JSON text."""
+        """Do what `fail` does. `reason` is valid, and `details` is JSON text."""
+
+    def release(self, trial: AnyTrial) -> bool:
+        """Return a trial unevaluated. See `Selector.release`. Also returns False if another worker holds the trial."""
+        if self._worker is not None:
+            trial = self._worker.own(trial)
+            self._worker.ended(trial)
+        # Not repeated if the storage is unreachable: the lease will expire
+        return self._release(trial)
 
     @abstractmethod
-    def release(self, trial: AnyTrial, *, worker: str | None = None) -> bool:
-        """Return a trial unevaluated. See `Selector.release`. Also returns False if another worker holds the trial."""
+    def _release(self, trial: AnyTrial) -> bool:
+        """Do what `release` does."""
 
     # Workers
 
-    @abstractmethod
-    def heartbeat(
-        self, worker: str, trial: AnyTrial | None = None, *, lease: float | None = None
-    ) -> list[Trial]:
-        """Extend the leases of a worker and return the trials that it still holds, oldest first.
-
-        A trial is missing from the returned list if it was told, or if its lease
-        expired and another worker took it.
-
-        Args:
-            worker: name of the worker.
-            trial: extend only the lease of this trial.
-            lease: seconds from now until the leases expire, 600 by default.
-        """
-
-    @abstractmethod
     def worker(
-        self, name: str | None = None, *, lease: float = 60.0, ahead: int = 0
-    ) -> SelectionWorker:
-        """Return this study as one worker sees it. Use it in a `with` block, which keeps extending the leases.
+        self,
+        name: str | None = None,
+        *,
+        lease: float | None = None,
+        ahead: int = 0,
+        besides: Collection[int] = (),
+    ) -> Self:
+        """Return this study, bound to the name of a worker.
+
+        `ask` of a bound study first returns the trials that the worker holds, oldest
+        first, and then new ones. So a worker that was restarted continues with its own
+        trials. It returns no trial twice, and `pending` has the trials that it returned.
+
+        Use it in a `with` block, which extends the leases in a thread, repeats calls
+        for a minute while the storage cannot be reached, and releases trials that
+        `ask` never returned. The block does not close the study. A forked process does
+        not inherit the thread: bind the study again there.
 
         Args:
             name: name of the worker, different from all others. By default it is made
                 of the host, the process id and random letters. Give a name if the
                 worker should continue with its own trials after a restart.
             lease: seconds after which the trials of a worker that died are given to
-                other workers.
+                other workers. By default 60 in a `with` block, and 600 otherwise.
             ahead: number of trials that the worker requests in advance. Larger numbers
                 need fewer transactions, so that many workers block each other less. But
                 these trials are chosen before the latest scores arrive, and at the end
                 of a study other workers wait for them.
+            besides: ids of trials that the worker is already evaluating, which `ask`
+                does not return.
+        """
+        bound = copy(self)
+        bound._worker = Worker(name, lease, ahead, besides)
+        return bound
+
+    @property
+    def worker_name(self) -> str | None:
+        """The name of the worker that this study is bound to. None for a study that is not bound. See `worker`."""
+        return None if self._worker is None else self._worker.name
+
+    @abstractmethod
+    def heartbeat(self, trial: AnyTrial | None = None) -> list[Trial]:
+        """Extend the leases of this worker, and return the trials that it still holds, oldest first.
+
+        A trial is missing from the returned list if it was told, or if its lease
+        expired and another worker took it.
+
+        Args:
+            trial: extend only the lease of this trial.
+
+        Raises:
+            InvalidArgumentError: the study is not bound to a worker's name.
         """
 
     @abstractmethod
     def workers(self) -> list[Holding]:
         """Return the pending trials and their workers, oldest first."""
 
-    def wait(self, seconds: float = 1.0) -> None:
-        """Sleep for some seconds, after an `ask` that returned no trial."""
-        time.sleep(check_seconds("seconds", seconds))
+    def wait(self, seconds: float | None = None) -> bool:
+        """Wait for scores of other workers, or for the end of a pause, after an `ask` that returned no trial.
+
+        Args:
+            seconds: how long to wait, by default 1. A worker waits for up to 1 second
+                by default, briefly at first, and logs which workers it waits for.
+
+        Returns:
+            False if the study is done. Then `wait` returns at once.
+        """
+        if seconds is not None:
+            check_seconds("seconds", seconds)
+        if self.done:
+            return False
+        worker = self._worker
+        if worker is not None:
+            worker.log_wait(lambda: self.paused, lambda: self._patiently(self.workers))
+            seconds = seconds or worker.next_wait()
+        time.sleep(seconds or _WAIT)
+        return True
 
     @abstractmethod
     def pause(self) -> None:
@@ -292,14 +301,98 @@ class AbstractStudy(Selection):
     def selector(self) -> Selector:
         """A copy of the selection as a Selector. Later changes of the study do not affect it."""
 
-    # Closing
+    @property
+    def pending(self) -> list[Trial]:
+        """Trials that were asked and not yet told, failed or released, oldest first.
+
+        For a study bound to a worker's name, the trials among them that its `ask`
+        returned.
+        """
+        if self._worker is None:
+            return self._all_pending()
+        return sorted(self._worker.out.values())
 
     @abstractmethod
+    def _all_pending(self) -> list[Trial]:
+        """Return the pending trials of all workers, oldest first."""
+
+    @property
+    def unwanted(self) -> list[Trial]:
+        """Pending trials to stop, because their prompts were eliminated or retired.
+
+        For a study bound to a worker's name, this is as of its last heartbeat.
+        """
+        worker = self._worker
+        if worker is None:
+            return [each.trial for each in self.workers() if not each.wanted]
+        return [trial for trial in self.pending if trial.id in worker.unwanted]
+
+    # Closing
+
     def close(self) -> None:
-        """Close the files and connections. Pending trials stay pending."""
+        """Close the files and connections. Pending trials stay pending. Has no effect on a bound study."""
+        if self._worker is None:
+            self._close()
+
+    @abstractmethod
+    def _close(self) -> None:
+        """Do what `close` does."""
 
     def __enter__(self) -> Self:
+        if self._worker is not None:
+            self._worker.begin(self._beat)
         return self
 
     def __exit__(self, *exc_info: object) -> None:
-        self.close()
+        worker = self._worker
+        if worker is None:
+            self.close()
+        elif worker.end():
+            # Trials that `ask` never returned: requested in advance, or lost to a
+            # signal during the request
+            with contextlib.suppress(AsktellError):
+                for trial in self.heartbeat():
+                    if trial.id not in worker.out:
+                        self._release(trial)
+
+    # Of a bound study
+
+    def _bound(self, method: str) -> Worker:
+        """Return the worker.
+
+        Raises:
+            InvalidArgumentError: the study is not bound to a worker's name.
+        """
+        if self._worker is None:
+            raise InvalidArgumentError(
+                f"{method}() is for a worker, but this study is not bound to a worker's name. Call it on "
+                "study.worker(NAME)."
+            )
+        return self._worker
+
+    def _beat(self) -> None:
+        """Send one heartbeat, and learn which trials are not wanted any more."""
+        worker = self._bound("heartbeat")
+        try:
+            self.heartbeat()
+            worker.unwanted = frozenset(
+                each.trial.id
+                for each in self.workers()
+                if each.worker == worker.name and not each.wanted
+            )
+        except AsktellError as error:
+            # The next heartbeat may succeed, and so may a late tell
+            _log.warning("The heartbeat of %s failed: %s", worker.name, error)
+
+    def _patiently(self, operation: Callable[[], _T]) -> _T:
+        """Call an operation. Inside the `with` block of a bound study, repeat it while the storage is unreachable."""
+        worker = self._worker
+        if worker is None or not worker.has_heartbeats:
+            return operation()
+        return patiently(operation)
+
+    def _key(self, key: str | None) -> str | None:
+        """Return the key of a request. One that may be repeated gets a new key, so that the change is made once."""
+        if key is None and self._worker is not None and self._worker.has_heartbeats:
+            return uuid.uuid4().hex
+        return key

@@ -9,16 +9,10 @@ import math
 from collections.abc import Mapping
 from typing import NamedTuple, TypeAlias
 
-from asktell.errors import InvalidArgumentError
 from asktell.numerics.intmap import IntMap
 from asktell.problem.candidates import Trial
-from asktell.problem.checks import check_name, check_seconds
 from asktell.state import Event, Failed, Released, Told
 from asktell.state.events import AnyEvent, Cost, Index
-
-SECONDS = 600.0
-"""Duration of a lease by default."""
-
 
 Time: TypeAlias = Cost
 """Seconds since 1970."""
@@ -180,19 +174,3 @@ def follow(leases: Leases, entry: Entry) -> Leases:
 
 
 _ENDINGS = (Told, Released, Failed, Expired)
-
-
-def check_worker(worker: str | None) -> str | None:
-    """Return a worker's name, after checking it. None stays None."""
-    return None if worker is None else check_name("A worker", worker)
-
-
-def check_lease(worker: str | None, lease: float | None) -> float:
-    """Return the seconds that a lease lasts, after checking them. 600 by default."""
-    if lease is None:
-        return SECONDS
-    if worker is None:
-        raise InvalidArgumentError(
-            "lease= requires worker=: ask(worker=NAME, lease=SECONDS)."
-        )
-    return check_seconds("lease", lease)

@@ -38,12 +38,11 @@ from asktell.results import (
 from asktell.results.comparison import Place
 from asktell.results.entries import FailureGroup
 from asktell.results.evaluations import Evaluation, Evaluations
-from asktell.selector import NewPrompts, Selector, part_at
+from asktell.selector import NewPrompts, Selector, part_at, vector_of
 from asktell.studies.base import AbstractStudy
 from asktell.studies.details import encode
-from asktell.studies.leases import SECONDS, Holding, check_lease
+from asktell.studies.leases import Holding
 from asktell.studies.transport import Connection, error_of, path_of
-from asktell.studies.worker import Worker
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -223,25 +222,25 @@ class RemoteStudy(AbstractStudy):
         with closing(Connection(url, token, timeout, retries)) as connection:
             connection.send("DELETE", path_of(name))
 
-    def close(self) -> None:
+    def _close(self) -> None:
         self._connection.close()
 
     def __repr__(self) -> str:
-        return f"<RemoteStudy {self._name!r} at {self._connection.url}>"
+        worker = "" if self._worker is None else f", worker {self._worker.name!r}"
+        return f"<RemoteStudy {self._name!r} at {self._connection.url}{worker}>"
 
     # Asking and telling. Arguments are checked here first, so that an invalid one costs
     # no request.
 
-    def _ask(
-        self,
-        n: int,
-        worker: str | None = None,
-        seconds: float = SECONDS,
-        besides: Collection[int] = (),
-    ) -> list[Trial]:
-        lease = None if worker is None else seconds
+    def _hand_out(self, n: int, besides: Collection[int]) -> list[Trial]:
+        worker = self._worker
+        lease = None if worker is None else worker.lease
         data = self._post(
-            "ask", n=n, worker=worker, lease=lease, besides=[*map(int, besides)]
+            "ask",
+            n=n,
+            worker=self.worker_name,
+            lease=lease,
+            besides=[*map(int, besides)],
         )
         trials = _trials(data)
         # Missing if no trial is a repeat
@@ -249,20 +248,10 @@ class RemoteStudy(AbstractStudy):
         self._repeats.update({trial.id: repeat for trial, repeat in repeated if repeat})
         return trials
 
-    def tell(
-        self,
-        trial: AnyTrial,
-        scores: Scores,
-        cost: float | None = None,
-        *,
-        worker: str | None = None,
-        details: Mapping[str, Any] | None = None,
-    ) -> bool:
-        return self._taken(
-            "tell", **self._told(Tell(trial, scores, cost, details)), worker=worker
-        )
+    def _tell_one(self, tell: Tell) -> bool:
+        return self._taken("tell", **self._told(tell), worker=self.worker_name)
 
-    def _tell(self, tells: Sequence[Any], worker: str | None) -> list[bool | Exception]:
+    def _tell(self, tells: Sequence[Any]) -> list[bool | Exception]:
         outcomes: list[bool | Exception | None] = []
         scores: list[dict[str, Any]] = []
         for item in tells:
@@ -276,7 +265,9 @@ class RemoteStudy(AbstractStudy):
         settled: list[bool | Exception] = []
         for start in range(0, len(scores), _TELLS_AT_ONCE):
             data = self._post(
-                "tell-many", tells=scores[start : start + _TELLS_AT_ONCE], worker=worker
+                "tell-many",
+                tells=scores[start : start + _TELLS_AT_ONCE],
+                worker=self.worker_name,
             )
             for each in _record(data, "outcomes")["outcomes"]:
                 problem = each["problem"]
@@ -297,7 +288,7 @@ class RemoteStudy(AbstractStudy):
         }
 
     def _vector(self, scores: object) -> tuple[float, ...]:
-        return self._goal.vector(scores)[: len(self._goal.metrics)]
+        return vector_of(self._goal, scores)[: len(self._goal.metrics)]
 
     def observe(
         self,
@@ -310,21 +301,15 @@ class RemoteStudy(AbstractStudy):
         cost = None if cost is None else checks.check_cost(cost)
         if not isinstance(example, str | None):
             example = whole("example", example, 0)
-        return self._taken(
-            "observe",
-            prompt=_named_prompt(prompt),
-            scores=vector,
-            example=example,
-            cost=cost,
+        named = _named_prompt(prompt)
+        return self._patiently(
+            lambda: self._taken(
+                "observe", prompt=named, scores=vector, example=example, cost=cost
+            )
         )
 
     def _fail(
-        self,
-        trial: AnyTrial,
-        reason: str,
-        cost: float | None,
-        worker: str | None,
-        details: str | None,
+        self, trial: AnyTrial, reason: str, cost: float | None, details: str | None
     ) -> bool:
         cost = None if cost is None else checks.check_cost(cost)
         return self._taken(
@@ -332,31 +317,25 @@ class RemoteStudy(AbstractStudy):
             trial=_named(trial),
             reason=reason,
             cost=cost,
-            worker=worker,
+            worker=self.worker_name,
             **_kept(details),
         )
 
-    def release(self, trial: AnyTrial, *, worker: str | None = None) -> bool:
-        return self._taken("release", trial=_named(trial), worker=worker)
+    def _release(self, trial: AnyTrial) -> bool:
+        return self._taken("release", trial=_named(trial), worker=self.worker_name)
 
     # Workers
 
-    def worker(
-        self, name: str | None = None, *, lease: float = 60.0, ahead: int = 0
-    ) -> Worker:
-        return Worker(self, name, lease, ahead)
-
-    def heartbeat(
-        self, worker: str, trial: AnyTrial | None = None, *, lease: float | None = None
-    ) -> list[Trial]:
-        seconds = check_lease(checks.check_name("A worker", worker), lease)
+    def heartbeat(self, trial: AnyTrial | None = None) -> list[Trial]:
+        worker = self._bound("heartbeat")
         only = None if trial is None else _named(trial)
         return _trials(
-            self._post("heartbeat", worker=worker, trial=only, lease=seconds)
+            self._post("heartbeat", worker=worker.name, trial=only, lease=worker.lease)
         )
 
     def workers(self) -> list[Holding]:
-        holdings = self._get("workers")["holdings"]
+        path = f"{self._path}/workers"
+        holdings = _record(self._connection.send("GET", path))["holdings"]
         return [
             Holding(**{**holding, "trial": Trial(**holding["trial"])})
             for holding in holdings
@@ -371,20 +350,21 @@ class RemoteStudy(AbstractStudy):
             prompts.to_data() if isinstance(prompts, Candidates) else prompts
         )
         Prompts.of(prompts)  # refuses invalid prompts before the request
-        found: list[str | int] = self._post(
-            "add", prompts=named, key=key or uuid.uuid4().hex
-        )["ids"]
+        request = {"prompts": named, "key": key or uuid.uuid4().hex}
+        found: list[str | int] = self._patiently(
+            lambda: self._post("add", **request)["ids"]
+        )
         return found
 
     def retire(
         self, prompt: AnyPrompt, reason: str | BaseException, *, key: str | None = None
     ) -> None:
-        self._post(
-            "retire",
-            prompt=_named_prompt(prompt),
-            reason=checks.check_reason(reason),
-            key=key or uuid.uuid4().hex,
-        )
+        request = {
+            "prompt": _named_prompt(prompt),
+            "reason": checks.check_reason(reason),
+            "key": key or uuid.uuid4().hex,
+        }
+        self._patiently(lambda: self._post("retire", **request))
 
     def extend(
         self,
@@ -404,12 +384,15 @@ class RemoteStudy(AbstractStudy):
             name: value.item() if isinstance(value, np.generic) else value
             for name, value in given.items()
         }
-        self._post("extend", **plain, key=key or uuid.uuid4().hex)
+        new_key = key or uuid.uuid4().hex
+        self._patiently(lambda: self._post("extend", **plain, key=new_key))
 
     def remark(
         self, text: str, *, topic: str = "scores", doubtful: bool = False
     ) -> None:
-        self._post("remark", text=text, topic=topic, doubtful=doubtful)
+        self._patiently(
+            lambda: self._post("remark", text=text, topic=topic, doubtful=doubtful)
+        )
 
     def pause(self) -> None:
         self._post("pause")
@@ -430,8 +413,7 @@ class RemoteStudy(AbstractStudy):
     goal: Goal = part_at("_goal", AbstractStudy.goal)
     method: Method = part_at("_method", AbstractStudy.method)
 
-    @property
-    def pending(self) -> list[Trial]:
+    def _all_pending(self) -> list[Trial]:
         return [holding.trial for holding in self.workers()]
 
     def repeat_of(self, trial: Trial) -> int:
@@ -542,12 +524,12 @@ class RemoteStudy(AbstractStudy):
     # Requests
 
     def _get(self, what: str) -> dict[str, Any]:
-        return _record(self._connection.send("GET", f"{self._path}/{what}"))
+        path = f"{self._path}/{what}"
+        return _record(self._patiently(lambda: self._connection.send("GET", path)))
 
     def _info(self) -> dict[str, Any]:
-        return _record(
-            self._connection.send("GET", self._path), "definition", "budget", "max_cost"
-        )
+        info = self._patiently(lambda: self._connection.send("GET", self._path))
+        return _record(info, "definition", "budget", "max_cost")
 
     def _post(self, what: str, **data: object) -> Any:
         return self._connection.send("POST", f"{self._path}/{what}", data)

@@ -7,42 +7,34 @@ crash.
 """
 
 import json
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from copy import copy
 from functools import partial
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, TypeVar
 
 from asktell import reports
 from asktell.errors import InvalidArgumentError, StudyExistsError
 from asktell.methods import Method
 from asktell.problem.budget import describe_spending
 from asktell.problem.candidates import AnyPrompt, AnyTrial, Tell, Trial
-from asktell.problem.checks import check_name, short, whole
+from asktell.problem.checks import check_name, needed_cost, short, whole
 from asktell.problem.examples import check_examples
 from asktell.problem.goals import Goal, Scores
 from asktell.results import Comparison, Result
 from asktell.results.evaluations import Evaluations
-from asktell.selector import NewPrompts, Selector, part_at
+from asktell.selector import NewPrompts, Selector, part_at, vector_of
 from asktell.storages import AbstractStorage, Location, opened
 from asktell.studies import export as documents
 from asktell.studies.base import AbstractStudy
 from asktell.studies.details import encode
 from asktell.studies.export import Document
-from asktell.studies.leases import (
-    SECONDS,
-    Holding,
-    Lease,
-    Leased,
-    Paused,
-    Resumed,
-    check_lease,
-    check_worker,
-)
+from asktell.studies.leases import Holding, Lease, Leased, Paused, Resumed
 from asktell.studies.log import LoggedSelector, evaluations
-from asktell.studies.replica import Clock, Replica
-from asktell.studies.worker import Worker
+from asktell.studies.replica import Clock, Operation, Replica
+
+_T = TypeVar("_T")
 
 
 class Attendance(NamedTuple):
@@ -84,11 +76,10 @@ class Standing(NamedTuple):
 def _committed(name: str) -> Any:
     """Make a property that reads the selector's property of this name from the committed state, without deciding."""
 
-    def read(self: "Study") -> Any:
-        with self._replica.reading() as logged:
-            return getattr(logged.selector, name)
+    def value(self: "Study") -> Any:
+        return self._read(lambda logged: getattr(logged.selector, name))
 
-    return property(read, doc=getattr(AbstractStudy, name).__doc__)
+    return property(value, doc=getattr(AbstractStudy, name).__doc__)
 
 
 class Study(AbstractStudy):
@@ -291,67 +282,79 @@ class Study(AbstractStudy):
         with opened(location) as storage:
             storage.delete(check_name("The name of a study", name))
 
-    def close(self) -> None:
+    def _close(self) -> None:
         if self._owned:
             self._replica.storage.close()
 
     def __repr__(self) -> str:
-        return f"<Study {self._name!r}: {describe_spending(self._replica.logged.selector)}>"
+        spent = describe_spending(self._replica.logged.selector)
+        worker = "" if self._worker is None else f", worker {self._worker.name!r}"
+        return f"<Study {self._name!r}: {spent}{worker}>"
+
+    # Transactions
+
+    def _write(self, operation: Operation[_T], durable: bool = True) -> _T:
+        """Do an operation in one transaction, and append its entries to the log."""
+
+        def once() -> _T:
+            with self._replica.writing(durable) as (logged, clock):
+                return operation(logged, clock)
+
+        return self._patiently(once)
+
+    def _read(self, look: Callable[[LoggedSelector], _T]) -> _T:
+        """Look at the committed state."""
+
+        def once() -> _T:
+            with self._replica.reading() as logged:
+                return look(logged)
+
+        return self._patiently(once)
+
+    def _view(self) -> Selector:
+        """Return a selector in the present state for reading, with the decisions that are due."""
+        return self._patiently(self._replica.view)
 
     # Asking
 
-    def _ask(
-        self,
-        n: int,
-        worker: str | None = None,
-        seconds: float = SECONDS,
-        besides: Collection[int] = (),
-    ) -> list[Trial]:
+    def _hand_out(self, n: int, besides: Collection[int]) -> list[Trial]:
         self._replica.prepare()
+        worker = self._worker
         with self._replica.writing(durable=False) as (logged, clock):
             if logged.leases.paused is not None:
                 return []
             now, trials = clock(), list[Trial]()
             if now >= logged.leases.earliest:
                 logged.expire(now, self._max_attempts)
-            if worker in logged.leases.by_worker:
-                ids = [id_ for id_ in logged.leases.held(worker) if id_ not in besides][
-                    :n
-                ]
+            if worker is not None and worker.name in logged.leases.by_worker:
+                held = logged.leases.held(worker.name)
+                ids = [id_ for id_ in held if id_ not in besides][:n]
                 trials = [logged.trial(id_) for id_ in ids]
-            held = len(trials)
-            trials += logged.selector._ask(n - held)
+            n_held = len(trials)
+            trials += logged.selector._ask(n - n_held)
             if worker is not None and trials:
-                logged.note(
-                    Leased(
-                        worker,
-                        round(now + seconds, 3),
-                        tuple(map(attrgetter("id"), trials)),
-                    )
-                )
-            return (
-                sorted(trials, key=lambda trial: logged.state.pending[trial.id].arm)
-                if held
-                else trials
-            )
+                deadline = round(now + worker.lease, 3)
+                ids = list(map(attrgetter("id"), trials))
+                logged.note(Leased(worker.name, deadline, tuple(ids)))
+            if not n_held:
+                return trials
+            # Grouped by prompt, like the new trials alone
+            return sorted(trials, key=lambda trial: logged.state.pending[trial.id].arm)
 
     # Telling. When these methods return, the scores are stored durably.
 
-    def _tell(self, tells: Sequence[Any], worker: str | None) -> list[bool | Exception]:
-        return (
-            self._replica.together(
-                [partial(self._take, tell, worker) for tell in tells]
-            )
-            if tells
-            else []
-        )
+    def _tell(self, tells: Sequence[Any]) -> list[bool | Exception]:
+        if not tells:
+            return []
+        return self._replica.together([partial(self._take, tell) for tell in tells])
 
-    def _take(
-        self, item: object, worker: str | None, logged: LoggedSelector, clock: Clock
-    ) -> bool:
-        tell = Tell.of(item)
-        text = encode(tell.details)
-        vector = logged.selector.goal.vector(tell.scores)
+    def _take(self, item: object, logged: LoggedSelector, clock: Clock) -> bool:
+        """Record one tell. The only place where its scores are checked."""
+        tell = item if type(item) is Tell else Tell.of(item)
+        text = None if tell.details is None else encode(tell.details)
+        selector = logged.selector
+        vector = vector_of(selector.goal, tell.scores)
+        worker = self.worker_name
         id_ = logged.find(tell.trial, worker)
         # A trial that was handed out once needs no more checks: the selector compares
         # its scores with recorded ones.
@@ -361,15 +364,16 @@ class Study(AbstractStudy):
                 # Only the worker whose scores were recorded can contradict itself.
                 # Others were too late.
                 told = logged.state.history.scores_of(id_)
-                if told is None or (
-                    told != vector and (worker is None or worker != reissue.teller)
-                ):
+                is_teller = worker is not None and worker == reissue.teller
+                if told is None or (told != vector and not is_teller):
                     return False
             elif worker is not None and worker != logged.leases.holder(id_):
                 # So that this worker counts as the teller
                 logged.note(Leased(worker, round(clock(), 3), (id_,)))
-        is_new = logged.selector.tell(id_, tell.scores, tell.cost)
-        if is_new:
+        is_new = selector._record(
+            id_, vector, needed_cost(tell.cost, selector.max_cost)
+        )
+        if is_new and text is not None:
             self._replica.attach(id_, text)
         return is_new
 
@@ -380,48 +384,40 @@ class Study(AbstractStudy):
         example: int | str | None = None,
         cost: float | None = None,
     ) -> bool:
-        with self._replica.writing(durable=True) as (logged, _):
-            return logged.selector.observe(prompt, scores, example, cost)
+        return self._write(
+            lambda logged, _: logged.selector.observe(prompt, scores, example, cost)
+        )
 
     def _fail(
-        self,
-        trial: AnyTrial,
-        reason: str,
-        cost: float | None,
-        worker: str | None,
-        details: str | None,
+        self, trial: AnyTrial, reason: str, cost: float | None, details: str | None
     ) -> bool:
         with self._replica.writing(durable=True) as (logged, _):
+            worker = self.worker_name
             id_ = logged.find(trial, worker)
             if logged.lost(id_, worker) or not logged.selector.fail(id_, reason, cost):
                 return False
-            self._replica.attach(id_, details)
+            if details is not None:
+                self._replica.attach(id_, details)
             return True
 
-    def release(self, trial: AnyTrial, *, worker: str | None = None) -> bool:
-        check_worker(worker)
+    def _release(self, trial: AnyTrial) -> bool:
         with self._replica.writing(durable=False) as (logged, _):
+            worker = self.worker_name
             id_ = logged.find(trial, worker)
             return not logged.lost(id_, worker) and logged.selector.release(id_)
 
     # Workers
 
-    def worker(
-        self, name: str | None = None, *, lease: float = 60.0, ahead: int = 0
-    ) -> Worker:
-        return Worker(self, name, lease, ahead)
-
-    def heartbeat(
-        self, worker: str, trial: AnyTrial | None = None, *, lease: float | None = None
-    ) -> list[Trial]:
-        seconds = check_lease(check_name("A worker", worker), lease)
+    def heartbeat(self, trial: AnyTrial | None = None) -> list[Trial]:
+        worker = self._bound("heartbeat")
         with self._replica.writing(durable=False) as (logged, clock):
-            held = logged.leases.held(worker)
+            held = logged.leases.held(worker.name)
             if trial is not None:
-                id_ = logged.find(trial, worker)
+                id_ = logged.find(trial, worker.name)
                 held = tuple(other for other in held if other == id_)
             if held:
-                logged.note(Leased(worker, round(clock() + seconds, 3), held))
+                deadline = round(clock() + worker.lease, 3)
+                logged.note(Leased(worker.name, deadline, held))
             return [logged.trial(id_) for id_ in held]
 
     def workers(self) -> list[Holding]:
@@ -457,14 +453,14 @@ class Study(AbstractStudy):
     # Changing the selection
 
     def add(self, prompts: NewPrompts, *, key: str | None = None) -> list[str | int]:
-        with self._replica.writing(durable=True) as (logged, _):
-            return logged.selector.add(prompts, key=key)
+        key = self._key(key)
+        return self._write(lambda logged, _: logged.selector.add(prompts, key=key))
 
     def retire(
         self, prompt: AnyPrompt, reason: str | BaseException, *, key: str | None = None
     ) -> None:
-        with self._replica.writing(durable=True) as (logged, _):
-            logged.selector.retire(prompt, reason, key=key)
+        key = self._key(key)
+        self._write(lambda logged, _: logged.selector.retire(prompt, reason, key=key))
 
     def extend(
         self,
@@ -474,14 +470,21 @@ class Study(AbstractStudy):
         *,
         key: str | None = None,
     ) -> None:
-        with self._replica.writing(durable=True) as (logged, _):
-            logged.selector.extend(evaluations, cost, examples, key=key)
+        key = self._key(key)
+        self._write(
+            lambda logged, _: logged.selector.extend(
+                evaluations, cost, examples, key=key
+            )
+        )
 
     def remark(
         self, text: str, *, topic: str = "scores", doubtful: bool = False
     ) -> None:
-        with self._replica.writing(durable=True) as (logged, _):
-            logged.selector.remark(text, topic=topic, doubtful=doubtful)
+        self._write(
+            lambda logged, _: logged.selector.remark(
+                text, topic=topic, doubtful=doubtful
+            )
+        )
 
     def pause(self) -> None:
         with self._replica.writing(durable=True) as (logged, clock):
@@ -498,41 +501,42 @@ class Study(AbstractStudy):
     name: str = part_at("_name", AbstractStudy.name)
     goal: Goal = part_at("_replica.logged.selector.goal", AbstractStudy.goal)
     method: Method = part_at("_replica.logged.selector.method", AbstractStudy.method)
-    pending: list[Trial] = _committed("pending")
     spent: int = _committed("spent")
     budget: int = _committed("budget")
     spent_cost: float = _committed("spent_cost")
     example_ids: tuple[str, ...] | None = _committed("example_ids")
 
+    def _all_pending(self) -> list[Trial]:
+        return self._read(lambda logged: logged.selector.pending)
+
     def repeat_of(self, trial: Trial) -> int:
         if self._replica.logged.state.problem.repeats == 1:
             return 0
-        with self._replica.reading() as logged:
-            return logged.selector.repeat_of(trial)
+        return self._read(lambda logged: logged.selector.repeat_of(trial))
 
     @property
     def done(self) -> bool:
-        return self._replica.view().done
+        return self._view().done
 
     @property
     def paused(self) -> bool:
-        with self._replica.reading() as logged:
-            return logged.leases.paused is not None
+        return self._read(lambda logged: logged.leases.paused is not None)
 
     @property
     def max_cost(self) -> float | None:
         # A study never gains or loses its bound on cost
         if self._replica.logged.selector.max_cost is None:
             return None
-        with self._replica.reading() as logged:
-            return logged.selector.max_cost
+        return self._read(lambda logged: logged.selector.max_cost)
 
     @property
     def n_active(self) -> int:
-        with self._replica.reading() as logged:
-            if logged.state.pending or not logged.state.may_decide:
-                return logged.selector.n_active
-        return self._replica.view().n_active
+        def in_log(logged: LoggedSelector) -> int | None:
+            is_due = not logged.state.pending and logged.state.may_decide
+            return None if is_due else logged.selector.n_active
+
+        found = self._read(in_log)
+        return self._view().n_active if found is None else found
 
     @property
     def standing(self) -> Standing:
@@ -558,10 +562,10 @@ class Study(AbstractStudy):
 
     @property
     def selector(self) -> Selector:
-        return copy(self._replica.view())
+        return copy(self._view())
 
     def result(self) -> Result:
-        return self._replica.view().result()
+        return self._view().result()
 
     def compare(
         self,
@@ -570,13 +574,12 @@ class Study(AbstractStudy):
         confidence: float = 0.95,
         tolerance: float = 0.0,
     ) -> Comparison:
-        return self._replica.view().compare(a, b, confidence, tolerance)
+        return self._view().compare(a, b, confidence, tolerance)
 
     def evaluations(self, after: int = 0) -> Evaluations:
         replica, after = self._replica, whole("after", after, 0)
-        base = documents.from_bytes(replica.storage.document(replica.key)).logged(
-            self.method
-        )
+        document = self._patiently(lambda: replica.storage.document(replica.key))
+        base = documents.from_bytes(document).logged(self.method)
         prompts = base.selector.prompts
         found = evaluations(
             base.state,
@@ -588,11 +591,11 @@ class Study(AbstractStudy):
         return Evaluations(found, self.metrics)
 
     def report(self, path: str | Path, about: Mapping[str, Any] | None = None) -> None:
-        reports.write(path, self.report_data(about))
+        reports.write(path, self._patiently(lambda: self.report_data(about)))
 
     def report_data(self, about: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Return the data of the page that `report` writes, ready for JSON."""
-        view, told = self._replica.view(), self.evaluations()
+        view, told = self._view(), self.evaluations()
         return reports.document(
             view.state, view.method, view.prompts, name=self._name, evaluations=told, about=about,
             paused=self.paused,

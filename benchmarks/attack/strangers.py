@@ -75,8 +75,8 @@ def work(service: Service, rounds: int, token: str | None = WRITE) -> None:
     try:
         for _ in range(rounds):
             with owner(service, token) as study:
-                for trial in study.ask(1, worker="owner"):
-                    study.tell(trial, [0.5], worker="owner")
+                for trial in study.worker("owner").ask(1):
+                    study.worker("owner").tell(trial, [0.5])
     except AsktellError as error:
         raise BrokenPromiseError(
             f"the owner cannot work: {type(error).__name__}: {error}"

@@ -85,7 +85,7 @@ class Thread:
             lambda: self._study.observe(
                 "prompt 1", [0.5, 0.5], self._rng.randrange(700)
             ): 1,
-            lambda: self._study.heartbeat(self._name, lease=60.0): 3,
+            lambda: self._bound().heartbeat(): 3,
             lambda: self._study.workers(): reads,
             lambda: self._study.done: reads,
             lambda: (
@@ -104,11 +104,13 @@ class Thread:
         except BaseException:
             self.error = traceback.format_exc()
 
+    def _bound(self) -> Any:
+        """The study of a worker that was restarted, and holds what it held."""
+        return self._study.worker(self._name, lease=60.0)
+
     def _ask(self) -> None:
         if self._rng.random() < 0.5:
-            self._mine = self._study.ask(
-                self._rng.choice([1, 2, 4]), worker=self._name, lease=60.0
-            )
+            self._mine = self._bound().ask(self._rng.choice([1, 2, 4]))
         else:
             self._mine += self._study.ask(1)
 
@@ -120,24 +122,20 @@ class Thread:
 
     def _tell(self, trial: Trial) -> None:
         scores = [self._rng.random(), self._rng.random()]
-        if self._study.tell(trial, scores, worker=self._name):
+        if self._bound().tell(trial, scores):
             self.told[trial.id] = scores
 
     def _end(self) -> None:
         if self._mine:
-            end = self._rng.choice(
-                [
-                    self._study.release,
-                    lambda trial, worker: self._study.fail(trial, "", worker=worker),
-                ]
-            )
-            end(self._mine.pop(), worker=self._name)
+            mine = self._bound()
+            end = self._rng.choice([mine.release, lambda trial: mine.fail(trial, "")])
+            end(self._mine.pop())
 
     def _meddle(self) -> None:
         """With trials of others."""
         out = self._study.pending
         if out and self._rng.random() < 0.5:
-            self._study.release(self._rng.choice(out), worker=self._name)
+            self._bound().release(self._rng.choice(out))
         elif out:
             self._tell(self._rng.choice(out))
 

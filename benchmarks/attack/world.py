@@ -136,10 +136,23 @@ class World:
         handle = self.handles[action.handle]
         with promised("reading what was written"):
             before = self._seen(action)
+        options = dict(action.options)
+        args = action.args
         try:
+            # A study is bound to the worker's name for one call, as by a process that
+            # was restarted.
+            given = {
+                name: options.pop(name)
+                for name in ("worker", "lease", "besides")
+                if name in options
+            }
+            if action.name == "heartbeat":
+                given["worker"], *args = args
+            if given:
+                handle = handle.worker(given.pop("worker", None), **given)
             found = getattr(handle, action.name)
             if callable(found):
-                found = found(*action.args, **action.options)
+                found = found(*args, **options)
         except AsktellError as error:
             said = f"{action.name} raised {type(error).__name__}: {error}"
             if isinstance(

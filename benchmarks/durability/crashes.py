@@ -200,7 +200,7 @@ def crash_work(url: str, kills: int, rng: random.Random) -> Counter[str]:
                             board.add(RETIRED, i)
                         board.enter("elsewhere")
                     board.enter("ask")
-                    trials = study.ask(choice.choice([1, 2, 4]), worker="w", lease=1e6)
+                    trials = study.worker("w", lease=1e6).ask(choice.choice([1, 2, 4]))
                     board.enter("elsewhere")
                     if len(trials) > 1 and choice.random() < 0.5:
                         board.add(BATCH, len(trials))
@@ -212,7 +212,7 @@ def crash_work(url: str, kills: int, rng: random.Random) -> Counter[str]:
                                 Tell(trial, [score, 1.0], None, {"output": score})
                             )
                         board.enter("tell")
-                        study.tell_many(tells, worker="w")
+                        study.worker("w").tell_many(tells)
                         for tell in tells:
                             board.add(TOLD, tell.trial.id, tell.scores[0])
                         board.enter("elsewhere")
@@ -222,18 +222,15 @@ def crash_work(url: str, kills: int, rng: random.Random) -> Counter[str]:
                         roll, score = choice.random(), choice.random()
                         if roll < 0.05:
                             board.enter("other")
-                            study.heartbeat("w")
+                            study.worker("w").heartbeat()
                             study.release(trial)
                         elif roll < 0.07:
                             board.enter("other")
                             study.fail(trial, "reason")
                         else:
                             board.enter("tell")
-                            study.tell(
-                                trial,
-                                [score, 1.0],
-                                worker="w",
-                                details={"output": score},
+                            study.worker("w").tell(
+                                trial, [score, 1.0], details={"output": score}
                             )
                             board.add(TOLD, trial.id, score)
                         board.enter("elsewhere")
@@ -277,7 +274,7 @@ def crash_work(url: str, kills: int, rng: random.Random) -> Counter[str]:
             held = study._replica.logged.leases.held("w")
             assert sorted(
                 trial.id
-                for trial in study.ask(max(1, len(held)), worker="w", lease=1e6)
+                for trial in study.worker("w", lease=1e6).ask(max(1, len(held)))
             )[: len(held)] == (sorted(held)), "a worker does not get back what it held"
             known = {
                 int(text.split()[1])
@@ -365,8 +362,8 @@ def count_fsyncs(folder: Path) -> dict[str, float]:
         script = (
             "import sys; from asktell import *\n"
             "s = Study.create(sys.argv[1], 'x', Selector(['x', 'y'], BestFeasible('a'), 3000, 'uniform'))\n"
-            "for i in range(1000):\n    t = s.ask(worker='w', lease=60) if sys.argv[2] != 'ask' else s.ask()\n"
-            "    if sys.argv[2] != 'ask': s.tell(t, [1.0], worker='w')\n"
+            "if sys.argv[2] != 'ask': s = s.worker('w', lease=60)\n"
+            "for i in range(1000):\n    t = s.ask()\n    if sys.argv[2] != 'ask': s.tell(t, [1.0])\n"
         )
         path = folder / f"fsync {what}.db"
         command = [

@@ -95,7 +95,7 @@ def samples(
         study.observe("p1", [0.5, 0.5], 3)
         for _ in range(40):
             now[0] += rng.choice([0, 0, 40])
-            for trial in study.ask(2, worker=rng.choice("vw"), lease=30):
+            for trial in study.worker(rng.choice("vw"), lease=30).ask(2):
                 if (roll := rng.random()) < 0.7:
                     study.tell(trial, [rng.random(), rng.random()], cost=0.5)
                 elif roll < 0.8:

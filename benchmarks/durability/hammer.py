@@ -55,17 +55,19 @@ def work(url: str, name: str, worker: str, record: Path, lease: float) -> None:
     rng = random.Random(worker)
     with Study.open(url, name) as study, record.open("ab", buffering=0) as file:
         while not study.done:
-            trials = study.ask(rng.choice([1, 1, 3]), worker=worker, lease=lease)
+            # Bound again for each ask, as by a worker that was restarted
+            mine = study.worker(worker, lease=lease)
+            trials = mine.ask(rng.choice([1, 1, 3]))
             size = rng.choice([1, 3])
             for batch in (trials[i : i + size] for i in range(0, len(trials), size)):
                 for trial in batch:
                     file.write(b"%s\n" % json.dumps(["asked", trial.id]).encode())
                     time.sleep(rng.expovariate(500))
                 if size == 1:
-                    outcomes = [study.tell(batch[0], evaluate(batch[0]), worker=worker)]
+                    outcomes = [mine.tell(batch[0], evaluate(batch[0]))]
                 else:
-                    outcomes = study.tell_many(
-                        [(trial, evaluate(trial)) for trial in batch], worker=worker
+                    outcomes = mine.tell_many(
+                        [(trial, evaluate(trial)) for trial in batch]
                     )
                 for trial, taken in zip(batch, outcomes, strict=True):
                     file.write(b"%s\n" % json.dumps(["told", trial.id, taken]).encode())

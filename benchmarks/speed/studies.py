@@ -62,11 +62,12 @@ def timed(step: Callable[[], None], n: int) -> list[float]:
 
 def ask_and_tell(study: Study, worker: str | None = None) -> Callable[[], None]:
     """One step of ours."""
+    mine = study if worker is None else study.worker(worker)
 
     def step() -> None:
-        trial = study.ask(worker=worker)
+        trial = mine.ask()
         assert trial is not None
-        study.tell(trial, SCORES[trial.id % 1000], worker=worker)
+        mine.tell(trial, SCORES[trial.id % 1000])
 
     return step
 

@@ -69,17 +69,16 @@ def new_selector() -> Selector:
 
 def step_of(study: Any, batch: int, worker: str) -> Step:
     """Ours."""
+    mine = study.worker(worker)
 
     def one() -> int:
-        trial = study.ask(worker=worker)
-        study.tell(trial, SCORES[trial.id % 1000], worker=worker)
+        trial = mine.ask()
+        mine.tell(trial, SCORES[trial.id % 1000])
         return 1
 
     def many() -> int:
-        trials = study.ask(batch, worker=worker)
-        study.tell_many(
-            [(trial, SCORES[trial.id % 1000]) for trial in trials], worker=worker
-        )
+        trials = mine.ask(batch)
+        mine.tell_many([(trial, SCORES[trial.id % 1000]) for trial in trials])
         return len(trials)
 
     return one if batch == 1 else many

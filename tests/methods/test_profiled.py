@@ -217,7 +217,7 @@ def test_studies_keep_the_profile(profile: ExampleProfile, tmp_path) -> None:
     asktell.Study.create(url, "s", selector_of(scores, profile=profile)).close()
     for _ in range(200):
         with asktell.Study.open(url, "s") as study:
-            trial = study.ask(worker="w")
+            trial = study.worker("w").ask()
             if trial is None:
                 break
             arm = int(str(trial.prompt_id)[1:])

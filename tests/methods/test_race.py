@@ -291,7 +291,7 @@ def test_many_workers_in_any_order() -> None:
             held = [
                 trial
                 for worker in range(7)
-                for trial in study.ask(3, worker=f"w{worker}")
+                for trial in study.worker(f"w{worker}").ask(3)
             ]
             for i in rng.permutation(len(held))[:9]:
                 study.tell(

@@ -74,13 +74,13 @@ def test_a_browser_follows_and_changes_a_study(
         ).first.wait_for(timeout=60_000)
         assert page.get_by_role("button", name="Extend the budget").count() == 0
         unfold(page)
-        (trial, *_) = running.ask(2, worker=HOSTILE[1], lease=100)
+        (trial, *_) = running.worker(HOSTILE[1], lease=100).ask(2)
         page.locator("#workers").get_by_text(
             "1 worker holds 2 trials.", exact=False
         ).wait_for(timeout=60_000)
         assert HOSTILE[1] in page.locator("#workers").inner_text()
         assert page.locator("#workers img").count() == 0
-        running.tell(trial, [0.5, 0.9], 0.1, worker=HOSTILE[1])
+        running.worker(HOSTILE[1]).tell(trial, [0.5, 0.9], 0.1)
         page.locator("header").get_by_text("21 of 40", exact=False).wait_for(
             timeout=60_000
         )

@@ -175,10 +175,10 @@ class Played:
             elif (
                 what == "other worker"
                 and self.where == "study"
-                and (trial := self.target.ask(worker="other"))
+                and (trial := self.target.worker("other").ask())
             ):
                 found = self.ledger.pay(trial.prompt, trial.example or 0, cost := 0.25)
-                self.target.tell(trial, {"a": found["a"]}, cost, worker="other")
+                self.target.worker("other").tell(trial, {"a": found["a"]}, cost)
             elif what == "kill" and self.where == "study":
                 self.killed.append([line.text for line in self.storage.read(1, 0)])
 

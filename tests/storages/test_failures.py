@@ -36,9 +36,9 @@ def selector(budget: int = 400) -> Selector:
 
 
 def tell_some(study: Study, n: int) -> list[int]:
-    trials = study.ask(n, worker="w")
+    trials = study.worker("w").ask(n)
     for trial in trials:
-        study.tell(trial, [trial.id], worker="w")
+        study.worker("w").tell(trial, [trial.id])
     return [trial.id for trial in trials]
 
 
@@ -106,8 +106,8 @@ def test_a_full_disk(path: Path) -> None:
     storage._connection().execute(f"PRAGMA max_page_count = {pages + 1}")
 
     def work() -> None:
-        while trial := study.ask(worker="w"):
-            study.tell(trial, [trial.id], worker="w")
+        while trial := study.worker("w").ask():
+            study.worker("w").tell(trial, [trial.id])
             told.append(trial.id)
 
     with pytest.raises(StorageError, match="disk is full"):
@@ -347,19 +347,19 @@ def test_a_file_that_is_no_longer_at_its_path_is_noticed(
     storage = SQLiteStorage(link if linked else path)
     study = Study.create(storage, "s", selector())
     tell_some(study, 5)
-    trial = study.ask(worker="w")
+    trial = study.worker("w").ask()
     move(path)
     there = path.read_bytes() if path.exists() else b""
     uses: list[Callable[[], object]] = [
-        lambda: study.tell(trial, [1], worker="w"),
-        lambda: study.ask(worker="other"),
+        lambda: study.worker("w").tell(trial, [1]),
+        lambda: study.worker("other").ask(),
         lambda: study.spent,
         lambda: study.result(),
         storage.check,
         storage.names,
         lambda: storage.create("t", b""),
         lambda: storage.delete("s"),
-        lambda: study.tell(trial, [1], worker="w"),
+        lambda: study.worker("w").tell(trial, [1]),
     ]
     for use in uses:
         with pytest.raises(StorageError, match="removed, renamed or replaced"):
@@ -464,8 +464,8 @@ def test_a_lost_connection(
     tell_some(study, 3)
     terminate(postgresql_url)
     with pytest.raises(StorageError, match="try again"):
-        study.ask(worker="w")
-    trial = study.ask(worker="w")  # by a new connection
+        study.worker("w").ask()
+    trial = study.worker("w").ask()  # by a new connection
     assert trial.id == 3
 
     encode = asktell.studies.log.encode
@@ -479,7 +479,7 @@ def test_a_lost_connection(
         with pytest.raises(StorageError, match="Nothing that was confirmed is lost"):
             study.tell(trial, [3])
     assert study.spent == 3
-    assert study.ask(worker="w") == trial
+    assert study.worker("w").ask() == trial
     study.tell(trial, [3])
     assert study.spent == 4
     storage.close()

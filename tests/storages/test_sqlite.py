@@ -53,11 +53,11 @@ def test_asking_waits_for_no_disk_and_a_batch_waits_once(path: Path) -> None:
     storage = SQLiteStorage(path)
     study = Study.open(storage, "s")
     modes = modes_of_commits(storage)
-    trials = study.ask(16, worker="w")
-    study.heartbeat("w")
+    trials = study.worker("w").ask(16)
+    study.worker("w").heartbeat()
     assert set(modes) == {"NORMAL"}
     modes.clear()
-    study.tell_many([(trial, [1.0]) for trial in trials], worker="w")
+    study.worker("w").tell_many([(trial, [1.0]) for trial in trials])
     assert modes == ["FULL"]
     storage.close()
 
@@ -82,8 +82,8 @@ def test_many_threads_and_connections_take_turns(path: Path) -> None:
     def work(i: int) -> int:
         with Study.open(path, "s") as study:
             for _ in range(20):
-                trial = study.ask(worker=f"w{i}")
-                study.tell(trial, [float(i)], worker=f"w{i}")
+                trial = study.worker(f"w{i}").ask()
+                study.worker(f"w{i}").tell(trial, [float(i)])
         return i
 
     with ThreadPoolExecutor(6) as threads:

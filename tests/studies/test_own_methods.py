@@ -62,8 +62,9 @@ import asktell
 from mine import method
 
 with asktell.Study.open(sys.argv[1], "s", method=method()) as study:
-    while trial := study.ask(worker=sys.argv[2]):
-        study.tell(trial, len(trial.prompt) + trial.example % 3, worker=sys.argv[2])
+    mine = study.worker(sys.argv[2])
+    while trial := mine.ask():
+        mine.tell(trial, len(trial.prompt) + trial.example % 3)
 """
 
 PROMPTS = ["x" * n for n in range(1, 7)]

@@ -92,14 +92,14 @@ def test_a_log_that_lost_its_end_is_read_anew(lost: int, then: str) -> None:
     storage = MemoryStorage()
     study = new(storage)
     for _ in range(4):
-        study.tell(study.ask(worker="w"), [1.0])
-    held = study.ask(worker="w")
+        study.tell(study.worker("w").ask(), [1.0])
+    held = study.worker("w").ask()
     # As after a crash of a server, with what was not durable
     del storage._logs[1].lines[-lost:]
     if then == "others go on":
         other = Study.open(storage, "s")
-        for trial in other.ask(5, worker="v"):
-            other.tell(trial, [2.0], worker="v")
+        for trial in other.worker("v").ask(5):
+            other.worker("v").tell(trial, [2.0])
         assert study.spent == other.spent
         assert study.selector.to_json() == other.selector.to_json()
         if held.id not in study.selector.state.history.trials():
@@ -107,8 +107,8 @@ def test_a_log_that_lost_its_end_is_read_anew(lost: int, then: str) -> None:
                 study.tell(held, [1.0])
     else:
         assert study.spent == Study.open(storage, "s").spent
-    while trial := study.ask(worker="w"):
-        study.tell(trial, [1.0], worker="w")
+    while trial := study.worker("w").ask():
+        study.worker("w").tell(trial, [1.0])
     assert study.done
 
 

@@ -143,20 +143,20 @@ def test_names_and_removal(storage: AbstractStorage) -> None:
 def test_a_worker_that_asks_again_gets_what_it_holds(
     study: Study, storage: AbstractStorage
 ) -> None:
-    mine = study.ask(3, worker="w1", lease=60)
+    mine = study.worker("w1", lease=60).ask(3)
     assert len(mine) == 3
     restarted = Study.open(storage, "s")
-    assert restarted.ask(3, worker="w1") == mine
-    assert restarted.ask(worker="w1") == min(mine)
-    assert set(restarted.ask(5, worker="w1")) > set(mine)
-    assert restarted.ask(2, worker="w1") == sorted(mine)[:2]
-    assert not set(restarted.ask(2, worker="w2")) & set(mine)
+    assert restarted.worker("w1").ask(3) == mine
+    assert restarted.worker("w1").ask() == min(mine)
+    assert set(restarted.worker("w1").ask(5)) > set(mine)
+    assert restarted.worker("w1").ask(2) == sorted(mine)[:2]
+    assert not set(restarted.worker("w2").ask(2)) & set(mine)
 
 
 def test_who_holds_what(study: Study, clock: Clock) -> None:
-    a = study.ask(worker="w1", lease=60)
+    a = study.worker("w1", lease=60).ask()
     b = study.ask()
-    c = study.ask(worker="w2", lease=10)
+    c = study.worker("w2", lease=10).ask()
     clock.time += 5
     assert study.workers() == [
         Holding("w1", a, 55.0, 1),
@@ -166,100 +166,100 @@ def test_who_holds_what(study: Study, clock: Clock) -> None:
     study.tell(a, [1, 1])
     clock.time += 10
     assert study.workers() == [Holding(None, b, None, 1), Holding("w2", c, -5.0, 1)]
-    assert study.ask(worker="w3", lease=7) == c
+    assert study.worker("w3", lease=7).ask() == c
     assert study.workers() == [Holding(None, b, None, 1), Holding("w3", c, 7.0, 2)]
 
 
 def test_a_lease_that_ran_out_is_given_to_who_asks_next(
     study: Study, storage: AbstractStorage, clock: Clock
 ) -> None:
-    lost = study.ask(worker="w1", lease=60)
+    lost = study.worker("w1", lease=60).ask()
     other = Study.open(storage, "s")
     clock.time += 59.9
-    assert other.ask(worker="w2", lease=60) != lost
+    assert other.worker("w2", lease=60).ask() != lost
     clock.time += 0.1
-    assert other.ask(worker="w3", lease=60) == lost
-    assert study.heartbeat("w1") == []
+    assert other.worker("w3", lease=60).ask() == lost
+    assert study.worker("w1").heartbeat() == []
 
 
 def test_a_heartbeat_keeps_leases(
     study: Study, storage: AbstractStorage, clock: Clock
 ) -> None:
-    a, b = sorted(study.ask(2, worker="w1", lease=60))
+    a, b = sorted(study.worker("w1", lease=60).ask(2))
     clock.time += 50
-    assert study.heartbeat("w1", lease=60) == [a, b]
+    assert study.worker("w1", lease=60).heartbeat() == [a, b]
     clock.time += 50
-    assert study.heartbeat("w1", a, lease=60) == [a]
-    assert study.heartbeat("nobody") == []
+    assert study.worker("w1", lease=60).heartbeat(a) == [a]
+    assert study.worker("nobody").heartbeat() == []
     clock.time += 20
-    assert Study.open(storage, "s").ask(worker="w2") == b
+    assert Study.open(storage, "s").worker("w2").ask() == b
     assert [h.worker for h in study.workers()] == ["w1", "w2"]
 
 
 def test_a_late_heartbeat_counts_if_nobody_came(study: Study, clock: Clock) -> None:
-    mine = study.ask(worker="w1", lease=60)
+    mine = study.worker("w1", lease=60).ask()
     clock.time += 100
-    assert study.heartbeat("w1", lease=60) == [mine]
-    assert study.ask(worker="w2") != mine
+    assert study.worker("w1", lease=60).heartbeat() == [mine]
+    assert study.worker("w2").ask() != mine
 
 
 def test_late_scores_are_taken_once(study: Study, clock: Clock) -> None:
-    mine = study.ask(worker="w1", lease=60)
+    mine = study.worker("w1", lease=60).ask()
     clock.time += 61
-    assert study.ask(worker="w2", lease=60) == mine
-    assert study.tell(mine, [1, 1], worker="w1") is True
-    assert study.tell(mine, [2, 2], worker="w2") is False
-    assert study.tell(mine, [1, 1], worker="w2") is False  # the same
+    assert study.worker("w2", lease=60).ask() == mine
+    assert study.worker("w1").tell(mine, [1, 1]) is True
+    assert study.worker("w2").tell(mine, [2, 2]) is False
+    assert study.worker("w2").tell(mine, [1, 1]) is False  # the same
     assert study.tell(mine, [2, 2]) is False
     with pytest.raises(asktell.ConflictingTellError):
-        study.tell(mine, [2, 2], worker="w1")
+        study.worker("w1").tell(mine, [2, 2])
     assert study.spent == 1
     assert study.selector.state.history.scores_of(mine.id) == (1.0, 1.0)
-    assert study.fail(mine, "late", worker="w2") is False
-    assert study.release(mine, worker="w2") is False
+    assert study.worker("w2").fail(mine, "late") is False
+    assert study.worker("w2").release(mine) is False
 
 
 def test_late_scores_are_taken_before_the_trial_is_given_to_anybody(
     study: Study, clock: Clock
 ) -> None:
-    mine = study.ask(worker="w1", lease=60)
+    mine = study.worker("w1", lease=60).ask()
     clock.time += 61
     # The same trial, back in the queue
-    study.release(study.ask(worker="w2"), worker="w2")
-    assert study.tell(mine, [1, 1], worker="w1") is True
-    assert study.ask(worker="w2") != mine
+    study.worker("w2").release(study.worker("w2").ask())
+    assert study.worker("w1").tell(mine, [1, 1]) is True
+    assert study.worker("w2").ask() != mine
 
 
 def test_what_is_somebody_elses_by_now_is_left_alone(
     study: Study, clock: Clock
 ) -> None:
-    mine = study.ask(worker="w1", lease=60)
+    mine = study.worker("w1", lease=60).ask()
     clock.time += 61
-    assert study.ask(worker="w2") == mine
-    assert study.fail(mine, "my connection broke", worker="w1") is False
-    assert study.release(mine, worker="w1") is False
+    assert study.worker("w2").ask() == mine
+    assert study.worker("w1").fail(mine, "my connection broke") is False
+    assert study.worker("w1").release(mine) is False
     assert study.pending == [mine]
-    assert study.release(mine, worker="w2") is True
-    assert study.release(mine, worker="w2") is False
+    assert study.worker("w2").release(mine) is True
+    assert study.worker("w2").release(mine) is False
 
 
 def test_scores_of_a_trial_that_was_handed_out_once_must_agree(study: Study) -> None:
-    trial = study.ask(worker="w1")
-    study.tell(trial, [1, 1], worker="w1")
-    for worker in ["w1", "w2", None]:
+    trial = study.worker("w1").ask()
+    study.worker("w1").tell(trial, [1, 1])
+    for mine in [study.worker("w1"), study.worker("w2"), study]:
         with pytest.raises(asktell.ConflictingTellError):
-            study.tell(trial, [2, 2], worker=worker)
+            mine.tell(trial, [2, 2])
 
 
 def test_a_trial_that_nobody_finishes_fails(
     storage: AbstractStorage, clock: Clock
 ) -> None:
     study = Study.create(storage, "s", small(max_failure_rate=1e-6), max_attempts=2)
-    trial = study.ask(worker="w1", lease=10)
+    trial = study.worker("w1", lease=10).ask()
     clock.time += 11
-    assert study.ask(worker="w2", lease=10) == trial
+    assert study.worker("w2", lease=10).ask() == trial
     clock.time += 11
-    following = study.ask(worker="w3", lease=10)
+    following = study.worker("w3", lease=10).ask()
     assert following.id != trial.id
     (failed,) = [entry for entry in study.result().prompts if entry.status == "failed"]
     assert failed.id == trial.prompt_id
@@ -267,17 +267,17 @@ def test_a_trial_that_nobody_finishes_fails(
         failed.reason
         == "1 of 1 evaluations failed, last: 2 leases of this trial expired, the last of worker w2"
     )
-    assert study.tell(trial, [1, 1], worker="w1") is False
-    assert study.fail(trial, "late", worker="w2") is False
+    assert study.worker("w1").tell(trial, [1, 1]) is False
+    assert study.worker("w2").fail(trial, "late") is False
     assert study.spent == 0
 
 
 def test_a_prompt_is_the_workers_own_trial(storage: AbstractStorage) -> None:
     study = Study.create(storage, "s", small(method="uniform"))
-    trials = sorted(study.ask(6, worker="w1"))
+    trials = sorted(study.worker("w1").ask(6))
     prompt = trials[0].prompt
-    second = next(t for t in study.ask(6, worker="w2") if t.prompt == prompt)
-    study.tell(prompt, [1, 1], worker="w2")
+    second = next(t for t in study.worker("w2").ask(6) if t.prompt == prompt)
+    study.worker("w2").tell(prompt, [1, 1])
     assert second not in study.pending
     assert trials[0] in study.pending
 
@@ -295,14 +295,14 @@ def test_without_a_name_there_is_no_lease(study: Study, clock: Clock) -> None:
 def test_a_failing_storage_undoes_what_was_not_kept(
     study: Study, storage: AbstractStorage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    trial = study.ask(worker="w1")
+    trial = study.worker("w1").ask()
     before = study.selector.to_json()
     with monkeypatch.context() as patch:
         patch.setattr(asktell.studies.log, "encode", lambda entries: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             study.tell(trial, [1, 1])
         with pytest.raises(ZeroDivisionError):
-            study.ask(worker="w2")
+            study.worker("w2").ask()
     assert study.selector.to_json() == before
     assert [h.worker for h in study.workers()] == ["w1"]
     study.tell(trial, [1, 1])
@@ -349,12 +349,12 @@ def test_hostile_texts_survive(storage: AbstractStorage) -> None:
         60,
     )
     study = Study.create(storage, "s", selector)
-    trials = study.ask(len(hostile), worker="w' \u00fc")
+    trials = study.worker("w' \u00fc").ask(len(hostile))
     study.fail(trials[0], "\0\ud800'\x1b")
     study.tell(trials[1], {"a\0": 1.0, "'b\ud800": 2.0})
     again = Study.open(storage, "s")
     assert sorted(
-        t.prompt for t in again.ask(len(hostile) - 2, worker="w' \u00fc")
+        t.prompt for t in again.worker("w' \u00fc").ask(len(hostile) - 2)
     ) == sorted(t.prompt for t in trials[2:])
     assert sorted(entry.prompt for entry in again.result().prompts) == sorted(hostile)
     str(again.result())
@@ -370,10 +370,10 @@ def test_asking_takes_few_steps(tmp_path: Path) -> None:
 
     selector = Selector(["x", "y"], BestFeasible("a"), 40, "uniform", examples=50)
     with Study.create(tmp_path / "s.db", "s", selector) as study:
-        study.tell(study.ask(worker="w"), 0.5, worker="w")
+        study.worker("w").tell(study.worker("w").ask(), 0.5)
         sys.setprofile(note)
         try:
-            study.ask(worker="w")
+            study.worker("w").ask()
         finally:
             sys.setprofile(None)
     changes = sum(before != after for before, after in pairwise(calls))

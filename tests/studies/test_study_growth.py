@@ -37,10 +37,10 @@ def new(method: Any = "auto", **options: Any) -> Selector:
 
 def work(study: Study, n: int = 10_000) -> int:
     for told in range(n):
-        trial = study.ask(worker="w")
+        trial = study.worker("w").ask()
         if trial is None:
             return told
-        study.tell(trial, score(trial.prompt, trial.example), 1.0, worker="w")
+        study.worker("w").tell(trial, score(trial.prompt, trial.example), 1.0)
     return n
 
 

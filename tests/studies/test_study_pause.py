@@ -32,17 +32,17 @@ def test_while_paused_scores_are_taken_and_nothing_is_handed_out(
         Study.create(tmp_path / "x.db", "s", new()) as study,
         Study.open(tmp_path / "x.db", "s") as other,
     ):
-        (trial, held) = study.ask(2, worker="w", lease=60)
+        (trial, held) = study.worker("w", lease=60).ask(2)
         assert not study.paused
         other.pause()
         assert (study.paused, study.standing.paused) == (True, True)
         assert study.ask() is None
-        assert study.ask(5, worker="w") == other.ask(3) == []
-        assert study.tell(trial, 0.5, worker="w")
-        assert study.heartbeat("w", lease=60) == [held]
+        assert study.worker("w").ask(5) == other.ask(3) == []
+        assert study.worker("w").tell(trial, 0.5)
+        assert study.worker("w", lease=60).heartbeat() == [held]
         assert (study.done, study.spent) == (False, 1)
         study.resume()
-        assert study.ask(1, worker="w") == [held]
+        assert study.worker("w").ask(1) == [held]
         assert not other.paused
 
 
@@ -89,14 +89,14 @@ def test_snapshots_know_of_a_pause(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_lease_that_runs_out_in_a_pause_ends_after_it() -> None:
     clock = Clock()
     study = Study.create(MemoryStorage(clock=clock), "s", new(), max_attempts=1)
-    (trial,) = study.ask(1, worker="dies", lease=10)
+    (trial,) = study.worker("dies", lease=10).ask(1)
     study.pause()
     clock.time += 100
-    assert study.ask(1, worker="other") == []
+    assert study.worker("other").ask(1) == []
     assert study.pending == [trial]
-    assert study.tell(trial, 0.5, worker="dies")  # late, and nobody else was asked
+    assert study.worker("dies").tell(trial, 0.5)  # late, and nobody else was asked
     study.resume()
-    assert study.ask(1, worker="other") != []
+    assert study.worker("other").ask(1) != []
 
 
 @pytest.mark.parametrize(

@@ -74,8 +74,8 @@ def test_a_run_on_money_can_be_opened(seed: int) -> None:
 def test_a_lease_on_a_trial_that_is_not_out_is_refused() -> None:
     storage, table = MemoryStorage(), random_table(6, 30, seed=1)
     study = Study.create(storage, "s", selector(table, "auto", "evaluations"))
-    trial = study.ask(worker="A")
-    study.release(trial, worker="A")
+    trial = study.worker("A").ask()
+    study.worker("A").release(trial)
     state = study._replica.logged.state
     with storage.transaction(1, durable=True) as transaction:
         end = transaction.read(0)[-1].position
@@ -99,11 +99,11 @@ def test_a_refused_tell_takes_nobody_elses_trial() -> None:
         "s",
         selector(random_table(6, 30, seed=1), "auto", "evaluations"),
     )
-    trial = study.ask(worker="A")
-    study.release(trial, worker="A")
-    assert study.ask(worker="B") == trial
+    trial = study.worker("A").ask()
+    study.worker("A").release(trial)
+    assert study.worker("B").ask() == trial
     with pytest.raises(asktell.InvalidArgumentError, match="cost"):
-        study.tell(trial, [0.1, 0.2], cost=float("nan"), worker="A")
+        study.worker("A").tell(trial, [0.1, 0.2], cost=float("nan"))
     assert [holding.worker for holding in study.workers()] == ["B"]
 
 
@@ -165,8 +165,8 @@ def test_threads_may_do_anything_at_once(
     stop, errors = threading.Event(), []
 
     def works(name: str) -> None:
-        while not stop.is_set() and (trial := study.ask(worker=name)):
-            study.tell(trial, table(trial.prompt, trial.example or 0), worker=name)
+        while not stop.is_set() and (trial := study.worker(name).ask()):
+            study.worker(name).tell(trial, table(trial.prompt, trial.example or 0))
 
     def reads(look: Callable[[], object]) -> None:
         while not stop.is_set():
@@ -178,7 +178,7 @@ def test_threads_may_do_anything_at_once(
         lambda: study.done,
         lambda: (study.pending, study.spent, study.n_active),
         study.workers,
-        lambda: study.heartbeat("w0"),
+        lambda: study.worker("w0").heartbeat(),
     ]
 
     def guarded(call: Callable[..., None], *args: Any) -> None:
@@ -222,16 +222,16 @@ def test_thousands_of_leases_run_out() -> None:
         "s",
         Selector(["x", "y", "z"], BestFeasible("a"), n, "uniform", examples=n),
     )
-    first = study.ask(n, worker="A", lease=10)
+    first = study.worker("A", lease=10).ask(n)
     assert len(first) == n
     clock.time += 60
-    second = study.ask(n, worker="B", lease=10)
+    second = study.worker("B", lease=10).ask(n)
     assert {trial.id for trial in second} == {trial.id for trial in first}
-    assert len(study.ask(5, worker="B", besides=range(n - 5))) == 5
+    assert len(study.worker("B", besides=range(n - 5)).ask(5)) == 5
     clock.time += 60
-    assert len(study.ask(1, worker="C", lease=10)) == 1
+    assert len(study.worker("C", lease=10).ask(1)) == 1
     for trial in second[:800]:  # late, while they wait to be handed out again
-        study.tell(trial, [0.5], worker="B")
+        study.worker("B").tell(trial, [0.5])
     assert study.spent == 800
 
 
@@ -243,14 +243,14 @@ def test_what_a_worker_is_busy_with_is_ids(besides: Any) -> None:
         selector(random_table(6, 30, seed=1), "auto", "evaluations"),
     )
     with pytest.raises(asktell.InvalidArgumentError, match="besides"):
-        study.ask(2, worker="A", besides=besides)
+        study.worker("A", besides=besides).ask(2)
 
 
 def test_a_line_of_the_log_is_what_one_operation_did() -> None:
     storage, table = MemoryStorage(), random_table(6, 30, seed=1)
     study = Study.create(storage, "s", selector(table, "auto", "evaluations"))
-    trials = study.ask(3, worker="A")
-    study.tell(trials[0], table(trials[0].prompt, trials[0].example or 0), worker="A")
+    trials = study.worker("A").ask(3)
+    study.worker("A").tell(trials[0], table(trials[0].prompt, trials[0].example or 0))
     entries = [log.decode(line.text) for line in storage.read(1, 0)]
     assert [[type(entry).__name__ for entry in line] for line in entries] == [
         ["Decided", "Asked", "Asked", "Asked", "Leased"],

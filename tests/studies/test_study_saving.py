@@ -36,27 +36,21 @@ def step(study: Study, table: Table, rng: random.Random, clock: Clock) -> None:
     clock.time += rng.choice([0, 0, 0, 5, 40])
     roll = rng.random()
     pending = study.pending
+    mine = study if worker is None else study.worker(worker, lease=30)
     if roll < 0.45 or not pending:
-        study.ask(
-            rng.choice([None, 1, 3]),
-            worker=worker,
-            lease=None if worker is None else 30,
-        )
+        mine.ask(rng.choice([None, 1, 3]))
         return
     trial = rng.choice(pending)
     if roll < 0.8:
-        study.tell(
-            trial,
-            table(trial.prompt, trial.example or 0),
-            cost=rng.choice([None, 0.1]),
-            worker=worker,
+        mine.tell(
+            trial, table(trial.prompt, trial.example or 0), cost=rng.choice([None, 0.1])
         )
     elif roll < 0.85:
-        study.release(trial, worker=worker)
+        mine.release(trial)
     elif roll < 0.9:
-        study.fail(trial, f"reason {rng.randrange(9)}", worker=worker)
+        mine.fail(trial, f"reason {rng.randrange(9)}")
     elif roll < 0.95:
-        study.heartbeat("w1", lease=30)
+        study.worker("w1", lease=30).heartbeat()
     else:
         study.observe(rng.choice(table.prompts), [0.1, 0.2], rng.randrange(8))
 
@@ -68,7 +62,7 @@ def with_snapshots(monkeypatch: pytest.MonkeyPatch) -> tuple[MemoryStorage, Stud
     study = Study.create(
         storage, "s", Selector(["x", "y"], BestFeasible("a"), 20, "uniform")
     )
-    while trial := study.ask(worker="w"):
+    while trial := study.worker("w").ask():
         if study.spent == 9:
             break
         study.tell(trial, [trial.id])
@@ -81,7 +75,7 @@ def test_a_newer_snapshot_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> Non
         transaction.save(10**6, zlib.compress(b'{"version":2}'), b"?")
     assert everything(Study.open(storage, "s")) == everything(study)
     for _ in range(9):
-        study.heartbeat("w")
+        study.worker("w").heartbeat()
     assert storage.snapshot(1).position == 10**6  # type: ignore[union-attr]
 
 

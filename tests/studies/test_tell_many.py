@@ -123,16 +123,16 @@ def test_nothing_is_told_by_nothing(study: Study) -> None:
     assert study.tell_many(iter(())) == []
     assert len(lines(study)) == n_lines
     with pytest.raises(InvalidArgumentError, match="A worker"):
-        study.tell_many([], worker="")
+        study.worker("").tell_many([])
 
 
 def test_scores_that_come_late_are_not_taken_and_no_error(study: Study) -> None:
-    mine = study.ask(2, worker="slow", lease=1e-3)
+    mine = study.worker("slow", lease=1e-3).ask(2)
     time.sleep(0.01)
-    theirs = study.ask(2, worker="quick")
+    theirs = study.worker("quick").ask(2)
     assert {trial.id for trial in mine} == {trial.id for trial in theirs}
-    assert study.tell_many([(0, [1.0])], worker="quick") == [True]
-    assert study.tell_many([(0, [2.0]), (1, [2.0])], worker="slow") == [False, True]
+    assert study.worker("quick").tell_many([(0, [1.0])]) == [True]
+    assert study.worker("slow").tell_many([(0, [2.0]), (1, [2.0])]) == [False, True]
 
 
 def test_a_storage_that_fails_takes_none_of_them(

@@ -93,7 +93,7 @@ def test_several_runs_share_a_study(
 
 
 def test_a_run_waits_for_what_another_worker_holds(study: Study, table: Table) -> None:
-    held = study.ask(worker="other", lease=0.5)  # and dies
+    held = study.worker("other", lease=0.5).ask()  # and dies
     result = asktell.run(study, table, progress=False)
     assert result.done
     assert result.spent == SPENT
@@ -107,9 +107,9 @@ def test_a_heartbeat_keeps_what_takes_long(study: Study, table: Table) -> None:
         if not taken:
             taken.append(example)
             time.sleep(0.5)
-            assert study.ask(worker="thief").id == 1  # type: ignore[union-attr]
+            assert study.worker("thief").ask().id == 1  # type: ignore[union-attr]
             assert [h.attempt for h in study.workers()] == [1, 1]
-            study.release(1, worker="thief")
+            study.worker("thief").release(1)
         return table(prompt, example)
 
     assert asktell.run(study.worker("w", lease=0.2), slow, progress=False).done
@@ -140,17 +140,19 @@ def test_an_interruption_hands_back(study: Study, table: Table) -> None:
 def test_an_interruption_of_ask_hands_back_what_never_arrived(
     study: Study, table: Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def interrupted(*args: Any, **kwargs: Any) -> Any:
-        Study.ask(study, *args, **kwargs)
+    def interrupted(mine: Study, *args: Any) -> Any:
+        hand_out(mine, *args)
         raise SystemExit(143)
 
-    held = study.ask(2, worker="other")
-    monkeypatch.setattr(study, "ask", interrupted)
+    hand_out = Study._hand_out
+
+    held = study.worker("other").ask(2)
+    monkeypatch.setattr(Study, "_hand_out", interrupted)
     with pytest.raises(SystemExit):
         asktell.run(study, table, progress=False)
     assert study.pending == held
     monkeypatch.undo()
-    assert [study.release(trial, worker="other") for trial in held] == [True, True]
+    assert [study.worker("other").release(trial) for trial in held] == [True, True]
     assert asktell.run(study, table, progress=False).spent == SPENT
 
 
@@ -215,23 +217,23 @@ def test_names_of_workers_differ() -> None:
     study = Study.create(
         "memory://names of workers", "s", Selector(["x", "y"], BestFeasible("a"), 4)
     )
-    assert study.worker().name != study.worker().name
+    assert study.worker().worker_name != study.worker().worker_name
     for wrong in ({"name": ""}, {"lease": 0}):
         with pytest.raises(asktell.InvalidArgumentError):
             study.worker(**wrong)  # type: ignore[arg-type]
 
 
 def test_trials_are_asked_for_ahead_of_need(
-    study: Study, selector: Selector, table: Table
+    study: Study, selector: Selector, table: Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asks: list[int] = []
-    ask = study.ask
+    hand_out = Study._hand_out
 
-    def counted(n: Any = None, **options: Any) -> Any:
+    def counted(mine: Study, n: int, besides: Any) -> Any:
         asks.append(n)
-        return ask(n, **options)
+        return hand_out(mine, n, besides)
 
-    study.ask = counted  # type: ignore[method-assign]
+    monkeypatch.setattr(Study, "_hand_out", counted)
     with study.worker("w", ahead=5) as worker:
         first, second = worker.ask(1), worker.ask(2)
         assert (len(first), len(second), asks) == (1, 2, [6])
@@ -267,7 +269,7 @@ def test_who_waits_says_for_whom(
 ) -> None:
     monkeypatch.setattr(worker_module, "_SAID_AFTER", 0.1)
     study = Study.create(MemoryStorage(), "s", few())
-    study.ask(2, worker="slow", lease=0.8)
+    study.worker("slow", lease=0.8).ask(2)
     unnamed = study.ask()
     assert unnamed is not None
 

@@ -299,7 +299,7 @@ def ask(
             for each in found.workers()
             if each.worker == worker and not each.wanted
         ]
-        trials = found.ask(n, worker=worker, lease=_LEASE, besides=stop)
+        trials = found.worker(worker, lease=_LEASE, besides=stop).ask(n)
         return Asked(
             sentence=f"{_where(found)} {_what_next(found, len(trials))}{_to_stop(stop)}",
             prompts={str(trial.prompt_id): trial.prompt for trial in trials},
@@ -504,11 +504,11 @@ def _record(study: AnyStudy, told: Told, worker: str) -> bool:
         return _stopped(study, told, worker)
     details = None if told.answer is None else {"answer": told.answer}
     if told.scores is not None:
-        return study.tell(
-            told.trial, told.scores, told.cost, worker=worker, details=details
+        return study.worker(worker).tell(
+            told.trial, told.scores, told.cost, details=details
         )
-    return study.fail(
-        told.trial, told.failed or "", told.cost, worker=worker, details=details
+    return study.worker(worker).fail(
+        told.trial, told.failed or "", told.cost, details=details
     )
 
 
@@ -517,7 +517,7 @@ def _stopped(study: AnyStudy, told: Told, worker: str) -> bool:
     held = next((each for each in study.workers() if each.trial.id == told.trial), None)
     if held is not None and held.worker in (None, worker) and told.cost:
         study.observe(held.trial, None, held.trial.example, told.cost)
-    return study.release(told.trial, worker=worker)
+    return study.worker(worker).release(told.trial)
 
 
 def _for_agents(message: str) -> str:

@@ -190,9 +190,10 @@ def _work(
     if not arguments.join:  # it was asked about when it began
         confirm(config, study, evaluator, arguments.yes)
     worker = study.worker(arguments.worker or name, lease=arguments.lease)
-    if worker.name != _MAIN:
+    if worker.worker_name != _MAIN:
         print(
-            f"Worker {worker.name}, after {describe_spending(study)}.", file=sys.stderr
+            f"Worker {worker.worker_name}, after {describe_spending(study)}.",
+            file=sys.stderr,
         )
     with signals(), logging_to_stderr():
         try:

@@ -175,8 +175,8 @@ class Taker:
                 "output": completion.text,
                 **(details_of(self.study, scores) or {}),
             }
-            if self.study.tell(
-                trial, vector, cost, worker=self.worker, details=details
+            if self.study.worker(self.worker).tell(
+                trial, vector, cost, details=details
             ):
                 self.collected.told += 1
                 self.collected.cost += cost or 0.0
@@ -203,13 +203,13 @@ class Taker:
 
     def _release(self, trial: Trial) -> None:
         with suppress(UnknownTrialError):  # another process was faster
-            self.collected.released += self.study.release(trial, worker=self.worker)
+            self.collected.released += self.study.worker(self.worker).release(trial)
 
     def _fail(self, trial: Trial, error: Exception, cost: float | None) -> None:
         if isinstance(error, CompletionError):
             error = CompletionError(self.llm.redact(str(error)), cost=error.cost)
         with suppress(UnknownTrialError):
-            if self.study.fail(trial, error, cost, worker=self.worker):
+            if self.study.worker(self.worker).fail(trial, error, cost):
                 self.collected.failed += 1
                 self.collected.cost += cost or 0.0
 
@@ -326,11 +326,8 @@ class OpenAIBatch:
             self._look_after(study, self._batches(client, study), Collected())
             while left > 0:
                 worker = f"{PREFIX}{datetime.fromtimestamp(self._clock(), UTC):{_TIME}}-{uuid.uuid4().hex[:8]}"
-                trials = study.ask(
-                    min(left, self.most_requests),
-                    worker=worker,
-                    lease=self.lease,
-                    besides=(),
+                trials = study.worker(worker, lease=self.lease).ask(
+                    min(left, self.most_requests)
                 )
                 if not trials:
                     break
@@ -338,7 +335,7 @@ class OpenAIBatch:
                     study, worker, self._tell_known(study, worker, trials)
                 )
                 for trial in kept:
-                    study.release(trial, worker=worker)
+                    study.worker(worker).release(trial)
                 left -= len(trials) - len(kept)
                 if lines:
                     created.append(
@@ -393,7 +390,7 @@ class OpenAIBatch:
                         f"the request has {len(text)} bytes, a batch at most {self.most_bytes}"
                     )
             except Exception as error:
-                study.fail(trial, error, None, worker=worker)
+                study.worker(worker).fail(trial, error, None)
                 continue
             if size + len(text) > self.most_bytes:
                 return sent, lines, list(trials[position:])
@@ -445,7 +442,7 @@ class OpenAIBatch:
 
         def hand_back() -> None:
             for trial in trials:
-                study.release(trial, worker=worker)
+                study.worker(worker).release(trial)
 
         try:
             file = client.files.create(
@@ -525,7 +522,7 @@ class OpenAIBatch:
         known = set(map(_worker, batches))
         for batch in batches:
             if batch.status in _OPEN:
-                study.heartbeat(_worker(batch), lease=self.lease)
+                study.worker(_worker(batch), lease=self.lease).heartbeat()
                 counts = batch.request_counts
                 progress = (
                     "?"
@@ -539,7 +536,7 @@ class OpenAIBatch:
                 if self._age(worker) < self.settle_after:
                     collected.unsettled += 1
                 else:
-                    collected.released += study.release(holding.trial, worker=worker)
+                    collected.released += study.worker(worker).release(holding.trial)
 
     def _age(self, worker: str) -> float:
         """Seconds since the submission under this worker's name began."""
@@ -553,7 +550,7 @@ class OpenAIBatch:
 
     def _take(self, study: AbstractStudy, batch: Any, collected: Collected) -> None:
         """Record the scores of a batch that has ended, and release its trials without a response."""
-        held = study.heartbeat(_worker(batch), lease=self.lease)
+        held = study.worker(_worker(batch), lease=self.lease).heartbeat()
         first_lease = float(batch.metadata.get("asktell_lease", 0))
         if not held and self._clock() < batch.created_at + first_lease - _SLACK:
             # No trial is held, and no lease can have expired yet, so the batch was

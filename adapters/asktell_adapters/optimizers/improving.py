@@ -25,7 +25,6 @@ from asktell.extend import (
     MaxFailures,
     OnTell,
     State,
-    Worker,
     events,
     in_words,
     one_line,
@@ -434,9 +433,6 @@ def improve(
             the same call resumes the loop.
         StorageError: the study's storage cannot be used.
     """
-    worker, study = (
-        (study, study.study) if isinstance(study, Worker) else (study, study)
-    )
     candidates = whole("candidates", candidates, 1)
     parents = whole("parents", parents, 1, MOST_PARENTS)
     patience = None if patience is None else whole("patience", patience, 1)
@@ -450,7 +446,7 @@ def improve(
         _pay(study, newest, total.more(newest, selector.state))
         if not study.done:
             asktell.run(
-                worker,
+                study,
                 evaluator,
                 executor,
                 concurrency,

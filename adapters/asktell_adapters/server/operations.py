@@ -189,7 +189,7 @@ def add_trials(app: FastAPI, studies: OpenStudies) -> None:
         """Get trials to evaluate. A worker gets the trials that it holds, and new ones up to n in total."""
 
         def operation(study: Study) -> answers.Trials:
-            trials = study.ask(**body.arguments())
+            trials = bound(study, body).ask(body.n)
             asked: answers.Trials = {
                 "trials": [trial._asdict() for trial in trials],
                 "done": not trials and study.done,
@@ -215,7 +215,7 @@ def add_trials(app: FastAPI, studies: OpenStudies) -> None:
 
         def operation(study: Study) -> Sequence[bool | Exception]:
             try:
-                return study.tell_many(tells, worker=body.worker)
+                return bound(study, body).tell_many(tells)
             except asktell.TellManyError as error:
                 return error.outcomes
 
@@ -374,7 +374,27 @@ def done(
 ) -> _T:
     """Call a method of a study with what a request says."""
     arguments = body.arguments()
-    return call(studies, name, lambda study: method(study, **arguments))
+    for option in _OF_WORKERS:
+        arguments.pop(option, None)
+    return call(studies, name, lambda study: method(bound(study, body), **arguments))
+
+
+_OF_WORKERS = ("worker", "lease", "besides")
+
+
+def bound(study: Study, body: requests.StrictRequest) -> Study:
+    """The study, bound to the name of the request's worker if it has one."""
+    given = {
+        name: value
+        for name in _OF_WORKERS
+        if (value := getattr(body, name, None)) not in (None, [])
+    }
+    worker = given.pop("worker", None)
+    if worker is None and given:
+        raise asktell.InvalidArgumentError(
+            f"{' and '.join(given)}: only a worker has leases. Give the name of the `worker`, too."
+        )
+    return study if worker is None else study.worker(worker, **given)
 
 
 def info(study: Study) -> answers.Info:

@@ -467,8 +467,8 @@ def test_status_of_a_run_that_goes_on(project: Project) -> None:
     assert re.search(r"last change  \d+ s ago", out)
     files = {file.name: file.read_bytes() for file in project.folder.path.iterdir()}
     with project.folder.open_study() as study, project.folder.locked():
-        trial = study.ask(worker="w")
-        study.tell(trial, {"token_f1": 1, "brevity": 1}, worker="w")
+        trial = study.worker("w").ask()
+        study.worker("w").tell(trial, {"token_f1": 1, "brevity": 1})
         out = cli("status", project.folder.path).out
     assert f"running (process {os.getpid()})" in " ".join(out.split())
     assert "15 of 24" in out

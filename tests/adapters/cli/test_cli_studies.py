@@ -86,7 +86,7 @@ def test_watching_goes_on_until_the_study_is_done(
         {f"p{i}": f"x{i}\x1b[31m" for i in range(30)}, selector.goal, 60, "uniform"
     )
     study = Study.create(project.home / "x.db", "live", new)
-    study.ask(22, worker="w-x", lease=100)
+    study.worker("w-x", lease=100).ask(22)
     study.ask()
 
     def finish(seconds: float) -> None:

@@ -524,11 +524,9 @@ def test_paid_answers_are_taken_after_their_leases_ran_out(night: Night) -> None
     night.submit(18)
     night.server.end()
     time.sleep(0.3)
-    (stolen, *_) = night.study.ask(3, worker="somebody")  # their leases end now
-    assert night.study.tell(
-        stolen,
-        {"words": expected(stolen.prompt, stolen.example or 0)},
-        worker="somebody",
+    (stolen, *_) = night.study.worker("somebody").ask(3)  # their leases end now
+    assert night.study.worker("somebody").tell(
+        stolen, {"words": expected(stolen.prompt, stolen.example or 0)}
     )
     night.clock.time += DAY
     collected = night.collect()

@@ -71,11 +71,10 @@ def test_very_many_scores_travel_in_several_requests(
         ["x", "y"], BestFeasible("a", {"b": 0.0}), 12, "uniform", examples=10
     )
     with RemoteStudy.create(server.url, f"s {next(_numbers)}", selector) as study:
-        trials = study.ask(8, worker="w")
+        trials = study.worker("w").ask(8)
         with pytest.raises(TellManyError) as caught:
-            study.tell_many(
-                [(t, [1.0, 1.0] if t.id % 4 else "x") for t in sorted(trials)],
-                worker="w",
+            study.worker("w").tell_many(
+                [(t, [1.0, 1.0] if t.id % 4 else "x") for t in sorted(trials)]
             )
         assert [each is True for each in caught.value.outcomes] == [
             False,
@@ -198,9 +197,9 @@ def test_a_study_goes_on_where_its_selector_stood(
 
 
 def test_workers(remote: RemoteStudy) -> None:
-    first, second = remote.ask(2, worker="w", lease=60)
-    assert remote.ask(2, worker="w", lease=60) == [first, second]
-    (third,) = remote.ask(1, worker="v")
+    first, second = remote.worker("w", lease=60).ask(2)
+    assert remote.worker("w", lease=60).ask(2) == [first, second]
+    (third,) = remote.worker("v").ask(1)
     assert [(h.worker, h.trial, h.attempt) for h in remote.workers()] == [
         ("w", first, 1),
         ("w", second, 1),
@@ -209,16 +208,16 @@ def test_workers(remote: RemoteStudy) -> None:
     left = remote.workers()[0].seconds_left
     assert left is not None
     assert 0 < left <= 60
-    assert remote.heartbeat("w", lease=3600) == [first, second]
-    assert remote.heartbeat("w", first) == [first]
-    assert remote.heartbeat("nobody") == []
-    assert not remote.release(third, worker="w")
-    assert remote.release(third, worker="v")
-    assert remote.tell(first, scores(first), worker="w")
+    assert remote.worker("w", lease=3600).heartbeat() == [first, second]
+    assert remote.worker("w").heartbeat(first) == [first]
+    assert remote.worker("nobody").heartbeat() == []
+    assert not remote.worker("w").release(third)
+    assert remote.worker("v").release(third)
+    assert remote.worker("w").tell(first, scores(first))
     with pytest.raises(InvalidArgumentError, match="lease"):
         remote.ask(1, lease=3)
     with pytest.raises(InvalidArgumentError):
-        remote.heartbeat("")
+        remote.worker("").heartbeat()
 
 
 def test_a_trial_of_another_study_is_refused(remote: RemoteStudy) -> None:
@@ -235,9 +234,9 @@ def test_threads_and_forked_processes_may_share_a_remote_study(
     remote: RemoteStudy,
 ) -> None:
     def work(name: str) -> None:
-        while trials := remote.ask(2, worker=name):
+        while trials := remote.worker(name).ask(2):
             for trial in trials:
-                remote.tell(trial, scores(trial), worker=name)
+                remote.worker(name).tell(trial, scores(trial))
 
     threads = [threading.Thread(target=work, args=(f"thread {i}",)) for i in range(3)]
     fork = multiprocessing.get_context("fork").Process(target=work, args=("child",))
@@ -249,8 +248,8 @@ def test_threads_and_forked_processes_may_share_a_remote_study(
     fork.join()
     assert fork.exitcode == 0
     # Whoever waits for nobody may leave too early
-    while (trial := remote.ask(worker="last")) is not None:
-        remote.tell(trial, scores(trial), worker="last")
+    while (trial := remote.worker("last").ask()) is not None:
+        remote.worker("last").tell(trial, scores(trial))
     assert remote.done
     assert remote.spent == 12
 
@@ -264,9 +263,9 @@ def test_a_study_that_every_worker_may_make(server: Any, remote: RemoteStudy) ->
 
 
 def test_others_than_those_a_worker_is_busy_with(remote: RemoteStudy) -> None:
-    first, second = remote.ask(2, worker="w")
-    (third,) = remote.ask(1, worker="w", besides=[first.id, second.id])
-    assert remote.ask(2, worker="w", besides=[second.id]) == sorted([first, third])
+    first, second = remote.worker("w").ask(2)
+    (third,) = remote.worker("w", besides=[first.id, second.id]).ask(1)
+    assert remote.worker("w", besides=[second.id]).ask(2) == sorted([first, third])
     with pytest.raises(InvalidArgumentError, match="besides needs worker"):
         remote.ask(1, besides=[0])
 

@@ -20,7 +20,6 @@ from asktell import (
 )
 from asktell.selector import Selection
 from asktell.studies.base import AbstractStudy
-from asktell.studies.worker import Worker
 
 Kind = Any
 _numbers = itertools.count()
@@ -83,7 +82,7 @@ def kept(
 
 # Signatures
 
-_OF_WORKERS = ("worker", "lease", "besides", "process", "details")
+_OF_STUDIES = ("details",)
 _OF_SERVICES = ("token", "timeout", "retries")
 
 
@@ -98,15 +97,15 @@ def signature(kind: type, name: str, *without: str) -> inspect.Signature:
     )
 
 
-@pytest.mark.parametrize("kind", [Selector, Study, RemoteStudy, Worker])
+@pytest.mark.parametrize("kind", [Selector, Study, RemoteStudy])
 @pytest.mark.parametrize("name", public(Selection))
 def test_what_is_shared_has_one_signature(name: str, kind: type) -> None:
     if isinstance(getattr(Selection, name), property):
         assert isinstance(getattr(kind, name), property)
     else:
-        assert signature(kind, name, *_OF_WORKERS) == signature(Selection, name)
+        assert signature(kind, name, *_OF_STUDIES) == signature(Selection, name)
         assert [
-            p for p in inspect.signature(Selection.tell).parameters if p in _OF_WORKERS
+            p for p in inspect.signature(Selection.tell).parameters if p in _OF_STUDIES
         ] == []
 
 
@@ -119,11 +118,9 @@ def test_studies_here_and_in_a_service_have_the_same_signatures(name: str) -> No
         own = [
             p
             for p in inspect.signature(getattr(Study, name)).parameters.values()
-            if p.name in _OF_WORKERS
+            if p.name in _OF_STUDIES
         ]
-        assert name in ("worker", "heartbeat") or all(
-            p.kind == p.KEYWORD_ONLY for p in own
-        )
+        assert all(p.kind == p.KEYWORD_ONLY for p in own)
 
 
 @pytest.mark.parametrize("name", ["create", "open", "names", "delete", "worker"])
@@ -142,7 +139,7 @@ def test_studies_are_made_opened_and_removed_in_the_same_way(name: str) -> None:
     assert here == there
 
 
-@pytest.mark.parametrize("kind", [Selector, Study, RemoteStudy, Worker])
+@pytest.mark.parametrize("kind", [Selector, Study, RemoteStudy])
 def test_everything_public_is_documented(kind: type) -> None:
     assert [
         name for name in public(kind) if not inspect.getdoc(getattr(kind, name))
@@ -394,7 +391,7 @@ def test_holdings_name_trials_that_are_not_wanted_any_more(kept: Any) -> None:
     )
     if isinstance(study, Selector):
         pytest.skip("a selector has no workers")
-    trials = study.ask(2, worker="one")
+    trials = study.worker("one").ask(2)
     assert [each.wanted for each in study.workers()] == [True, True]
     study.retire("w", "not wanted")
     assert {each.trial.prompt_id: each.wanted for each in study.workers()} == {
@@ -402,7 +399,7 @@ def test_holdings_name_trials_that_are_not_wanted_any_more(kept: Any) -> None:
         "x": True,
     }
     (mine,) = [trial for trial in trials if trial.prompt_id == "w"]
-    assert study.tell(mine, [0.5], worker="one")  # it was over first
+    assert study.worker("one").tell(mine, [0.5])  # it was over first
     assert study.spent == 1
 
 

@@ -309,11 +309,9 @@ def test_results_may_be_read_while_workers_ask_and_tell(serve: Any) -> None:
         told = 0
         with RemoteStudy.open(process.url, "s", token=TOKEN, **options) as study:
             while not study.done:
-                for trial in study.ask(2, worker=name):
-                    told += study.tell(
-                        trial,
-                        [len(trial.prompt) + 0.01 * (trial.example or 0)],
-                        worker=name,
+                for trial in study.worker(name).ask(2):
+                    told += study.worker(name).tell(
+                        trial, [len(trial.prompt) + 0.01 * (trial.example or 0)]
                     )
         return told
 
@@ -341,17 +339,17 @@ def test_what_was_told_survives_the_death_of_the_service(
 ) -> None:
     process = serve()
     study = RemoteStudy.create(process.url, "s", small(), retries=0)
-    trials = study.ask(5, worker="w")
+    trials = study.worker("w").ask(5)
     for trial in trials[:3]:
-        study.tell(trial, [float(trial.id)], worker="w")
+        study.worker("w").tell(trial, [float(trial.id)])
     process.process.kill()
     process.end()
     with pytest.raises(ServiceError, match="cannot be reached"):
-        study.tell(trials[3], [3.0], worker="w")
+        study.worker("w").tell(trials[3], [3.0])
     process = serve()
     again = RemoteStudy.open(process.url, "s")
     assert again.spent == 3
-    assert again.ask(2, worker="w") == trials[3:]
+    assert again.worker("w").ask(2) == trials[3:]
 
 
 def test_a_client_waits_for_a_service_that_is_restarted(serve: Any) -> None:
@@ -361,7 +359,7 @@ def test_a_client_waits_for_a_service_that_is_restarted(serve: Any) -> None:
     process.end()
     port = process.url.rpartition(":")[2]
     asked: list[Any] = []
-    asker = threading.Thread(target=lambda: asked.append(study.ask(worker="w")))
+    asker = threading.Thread(target=lambda: asked.append(study.worker("w").ask()))
     asker.start()
     time.sleep(0.2)  # not needed, but so that it usually comes too early
     serve("--port", port)

@@ -30,7 +30,7 @@ def by_name(look: dict[str, Any]) -> dict[str, Any]:
 def test_who_holds_what_since_when_and_until_when(clock: Clock) -> None:
     study = new(clock)
     start = clock.time
-    early = study.ask(2, worker="early", lease=30)
+    early = study.worker("early", lease=30).ask(2)
     watch = Watch(study)
     first = by_name(watch.look())["early"]
     assert (first["holds"], first["until"], first["seen"], first["pace"]) == (
@@ -41,7 +41,7 @@ def test_who_holds_what_since_when_and_until_when(clock: Clock) -> None:
     )
     assert first["trials"] == [[t.prompt_id, t.example, 1, None] for t in sorted(early)]
     clock.time += 10
-    (late,) = study.ask(1, worker="late", lease=60)
+    (late,) = study.worker("late", lease=60).ask(1)
     study.ask()
     look = watch.look()
     assert look["unnamed"] == 1
@@ -53,7 +53,7 @@ def test_who_holds_what_since_when_and_until_when(clock: Clock) -> None:
         None,
     )
     clock.time += 10
-    study.heartbeat("early", lease=30)
+    study.worker("early", lease=30).heartbeat()
     again = watch.look()
     assert (by_name(again)["early"]["seen"], by_name(again)["early"]["until"]) == (
         start + 20,
@@ -63,19 +63,19 @@ def test_who_holds_what_since_when_and_until_when(clock: Clock) -> None:
     clock.time += 1
     # Nothing has happened
     assert {**watch.look(), "now": again["now"], "pace": again["pace"]} == again
-    study.release(late, worker="late")
+    study.worker("late").release(late)
     clock.time += 1
     assert by_name(watch.look())["late"]["holds"] == 0
     clock.time += 1000
-    study.ask(1, worker="early")
+    study.worker("early").ask(1)
     assert list(by_name(watch.look())) == ["early"]
 
 
 def test_attempts_are_counted(clock: Clock) -> None:
     study = new(clock)
-    study.ask(1, worker="dies", lease=5)
+    study.worker("dies", lease=5).ask(1)
     clock.time += 6
-    (trial,) = study.ask(1, worker="lives", lease=5)
+    (trial,) = study.worker("lives", lease=5).ask(1)
     (worker,) = Watch(study).look()["workers"]
     assert worker["trials"] == [[trial.prompt_id, trial.example, 2, None]]
 
@@ -100,9 +100,9 @@ def test_paces_and_what_is_left(
     watch = Watch(study)
     assert watch.look()["left"]["seconds"] is None
     for k in range(30):
-        (trial,) = study.ask(1, worker="fast" if k % 3 else "slow")
+        (trial,) = study.worker("fast" if k % 3 else "slow").ask(1)
         clock.time += 2
-        study.tell(trial, 0.5, 2.0, worker="fast" if k % 3 else "slow")
+        study.worker("fast" if k % 3 else "slow").tell(trial, 0.5, 2.0)
     look = watch.look()
     assert (look["pace"], look["left"]) == (30.0, left)
     assert {name: (w["told"], w["pace"]) for name, w in by_name(look).items()} == {
@@ -122,8 +122,8 @@ def test_few_moments_are_kept_and_the_pace_is_that_of_five_minutes(
     watch = Watch(study)
     for k in range(900):
         if k % 6 == 0:
-            (trial,) = study.ask(1, worker="w")
-            study.tell(trial, 0.5, worker="w")
+            (trial,) = study.worker("w").ask(1)
+            study.worker("w").tell(trial, 0.5)
         clock.time += 1
         look = watch.look()
     assert len(watch._moments) <= 33

@@ -114,8 +114,8 @@ def test_a_study_is_tracked_by_one_of_its_workers(table: Table, tmp_path: Path) 
         tmp_path / "study.db", "one", new_selector(table, "csr", budget=30)
     ) as study:
         for _ in range(4):  # by another worker, that is not tracked
-            trial = study.ask(worker="other")
-            study.tell(trial, table(trial.prompt, trial.example), worker="other")
+            trial = study.worker("other").ask()
+            study.worker("other").tell(trial, table(trial.prompt, trial.example))
         with Kept([]) as tracker:
             asktell.run(study, evaluate(table), progress=False, on_tell=tracker)
         assert tracker.selection.name == "one"

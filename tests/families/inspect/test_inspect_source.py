@@ -141,11 +141,11 @@ def test_a_study_with_other_workers(scripted: Scripted, tmp_path: Path) -> None:
     with asktell.Study.create(
         tmp_path / "studies.db", "inspect", new_selector()
     ) as study:
-        (held,) = study.ask(1, worker="other", lease=60)
+        (held,) = study.worker("other", lease=60).ask(1)
 
         def answer(messages: list[Any]) -> str:
             if study.spent == 6:  # all but this one and the other's
-                study.tell(held, {"includes": 0, "output_tokens": 1}, worker="other")
+                study.worker("other").tell(held, {"includes": 0, "output_tokens": 1})
             return repeat(messages)
 
         source = InspectSource(study.worker("mine"), questions(), concurrency=1)

@@ -12,11 +12,11 @@ from typing import Any, final
 
 from asktell import EvaluatorError, InvalidArgumentError, Result, Selector, Trial
 from asktell.extend import (
+    AbstractStudy,
     Board,
     MaxFailures,
     OnTell,
     Outcome,
-    Worker,
     attempt,
     in_words,
     needs_extra,
@@ -118,7 +118,7 @@ class InspectSource(SampleSource):  # type: ignore[misc]
     ) -> None:
         theirs = checked_task(task)
         self.examples = tuple(theirs.dataset)
-        self._selector = _patient(selector)
+        self._selector = _bound(selector)
         _check_examples(self._selector, len(self.examples))
         check_metrics(self._selector.metrics, theirs)
         self._scoring = Scoring(
@@ -157,7 +157,8 @@ class InspectSource(SampleSource):  # type: ignore[misc]
 
     def result(self) -> Result:
         """Return the result so far. See `Selector.result`."""
-        return self._selector.result()
+        result: Result = self._selector.result()
+        return result
 
     def close(self) -> None:
         """Release the pending trials of an interrupted eval. A completed eval has none."""
@@ -239,7 +240,8 @@ class InspectSource(SampleSource):  # type: ignore[misc]
         self._close = weakref.finalize(self, stack.close)
         self._board = await anyio.to_thread.run_sync(
             lambda: stack.enter_context(
-                open_board(self._selector, progress=False, **self._options)
+                # The source waits for other workers in Inspect's event loop.
+                open_board(self._selector, progress=False, waits=False, **self._options)
             )
         )
 
@@ -316,31 +318,18 @@ class InspectSource(SampleSource):  # type: ignore[misc]
         self._model = model
 
 
-class _Patient(Worker):
-    """A worker that does not wait while other workers hold trials. The source waits in Inspect's event loop instead."""
-
-    def wait(self) -> bool:
-        """Return at once."""
-        return False
-
-
-def _patient(selector: Any) -> Selector | _Patient:
-    """Return the selector, or a worker of the study."""
+def _bound(selector: Any) -> Any:
+    """Return the selector, or the study, bound to the name of a worker."""
     if isinstance(selector, Selector):
         return selector
-    worker = (
-        selector
-        if isinstance(selector, Worker) or not hasattr(selector, "worker")
-        else selector.worker()
-    )
-    if not isinstance(worker, Worker):
+    if not isinstance(selector, AbstractStudy):
         raise InvalidArgumentError(
             f"InspectSource needs a Selector or a Study, got {type(selector).__name__}."
         )
-    return _Patient(worker.study, worker.name, worker.lease)
+    return selector if selector.worker_name is not None else selector.worker()
 
 
-def _check_examples(selector: Selector | _Patient, n_samples: int) -> None:
+def _check_examples(selector: Any, n_samples: int) -> None:
     known = selector if isinstance(selector, Selector) else selector.selector
     n_examples = known.state.problem.n_examples
     if n_examples is None or n_examples > n_samples:
