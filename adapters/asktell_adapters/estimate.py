@@ -662,21 +662,23 @@ def _tokens(
     tokens, exact = count(llm, counted)
     # Looked up before the real calls, whose responses go into the cache.
     found = in_cache(evaluator.answers, counted)
-    asked = (
-        _ask(evaluator, requests[:real_calls], concurrency)
-        if real_calls and requests
-        else _Asked()
-    )
+    n_cached = sum(response is not None for response in found)
+    asked = _Asked()
+    if real_calls and requests:
+        asked = _ask(evaluator, requests[:real_calls], concurrency)
     llms = [llm_of(llm, request) for request in requests] or [llm]
     prices = [price or getattr(each, "price", None) for each in llms]
     mean_price = _combined(prices, statistics.fmean)
-    read = statistics.fmean(tokens) if tokens else 0.0
     longest = max(
         (request.max_new_tokens for request in requests),
         default=evaluator.max_new_tokens,
     )
     call = Use.of_call(
-        read, asked.mean_tokens, longest, mean_price, highest=_combined(prices, max)
+        statistics.fmean(tokens) if tokens else 0.0,
+        asked.mean_tokens,
+        longest,
+        mean_price,
+        highest=_combined(prices, max),
     )
     samples = []
     for i, response in enumerate(found):
@@ -687,23 +689,32 @@ def _tokens(
         )
     # A judge may be the same LLM
     own_price = {} if mean_price is None else {id(llm): mean_price}
-    opinions = []
-    for name, metric in evaluator.metrics.items():
-        if isinstance(metric, Judge | Preference) and samples:
-            opinions.append(
-                opinion(name, metric, samples, call.written, longest, own_price)
-            )
     return _Tokens(
         counted=len(tokens),
         exact=exact,
-        cached=sum(response is not None for response in found) / len(found)
-        if found
-        else 0.0,
+        cached=n_cached / len(found) if found else 0.0,
         asked=asked,
         call=call,
-        opinions=opinions,
+        opinions=_opinions(evaluator, samples, call.written, longest, own_price),
         currency="" if mean_price is None else mean_price.currency,
     )
+
+
+def _opinions(
+    evaluator: LLMEvaluator | AsyncLLMEvaluator,
+    samples: Sequence[Sample],
+    written: float | None,
+    longest: int,
+    own_price: dict[int, Price],
+) -> list[Opinion]:
+    """What a judgement of a response takes, for each judge. `written` is the expected length of a response."""
+    if not samples:
+        return []
+    return [
+        opinion(name, metric, samples, written, longest, own_price)
+        for name, metric in evaluator.metrics.items()
+        if isinstance(metric, Judge | Preference)
+    ]
 
 
 class _Money(NamedTuple):
