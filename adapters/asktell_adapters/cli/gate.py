@@ -281,7 +281,7 @@ def _configured(arguments: argparse.Namespace) -> Callable[[], Ruling]:
         )
     from asktell_adapters.config import load_config
 
-    config = load_config(arguments.config)
+    config = load_config(arguments.config, baseline=arguments.baseline)
     baseline, candidate = _pair(config, arguments)
     judge = Judge(
         ranged(config.selector.goal, config.metrics),

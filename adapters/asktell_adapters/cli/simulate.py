@@ -125,18 +125,13 @@ def goal_of(text: str) -> Goal:
     limits: dict[str, dict[str, Any]] = {">=": {}, "<=": {}}
     for part in bounds:
         limits[part["side"]][part["metric"]] = _bound(part)
-    ranges = {
-        part["metric"]: (_number(part["low"]), _number(part["high"]))
-        for part in (*objectives, *bounds)
-        if part["low"]
-    }
     return parse_goal(
         "pareto-set" if is_pareto else "best-feasible",
         best[True],
         best[False],
         limits[">="],
         limits["<="],
-        ranges,
+        _ranges([*objectives, *bounds]),
         _number(whole["sure"]) if whole["sure"] else None,
         [part["metric"] for part in objectives if part["worst"]],
     )
@@ -151,6 +146,15 @@ def _parts(pattern: re.Pattern[str], text: str) -> list[dict[str, Any]] | None:
             return None
         found.append(match.groupdict())
     return found
+
+
+def _ranges(parts: Sequence[Mapping[str, str]]) -> dict[str, tuple[float, float]]:
+    """The ranges of scores that are given, by metric."""
+    return {
+        part["metric"]: (_number(part["low"]), _number(part["high"]))
+        for part in parts
+        if part["low"]
+    }
 
 
 def _bound(part: Mapping[str, str | None]) -> dict[str, Any]:

@@ -23,6 +23,7 @@ from asktell_adapters.config.data import (
     DataTable,
     PromptsTable,
     Selected,
+    items,
     read_examples,
     read_prompts,
 )
@@ -387,7 +388,11 @@ def _only(path: Path, name: str) -> TopTable:
 
 
 def load_config(
-    path: Path, improve: bool = False, *, text: str | None = None
+    path: Path,
+    improve: bool = False,
+    *,
+    text: str | None = None,
+    baseline: str | None = None,
 ) -> Config:
     """Read a configuration, its prompts and its dataset, and check everything that needs no model.
 
@@ -398,6 +403,8 @@ def load_config(
         path: the TOML file.
         improve: whether the run is one of `asktell improve`, which also writes prompts.
         text: the content of the file, if it is not written yet.
+        baseline: id of the prompt in use, for a goal that is relative to it in a file
+            that names no baseline.
 
     Raises:
         ConfigError: a mistake in the file, or in a file that it names.
@@ -413,8 +420,13 @@ def load_config(
         if top.evaluator is None
         else _parts_of_harness(top, top.evaluator)
     )
-    goal = top.needed("goal", top.goal).goal(parts.metrics)
     settings = _settings(top)
+    goal = top.needed("goal", top.goal).goal(parts.metrics)
+    is_relative = any(each.of == "baseline" for each in goal.constraints)
+    if is_relative and baseline is not None and top.baseline is None:
+        # Ids of prompts without names are numbers
+        ids = {str(id_): id_ for id_, _ in items(parts.prompts)}
+        settings["baseline"] = ids.get(baseline, baseline)
     with top.named():
         whole = _budget(top, parts)
         # Checked for `asktell run`, too: one file is for both commands.
