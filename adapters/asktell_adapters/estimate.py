@@ -376,6 +376,7 @@ class Estimate:
         return "\n".join(f"{name:15}{words}" for name, words in self._lines())
 
     def _lines(self) -> Iterator[tuple[str, str]]:
+        """The rows of the table, as name and words."""
         if self.evaluations:
             cached = self.evaluations + self.repeats - self.calls
             of_them = f", about {cached:,} of them in the cache" if cached else ""
@@ -396,6 +397,7 @@ class Estimate:
             )
 
     def _needs(self) -> Iterator[tuple[str, str]]:
+        """The rows on tokens, judges, money and time."""
         how = (
             "the model's tokenizer"
             if self.exact_tokens
@@ -429,6 +431,7 @@ class Estimate:
         )
 
     def _money(self) -> Iterator[str]:
+        """The expected and the largest cost, in words."""
         if self.cost is None and self.most_cost is None:
             yield "no price is known"
         if self.cost is not None:
@@ -448,6 +451,7 @@ def amount(cost: float, currency: str) -> str:
 
 
 def _evaluations(evaluations: int, repeats: int) -> str:
+    """A number of evaluations with its repeats, in words."""
     again = (
         f", and {repeats:,} repeated to check whether scores vary" if repeats else ""
     )
@@ -455,6 +459,7 @@ def _evaluations(evaluations: int, repeats: int) -> str:
 
 
 def _based_on(paid_evaluations: int) -> str:
+    """The base of an expected cost, in words."""
     return (
         f" based on the {paid_evaluations:,} evaluations paid so far"
         if paid_evaluations
@@ -463,6 +468,7 @@ def _based_on(paid_evaluations: int) -> str:
 
 
 def _of_judge(judge: JudgeEstimate, length_is_known: bool) -> Iterator[str]:
+    """The calls and tokens of a judge, in words."""
     yield f"{judge.calls:,} calls"
     yield f"{'about' if length_is_known else 'at most about'} {judge.prompt_tokens:,} tokens read"
     longest = f"at most {judge.most_completion_tokens:,} written"
@@ -789,6 +795,7 @@ def _money_left(result: Result) -> float | None:
 
 
 def _at_most(cost: float | None, left: float | None) -> float | None:
+    """The cost, or what is left of the budget if that is less."""
     return cost if cost is None or left is None else min(cost, left)
 
 
@@ -893,6 +900,7 @@ class HarnessEstimate:
         return "\n".join(f"{name:15}{words}" for name, words in self._lines())
 
     def _lines(self) -> Iterator[tuple[str, str]]:
+        """The rows of the table, as name and words."""
         if self.evaluations:
             unknown = "unknown until an evaluation is tried: --estimate 3"
             cost = (
@@ -988,6 +996,7 @@ def estimate_harness(
 
 
 def _trial(number: int, entry: PromptResult, example: int) -> Trial:
+    """A trial of a prompt on an example, outside of the selection."""
     return Trial(
         number,
         entry.id,
@@ -998,6 +1007,8 @@ def _trial(number: int, entry: PromptResult, example: int) -> Trial:
 
 
 class _Tried(NamedTuple):
+    """The outcome of the tried evaluations."""
+
     seconds: float | None  # per evaluation. None without any.
     n_failed: int
     costs: list[float]  # of the evaluations whose cost is known
@@ -1053,6 +1064,7 @@ class _History(NamedTuple):
 
     @classmethod
     def of(cls, selection: Selection) -> "_History":
+        """Read the evaluations of a selection."""
         cells: Counter[tuple[Any, int | None]] = Counter()
         costs = []
         for evaluation in selection.evaluations():

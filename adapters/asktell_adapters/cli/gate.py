@@ -442,6 +442,7 @@ class Rechecks:
         self._compare()
 
     def _compare(self) -> None:
+        """Compare the two prompts by all evaluations so far."""
         self.comparison = self._selector.compare(self._candidate, self._baseline)
 
     @property

@@ -103,6 +103,7 @@ class Plan:
         return "\n\n".join("\n".join(section) for section in self._sections()) + "\n"
 
     def _sections(self) -> Iterator[list[str]]:
+        """The tables of the file, each as its lines."""
         home, name, several = (
             self.path.resolve().parent,
             str(self.path),
@@ -223,6 +224,7 @@ class Plan:
         ]
 
     def _constraint(self) -> str:
+        """The line with the constraint of the goal."""
         if self.most_cost is None:
             return _with(
                 "# at_most = { output_tokens = 100 }", "a constraint on the mean"
@@ -231,6 +233,7 @@ class Plan:
         return _with(f"at_most = {{ cost = {self.most_cost:.2g} }}", comment)
 
     def _model(self) -> Iterator[str]:
+        """The lines of the table `[model]` after its type."""
         if len(self.models) == 1:
             yield f"model = {quoted(self.models[0])}"
         yield _with(f"max_new_tokens = {_LONGEST_ANSWER}", "longer responses are cut")

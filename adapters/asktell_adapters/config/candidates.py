@@ -167,6 +167,11 @@ def read_candidates(table: CandidatesTable, prompts: Prompts | None) -> Candidat
 def _rule(
     table: CandidatesTable, found: Candidates, given: Mapping[str, Any]
 ) -> dict[int, set[str]]:
+    """The levels to leave out, by the position of their factor.
+
+    Raises:
+        ConfigError: there is no such factor or level.
+    """
     rule = {}
     for factor, wanted in given.items():
         if factor not in found.factors:
@@ -191,6 +196,7 @@ def _rule(
 
 
 def _matches(names: tuple[str, ...], rule: Mapping[int, set[str]]) -> bool:
+    """Whether a combination has a level to leave out in every factor of the rule."""
     return all(names[place] in levels for place, levels in rule.items())
 
 
@@ -232,6 +238,7 @@ class LLMTables:
         return models
 
     def _make(self, concurrency: int, **client: Any) -> Any:
+        """Make the LLM of these factors."""
         return self.tables[_name_of(client)].make(concurrency)
 
 

@@ -195,6 +195,7 @@ def _row(table: DataTable, example: Example) -> dict[str, Any]:
 
 
 def _promptfoo(table: EvaluatorTable) -> Harness:
+    """promptfoo, with its own prompts and tests."""
     from asktell_adapters.harnesses.promptfoo import PromptfooEvaluator
 
     rows = None if table.rows is None else table.beside(table.rows)
@@ -208,6 +209,7 @@ def _promptfoo(table: EvaluatorTable) -> Harness:
 
 
 def _inspect(table: EvaluatorTable) -> Harness:
+    """An Inspect task, with its own samples."""
     from asktell_adapters.harnesses.inspect.task import InspectTask
 
     if table.task is None:
@@ -219,6 +221,7 @@ def _inspect(table: EvaluatorTable) -> Harness:
 
 
 def _loaded(table: EvaluatorTable) -> Harness:
+    """An evaluator made by a function of the user's own."""
     evaluator = call_named(table, table.loader or "", table.arguments)
     examples = next(
         (
@@ -243,6 +246,7 @@ _TYPES: Mapping[str, Callable[[EvaluatorTable], Harness]] = {
 
 
 def _dataset(table: EvaluatorTable, examples: Any) -> DataSet:
+    """The examples of a harness. Their ids are used if they are distinct."""
     rows = [] if examples is None else list(examples)
     if not rows:
         raise table.error(

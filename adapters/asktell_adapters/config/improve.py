@@ -69,6 +69,7 @@ class Improving:
     seed: int  # of the writer
 
     def writer(self, llm: Any, examples: Sequence[Example], concurrency: int) -> Writer:
+        """The writer of prompts: a function of the user's own, or an LLM."""
         table = self.table
         if table.loader is not None:
             found: Writer = call_named(table, table.loader, table.arguments)

@@ -80,6 +80,11 @@ class ProfileTable(Table, table="profile"):
 
 
 def profile_of(path: Path) -> ExampleProfile:
+    """The profile of an earlier run, or of a file.
+
+    Raises:
+        ConfigError: there is no such run or file.
+    """
     if path.suffix == ".json":
         return ExampleProfile.from_json(path.read_bytes())
     if path.suffix == ".toml" and path.is_file():
@@ -299,6 +304,7 @@ class Config:
 
     @property
     def examples(self) -> tuple[Example, ...]:
+        """The examples in the order of their positions."""
         return self.dataset.examples
 
     @property
@@ -308,6 +314,7 @@ class Config:
         return isinstance(first, NamedModel) and first.price_table is not None
 
     def close(self) -> None:
+        """End what the harness has started."""
         if self.harness is not None and callable(
             close := getattr(self.harness.evaluator, "close", None)
         ):
@@ -476,6 +483,7 @@ class _Parts:
 
 
 def _check_improvable(top: TopTable) -> None:
+    """Refuse a file that `asktell improve` cannot run."""
     if top.evaluator is not None:
         raise top.error(
             "evaluator",
@@ -525,6 +533,7 @@ def _selector(
     budget: int | asktell.Budget,
     settings: Mapping[str, Any],
 ) -> asktell.Selector:
+    """The selector of a file. Nothing was asked from it yet."""
     options = _with_method(top, settings)
     if top.features:
         options["features"] = top.features
@@ -584,6 +593,7 @@ def _setup(
 
 
 def _cache(top: TopTable) -> AnswerCache | None:
+    """The cache of responses. None if the file has no table `[cache]`."""
     table = top.cache
     if table is None:
         return None
@@ -644,6 +654,11 @@ def _prompts(
 
 
 def _budget(top: TopTable, parts: _Parts) -> int | asktell.Budget:
+    """The budget, in evaluations, money or both.
+
+    Raises:
+        ConfigError: there is none, or the budget is in money and a price is missing.
+    """
     if top.budget is None:
         raise top.error(
             "budget", f"is missing; it is {expected(TopTable.model_fields['budget'])}"
@@ -665,6 +680,7 @@ def _budget(top: TopTable, parts: _Parts) -> int | asktell.Budget:
 
 
 def _needs_price(place: str) -> str:
+    """The advice to add a price."""
     return f"needs to know what an evaluation costs: give {place} a price, {EXAMPLE_OF_A_PRICE}"
 
 
@@ -695,6 +711,11 @@ def _with_method(top: TopTable, settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _parse(path: Path) -> dict[str, Any]:
+    """Parse the TOML file.
+
+    Raises:
+        ConfigError: the file is missing, cannot be read, or is not TOML.
+    """
     try:
         return tomllib.loads(path.read_bytes().decode("utf-8-sig"))
     except FileNotFoundError:
@@ -715,6 +736,11 @@ def _parse(path: Path) -> dict[str, Any]:
 
 
 def _output(top: TopTable) -> Path:
+    """The folder of the run.
+
+    Raises:
+        ConfigError: it would be a file, or contain the configuration itself.
+    """
     path = top.config_file
     given = (
         (path.stem if path.suffix else f"{path.name}-run")

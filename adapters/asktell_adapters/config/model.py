@@ -140,6 +140,7 @@ Make: TypeAlias = Callable[[NamedModel, Options, int], Any]
 
 
 def _llama_cpp(table: NamedModel, options: Options, concurrency: int) -> LlamaCpp:
+    """A GGUF file, which is requantized if `dtype` is given."""
     dtype = options.pop("dtype", None)
     if table.model == PACKAGED:
         return LlamaCpp(smollm2(dtype or "q8_0"), **options)
@@ -148,6 +149,7 @@ def _llama_cpp(table: NamedModel, options: Options, concurrency: int) -> LlamaCp
 
 
 def _huggingface(table: NamedModel, options: Options, concurrency: int) -> HuggingFace:
+    """A local folder or file if there is one, or else a model of the hub."""
     if table.model == PACKAGED:
         return HuggingFace(smollm2(None), **options)
     local = table.beside(table.model)
@@ -161,6 +163,7 @@ def _huggingface(table: NamedModel, options: Options, concurrency: int) -> Huggi
 
 
 def _vllm(table: NamedModel, options: Options, concurrency: int) -> VLLM:
+    """A local folder if there is one, or else a model of the hub."""
     local = table.beside(table.model)
     return VLLM(str(local) if local.exists() else table.model, **options)
 

@@ -71,6 +71,7 @@ def refuse_secrets(file: str, data: Any, place: tuple[str, ...] = ()) -> None:
 
 
 def _leaves(value: Any) -> list[Any]:
+    """The values in a list, and in lists inside it."""
     return (
         [leaf for item in value for leaf in _leaves(item)]
         if isinstance(value, list)
@@ -79,6 +80,7 @@ def _leaves(value: Any) -> list[Any]:
 
 
 def _shape(text: str) -> str | None:
+    """The kind of secret that a text looks like. None if it looks like no secret."""
     return next((name for name, pattern in _SHAPES if re.search(pattern, text)), None)
 
 

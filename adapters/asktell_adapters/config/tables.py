@@ -171,6 +171,7 @@ def keys_of(table: type[Table]) -> list[str]:
 
 
 def _where(name: str) -> str:
+    """The place of a key, in words."""
     return f"in [{name}]" if name else "at the top"
 
 
@@ -242,6 +243,7 @@ def _table_in(kind: Any) -> type[Table] | None:
 
 
 def _advice(name: str, table: str, known: Sequence[str]) -> str:
+    """What to do about an unknown key: a similar key, its table, or the known keys."""
     if close := difflib.get_close_matches(name, known, 1):
         return f"Did you mean {close[0]!r}?"
     for home, other in sorted(
@@ -272,6 +274,7 @@ def expected(field: FieldInfo) -> str:
 
 
 def _kind(kind: Any) -> str:
+    """A type, in words."""
     origin, arguments = get_origin(kind) or kind, get_args(kind)
     if origin in (types.UnionType, Union):
         return ", or ".join(
