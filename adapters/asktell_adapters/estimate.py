@@ -376,6 +376,7 @@ class Estimate:
         return "\n".join(f"{name:15}{words}" for name, words in self._lines())
 
     def _lines(self) -> Iterator[tuple[str, str]]:
+        """The rows of the table, as name and words."""
         if self.evaluations:
             cached = self.evaluations + self.repeats - self.calls
             of_them = f", about {cached:,} of them in the cache" if cached else ""
@@ -396,6 +397,7 @@ class Estimate:
             )
 
     def _needs(self) -> Iterator[tuple[str, str]]:
+        """The rows on tokens, judges, money and time."""
         how = (
             "the model's tokenizer"
             if self.exact_tokens
@@ -429,6 +431,7 @@ class Estimate:
         )
 
     def _money(self) -> Iterator[str]:
+        """The expected and the largest cost, in words."""
         if self.cost is None and self.most_cost is None:
             yield "no price is known"
         if self.cost is not None:
@@ -448,6 +451,7 @@ def amount(cost: float, currency: str) -> str:
 
 
 def _evaluations(evaluations: int, repeats: int) -> str:
+    """A number of evaluations with its repeats, in words."""
     again = (
         f", and {repeats:,} repeated to check whether scores vary" if repeats else ""
     )
@@ -455,6 +459,7 @@ def _evaluations(evaluations: int, repeats: int) -> str:
 
 
 def _based_on(paid_evaluations: int) -> str:
+    """The base of an expected cost, in words."""
     return (
         f" based on the {paid_evaluations:,} evaluations paid so far"
         if paid_evaluations
@@ -463,6 +468,7 @@ def _based_on(paid_evaluations: int) -> str:
 
 
 def _of_judge(judge: JudgeEstimate, length_is_known: bool) -> Iterator[str]:
+    """The calls and tokens of a judge, in words."""
     yield f"{judge.calls:,} calls"
     yield f"{'about' if length_is_known else 'at most about'} {judge.prompt_tokens:,} tokens read"
     longest = f"at most {judge.most_completion_tokens:,} written"
@@ -662,21 +668,23 @@ def _tokens(
     tokens, exact = count(llm, counted)
     # Looked up before the real calls, whose responses go into the cache.
     found = in_cache(evaluator.answers, counted)
-    asked = (
-        _ask(evaluator, requests[:real_calls], concurrency)
-        if real_calls and requests
-        else _Asked()
-    )
+    n_cached = sum(response is not None for response in found)
+    asked = _Asked()
+    if real_calls and requests:
+        asked = _ask(evaluator, requests[:real_calls], concurrency)
     llms = [llm_of(llm, request) for request in requests] or [llm]
     prices = [price or getattr(each, "price", None) for each in llms]
     mean_price = _combined(prices, statistics.fmean)
-    read = statistics.fmean(tokens) if tokens else 0.0
     longest = max(
         (request.max_new_tokens for request in requests),
         default=evaluator.max_new_tokens,
     )
     call = Use.of_call(
-        read, asked.mean_tokens, longest, mean_price, highest=_combined(prices, max)
+        statistics.fmean(tokens) if tokens else 0.0,
+        asked.mean_tokens,
+        longest,
+        mean_price,
+        highest=_combined(prices, max),
     )
     samples = []
     for i, response in enumerate(found):
@@ -687,23 +695,32 @@ def _tokens(
         )
     # A judge may be the same LLM
     own_price = {} if mean_price is None else {id(llm): mean_price}
-    opinions = []
-    for name, metric in evaluator.metrics.items():
-        if isinstance(metric, Judge | Preference) and samples:
-            opinions.append(
-                opinion(name, metric, samples, call.written, longest, own_price)
-            )
     return _Tokens(
         counted=len(tokens),
         exact=exact,
-        cached=sum(response is not None for response in found) / len(found)
-        if found
-        else 0.0,
+        cached=n_cached / len(found) if found else 0.0,
         asked=asked,
         call=call,
-        opinions=opinions,
+        opinions=_opinions(evaluator, samples, call.written, longest, own_price),
         currency="" if mean_price is None else mean_price.currency,
     )
+
+
+def _opinions(
+    evaluator: LLMEvaluator | AsyncLLMEvaluator,
+    samples: Sequence[Sample],
+    written: float | None,
+    longest: int,
+    own_price: dict[int, Price],
+) -> list[Opinion]:
+    """What a judgement of a response takes, for each judge. `written` is the expected length of a response."""
+    if not samples:
+        return []
+    return [
+        opinion(name, metric, samples, written, longest, own_price)
+        for name, metric in evaluator.metrics.items()
+        if isinstance(metric, Judge | Preference)
+    ]
 
 
 class _Money(NamedTuple):
@@ -778,6 +795,7 @@ def _money_left(result: Result) -> float | None:
 
 
 def _at_most(cost: float | None, left: float | None) -> float | None:
+    """The cost, or what is left of the budget if that is less."""
     return cost if cost is None or left is None else min(cost, left)
 
 
@@ -882,6 +900,7 @@ class HarnessEstimate:
         return "\n".join(f"{name:15}{words}" for name, words in self._lines())
 
     def _lines(self) -> Iterator[tuple[str, str]]:
+        """The rows of the table, as name and words."""
         if self.evaluations:
             unknown = "unknown until an evaluation is tried: --estimate 3"
             cost = (
@@ -977,6 +996,7 @@ def estimate_harness(
 
 
 def _trial(number: int, entry: PromptResult, example: int) -> Trial:
+    """A trial of a prompt on an example, outside of the selection."""
     return Trial(
         number,
         entry.id,
@@ -987,6 +1007,8 @@ def _trial(number: int, entry: PromptResult, example: int) -> Trial:
 
 
 class _Tried(NamedTuple):
+    """The outcome of the tried evaluations."""
+
     seconds: float | None  # per evaluation. None without any.
     n_failed: int
     costs: list[float]  # of the evaluations whose cost is known
@@ -1042,6 +1064,7 @@ class _History(NamedTuple):
 
     @classmethod
     def of(cls, selection: Selection) -> "_History":
+        """Read the evaluations of a selection."""
         cells: Counter[tuple[Any, int | None]] = Counter()
         costs = []
         for evaluation in selection.evaluations():

@@ -134,13 +134,13 @@ def configuration() -> dict[str, str]:
             [
                 f"`{name}`",
                 elsewhere.get(name)
-                or ", ".join(f"`{option}`" for option in keys_of(options)),
-                about,
+                or ", ".join(f"`{option}`" for option in keys_of(row.table)),
+                row.about,
             ]
-            for name, (options, about) in METRICS.items()
+            for name, row in METRICS.items()
         ],
     )
-    made["metrics.rouge"] = _arguments(Rouge, METRICS["rouge"][0], Table)
+    made["metrics.rouge"] = _arguments(Rouge, METRICS["rouge"].table, Table)
     made["metrics.judge"] = _arguments(Judge, JudgeTable, Table)
     return made
 

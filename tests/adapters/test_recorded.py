@@ -239,13 +239,13 @@ def test_mistakes_of_the_command(study: asktell.Study, tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("prompt,example,a\np,1,1\n")
     assert "A table needs --goal" in cli("simulate", tmp_path / "t.csv", code=2).err
     assert (
-        "A run has its own goal"
+        "a run with a goal of its own"
         in cli(
             "simulate", tmp_path / "studies.db", "s", "--goal", "accuracy", code=2
         ).err
     )
     assert (
-        "add a column segment"
+        "Add a column segment"
         in cli(
             "simulate", tmp_path / "t.csv", "--goal", "a in its worst segment", code=2
         ).err

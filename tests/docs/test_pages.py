@@ -25,7 +25,7 @@ from asktell.testing.fakes import Table
 from asktell_adapters.cli.arguments import make_parser
 from asktell_adapters.config import load_config
 from asktell_adapters.config.data import DataTable, read_examples
-from asktell_adapters.config.improve import read_improve
+from asktell_adapters.config.improve import ImproveTable, read_improve
 from asktell_adapters.config.metrics import JudgeTable, read_judge
 from asktell_adapters.config.model import MODELS
 from asktell_adapters.config.tables import Table as Section
@@ -903,7 +903,12 @@ def test_the_file_on_improving_has_every_key_with_its_default() -> None:
     page = Page("how-to/improve-a-prompt.md")
     data = tomllib.loads(page.blocks("toml")[0])
     assert set(data["improve"]) == set(keys_of(Section.tables["improve"]))
-    both = [read_improve(page.path, it.get("improve", {}), 100) for it in (data, {})]
+    both = [
+        read_improve(
+            ImproveTable.read(page.path, "improve", it.get("improve", {})), 100
+        )
+        for it in (data, {})
+    ]
     shown, default = both
     assert (shown.settings, shown.first, shown.parts) == (
         default.settings,

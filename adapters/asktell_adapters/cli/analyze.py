@@ -27,6 +27,7 @@ from asktell_adapters.finished import SCORE, Finished
 
 
 def analyze(arguments: argparse.Namespace) -> int:
+    """`asktell analyze`: print which candidate in finished results is best. Nothing is evaluated."""
     for path in (arguments.output, arguments.examples):
         if path is not None:
             check_written(path)
@@ -146,6 +147,7 @@ def goal_for(found: Finished, arguments: argparse.Namespace) -> tuple[Goal, str]
 
 
 def _suggested(metrics: Sequence[str]) -> str:
+    """Example flags for a goal, with one of the metrics."""
     good = [name for name in metrics if not less_may_be_better(name)]
     return f"--maximize {good[0]}" if good else f"--minimize {metrics[0]}"
 
@@ -181,6 +183,7 @@ def _add_relative(
 
 
 def _bounds(given: Sequence[str], flag: str) -> dict[str, float | str]:
+    """Bounds given as METRIC=X, by metric. X is a number, or a text such as `within 0.02 of best`."""
     bounds: dict[str, float | str] = {}
     for each in given:
         name, equals, text = each.rpartition("=")

@@ -87,6 +87,7 @@ class _Kinds:
 
 
 def _a(*flags: str, **options: Any) -> Argument:
+    """An argument, as `ArgumentParser.add_argument` takes it."""
     return flags, options
 
 

@@ -44,6 +44,11 @@ class Checked:
     repeat: int = 0  # number of earlier evaluations of this prompt on this example
 
     def took(self, answer: Completion | Exception) -> Completion:
+        """Note the response and its cost.
+
+        Raises:
+            EvaluatorError: there is no response.
+        """
         if isinstance(answer, Exception):
             raise EvaluatorError(
                 f"The model returned no response: {in_words(answer)}"
@@ -55,6 +60,7 @@ class Checked:
     def evaluate(
         self, evaluator: LLMEvaluator | AsyncLLMEvaluator, example: Example
     ) -> None:
+        """Make the evaluation. Its response, scores, cost and time are in the attributes, as far as it gets."""
         start = time.perf_counter()
         try:
             if hasattr(evaluator, "ascores"):
@@ -73,17 +79,20 @@ class Checked:
         self.paid = self.paid if paid is None else paid
 
     async def _evaluate_async(self, evaluator: Any, example: Example) -> None:
+        """Make the evaluation with an asynchronous evaluator."""
         answer = self.took(await evaluator.answers.acomplete(self.request))
         self.scores = await evaluator.ascores(answer, example, self.repeat)
 
     @property
     def judged(self) -> Mapping[str, Mapping[str, Any]]:
+        """The grades and reasons of each judge, by metric."""
         judged: Mapping[str, Mapping[str, Any]] = getattr(
             self.scores, "details", {}
         ).get("judged", {})
         return judged
 
     def to_dict(self) -> dict[str, Any]:
+        """The evaluation as JSON data."""
         answer = self.answer or Completion("")
         return {
             "prompt": self.prompt,
@@ -103,6 +112,7 @@ class Checked:
         }
 
     def lines(self) -> Iterator[str]:
+        """The evaluation in words, one part after the other."""
         yield f"prompt {self.prompt!r} on example {self.example!r}"
         factors = {
             name: value
@@ -137,6 +147,7 @@ class Checked:
 
 
 def check(arguments: argparse.Namespace) -> int:
+    """`asktell check`: make one evaluation, or several of the same, and print every part of it."""
     repeats = whole("--repeats", arguments.repeats, 1)
     with contextlib.closing(load_config(arguments.config)) as config:
         say_braces(config)
@@ -204,6 +215,7 @@ def check(arguments: argparse.Namespace) -> int:
 
 
 def _repeated(found: Sequence[Mapping[str, float]]) -> dict[str, Any]:
+    """The scores of repeated evaluations, as JSON data. Empty if there was only one."""
     return {"repeats": [dict(scores) for scores in found]} if len(found) > 1 else {}
 
 
@@ -320,6 +332,7 @@ def _position(
 
 
 def _of_judge(details: Mapping[str, Any] | None) -> str:
+    """The grades, the spread and a reason of a judge, to stand after its score."""
     if details is None:
         return ""
     grades = ", ".join(

@@ -58,6 +58,7 @@ class RunFolder:
 
     @property
     def used(self) -> bool:
+        """Whether a run was started in this folder."""
         return any(
             file.exists() for file in (self.setup_file, self.study_file, self.log_file)
         )
@@ -104,6 +105,11 @@ class RunFolder:
     # What the run was started with
 
     def read_setup(self) -> dict[str, Any] | None:
+        """The set-up that the run was started with. None if there is no run.
+
+        Raises:
+            InvalidStateError: the file is damaged, or of another version.
+        """
         if not self.setup_file.exists():
             return None
         try:
@@ -126,6 +132,7 @@ class RunFolder:
         return dict(data["setup"])
 
     def write_setup(self, setup: Mapping[str, Any]) -> None:
+        """Write the set-up of the run."""
         data = {"format": FORMAT, "version": VERSION, "setup": setup}
         write_atomically(self.setup_file, json.dumps(data, indent=1) + "\n")
 
@@ -140,6 +147,11 @@ class RunFolder:
             return None
 
     def open_study(self) -> Study:
+        """Open the study of the run.
+
+        Raises:
+            InvalidStateError: there is no run in this folder yet.
+        """
         name = self.study_name
         if name is None:
             raise InvalidStateError(
@@ -148,11 +160,13 @@ class RunFolder:
         return Study.open(self.study_file, name)
 
     def make_study(self, name: str, selector: Selector) -> None:
+        """Create the study of the run."""
         Study.create(self.study_file, name, selector).close()
 
     # What people read
 
     def write(self, study: Study, dataset: "DataSet") -> None:
+        """Write the evaluations, and the result of a finished study."""
         write_atomically(
             self.log_file,
             (_line(evaluation, dataset) + "\n" for evaluation in study.evaluations()),
@@ -163,10 +177,12 @@ class RunFolder:
             )
 
     def write_history(self, history: Mapping[str, Any]) -> None:
+        """Write the generations of `asktell improve`."""
         write_atomically(self.history_file, json.dumps(history, indent=1) + "\n")
 
 
 def _line(evaluation: Evaluation, dataset: "DataSet") -> str:
+    """An evaluation as a line of JSON."""
     details = dict(evaluation.details or {})
     line: dict[str, Any] = {
         "trial": evaluation.trial,
@@ -190,6 +206,11 @@ def _line(evaluation: Evaluation, dataset: "DataSet") -> str:
 
 
 def _lock(path: Path) -> int:
+    """Lock the file, and write the id of this process into it. Wait for a moment if it is locked.
+
+    Raises:
+        FolderBusyError: another process holds the lock.
+    """
     deadline = time.monotonic() + _SECONDS_FOR_LOCK
     while True:
         handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
@@ -214,6 +235,7 @@ def _lock(path: Path) -> int:
 
 
 def _owner(handle: int) -> str:
+    """The id of the process that wrote into the lock."""
     os.lseek(handle, 0, os.SEEK_SET)
     return os.read(handle, 20).decode("ascii", "replace").strip() or "?"
 

@@ -24,6 +24,7 @@ from asktell import (
 )
 from asktell.extend import (
     Calling,
+    Evaluation,
     Goal,
     State,
     at_state,
@@ -201,33 +202,15 @@ def beforehand(judge: Judge, selector: Selector, differ: float) -> str:
 @signals()
 @logging_to_stderr()
 def gate(arguments: argparse.Namespace) -> int:
-    if not 0 < arguments.confidence < 1:
-        raise InvalidArgumentError(
-            f"--confidence must be above 0 and below 1, got {arguments.confidence}."
-        )
-    if not 0 <= arguments.margin < math.inf:
-        raise InvalidArgumentError(
-            f"--margin must be a number of at least 0, got {arguments.margin}."
-        )
-    if not 0 <= arguments.differ <= 1:
-        raise InvalidArgumentError(
-            f"--differ must be from 0 to 1, got {arguments.differ}."
-        )
-    written = [
-        path
-        for path in (arguments.summary, arguments.junit, arguments.report)
-        if path is not None
-    ]
-    for path in written:
-        if path.is_dir() or not path.resolve().parent.is_dir():
-            raise InvalidArgumentError(
-                f"{str(path)!r} cannot be written. Give a file in a folder that exists."
-            )
-    rule = (
-        _configured(arguments)
-        if arguments.config.suffix.lower() == ".toml"
-        else _finished(arguments)
-    )
+    """`asktell gate`: compare a candidate with the baseline, and return the exit code of the verdict."""
+    written = _check_flags(arguments)
+    if arguments.config.suffix.lower() == ".toml":
+        rule = _configured(arguments)
+    else:
+        # late: it uses this module
+        from asktell_adapters.cli.gate_finished import finished_gate
+
+        rule = finished_gate(arguments)
     for path in written:
         # Written by an earlier gate, with a verdict that may differ from this one
         if path.is_file():
@@ -251,7 +234,32 @@ def gate(arguments: argparse.Namespace) -> int:
     return _CODES[ruling.verdict]
 
 
+def _check_flags(arguments: argparse.Namespace) -> list[Path]:
+    """Check the numbers and the files to write. Return these files."""
+    if not 0 < arguments.confidence < 1:
+        raise InvalidArgumentError(
+            f"--confidence must be above 0 and below 1, got {arguments.confidence}."
+        )
+    if not 0 <= arguments.margin < math.inf:
+        raise InvalidArgumentError(
+            f"--margin must be a number of at least 0, got {arguments.margin}."
+        )
+    if not 0 <= arguments.differ <= 1:
+        raise InvalidArgumentError(
+            f"--differ must be from 0 to 1, got {arguments.differ}."
+        )
+    given = arguments.summary, arguments.junit, arguments.report
+    written = [path for path in given if path is not None]
+    for path in written:
+        if path.is_dir() or not path.resolve().parent.is_dir():
+            raise InvalidArgumentError(
+                f"{str(path)!r} cannot be written. Give a file in a folder that exists."
+            )
+    return written
+
+
 def _configured(arguments: argparse.Namespace) -> Callable[[], Ruling]:
+    """Read the configuration of a gate, and check its flags. The function that is returned decides."""
     if arguments.more:
         raise InvalidArgumentError(
             f"Give a configuration alone, or only files of results; got {arguments.config.name} and "
@@ -273,7 +281,7 @@ def _configured(arguments: argparse.Namespace) -> Callable[[], Ruling]:
         )
     from asktell_adapters.config import load_config
 
-    config = load_config(arguments.config)
+    config = load_config(arguments.config, baseline=arguments.baseline)
     baseline, candidate = _pair(config, arguments)
     judge = Judge(
         ranged(config.selector.goal, config.metrics),
@@ -281,13 +289,6 @@ def _configured(arguments: argparse.Namespace) -> Callable[[], Ruling]:
         arguments.confidence,
     )
     return lambda: _judge(config, judge, baseline, candidate, arguments)
-
-
-def _finished(arguments: argparse.Namespace) -> Callable[[], Ruling]:
-    # late: it uses this module
-    from asktell_adapters.cli.gate_finished import finished_gate
-
-    return finished_gate(arguments)
 
 
 def ranged(goal: Goal, metrics: Mapping[str, object]) -> Goal:
@@ -315,11 +316,13 @@ def _judge(
     candidate: PromptResult,
     arguments: argparse.Namespace,
 ) -> Ruling:
+    """Evaluate both prompts until the verdict is established. Then recheck the examples on which they differ."""
     from asktell_adapters.cli.work import confirm, timed
 
     evaluator = _evaluator(config, baseline, candidate)
-    wanted = _RECHECKS if arguments.recheck is None else arguments.recheck
-    most_rechecks = 0 if evaluator.repeatable else wanted
+    most_rechecks = _RECHECKS if arguments.recheck is None else arguments.recheck
+    if evaluator.repeatable:
+        most_rechecks = 0
     # The user is asked about the price of the whole budget, including the rechecks.
     whole = _selector(config, judge.goal, baseline, candidate, evaluator.repeatable)
     confirm(config, whole, evaluator, arguments.yes)
@@ -330,39 +333,27 @@ def _judge(
         selector = noisy(selector)
     print(beforehand(judge, selector, arguments.differ), file=sys.stderr)
     progress = not arguments.no_progress and sys.stderr.isatty()
-    answers: dict[tuple[str, int | None], str] = {}
+    outputs: dict[tuple[str, int | None], str] = {}
 
     def keep(asked: Asked, example: int | None, outcome: object) -> None:
         output = getattr(outcome, "details", {}).get("output")
         if isinstance(output, str):
-            answers[_named(asked), example] = output
+            outputs[_named(asked), example] = output
 
     clocked = timed(evaluator, keep)
     verdict, selector, remarks = settle(
         judge, selector, clocked, config.concurrency, progress, config.selector.max_cost
     )
-    result = selector.result()
     # Before the rechecks, which do not count for the verdict
-    spent_answers = dict(answers)
-    left = min(most_rechecks, whole.budget - selector.spent)
+    result = selector.result()
+    evaluations = _with_outputs(selector, (candidate, baseline), outputs)
     again = Rechecks(
         selector, judge.goal.objectives[0].metric, config.selector.max_cost
     )
+    left = min(most_rechecks, whole.budget - selector.spent)
     again.run(clocked, left, config.concurrency)
     if most_rechecks and again.has_doubts and not again.made:
         remarks = [*remarks, _no_rechecks(most_rechecks)]
-    texts = {
-        str(each.id): _named(each.candidate or each.prompt)
-        for each in (candidate, baseline)
-    }
-    evaluations = [
-        each._replace(
-            details={"output": spent_answers[texts[str(each.prompt)], each.example]}
-        )
-        if (texts[str(each.prompt)], each.example) in spent_answers
-        else each
-        for each in selector.evaluations()
-    ]
     link = None
     if arguments.report is not None:
         about = {"gate": verdict, **config.setup}
@@ -371,37 +362,58 @@ def _judge(
             name=config.path.stem, evaluations=evaluations, about=about,
         )  # fmt: skip
         reports.write(arguments.report, document)
-        link = Path(
-            os.path.relpath(
-                arguments.report, (arguments.summary or arguments.report).parent
-            )
-        )
-    comparison = result.compare(candidate.id, baseline.id, judge.confidence)
-    currency = ""
-    if config.harness is None:
-        llm = llm_of(
-            evaluator.llm, evaluator.request(candidate.candidate or candidate.prompt, 0)
-        )
-        currency = getattr(getattr(llm, "price", None), "currency", "")
-    found = (
+        beside = (arguments.summary or arguments.report).parent
+        link = Path(os.path.relpath(arguments.report, beside))
+    ruling = Ruling(
         verdict,
         judge.verdicts,
         judge.goal,
         judge.margin,
-        comparison,
+        result.compare(candidate.id, baseline.id, judge.confidence),
         result,
         remarks,
+        evaluations,
+        config.examples,
+        _currency(config, evaluator, candidate),
+        config.is_priced,
+        link,
+        selector.state.doubts,
+        rechecked=again.comparison,
+        rechecks=again.made,
+        recheck_cost=again.cost,
     )
-    ruling = Ruling(
-        *found, evaluations, config.examples, currency, config.is_priced, link, selector.state.doubts,
-        rechecked=again.comparison, rechecks=again.made, recheck_cost=again.cost,
-    )  # fmt: skip
     return replace(
         ruling, needed=judge.pairs_for_equal(selector, ruling.squared_difference)
     )
 
 
+def _with_outputs(
+    selector: Selector,
+    pair: Sequence[PromptResult],
+    outputs: Mapping[tuple[str, int | None], str],
+) -> list[Evaluation]:
+    """The evaluations so far, with the responses that were kept by prompt and example."""
+    names = {str(each.id): _named(each.candidate or each.prompt) for each in pair}
+    found = []
+    for evaluation in selector.evaluations():
+        output = outputs.get((names[str(evaluation.prompt)], evaluation.example))
+        if output is not None:
+            evaluation = evaluation._replace(details={"output": output})
+        found.append(evaluation)
+    return found
+
+
+def _currency(config: "Config", evaluator: Any, candidate: PromptResult) -> str:
+    """The currency of the LLM's price. It is empty if it is unknown."""
+    if config.harness is not None:
+        return ""
+    request = evaluator.request(candidate.candidate or candidate.prompt, 0)
+    price = getattr(llm_of(evaluator.llm, request), "price", None)
+    return getattr(price, "currency", "")
+
+
 def _no_rechecks(wanted: int) -> str:
+    """A note that no evaluation was left for the rechecks."""
     return (
         f"The budget left nothing to recheck the examples that differ. With {wanted:,} more evaluations in the budget, "
         "or a smaller --recheck, the gate separates regressions from noise."
@@ -430,6 +442,7 @@ class Rechecks:
         self._compare()
 
     def _compare(self) -> None:
+        """Compare the two prompts by all evaluations so far."""
         self.comparison = self._selector.compare(self._candidate, self._baseline)
 
     @property
@@ -486,6 +499,7 @@ class Rechecks:
         return [(arm, example, times) for _, example, arm, times in sorted(found)[:n]]
 
     def _evaluate(self, evaluator: Any, cells: Sequence[tuple[int, int, int]]) -> None:
+        """Evaluate the cells, and record their scores beyond the budget."""
         prompts, beyond = self._selector.prompts, len(self._selector.state.history)
         trials = [
             prompts.trial(-1 - beyond - i, arm, example)
@@ -508,6 +522,7 @@ class Rechecks:
 
 
 def _is_in_doubt(each: ChangedExample) -> bool:
+    """Whether another evaluation may show if the difference is noise."""
     is_fresh = each.evaluations_a + each.evaluations_b <= 2
     return each.false_rate >= _SURE and (is_fresh or each.false_rate <= _NOISE)
 
@@ -553,6 +568,7 @@ def _evaluator(config: "Config", *pair: PromptResult) -> Any:
 
 
 def _named(asked: Asked) -> str:
+    """A name of a prompt or candidate: the same for the same content."""
     return json.dumps(
         {"prompt": asked} if isinstance(asked, str) else dict(asked), sort_keys=True
     )
@@ -660,6 +676,11 @@ def settle(
 def _pair(
     config: "Config", arguments: argparse.Namespace
 ) -> tuple[PromptResult, PromptResult]:
+    """The baseline and the candidate, by the flags or by default.
+
+    Raises:
+        InvalidArgumentError: one of them is unknown or not given, or both are the same.
+    """
     result = config.selector.result()
     written = {str(entry.id): entry for entry in result.prompts}
     added = {id_: entry for id_, entry in _added(config).items() if id_ not in written}

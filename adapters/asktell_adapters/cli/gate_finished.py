@@ -77,6 +77,7 @@ def _pair(found: Finished, arguments: argparse.Namespace) -> tuple[str, str]:
 
 
 def _is_binary(found: Finished, metric: str) -> bool:
+    """Whether all scores of a metric are 0 or 1."""
     columns = (made.columns([metric]) for made in found.made.values())
     return all(
         bool((np.isin(column, (0.0, 1.0)) | np.isnan(column)).all())
@@ -85,6 +86,7 @@ def _is_binary(found: Finished, metric: str) -> bool:
 
 
 def _unpaired(found: Finished, one: str, other: str) -> list[str]:
+    """A note on examples with evaluations of one candidate only, if there are any."""
     first, second = (set(found.made[name].examples) for name in (one, other))
     if first == second:
         return []
@@ -102,6 +104,7 @@ def _ruling(
     remarks: list[str],
     arguments: argparse.Namespace,
 ) -> Ruling:
+    """The verdict on two candidates. Nothing is evaluated."""
     verdict = judge.look(selector.state)
     link = None
     if arguments.report is not None:

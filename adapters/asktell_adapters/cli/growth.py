@@ -1,4 +1,4 @@
-"""Studies that go on, or not for now: `asktell add`, `retire`, `extend`, `pause` and `resume`, and what a file adds."""
+"""Changes of a study: `asktell add`, `retire`, `extend`, `pause` and `resume`, and what a changed file adds."""
 
 import argparse
 import hashlib
@@ -34,22 +34,23 @@ _GROWING = (
     "version",
     "asktell",
 )
-_CONFIG = "config: "  # begins the keys of what a configuration has brought
+_CONFIG = "config: "  # begins the keys of what a configuration has added
 
 
 def add(arguments: argparse.Namespace) -> int:
+    """`asktell add`: add prompts to a run."""
     place, texts = _place_and(arguments.run, arguments.prompts)
     if bool(texts) == (arguments.file is not None):
         raise InvalidArgumentError(
             "asktell add needs either prompts, as TEXT or ID=TEXT, or --file FILE."
         )
     if arguments.encoding is not None and arguments.file is None:
-        raise InvalidArgumentError("--encoding goes with --file FILE.")
+        raise InvalidArgumentError("--encoding needs --file FILE.")
     with place.open() as study:
         if study.selector.prompts.candidates is not None:
             raise InvalidArgumentError(
-                "This run is of candidates, which a prompt alone is not. Add what is new to [candidates] in its file, "
-                "and give the command that started it again."
+                "This run selects among candidates, so a prompt alone cannot be added. Add a value to [candidates] in "
+                "the run's file, and repeat the command that started the run."
             )
         prompts: Any = texts
         if arguments.file is not None:
@@ -61,14 +62,15 @@ def add(arguments: argparse.Namespace) -> int:
         ):
             if not text.strip():
                 raise InvalidArgumentError(
-                    f"The prompt {id_!r} is empty; give it a text."
+                    f"The prompt {id_!r} is empty. Give it a text."
                 )
         ids = study.add(prompts)
-        show(f"Joined: {', '.join(map(str, ids))}. {_where(study)}")
+        show(f"Added: {', '.join(map(str, ids))}. {_where(study)}")
     return 0
 
 
 def retire(arguments: argparse.Namespace) -> int:
+    """`asktell retire`: remove prompts from a run."""
     place, prompts = _place_and(arguments.run, arguments.prompt)
     with place.open() as study:
         for prompt in prompts:
@@ -78,6 +80,7 @@ def retire(arguments: argparse.Namespace) -> int:
 
 
 def extend(arguments: argparse.Namespace) -> int:
+    """`asktell extend`: add evaluations, money or examples to a run."""
     place = Place(arguments.run, arguments.name)
     with place.open() as study:
         examples: Any = arguments.examples
@@ -97,13 +100,13 @@ def extend(arguments: argparse.Namespace) -> int:
 
 @contextmanager
 def _appended(place: Place, path: Path, study: AnyStudy) -> Iterator[list[str]]:
-    """The ids of the rows that a configuration's data have behind those of its run; then the run has them."""
+    """The ids of the rows that were appended to a configuration's data. On success, the run has them, too."""
     from asktell_adapters.config import differences, load_config, only_more_rows
 
     if place.folder is None or not path.is_file():
         raise InvalidArgumentError(
-            "--examples alone takes the rows that were appended to the data of a CONFIG.toml: give that as RUN; or "
-            "name the new examples, --examples ID ..."
+            "--examples without ids takes the rows that were appended to the data of a configuration. Give the "
+            "CONFIG.toml as RUN, or name the new examples by --examples ID ..."
         )
     config, folder = load_config(path), RunFolder(place.folder)
     saved = folder.read_setup() or {}
@@ -116,21 +119,23 @@ def _appended(place: Place, path: Path, study: AnyStudy) -> Iterator[list[str]]:
     if not new:
         found = "; ".join(differences(saved, now)) or "no rows were appended"
         raise InvalidArgumentError(
-            f"{path.name}: {found}. New rows come behind the old ones, which stay as they are."
+            f"{path.name}: {found}. Append new rows after the old rows, and leave the old rows unchanged."
         )
     yield new
     folder.write_setup(now)
 
 
 def _number(words: Sequence[str]) -> int:
+    """The number of new examples, for a run whose examples have no ids."""
     if len(words) != 1 or not words[0].isdecimal():
         raise InvalidArgumentError(
-            f"The examples of this run have no ids: --examples N, got {' '.join(words)!r}."
+            f"The examples of this run have no ids. Give their number by --examples N, got {' '.join(words)!r}."
         )
     return int(words[0])
 
 
 def pause(arguments: argparse.Namespace) -> int:
+    """`asktell pause`: assign no more trials until `asktell resume`."""
     with Place(arguments.run, arguments.name).open() as study:
         study.pause()
         show(
@@ -140,6 +145,7 @@ def pause(arguments: argparse.Namespace) -> int:
 
 
 def resume(arguments: argparse.Namespace) -> int:
+    """`asktell resume`: end a pause."""
     with Place(arguments.run, arguments.name).open() as study:
         study.resume()
         show(f"Resumed. {_where(study)}")
@@ -147,25 +153,30 @@ def resume(arguments: argparse.Namespace) -> int:
 
 
 def _place_and(where: str, words: Sequence[str]) -> tuple[Place, list[str]]:
-    """A run, or a study by its URL and the first of the words, which is its name; and the other words."""
+    """Where the study is, and the words without its name.
+
+    At a URL, the first of the words is the study's name.
+    """
     rest = list(words)
     name = rest.pop(0) if rest and needs_name(where) else None
     return Place(where, name), rest
 
 
 def _named(texts: Sequence[str]) -> dict[str, str]:
+    """Prompts given as ID=TEXT, by their ids."""
     named = {}
     for text in texts:
         id_, equals, rest = text.partition("=")
         if not equals or not id_.strip() or id_.strip() in named:
             raise InvalidArgumentError(
-                f"The prompts of this run have ids: give each as ID=TEXT, with an id of its own; got {text!r}."
+                f"The prompts of this run have ids. Give each prompt as ID=TEXT, with a distinct id, got {text!r}."
             )
         named[id_.strip()] = rest.strip()
     return named
 
 
 def _where(study: AnyStudy) -> str:
+    """The size and the progress of a study after a change, and how to continue it."""
     selector = study.selector
     money = (
         ""
@@ -183,10 +194,10 @@ def _where(study: AnyStudy) -> str:
 
 
 def growth_of(state: State) -> str:
-    """How a selection has grown since it began, in words; empty if it has not."""
+    """The growth of a selection since its start, in words. It is empty if there was none."""
     now, then = state.problem, state.origin
     counts = {
-        "prompts joined": now.n_arms - then.n_arms,
+        "prompts added": now.n_arms - then.n_arms,
         "retired": sum(
             isinstance(grown.event, events.Retired) for grown in state.growth
         ),
@@ -204,120 +215,127 @@ def growth_of(state: State) -> str:
 
 
 def grow(study: AnyStudy, wanted: Selector) -> list[str] | None:
-    """Let a study have the prompts, the budget and the examples that a selector has more of; what it got, in words.
+    """Extend a study by the prompts, the budget and the examples that a selector has more of.
 
-    None, and nothing was done, if that cannot be: they differ in more than that, the
-    selector has less, the prompts or the examples that are there are others or stand
-    elsewhere, or the method has planned its rounds.
+    Returns:
+        What the study got, in words. None, and nothing was done, if the study cannot
+        become like the selector: they differ in something else, the selector has less,
+        its earlier prompts or examples differ, or the method has planned its rounds.
     """
     now = study.selector
     before, after = (json.loads(selector.to_json()) for selector in (now, wanted))
-    others = [
-        key
-        for key in {**before, **after}
-        if key not in _GROWING and before.get(key) != after.get(key)
-    ]
-    if (
-        others
-        or isinstance(now.method, Elimination)
-        or (now.max_cost is None) != (wanted.max_cost is None)
-    ):
+    settings = {*before, *after} - set(_GROWING)
+    if any(before.get(name) != after.get(name) for name in settings):
         return None
-    new = _new_prompts(now, wanted, before["prompts"] == after["prompts"])
+    if isinstance(now.method, Elimination) or not _has_no_less(wanted, now):
+        return None
+    if before["prompts"] == after["prompts"]:
+        new: list[str] | dict[str, str] | Candidates | None = []
+    else:
+        new = _new_prompts(now, wanted)
     examples = _new_examples(now, wanted)
-    first = now.state.origin
-    is_less = wanted.budget < first.budget or (wanted.max_cost or 0) < (
-        first.max_cost or 0
-    )
-    if new is None or examples is None or is_less:
+    if new is None or examples is None:
         return None
     got = []
     if new:
-        what, data = (
-            ("candidates", new.to_data())
-            if isinstance(new, Candidates)
-            else ("prompts", new)
-        )
+        what: str = "prompts"
+        data: object = new
+        if isinstance(new, Candidates):
+            what, data = "candidates", new.to_data()
         study.add(new, key=f"{_CONFIG}{_digest(data)}")
         got.append(f"{len(new)} {what}")
     if examples:
         study.extend(examples=examples, key=f"{_CONFIG}examples {_digest(examples)}")
         got.append(f"{len(examples)} examples")
+    return got + _grow_budget(study, wanted)
+
+
+def _has_no_less(wanted: Selector, now: Selector) -> bool:
+    """Whether the wanted budget is of the same kind as the study's, and no smaller than the study's first budget."""
+    if (now.max_cost is None) != (wanted.max_cost is None):
+        return False
+    first = now.state.origin
+    has_money = (wanted.max_cost or 0) >= (first.max_cost or 0)
+    return wanted.budget >= first.budget and has_money
+
+
+def _grow_budget(study: AnyStudy, wanted: Selector) -> list[str]:
+    """Extend the study to the wanted budget. Return what was added, in words."""
     now = study.selector
-    evaluations = (
-        0
-        if now.state.problem.is_bound_by_cost_alone
-        else max(0, wanted.budget - now.budget)
-    )
+    evaluations = max(0, wanted.budget - now.budget)
+    if now.state.problem.is_bound_by_cost_alone:
+        evaluations = 0
     cost = max(0.0, (wanted.max_cost or 0.0) - (now.max_cost or 0.0))
-    if evaluations or cost:
+    got = []
+    if evaluations:
+        got.append(f"{evaluations} evaluations")
+    if cost:
+        got.append(f"a cost of {cost:.4g}")
+    if got:
         # Of several that start with the same file at once, one extends.
         key = f"{_CONFIG}{now.budget}, {now.max_cost} to {wanted.budget}, {wanted.max_cost}"
         study.extend(evaluations or None, cost or None, key=key)
-        got += [f"{evaluations} evaluations"] if evaluations else []
-        got += [f"a cost of {cost:.4g}"] if cost else []
     return got
 
 
 def _digest(data: object) -> str:
+    """A short text that is the same for the same data, so that a growth happens once."""
     return hashlib.sha256(json.dumps(data).encode()).hexdigest()[:16]
 
 
 def _new_examples(now: Selector, wanted: Selector) -> list[str] | None:
-    """The ids of those that the study lacks; None if it has others, or in another order, or now fewer are given."""
+    """The ids of the examples that the study lacks. None if the study's own examples are not the first ones wanted."""
     there, given = now.example_ids, wanted.example_ids
     if there is None or given is None:
-        return (
-            []
-            if now.state.problem.n_examples == wanted.state.problem.n_examples
-            else None
-        )
+        is_same = now.state.problem.n_examples == wanted.state.problem.n_examples
+        return [] if is_same else None
     return list(given[len(there) :]) if given[: len(there)] == there else None
 
 
 def _new_prompts(
-    now: Selector, wanted: Selector, as_at_first: bool
+    now: Selector, wanted: Selector
 ) -> list[str] | dict[str, str] | Candidates | None:
-    """Those that the study lacks; None if it has others, or in another order.
+    """The prompts that the study lacks. None if the study's own prompts are not among those wanted.
 
-    Prompts that joined by other ways than a configuration may be missing in it, and so
-    may retired ones with ids.
+    The configuration may lack prompts that were added by other ways, and eliminated
+    prompts that have ids.
     """
-    if as_at_first:
-        return []
     there, named = now.prompts, wanted.prompts
     if isinstance(there.ids, range) != isinstance(named.ids, range):
         return None
     if (there.candidates is None) != (named.candidates is None):
         return None
-    besides = besides_configuration(now.state)
     if isinstance(there.ids, range):
-        needed = [text for arm, text in enumerate(there.texts) if arm not in besides]
-        known = {there.texts[arm] for arm in besides}
-        given = [text for text in named.texts if text not in known]
-        return given[len(needed) :] if given[: len(needed)] == needed else None
-    texts: dict[str | int, Any] = dict(
+        return _new_texts(now, wanted)
+    contents: dict[str | int, Any] = dict(
         zip(named.ids, named.candidates or named.texts, strict=True)
     )
-    free = besides | {
-        arm
-        for arm, (_, departure) in now.state.left.items()
-        if departure.status == "retired"
-    }
-    for arm, (id_, text) in enumerate(
-        zip(there.ids, there.candidates or there.texts, strict=True)
-    ):
-        if texts.get(id_) != text and not (arm in free and id_ not in texts):
+    left = now.state.left.items()
+    retired = {arm for arm, (_, departure) in left if departure.status == "retired"}
+    may_be_missing = besides_configuration(now.state) | retired
+    own = zip(there.ids, there.candidates or there.texts, strict=True)
+    for arm, (id_, content) in enumerate(own):
+        is_missing = id_ not in contents and arm in may_be_missing
+        if contents.get(id_) != content and not is_missing:
             return None
-    known_ids = set(there.ids)
+    known = set(there.ids)
     if named.candidates is not None:
-        new = [i for i, id_ in enumerate(named.ids) if id_ not in known_ids]
+        new = [i for i, id_ in enumerate(named.ids) if id_ not in known]
         return named.candidates.part(new) if new else []
-    return {str(id_): text for id_, text in texts.items() if id_ not in known_ids}
+    return {str(id_): text for id_, text in contents.items() if id_ not in known}
+
+
+def _new_texts(now: Selector, wanted: Selector) -> list[str] | None:
+    """The new ones of prompts without ids, which must follow those that the study began with, in the same order."""
+    texts, besides = now.prompts.texts, besides_configuration(now.state)
+    needed = [text for arm, text in enumerate(texts) if arm not in besides]
+    added = {texts[arm] for arm in besides}
+    given = [text for text in wanted.prompts.texts if text not in added]
+    return given[len(needed) :] if given[: len(needed)] == needed else None
 
 
 def besides_configuration(state: State) -> set[int]:
-    """The arms of prompts that joined by `asktell add`, or from elsewhere, and not by a configuration."""
+    """The arms of prompts that were added by `asktell add` or a program, and not by a configuration."""
     found, n_arms = set(), state.origin.n_arms
     for event in (each.event for each in state.growth):
         if isinstance(event, events.Added):
@@ -331,6 +349,7 @@ _SHOWN = 10
 
 
 def profile(arguments: argparse.Namespace) -> int:
+    """`asktell profile`: show which examples discriminated best in earlier runs, and write the profile."""
     found = ExampleProfile.merged(
         *_profiles(arguments.runs), half_life=arguments.half_life
     )
@@ -344,6 +363,7 @@ def profile(arguments: argparse.Namespace) -> int:
 
 
 def overview(profile: ExampleProfile) -> list[str]:
+    """The most informative examples of each metric, as lines of a table."""
     lines = [
         f"{len(profile.ids)} examples, of {profile.studies} stud{'y' if profile.studies == 1 else 'ies'}"
     ]
@@ -369,7 +389,7 @@ def overview(profile: ExampleProfile) -> list[str]:
 
 
 def _profiles(runs: list[str]) -> list[ExampleProfile]:
-    """Of each run, in the order given; of a URL of studies the next word is the name."""
+    """The profile of each run, in the given order. At a URL of studies, the next word is the study's name."""
     words, found = list(runs), []
     while words:
         where = words.pop(0)
@@ -380,7 +400,7 @@ def _profiles(runs: list[str]) -> list[ExampleProfile]:
         if needs_name(where):
             if not words:
                 raise InvalidArgumentError(
-                    f"Which study at {where}? Give its name after the URL."
+                    f"The name of the study at {where} is missing. Give it after the URL."
                 )
             name = words.pop(0)
         with Place(where, name).open() as study:

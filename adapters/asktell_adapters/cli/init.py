@@ -31,6 +31,7 @@ _CHARACTERS_PER_TOKEN = 2  # a low number, since it bounds the cost from above
 
 
 def template(name: str) -> str:
+    """The text of an example file."""
     return (_TEMPLATES / name).read_text(encoding="utf-8")
 
 
@@ -85,6 +86,7 @@ class Plan:
         }
 
     def next_steps(self) -> Iterator[str]:
+        """The commands to run next, each with its purpose."""
         if self.key is not None and not os.environ.get(self.key):
             yield _with(f"export {self.key}=...", "keep the key out of the file")
         yield _with(
@@ -97,9 +99,11 @@ class Plan:
         yield _with(f"asktell report {self.path}", "write the result as a page")
 
     def text(self) -> str:
+        """The content of the configuration file."""
         return "\n\n".join("\n".join(section) for section in self._sections()) + "\n"
 
     def _sections(self) -> Iterator[list[str]]:
+        """The tables of the file, each as its lines."""
         home, name, several = (
             self.path.resolve().parent,
             str(self.path),
@@ -220,6 +224,7 @@ class Plan:
         ]
 
     def _constraint(self) -> str:
+        """The line with the constraint of the goal."""
         if self.most_cost is None:
             return _with(
                 "# at_most = { output_tokens = 100 }", "a constraint on the mean"
@@ -228,6 +233,7 @@ class Plan:
         return _with(f"at_most = {{ cost = {self.most_cost:.2g} }}", comment)
 
     def _model(self) -> Iterator[str]:
+        """The lines of the table `[model]` after its type."""
         if len(self.models) == 1:
             yield f"model = {quoted(self.models[0])}"
         yield _with(f"max_new_tokens = {_LONGEST_ANSWER}", "longer responses are cut")
@@ -251,6 +257,7 @@ class Plan:
 
 
 def _with(line: str, comment: str) -> str:
+    """A line with its comment. The comments of a file are aligned."""
     return f"{line:<44} # {comment}"
 
 
@@ -263,10 +270,12 @@ def relative(file: Path, home: Path) -> str:
 
 
 def quoted(text: Any) -> str:
+    """A TOML string."""
     return json.dumps(str(text), ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def _bare(name: str) -> str:
+    """A TOML key, in quotes if it needs them."""
     return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else quoted(name)
 
 
@@ -390,6 +399,7 @@ def _check_or_unlink(path: Path, text: str, beside: Iterable[Path]) -> Config:
 
 
 def _are_templates(config: Config) -> bool:
+    """Whether all names in braces in the prompts are columns, so that they are meant to be replaced."""
     prompts = config.selector.prompts.texts
     try:
         check_fields(prompts, config.examples, True)
@@ -427,7 +437,23 @@ class _Asking:
                 print(error, file=sys.stderr)
         return check(default)
 
+    def file(self, what: str) -> Path | None:
+        """Ask for a file that exists. None if an example is to be written."""
+        question = f"File of {what}? (none: write a small example)"
+        answer = self.text(question, "", _there)
+        return Path(answer).expanduser() if answer else None
+
+    def rubric(self, has_reference: bool) -> dict[str, str]:
+        """Ask for the criterion of a judge. There is none if responses are compared with references."""
+        criterion = self.text(
+            "What makes a response good? (criterion for an LLM judge; none: compare with the reference)"
+        )
+        if criterion:
+            return {"good": criterion}
+        return {} if has_reference else {"good": _RUBRIC}
+
     def one_of(self, question: str, choices: Mapping[str, str]) -> str:
+        """Ask for one of several names, whose descriptions are shown at a terminal."""
         if self.at_terminal:
             for name, what in choices.items():
                 print(f"  {name:<12} {what}", file=sys.stderr)
@@ -443,51 +469,44 @@ class _Asking:
 
 
 def _plan(kind: str, path: Path, arguments: argparse.Namespace, ask: _Asking) -> Plan:
-    home = path.parent
-    models = (
-        arguments.model
-        or ask.text(
-            "Which model? (separate several with spaces)", MODELS[kind].first
-        ).split()
-    )
+    """Plan a run with an LLM. Ask for everything that no flag gives."""
+    models = arguments.model
+    if not models:
+        question = "Which model? (separate several with spaces)"
+        models = ask.text(question, MODELS[kind].first).split()
     base_url, key = _address(kind, arguments, ask)
-    prompts = arguments.prompts or _path(
-        ask.text("File of prompts? (none: write a small example)", "", _there)
-    )
-    data = arguments.data or _path(
-        ask.text("File of examples? (none: write a small example)", "", _there)
-    )
+    prompts = arguments.prompts or ask.file("prompts")
+    data = arguments.data or ask.file("examples")
     ours = prompts is None, data is None
-    prompts, data = prompts or home / "prompts.txt", data or home / "examples.csv"
-    if data.exists() or not ours[1]:
+    prompts, texts, encoding = _texts(prompts, path.parent / "prompts.txt")
+    data = data or path.parent / "examples.csv"
+    if ours[1] and not data.exists():
+        # --encoding, --sheet and --split do not apply to our own examples
+        example = Table(_TEMPLATES / "examples.csv")
+        rows, reading = [row.values for row in example.rows], dict[str, str]()
+    else:
         rows, reading = _rows(data, arguments)
-    else:  # --encoding, --sheet and --split do not apply to our own examples
-        rows, reading = (
-            [row.values for row in Table(_TEMPLATES / "examples.csv").rows],
-            {},
-        )
     chosen, reference = _columns(data, rows, arguments, ask)
     rubric = _rubric(arguments.rubric or [])
     if not rubric:
-        said = ask.text(
-            "What makes a response good? (criterion for an LLM judge; none: compare with the reference)",
-            "",
-        )
-        rubric = {"good": said or _RUBRIC} if said or not reference else {}
-    texts: list[str] = template("prompts.txt").splitlines()
-    encoding = None
-    if prompts.exists() or not ours[0]:
-        found, encoding = _decoded(
-            lambda name: load_prompts(prompts, encoding=name), None
-        )
-        texts = list(found.values() if isinstance(found, dict) else found)
+        rubric = ask.rubric(has_reference=bool(reference))
     n_prompts = len(texts) * len(models)
-    budget = min(n_prompts * len(rows), max(1, PER_PROMPT * n_prompts))
+    budget = arguments.budget
+    if budget is None:
+        budget = min(n_prompts * len(rows), max(1, PER_PROMPT * n_prompts))
     return Plan(
         path, kind, models, base_url, key, prompts, data, chosen, reference or None, reading, encoding, rubric,
-        budget if arguments.budget is None else arguments.budget, arguments.price, ours,
-        _most_cost(arguments.price, texts, rows),
+        budget, arguments.price, ours, _most_cost(arguments.price, texts, rows),
     )  # fmt: skip
+
+
+def _texts(given: Path | None, usual: Path) -> tuple[Path, list[str], str | None]:
+    """The file of prompts, its texts and a needed encoding. Without a file, the texts are those of our example."""
+    path = given or usual
+    if given is None and not usual.exists():
+        return path, template("prompts.txt").splitlines(), None
+    found, encoding = _decoded(lambda name: load_prompts(path, encoding=name), None)
+    return path, list(found.values() if isinstance(found, dict) else found), encoding
 
 
 def _most_cost(
@@ -531,6 +550,7 @@ def _columns(
     arguments: argparse.Namespace,
     ask: _Asking,
 ) -> tuple[str, str]:
+    """The columns of the input and of the reference. The latter is empty if there is none."""
     columns = list(map(str, rows[0]))
 
     def column(answer: str) -> str:
@@ -557,6 +577,7 @@ def _columns(
 
 
 def _likely_input(rows: Sequence[Mapping[str, Any]]) -> str:
+    """The column that most likely contains the input: by its name, or else the first one with texts."""
     columns = list(map(str, rows[0]))
     reference = _likely_reference(columns)
     by_name = {name.strip().lower(): name for name in columns}
@@ -584,12 +605,14 @@ def _likely_reference(columns: Sequence[str]) -> str:
 
 
 def _is_text(value: object) -> bool:
+    """Whether a value is a text, and no number or date in a text."""
     return isinstance(value, str) and not re.fullmatch(r"[\s\d.,+-]*", value)
 
 
 def _rows(
     data: Path, arguments: argparse.Namespace
 ) -> tuple[list[Mapping[str, Any]], dict[str, str]]:
+    """The rows of a file, and the keys of `[data]` with which the file can be read."""
     named = {
         name: value
         for name in ("sheet", "split")
@@ -617,76 +640,83 @@ def _decoded(
 
 
 def _rubric(given: Sequence[str]) -> dict[str, str]:
+    """The criteria of a judge by their names. A criterion without a name is numbered, or "good" if it is alone."""
     rubric = {}
     for number, text in enumerate(given, start=1):
         name, equals, rest = text.partition("=")
-        named = equals and re.fullmatch(r"[\w -]{1,64}", name.strip())
-        rubric[
-            name.strip()
-            if named
-            else f"criterion {number}"
-            if len(given) > 1
-            else "good"
-        ] = rest.strip() if named else text
+        if equals and re.fullmatch(r"[\w -]{1,64}", name.strip()):
+            rubric[name.strip()] = rest.strip()
+        else:
+            rubric["good" if len(given) == 1 else f"criterion {number}"] = text
     return rubric
 
 
 def _harness(kind: str, path: Path, arguments: argparse.Namespace, ask: _Asking) -> int:
-    for name in (*_OF_MODELS, *(_OF_DATA if kind != "command" else ("model",))):
+    """Write the configuration of a harness or a program, and the example files that are missing."""
+    _check_harness(kind, arguments)
+    text = template(f"{kind}.toml").replace("NAME", str(path))
+    files: list[Path] = []
+    said: list[str] = []
+    if kind == "promptfoo":
+        text, said = _of_promptfoo(text, path, arguments, ask)
+    elif kind == "inspect":
+        text, files = _of_inspect(text, path, arguments, ask)
+    else:
+        text, files = _of_command(text, path, arguments, ask)
+    if arguments.budget is not None:
+        text = text.replace("budget = 32 ", f"budget = {arguments.budget} ")
+    if kind == "command":  # others are read by their harness, which may be missing
+        _check_or_unlink(path, text, files)
+    path.write_text(text, encoding="utf-8")
+    wrote = f"Wrote {', '.join(map(str, [path, *files]))}."
+    next_steps = ["Next:", f"  asktell check {path}", f"  asktell run {path}"]
+    show("\n".join([wrote, *said, *next_steps]))
+    return 0
+
+
+def _check_harness(kind: str, arguments: argparse.Namespace) -> None:
+    """Refuse flags for what a harness has itself."""
+    own = (*_OF_MODELS, "model") if kind == "command" else (*_OF_MODELS, *_OF_DATA)
+    for name in own:
         if getattr(arguments, name) is not None:
             raise InvalidArgumentError(
                 f"--{name.replace('_', '-')} cannot be combined with {kind}, which has its own. Remove it."
             )
-    if arguments.prompts is not None and (
-        kind == "promptfoo" or not arguments.prompts.exists()
-    ):
-        problem = (
-            "the prompts are in promptfoo's configuration"
-            if kind == "promptfoo"
-            else "file not found"
+    prompts = arguments.prompts
+    if prompts is not None and kind == "promptfoo":
+        raise InvalidArgumentError(
+            f"--prompts {str(prompts)!r}: the prompts are in promptfoo's configuration."
         )
-        raise InvalidArgumentError(f"--prompts {str(arguments.prompts)!r}: {problem}.")
+    if prompts is not None and not prompts.exists():
+        raise InvalidArgumentError(f"--prompts {str(prompts)!r}: file not found.")
     if len(arguments.model or ()) > 1:
         raise InvalidArgumentError(
             f"--model can be given once with {kind}; got {len(arguments.model)}."
         )
-    text = template(f"{kind}.toml").replace("NAME", str(path))
-    made: list[Path] = [path]
-    said: list[str] = []
-    if kind == "promptfoo":
-        text, said = _of_promptfoo(text, path, arguments, ask)
-    if kind == "inspect":
-        model = (
-            arguments.model
-            or [ask.text("Which model, by Inspect's name?", "openai/gpt-4o-mini")]
-        )[0]
-        prompts = arguments.prompts or path.parent / "prompts.txt"
-        for file, name in (
-            (prompts, "prompts.txt"),
-            (path.parent / "inspect_task.py", "inspect_task.txt"),
-        ):
-            if not file.exists():
-                file.write_text(template(name), encoding="utf-8")
-                made.append(file)
-        home = path.resolve().parent
-        text = text.replace('"PROMPTS"', quoted(relative(prompts, home))).replace(
-            '"MODEL"', quoted(model)
-        )
-    if kind == "command":
-        text, files = _of_command(text, path, arguments, ask)
-        made += files
-    if arguments.budget is not None:
-        text = text.replace("budget = 32 ", f"budget = {arguments.budget} ")
-    if kind == "command":
-        _check_or_unlink(path, text, made[1:])
-    path.write_text(text, encoding="utf-8")
-    wrote = f"Wrote {', '.join(map(str, made))}."
-    show(
-        "\n".join(
-            [wrote, *said, "Next:", f"  asktell check {path}", f"  asktell run {path}"]
-        )
-    )
-    return 0
+
+
+def _of_inspect(
+    text: str, path: Path, arguments: argparse.Namespace, ask: _Asking
+) -> tuple[str, list[Path]]:
+    """Fill in the configuration of an Inspect task. Return its text and the example files written next to it."""
+    if arguments.model:
+        (model,) = arguments.model
+    else:
+        model = ask.text("Which model, by Inspect's name?", "openai/gpt-4o-mini")
+    prompts = arguments.prompts or path.parent / "prompts.txt"
+    ours = {prompts: "prompts.txt", path.parent / "inspect_task.py": "inspect_task.txt"}
+    made = _write_missing(ours)
+    file = quoted(relative(prompts, path.resolve().parent))
+    text = text.replace('"PROMPTS"', file).replace('"MODEL"', quoted(model))
+    return text, made
+
+
+def _write_missing(ours: Mapping[Path, str]) -> list[Path]:
+    """Write the templates of the files that do not exist. Return these files."""
+    made = [file for file in ours if not file.exists()]
+    for file in made:
+        file.write_text(template(ours[file]), encoding="utf-8")
+    return made
 
 
 def _of_promptfoo(
@@ -743,64 +773,62 @@ def _of_command(
     text: str, path: Path, arguments: argparse.Namespace, ask: _Asking
 ) -> tuple[str, list[Path]]:
     """Fill in the configuration of a program. Return its text and the example files written next to it."""
-    home = path.parent
+    home, beside = path.parent, path.resolve().parent
     usual = "python agent.py" if shutil.which("python") else "python3 agent.py"
     command = arguments.program or ask.text("Command that evaluates?", usual)
     try:
         words = shlex.split(command)
     except ValueError as error:
         raise InvalidArgumentError(f"--command: {error}, got {command!r}.") from error
-    data = arguments.data or _path(
-        ask.text("File of tasks? (none: write a small example)", "", _there)
-    )
-    is_ours, data = data is None, data or home / "examples.csv"
-    ours = {data: "examples.csv"} if is_ours else {}
+    data = arguments.data or ask.file("tasks")
+    ours: dict[Path, str] = {}
+    if data is None:
+        data = home / "examples.csv"
+        ours[data] = "examples.csv"
     if words[1:] == ["agent.py"] and words[0].startswith("python"):
         ours[home / "agent.py"] = "agent.txt"
+    prompts = template("candidates.txt")
     if arguments.prompts is None:
         ours[home / "SKILL.md"] = "skill.txt"
-    made = [file for file in ours if not file.exists()]
-    for file in made:
-        file.write_text(template(ours[file]), encoding="utf-8")
-    rows, reading = _rows(data, arguments)
-    chosen, reference = _columns(data, rows, arguments, ask)
-    beside = path.resolve().parent
-    of_data = [
-        f"file = {quoted(relative(data, beside))}",
-        _with(
-            f"input = {quoted(chosen)}",
-            "column that identifies a row; the program gets all",
-        ),
-        _with(
-            f"reference = {quoted(reference) if reference else 'false'}",
-            "column of the reference; false for none",
-        ),
-        *(f"{name} = {quoted(value)}" for name, value in reading.items()),
-    ]
-    prompts = template("candidates.txt")
-    if arguments.prompts is not None:
+    else:
         prompts = f"\n[prompts]\nfile = {quoted(relative(arguments.prompts, beside))}\n"
-    metric = arguments.maximize or "success"
-    listed_words = ", ".join(map(quoted, words))
-    line = _with(
-        f"command = [{listed_words}]",
-        "started in this folder for every evaluation, without a shell",
-    )
-    text = re.sub(r"^command = .*", lambda _: line, text, flags=re.MULTILINE)
-    text = text.replace("PROMPTS\n", prompts + "\n").replace(
-        "\nDATA\n", "\n" + "\n".join(of_data) + "\n"
-    )
-    if metric != "success":
+    made = _write_missing(ours)
+    of_data = _data_of_command(data, beside, arguments, ask)
+    line = f"command = [{', '.join(map(quoted, words))}]"
+    why = "started in this folder for every evaluation, without a shell"
+    text = _with_line(text, "command", _with(line, why))
+    text = text.replace("PROMPTS\n", f"{prompts}\n")
+    text = text.replace("\nDATA\n", "\n" + "\n".join(of_data) + "\n")
+    if arguments.maximize not in (None, "success"):
+        # The range in the template is the one of "success"
         text = re.sub(r"^ranges = .*\n", "", text, flags=re.MULTILINE)
-        text = re.sub(
-            r"^maximize = .*",
-            lambda _: _with(
-                f"maximize = {quoted(metric)}", "a metric that the program prints"
-            ),
-            text,
-            flags=re.MULTILINE,
+        line = f"maximize = {quoted(arguments.maximize)}"
+        text = _with_line(
+            text, "maximize", _with(line, "a metric that the program prints")
         )
     return text, made
+
+
+def _data_of_command(
+    data: Path, beside: Path, arguments: argparse.Namespace, ask: _Asking
+) -> list[str]:
+    """The lines of the table `[data]` for the tasks of a program."""
+    rows, reading = _rows(data, arguments)
+    chosen, reference = _columns(data, rows, arguments, ask)
+    wanted = quoted(reference) if reference else "false"
+    why = "column that identifies a row; the program gets all"
+    return [
+        f"file = {quoted(relative(data, beside))}",
+        _with(f"input = {quoted(chosen)}", why),
+        _with(f"reference = {wanted}", "column of the reference; false for none"),
+        *(f"{name} = {quoted(value)}" for name, value in reading.items()),
+    ]
+
+
+def _with_line(text: str, name: str, line: str) -> str:
+    """The text with another line for a key."""
+    # A function, since a text would be searched for references such as \1
+    return re.sub(rf"^{name} = .*", lambda _: line, text, flags=re.MULTILINE)
 
 
 def _maximized(
@@ -838,6 +866,7 @@ def _maximized(
 
 
 def _variable(name: str) -> str:
+    """The name of an environment variable, checked."""
     if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
         # The value is not repeated: it may be the key itself.
         raise InvalidArgumentError(
@@ -847,10 +876,7 @@ def _variable(name: str) -> str:
 
 
 def _there(answer: str) -> str:
+    """The name of a file that exists, or an empty text."""
     if answer and not Path(answer).expanduser().exists():
         raise InvalidArgumentError(f"There is no file {answer!r}.")
     return answer
-
-
-def _path(answer: str) -> Path | None:
-    return Path(answer).expanduser() if answer else None

@@ -41,6 +41,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: argparse.Namespace) -> int:
+    """Run the command and return its exit code. An error is one line on stderr, unless `--debug` is given."""
     for stream in (sys.stdout, sys.stderr):
         # A terminal with few characters is no reason to fail
         if hasattr(stream, "reconfigure"):
@@ -78,6 +79,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _complain(error: BaseException) -> int:
+    """Print an error in one line, and return its exit code: 2 for a mistake of the user, 1 for a failure."""
     mistake = isinstance(error, AsktellError) and not isinstance(
         error, FolderBusyError | StorageError | EvaluatorError
     )

@@ -462,6 +462,7 @@ def _for_server(tool: Callable[..., Answer], store: Store) -> Callable[..., Answ
 
 
 def _pull(trial: Trial, ids: Sequence[str] | None) -> Pull:
+    """A trial in the words of the tools."""
     example = (
         trial.example if ids is None or trial.example is None else ids[trial.example]
     )
@@ -474,6 +475,7 @@ def _pull(trial: Trial, ids: Sequence[str] | None) -> Pull:
 
 
 def _what_next(study: AnyStudy, n_trials: int) -> str:
+    """What the agent should do next."""
     if n_trials:
         return f"Evaluate {'this' if n_trials == 1 else 'these'}, then `tell`."
     if study.done:
@@ -484,6 +486,7 @@ def _what_next(study: AnyStudy, n_trials: int) -> str:
 
 
 def _to_stop(trials: Sequence[int]) -> str:
+    """Which trials the agent should stop, as their prompt is eliminated."""
     if not trials:
         return ""
     which = (
@@ -545,6 +548,7 @@ def _for_agents(message: str) -> str:
 
 
 def _where(study: AnyStudy) -> str:
+    """The progress of a study, in words."""
     return f"{study.name}: {describe_spending(study)}, {pending_trials(len(study.pending))}."
 
 

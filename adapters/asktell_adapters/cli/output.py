@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from asktell_adapters.config import Config
 
 _WIDTH = 97  # characters of a line
+_MOST_SELECTED = 10  # prompts of a Pareto set that `asktell status` prints
 
 
 # What GitHub Actions and Azure Pipelines take as a command, where a line of a log
@@ -30,7 +31,7 @@ _COMMAND = re.compile(r"(\s*)([:#])(?=:|#\[|#vso\[)")
 
 
 def show(text: str) -> None:
-    """Print lines; nothing in them steers a terminal, or is a command to the runner of a build."""
+    """Print lines without anything that could control a terminal or the runner of a build."""
     for line in text.split("\n"):
         command = _COMMAND.match(line)
         if command:
@@ -39,7 +40,7 @@ def show(text: str) -> None:
 
 
 def say_braces(config: "Config") -> None:
-    """Say which prompts have columns of the data in braces that are sent as they are, where nobody said so."""
+    """Warn of prompts with a column's name in braces that is sent as it is, unless the file says so by `fields`."""
     if config.fields is not None or config.harness is not None:
         return
     prompts = config.selector.prompts
@@ -49,8 +50,8 @@ def say_braces(config: "Config") -> None:
             some([prompts.ids[at] for at in found]),
         )
         words = (
-            f"{config.path.name}: {{{field}}} is sent as it is (prompt {where}). In [prompts], fields = true puts the "
-            "column's value there, and fields = false says that it is meant."
+            f"{config.path.name}: {{{field}}} is sent as it is (prompt {where}). In [prompts], set fields = true to "
+            "insert the column's value, or fields = false to send the braces."
         )
         print(safe(words), file=sys.stderr)
 
@@ -58,53 +59,61 @@ def say_braces(config: "Config") -> None:
 def overview(
     result: Result, doing: str, n_active: int, seconds_since: float | None = None
 ) -> Iterator[str]:
-    """How far a run is, in some lines, and the best so far; `doing` says which run, and whether it goes on."""
+    """The progress of a run and the best prompts so far, as lines.
+
+    Args:
+        result: the result so far.
+        doing: the run and its state, in words.
+        n_active: number of prompts that are still active.
+        seconds_since: seconds since the last change of the run. None if unknown.
+    """
     early = f"; {result.early}" if result.early else ""
     counted = describe_spending(result).partition(" evaluations")[0]
-    counted += f" ({result.spent / result.budget:.0%})" if " of " in counted else ""
+    if " of " in counted:
+        counted += f" ({result.spent / result.budget:.0%})"
     rows = [
         ("run", doing),
         ("goal", str(result.goal)),
         ("evaluations", f"{counted}{early}"),
         ("prompts", f"{len(result.prompts)}, {n_active} active"),
         ("failures", str(sum(entry.failures for entry in result.prompts))),
-        *(
-            ("", one_line(f"{group.count}: {group.reason}", 200))
-            for group in result.failures[:3]
-        ),
     ]
-    if result.spent_cost or result.max_cost:
-        limit = (
-            ""
-            if result.max_cost is None
-            else f" of {result.max_cost:.4g} ({result.spent_cost / result.max_cost:.0%})"
-        )
-        rows.append(("cost", f"{result.spent_cost:.4g}{limit}"))
+    for group in result.failures[:3]:
+        rows.append(("", one_line(f"{group.count}: {group.reason}", 200)))
+    if result.max_cost is not None:
+        share = result.spent_cost / result.max_cost
+        of = f"{result.spent_cost:.4g} of {result.max_cost:.4g} ({share:.0%})"
+        rows.append(("cost", of))
+    elif result.spent_cost:
+        rows.append(("cost", f"{result.spent_cost:.4g}"))
     if not result.done and seconds_since is not None:
         rows.append(("last change", f"{max(0.0, seconds_since):.0f} s ago"))
-    label = "result" if result.done else "best so far"
-    shown = result.selected[:10]
-    columns = [shown_estimates(shown, metric) for metric in result.goal.columns]
-    for i, entry in enumerate(shown):
-        cells = ", ".join(f"{name} {estimates[i]}" for name, estimates in columns)
-        infeasible = ", infeasible" if entry.feasible is False else ""
-        rows += [
-            (label, f"{entry.id}: {cells}{infeasible}"),
-            ("", one_line(entry.prompt, _WIDTH - 13)),
-        ]
-        label = ""
-    if len(result.selected) > 10:
-        rows.append(("", f"... and {len(result.selected) - 10} more"))
-    for name, text in rows:
-        for line in textwrap.wrap(
+    for name, text in [*rows, *_selected(result)]:
+        lines = textwrap.wrap(
             text, _WIDTH - 13, break_long_words=False, break_on_hyphens=False
-        ) or [""]:
+        )
+        for line in lines or [""]:
             yield f"{name:<12} {line}"
             name = ""
 
 
+def _selected(result: Result) -> Iterator[tuple[str, str]]:
+    """The label and the text of each row about a selected prompt."""
+    shown = result.selected[:_MOST_SELECTED]
+    columns = [shown_estimates(shown, metric) for metric in result.goal.columns]
+    label = "result" if result.done else "best so far"
+    for i, entry in enumerate(shown):
+        cells = ", ".join(f"{name} {estimates[i]}" for name, estimates in columns)
+        infeasible = ", infeasible" if entry.feasible is False else ""
+        yield label, f"{entry.id}: {cells}{infeasible}"
+        yield "", one_line(entry.prompt, _WIDTH - 13)
+        label = ""  # the first prompt has it
+    if len(result.selected) > _MOST_SELECTED:
+        yield "", f"... and {len(result.selected) - _MOST_SELECTED} more"
+
+
 def save_plot(result: Result | Simulation, path: Path, what: str | None = None) -> None:
-    """Draw the result into a file; `what` of it, as its `plot` takes it."""
+    """Draw the result into a file. `what` is the argument of its `plot`."""
     with needs_extra("plot"):
         import matplotlib
     matplotlib.use("Agg")

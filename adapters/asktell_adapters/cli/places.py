@@ -28,6 +28,7 @@ def needs_name(where: str) -> bool:
 
 
 def _folder(where: str) -> RunFolder | None:
+    """The folder of a run, given by itself or by its configuration. None if `where` is no run."""
     path = Path(where)
     if "://" in where or _is_database(path):
         return None
@@ -42,6 +43,7 @@ def _folder(where: str) -> RunFolder | None:
 
 
 def _is_database(path: Path) -> bool:
+    """Whether a file is a SQLite database, by its first bytes."""
     if not path.is_file():
         return False
     with path.open("rb") as file:
@@ -49,6 +51,7 @@ def _is_database(path: Path) -> bool:
 
 
 def is_service(where: object) -> bool:
+    """Whether studies are at a service, rather than in a storage."""
     return isinstance(where, str) and where.startswith(("http://", "https://"))
 
 
@@ -67,6 +70,7 @@ def create_study(where: str, name: str, selector: Selector) -> AnyStudy:
 
 
 def names(where: str | Path) -> list[str]:
+    """The names of all studies in a storage or at a service."""
     return (
         asktell.RemoteStudy.names(str(where), token=_token())
         if is_service(where)
@@ -101,6 +105,7 @@ class Place:
         return None if self._run is None else self._run.path
 
     def open(self) -> AnyStudy:
+        """Open the study."""
         if self._run is not None and self._name is None:
             return self._run.open_study()
         return open_study(
@@ -118,9 +123,11 @@ class Place:
         return study
 
     def about(self) -> dict[str, Any]:
+        """The set-up of the run, for reports. Empty if the study is not a run's."""
         return {} if self._run is None else self._run.read_setup() or {}
 
     def doing(self, n_out: int) -> str:
+        """The state of the run in words: its process, or its number of pending trials."""
         if self._run is None:
             return pending_trials(n_out)
         runner = self._run.runner
@@ -130,6 +137,7 @@ class Place:
 
     @property
     def seconds_since(self) -> float | None:
+        """Seconds since the last change of the run's study. None if the study is not a run's."""
         if self._run is None:
             return None
         file = self._run.study_file
@@ -140,4 +148,5 @@ class Place:
 
 
 def pending_trials(n: int) -> str:
+    """A number of pending trials, in words."""
     return f"{n} pending trial{'s' * (n != 1)}"

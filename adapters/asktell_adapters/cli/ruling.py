@@ -104,12 +104,14 @@ class Ruling:
 
     @cached_property
     def candidate(self) -> PromptResult:
+        """The result of the candidate."""
         return next(
             entry for entry in self.result.prompts if entry.id == self.comparison.a
         )
 
     @cached_property
     def baseline(self) -> PromptResult:
+        """The result of the baseline."""
         return next(
             entry for entry in self.result.prompts if entry.id == self.comparison.b
         )
@@ -121,10 +123,12 @@ class Ruling:
 
     @cached_property
     def _objectives(self) -> dict[str, Any]:
+        """The objectives by metric."""
         return {objective.metric: objective for objective in self.goal.objectives}
 
     @cached_property
     def _answers(self) -> dict[tuple[str | int, int | None], str]:
+        """The responses by prompt and example."""
         return {
             (each.prompt, each.example): each.answer
             for each in self.evaluations
@@ -267,6 +271,7 @@ class Ruling:
 
     @property
     def spending(self) -> str:
+        """Evaluations, money and failures of the gate, in words."""
         money, failures = "", sum(entry.failures for entry in self.result.prompts)
         if self.is_priced or self.result.spent_cost:
             money = f", cost {amount(self.result.spent_cost + self.recheck_cost, self.currency)}"
@@ -304,6 +309,7 @@ class Ruling:
         return f"{self._names[0]} is the better one {where} with probability {stated}."
 
     def lines(self) -> Iterator[str]:
+        """The ruling as printed lines, the verdict last."""
         for name, each in self.found.items():
             yield f"{each:<9} {self.required(name)}"
         for entry in self.result.prompts:
@@ -545,6 +551,7 @@ class Ruling:
         return f"{100 * allowed:.3g}%" if allowed else ""
 
     def _by_more(self, metrics: Iterable[str]) -> str:
+        """The end of a sentence that names the accepted loss. Empty without a margin."""
         if not self.margin:
             return ""
         losses = {self._loss(metric) for metric in metrics}
@@ -553,9 +560,11 @@ class Ruling:
         )
 
     def _loss(self, metric: str) -> str:
+        """The accepted loss of a metric, in words."""
         return loss_in_words(self.margin, self.goal.ranges.get(metric))
 
     def _is_behind_within(self, name: str, estimate: float) -> bool:
+        """Whether the candidate passed an objective although its mean is lower, by no more than the margin."""
         objective = self._objectives.get(name)
         return (
             objective is not None
@@ -672,6 +681,7 @@ def loss_in_words(loss: float, span: tuple[float, float] | None) -> str:
 
 
 def _estimate(entry: PromptResult, metric: str) -> str:
+    """The mean of a metric with its standard error."""
     return with_error(entry.estimate[metric], entry.standard_error[metric])
 
 
@@ -681,6 +691,7 @@ def _quoted(entry: PromptResult) -> str:
 
 
 def _count(n: int) -> str:
+    """A number of examples, in words."""
     return f"{n} example{'s' * (n != 1)}"
 
 
@@ -698,6 +709,7 @@ def _paragraphs(texts: Iterable[str]) -> list[str]:
 
 
 def _size(text: str) -> int:
+    """The bytes of a text."""
     return len(text.encode())
 
 
@@ -712,6 +724,7 @@ def _unlinked(text: str) -> str:
 
 
 def _html(text: str, most: int = _MOST_TEXT) -> str:
+    """Text in one line, escaped for HTML. It mentions no user and links no issue."""
     return _unlinked(html.escape(one_line(text, most), quote=False))
 
 

@@ -1,10 +1,11 @@
-"""`asktell simulate`: what would each method have found?"""
+"""`asktell simulate`: what each method would have selected from recorded scores."""
 
 import argparse
 import csv
 import io
 import json
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -37,29 +38,12 @@ _BOUND = re.compile(
 
 
 def simulate(arguments: argparse.Namespace) -> int:
+    """`asktell simulate`: replay recorded scores with several methods, and print what each would have selected."""
     if arguments.plot is not None and arguments.plot.suffix.lower() not in PICTURES:
         raise InvalidArgumentError(
             f"--plot needs a file that ends in {', '.join(PICTURES)}; got {arguments.plot}."
         )
-    goal = None if arguments.goal is None else goal_of(arguments.goal)
-    table = Path(arguments.table)
-    if table.suffix.lower() in (".npz", *KINDS):
-        if goal is None:
-            raise InvalidArgumentError(
-                "A table needs --goal, such as 'maximize accuracy subject to latency <= 2'."
-            )
-        recorded = RecordedScores.read(table, goal)
-        if goal.by_segment and recorded.segments is None:
-            raise InvalidArgumentError(
-                f"The goal speaks of segments: add a column segment to {table} (.npz: segments)."
-            )
-    else:
-        with Place(arguments.table, arguments.name).local("asktell simulate") as study:
-            if goal is not None:
-                raise InvalidArgumentError(
-                    "A run has its own goal; --goal is for tables."
-                )
-            goal, recorded = study.goal, RecordedScores.of(study)
+    goal, recorded = _recorded(arguments.table, arguments.name, arguments.goal)
     found = simulate_methods(
         recorded.scores,
         goal,
@@ -88,55 +72,93 @@ def simulate(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def goal_of(text: str) -> Goal:
-    """The goal that a text says, as `str(goal)` writes it or shorter; several objectives are a Pareto set.
+def _recorded(
+    where: str, name: str | None, text: str | None
+) -> tuple[Goal, RecordedScores]:
+    """The goal and the scores of a table, for which `text` gives the goal, or of a run, which has a goal of its own."""
+    goal = None if text is None else goal_of(text)
+    table = Path(where)
+    if table.suffix.lower() not in (".npz", *KINDS):
+        if goal is not None:
+            raise InvalidArgumentError(
+                f"--goal is for tables, and {where} is a run with a goal of its own. Remove --goal."
+            )
+        with Place(where, name).local("asktell simulate") as study:
+            return study.goal, RecordedScores.of(study)
+    if goal is None:
+        raise InvalidArgumentError(
+            "A table needs --goal, such as 'maximize accuracy subject to latency <= 2'."
+        )
+    recorded = RecordedScores.read(table, goal)
+    if goal.by_segment and recorded.segments is None:
+        raise InvalidArgumentError(
+            f"The goal has segments, and {table} has none. Add a column segment (to .npz: an array segments)."
+        )
+    return goal, recorded
 
-    Behind a metric's name, `from 0 to 10` is the range of its scores.
+
+def goal_of(text: str) -> Goal:
+    """The goal that a text describes, as `str(goal)` writes it or shorter. Several objectives select a Pareto set.
+
+    After a metric's name, `from 0 to 10` is the range of its scores.
+
+    Raises:
+        InvalidArgumentError: the text is not a goal, or it bounds a metric twice.
     """
     found = _GOAL.fullmatch(text.strip())
-    said = {} if found is None else found.groupdict()
-    objectives = [
-        _OBJECTIVE.fullmatch(part.strip())
-        for part in said.get("objectives", "").split(",")
-    ]
-    bounds = [
-        _BOUND.fullmatch(part.strip())
-        for part in (said.get("bounds") or "").split(",")
-        if part.strip()
-    ]
-    parts = [part.groupdict() for part in (*objectives, *bounds) if part is not None]
-    if len(parts) < len(objectives) + len(bounds):
+    whole = {} if found is None else found.groupdict()
+    objectives = _parts(_OBJECTIVE, whole.get("objectives") or "")
+    bounds = _parts(_BOUND, whole["bounds"]) if whole.get("bounds") else []
+    if not objectives or bounds is None:
         raise InvalidArgumentError(
             "--goal needs 'maximize accuracy subject to latency <= 2', or 'maximize rouge, minimize cost'; a metric "
             "may have 'from 0 to 10', an objective 'in its worst segment', a bound 'on 95% of the examples' and 'in "
             f"every segment', and the last one ', kept with probability 0.9'; got {short(text)}."
         )
-    wanted, limits = parts[: len(objectives)], parts[len(objectives) :]
-    if twice := {
-        one["metric"]
-        for one in limits
-        if sum(one["metric"] == other["metric"] for other in limits) > 1
-    }:
-        raise InvalidArgumentError(
-            f"--goal bounds {min(twice)!r} twice; give one bound."
-        )
+    times = Counter(part["metric"] for part in bounds)
+    if twice := sorted(metric for metric in times if times[metric] > 1):
+        raise InvalidArgumentError(f"--goal bounds {twice[0]!r} twice; give one bound.")
+    is_pareto = len(objectives) > 1 or whole["pareto"]
+    best: dict[bool, list[str]] = {True: [], False: []}
+    for part in objectives:
+        best[part["direction"] != "minimize"].append(part["metric"])
+    limits: dict[str, dict[str, Any]] = {">=": {}, "<=": {}}
+    for part in bounds:
+        limits[part["side"]][part["metric"]] = _bound(part)
     return parse_goal(
-        "pareto-set" if len(wanted) > 1 or said["pareto"] else "best-feasible",
-        [part["metric"] for part in wanted if part["direction"] != "minimize"],
-        [part["metric"] for part in wanted if part["direction"] == "minimize"],
-        {part["metric"]: _bound(part) for part in limits if part["side"] == ">="},
-        {part["metric"]: _bound(part) for part in limits if part["side"] == "<="},
-        {
-            part["metric"]: (_number(part["low"]), _number(part["high"]))
-            for part in parts
-            if part["low"]
-        },
-        _number(said["sure"]) if said["sure"] else None,
-        [part["metric"] for part in wanted if part["worst"]],
+        "pareto-set" if is_pareto else "best-feasible",
+        best[True],
+        best[False],
+        limits[">="],
+        limits["<="],
+        _ranges([*objectives, *bounds]),
+        _number(whole["sure"]) if whole["sure"] else None,
+        [part["metric"] for part in objectives if part["worst"]],
     )
 
 
+def _parts(pattern: re.Pattern[str], text: str) -> list[dict[str, Any]] | None:
+    """The parts between commas. None if the pattern does not describe one of them."""
+    found = []
+    for part in text.split(","):
+        match = pattern.fullmatch(part.strip())
+        if match is None:
+            return None
+        found.append(match.groupdict())
+    return found
+
+
+def _ranges(parts: Sequence[Mapping[str, str]]) -> dict[str, tuple[float, float]]:
+    """The ranges of scores that are given, by metric."""
+    return {
+        part["metric"]: (_number(part["low"]), _number(part["high"]))
+        for part in parts
+        if part["low"]
+    }
+
+
 def _bound(part: Mapping[str, str | None]) -> dict[str, Any]:
+    """A bound as `parse_goal` takes it. A share of the examples becomes a quantile of the scores."""
     quantile = None
     if part["share"]:
         share = _number(part["share"]) / 100
@@ -149,6 +171,7 @@ def _bound(part: Mapping[str, str | None]) -> dict[str, Any]:
 
 
 def _number(text: str | None) -> float:
+    """A number in a goal."""
     try:
         return float(text or "")
     except ValueError:
@@ -158,7 +181,7 @@ def _number(text: str | None) -> float:
 
 
 def _write(found: Simulation, path: Path) -> None:
-    """A row per run, as `Simulation.to_dataframe` has them."""
+    """Write a row per run, as in `Simulation.to_dataframe`."""
     runs: Sequence[dict[str, Any]] = [run for run in found.runs if "refused" not in run]
     columns = [name for name in (runs[0] if runs else {}) if name != "answer"]
     table = io.StringIO()

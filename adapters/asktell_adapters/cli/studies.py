@@ -23,6 +23,7 @@ _MOST_COUNTED = 100_000
 
 
 def list_studies(arguments: argparse.Namespace) -> int:
+    """`asktell studies`: list all studies at a URL."""
     rows = [["study", "spent", "active", "pending", "workers", "state"]]
     url = location(arguments.url)
     for name in names(url):
@@ -40,6 +41,7 @@ def list_studies(arguments: argparse.Namespace) -> int:
 
 
 def status(arguments: argparse.Namespace) -> int:
+    """`asktell status`: print the progress of a study once."""
     place = Place(arguments.run, arguments.name)
     with place.open() as study:
         for line in _view(study, study.result(), study.workers(), place):
@@ -49,6 +51,7 @@ def status(arguments: argparse.Namespace) -> int:
 
 
 def result(arguments: argparse.Namespace) -> int:
+    """`asktell result`: print every prompt with its estimates."""
     picture = arguments.plot
     if picture is not None and picture.suffix.lower() not in PICTURES:
         raise InvalidArgumentError(
@@ -67,11 +70,13 @@ def result(arguments: argparse.Namespace) -> int:
 
 
 def result_of(where: str, name: str | None) -> Result:
+    """The result of a study so far."""
     with Place(where, name).open() as study:
         return study.result()
 
 
 def report(arguments: argparse.Namespace) -> int:
+    """`asktell report`: write the result as one HTML page."""
     place = Place(arguments.run, arguments.name)
     with place.open() as study:
         study.report(arguments.output, place.about())
@@ -103,6 +108,7 @@ def watch(arguments: argparse.Namespace) -> int:
 
 
 def _pace(before: Result, now: Result, seconds: float) -> str:
+    """The speed since `before` and the time to go, in words. Empty if nothing has happened since."""
     if seconds <= 1 or now.spent == before.spent:
         return ""
     rate, left = (
@@ -123,6 +129,7 @@ def _view(
     place: Place,
     pace: str = "",
 ) -> Iterator[str]:
+    """The progress of a study and the trials of its workers, as lines."""
     paused = "paused (asktell resume ends the pause), " if study.paused else ""
     doing = "finished" if result.done else paused + place.doing(len(holdings)) + pace
     yield from overview(
@@ -154,18 +161,21 @@ def _view(
 
 
 def export_study(arguments: argparse.Namespace) -> int:
+    """`asktell export`: write a study to a file."""
     with Place(arguments.url, arguments.name).local("asktell export") as study:
         study.export(arguments.file)
     return 0
 
 
 def import_study(arguments: argparse.Namespace) -> int:
+    """`asktell import`: create a study from a file."""
     with Study.import_(arguments.url, arguments.file, arguments.name) as study:
         show(f"{study.name}: {describe_spending(study)}")
     return 0
 
 
 def batch(arguments: argparse.Namespace) -> int:
+    """`asktell batch`: submit evaluations to a batch API, or record the scores that have arrived."""
     from asktell_adapters.config import load_config
     from asktell_adapters.evaluators.openai_batch import OpenAIBatch
 
@@ -193,6 +203,7 @@ def batch(arguments: argparse.Namespace) -> int:
 
 
 def cache(arguments: argparse.Namespace) -> int:
+    """`asktell cache`: print the size of the cache, or clear it."""
     answers = AnswerCache(arguments.where)
     if arguments.where is not None and arguments.where.suffix == ".toml":
         from asktell_adapters.config import load_cache
@@ -237,6 +248,7 @@ def say_cached(study: AnyStudy) -> None:
 
 
 def serve_studies(arguments: argparse.Namespace) -> int:
+    """`asktell serve`: serve studies over HTTP until a signal ends it."""
     # Here, since it imports the server's packages
     from asktell_adapters.server.process import serve
 

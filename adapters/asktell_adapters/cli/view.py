@@ -39,11 +39,14 @@ class View(ThreadingHTTPServer):
 
 
 class _Handler(BaseHTTPRequestHandler):
+    """Answers requests for the page and for its state."""
+
     server: View
     timeout = 30
     server_version, sys_version = "asktell", ""
 
     def do_GET(self) -> None:
+        """Send the page or its state, to this machine's browser only."""
         if self.headers.get("Host") not in self.server.hosts:
             self._send(
                 HTTPStatus.MISDIRECTED_REQUEST,
@@ -58,6 +61,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(HTTPStatus.NOT_FOUND, "text/plain", "There is nothing here.")
 
     def _send(self, status: HTTPStatus, kind: str, text: str) -> None:
+        """Send an answer that no browser stores, embeds or guesses the type of."""
         body = text.encode()
         self.send_response(status)
         self.send_header("Content-Type", f"{kind}; charset=utf-8")

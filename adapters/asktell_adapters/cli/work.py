@@ -44,12 +44,14 @@ _MAIN = "main"
 
 
 def run_selection(arguments: argparse.Namespace) -> int:
+    """`asktell run`: run or resume a selection."""
     with contextlib.closing(load_config(arguments.config)) as config:
         _run_config(config, arguments, arguments.estimate)
     return 0
 
 
 def run_improvement(arguments: argparse.Namespace) -> int:
+    """`asktell improve`: write better prompts, and select among them."""
     _run_config(load_config(arguments.config, improve=True), arguments)
     return 0
 
@@ -57,6 +59,7 @@ def run_improvement(arguments: argparse.Namespace) -> int:
 def _run_config(
     config: Config, arguments: argparse.Namespace, estimate: int | None = None
 ) -> None:
+    """Run a configuration in its folder, at a URL, or beside the process that started it."""
     if arguments.study is not None or not RunFolder(config.output).used:
         say_braces(config)
     if estimate is not None:
@@ -90,6 +93,7 @@ def _run_config(
 
 
 def _show(outcome: Outcome, config: Config, arguments: argparse.Namespace) -> None:
+    """Print the outcome of a run."""
     result = outcome.result if isinstance(outcome, Improvement) else outcome
     if isinstance(outcome, Improvement) and arguments.json:
         show(json.dumps(outcome.to_dict(), indent=1))
@@ -170,6 +174,7 @@ def _join(config: Config, arguments: argparse.Namespace, folder: RunFolder) -> O
 
 
 def _write(folder: RunFolder, study: Study, config: Config, outcome: Outcome) -> None:
+    """Write the files that people read."""
     folder.write(study, config.dataset)
     if isinstance(outcome, Improvement):
         folder.write_history(outcome.history())
@@ -262,6 +267,7 @@ class TimedBatches(_Clocked):
     def evaluate_batch(
         self, trials: Sequence[asktell.Trial], repeats: Sequence[int] = ()
     ) -> Any:
+        """Scores or an exception for each trial, with the seconds that the batch took."""
         start = time.perf_counter()
         found = self._evaluator.evaluate_batch(trials, repeats)
         seconds = (time.perf_counter() - start) / len(trials)
@@ -345,6 +351,7 @@ def _check_same(config: Config, saved: dict[str, Any], folder: RunFolder) -> Non
 
 
 def _check_examples(study: AnyStudy, config: Config) -> None:
+    """Refuse a configuration that lacks examples which the study has."""
     ids = study.example_ids
     if ids is not None and len(ids) != len(config.dataset):
         lacks = changes(ids, config.dataset.ids)
@@ -354,6 +361,7 @@ def _check_examples(study: AnyStudy, config: Config) -> None:
 
 
 def _is_less(before: Any, now: Any) -> bool:
+    """Whether a budget is smaller than another in evaluations or money, or of another kind."""
     then, limits = (
         given if isinstance(given, dict) else {"evaluations": given}
         for given in (before, now)
@@ -364,6 +372,7 @@ def _is_less(before: Any, now: Any) -> bool:
 
 
 def _changed_prompts(then: Selector, now: Selector) -> str:
+    """The ids of prompts that differ between two selectors, in words."""
     before, after = (
         dict(
             zip(
@@ -392,6 +401,7 @@ def _changed_prompts(then: Selector, now: Selector) -> str:
 
 
 def say_estimate(config: Config, arguments: argparse.Namespace) -> None:
+    """Print the calls, tokens, cost and time that the run is expected to take."""
     folder = RunFolder(config.output)
     opened: Any = contextlib.nullcontext(config.selector)
     if arguments.study is not None:
@@ -419,6 +429,11 @@ def say_estimate(config: Config, arguments: argparse.Namespace) -> None:
 
 
 def confirm(config: Config, selection: Selection, evaluator: Any, yes: bool) -> None:
+    """Ask before a run that may cost more than `confirm_above`.
+
+    Raises:
+        InvalidArgumentError: the user declines, or cannot be asked.
+    """
     if config.confirm_above is None or yes:
         return
     most = estimate(evaluator, selection).most_cost

@@ -2,10 +2,9 @@
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any, ClassVar, final
 
 from asktell import Candidates, grid
@@ -15,7 +14,7 @@ from asktell_adapters.config.data import Prompts
 from asktell_adapters.config.model import (
     MODELS,
     ModelTable,
-    has_price,
+    NamedModel,
     options_of,
     read_model,
 )
@@ -168,6 +167,11 @@ def read_candidates(table: CandidatesTable, prompts: Prompts | None) -> Candidat
 def _rule(
     table: CandidatesTable, found: Candidates, given: Mapping[str, Any]
 ) -> dict[int, set[str]]:
+    """The levels to leave out, by the position of their factor.
+
+    Raises:
+        ConfigError: there is no such factor or level.
+    """
     rule = {}
     for factor, wanted in given.items():
         if factor not in found.factors:
@@ -192,6 +196,7 @@ def _rule(
 
 
 def _matches(names: tuple[str, ...], rule: Mapping[int, set[str]]) -> bool:
+    """Whether a combination has a level to leave out in every factor of the rule."""
     return all(names[place] in levels for place, levels in rule.items())
 
 
@@ -200,29 +205,30 @@ def _matches(names: tuple[str, ...], rule: Mapping[int, set[str]]) -> bool:
 class LLMTables:
     """The tables of all LLMs of a file."""
 
-    path: Path  # the file
     # Of each LLM, by the factors that it is made with, as JSON
-    tables: Mapping[str, Mapping[str, Any]]
+    tables: Mapping[str, ModelTable]
     takes: frozenset[str]  # the names of these factors; empty where there is one LLM
 
     @property
-    def first(self) -> Mapping[str, Any]:
+    def first(self) -> ModelTable:
         """The table of the first LLM. What does not depend on the LLM is the same in all."""
         return next(iter(self.tables.values()))
 
     def unpriced(self, loaded: bool = True) -> str:
-        """Where a price is missing; empty if nowhere. Without `loaded`, an LLM made by a function may have one."""
-        found = [
-            name
-            for name, t in self.tables.items()
-            if (loaded or "loader" not in t) and not has_price(t)
-        ]
-        if not found:
-            return ""
-        model = json.loads(found[0]).get("model")
-        return "[model]" if model is None else f"[models.{json.dumps(model)}]"
+        """The table that lacks a price, or an empty text if none does.
+
+        Without `loaded`, LLMs made by a function are left out, since they may have a
+        price of their own.
+        """
+        for name, table in self.tables.items():
+            if table.has_price or not (loaded or isinstance(table, NamedModel)):
+                continue
+            model = json.loads(name).get("model")
+            return "[model]" if model is None else f"[models.{json.dumps(model)}]"
+        return ""
 
     def make(self, concurrency: int) -> Any:
+        """Make the LLM, or one object that sends each request to its LLM."""
         if not self.takes:
             return self._make(concurrency)
         # Which can be pickled
@@ -232,20 +238,59 @@ class LLMTables:
         return models
 
     def _make(self, concurrency: int, **client: Any) -> Any:
-        return read_model(
-            self.path, "model", self.tables[json.dumps(client, sort_keys=True)]
-        ).make(concurrency)
+        """Make the LLM of these factors."""
+        return self.tables[_name_of(client)].make(concurrency)
+
+
+def _name_of(client: Mapping[str, Any]) -> str:
+    """A name for the factors that an LLM is made with: the same for the same factors."""
+    return json.dumps(client, sort_keys=True)
 
 
 def read_models(
     top: Table, given: Mapping[str, Any], own: Mapping[str, Any], candidates: Any
 ) -> LLMTables:
-    """The tables of all LLMs: `[model]`, with what candidates and `[models]` (`own`) change in it."""
-    path, factors = (
-        top.config_file,
-        candidates.factors if isinstance(candidates, Candidates) else {},
-    )
-    names = list(map(str, factors.get("model", {}).values()))
+    """The tables of all LLMs: `[model]`, with what candidates and `[models]` change in it.
+
+    Args:
+        top: the top of the file.
+        given: the table `[model]`.
+        own: the table `[models]`.
+        candidates: the candidates, or the prompts of a file that has no candidates.
+
+    Raises:
+        ConfigError: `[model]`, `[models]` and the candidates contradict each other, or
+            a table is wrong.
+    """
+    factors = candidates.factors if isinstance(candidates, Candidates) else {}
+    _check_names(top, given, own, list(map(str, factors.get("model", {}).values())))
+    # Factors that an LLM is made with. All others are settings of its requests.
+    kinds = {str(each.get("type")) for each in (given, *own.values())}
+    options = {"model"}
+    for kind in kinds & set(MODELS):
+        options.update(options_of(MODELS[kind].table))
+    takes = frozenset(options & set(factors))
+    tables: dict[str, ModelTable] = {}
+    for candidate in candidates if takes else [{}]:
+        client = {
+            name: candidate[name]
+            for name in sorted(takes)
+            if candidate[name] is not None
+        }
+        if _name_of(client) in tables:
+            continue
+        model = client.get("model")
+        title = f"models.{model}" if model in own else "model"
+        table = _with_factors(given, own.get(str(model), {}), client)
+        tables[_name_of(client)] = read_model(top.config_file, title, table)
+    _check_currencies(top, tables.values())
+    return LLMTables(tables, takes)
+
+
+def _check_names(
+    top: Table, given: Mapping[str, Any], own: Mapping[str, Any], names: list[str]
+) -> None:
+    """Refuse a `[model]` and `[models]` that do not fit the names of the models in `[candidates]`."""
     if others := [name for name in own if name not in names]:
         raise top.mistake(
             f"[models] has {others[0]!r}, but model in [candidates] has {listed(names) or 'no such list'}."
@@ -263,48 +308,27 @@ def read_models(
             raise top.mistake(
                 f"{common[0]!r} in [models] is one for all models: it belongs in [model]."
             )
-    kinds = {str(each.get("type")) for each in (given, *own.values())} & set(MODELS)
-    options = {"model"}.union(
-        *(options_of(MODELS[kind].table) for kind in kinds)
-    ) & set(factors)
-    clients = (
-        [{name: c[name] for name in options if c[name] is not None} for c in candidates]
-        if options
-        else [{}]
-    )
-    tables: dict[str, dict[str, Any]] = {}
-    for client in clients:
-        if (name := json.dumps(client, sort_keys=True)) in tables:
-            continue
-        asked = client.get("model")
-        table = {
-            **given,
-            **({} if asked is None else {"model": asked}),
-            **own.get(str(asked), {}),
-        }
-        if "loader" in table:
-            table["arguments"] = {**table.get("arguments", {}), **client}
-            table.pop("model", None)
-        else:
-            table |= {
-                option: value for option, value in client.items() if option != "model"
-            }
-        title = f"models.{asked}" if asked in own else "model"
-        model = read_model(path, title, table)
-        tables[name] = {
-            **table,
-            **{
-                each: getattr(model, each)
-                for each in ("max_new_tokens", "system", "template")
-            },
-        }
-    currencies = {
-        str((t.get("price") or {}).get("currency", ""))
-        for t in tables.values()
-        if t.get("price")
-    }
+
+
+def _with_factors(
+    given: Mapping[str, Any], own: Mapping[str, Any], client: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The table of one LLM: `[model]`, what `[models]` changes in it, and the factors that the LLM is made with."""
+    table = {**given, **own}
+    if "loader" in table:
+        table.pop("model", None)
+        return {**table, "arguments": {**table.get("arguments", {}), **client}}
+    if "model" in own:
+        # The name that the API knows, where the candidates have a shorter one
+        client = {**client, "model": own["model"]}
+    return {**table, **client}
+
+
+def _check_currencies(top: Table, models: Iterable[ModelTable]) -> None:
+    """Refuse prices in several currencies, which cannot be added."""
+    prices = [each.price_table for each in models if isinstance(each, NamedModel)]
+    currencies = {each.currency for each in prices if each is not None}
     if len(currencies) > 1:
         raise top.mistake(
             f"The prices of the models are in several currencies: {listed(sorted(currencies))}."
         )
-    return LLMTables(path, tables, frozenset(options))

@@ -55,6 +55,11 @@ class PromptsTable(Table, table="prompts"):
 
 
 def read_prompts(table: PromptsTable) -> Prompts:
+    """The prompts of `[prompts]`.
+
+    Raises:
+        ConfigError: there are none, or a prompt or its id cannot be used.
+    """
     if (table.file is None) == (table.texts is None):
         raise table.mistake("[prompts] needs either file = '...' or texts = [...].")
     with table.named():
@@ -75,6 +80,7 @@ def read_prompts(table: PromptsTable) -> Prompts:
 
 
 def items(prompts: Selected) -> Iterator[tuple[str | int, Any]]:
+    """The prompts or candidates with their ids."""
     if isinstance(prompts, Candidates):
         yield from zip(prompts.ids, prompts, strict=True)
     else:
@@ -184,6 +190,11 @@ class DataTable(Table, table="data"):
 
 
 def read_examples(table: DataTable) -> DataSet:
+    """The examples of `[data]`.
+
+    Raises:
+        ConfigError: there are none, a column is missing, or keys contradict each other.
+    """
     if (table.file is None) == (table.loader is None):
         raise table.mistake(
             "[data] needs either file = '...' or loader = 'package.module:function'."
@@ -214,6 +225,7 @@ def read_examples(table: DataTable) -> DataSet:
 
 
 def _segments(table: DataTable, examples: Sequence[Example]) -> tuple[str, ...] | None:
+    """The label of each example's segment. None if there are no segments."""
     if table.segment is None:
         return None
     labels = [example.fields.get(table.segment) for example in examples]
@@ -228,6 +240,7 @@ def _segments(table: DataTable, examples: Sequence[Example]) -> tuple[str, ...] 
 
 
 def _taken(table: DataTable, examples: list[Example]) -> list[Example]:
+    """The examples that are used: a sample, or the first ones after a shuffle."""
     if table.sample is not None:
         for name in ("limit", "shuffle"):
             if getattr(table, name) not in (None, False):

@@ -119,10 +119,18 @@ TUNING = ("timeout", "workers", "cost")
 _WORKERS = 4
 
 
-def read_harness(
-    table: EvaluatorTable, data: Mapping[str, Any] | None = None
-) -> Harness:
-    """What evaluates; `data`, the table `[data]`, is for a command alone."""
+def read_harness(table: EvaluatorTable, data: DataTable | None = None) -> Harness:
+    """The program, harness or evaluator of `[evaluator]`.
+
+    Args:
+        table: the table `[evaluator]`.
+        data: the table `[data]`, whose rows a command is given. A harness has data of
+            its own.
+
+    Raises:
+        ConfigError: keys are missing or contradict each other, or a function of the
+            user's own failed.
+    """
     given = [name for name in _KINDS if getattr(table, name) is not None]
     if len(given) != 1:
         raise table.mistake(
@@ -150,12 +158,12 @@ def read_harness(
     )
 
 
-def _command(table: EvaluatorTable, data: Mapping[str, Any] | None) -> Harness:
+def _command(table: EvaluatorTable, data: DataTable | None) -> Harness:
+    """A program that is started for every evaluation, on the rows of `[data]`."""
     if data is None:
         raise table.mistake("a command needs the table [data], whose rows it is given.")
-    of_data = DataTable.read(table.config_file, "data", data)
-    dataset = read_examples(of_data)
-    rows = [_row(of_data, example) for example in dataset.examples]
+    dataset = read_examples(data)
+    rows = [_row(data, example) for example in dataset.examples]
     home = table.config_file.resolve().parent
     with table.named():
         evaluator = CommandEvaluator(
@@ -187,6 +195,7 @@ def _row(table: DataTable, example: Example) -> dict[str, Any]:
 
 
 def _promptfoo(table: EvaluatorTable) -> Harness:
+    """promptfoo, with its own prompts and tests."""
     from asktell_adapters.harnesses.promptfoo import PromptfooEvaluator
 
     rows = None if table.rows is None else table.beside(table.rows)
@@ -200,6 +209,7 @@ def _promptfoo(table: EvaluatorTable) -> Harness:
 
 
 def _inspect(table: EvaluatorTable) -> Harness:
+    """An Inspect task, with its own samples."""
     from asktell_adapters.harnesses.inspect.task import InspectTask
 
     if table.task is None:
@@ -211,6 +221,7 @@ def _inspect(table: EvaluatorTable) -> Harness:
 
 
 def _loaded(table: EvaluatorTable) -> Harness:
+    """An evaluator made by a function of the user's own."""
     evaluator = call_named(table, table.loader or "", table.arguments)
     examples = next(
         (
@@ -235,6 +246,7 @@ _TYPES: Mapping[str, Callable[[EvaluatorTable], Harness]] = {
 
 
 def _dataset(table: EvaluatorTable, examples: Any) -> DataSet:
+    """The examples of a harness. Their ids are used if they are distinct."""
     rows = [] if examples is None else list(examples)
     if not rows:
         raise table.error(

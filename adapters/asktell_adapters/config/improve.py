@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Literal, final
 
 from asktell import Budget
@@ -12,29 +11,6 @@ from asktell_adapters.llms.base import Example
 from asktell_adapters.optimizers.briefs import Writer
 from asktell_adapters.optimizers.improving import MOST_PARENTS
 from asktell_adapters.optimizers.writers import LLMWriter
-
-
-class ImproveTable(Table, table="improve"):
-    """How `asktell improve` writes prompts."""
-
-    generations: int = key(
-        4, "Generations after the first; the budget is shared out among all.", ge=1
-    )
-    candidates: int = key(8, "New prompts in each generation.", ge=1)
-    parents: int = key(4, "Prompts that the writer is shown.", ge=1, le=MOST_PARENTS)
-    patience: int | Literal[False] = key(
-        2,
-        "Ends after this many generations in a row without a better prompt; false: never.",
-        expected="a whole number, or false for none",
-    )
-    certainty: float = key(
-        0.6, "A new prompt counts as better from this probability on.", ge=0, le=1
-    )
-    writer: dict[str, Any] = key(
-        {},
-        "Writes the prompts: see [improve.writer](#improvewriter).",
-        said="the model that answers",
-    )
 
 
 class WriterTable(Table, table="improve.writer"):
@@ -56,6 +32,29 @@ class WriterTable(Table, table="improve.writer"):
     arguments: dict[str, Any] = key({}, "Arguments of the loader.")
 
 
+class ImproveTable(Table, table="improve"):
+    """How `asktell improve` writes prompts."""
+
+    generations: int = key(
+        4, "Generations after the first; the budget is shared out among all.", ge=1
+    )
+    candidates: int = key(8, "New prompts in each generation.", ge=1)
+    parents: int = key(4, "Prompts that the writer is shown.", ge=1, le=MOST_PARENTS)
+    patience: int | Literal[False] = key(
+        2,
+        "Ends after this many generations in a row without a better prompt; false: never.",
+        expected="a whole number, or false for none",
+    )
+    certainty: float = key(
+        0.6, "A new prompt counts as better from this probability on.", ge=0, le=1
+    )
+    writer: WriterTable = key(
+        WriterTable(),
+        "Writes the prompts: see [improve.writer](#improvewriter).",
+        said="the model that answers",
+    )
+
+
 @final
 @dataclass(frozen=True)
 class Improving:
@@ -70,6 +69,7 @@ class Improving:
     seed: int  # of the writer
 
     def writer(self, llm: Any, examples: Sequence[Example], concurrency: int) -> Writer:
+        """The writer of prompts: a function of the user's own, or an LLM."""
         table = self.table
         if table.loader is not None:
             found: Writer = call_named(table, table.loader, table.arguments)
@@ -90,10 +90,17 @@ class Improving:
             )
 
 
-def read_improve(
-    path: Path, given: Mapping[str, Any], total: int | Budget, seed: int = 0
-) -> Improving:
-    table = ImproveTable.read(path, "improve", given)
+def read_improve(table: ImproveTable, total: int | Budget, seed: int = 0) -> Improving:
+    """Check the table, and share the budget out among the generations.
+
+    Args:
+        table: `[improve]`, with its defaults if the file has none.
+        total: the budget of the whole run.
+        seed: the seed of the writer.
+
+    Raises:
+        ConfigError: a value is out of range, or keys contradict each other.
+    """
     if table.patience is not False and table.patience < 1:
         raise table.error(
             "patience",
@@ -106,28 +113,24 @@ def read_improve(
         "patience": table.patience or None,
         "certainty": table.certainty,
     }
-    writer = WriterTable.read(path, "improve.writer", table.writer)
-    of_llm = ("type", "model", "temperature", "max_new_tokens")
-    for name in of_llm if writer.loader is not None else ("arguments",):
-        if writer.has(name):
-            raise writer.error(
-                name,
-                "does not go with a loader"
-                if writer.loader is not None
-                else "goes with a loader",
-            )
+    writer = table.writer
+    if writer.loader is not None:
+        for name in ("type", "model", "temperature", "max_new_tokens"):
+            if writer.has(name):
+                raise writer.error(name, "cannot be combined with a loader")
+    elif writer.has("arguments"):
+        raise writer.error("arguments", "needs a loader, whose arguments they are")
     if writer.type != "llm":
         raise writer.error("type", "must be 'llm', or give a loader", writer.type)
-    model = (
-        None
-        if writer.model is None
-        else read_model(path, "improve.writer.model", writer.model)
-    )
+    model = None
+    if writer.model is not None:
+        model = read_model(table.config_file, f"{writer.title}.model", writer.model)
     parts = table.generations + 1
     return Improving(total, _share(total, parts), parts, settings, writer, model, seed)
 
 
 def _share(total: int | Budget, parts: int) -> int | Budget:
+    """The budget of one of `parts` equal generations."""
     if not isinstance(total, Budget):
         return max(1, total // parts)
     evaluations = (

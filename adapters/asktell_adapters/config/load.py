@@ -23,6 +23,7 @@ from asktell_adapters.config.data import (
     DataTable,
     PromptsTable,
     Selected,
+    items,
     read_examples,
     read_prompts,
 )
@@ -32,13 +33,12 @@ from asktell_adapters.config.harness import (
     Harness,
     read_harness,
 )
-from asktell_adapters.config.improve import Improving, read_improve
+from asktell_adapters.config.improve import ImproveTable, Improving, read_improve
 from asktell_adapters.config.metrics import read_metrics, with_llm
 from asktell_adapters.config.model import (
     MODELS,
+    NamedModel,
     concurrency_in_words,
-    kinds_of,
-    read_model,
 )
 from asktell_adapters.config.secret_check import refuse_secrets
 from asktell_adapters.config.setup import describe
@@ -80,6 +80,11 @@ class ProfileTable(Table, table="profile"):
 
 
 def profile_of(path: Path) -> ExampleProfile:
+    """The profile of an earlier run, or of a file.
+
+    Raises:
+        ConfigError: there is no such run or file.
+    """
     if path.suffix == ".json":
         return ExampleProfile.from_json(path.read_bytes())
     if path.suffix == ".toml" and path.is_file():
@@ -173,58 +178,6 @@ class GoalTable(Table, table="goal"):
 _STOP = ("confidence", "confidence_kind", "tolerance")
 
 
-class TopTable(Table, table=""):
-    """The top of the file."""
-
-    # fmt: off
-    budget: int | dict[str, Any] | None = key(None, "Number of evaluations, or a table: see [budget](#budget).",
-        said="needed", expected="a whole number, or a table with evaluations, cost or both")
-    output: str | None = key(None, "The run's folder, relative to the file.", said="the file's name without `.toml`")
-    method: str = key("auto", "The name of a [method](methods.md).")
-    confidence: float | None = key(None,
-        "Ends early, once the answer is right with this probability. `auto` and `race` only.",
-        said="none; 0.95 for `race`")
-    confidence_kind: str | None = key(None,
-        "`auto` only. `proof`: ends once the scores prove it. `posterior`: once the model is sure, which is cheaper "
-        "and not guaranteed.", said="`proof`")
-    tolerance: float | None = key(None, "How much worse than right counts as right, in the metrics' units.", said="`0`")
-    features: str | None = key(None, '`"text"`: features made from the prompts\' texts, for methods that need some.')
-    seed: int = key(0, "Makes every choice repeatable.")
-    sampling: str = key("shared", '`"iid"` draws an example for every evaluation.')
-    on_failure: str | dict[str, Any] = key("skip",
-        "A failed evaluation is a missing value. Or the scores that it counts as, one for each metric of the goal: "
-        "`{ accuracy = 0.0 }`.")
-    max_failure_rate: float = key(0.5,
-        "A prompt is dropped if more of its evaluations fail, with 99 % probability; 1: never.")
-    baseline: str | int | None = key(None,
-        "Id or text of the prompt in use: never eliminated, and compared with the answer.")
-    repeats: int | None = key(None,
-        "Maximum evaluations of a prompt on the same example: [noisy scores](../how-to/noisy-scores.md).", said="`1`")
-    inputs: Literal["new", "given"] | None = key(None,
-        "What estimates are about: new inputs like the examples, or exactly the given examples (a fixed suite).",
-        said="`new`; of `asktell gate`: `given`")
-    concurrency: int | None = key(None, "Evaluations at once.",
-        said=concurrency_in_words(), ge=1)
-    confirm_above: float | None = key(None, "Asks before a run that may cost more; needs a `price`.")
-    prompts: dict[str, Any] | None = key(None, "The prompts to choose among: [prompts](#prompts).",
-        said="needed, unless there are `[candidates]`")
-    data: dict[str, Any] | None = key(None, "The examples: [data](#data).", said="needed")
-    candidates: dict[str, Any] | None = key(None,
-        "Combinations of models, prompts and settings to choose among: [candidates](#candidates).")
-    model: dict[str, Any] | None = key(None, "The LLM: [model](#model).", said="needed")
-    models: dict[str, Any] | None = key(None, "What is different for each of several models: [models](#models).")
-    metrics: dict[str, Any] | None = key(None, "What is computed of every answer: [metrics](#metrics).", said="needed")
-    evaluator: dict[str, Any] | None = key(None,
-        "A program, or a harness with data, LLM and metrics of its own: [evaluator](#evaluator).")
-    goal: dict[str, Any] | None = key(None, "What is looked for: [goal](#goal).", said="needed")
-    cache: dict[str, Any] | None = key(None, "Keeps answers on disk: [cache](#cache).")
-    improve: dict[str, Any] | None = key(None, "How `asktell improve` writes prompts: [improve](#improve).",
-        said="its defaults")
-    profile: dict[str, Any] | None = key(None,
-        "Learns from earlier runs which examples tell most: [profile](#profile).")
-    # fmt: on
-
-
 class BudgetTable(Table, table="budget"):
     """A budget of evaluations, of money, or of both."""
 
@@ -254,6 +207,60 @@ class CacheTable(Table, table="cache"):
     max_age_days: float | None = key(
         None, "Older answers are asked for again.", said="for ever"
     )
+
+
+class TopTable(Table, table=""):
+    """The top of the file."""
+
+    # fmt: off
+    budget: int | BudgetTable | None = key(None, "Number of evaluations, or a table: see [budget](#budget).",
+        said="needed", expected="a whole number, or a table with evaluations, cost or both")
+    output: str | None = key(None, "The run's folder, relative to the file.", said="the file's name without `.toml`")
+    method: str = key("auto", "The name of a [method](methods.md).")
+    confidence: float | None = key(None,
+        "Ends early, once the answer is right with this probability. `auto` and `race` only.",
+        said="none; 0.95 for `race`")
+    confidence_kind: str | None = key(None,
+        "`auto` only. `proof`: ends once the scores prove it. `posterior`: once the model is sure, which is cheaper "
+        "and not guaranteed.", said="`proof`")
+    tolerance: float | None = key(None, "How much worse than right counts as right, in the metrics' units.", said="`0`")
+    features: str | None = key(None, '`"text"`: features made from the prompts\' texts, for methods that need some.')
+    seed: int = key(0, "Makes every choice repeatable.")
+    sampling: str = key("shared", '`"iid"` draws an example for every evaluation.')
+    on_failure: str | dict[str, Any] = key("skip",
+        "A failed evaluation is a missing value. Or the scores that it counts as, one for each metric of the goal: "
+        "`{ accuracy = 0.0 }`.")
+    max_failure_rate: float = key(0.5,
+        "A prompt is dropped if more of its evaluations fail, with 99 % probability; 1: never.")
+    baseline: str | int | None = key(None,
+        "Id or text of the prompt in use: never eliminated, and compared with the answer.")
+    repeats: int | None = key(None,
+        "Maximum evaluations of a prompt on the same example: [noisy scores](../how-to/noisy-scores.md).", said="`1`")
+    inputs: Literal["new", "given"] | None = key(None,
+        "What estimates are about: new inputs like the examples, or exactly the given examples (a fixed suite).",
+        said="`new`; of `asktell gate`: `given`")
+    concurrency: int | None = key(None, "Evaluations at once.",
+        said=concurrency_in_words(), ge=1)
+    confirm_above: float | None = key(None, "Asks before a run that may cost more; needs a `price`.")
+    prompts: PromptsTable | None = key(None, "The prompts to choose among: [prompts](#prompts).",
+        said="needed, unless there are `[candidates]`")
+    data: DataTable | None = key(None, "The examples: [data](#data).", said="needed")
+    candidates: CandidatesTable | None = key(None,
+        "Combinations of models, prompts and settings to choose among: [candidates](#candidates).")
+    # Read by the table of its kind, once [models] and [candidates] are merged into it
+    model: dict[str, Any] | None = key(None, "The LLM: [model](#model).", said="needed")
+    models: dict[str, Any] | None = key(None, "What is different for each of several models: [models](#models).")
+    # Each metric is read by the table of its name
+    metrics: dict[str, Any] | None = key(None, "What is computed of every answer: [metrics](#metrics).", said="needed")
+    evaluator: EvaluatorTable | None = key(None,
+        "A program, or a harness with data, LLM and metrics of its own: [evaluator](#evaluator).")
+    goal: GoalTable | None = key(None, "What is looked for: [goal](#goal).", said="needed")
+    cache: CacheTable | None = key(None, "Keeps answers on disk: [cache](#cache).")
+    improve: ImproveTable = key(ImproveTable(), "How `asktell improve` writes prompts: [improve](#improve).",
+        said="its defaults")
+    profile: ProfileTable | None = key(None,
+        "Learns from earlier runs which examples tell most: [profile](#profile).")
+    # fmt: on
 
 
 _NOT_WITH_EVALUATOR = (
@@ -297,13 +304,17 @@ class Config:
 
     @property
     def examples(self) -> tuple[Example, ...]:
+        """The examples in the order of their positions."""
         return self.dataset.examples
 
     @property
     def is_priced(self) -> bool:
-        return self.models is not None and "price" in self.models.first
+        """Whether the file has prices, so that the cost of a run is known."""
+        first = None if self.models is None else self.models.first
+        return isinstance(first, NamedModel) and first.price_table is not None
 
     def close(self) -> None:
+        """End what the harness has started."""
         if self.harness is not None and callable(
             close := getattr(self.harness.evaluator, "close", None)
         ):
@@ -325,7 +336,7 @@ class Config:
             if isinstance(metric, Rouge):
                 metric.score("a", "a")
         # What is the same for all
-        model = read_model(self.path, "model", self.models.first)
+        model = self.models.first
         with model.named():
             llm = self.models.make(self.concurrency)
             computed = {
@@ -368,16 +379,27 @@ class Config:
 
 
 def output_folder(path: Path) -> Path:
-    """The run's folder that a configuration names; by default its own name without `.toml`, beside it."""
-    return _output(TopTable.read(path, "", _parse(path)))
+    """The run's folder that a configuration names. By default, it has the file's name without `.toml`."""
+    return _output(_only(path, "output"))
 
 
 def load_cache(path: Path) -> AnswerCache | None:
-    return _cache(TopTable.read(path, "", _parse(path)))
+    """The cache of a configuration, or None if the file has no table `[cache]`."""
+    return _cache(_only(path, "cache"))
+
+
+def _only(path: Path, name: str) -> TopTable:
+    """One key of a file. A mistake elsewhere in the file does not hide its finished run."""
+    data = _parse(path)
+    return TopTable.read(path, "", {name: data[name]} if name in data else {})
 
 
 def load_config(
-    path: Path, improve: bool = False, *, text: str | None = None
+    path: Path,
+    improve: bool = False,
+    *,
+    text: str | None = None,
+    baseline: str | None = None,
 ) -> Config:
     """Read a configuration, its prompts and its dataset, and check everything that needs no model.
 
@@ -388,6 +410,8 @@ def load_config(
         path: the TOML file.
         improve: whether the run is one of `asktell improve`, which also writes prompts.
         text: the content of the file, if it is not written yet.
+        baseline: id of the prompt in use, for a goal that is relative to it in a file
+            that names no baseline.
 
     Raises:
         ConfigError: a mistake in the file, or in a file that it names.
@@ -403,12 +427,17 @@ def load_config(
         if top.evaluator is None
         else _parts_of_harness(top, top.evaluator)
     )
-    goal = GoalTable.read(path, "goal", top.table("goal")).goal(parts.metrics)
     settings = _settings(top)
+    goal = top.needed("goal", top.goal).goal(parts.metrics)
+    is_relative = any(each.of == "baseline" for each in goal.constraints)
+    if is_relative and baseline is not None and top.baseline is None:
+        # Ids of prompts without names are numbers
+        ids = {str(id_): id_ for id_, _ in items(parts.prompts)}
+        settings["baseline"] = ids.get(baseline, baseline)
     with top.named():
         whole = _budget(top, parts)
         # Checked for `asktell run`, too: one file is for both commands.
-        improving = read_improve(path, top.improve or {}, whole, top.seed)
+        improving = read_improve(top.improve, whole, top.seed)
         selector = _selector(
             top, parts, goal, improving.first if improve else whole, settings
         )
@@ -454,6 +483,7 @@ class _Parts:
 
 
 def _check_improvable(top: TopTable) -> None:
+    """Refuse a file that `asktell improve` cannot run."""
     if top.evaluator is not None:
         raise top.error(
             "evaluator",
@@ -468,16 +498,17 @@ def _check_improvable(top: TopTable) -> None:
 
 def _parts_of_model(top: TopTable) -> _Parts:
     """The parts of a file whose prompts are evaluated with an LLM and the metrics in `[metrics]`."""
-    dataset = read_examples(DataTable.read(top.config_file, "data", top.table("data")))
+    dataset = read_examples(top.needed("data", top.data))
     prompts, fields = _prompts(top, dataset)
-    models = read_models(top, top.table("model"), top.models or {}, prompts)
+    model = top.needed("model", top.model)
+    models = read_models(top, model, top.models or {}, prompts)
     metrics = read_metrics(top, top.metrics, dataset.examples, models)
     return _Parts(dataset, prompts, fields, models, metrics)
 
 
-def _parts_of_harness(top: TopTable, given: Mapping[str, Any]) -> _Parts:
+def _parts_of_harness(top: TopTable, table: EvaluatorTable) -> _Parts:
     """The parts of a file with `[evaluator]`. The prompts are the file's, or else the harness's own."""
-    harness = _harness(top, given)
+    harness = _harness(top, table)
     if harness.prompts is not None and top.prompts is None:
         return _Parts(harness.dataset, harness.prompts, harness=harness)
     prompts, fields = _prompts(top)
@@ -502,13 +533,12 @@ def _selector(
     budget: int | asktell.Budget,
     settings: Mapping[str, Any],
 ) -> asktell.Selector:
+    """The selector of a file. Nothing was asked from it yet."""
     options = _with_method(top, settings)
     if top.features:
         options["features"] = top.features
     if top.profile is not None:
-        options["profile"] = ProfileTable.read(
-            top.config_file, "profile", top.profile
-        ).profile()
+        options["profile"] = top.profile.profile()
     dataset = parts.dataset
     return asktell.Selector(
         parts.prompts,
@@ -522,18 +552,11 @@ def _selector(
 
 def _at_once(top: TopTable, parts: _Parts) -> tuple[int, int]:
     """How many evaluations run at once, and how many are passed to the model in one call."""
-    tables = [] if parts.models is None else list(parts.models.tables.values())
-    kinds = kinds_of(tables)
-    batch_size = max(
-        [
-            1,
-            *(
-                MODELS[table["type"]].batch_size(table)
-                for table in tables
-                if "type" in table
-            ),
-        ]
-    )
+    tables = [] if parts.models is None else parts.models.tables.values()
+    # An LLM made by a function takes one request at a time
+    named = [each for each in tables if isinstance(each, NamedModel)]
+    kinds = [MODELS[each.type] for each in named]
+    batch_size = max([1, *(each.requests_at_once for each in named)])
     concurrency = top.concurrency or (parts.harness and parts.harness.workers)
     if concurrency is None:
         concurrency = max([batch_size, *(kind.concurrency for kind in kinds)])
@@ -546,29 +569,34 @@ def _setup(
     top: TopTable, data: Mapping[str, Any], parts: _Parts, settings: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Everything that the outcome of the run depends on, as JSON data."""
-    described = {"budget": top.budget, **settings, "features": top.features}
+    described = {"budget": data["budget"], **settings, "features": top.features}
     if parts.fields is not None:
         described["fields"] = parts.fields
-    if top.profile is not None:
-        described["profile"] = top.profile
-    if top.evaluator is not None:
+    if "profile" in data:
+        described["profile"] = data["profile"]
+    if "evaluator" in data:
         described["evaluator"] = {
-            name: value for name, value in top.evaluator.items() if name not in TUNING
+            name: value
+            for name, value in data["evaluator"].items()
+            if name not in TUNING
         }
     model: dict[str, Any] = {}
     if parts.models is not None:  # with the defaults that all models share
+        first = parts.models.first
         defaults = {
-            name: parts.models.first[name]
-            for name in ("max_new_tokens", "system", "template")
+            "max_new_tokens": first.max_new_tokens,
+            "system": first.system,
+            "template": first.template,
         }
-        model = {**top.table("model"), **defaults}
+        model = {**data["model"], **defaults}
     return describe(described, data, model, parts.prompts, parts.dataset)
 
 
 def _cache(top: TopTable) -> AnswerCache | None:
-    if top.cache is None:
+    """The cache of responses. None if the file has no table `[cache]`."""
+    table = top.cache
+    if table is None:
         return None
-    table = CacheTable.read(top.config_file, "cache", top.cache)
     with table.named():
         return AnswerCache(
             None if table.file is None else table.beside(table.file),
@@ -579,8 +607,8 @@ def _cache(top: TopTable) -> AnswerCache | None:
         )
 
 
-def _harness(top: TopTable, given: Mapping[str, Any]) -> Harness:
-    table = EvaluatorTable.read(top.config_file, "evaluator", given)
+def _harness(top: TopTable, table: EvaluatorTable) -> Harness:
+    """The harness of `[evaluator]`. Tables that it has itself are refused."""
     if top.has("concurrency") and table.has("workers"):
         raise top.error(
             "concurrency", "and workers in [evaluator] are the same; give one of them"
@@ -606,11 +634,10 @@ def _prompts(
     top: TopTable, dataset: DataSet | None = None
 ) -> tuple[Selected, bool | None]:
     """The prompts or the candidates, and whether names in braces in them are columns; `dataset`: to be checked by."""
-    path, given = top.config_file, top.candidates
-    own = None if given is None else CandidatesTable.read(path, "candidates", given)
+    own = top.candidates
     if own is not None and top.prompts is None:
         return read_candidates(own, None), None
-    table = PromptsTable.read(path, "prompts", top.table("prompts"))
+    table = top.needed("prompts", top.prompts)
     has_none = (
         own is not None
         and own.has("prompt")
@@ -627,13 +654,18 @@ def _prompts(
 
 
 def _budget(top: TopTable, parts: _Parts) -> int | asktell.Budget:
+    """The budget, in evaluations, money or both.
+
+    Raises:
+        ConfigError: there is none, or the budget is in money and a price is missing.
+    """
     if top.budget is None:
         raise top.error(
             "budget", f"is missing; it is {expected(TopTable.model_fields['budget'])}"
         )
     if isinstance(top.budget, int):
         return top.budget
-    table = BudgetTable.read(top.config_file, "budget", top.budget)
+    table = top.budget
     with table.named():
         budget = asktell.Budget(**table.model_dump(exclude_unset=True))
     if (
@@ -648,6 +680,7 @@ def _budget(top: TopTable, parts: _Parts) -> int | asktell.Budget:
 
 
 def _needs_price(place: str) -> str:
+    """The advice to add a price."""
     return f"needs to know what an evaluation costs: give {place} a price, {EXAMPLE_OF_A_PRICE}"
 
 
@@ -678,6 +711,11 @@ def _with_method(top: TopTable, settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _parse(path: Path) -> dict[str, Any]:
+    """Parse the TOML file.
+
+    Raises:
+        ConfigError: the file is missing, cannot be read, or is not TOML.
+    """
     try:
         return tomllib.loads(path.read_bytes().decode("utf-8-sig"))
     except FileNotFoundError:
@@ -698,6 +736,11 @@ def _parse(path: Path) -> dict[str, Any]:
 
 
 def _output(top: TopTable) -> Path:
+    """The folder of the run.
+
+    Raises:
+        ConfigError: it would be a file, or contain the configuration itself.
+    """
     path = top.config_file
     given = (
         (path.stem if path.suffix else f"{path.name}-run")

@@ -2,9 +2,9 @@
 
 import copy
 import inspect
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast, final
+from typing import Annotated, Any, cast, final
 
 from asktell import EvaluatorError, InvalidArgumentError
 from asktell.extend import nearest, short
@@ -13,6 +13,7 @@ from asktell_adapters.cache import AnswerCache
 from asktell_adapters.config.candidates import EXAMPLE_OF_A_PRICE, LLMTables
 from asktell_adapters.config.model import ModelTable, kinds_with, read_model
 from asktell_adapters.config.tables import (
+    BeforeValidator,
     LoaderTable,
     Table,
     call_named,
@@ -20,7 +21,6 @@ from asktell_adapters.config.tables import (
     key,
     listed,
     options_table,
-    table_of,
 )
 from asktell_adapters.llms.base import Completion, Example, Metric, Request
 from asktell_adapters.llms.models import Models
@@ -31,39 +31,62 @@ from asktell_adapters.metrics.preference import BASELINE, BETTER
 _OF_THE_JUDGE = ("temperature", "max_new_tokens", "system", "template")
 
 
+class CriterionTable(Table):
+    """A criterion of a judge. `Criterion` describes the keys."""
+
+    text: str
+    weight: float = 1.0
+
+
+class ShotTable(Table):
+    """A judged response. `Shot` describes the keys."""
+
+    input: str
+    answer: str
+    grades: dict[str, Any]
+    reason: str = ""
+    reference: str | None = None
+    other: str | None = None
+
+
+class LabelTable(Table):
+    """Which of two responses people prefer."""
+
+    prompt: str
+    example: str | int
+    label: float = key(ge=0, le=1)
+
+
+def _as_table(criterion: Any) -> Any:
+    """A criterion may be its text alone."""
+    return criterion if isinstance(criterion, dict) else {"text": criterion}
+
+
 class JudgeTable(Table):
     """The options of `Judge`, whose docstring describes them."""
 
-    criteria: dict[str, Any]
+    criteria: dict[str, Annotated[CriterionTable, BeforeValidator(_as_table)]]
     scale: Any = None
     reference: bool | None = None
     against: str | None = None
-    shots: list[dict[str, Any]] | None = None
+    shots: list[ShotTable] | None = None
     n: int | None = None
     temperature: float | None = None
     seed: int | None = None
     max_new_tokens: int | None = None
     instructions: str | None = None
+    # Each is read by the table of its kind
     model: dict[str, Any] | list[dict[str, Any]] | None = None
 
 
 class PreferenceTable(JudgeTable):
     """The options of `Preference`, and of its judge."""
 
-    criteria: dict[str, Any] = key({"better": BETTER})
+    criteria: dict[str, Annotated[CriterionTable, BeforeValidator(_as_table)]] = key(
+        {"better": CriterionTable(text=BETTER)}
+    )
     against: str | None = key(BASELINE)
-    labels: list[dict[str, Any]] | None = key(None)
-
-
-class LabelTable(Table):
-    """What people prefer."""
-
-    prompt: str = key()
-    example: str | int = key()
-    label: float = key(ge=0, le=1)
-
-
-CriterionTable, ShotTable = table_of(Criterion), table_of(Shot)
+    labels: list[LabelTable] | None = key(None)
 
 
 @final
@@ -80,16 +103,49 @@ class PlannedLLM:
         ]
 
 
+_OPTIONS = ("scale", "reference", "n", "temperature", "seed", "max_new_tokens", "instructions")  # fmt: skip
+"""Keys of a judge's table that are passed to `Judge` as they are."""
+
+
 def read_judge(table: JudgeTable, examples: Sequence[Example]) -> Judge | Preference:
-    """The judge of a table, which `with_llm` gives its LLM."""
-    path, name = table.config_file, table.title
+    """The judge of a table, without its LLM, which `with_llm` gives to it.
+
+    Raises:
+        ConfigError: the examples lack references or a column that the judge needs, or
+            an option is invalid.
+    """
+    _check_examples(table, examples)
+    options = {name: getattr(table, name) for name in _OPTIONS if table.has(name)}
+    if table.has("shots"):
+        if not table.shots:
+            raise table.error("shots", "must be a list of tables", table.shots)
+        options["shots"] = [Shot(**dict(each)) for each in table.shots]
+    # The judge of a preference compares with the column that the preference fills in
+    if table.has("against") and not isinstance(table, PreferenceTable):
+        options["against"] = table.against
+    criteria = {name: _criterion(each) for name, each in table.criteria.items()}
+    llm = PlannedLLM(_models(table))
+    name = table.title.rpartition(".")[2]
+    with table.named():
+        judge = Judge(llm, criteria, name=name, **options)
+        if not isinstance(table, PreferenceTable):
+            return judge
+        labels: dict[tuple[str | int, str | int], float] = {
+            (each.prompt, each.example): each.label for each in table.labels or ()
+        }
+        return Preference(judge, table.against or BASELINE, labels=labels, name=name)
+
+
+def _check_examples(table: JudgeTable, examples: Sequence[Example]) -> None:
+    """Refuse examples that lack what the judge reads of them."""
     if table.reference and any(example.reference is None for example in examples):
         raise table.error(
             "reference",
-            "is true, but not every example has one; name their column in [data]",
+            "is true, but some examples have no reference. Name the column of references in [data]",
         )
-    is_preference = isinstance(table, PreferenceTable)
-    column = None if is_preference and table.against == BASELINE else table.against
+    column = table.against
+    if isinstance(table, PreferenceTable) and column == BASELINE:
+        return  # the responses of the baseline are not in the data
     if column and not all(
         isinstance(example.fields.get(column), str) for example in examples
     ):
@@ -98,51 +154,26 @@ def read_judge(table: JudgeTable, examples: Sequence[Example]) -> Judge | Prefer
             "must be a column of [data] that holds a text in every row",
             column,
         )
-    criteria = {}
-    for which, given in table.criteria.items():
-        entry = given if isinstance(given, dict) else {"text": given}
-        criterion = CriterionTable.read(path, f"{name}.criteria.{which}", entry)
-        with criterion.named():
-            criteria[which] = Criterion(**criterion.model_dump())
-    shots = [ShotTable.read(path, f"{name}.shots", each) for each in table.shots or ()]
-    if table.has("shots") and not shots:
-        raise table.error("shots", "must be a list of tables", table.shots)
-    given_models = table.model or []
-    models = [
-        _model(table, each)
-        for each in ([given_models] if isinstance(given_models, dict) else given_models)
-    ]
-    apart = ("criteria", "shots", "model", *(("against",) if is_preference else ()))
-    options = {
-        each: getattr(table, each)
-        for each in JudgeTable.model_fields
-        if each not in apart and table.has(each)
-    }
-    if shots:
-        options["shots"] = [Shot(**dict(shot)) for shot in shots]
+
+
+def _criterion(table: CriterionTable) -> Criterion:
+    """The criterion, checked."""
     with table.named():
-        name = name.rpartition(".")[2]
-        judge = Judge(PlannedLLM(tuple(models)), criteria, name=name, **options)
-        if not isinstance(table, PreferenceTable):
-            return judge
-        given = [
-            LabelTable.read(path, f"{table.title}.labels", each)
-            for each in table.labels or ()
-        ]
-        labels = {(each.prompt, each.example): each.label for each in given}
-        return Preference(judge, table.against or BASELINE, labels=labels, name=name)
+        return Criterion(table.text, table.weight)
 
 
-def _model(table: JudgeTable, given: dict[str, Any]) -> ModelTable:
-    for each in _OF_THE_JUDGE:
-        if each in given:
-            where = (
-                f"belongs in [{table.title}]"
-                if each in JudgeTable.model_fields
-                else "is not for judges"
-            )
-            raise table.error(each, f"of its model {where}; see instructions")
-    return read_model(table.config_file, f"{table.title}.model", given)
+def _models(table: JudgeTable) -> tuple[ModelTable, ...]:
+    """The judge's own models. Without any, the judge has the run's LLM."""
+    given = table.model or []
+    models = []
+    for each in given if isinstance(given, list) else [given]:
+        for name in filter(each.__contains__, _OF_THE_JUDGE):
+            where = "is not for judges"
+            if name in JudgeTable.model_fields:
+                where = f"belongs in [{table.title}]"
+            raise table.error(name, f"of its model {where}; see instructions")
+        models.append(read_model(table.config_file, f"{table.title}.model", each))
+    return tuple(models)
 
 
 def with_llm(metric: Any, llm: Any, concurrency: int, cache: AnswerCache | None) -> Any:
@@ -186,30 +217,59 @@ class BrevityTable(Table):
     high: float = key()
 
 
-METRICS: dict[str, tuple[type[Table], str]] = {
-    "rouge": (RougeTable, "ROUGE-Lsum F1, unless `rouge_type` says otherwise. Needs references."),
-    "brevity": (BrevityTable, "1 up to `low` output tokens, 0 from `high` on, linear between. Both are needed."),
-    "exact_match": (
+@final
+@dataclass(frozen=True)
+class MetricType:
+    """A metric that a file can name.
+
+    Attributes:
+        table: the keys of its options.
+        about: the metric in words, for the reference.
+        made: makes the metric from its options, as keyword arguments. None for judges,
+            which also need the examples and an LLM.
+        needs_references: whether every example must have a reference.
+    """
+
+    table: type[Table]
+    about: str
+    made: Callable[..., Any] | None = None
+    needs_references: bool = False
+
+
+# fmt: off
+METRICS: dict[str, MetricType] = {
+    "rouge": MetricType(
+        RougeTable, "ROUGE-Lsum F1, unless `rouge_type` says otherwise. Needs references.",
+        metrics.Rouge, needs_references=True,
+    ),
+    "brevity": MetricType(
+        BrevityTable, "1 up to `low` output tokens, 0 from `high` on, linear between. Both are needed.",
+        lambda low, high: metrics.Brevity(low, high),
+    ),
+    "exact_match": MetricType(
         ExactMatchTable,
         "1 or 0. `normalized` (true): ignores case, punctuation and English articles. Needs references.",
+        metrics.ExactMatch, needs_references=True,
     ),
-    "token_f1": (PlainTable, "F1 of the words. Needs references."),
-    "output_tokens": (PlainTable, "Number of tokens of the answer."),
-    "latency": (PlainTable, "Seconds that the answer took."),
-    "cost": (PlainTable, "Money; needs a `price`."),
-    "tool_call": (
-        PlainTable, "1 if the LLM calls [the tools of the reference](../how-to/write-prompts.md#tools)."
+    "token_f1": MetricType(
+        PlainTable, "F1 of the words. Needs references.", lambda: metrics.token_f1, needs_references=True
     ),
-    "judge": (JudgeTable, "An LLM grades the answer: [use a judge](../how-to/use-a-judge.md)."),
-    "preference": (
+    "output_tokens": MetricType(PlainTable, "Number of tokens of the answer.", lambda: metrics.output_tokens),
+    "latency": MetricType(PlainTable, "Seconds that the answer took.", lambda: metrics.latency),
+    "cost": MetricType(PlainTable, "Money; needs a `price`.", lambda: metrics.cost),
+    "tool_call": MetricType(
+        PlainTable, "1 if the LLM calls [the tools of the reference](../how-to/write-prompts.md#tools).",
+        lambda: metrics.tool_call, needs_references=True,
+    ),
+    "judge": MetricType(JudgeTable, "An LLM grades the answer: [use a judge](../how-to/use-a-judge.md)."),
+    "preference": MetricType(
         PreferenceTable,
         "An LLM says whether the answer is better than [the baseline's]"
         "(../how-to/use-a-judge.md#compare-with-the-baselines-answers).",
     ),
-}  # fmt: skip
-"""By name: the table of its options, and what it is."""
-
-_NEED_REFERENCES = ("rouge", "exact_match", "token_f1", "tool_call")
+}
+"""The metrics by name: everything about a metric is in its row."""
+# fmt: on
 
 
 def read_metrics(
@@ -218,6 +278,12 @@ def read_metrics(
     examples: Sequence[Example],
     models: LLMTables,
 ) -> dict[str, Metric]:
+    """The metrics of `[metrics]` by their names. Judges have no LLM yet (see `with_llm`).
+
+    Raises:
+        ConfigError: there is no metric, or a metric is unknown, has a wrong option, or
+            lacks references or prices.
+    """
     if given is None:
         raise top.mistake(
             f"the table [metrics] is missing. There are {listed(list(METRICS))}."
@@ -232,29 +298,30 @@ def read_metrics(
 
 
 def turned_on(table: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """The entries of `[metrics]` that are not `false`."""
     return ((name, given) for name, given in table.items() if given is not False)
 
 
 def _metric(
     top: Table, name: str, given: Any, examples: Sequence[Example], models: LLMTables
 ) -> Metric:
-    path, title = top.config_file, f"metrics.{name}"
+    """One entry of `[metrics]`: `true`, options, or a metric of the user's own."""
+    title = f"metrics.{name}"
     if not isinstance(given, dict) and given is not True:
         raise top.mistake(
             f"{name!r} in [metrics] must be true, or a table of options, got {short(given)}."
         )
     entry = {} if given is True else dict(given)
     if "loader" in entry:
-        return _loaded_metric(LoaderTable.read(path, title, entry))
+        return _loaded_metric(LoaderTable.read(top.config_file, title, entry))
     kind = entry.pop("metric", None) or entry.pop("type", name)
     if not isinstance(kind, str) or kind not in METRICS:
         raise top.mistake(
             f"unknown metric {kind!r} in [metrics]{nearest(kind, list(METRICS))}; there are {listed(list(METRICS))}. "
             f"For one of your own: {name} = {{ loader = 'package.module:function' }}."
         )
-    if kind in _NEED_REFERENCES and any(
-        example.reference is None for example in examples
-    ):
+    row = METRICS[kind]
+    if row.needs_references and any(example.reference is None for example in examples):
         raise top.mistake(
             f"the metric {kind!r} needs references; name their column in [data]."
         )
@@ -263,17 +330,12 @@ def _metric(
             f"the metric 'cost' needs prices. Give {place} a price, {EXAMPLE_OF_A_PRICE}. It is an option of the types "
             f"{listed(kinds_with('price'))}."
         )
-    table = METRICS[kind][0].read(path, title, entry)
+    table = row.table.read(top.config_file, title, entry)
     if isinstance(table, JudgeTable):
         return read_judge(table, examples)
-    options = table.model_dump(exclude_unset=True)
+    assert row.made is not None, "only judges have none"
     with table.named():
-        if isinstance(table, BrevityTable):
-            return metrics.Brevity(table.low, table.high)
-        found: Any = {"rouge": metrics.Rouge, "exact_match": metrics.ExactMatch}.get(
-            kind
-        )
-        return cast(Metric, found(**options) if found else getattr(metrics, kind))
+        return cast(Metric, row.made(**table.model_dump(exclude_unset=True)))
 
 
 def _loaded_metric(table: LoaderTable) -> Metric:

@@ -7,7 +7,7 @@ words of `asktell init`.
 
 import inspect
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias, final
 
@@ -21,7 +21,6 @@ from asktell_adapters.config.tables import (
     key,
     listed,
     options_table,
-    table_of,
 )
 from asktell_adapters.llms.chat_api import Price
 from asktell_adapters.llms.gguf import requantize, smollm2
@@ -32,13 +31,26 @@ from asktell_adapters.llms.openai import OpenAIChat
 from asktell_adapters.llms.vllm import VLLM
 from asktell_adapters.prompts import TEMPLATE
 
-PriceTable = table_of(Price)
 PACKAGED = "smollm2"
 TUNING = {
     "n_slots", "n_threads", "n_gpu_layers", "device", "device_map", "batch_size", "api_key_env", "timeout",
     "max_retries", "backoff", "max_wait", "requests_per_minute", "tokens_per_minute",
 }  # fmt: skip
 """Options that cannot change a response. Runs that differ only in these have the same setup."""
+
+
+class PriceTable(Table):
+    """The price of a model's tokens. `Price` describes the keys."""
+
+    input: float
+    output: float
+    cached_input: float | None = None
+    currency: str = ""
+
+    def price(self) -> Price:
+        """The price, whose numbers are checked."""
+        with self.named():
+            return Price(self.input, self.output, self.cached_input, self.currency)
 
 
 class ModelTable(Table):
@@ -54,6 +66,11 @@ class ModelTable(Table):
         TEMPLATE,
         "The user message. Other columns of the data are inserted by their names.",
     )
+
+    @property
+    def has_price(self) -> bool:
+        """Whether the price of the model's responses is known, from the table or from its client."""
+        return False
 
     def make(self, concurrency: int) -> Any:
         """Make the LLM, for this number of evaluations at once."""
@@ -82,21 +99,40 @@ class NamedModel(ModelTable):
     type: str = key(about="See below.", said="this or `loader`")
     model: str = key(about="See below.", said="needed with `type`")
 
+    @property
+    def price_table(self) -> PriceTable | None:
+        """The table `price`, for kinds that have one."""
+        return getattr(self, "price", None)
+
+    @property
+    def has_price(self) -> bool:
+        return self.price_table is not None or MODELS[self.type].is_priced(self)
+
+    @property
+    def requests_at_once(self) -> int:
+        """The number of requests that the model takes in one call."""
+        batch = MODELS[self.type].batch
+        if batch is None:
+            return 1
+        option, default = batch
+        given: int | None = getattr(self, option)
+        return default if given is None else given
+
     def make(self, concurrency: int) -> Any:
         options = {
             name: getattr(self, name)
             for name in options_of(type(self))
             if self.has(name)
         }
-        return MODELS[self.type].make(self, options, concurrency)
+        with self.named():
+            if self.price_table is not None:
+                options["price"] = self.price_table.price()
+            return MODELS[self.type].make(self, options, concurrency)
 
-    def price_of(self, given: Mapping[str, Any]) -> Price:
-        """Check the table `price` of this model."""
-        return Price(
-            **PriceTable.read(
-                self.config_file, f"{self.title}.price", given
-            ).model_dump()
-        )
+    def __reduce__(self) -> tuple[Any, ...]:
+        # The tables of kinds are made by `options_table`, so that pickle cannot import them.
+        given = self.model_dump(exclude_unset=True)
+        return read_model, (self.config_file, self.title, given)
 
 
 Options: TypeAlias = dict[str, Any]
@@ -104,6 +140,7 @@ Make: TypeAlias = Callable[[NamedModel, Options, int], Any]
 
 
 def _llama_cpp(table: NamedModel, options: Options, concurrency: int) -> LlamaCpp:
+    """A GGUF file, which is requantized if `dtype` is given."""
     dtype = options.pop("dtype", None)
     if table.model == PACKAGED:
         return LlamaCpp(smollm2(dtype or "q8_0"), **options)
@@ -112,6 +149,7 @@ def _llama_cpp(table: NamedModel, options: Options, concurrency: int) -> LlamaCp
 
 
 def _huggingface(table: NamedModel, options: Options, concurrency: int) -> HuggingFace:
+    """A local folder or file if there is one, or else a model of the hub."""
     if table.model == PACKAGED:
         return HuggingFace(smollm2(None), **options)
     local = table.beside(table.model)
@@ -125,14 +163,13 @@ def _huggingface(table: NamedModel, options: Options, concurrency: int) -> Huggi
 
 
 def _vllm(table: NamedModel, options: Options, concurrency: int) -> VLLM:
+    """A local folder if there is one, or else a model of the hub."""
     local = table.beside(table.model)
     return VLLM(str(local) if local.exists() else table.model, **options)
 
 
 def _api(table: NamedModel, options: Options, concurrency: int) -> Any:
     """Make the client of an API. Its constructor takes the model's name, `concurrency` and the options."""
-    if "price" in options:
-        options["price"] = table.price_of(options["price"])
     return MODELS[table.type].made(table.model, concurrency=concurrency, **options)
 
 
@@ -169,19 +206,11 @@ class ModelType:
     concurrency: int = 1
     batch: tuple[str, int] | None = None
     batches_itself: bool = False
-    is_priced: Callable[[Mapping[str, Any]], bool] = field(default=lambda table: False)
-
-    def batch_size(self, table: Mapping[str, Any]) -> int:
-        """Requests that a model with this table takes in one call."""
-        if self.batch is None:
-            return 1
-        option, default = self.batch
-        size: int = table.get(option, default)
-        return size
+    is_priced: Callable[[NamedModel], bool] = field(default=lambda table: False)
 
 
 _PRICE: Any = (
-    dict[str, Any] | None,
+    PriceTable | None,
     key(
         None,
         'Per million tokens, as `{ input = 0.15, output = 0.6, currency = "USD" }`.',
@@ -196,8 +225,9 @@ _BODY: Any = (dict[str, Any] | None, None)
 _REQUESTS_ADVICE = ("# requests_per_minute = 500", "the limit of your account")
 
 
-def _is_priced_by_litellm(table: Mapping[str, Any]) -> bool:
-    return LiteLLM(table["model"], router=table.get("router")).is_priced
+def _is_priced_by_litellm(table: NamedModel) -> bool:
+    """Whether LiteLLM has a price for the model."""
+    return LiteLLM(table.model, router=getattr(table, "router", None)).is_priced
 
 
 MODELS: dict[str, ModelType] = {
@@ -337,7 +367,7 @@ def kinds_with(option: str) -> list[str]:
 class AnyModelTable(NamedModel, LoadedModel, table="model"):
     """All keys that do not depend on the kind of LLM. A file's table `[model]` is read by a table for its kind."""
 
-    price: dict[str, Any] | None = key(
+    price: PriceTable | None = key(
         None,
         f"{_PRICE[1].description} For {' and '.join(f'`{name}`' for name in kinds_with('price'))}.",
         expected=expected(_PRICE[1]),
@@ -395,21 +425,6 @@ def read_model(path: Any, name: str, given: Mapping[str, Any]) -> ModelTable:
             "api_key_env",
             "must be the name of an environment variable, such as OPENAI_API_KEY",
         )
-    if "price" in given:
-        with model.named():
-            model.price_of(given["price"])
+    if model.price_table is not None:
+        model.price_table.price()
     return model
-
-
-def has_price(model: Mapping[str, Any]) -> bool:
-    """Whether the price of a model's responses is known, from its table or from its client."""
-    if "price" in model:
-        return True
-    kind = MODELS.get(str(model.get("type")))
-    return kind is not None and kind.is_priced(model)
-
-
-def kinds_of(tables: Iterable[Mapping[str, Any]]) -> list[ModelType]:
-    """The kinds of LLM of some tables, each once. An LLM made by a function has none."""
-    names = dict.fromkeys(str(table.get("type")) for table in tables)
-    return [MODELS[name] for name in names if name in MODELS]

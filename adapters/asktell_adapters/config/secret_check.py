@@ -71,6 +71,7 @@ def refuse_secrets(file: str, data: Any, place: tuple[str, ...] = ()) -> None:
 
 
 def _leaves(value: Any) -> list[Any]:
+    """The values in a list, and in lists inside it."""
     return (
         [leaf for item in value for leaf in _leaves(item)]
         if isinstance(value, list)
@@ -79,34 +80,34 @@ def _leaves(value: Any) -> list[Any]:
 
 
 def _shape(text: str) -> str | None:
+    """The kind of secret that a text looks like. None if it looks like no secret."""
     return next((name for name, pattern in _SHAPES if re.search(pattern, text)), None)
 
 
 def _is_secret(name: str, value: Any) -> bool:
-    """Whether it is by its name, as in `client_secret`, `hf_token` or `X-Api-Key`."""
-    if (
-        value in ("", None)
-        or isinstance(value, bool)
-        or not isinstance(value, str | int | float)
-    ):
+    """Whether a value is a secret by its name, as in `client_secret`, `hf_token` or `X-Api-Key`."""
+    if not _may_be_secret(value):
         return False
-    if isinstance(value, str) and _PLACE.fullmatch(value):
-        return False
+    # In the singular, but "pass" and "access" keep their s
     words = [
         re.sub(r"(?<=[^s]{4})s$", "", word.lower()) for word in _WORDS.findall(name)
     ]
     if not words or words[-1] in _ELSEWHERE:
         return False
-    if (
-        words == ["pass"]
-        or _ALWAYS & set(words)
-        or (words[-1] == "key" and _KEYS & set(words))
-    ):
+    if words == ["pass"] or not _ALWAYS.isdisjoint(words):
         return True
+    if words[-1] == "key":
+        return not _KEYS.isdisjoint(words)
     if words[-1] != "token" or not isinstance(value, str):
         return False
-    # Others are a model's own, such as eos_token = "</s>".
-    return (
-        words[:-1] in ([], ["access"], ["auth"], ["bearer"])
-        or _TOKEN.fullmatch(value) is not None
-    )
+    # Other tokens are a model's own, such as eos_token = "</s>"
+    whose = words[:-1]
+    is_of_a_service = whose in ([], ["access"], ["auth"], ["bearer"])
+    return is_of_a_service or _TOKEN.fullmatch(value) is not None
+
+
+def _may_be_secret(value: Any) -> bool:
+    """Whether a value could be a secret: a text or a number, but no place where a secret is found."""
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        return False
+    return value != "" and not (isinstance(value, str) and _PLACE.fullmatch(value))

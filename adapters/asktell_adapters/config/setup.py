@@ -50,10 +50,12 @@ def describe(
 
 
 def _untuned(model: Mapping[str, Any]) -> dict[str, Any]:
+    """A model's table without the keys that cannot change a response."""
     return {name: value for name, value in model.items() if name not in TUNING}
 
 
 def differences(saved: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """The differences between two set-ups, each in words. Empty if they are the same."""
     before, after = dict(_flat(saved)), dict(_flat(now))
     found = []
     if rows := _changed_rows(saved["data"], now["data"]):
@@ -92,6 +94,7 @@ def only_more_rows(saved: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
 
 
 def _flat(data: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """The values of nested tables, by their full names."""
     for name, value in data.items():
         if isinstance(value, Mapping) and value:
             yield from _flat(value, f"{prefix}{name}.")
@@ -100,6 +103,7 @@ def _flat(data: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]
 
 
 def _changed_rows(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
+    """The changes of the data, in words. Empty if there are none."""
     if before.get("ids") and after.get("ids"):
         found = changes(before["ids"], after["ids"])
         was = dict(zip(before["ids"], before["rows"], strict=True))

@@ -1,7 +1,8 @@
 """Tables of a configuration file as pydantic models: types, limits, defaults and descriptions stand in one place.
 
-Every mistake is named by file, table and key. `reference` lists all keys for
-docs/reference/configuration.md.
+A table inside a table is a field of its type, so that one call of `Table.read` checks
+a whole file. Every mistake is named by file, table and key. `reference` lists all keys
+for docs/reference/configuration.md.
 """
 
 import difflib
@@ -27,10 +28,14 @@ with needs_extra("config"):
         ValidationError,
         create_model,
     )
+    from pydantic import (
+        BeforeValidator as BeforeValidator,
+    )
     from pydantic.fields import FieldInfo
 
 _GOT_NOTHING: Any = object()
 _T = TypeVar("_T", bound="Table")
+_Inner = TypeVar("_Inner")
 
 
 def key(
@@ -69,46 +74,71 @@ class Table(BaseModel):
 
     @classmethod
     def read(cls, path: Path, name: str, data: Mapping[str, Any]) -> Self:
-        """The table `name` of the file, checked."""
+        """Check the table `name` of the file, and all tables inside it.
+
+        Raises:
+            ConfigError: a key is unknown or missing, or a value has a wrong type.
+        """
         try:
             table = cls.model_validate(data)
         except ValidationError as error:
             raise ConfigError(
                 f"{path.name}: {_explained(cls, name, data, error)}"
             ) from None
-        table._path, table._name = path, name
+        table._place(path, name)
         return table
+
+    def _place(self, path: Path, name: str) -> None:
+        """Note the file and the name of this table, and of all tables inside it, for messages."""
+        self._path, self._name = path, name
+        for field in type(self).model_fields:
+            within = f"{name}.{field}" if name else field
+            value = getattr(self, field)
+            if isinstance(value, dict):
+                for key, each in value.items():
+                    if isinstance(each, Table):
+                        each._place(path, f"{within}.{key}")
+                continue
+            for each in value if isinstance(value, list) else [value]:
+                if isinstance(each, Table):
+                    each._place(path, within)
 
     @property
     def config_file(self) -> Path:
+        """The file that the table is in."""
         return self._path
 
     @property
     def title(self) -> str:
+        """The table's full name, such as `improve.writer`. It is empty for the top of the file."""
         return self._name
 
     def mistake(self, words: str) -> ConfigError:
+        """An error about the file."""
         return ConfigError(f"{self._path.name}: {words}")
 
     def has(self, name: str) -> bool:
+        """Whether the file gives this key, rather than leaving it to its default."""
         return name in self.model_fields_set
 
-    def table(self, name: str) -> dict[str, Any]:
-        data: dict[str, Any] | None = getattr(self, name)
-        if data is None:
-            keys = (
-                f" It has {listed(keys_of(Table.tables[name]))}."
-                if name in Table.tables
-                else ""
-            )
-            raise self.mistake(f"the table [{name}] is missing.{keys}")
-        return data
+    def needed(self, name: str, table: _Inner | None) -> _Inner:
+        """The table `name` inside this one.
+
+        Raises:
+            ConfigError: the file has no such table.
+        """
+        if table is None:
+            keys = listed(keys_of(Table.tables[name]))
+            raise self.mistake(f"the table [{name}] is missing. It has {keys}.")
+        return table
 
     def error(self, name: str, problem: str, value: Any = _GOT_NOTHING) -> ConfigError:
+        """An error about the key `name` of this table, with the value if one is passed."""
         got = "" if value is _GOT_NOTHING else f", got {short(value)}"
         return self.mistake(f"{name!r} {_where(self._name)} {problem}{got}.")
 
     def beside(self, name: str) -> Path:
+        """A path that the file names, relative to the file's folder."""
         return Path(self._path.resolve().parent, Path(name).expanduser())
 
     @contextmanager
@@ -135,41 +165,33 @@ def options_table(
     return create_model(f"{made.__name__}Table", __base__=base, **fields, **others)
 
 
-def table_of(kind: Callable[..., Any]) -> type[Table]:
-    """A table whose keys are the fields of a dataclass; those without a default are needed."""
-    parameters = inspect.signature(kind, eval_str=True).parameters.values()
-    fields: dict[str, Any] = {
-        each.name: (
-            each.annotation,
-            ... if each.default is each.empty else each.default,
-        )
-        for each in parameters
-    }
-    return create_model(f"{kind.__name__}Table", __base__=Table, **fields)
-
-
 def keys_of(table: type[Table]) -> list[str]:
+    """The names of the keys, as they stand in a file."""
     return [field.alias or name for name, field in table.model_fields.items()]
 
 
 def _where(name: str) -> str:
+    """The place of a key, in words."""
     return f"in [{name}]" if name else "at the top"
 
 
 def _explained(
     table: type[Table], name: str, data: Mapping[str, Any], error: ValidationError
 ) -> str:
-    """The first mistake, in words; unknown keys come before others."""
-    found = sorted(
-        error.errors(include_url=False),
-        key=lambda each: each["type"] != "extra_forbidden",
-    )[0]
-    where, at = _where(name), str(found["loc"][0])
+    """The first mistake, in words. Unknown keys come before others."""
+
+    # A number or a table that is neither has an error for both. The deeper error is
+    # the one of the table that the user wrote.
+    def order(each: Any) -> tuple[bool, int]:
+        return each["type"] != "extra_forbidden", -len(each["loc"])
+
+    found = sorted(error.errors(include_url=False), key=order)[0]
+    table, name, at, value = _mistaken(table, name, data, found["loc"])
+    where = _where(name)
     if found["type"] == "extra_forbidden":
         return f"unknown key {at!r} {where}. {_advice(at, name, keys_of(table))}"
-    field = next(
-        field for key, field in table.model_fields.items() if at == (field.alias or key)
-    )
+    field = _field(table, at)
+    assert field is not None, "pydantic finds mistakes in known keys only"
     if found["type"] == "missing":
         return f"{at!r} is missing {where}; it is {expected(field)}."
     limits = found.get("ctx", {})
@@ -177,10 +199,51 @@ def _explained(
         "greater_than_equal": f"at least {limits.get('ge', 0):g}",
         "less_than_equal": f"at most {limits.get('le', 0):g}",
     }.get(found["type"], expected(field))
-    return f"{at!r} {where} must be {wanted}, got {short(data[at])}."
+    got = found["input"] if value is _GOT_NOTHING else value
+    return f"{at!r} {where} must be {wanted}, got {short(got)}."
+
+
+def _mistaken(
+    table: type[Table], name: str, data: Mapping[str, Any], location: Sequence[Any]
+) -> tuple[type[Table], str, str, Any]:
+    """Follow a location of pydantic's to the innermost table: its class and name, its key, and the key's value."""
+    key, *rest = location
+    field, value = _field(table, str(key)), data.get(key, _GOT_NOTHING)
+    inner = None if field is None else _table_in(field.annotation)
+    if field is None or inner is None:
+        return table, name, str(key), value
+    entry, within = value, f"{name}.{key}" if name else str(key)
+    if rest and get_origin(field.annotation) is dict:  # tables by names of the user's
+        entry, within = entry[rest[0]], f"{within}.{rest[0]}"
+        if not isinstance(entry, Mapping):
+            entry = {}  # a short form, for which a validator makes the table
+        del rest[0]
+    if rest and isinstance(rest[0], int):  # tables in a list share its name
+        entry = entry[rest.pop(0)]
+    if rest and rest[0] == inner.__name__:  # one of several types that a key may have
+        del rest[0]
+    if not rest or not isinstance(entry, Mapping):
+        return table, name, str(key), value
+    return _mistaken(inner, within, entry, rest)
+
+
+def _field(table: type[Table], key: str) -> FieldInfo | None:
+    """The field with this name in the file."""
+    for name, field in table.model_fields.items():
+        if key == (field.alias or name):
+            return field
+    return None
+
+
+def _table_in(kind: Any) -> type[Table] | None:
+    """The type of table that a key holds, alone or in a list or table."""
+    if isinstance(kind, type) and issubclass(kind, Table):
+        return kind
+    return next(filter(None, map(_table_in, get_args(kind))), None)
 
 
 def _advice(name: str, table: str, known: Sequence[str]) -> str:
+    """What to do about an unknown key: a similar key, its table, or the known keys."""
     if close := difflib.get_close_matches(name, known, 1):
         return f"Did you mean {close[0]!r}?"
     for home, other in sorted(
@@ -203,6 +266,7 @@ _WORDS = {
 
 
 def expected(field: FieldInfo) -> str:
+    """What a key may be, in words, as in "a whole number"."""
     extra = field.json_schema_extra
     return str(extra.get("expected") if isinstance(extra, dict) else "") or _kind(
         field.annotation
@@ -210,6 +274,7 @@ def expected(field: FieldInfo) -> str:
 
 
 def _kind(kind: Any) -> str:
+    """A type, in words."""
     origin, arguments = get_origin(kind) or kind, get_args(kind)
     if origin in (types.UnionType, Union):
         return ", or ".join(
@@ -248,6 +313,7 @@ def reference(table: type[Table]) -> list[tuple[str, str, str, str]]:
 
 
 def listed(names: Sequence[str]) -> str:
+    """Up to 20 names in quotes."""
     shown = ", ".join(repr(name) for name in list(names)[:20])
     return shown + (", ..." if len(names) > 20 else "")
 
@@ -283,6 +349,11 @@ def import_named(table: Table, dotted: str) -> Any:
 
 
 def call_named(table: Table, dotted: str, arguments: Mapping[str, Any]) -> Any:
+    """What the function `package.module:function` returns for the arguments.
+
+    Raises:
+        ConfigError: the function cannot be imported, or it raised an error.
+    """
     target = import_named(table, dotted)
     if not callable(target):
         raise table.error("loader", "must name a function", dotted)

@@ -286,3 +286,69 @@ def test_files_of_results_cannot_be_rechecked(
         "--recheck has no effect"
         in cli("gate old.json new.json --baseline old --margin 0.9 --recheck 5").out
     )
+
+
+def _slow_and_fast(path: str = "three.csv") -> None:
+    """Scores of three candidates, of which "new" is slower than "old" by 0.4 s and "slow" by 4 s."""
+    rng = random.Random(1)
+    lines = ["prompt,example,accuracy,latency"]
+    for example in range(60):
+        for name, skill, seconds in (
+            ("old", 0.7, 1.0),
+            ("new", 0.8, 1.4),
+            ("slow", 0.9, 5.0),
+        ):
+            is_right = int(rng.random() < skill)
+            taken = seconds + 0.1 * rng.random()
+            lines.append(f"{name},e{example},{is_right},{taken:.3f}")
+    Path(path).write_text("\n".join(lines) + "\n")
+
+
+@pytest.mark.parametrize(
+    ("flags", "bound"),
+    [
+        ("--minimize latency --within latency=0.5", "latency <= best + 0.5"),
+        (
+            "--minimize latency --within 'latency=0.5 of baseline'",
+            "latency <= baseline + 0.5",
+        ),
+        ("--at-most 'latency=within 0.5 of best'", "latency <= best + 0.5"),
+    ],
+)
+def test_a_constraint_may_be_relative(flags: str, bound: str) -> None:
+    _slow_and_fast()
+    out = cli(
+        f"analyze three.csv --maximize accuracy {flags} --baseline old --json"
+    ).out
+    entries = {entry["id"]: entry for entry in json.loads(out)["prompts"]}
+    assert entries["new"]["feasible"]
+    assert not entries["slow"]["feasible"]
+    out = cli(f"analyze three.csv --maximize accuracy {flags} --baseline old").out
+    assert bound in " ".join(out.split())
+
+
+@pytest.mark.parametrize(
+    ("within", "mistake"),
+    [
+        ("latency", "--within needs a metric and a margin"),
+        ("accuracy=x", "The bound on 'accuracy' must be a number"),
+        ("accuracy=0.5 of first", "Got 'within 0.5 of first'"),
+        ("nothing=1", "There is no metric 'nothing'"),
+        ("latency=0.5", "--at-most 'latency=within 0.5 of best'"),
+    ],
+)
+def test_mistakes_in_relative_constraints_are_named(within: str, mistake: str) -> None:
+    _slow_and_fast()
+    flags = ("--maximize", "accuracy", "--within", within)
+    assert mistake in cli("analyze three.csv", *flags, code=2).err
+    if "nothing" not in within:
+        gate = cli("gate three.csv --baseline old --candidate new", *flags, code=2).err
+        assert mistake in gate
+
+
+def test_a_gate_on_files_of_results_judges_relative_constraints() -> None:
+    _slow_and_fast()
+    gate = "gate three.csv --maximize accuracy --at-most 'latency=within 0.5 of baseline' --baseline old --margin 0.2"
+    assert "passed    latency <= baseline + 0.5" in cli(f"{gate} --candidate new").out
+    out = cli(f"{gate} --candidate slow", code=1).out
+    assert "failed    latency <= baseline + 0.5" in out

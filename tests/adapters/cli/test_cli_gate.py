@@ -1033,3 +1033,29 @@ ranges = {{ success = [0, 1] }}
         "The budget left nothing to recheck the examples that differ. With 50 more evaluations"
         in said
     )
+
+
+def test_the_flag_is_the_baseline_of_a_relative_goal(
+    project: Any, tmp_path: Path
+) -> None:
+    project(**{"brevity = 0.5": 'brevity = "within 0.2 of baseline"'})
+    text = (tmp_path / "gate.toml").read_text()
+    assert "within 0.2" in text
+    assert "\nbaseline" not in text
+    gate = "gate gate.toml --candidate new --margin 0.05"
+    assert "passed    brevity >= baseline - 0.2" in cli(f"{gate} --baseline mine").out
+    assert "needs a baseline" in cli(gate, code=2).err
+    assert "There is no prompt 'nobody'" in cli(f"{gate} --baseline nobody", code=2).err
+
+
+def test_results_and_reports_of_a_relative_goal(project: Any, tmp_path: Path) -> None:
+    project(
+        **{
+            "brevity = 0.5": 'brevity = "within 0.2 of best"',
+            "budget = 600 ": "budget = 40 ",
+        }
+    )
+    cli("run gate.toml")
+    assert "brevity >= best - 0.2" in cli("result gate.toml").out
+    cli("report gate.toml -o page.html")
+    assert "best - 0.2" in (tmp_path / "page.html").read_text()

@@ -18,7 +18,7 @@ def test_a_run_gets_prompts_and_budget_and_goes_on_with_the_same_command(
     said = cli(
         "add", project.config, "short=Answer with noise 6", "long = Answer = noise 7"
     ).out
-    assert "Joined: short, long. a: 8 prompts, 24 of 24" in said
+    assert "Added: short, long. a: 8 prompts, 24 of 24" in said
     cli("retire", project.config, "p1", "--reason", "too noisy")
     said = cli("extend", project.folder.path, "--evaluations", 10).out
     assert "24 of 34 evaluations. The command that started it" in said
@@ -28,7 +28,7 @@ def test_a_run_gets_prompts_and_budget_and_goes_on_with_the_same_command(
     assert {entry["id"] for entry in project.result["prompts"]} >= {"short", "long"}
     status = cli("status", project.config).out
     assert "34 of 34" in status
-    assert "2 prompts joined, 1 retired, 10 evaluations more" in status
+    assert "2 prompts added, 1 retired, 10 evaluations more" in status
     assert '"p1" was retired: too noisy' in cli("result", project.config).out
 
 
@@ -36,7 +36,7 @@ def test_a_run_gets_prompts_and_budget_and_goes_on_with_the_same_command(
     ("words", "message"),
     [
         (["add", "RUN", "no id"], "ID=TEXT"),
-        (["add", "RUN", "y=z", "--encoding", "cp1252"], "--encoding goes with --file"),
+        (["add", "RUN", "y=z", "--encoding", "cp1252"], "--encoding needs --file"),
         (["add", "RUN", "p1=another"], "p1"),
         (["add", "RUN", "y= "], "'y' is empty"),
         (["add", "RUN", "new=Answer with noise 2"], "'p2'"),

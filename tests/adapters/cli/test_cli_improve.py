@@ -67,7 +67,7 @@ def test_generations_are_written_into_the_run_and_shown(project: Project) -> Non
     assert history["generations"][1]["prompts"] == ["g1-1", "g1-2", "g1-3"]
     assert len(project.paid) == project.spent == 72
     assert len(project.result["prompts"]) == 12
-    assert "6 prompts joined, 48 evaluations more" in cli("status", project.config).out
+    assert "6 prompts added, 48 evaluations more" in cli("status", project.config).out
     assert (
         json.loads(cli("improve", project.config, "--json").out)["stopped"]
         == "the budget is spent"

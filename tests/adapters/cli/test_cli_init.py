@@ -12,7 +12,7 @@ import pytest
 from asktell import ConfigError
 from asktell_adapters.cli.main import main
 from asktell_adapters.config import load_config
-from asktell_adapters.config.model import MODELS, ModelType, NamedModel
+from asktell_adapters.config.model import MODELS, ModelType, NamedModel, PriceTable
 from asktell_adapters.config.tables import options_table
 from asktell_adapters.llms.base import Completion, Request
 from asktell_adapters.llms.chat_api import Price
@@ -42,7 +42,7 @@ def test_what_is_written_can_be_read_for_every_kind(
         f"init a.toml --kind {kind} {'--rubric helpful=Helps.' if rubric else ''}"
     ).out
     config = load_config(home / "a.toml")
-    assert config.models.first["type"] == kind
+    assert config.models.first.type == kind
     assert (
         len(config.selector.prompts),
         len(config.examples),
@@ -101,7 +101,7 @@ def test_a_kind_of_llm_is_added_in_one_place(
     home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     table = options_table(
-        Echo, "shout", base=NamedModel, price=(dict[str, Any] | None, None)
+        Echo, "shout", base=NamedModel, price=(PriceTable | None, None)
     )
     row = ModelType(
         Echo,
@@ -158,8 +158,8 @@ def test_data_of_ones_own_are_taken_as_they_are(home: Path) -> None:
     ]
     assert config.selector.prompts.ids == ["a", "b"]
     assert config.selector.budget == 3
-    assert config.models.first["api_key_env"] == "MY_KEY"
-    assert config.models.first["price"] == {"input": 1, "output": 2}
+    assert config.models.first.api_key_env == "MY_KEY"
+    assert config.models.first.price.price() == Price(1, 2)
     assert "cost" in config.metrics
     (limit,) = config.selector.goal.constraints
     assert (limit.metric, limit.bound) == (
@@ -266,7 +266,7 @@ def test_in_a_terminal_it_asks_until_it_understands(
     assert "has no column 'nobody'" in asked
     config = load_config(home / "selection.toml")
     assert (config.examples[0].input, config.examples[0].reference) == ("c", "b")
-    assert config.models.first["api_key_env"] == "MY_KEY"
+    assert config.models.first.api_key_env == "MY_KEY"
 
 
 @pytest.mark.parametrize("in_terminal", [False, True])
