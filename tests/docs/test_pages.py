@@ -6,6 +6,7 @@ import importlib.util
 import io
 import json
 import os
+import random
 import re
 import shutil
 import subprocess
@@ -59,10 +60,16 @@ Output = pytest.CaptureFixture[str]
 
 
 def evaluate(prompt: str, example: int | None) -> dict[str, float]:
-    """What a reader has: longer prompts are better and less brief."""
+    """What a reader has: longer prompts are better and less brief.
+
+    The noise is that of the prompt on the example. Without it, estimates would be equal
+    up to rounding, and the pages would show digits that depend on the processor.
+    """
+    noise = random.Random(f"{prompt} {example}")
+    quality = random.Random(prompt).uniform(-0.02, 0.02)
     return {
-        "rouge": len(prompt) / 50 + (example or 0) / 100,
-        "brevity": 0.9 - len(prompt) / 500,
+        "rouge": len(prompt) / 50 + (example or 0) / 100 + noise.gauss(quality, 0.01),
+        "brevity": 0.9 - len(prompt) / 500 + noise.gauss(0, 0.01),
     }
 
 
@@ -348,7 +355,11 @@ def test_what_the_page_brings_passes_the_contracts(page: Page) -> None:
         "goal": asktell.BestFeasible("score"),
         "prompts": ["a", "bb", "ccc"],
     }
-    page.run(evaluate=lambda prompt, example: {"score": float(len(prompt))}, **names)
+    chance = random.Random(0)
+    page.run(
+        evaluate=lambda prompt, example: {"score": chance.gauss(len(prompt), 0.3)},
+        **names,
+    )
     names = page.names
     with pytest.raises(asktell.MissingMethodError, match="NonlinearElimination"):
         asktell.Study.open("sqlite:///studies.db", "mine")
@@ -426,10 +437,9 @@ def test_three_commands_lead_from_a_csv_to_a_choice(
 
 
 @pytest.mark.page("how-to/read-your-data.md")
-def test_read_your_data(page: Page, tmp_path: Path, capsys: Output) -> None:
+def test_read_your_data(page: Page, tmp_path: Path) -> None:
     openpyxl = pytest.importorskip("openpyxl")
-    tickets = "nr;ticket;product\n1;Où est mon colis ?;shop\n2;Help;app\n3;Hello;app\n4;Charged twice;billing\n"
-    Path("tickets.csv").write_bytes(tickets.encode("cp1252"))
+    Path("tickets.csv").write_bytes(page.block("csv").encode("cp1252"))
     book = openpyxl.Workbook()
     for row in (["id", "prompt"], ["a", "Answer."], ["b", "Reply."]):
         book.active.append(row)
@@ -440,7 +450,6 @@ def test_read_your_data(page: Page, tmp_path: Path, capsys: Output) -> None:
     assert list(found.examples) == names["examples"]
     assert found.names == tuple(example.id for example in names["examples"])
     assert names["prompts"] == {"a": "Answer.", "b": "Reply."}
-    assert capsys.readouterr().out.startswith("3 ")
 
 
 def town(request: Request) -> Completion:
@@ -501,15 +510,29 @@ def test_the_files_on_prompts_are_read(tmp_path: Path) -> None:
 
 
 class GradingServer(FaultyLLMServer):
-    """Judges where it is asked for a schema, and answers otherwise."""
+    """Responds at the length that the prompt asks for, and grades by length and chance."""
 
     def _begin(self, body: dict[str, Any], token: str) -> Reply:
         super()._begin(body, token)
-        return Reply(
-            '{"reason": "", "grades": {"helpful": 4}}'
-            if "response_format" in body
-            else "ok"
-        )
+        text = body["messages"][-1]["content"]
+        if "response_format" in body:
+            skill = min(4.0, 2 + len(text) / 600)
+            grade = round(random.Random(text).gauss(skill, 0.7))
+            grades = {"helpful": min(5, max(1, grade))}
+            said = json.dumps({"reason": "", "grades": grades})
+            return Reply(said, usage=(200, 20, 0))
+        if "Say hello." in text:
+            return Reply("Hello! How can I help you?", usage=(11, 8, 0))
+        words = 70 if "sentences" in text else 150 if "mail." in text else 20
+        written = round(words * random.Random(text).uniform(0.8, 1.2))
+        return Reply("word " * written, usage=(40, written, 0))
+
+
+API_PROMPTS = [
+    "Answer the mail.",
+    "Answer the mail in three sentences.",
+    "Reply as briefly as you can.",
+]
 
 
 @pytest.mark.page("how-to/use-an-api.md")
@@ -527,16 +550,15 @@ def test_use_an_api(
         names = page.run(
             1,
             texts=[f"mail {i}" for i in range(10)],
-            prompts=["Answer.", "Be short.", "Think."],
+            prompts=API_PROMPTS,
         )
-        assert names["answer"].text == "ok"
         monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
         names["llm"].close()
         page.run(1)
         names["llm"].close()
     shown = capsys.readouterr().out
     assert "money          about" in shown
-    assert "Spent(requests=" in shown
+    assert "Judge: 33 requests" in shown
     assert isinstance(names["judge"].spent, Spent)
     assert names["selector"].done
     assert names["selector"].result().spent_cost > 0
@@ -686,9 +708,9 @@ def test_failed_evaluations(page: Page) -> None:
 @pytest.mark.page("how-to/limit-rare-bad-responses.md")
 def test_limit_rare_bad_responses(page: Page) -> None:
     names = page.run(asktell=asktell, prompts=["one", "two", "three"])
-    mean, error = names["best"].segments["fr"]["accuracy"]
-    assert abs(mean - 0.5) < 0.005
-    assert error < 0.05
+    mean, error = names["result"].best.segments["fr"]["accuracy"]
+    # Within two standard errors of the truth, with some noise in the scores
+    assert abs(mean - 0.5) < 2 * error < 0.03
 
 
 @pytest.mark.page("how-to/benchmark-your-own-method.md")
@@ -755,7 +777,9 @@ def test_learn_from_earlier_studies(page: Page, capsys: Output) -> None:
         new_prompts=[20 * "z" + i * "y" for i in range(12)],
         goal=asktell.BestFeasible("accuracy"),
         evaluate=lambda prompt, example: {
-            "accuracy": float(len(prompt) * (example + 3) % (2 + example % 5) == 0)
+            "accuracy": random.Random(f"{prompt} {example}").gauss(
+                len(prompt) / 50 * (example % 7) / 4, 0.1
+            )
         },
     )
     assert names["february"].spent == 150
@@ -865,23 +889,24 @@ def test_is_my_skill_worth_it(
 
 
 def rewritten(request: Any) -> Completion:
-    """The more a prompt says how, the more words are right; asked for an instruction, it writes a longer one."""
+    """The more a prompt demands, the more words are right; asked for an instruction, it writes a longer one."""
     turn = request.messages[-1]["content"]
     if turn.endswith(
         ("Please provide the instruction now.", "Reply with the new instruction only.")
     ):
         return Completion("Repeat every word. " + "Be exact. " * (1 + request.seed % 7))
     prompt, text = turn.rsplit("\n\n", 1)
-    words = text.split()
-    return Completion(
-        " ".join([*words[: 1 + prompt.count("exact")], "and", "so", "on"])
-    )
+    chance = random.Random(turn)
+    likely = 0.3 + 0.1 * prompt.count("exact")
+    words = [word for word in text.split() if chance.random() < likely]
+    return Completion(" ".join([*words, "and", "so", "on"]))
 
 
 @pytest.mark.page("how-to/improve-a-prompt.md")
 def test_improve_a_prompt(page: Page, capsys: Output) -> None:
     examples = [
-        Example(f"one two three four {i}", f"one two three four {i}") for i in range(12)
+        Example(text, text)
+        for text in (f"one two three four five six seven {i}" for i in range(12))
     ]
     llm = ScriptedLLM(rewritten)
     names = page.run(
@@ -1186,7 +1211,9 @@ def test_use_optuna(page: Page, capsys: Output) -> None:
     optuna.logging.set_verbosity(optuna.logging.ERROR)
 
     def scores(prompt: str, example: int) -> tuple[float, int]:
-        return len(prompt) / 50 + example / 1000, 40 if "expert" in prompt else 20
+        noise = random.Random(f"{prompt} {example}")
+        accuracy = noise.gauss(0.3 + len(prompt) / 50, 0.1)
+        return accuracy, noise.randint(30, 50) if "expert" in prompt else 20
 
     names = page.run(evaluate=scores)
     assert "60 of 60 evaluations spent" in capsys.readouterr().out
