@@ -626,7 +626,7 @@ def test_the_file_of_several_models_is_a_configuration(
 
 
 def judged(request: Request) -> Completion:
-    """Prefers what says "good"."""
+    """Prefers "good" texts, and grades with some noise."""
     if pair := re.findall(
         r"<(first|second)-answer-\w+>\n(.*?)\n</",
         request.messages[-1]["content"],
@@ -637,9 +637,10 @@ def judged(request: Request) -> Completion:
     *_, answer = re.findall(
         r"<answer-\w+>\n(.*?)\n</answer", request.messages[-1]["content"], re.DOTALL
     )
-    grade = 5 if "good" in answer else 2
+    chance = random.Random(answer)
+    grade = chance.choice([4, 5] if "good" in answer else [1, 2, 3])
     return Completion(
-        f'{{"reason": "", "grades": {{"faithful": {grade}, "plain": 3}}}}',
+        f'{{"reason": "", "grades": {{"faithful": {grade}, "plain": {chance.choice([2, 3, 4])}}}}}',
         200,
         20,
         cost=0.01,
@@ -650,7 +651,11 @@ def judged(request: Request) -> Completion:
 def test_use_a_judge(page: Page, capsys: Output) -> None:
     names = page.run(
         llm=ScriptedLLM(
-            lambda request: Completion(request.messages[-1]["content"][:20], 20, 9)
+            lambda request: Completion(
+                request.messages[-1]["content"][:20],
+                20,
+                random.Random(request.messages[-1]["content"]).randint(18, 60),
+            )
         ),
         judge_llm=ScriptedLLM(judged),
         another_llm=ScriptedLLM(judged, "another"),
@@ -664,7 +669,7 @@ def test_use_a_judge(page: Page, capsys: Output) -> None:
     )
     assert names["result"].selected[0].prompt == "good"
     printed = capsys.readouterr().out
-    assert "Spent(requests=60, from_cache=0, prompt_tokens=12000" in printed
+    assert "60 judgments for 0.60 dollars" in printed
     assert "0% of " in printed
     assert names["better"].labels[("good", 7)] == 0.5
     answer = names["panel"](Completion("good"), names["examples"][0])
