@@ -1041,9 +1041,9 @@ def batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[BatchSe
     monkeypatch.setenv("OPENAI_API_KEY", "sk-none")
 
     def reply(body: Any) -> Reply:
-        return Reply(
-            text=f"cats sleep {'a lot ' * (len(body['messages'][-1]['content']) % 9)}"
-        )
+        content = body["messages"][-1]["content"]
+        often = random.Random(content).randint(1, 4) + 2 * ("sentence" in content)
+        return Reply(text=f"cats sleep {'a lot ' * often}")
 
     with BatchServer(reply) as server:
         monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
@@ -1063,6 +1063,8 @@ def test_use_the_batch_api(page: Page, batches: BatchServer, capsys: Output) -> 
         page.execute(collect)
         out = capsys.readouterr().out
         assert ("20 recorded" if night < 3 else "0 recorded") in out
+        if night == 2:
+            page.printed(collect.lstrip("\n"), out)
     assert "(final, 60 of 60 evaluations spent" in out
     assert len(batches.batches) == 3
 
