@@ -231,7 +231,7 @@ def http_api() -> dict[str, str]:
             ]
             parts.append(table(["query parameter", "type", ""], rows))
         if "requestBody" in operation:
-            parts.append(f"Request: {_content(operation['requestBody'])}")
+            parts.append(f"The request body is {_content(operation['requestBody'])}.")
         good, *bad = sorted(operation["responses"])
         statuses |= {
             status: operation["responses"][status]["description"] for status in bad
@@ -241,21 +241,45 @@ def http_api() -> dict[str, str]:
             if operation["responses"][good].get("content")
             else "no body"
         )
-        parts.append(f"Response {good}: {content}. Errors: {', '.join(bad)}.")
+        parts.append(
+            f"On success, the status is {good}, with {content}. Errors: {', '.join(bad)}."
+        )
     parts += [
         "## Status codes",
         table(["status", "meaning"], sorted(statuses.items())),
         "## Schemas",
     ]
     for name, schema in sorted(document["components"]["schemas"].items()):
-        parts += [f"### {name}", schema.get("description", "")]
+        text, attributes = _docstring(schema.get("description", ""))
+        parts += [f"### {name}", text]
         needed = schema.get("required", ())
-        rows = [
-            [f"`{key}`", _type(field), _about(field, key in needed)]
-            for key, field in schema.get("properties", {}).items()
-        ]
+        rows = []
+        for key, field in schema.get("properties", {}).items():
+            about = f"{_about(field, key in needed)} {attributes.get(key, '')}"
+            rows.append([f"`{key}`", _type(field), about.strip()])
         parts += [table(["field", "type", ""], rows)] if rows else []
     return {"operations": "\n\n".join(parts)}
+
+
+def _docstring(text: str) -> tuple[str, dict[str, str]]:
+    """The text without its Python examples, and the attributes that it lists."""
+    paragraphs = text.split("\n\n")
+    rest = [part for part in paragraphs if not part.lstrip().startswith(">>>")]
+    attributes: dict[str, str] = {}
+    kept = []
+    for part in rest:
+        if part.startswith("Attributes:\n"):
+            items = re.split(r"^    (?=\w)", part, flags=re.MULTILINE)[1:]
+        elif re.match(r"- `\w+`(, `\w+`)*: ", part):
+            items = re.split(r"^- ", part, flags=re.MULTILINE)[1:]
+        else:
+            kept.append(part)
+            continue
+        for item in items:
+            names, _, about = " ".join(item.split()).partition(": ")
+            about = about[:1].upper() + about[1:]
+            attributes |= dict.fromkeys(re.findall(r"\w+", names), about)
+    return "\n\n".join(kept), attributes
 
 
 def _content(body: Mapping[str, Any]) -> str:
@@ -272,7 +296,7 @@ def _about(field: Mapping[str, Any], required: bool | None) -> str:
     words = (
         "Required."
         if required
-        else f"Default: `{json.dumps(default)}`."
+        else f"Default `{json.dumps(default)}`."
         if default not in (None, [])
         else ""
     )

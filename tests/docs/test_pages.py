@@ -6,6 +6,7 @@ import importlib.util
 import io
 import json
 import os
+import random
 import re
 import shutil
 import subprocess
@@ -59,10 +60,16 @@ Output = pytest.CaptureFixture[str]
 
 
 def evaluate(prompt: str, example: int | None) -> dict[str, float]:
-    """What a reader has: longer prompts are better and less brief."""
+    """What a reader has: longer prompts are better and less brief.
+
+    The noise is that of the prompt on the example. Without it, estimates would be equal
+    up to rounding, and the pages would show digits that depend on the processor.
+    """
+    noise = random.Random(f"{prompt} {example}")
+    quality = random.Random(prompt).uniform(-0.02, 0.02)
     return {
-        "rouge": len(prompt) / 50 + (example or 0) / 100,
-        "brevity": 0.9 - len(prompt) / 500,
+        "rouge": len(prompt) / 50 + (example or 0) / 100 + noise.gauss(quality, 0.01),
+        "brevity": 0.9 - len(prompt) / 500 + noise.gauss(0, 0.01),
     }
 
 
@@ -130,14 +137,12 @@ def test_files_have_the_tables_and_keys_of_a_configuration(name: str) -> None:
 @pytest.mark.page("how-to/is-the-difference-real.md")
 def test_is_the_difference_real(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "97")
-    analyzed, gated, of_examples, *others = page.commands()
+    analyzed, gated, *others = page.commands()
     page.run(1)
     page.printed("asktell analyze old.csv", cli(*analyzed[1:]).out)
     assert Path("report.html").stat().st_size > 10_000
     page.printed("asktell gate old.csv", cli(*gated[1:]).out)
     assert Path("summary.md").read_text().startswith("## \u2705 Passed")
-    page.run(5)
-    assert cli(*of_examples[1:]).out.splitlines()[-1] == page.block("text").strip()
     page.run(1)
     # The commands for other files, on such files:
     Path("scores.csv").write_text(finished.as_csv(finished.long_rows()))
@@ -152,6 +157,22 @@ def test_is_the_difference_real(page: Page, monkeypatch: pytest.MonkeyPatch) -> 
         )
     for words in others:
         assert "(final, " in cli(*words[1:]).out, words
+
+
+@pytest.mark.page("how-to/which-examples-are-wrong.md")
+def test_which_examples_are_wrong(page: Page) -> None:
+    page.run(1)
+    (command,) = page.commands()
+    page.printed("asktell analyze models.csv", cli(*command[1:]).out)
+    page.run()
+
+
+@pytest.mark.page("explanation/compared-with-a-t-test.md")
+def test_compared_with_a_t_test(page: Page) -> None:
+    pytest.importorskip("scipy")
+    result = page.run()["result"]
+    assert result.best.id == "candidate 4"
+    assert result.verdict.p_best < 0.5
 
 
 # Start
@@ -348,7 +369,11 @@ def test_what_the_page_brings_passes_the_contracts(page: Page) -> None:
         "goal": asktell.BestFeasible("score"),
         "prompts": ["a", "bb", "ccc"],
     }
-    page.run(evaluate=lambda prompt, example: {"score": float(len(prompt))}, **names)
+    chance = random.Random(0)
+    page.run(
+        evaluate=lambda prompt, example: {"score": chance.gauss(len(prompt), 0.3)},
+        **names,
+    )
     names = page.names
     with pytest.raises(asktell.MissingMethodError, match="NonlinearElimination"):
         asktell.Study.open("sqlite:///studies.db", "mine")
@@ -360,34 +385,46 @@ def test_what_the_page_brings_passes_the_contracts(page: Page) -> None:
     assert int(passed[1]) > 35
 
 
+CLERK = {
+    "friendly": ("I am sorry! We call the courier today, and write by noon.", 4.6),
+    "next step": ("We trace the parcel, and write to you tomorrow.", 4.2),
+    "briefly": ("It is on its way.", 2.2),
+    "Answer": ("Thank you for your message. We will look into it.", 2.8),
+}
+"""By a word of the prompt: the response, and its mean grade."""
+
+
 class Clerk(FaultyLLMServer):
-    """Answers as friendly as the prompt asks, and judges that."""
+    """Responds as friendly as the prompt asks, and judges that."""
 
     def _begin(self, body: dict[str, Any], token: str) -> Reply:
         super()._begin(body, token)
         text = body["messages"][-1]["content"]
         if "response_format" not in body:
-            return Reply(
-                "Gladly! Tomorrow." if "friendly" in text else "No idea.",
-                usage=(40, 6, 0),
-            )
-        grade = 5 if "Gladly" in text else 2
-        said = {
-            "reason": f"That is a {grade}.",
-            "grades": {"helpful": grade, "friendly": grade},
+            said, _ = next(said for word, said in CLERK.items() if word in text)
+            return Reply(said, usage=(40, len(said.split()), 0))
+        mean = next(mean for said, mean in CLERK.values() if said in text)
+        chance = random.Random(text)
+        grades = {
+            criterion: min(5, max(1, round(chance.gauss(mean, 0.6))))
+            for criterion in ("helpful", "friendly")
         }
-        return Reply(json.dumps(said), usage=(300, 30, 0))
+        reason = "It promises a next step." if mean > 3 else "It names no next step."
+        said = json.dumps({"reason": reason, "grades": grades})
+        return Reply(said, usage=(300, 30, 0))
 
 
-def test_three_commands_lead_from_a_csv_to_a_choice(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_four_commands_lead_from_a_csv_to_a_choice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
+    renew = request.config.getoption("--renew-pages")
     pytest.importorskip("openai")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("sys.stdin", io.StringIO())
     monkeypatch.setenv("OPENAI_API_KEY", "k")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "caches"))
-    page = Page("how-to/from-a-csv-to-a-choice.md")
+    monkeypatch.setenv("COLUMNS", "97")
+    page = Page("how-to/from-a-csv-to-a-choice.md", renew=renew)
     Path("tickets.csv").write_text(page.block("csv"))
     Path("prompts.txt").write_text(page.blocks("text")[0].lstrip())
     assert "pip install 'asktell[openai]'" in page.blocks("sh")[0]
@@ -397,14 +434,17 @@ def test_three_commands_lead_from_a_csv_to_a_choice(
         for program, *words in page.commands():
             more = ["--base-url", server.base_url] if words[0] == "init" else []
             assert program == "asktell"
-            said[" ".join([words[0], *words[2:]])] = cli(*words, *more).out
+            out = cli(*words, *more).out
+            said[" ".join([words[0], *words[2:]])] = out
+            command = "init" if words[0] == "init" else f"{' '.join(words)}\n"
+            page.printed(f"asktell {command}", out)
         n_requests = len(server.requests)
         cli("compare support.toml 2 0")
         assert len(server.requests) == n_requests
     checked = said["check"]
     assert "My parcel has been on its way for two weeks." in checked
-    assert re.search(r"quality +2   \(helpful 2, friendly 2\)  That is a 2\.", checked)
-    assert f"cost: {(340 * 0.15 + 36 * 0.6) / 1e6:.4g}" in checked
+    assert re.search(r"quality .*\(helpful \d, friendly \d\)  It names no", checked)
+    assert f"cost: {(340 * 0.15 + 40 * 0.6) / 1e6:.4g}" in checked
     estimated = said["run --estimate 3"]
     assert "evaluations    24" in estimated
     assert re.search(
@@ -415,7 +455,7 @@ def test_three_commands_lead_from_a_csv_to_a_choice(
         r"money +about 0\.00\d+, at most 0\.0\d+ \(judges: 0\.00\d+, at most 0\.0",
         estimated,
     )
-    assert "* 2" in said["run"] or re.search(r"^2 ", said["run"], re.MULTILINE)
+    assert re.search(r"^\*? *2 ", said["run"], re.MULTILINE)
     assert "You are a friendly clerk" in said["run"]
     assert "You are a friendly clerk" in Path("support.html").read_text()
     # The cache has answered again what the check and the estimate had asked.
@@ -426,10 +466,9 @@ def test_three_commands_lead_from_a_csv_to_a_choice(
 
 
 @pytest.mark.page("how-to/read-your-data.md")
-def test_read_your_data(page: Page, tmp_path: Path, capsys: Output) -> None:
+def test_read_your_data(page: Page, tmp_path: Path) -> None:
     openpyxl = pytest.importorskip("openpyxl")
-    tickets = "nr;ticket;product\n1;Où est mon colis ?;shop\n2;Help;app\n3;Hello;app\n4;Charged twice;billing\n"
-    Path("tickets.csv").write_bytes(tickets.encode("cp1252"))
+    Path("tickets.csv").write_bytes(page.block("csv").encode("cp1252"))
     book = openpyxl.Workbook()
     for row in (["id", "prompt"], ["a", "Answer."], ["b", "Reply."]):
         book.active.append(row)
@@ -440,7 +479,6 @@ def test_read_your_data(page: Page, tmp_path: Path, capsys: Output) -> None:
     assert list(found.examples) == names["examples"]
     assert found.names == tuple(example.id for example in names["examples"])
     assert names["prompts"] == {"a": "Answer.", "b": "Reply."}
-    assert capsys.readouterr().out.startswith("3 ")
 
 
 def town(request: Request) -> Completion:
@@ -501,15 +539,29 @@ def test_the_files_on_prompts_are_read(tmp_path: Path) -> None:
 
 
 class GradingServer(FaultyLLMServer):
-    """Judges where it is asked for a schema, and answers otherwise."""
+    """Responds at the length that the prompt asks for, and grades by length and chance."""
 
     def _begin(self, body: dict[str, Any], token: str) -> Reply:
         super()._begin(body, token)
-        return Reply(
-            '{"reason": "", "grades": {"helpful": 4}}'
-            if "response_format" in body
-            else "ok"
-        )
+        text = body["messages"][-1]["content"]
+        if "response_format" in body:
+            skill = min(4.0, 2 + len(text) / 600)
+            grade = round(random.Random(text).gauss(skill, 0.7))
+            grades = {"helpful": min(5, max(1, grade))}
+            said = json.dumps({"reason": "", "grades": grades})
+            return Reply(said, usage=(200, 20, 0))
+        if "Say hello." in text:
+            return Reply("Hello! How can I help you?", usage=(11, 8, 0))
+        words = 70 if "sentences" in text else 150 if "mail." in text else 20
+        written = round(words * random.Random(text).uniform(0.8, 1.2))
+        return Reply("word " * written, usage=(40, written, 0))
+
+
+API_PROMPTS = [
+    "Answer the mail.",
+    "Answer the mail in three sentences.",
+    "Reply as briefly as you can.",
+]
 
 
 @pytest.mark.page("how-to/use-an-api.md")
@@ -527,16 +579,15 @@ def test_use_an_api(
         names = page.run(
             1,
             texts=[f"mail {i}" for i in range(10)],
-            prompts=["Answer.", "Be short.", "Think."],
+            prompts=API_PROMPTS,
         )
-        assert names["answer"].text == "ok"
         monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
         names["llm"].close()
         page.run(1)
         names["llm"].close()
     shown = capsys.readouterr().out
     assert "money          about" in shown
-    assert "Spent(requests=" in shown
+    assert "Judge: 33 requests" in shown
     assert isinstance(names["judge"].spent, Spent)
     assert names["selector"].done
     assert names["selector"].result().spent_cost > 0
@@ -589,7 +640,7 @@ def test_the_file_of_several_models_is_a_configuration(
 
 
 def judged(request: Request) -> Completion:
-    """Prefers what says "good"."""
+    """Prefers "good" texts, and grades with some noise."""
     if pair := re.findall(
         r"<(first|second)-answer-\w+>\n(.*?)\n</",
         request.messages[-1]["content"],
@@ -600,9 +651,10 @@ def judged(request: Request) -> Completion:
     *_, answer = re.findall(
         r"<answer-\w+>\n(.*?)\n</answer", request.messages[-1]["content"], re.DOTALL
     )
-    grade = 5 if "good" in answer else 2
+    chance = random.Random(answer)
+    grade = chance.choice([4, 5] if "good" in answer else [1, 2, 3])
     return Completion(
-        f'{{"reason": "", "grades": {{"faithful": {grade}, "plain": 3}}}}',
+        f'{{"reason": "", "grades": {{"faithful": {grade}, "plain": {chance.choice([2, 3, 4])}}}}}',
         200,
         20,
         cost=0.01,
@@ -613,7 +665,11 @@ def judged(request: Request) -> Completion:
 def test_use_a_judge(page: Page, capsys: Output) -> None:
     names = page.run(
         llm=ScriptedLLM(
-            lambda request: Completion(request.messages[-1]["content"][:20], 20, 9)
+            lambda request: Completion(
+                request.messages[-1]["content"][:20],
+                20,
+                random.Random(request.messages[-1]["content"]).randint(18, 60),
+            )
         ),
         judge_llm=ScriptedLLM(judged),
         another_llm=ScriptedLLM(judged, "another"),
@@ -627,7 +683,7 @@ def test_use_a_judge(page: Page, capsys: Output) -> None:
     )
     assert names["result"].selected[0].prompt == "good"
     printed = capsys.readouterr().out
-    assert "Spent(requests=60, from_cache=0, prompt_tokens=12000" in printed
+    assert "60 judgments for 0.60 dollars" in printed
     assert "0% of " in printed
     assert names["better"].labels[("good", 7)] == 0.5
     answer = names["panel"](Completion("good"), names["examples"][0])
@@ -686,9 +742,9 @@ def test_failed_evaluations(page: Page) -> None:
 @pytest.mark.page("how-to/limit-rare-bad-responses.md")
 def test_limit_rare_bad_responses(page: Page) -> None:
     names = page.run(asktell=asktell, prompts=["one", "two", "three"])
-    mean, error = names["best"].segments["fr"]["accuracy"]
-    assert abs(mean - 0.5) < 0.005
-    assert error < 0.05
+    mean, error = names["result"].best.segments["fr"]["accuracy"]
+    # Within two standard errors of the truth, with some noise in the scores
+    assert abs(mean - 0.5) < 2 * error < 0.03
 
 
 @pytest.mark.page("how-to/benchmark-your-own-method.md")
@@ -755,7 +811,9 @@ def test_learn_from_earlier_studies(page: Page, capsys: Output) -> None:
         new_prompts=[20 * "z" + i * "y" for i in range(12)],
         goal=asktell.BestFeasible("accuracy"),
         evaluate=lambda prompt, example: {
-            "accuracy": float(len(prompt) * (example + 3) % (2 + example % 5) == 0)
+            "accuracy": random.Random(f"{prompt} {example}").gauss(
+                len(prompt) / 50 * (example % 7) / 4, 0.1
+            )
         },
     )
     assert names["february"].spent == 150
@@ -865,23 +923,24 @@ def test_is_my_skill_worth_it(
 
 
 def rewritten(request: Any) -> Completion:
-    """The more a prompt says how, the more words are right; asked for an instruction, it writes a longer one."""
+    """The more a prompt demands, the more words are right; asked for an instruction, it writes a longer one."""
     turn = request.messages[-1]["content"]
     if turn.endswith(
         ("Please provide the instruction now.", "Reply with the new instruction only.")
     ):
         return Completion("Repeat every word. " + "Be exact. " * (1 + request.seed % 7))
     prompt, text = turn.rsplit("\n\n", 1)
-    words = text.split()
-    return Completion(
-        " ".join([*words[: 1 + prompt.count("exact")], "and", "so", "on"])
-    )
+    chance = random.Random(turn)
+    likely = 0.3 + 0.1 * prompt.count("exact")
+    words = [word for word in text.split() if chance.random() < likely]
+    return Completion(" ".join([*words, "and", "so", "on"]))
 
 
 @pytest.mark.page("how-to/improve-a-prompt.md")
 def test_improve_a_prompt(page: Page, capsys: Output) -> None:
     examples = [
-        Example(f"one two three four {i}", f"one two three four {i}") for i in range(12)
+        Example(text, text)
+        for text in (f"one two three four five six seven {i}" for i in range(12))
     ]
     llm = ScriptedLLM(rewritten)
     names = page.run(
@@ -1001,9 +1060,9 @@ def batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[BatchSe
     monkeypatch.setenv("OPENAI_API_KEY", "sk-none")
 
     def reply(body: Any) -> Reply:
-        return Reply(
-            text=f"cats sleep {'a lot ' * (len(body['messages'][-1]['content']) % 9)}"
-        )
+        content = body["messages"][-1]["content"]
+        often = random.Random(content).randint(1, 4) + 2 * ("sentence" in content)
+        return Reply(text=f"cats sleep {'a lot ' * often}")
 
     with BatchServer(reply) as server:
         monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
@@ -1023,6 +1082,8 @@ def test_use_the_batch_api(page: Page, batches: BatchServer, capsys: Output) -> 
         page.execute(collect)
         out = capsys.readouterr().out
         assert ("20 recorded" if night < 3 else "0 recorded") in out
+        if night == 2:
+            page.printed(collect.lstrip("\n"), out)
     assert "(final, 60 of 60 evaluations spent" in out
     assert len(batches.batches) == 3
 
@@ -1191,7 +1252,9 @@ def test_use_optuna(page: Page, capsys: Output) -> None:
     optuna.logging.set_verbosity(optuna.logging.ERROR)
 
     def scores(prompt: str, example: int) -> tuple[float, int]:
-        return len(prompt) / 50 + example / 1000, 40 if "expert" in prompt else 20
+        noise = random.Random(f"{prompt} {example}")
+        accuracy = noise.gauss(0.3 + len(prompt) / 50, 0.1)
+        return accuracy, noise.randint(30, 50) if "expert" in prompt else 20
 
     names = page.run(evaluate=scores)
     assert "60 of 60 evaluations spent" in capsys.readouterr().out
