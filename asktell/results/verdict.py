@@ -210,27 +210,36 @@ def judge(
     one_example = (
         stated is not None and stated.n_seen < 2 and state.problem.n_examples != 1
     )
-    # Any prompt may be the best
     if stated is None or likely is None or not answer or one_example:
-        out = {*answer, *state.no_rivals()}
-        arms = [
-            *answer,
-            *(arm for arm in range(state.problem.n_arms) if arm not in out),
-        ]
-        open_ = tuple((ids[arm], 1.0 / len(arms)) for arm in arms)
-        if stated is None or not answer:
-            return Verdict(
-                None,
-                NONE,
-                "No prompt has been evaluated successfully yet.",
-                contenders=open_,
-            )
-        best = None if isinstance(state.problem.goal, ParetoSet) else ids[answer[0]]
-        few = "evaluation" if stated.is_guess else "example"
-        said = f"Keep evaluating: one {few} is not enough to estimate a probability."
-        return Verdict(best, GO_ON, said, contenders=open_)
+        return _undecided(state, stated, answer, ids)
     which = _OfSet if isinstance(state.problem.goal, ParetoSet) else _OfBest
     return which(state, stated, likely, np.array(answer), ids, tolerance).verdict()
+
+
+def _undecided(
+    state: State,
+    stated: Statement | None,
+    answer: Sequence[int],
+    ids: Sequence[str | int],
+) -> Verdict:
+    """The verdict without probabilities. Every prompt that can still be selected is equally likely the best."""
+    out = {*answer, *state.no_rivals()}
+    others = [arm for arm in range(state.problem.n_arms) if arm not in out]
+    arms = [*answer, *others]
+    contenders = tuple((ids[arm], 1.0 / len(arms)) for arm in arms)
+    action, best = NONE, None
+    sentence = "No prompt has been evaluated successfully yet."
+    if stated is not None and answer:
+        action = GO_ON
+        if not isinstance(state.problem.goal, ParetoSet):
+            best = ids[answer[0]]
+        few = "evaluation" if stated.is_guess else "example"
+        sentence = (
+            f"Keep evaluating: one {few} is not enough to estimate a probability."
+        )
+    if state.doubts and answer:
+        sentence = f"Do not rely on these scores. {' '.join(state.doubts)}"
+    return Verdict(best, action, sentence, contenders=contenders)
 
 
 class _Judge(ABC):
