@@ -34,9 +34,8 @@ from asktell.reports.heat_map import (
     pairs_of,
     spending,
 )
-from asktell.results import Result
 from asktell.results.evaluations import Evaluation, evaluations_of
-from asktell.results.result import ranking
+from asktell.results.result import Result, ranking
 from asktell.results.summary import limits_of, summarize
 from asktell.results.table import columns_of
 from asktell.state import State

@@ -8,8 +8,8 @@ import numpy as np
 
 from asktell.numerics.arrays import Indices, Vector
 from asktell.numerics.cells import Scored
-from asktell.results import Result
 from asktell.results.examples import ExampleResult
+from asktell.results.result import Result
 from asktell.state import FAILED, RETIRED, Problem, State
 
 MOST_CELLS = 400_000  # bytes of pictures of all metrics together

@@ -9,7 +9,8 @@ from typing import Any
 
 from asktell._util.terminal import safe
 from asktell.problem.goals import BestFeasible
-from asktell.results import PromptResult, Result
+from asktell.results.entries import PromptResult
+from asktell.results.result import Result
 from asktell.state import FAILED, REJECTED, RETIRED
 
 _NAMED = 3  # prompts named in a sentence

@@ -242,7 +242,7 @@ def _draw_points(
     ):
         if not ids:
             continue
-        look = {"alpha": 0.85, "markersize": size}
+        look: dict[str, Any] = {"alpha": 0.85, "markersize": size}
         if len(ids) > _MOST_BARS:
             look = {"alpha": 0.5, "markersize": 2.5}
         x, y = np.transpose([places[id_] for id_ in ids])

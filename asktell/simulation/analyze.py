@@ -16,8 +16,8 @@ from asktell.numerics.cells import nth_asks
 from asktell.problem.candidates import AnyPrompt, Candidates, Prompts
 from asktell.problem.checks import LARGEST, exact, nearest, short, some
 from asktell.problem.goals import Goal
-from asktell.results import Result
 from asktell.results.checks import ORDER
+from asktell.results.result import Result
 from asktell.selector import Selector
 from asktell.state import Decided, Failures, History, Problem, Remarked, State, apply
 

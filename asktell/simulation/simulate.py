@@ -23,7 +23,7 @@ from asktell.errors import (
 from asktell.methods import Method, preset
 from asktell.problem.checks import short, whole
 from asktell.problem.goals import Goal, ParetoSet
-from asktell.results import Result
+from asktell.results.result import Result
 from asktell.selector import Selector
 from asktell.simulation.lines import Line, OnProgress, known_lines
 from asktell.simulation.processes import can_leave, in_processes
