@@ -1,7 +1,7 @@
 """asktell: picks the best prompts for an LLM with the fewest evaluations, for several objectives at once.
 
-Errors are here at once; everything else is imported when it is first used: `import
-asktell` costs next to nothing.
+Errors are imported at once, and everything else when it is first used. So `import
+asktell` takes little time.
 """
 
 from importlib import import_module
@@ -45,18 +45,13 @@ if TYPE_CHECKING:
         minimize,
         within,
     )
-    from asktell.results import (
-        ChangedExample,
-        Check,
-        Comparison,
-        Difference,
-        ExampleResult,
-        Noise,
-        Outlook,
-        PromptResult,
-        Result,
-        Verdict,
-    )
+    from asktell.results.checks import Check
+    from asktell.results.comparison import ChangedExample, Comparison, Noise
+    from asktell.results.difference import Difference
+    from asktell.results.entries import PromptResult
+    from asktell.results.examples import ExampleResult
+    from asktell.results.result import Result
+    from asktell.results.verdict import Outlook, Verdict
     from asktell.running.run import run
     from asktell.selector import Selector
     from asktell.simulation.analyze import analyze
@@ -92,18 +87,13 @@ _LATE = {
         "minimize",
         "within",
     ),
-    "asktell.results": (
-        "ChangedExample",
-        "Check",
-        "Comparison",
-        "Difference",
-        "ExampleResult",
-        "Noise",
-        "Outlook",
-        "PromptResult",
-        "Result",
-        "Verdict",
-    ),
+    "asktell.results.difference": ("Difference",),
+    "asktell.results.checks": ("Check",),
+    "asktell.results.comparison": ("ChangedExample", "Comparison", "Noise"),
+    "asktell.results.entries": ("PromptResult",),
+    "asktell.results.examples": ("ExampleResult",),
+    "asktell.results.result": ("Result",),
+    "asktell.results.verdict": ("Outlook", "Verdict"),
     "asktell.running.run": ("run",),
     "asktell.selector": ("Selector",),
     "asktell.simulation.analyze": ("analyze",),

@@ -54,8 +54,9 @@ from asktell.problem.checks import (
 )
 from asktell.problem.examples import check_examples
 from asktell.problem.goals import Goal, Scores
-from asktell.results import Comparison, Result
+from asktell.results.comparison import Comparison
 from asktell.results.evaluations import Evaluations, evaluations_of
+from asktell.results.result import Result
 from asktell.results.summary import compare, summarize
 from asktell.state import Decided, Grown, State, apply, decide, events, growth, initial
 from asktell.state.lookup import check_same, find_example, not_out, trial_id

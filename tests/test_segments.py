@@ -10,7 +10,7 @@ from asktell import Adaptive, BestFeasible, Race, Selector, at_least, maximize, 
 from asktell.posterior.draws import ENDLESS
 from asktell.posterior.segments import Segments, pairs
 from asktell.posterior.two_way import Cells
-from asktell.results import PromptResult
+from asktell.results.entries import PromptResult
 from asktell_adapters.server.requests import NewStudy
 
 LABELS = ["de", "en", "fr"] * 20

@@ -11,9 +11,10 @@ import platform
 import re
 import zlib
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, fields, is_dataclass
 from datetime import UTC, datetime
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -28,14 +29,13 @@ from asktell.problem.goals import ParetoSet
 from asktell.reports import words
 from asktell.reports.heat_map import (
     Grid,
-    examples_that_tell,
+    discriminating_examples,
     heat_map,
     pairs_of,
     spending,
 )
-from asktell.results import Result
 from asktell.results.evaluations import Evaluation, evaluations_of
-from asktell.results.result import ranking
+from asktell.results.result import Result, ranking
 from asktell.results.summary import limits_of, summarize
 from asktell.results.table import columns_of
 from asktell.state import State
@@ -66,24 +66,38 @@ def document(
     about: Mapping[str, Any] | None = None,
     paused: bool = False,
 ) -> dict[str, Any]:
-    """The data of a selection's report; `name` is that of the study, and `paused` whether it is.
+    """The data of a selection's report, JSON-ready.
 
-    `evaluations`: with costs and details; by default those of the state, which have
-    none. `about`: settings of the run to show, by name: the model, the data, ...
+    Args:
+        state: the selection.
+        method: its method.
+        prompts: its prompts, with their ids and texts.
+        name: the name of the study, None for a selector.
+        evaluations: every evaluation, with its cost and details. By default the
+            evaluations of the state, which have neither.
+        about: settings of the run to show, by name, such as the model and the data.
+        paused: whether the study is paused.
     """
     result = summarize(state, method, prompts)
+    problem, metrics = state.problem, result.goal.columns
+
+    # Prompts by position
     place = {entry.id: arm for arm, entry in enumerate(result.prompts)}
     answer = [place[entry.id] for entry in result.selected]
     baseline = None if result.baseline is None else place[result.baseline]
     rivals = [place[entry.id] for entry in result.unresolved] if answer else []
-    metrics = result.goal.columns
     order = ranking(result)
     pairs = _pairs(result, answer, baseline, rivals, order.tolist())
-    extras = Extras(
-        evaluations_of(state, prompts.ids) if evaluations is None else evaluations,
-        prompts.ids, metrics, {arm for pair in pairs for arm in pair[:2]},
-    )  # fmt: skip
+
+    # Quantities besides the scores, and failures
+    if evaluations is None:
+        evaluations = evaluations_of(state, prompts.ids)
+    compared = set(chain.from_iterable((a, b) for a, b, _ in pairs))
+    extras = Extras(evaluations, prompts.ids, metrics, compared)
+    quantities = extras.quantities(len(result.prompts))
+
     grid = Grid(state)
+    comparison = result.comparison
     data: dict[str, Any] = {
         "format": FORMAT,
         "version": VERSION,
@@ -92,60 +106,48 @@ def document(
         "paused": paused,
         "pending": len(state.pending),
         "goal": _goal(result, limits_of(state)),
-        **{
-            name: getattr(result, name)
-            for name in (
-                "done",
-                "spent",
-                "budget",
-                "spent_cost",
-                "max_cost",
-                "feasible",
-            )
-        },
+        "done": result.done,
+        "spent": result.spent,
+        "budget": result.budget,
+        "spent_cost": result.spent_cost,
+        "max_cost": result.max_cost,
+        "feasible": result.feasible,
         "currency": _currency(about or {}),
+        "money_per": _money_per(result, quantities),
         "spending": describe_spending(result),
-        "examples": state.problem.n_examples,
-        "whole": _whole(state, result),
+        "examples": problem.n_examples,
+        "whole": _whole(state),
         "notes": list(result.notes),
         "checks": [asdict(check) for check in result.checks],
         "answer": answer,
         "verdict": result.verdict.to_dict(),
         "unresolved": rivals,
         "baseline": baseline,
-        "comparison": None
-        if result.comparison is None
-        else result.comparison.to_dict(),
+        "comparison": None if comparison is None else comparison.to_dict(),
         "order": order.tolist(),
         "prompts": _prompts(result, [readable(text) for text in prompts.texts]),
         "spending_by_prompt": spending(state, order),
         "segments": _segments(result, answer, rivals, baseline),
         "heat_map": heat_map(grid, order),
-        "telling": examples_that_tell(
-            grid, [] if state.problem.n_examples is None else result.examples()
-        ),
+        "telling": discriminating_examples(grid, result),
         "duels": _duels(result, grid, extras, pairs),
-        "quantities": extras.quantities(len(result.prompts)),
+        "quantities": quantities,
         "failures": extras.failures(),
         "made": _made(state, method, prompts, about),
     }
-    costs = [
-        mean
-        for quantity in data["quantities"]
-        if quantity["name"] == "cost"
-        for mean in quantity["means"]
-    ]
-    data["money_per"] = money_per(
-        [*costs, *(entry.estimate.get("cost") for entry in result.prompts)]
-    )
     if prompts.candidates is not None:
-        data["factors"] = _factors(
-            result.factors(), metrics, prompts.candidates, answer
-        )
-    if state.problem.examples is not None:
-        data["example_names"] = list(state.problem.examples.ids)
+        data["factors"] = _factors(result, prompts.candidates, answer)
+    if problem.examples is not None:
+        data["example_names"] = list(problem.examples.ids)
     data["words"] = words.conclusions(data, result)
     return data
+
+
+def _money_per(result: Result, quantities: Sequence[Mapping[str, Any]]) -> int:
+    """The number of evaluations whose cost the report shows, so that the numbers are not tiny."""
+    recorded = (each["means"] for each in quantities if each["name"] == "cost")
+    estimated = (entry.estimate.get("cost") for entry in result.prompts)
+    return money_per([*chain.from_iterable(recorded), *estimated])
 
 
 def version_of(state: State, paused: bool = False) -> str:
@@ -176,7 +178,12 @@ def _goal(result: Result, seen: Sequence[tuple[float, float] | None]) -> dict[st
                 if (limits := goal.ranges.get(metric, limits_seen))
                 else None,
                 "thresholds": [
-                    {"bound": bound, "at_most": b.at_most, "text": str(c)}
+                    {
+                        "bound": bound,
+                        "at_most": b.at_most,
+                        "relative": b.of is not None,
+                        "text": str(c),
+                    }
                     for c, b, bound in bounds
                     if goal.columns[b.column] == metric and not math.isnan(bound)
                 ],
@@ -258,12 +265,10 @@ def _segments(
 
 
 def _factors(
-    found: Mapping[str, Mapping[str, Mapping[str, Any]]],
-    metrics: Sequence[str],
-    candidates: Candidates,
-    answer: Sequence[int],
+    result: Result, candidates: Candidates, answer: Sequence[int]
 ) -> list[dict[str, Any]]:
-    """The factors of candidates: their levels, with estimates and errors by metric, and which are in the answer."""
+    """The factors of candidates: their levels, with estimates and errors by metric, and the selected levels."""
+    metrics = result.goal.columns
     chosen = {
         name: {candidates.levels[arm][i] for arm in answer}
         for i, name in enumerate(candidates.factors)
@@ -280,7 +285,7 @@ def _factors(
             ],
             "answer": [i for i, level in enumerate(levels) if level in chosen[name]],
         }
-        for name, levels in found.items()
+        for name, levels in result.factors().items()
     ]
 
 
@@ -297,7 +302,7 @@ def _size(text: str) -> int:
     return len(text.encode("utf-8", "surrogatepass"))
 
 
-def _whole(state: State, result: Result) -> dict[str, Any] | None:
+def _whole(state: State) -> dict[str, Any] | None:
     """Evaluations and cost of every prompt on every example; None without a fixed set of examples."""
     problem, pool = state.problem, state.costs.pool
     if problem.n_examples is None:
@@ -462,10 +467,16 @@ def _digest(data: bytes) -> str:
 
 
 class Extras:
-    """Quantities, costs and answers beside the scores, and failures, summed over evaluations in one pass.
+    """Quantities, costs and responses besides the scores, and failures, summed over evaluations in one pass.
 
-    What is a number among the details, as seconds or tokens, and none of the `metrics`
-    is a quantity of its own. `answers_of`: arms whose answers are kept.
+    A number among the details of an evaluation, such as seconds or tokens, is a
+    quantity.
+
+    Args:
+        evaluations: the evaluations.
+        ids: the ids of all prompts.
+        metrics: the metrics of the goal, which are no quantities.
+        answers_of: the arms whose responses are kept.
     """
 
     def __init__(
@@ -479,22 +490,14 @@ class Extras:
         self._sums: dict[str, dict[int, tuple[int, float]]] = defaultdict(dict)
         self._reasons: dict[str, dict[str, Any]] = {}
         arms = {id_: arm for arm, id_ in enumerate(ids)}
+        known = {*metrics, "cost"}
         for each in evaluations:
-            arm, details = arms[each.prompt], each.details or {}
+            arm = arms[each.prompt]
             if each.cost is not None:
                 self._count("cost", arm, each.cost)
-            extra = details.get("scores")
-            for name, value in [
-                *details.items(),
-                *(extra.items() if isinstance(extra, dict) else ()),
-            ]:
-                is_number = (
-                    isinstance(value, int | float)
-                    and not isinstance(value, bool)
-                    and abs(value) <= _LARGEST
-                )
-                if is_number and name not in metrics and name != "cost":
-                    self._count(str(name), arm, float(value))
+            for name, value in _quantities_of(each):
+                if name not in known:
+                    self._count(name, arm, value)
             if each.error is not None:
                 self._fail(arm, each.example, each.error)
             elif (
@@ -562,3 +565,15 @@ class Extras:
             }
             for group in groups
         ]
+
+
+def _quantities_of(evaluation: Evaluation) -> Iterator[tuple[str, float]]:
+    """The numbers among the details of an evaluation, and among further scores in these details."""
+    details = evaluation.details or {}
+    extra = details.get("scores")
+    for name, value in chain(
+        details.items(), extra.items() if isinstance(extra, dict) else ()
+    ):
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        if is_number and abs(value) <= _LARGEST:
+            yield str(name), float(value)

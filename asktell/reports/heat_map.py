@@ -9,6 +9,7 @@ import numpy as np
 from asktell.numerics.arrays import Indices, Vector
 from asktell.numerics.cells import Scored
 from asktell.results.examples import ExampleResult
+from asktell.results.result import Result
 from asktell.state import FAILED, RETIRED, Problem, State
 
 MOST_CELLS = 400_000  # bytes of pictures of all metrics together
@@ -17,14 +18,19 @@ _MOST_STEPS = 200
 _MOST_LINES = 400
 _EXAMPLES_LISTED = 200
 _MOST_REASON = 300
-_FEWEST_PROMPTS = 3  # that must have seen an example before anything is said about it
+# Evaluated prompts from which the report has a conclusion about an example
+_FEWEST_PROMPTS = 3
 
 
 class Grid:
-    """Mean scores of the evaluated cells.
+    """Mean scores of the n evaluated cells.
 
-    `arms`, `examples` (n,), `scores` (n, m) in metric units, `counts` (n,) how often
-    each was scored.
+    Attributes:
+        problem: the problem.
+        arms: (n,) the arm of each cell.
+        examples: (n,) the example of each cell.
+        scores: (n, m) the mean scores, in metric units.
+        counts: (n,) the number of scores of each cell.
     """
 
     def __init__(self, state: State) -> None:
@@ -43,7 +49,7 @@ class Grid:
         )
 
     def effects(self, metric: int) -> Vector:
-        """(N,) mean score of each example above its prompts' means, NaN if unseen."""
+        """(N,) the mean score of each example above the means of its prompts. NaN if it was not evaluated."""
         scores, n = self.scores[:, metric], self.problem.n_examples or 0
         rows = np.bincount(self.arms, scores) / np.maximum(np.bincount(self.arms), 1)
         counts = np.bincount(self.examples, minlength=n)
@@ -55,11 +61,11 @@ class Grid:
 
 
 def heat_map(grid: Grid, order: Indices) -> dict[str, Any] | None:
-    """The scores as bytes per metric: 0 unseen, 1 to 255 from the lowest to the highest; None without examples.
+    """The scores of each metric as bytes, from 1 (lowest) to 255 (highest). 0 is a cell that was not evaluated.
 
-    Rows are prompts, in the `order` given, columns examples, those that are hard for
-    everybody first. What is more than a screen can show is binned: neighbours are
-    averaged over the cells that were seen.
+    Rows are prompts in the given `order`, and columns are examples, the hardest first.
+    A picture larger than a screen is binned: neighboring cells are averaged over the
+    evaluated ones. None without examples.
     """
     problem = grid.problem
     if problem.n_examples is None or not len(grid.arms):
@@ -104,19 +110,19 @@ def heat_map(grid: Grid, order: Indices) -> dict[str, Any] | None:
     }
 
 
-def examples_that_tell(
-    grid: Grid, found: Sequence[ExampleResult]
-) -> dict[str, Any] | None:
-    """What there is to see in the examples, by the first objective; None without examples.
+def discriminating_examples(grid: Grid, result: Result) -> dict[str, Any] | None:
+    """The examples that discriminate between prompts or look wrong, by the first objective. None without examples.
 
-    `found` says what the scores are worth on each. Those that look wrong are listed
-    first, then those that divide the prompts most, by the standard deviation of their
-    scores. All fail an example if even its best score is below the mean of all scores
-    by their standard deviation, or is the lowest score that there is.
+    The list has up to 200 examples with the largest spread, which is the standard
+    deviation of the prompts' scores. It also has up to 200 examples of each suspicious
+    kind: probably mislabeled, near duplicates, and examples on which all prompts fail.
+    All prompts fail on an example if its best score is the lowest score of all, or is
+    below the mean of all scores by more than their standard deviation.
     """
     problem = grid.problem
     if problem.n_examples is None or not len(grid.arms):
         return None
+    found = result.examples()
     objective = problem.goal.objectives[0]
     metric = problem.goal.columns.index(objective.metric)
     enough = np.array(
@@ -141,8 +147,9 @@ def examples_that_tell(
     listed = np.unique(np.concatenate((by_spread, *of_each_kind)))
     listed = listed[np.argsort(-spread[listed], kind="stable")].tolist()
     shape, earlier = problem.shapes[metric], None
-    # The share of cells on its most informative fifth of examples
     if shape is not None:
+        # The share of the evaluated cells that is on the most informative fifth of the
+        # examples
         most = np.argsort(-shape.tells, kind="stable")[: max(1, len(shape.tells) // 5)]
         share = float(np.isin(grid.examples, most).mean())
         earlier = {
@@ -182,7 +189,7 @@ def examples_that_tell(
 
 
 def _spread(grid: Grid, metric: int, found: Sequence[ExampleResult]) -> Vector:
-    """(N,) standard deviation of the prompts' scores on each example; 0 where all are the same, or there is none."""
+    """(N,) the standard deviation of the prompts' scores on each example. 0 if all scores are equal, or none exists."""
     values, n_examples = grid.scores[:, metric], len(found)
     counts = np.maximum(np.bincount(grid.examples, minlength=n_examples), 1)
     mean = np.bincount(grid.examples, values, n_examples) / counts
@@ -190,14 +197,14 @@ def _spread(grid: Grid, metric: int, found: Sequence[ExampleResult]) -> Vector:
         grid.examples, (values - mean[grid.examples]) ** 2, n_examples
     )
     is_same = np.array([each.separates_nobody for each in found])
-    # Not what rounding leaves
+    # Equal scores have a spread of exactly 0, whatever the rounding of their mean
     return np.asarray(np.where(is_same, 0.0, np.sqrt(squares / counts)))
 
 
 def spending(state: State, order: Indices) -> dict[str, Any]:
-    """Evaluations of each prompt in each stretch of the run, as bytes; and the decisions.
+    """The evaluations of each prompt in each stretch of the run, as bytes, and the decisions.
 
-    The counts are a part of the largest one: 0 is none, 255 the most.
+    The bytes are counts relative to the largest count: 0 is none and 255 is the most.
     """
     arms = state.history.arms()
     n_steps = max(1, min(_MOST_STEPS, len(arms)))
@@ -232,7 +239,7 @@ def spending(state: State, order: Indices) -> dict[str, Any]:
 
 
 def _decisions(state: State) -> list[dict[str, Any]]:
-    """Decisions that eliminated prompts, the first and the last, with the number of others before each."""
+    """The decisions that eliminated prompts, the first and the last, each with the number of others before it."""
     found: list[dict[str, Any]] = []
     between, last = 0, len(state.decisions) - 1
     for number, (rows, decided) in enumerate(state.decisions):
@@ -252,7 +259,7 @@ def _decisions(state: State) -> list[dict[str, Any]]:
 
 
 def _bins(order: Indices, n: int, most: int) -> tuple[Indices, list[int]]:
-    """(n,) bin of each number, -1 outside the order; and the place in the order where each bin starts."""
+    """(n,) the bin of each number, -1 outside the order, and the place in the order where each bin starts."""
     n_bins = min(most, len(order))
     bin_of = np.full(n, -1, dtype=np.int64)
     bins = np.arange(len(order)) * n_bins // max(1, len(order))
@@ -267,7 +274,7 @@ def _text(levels: "np.ndarray[Any, np.dtype[np.uint8]]") -> str:
 def pairs_of(
     problem: Problem, a: dict[int, list[float]], b: dict[int, list[float]]
 ) -> list[int]:
-    """Examples seen by both, those worst for `a` in the first objective first."""
+    """The examples on which both have scores, the worst for `a` in the first objective first."""
     objective = problem.goal.objectives[0]
     metric = problem.goal.columns.index(objective.metric)
     common = sorted(a.keys() & b.keys())

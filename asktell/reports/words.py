@@ -9,7 +9,8 @@ from typing import Any
 
 from asktell._util.terminal import safe
 from asktell.problem.goals import BestFeasible
-from asktell.results import PromptResult, Result
+from asktell.results.entries import PromptResult
+from asktell.results.result import Result
 from asktell.state import FAILED, REJECTED, RETIRED
 
 _NAMED = 3  # prompts named in a sentence
@@ -162,7 +163,8 @@ def _headline(result: Result) -> str:
         return "No prompt is selected yet"
     names = _names(result.selected)
     if result.verdict.action == "none":
-        return f"No prompt is likely to satisfy every constraint{'' if result.done else ' so far'}"
+        so_far = "" if result.done else " so far"
+        return f"No prompt is likely to satisfy {_constraints(result)}{so_far}"
     if isinstance(result.goal, BestFeasible):
         return (
             f"Selected prompt: {names}" if result.done else f"Leading so far: {names}"
@@ -173,6 +175,11 @@ def _headline(result: Result) -> str:
         if result.done
         else f"Pareto set so far: {count} ({names})"
     )
+
+
+def _constraints(result: Result) -> str:
+    """The constraints of the goal, as the object of a verb."""
+    return "every constraint" if len(result.goal.constraints) > 1 else "the constraint"
 
 
 def _verdict(data: Mapping[str, Any], result: Result) -> list[str]:
@@ -235,14 +242,9 @@ def _plane(data: Mapping[str, Any], result: Result) -> str:
     if result.goal.is_constrained:
         kept = [entry for entry in result.prompts if entry.feasible is True]
         verb = "satisfies" if len(kept) == 1 else "satisfy"
-        which = (
-            "the constraint"
-            if len(result.goal.constraints) == 1
-            else "every constraint"
-        )
         count = f"{len(kept)} of {_count(len(known), 'evaluated prompt')}"
         lead = _lead(result, kept, "Of these, ")
-        return f"Based on the estimates, {count} {verb} {which}.{f' {lead}' if lead else ''}"
+        return f"Based on the estimates, {count} {verb} {_constraints(result)}.{f' {lead}' if lead else ''}"
     if len(result.goal.columns) == 1:
         lead = _lead(result, known, "Based on the estimates, ")
         alone = "Overlapping intervals of means cannot decide between prompts"

@@ -19,7 +19,7 @@ from asktell.problem.candidates import AnyPrompt, Prompts
 from asktell.problem.checks import LARGEST, check_number, check_part, short, some
 from asktell.results import notebook
 from asktell.results.difference import BETTER, EQUAL, WORSE, Difference, compare
-from asktell.results.entries import quoted
+from asktell.results.entries import capitalized, quoted
 from asktell.state import Failures, History, Problem, Pull
 
 
@@ -288,8 +288,9 @@ class Comparison:
         """A sentence about one metric: which prompt is better, whether that is established, and by how much."""
         difference = self.differences[metric]
         if difference.estimate is None:
-            return f"{quoted(self.a)} and {quoted(self.b)} have no common example yet."
-        return f"{self._claim(difference)}: {self._amount(difference)}."
+            both = f"{quoted(self.a)} and {quoted(self.b)}"
+            return capitalized(f"{both} have no common example yet.")
+        return capitalized(f"{self._claim(difference)}: {self._amount(difference)}.")
 
     def _claim(self, difference: Difference) -> str:
         """Which prompt is better, without the numbers."""
@@ -300,7 +301,7 @@ class Comparison:
         if difference.verdict in (BETTER, WORSE):
             return f"{a} is {difference.verdict} than {b}"
         if difference.estimate == 0:
-            return f"{a} and {b} are level so far"
+            return f"{a} and {b} are equal so far"
         # A probability is a share of draws, and seldom exactly one half
         if difference.p_better == 0.5:
             return f"{a} and {b} cannot be ranked yet"
@@ -337,6 +338,11 @@ Comparer: TypeAlias = Callable[[Place, Place, float, float], Comparison]
 """Two prompts, each as (position, id), a confidence and a tolerance -> their comparison."""
 
 
+# Of the largest mean of a metric: a smaller difference is an error of rounding. Sums of
+# thousands of scores lose up to six of a double's sixteen digits.
+_ROUNDING = 1e-9
+
+
 class Lead(NamedTuple):
     """The lead of a prompt over another, according to the model."""
 
@@ -351,9 +357,23 @@ def lead(
     b: int,
     minimize: bool,
 ) -> Lead:
-    """The lead of arm a over arm b, from draws of a metric's means and their expectations. Ties count half."""
-    ahead = np.sign(draws[:, a] - draws[:, b]) * (-1.0 if minimize else 1.0)
-    return Lead(float(means[a] - means[b]), float((1.0 + ahead).mean() / 2.0))
+    """The lead of arm a over arm b. Ties count half.
+
+    A difference that is only an error of rounding counts as 0. Its sign would depend on
+    the processor.
+
+    Args:
+        draws: joint draws of a metric's means, in units of the metric.
+        means: the expectations of these means.
+        a: the first arm.
+        b: the second arm.
+        minimize: whether less is better.
+    """
+    rounding = _ROUNDING * float(np.abs(draws).max(initial=0.0))
+    differences = np.append(draws[:, a] - draws[:, b], means[a] - means[b])
+    differences[np.abs(differences) <= rounding] = 0.0
+    ahead = np.sign(differences[:-1]) * (-1.0 if minimize else 1.0)
+    return Lead(float(differences[-1]), float((1.0 + ahead).mean() / 2.0))
 
 
 @dataclass(frozen=True, eq=False)

@@ -143,6 +143,11 @@ def quoted(id_: str | int) -> str:
     )
 
 
+def capitalized(sentence: str) -> str:
+    """The sentence with a capital letter at the start, where it may start with `prompt 3`."""
+    return sentence[:1].upper() + sentence[1:]
+
+
 def bounds_of(
     goal: Goal, prompts: Sequence[PromptResult], baseline: str | int | None
 ) -> Vector:

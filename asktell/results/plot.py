@@ -17,8 +17,17 @@ if TYPE_CHECKING:
 
 
 MOST_LABELS = 8  # more would cover each other
-_LONGEST = 28
-_OFFSET = (6, 5)  # of a name from its point, in points
+_LONGEST = 28  # characters of a name
+# Places of a name beside its point, in the order of preference: offsets in points, and the
+# side of the name that is next to the point
+_PLACES = (
+    (6, 9, "left"),
+    (6, -9, "left"),
+    (-6, 9, "right"),
+    (-6, -9, "right"),
+    (6, 20, "left"),
+    (6, -20, "left"),
+)
 
 
 Point: TypeAlias = tuple[float, float]
@@ -58,18 +67,25 @@ def write_title(artist: Any, text: str) -> None:
 
 
 def _write_names(ax: "Axes", labels: Sequence[Label], most: int = MOST_LABELS) -> None:
-    """Write the first names next to their points."""
+    """Write the first names next to their points, each where it covers no earlier name, or not at all."""
+    # The layout decides where the points are
+    ax.figure.canvas.figure.draw_without_rendering()
+    taken: list[Any] = []
     for label in labels[:most]:
-        note = ax.annotate(
-            "", (label.x, label.y), xytext=_OFFSET, textcoords="offset points", color=label.color, fontsize=9,
-            fontweight="bold", zorder=5, in_layout=False,
-        )  # fmt: skip
-        write(
-            note,
-            label.text
-            if len(label.text) <= _LONGEST
-            else label.text[: _LONGEST - 1] + "…",
-        )
+        text = label.text
+        if len(text) > _LONGEST:
+            text = text[: _LONGEST - 1] + "…"
+        for x, y, side in _PLACES:
+            note = ax.annotate(
+                "", (label.x, label.y), xytext=(x, y), textcoords="offset points", ha=side, va="center",
+                color=label.color, fontsize=9, fontweight="bold", zorder=5, in_layout=False,
+            )  # fmt: skip
+            write(note, text)
+            box = note.get_window_extent()
+            if not any(box.overlaps(other) for other in taken):
+                taken.append(box)
+                break
+            note.remove()
 
 
 _GREY, _BLUE, _RED, _AMBER = "#767e8c", "#0067b0", "#b33a00", "#c98500"
@@ -139,45 +155,53 @@ def _draw_pairs(result: Summary, title: str) -> "Axes":
 
 
 def _draw_scatter(ax: "Axes", result: Summary, x: str, y: str) -> list[Label]:
+    """Draw two metrics, with one standard error."""
     goal = result.goal
-    drawn = [
-        e
-        for e in result.prompts
-        if e.estimate[x] is not None and e.estimate[y] is not None
-    ]
-    places = {e.id: (e.estimate[x] or 0.0, e.estimate[y] or 0.0) for e in drawn}
-    errors = {
-        e.id: (e.standard_error[x] or 0.0, e.standard_error[y] or 0.0) for e in drawn
-    }
+    places, errors = {}, {}
+    for entry in result.prompts:
+        mean_x, mean_y = entry.estimate[x], entry.estimate[y]
+        if mean_x is not None and mean_y is not None:
+            places[entry.id] = mean_x, mean_y
+            errors[entry.id] = (
+                entry.standard_error[x] or 0.0,
+                entry.standard_error[y] or 0.0,
+            )
     names = _draw_points(ax, result, places, errors, _MOST_BARS)
-    for metric, along_x in ((x, True), (y, False)):
-        _constraints(ax, result, metric, along_x)
-    missing = [places[e.id] for e in drawn if e.feasible is False]
-    hidden = any(
-        len(counted) > 1 or goal.columns[bound.column] not in (x, y)
-        for bound, counted in zip(
-            goal.bounds, goal.worst_of[len(goal.objectives) :], strict=True
-        )
-    )
-    if missing and hidden:  # by a constraint on a metric that is on neither axis
-        label = f"violates a constraint ({len(missing)})"
-        ax.plot(
-            *zip(*missing, strict=True),
-            "x",
-            color=_RED,
-            markersize=7,
-            mew=1.0,
-            zorder=5,
-            label=label,
-        )
-    if isinstance(goal, ParetoSet) and sorted((x, y)) == sorted(
-        o.metric for o in goal.objectives
-    ):
+    _constraints(ax, result, x, True)
+    _constraints(ax, result, y, False)
+    _violations(ax, result, places, (x, y))
+    objectives = sorted(objective.metric for objective in goal.objectives)
+    if isinstance(goal, ParetoSet) and objectives == sorted((x, y)):
         _staircase(ax, result, x, y)
     write(ax.xaxis.label, _label(goal, x))
     write(ax.yaxis.label, _label(goal, y))
     ax.grid(alpha=0.25)
     return names
+
+
+def _violations(
+    ax: "Axes",
+    result: Summary,
+    places: dict[str | int, Point],
+    metrics: tuple[str, str],
+) -> None:
+    """Cross out prompts that violate a constraint, if one is on a metric that is on neither axis."""
+    goal = result.goal
+    violating = [
+        places[entry.id]
+        for entry in result.prompts
+        if entry.id in places and entry.feasible is False
+    ]
+    hidden = any(
+        len(counted) > 1 or goal.columns[bound.column] not in metrics
+        for bound, counted in zip(
+            goal.bounds, goal.worst_of[len(goal.objectives) :], strict=True
+        )
+    )
+    if violating and hidden:
+        xs, ys = zip(*violating, strict=True)
+        label = f"violates a constraint ({len(violating)})"
+        ax.plot(xs, ys, "x", color=_RED, markersize=7, mew=1.0, zorder=5, label=label)
 
 
 def _draw_ranked(ax: "Axes", result: Summary, metric: str) -> list[Label]:
@@ -210,29 +234,30 @@ def _draw_points(
     With more prompts than `most_bars`, only the selected prompts have error bars.
     Returns the names, the most important first.
     """
-    chosen, open_ = (
-        [entry.id for entry in each] for each in (result.selected, result.unresolved)
-    )
+    chosen = [entry.id for entry in result.selected if entry.id in places]
+    open_ = [entry.id for entry in result.unresolved if entry.id in places]
     behind = [id_ for id_ in places if id_ not in {*chosen, *open_}]
     for ids, color, marker, size, label in (
         (behind, _GREY, "o", 4.5, "other"),
         (open_, _AMBER, "^", 5.5, "may be better"),
         (chosen, _BLUE, "D", 6.0, "selected"),
     ):
-        if ids := [id_ for id_ in ids if id_ in places]:
-            many, bare = (
-                len(ids) > _MOST_BARS,
-                len(places) > most_bars and ids[0] not in chosen,
-            )
-            x, y = np.transpose([places[id_] for id_ in ids])
-            bars = (None, None) if bare else np.transpose([errors[id_] for id_ in ids])
-            ax.errorbar(
-                x, y, xerr=bars[0], yerr=bars[1], fmt=marker, color=color,
-                ecolor=color, elinewidth=0.8, alpha=0.5 if many else 0.85, markersize=2.5 if many else size,
-                label=f"{label} ({len(ids)})", zorder=4 if marker == "D" else 3,
-            )  # fmt: skip
-    baseline = [id_ for id_ in (result.baseline,) if id_ is not None and id_ in places]
-    for id_ in baseline:
+        if not ids:
+            continue
+        look: dict[str, Any] = {"alpha": 0.85, "markersize": size}
+        if len(ids) > _MOST_BARS:
+            look = {"alpha": 0.5, "markersize": 2.5}
+        x, y = np.transpose([places[id_] for id_ in ids])
+        bars: Any = (None, None)
+        if len(places) <= most_bars or ids is chosen:
+            bars = np.transpose([errors[id_] for id_ in ids])
+        ax.errorbar(
+            x, y, xerr=bars[0], yerr=bars[1], fmt=marker, color=color, ecolor=color, elinewidth=0.8,
+            label=f"{label} ({len(ids)})", zorder=4 if ids is chosen else 3, **look,
+        )  # fmt: skip
+    colors = dict.fromkeys(open_, _AMBER) | dict.fromkeys(chosen, _BLUE)
+    named = [*chosen, *open_]
+    if (id_ := result.baseline) is not None and id_ in places:
         ax.plot(
             *places[id_],
             "o",
@@ -242,17 +267,9 @@ def _draw_points(
             zorder=5,
             label=f"baseline: {id_}",
         )
-    colors = (
-        dict.fromkeys(open_, _AMBER)
-        | dict.fromkeys(chosen, _BLUE)
-        | dict.fromkeys(baseline, _RED)
-    )
-    named = [
-        id_
-        for id_ in dict.fromkeys([*chosen[:1], *baseline, *chosen[1:], *open_])
-        if id_ in places
-    ]
-    return [Label(str(id_), *places[id_], colors[id_]) for id_ in named]
+        colors[id_] = _RED
+        named.insert(1, id_)  # after the first selected prompt
+    return [Label(str(id_), *places[id_], colors[id_]) for id_ in dict.fromkeys(named)]
 
 
 def _constraints(ax: "Axes", result: Summary, metric: str, along_x: bool) -> None:

@@ -23,6 +23,7 @@ from asktell.results.entries import (
     FailureGroup,
     PromptResult,
     bounds_of,
+    capitalized,
     in_words,
     quoted,
 )
@@ -567,8 +568,7 @@ class Result:
         for entry in self.prompts:
             if entry.status == "retired":
                 why = f": {one_line(entry.reason, 2 * width)}" if entry.reason else "."
-                name = quoted(entry.id)
-                lines.append(f"{name[0].upper()}{name[1:]} was retired{why}")
+                lines.append(capitalized(f"{quoted(entry.id)} was retired{why}"))
         return "\n".join([*lines, *self._conclusion(width, self._cost)])
 
     def _heading(self, width: int) -> Iterator[str]:

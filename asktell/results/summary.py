@@ -1,4 +1,9 @@
-"""From a state to a result."""
+"""From a state to a result.
+
+`summarize` reads like the page that it fills: the posterior, the entry of each prompt,
+the selection, the verdict, the checks and the notes. All numbers come from one
+posterior (`asktell.methods.belief.stated`), whatever the method is.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -28,7 +33,10 @@ from asktell.state import ACCEPTED, ACTIVE, REJECTED, Problem, State
 
 
 def limits_of(state: State) -> list[tuple[float, float] | None]:
-    """The limits of every metric's scores: those of its range, else 0 and 1 if all are one of these, else None."""
+    """The lowest and highest possible score of every metric. None where they are unknown.
+
+    These are the ends of the declared range, or else 0 and 1 if every score is 0 or 1.
+    """
     scores, goal = state.history.scores(), state.problem.goal
     binary = [
         bool(len(column)) and bool(np.isin(column, (0.0, 1.0)).all())
@@ -40,64 +48,61 @@ def limits_of(state: State) -> list[tuple[float, float] | None]:
     ]
 
 
-# Of prompts that dominate and are dominated; str() of a result has them all
+# Pairs of prompts in the note on dominated prompts. str() of a result has all of them.
 _PAIRS_SHOWN = 2
-_ROUNDING = 1e-12  # of a mean: what is less is no error of sampling
+# Of a mean: a smaller error is an error of rounding, not of sampling
+_ROUNDING = 1e-12
 _WITH_FEATURES = "Only lcsh, gege, mlp-csr and mlp-ege do."
-_FEW = 4  # scores whose span says how far apart scores are
+_FEW = 4  # scores from which their span bounds the errors
 
 
 @one_thread
 def summarize(state: State, method: Method, named: Prompts) -> Result:
-    """The result: the recorded answer if finished, otherwise the best answer so far."""
-    answer = (
-        list(state.decisions[-1][1].answer) if state.finished else method.answer(state)
-    )
+    """The result of a selection: its recorded selection if it is finished, else the best selection so far."""
+    problem, goal = state.problem, state.problem.goal
+
+    # Estimates and probabilities. Doubtful scores support no probability.
     found = stated(state)
     likely = None if found is None or state.doubts else chances(state, found)
-    prompts = _prompt_results(state, method, named, found, likely)
+    prompts = _prompt_results(state, named, found, likely)
+
+    # The selection, the best prompt first
+    last = state.decisions[-1][1] if state.finished else None
+    answer = method.answer(state) if last is None else list(last.answer)
     answer = _best_first(answer, prompts, state)
     selected = [prompts[arm] for arm in answer]
     feasible = [entry.feasible for entry in selected]
-    is_best = isinstance(state.problem.goal, BestFeasible)
-    tolerance = method.tolerance if is_best else 0.0
+
+    # In words
+    tolerance = method.tolerance if isinstance(goal, BestFeasible) else 0.0
     verdict = judge(state, found, likely, answer, named.ids, tolerance)
-    if state.doubts and answer:
-        verdict = replace(
-            verdict, sentence=f"Do not rely on these scores. {' '.join(state.doubts)}"
-        )
-    of_failures = "".join(_of_failures(state, answer))
+    of_failures = _of_failures(state, answer)
     found_checks = checks(state, of_failures)
+
     result = Result(
-        goal=state.problem.goal,
+        goal=goal,
         selected=selected,
         prompts=prompts,
         verdict=verdict,
         spent=state.spent,
-        budget=state.problem.budget,
+        budget=problem.budget,
         spent_cost=state.cost,
-        max_cost=state.problem.max_cost,
+        max_cost=problem.max_cost,
         notes=_notes(state, method, selected, found_checks, of_failures),
         checks=found_checks,
         done=state.finished,
         feasible=None if not feasible or None in feasible else all(feasible),
-        n_examples=state.problem.population,
-        repeats=state.problem.repeats,
-        inputs=state.problem.inputs,
-        stopped_early=state.finished
-        and state.decisions[-1][1].settled
-        and not state.doubts,
+        n_examples=problem.population,
+        repeats=problem.repeats,
+        inputs=problem.inputs,
+        stopped_early=last is not None and last.settled and not state.doubts,
         finished_early=_finished_early(state),
-        baseline=None
-        if state.problem.baseline is None
-        else named.ids[state.problem.baseline],
-        example_ids=None
-        if state.problem.examples is None
-        else state.problem.examples.ids,
+        baseline=None if problem.baseline is None else named.ids[problem.baseline],
+        example_ids=None if problem.examples is None else problem.examples.ids,
         failures=grouped(
             (named.ids[failure.arm], failure.reason) for failure in state.failures
         ),
-        _factors=_factors(state.problem, found),
+        _factors=_factors(problem, found),
         _comparer=_pairs(state, found),
         _analyzed=partial(example_results, state),
     )
@@ -141,7 +146,7 @@ def compare(
     confidence: float,
     tolerance: float,
 ) -> Comparison:
-    """`Result.compare`, without the rest of the result unless b is to be the answer."""
+    """Compare as `Result.compare` does. The rest of the result is only computed if b is the selected prompt."""
     baseline = state.problem.baseline
     if b is None and baseline is None:
         return summarize(state, method, named).compare(a, None, confidence, tolerance)
@@ -180,20 +185,19 @@ def _notes(
         and (isinstance(method, Race) or state.decisions[-1][1].settled)
     ):
         notes.append(_certainty(state, method, found))
+    # The verdict already has the doubts, and the failures come last
     said = {*state.doubts, " ".join(state.doubts), failures}
     notes += (warning for warning in warnings(found) if warning not in said)
     scores = state.history.scores()
     if len(np.unique(state.history.arms())) > 1 and (scores == scores[0]).all():
         notes.append("All scores are the same so far.")
-    feasible = [entry for entry in selected if entry.feasible is not False]
-    if (
-        isinstance(state.problem.goal, ParetoSet)
-        and feasible
-        and len(feasible) < len(selected)
-    ):
+    n_violating = sum(entry.feasible is False for entry in selected)
+    if isinstance(state.problem.goal, ParetoSet) and 0 < n_violating < len(selected):
+        violate = "violates" if n_violating == 1 else "violate"
+        it_is = "It is" if n_violating == 1 else "They are"
         notes.append(
-            f"{len(selected) - len(feasible)} of the selected prompts probably violate a constraint. They are selected "
-            "because this is uncertain."
+            f"{n_violating} of the selected prompts probably {violate} a constraint. {it_is} selected because this is "
+            "uncertain."
         )
     return (*notes, *([failures] if failures else []))
 
@@ -222,49 +226,53 @@ def _certainty(state: State, method: Method, found: tuple[Check, ...]) -> str:
     within = f" within {method.tolerance:g}" if method.tolerance else ""
     # A run that stopped early has a confidence
     percent = f"{100 * (method.confidence or 0.0):g}%"
-    has_changed = by_name["drift"].ok is False
-    if has_changed or (by_name["noise"].ok is False and state.problem.exact):
-        why = (
-            "the model seems to have changed"
-            if has_changed
-            else "repeated evaluations differ"
-        )
+
+    # A changed model or unexpected noise voids the confidence
+    why = ""
+    if by_name["drift"].ok is False:
+        why = "the model seems to have changed"
+    elif by_name["noise"].ok is False and state.problem.exact:
+        why = "repeated evaluations differ"
+    if why:
         return f"The run stopped at {percent} confidence, but {why}. This confidence does not hold."
+
     if isinstance(method, Adaptive) and method.confidence_kind == "posterior":
         sure = f"The selection is correct{within} with {percent} probability, according to the model."
         return f"{sure} This is an estimate and not a guarantee."
-    open_ = [name for name in _PREMISES if by_name[name].ok is not True]
     sure = f"The selection is correct{within} with {percent} confidence."
-    if not open_:
+    unmet = [quoted(name) for name in _PREMISES if by_name[name].ok is not True]
+    if not unmet:
         return sure
-    checks_ = "the check" if len(open_) == 1 else "the checks"
-    return f"{sure} This is not guaranteed. See {checks_} {' and '.join(map(quoted, open_))}."
+    checks_ = "the check" if len(unmet) == 1 else "the checks"
+    return f"{sure} This is not guaranteed. See {checks_} {' and '.join(unmet)}."
 
 
-_PREMISES = ("range", "order", "failures")  # of a proof, besides drift
+# Premises of a confidence statement, besides "drift"
+_PREMISES = ("range", "order", "failures")
 
 
-def _of_failures(state: State, answer: list[int]) -> Iterator[str]:
+def _of_failures(state: State, answer: list[int]) -> str:
+    """The sentences about failed evaluations. Empty if none failed."""
     if not state.failures:
-        return
-    said = f"{len(state.failures)} of {state.spent + len(state.missing)} evaluations failed"
+        return ""
+    n_all = state.spent + len(state.missing)
+    said = f"{len(state.failures)} of {n_all} evaluations failed"
     if answer:
-        of_answer = sum(state.failures.count(arm) for arm in answer)
+        n_failed = sum(state.failures.count(arm) for arm in answer)
         n_asked = sum(
             state.history.n_asked(arm) + state.missing.count(arm) for arm in answer
         )
         of_whom = "the selected prompt" if len(answer) == 1 else "the selected prompts"
-        said += f", including {of_answer} of {n_asked} for {of_whom}"
-    as_what = (
-        "left out of the other estimates"
-        if state.problem.goal.counts_failures
-        else "left out of the estimates"
-    )
-    if isinstance(scores := state.problem.on_failure, dict):
-        as_what = "counted as " + ", ".join(
-            f"{safe(metric)} {score:g}" for metric, score in scores.items()
-        )
-    yield f"{said}. Failures are {as_what}."
+        said += f", including {n_failed} of {n_asked} for {of_whom}"
+    scores = state.problem.on_failure
+    if isinstance(scores, dict):
+        counted = (f"{safe(metric)} {score:g}" for metric, score in scores.items())
+        effect = f"counted as {', '.join(counted)}"
+    elif state.problem.goal.counts_failures:
+        effect = "left out of the other estimates"
+    else:
+        effect = "left out of the estimates"
+    return f"{said}. Failures are {effect}."
 
 
 def _of_dominated(by: Mapping[str | int, str | int]) -> Iterator[str]:
@@ -279,18 +287,14 @@ def _of_dominated(by: Mapping[str | int, str | int]) -> Iterator[str]:
 
 def _prompt_results(
     state: State,
-    method: Method,
     named: Prompts,
     found: Statement | None,
     likely: Chances | None,
 ) -> list[PromptResult]:
     """An entry for each prompt, with the posterior's estimates whatever the method is."""
     problem, metrics = state.problem, state.problem.goal.columns
-    n_arms, tally = problem.n_arms, state.current_tally()
-    means = errors = np.full((n_arms, len(metrics)), np.nan)
-    if found is not None:
-        means, errors = _within_range(state, found.means.copy(), found.errors.copy())
-        errors = np.where(errors < _ROUNDING * np.abs(means), 0.0, errors)
+    n_arms = problem.n_arms
+    estimates = _estimates(state, found)
     p_best: Sequence[float | None] = [None] * n_arms
     p_feasible: Sequence[float | None] = [None] * n_arms
     feasible: Sequence[bool | None] = [None] * n_arms
@@ -298,8 +302,7 @@ def _prompt_results(
         p_best = likely.p_best.tolist()
         if likely.p_feasible is not None and likely.taken is not None:
             p_feasible, feasible = likely.p_feasible.tolist(), likely.taken.tolist()
-    evaluations = state.told if problem.repeats > 1 else tally.counts
-    estimated, deviations = (_by_metric(metrics, rows) for rows in (means, errors))
+    evaluations = state.told if problem.repeats > 1 else state.current_tally().counts
     segments: Sequence[Mapping[str, Any]] = [{}] * problem.n_arms
     if (
         problem.segments is not None
@@ -316,12 +319,13 @@ def _prompt_results(
     entries = []
     for arm, text in enumerate(named.texts):
         round_, departure = state.left.get(arm) or (None, None)
+        means, errors = estimates[arm]
         entries.append(
             PromptResult(
                 id=named.ids[arm],
                 prompt=text,
-                estimate=estimated[arm],
-                standard_error=deviations[arm],
+                estimate=dict(zip(metrics, means, strict=True)),
+                standard_error=dict(zip(metrics, errors, strict=True)),
                 evaluations=int(evaluations[arm]),
                 status=ACTIVE if departure is None else departure.status,
                 round=round_,
@@ -337,49 +341,49 @@ def _prompt_results(
     return entries
 
 
-def _within_range(state: State, means: Means, errors: Means) -> tuple[Means, Means]:
-    """Models know no range: no estimate leaves it, and no error is larger than half of it.
+def _estimates(state: State, found: Statement | None) -> list[list[list[float | None]]]:
+    """Means and standard errors of each arm, in the order of the columns. None where the scores support no number.
 
-    Where there is none, no error is larger than what a few scores span: 1.96 of them
-    are then twice as far off as any two scores were.
+    The model has no range, so its numbers are kept within what the scores allow:
+
+    - A mean is not outside the range of its metric, and an error is not larger than
+      half of the range.
+    - Without a range, an error is not larger than the span of the scores. An interval
+      of 1.96 errors then reaches twice as far as any two scores are apart.
+    - An error that is only an error of rounding is 0.
     """
-    scores = state.history.scores()
-    spans = (
-        np.ptp(scores, axis=0)
-        if len(scores) >= _FEW
-        else np.zeros(len(state.problem.goal.columns))
-    )
+    scores, goal = state.history.scores(), state.problem.goal
+    if found is None:
+        return [[[None] * len(goal.columns)] * 2] * state.problem.n_arms
+    means, errors = found.means.copy(), found.errors.copy()
     for j, limits in enumerate(limits_of(state)):
         if limits is not None:
             means[:, j] = np.clip(means[:, j], *limits)
             errors[:, j] = np.minimum(errors[:, j], (limits[1] - limits[0]) / 2.0)
-        elif spans[j] > 0.0:
-            errors[:, j] = np.minimum(errors[:, j], spans[j])
-    return means, errors
+        elif len(scores) >= _FEW and np.ptp(scores[:, j]) > 0.0:
+            errors[:, j] = np.minimum(errors[:, j], np.ptp(scores[:, j]))
+    errors = np.where(errors < _ROUNDING * np.abs(means), 0.0, errors)
+    # NaN is the only number that differs from itself
+    return [
+        [[None if x != x else x for x in row] for row in of_arm]
+        for of_arm in np.stack((means, errors), axis=1).tolist()
+    ]
 
 
 def _finished_early(state: State) -> bool:
     """True if budget was left over because every prompt in the last round had no evaluation left."""
-    most, rounds = (
-        state.problem.most_pulls,
-        {
-            arm: r
-            for arm, (r, d) in state.left.items()
-            if d.status in (ACCEPTED, REJECTED)
-        },
-    )
-    if (
-        not state.finished
-        or state.decisions[-1][1].settled
-        or most is None
-        or not rounds
-    ):
+    most = state.problem.most_pulls
+    if not state.finished or state.decisions[-1][1].settled or most is None:
         return False
-    latest = max(rounds.values())
+    rounds = {
+        arm: round_
+        for arm, (round_, departure) in state.left.items()
+        if departure.status in (ACCEPTED, REJECTED)
+    }
+    latest = max(rounds.values(), default=0)
     last = [arm for arm, round_ in rounds.items() if round_ == latest]
-    return state.spent < state.problem.budget and bool(
-        (state.used_pulls()[last] >= most).all()
-    )
+    is_exhausted = bool((state.used_pulls()[last] >= most).all())
+    return bool(last) and state.spent < state.problem.budget and is_exhausted
 
 
 def _best_first(
@@ -388,20 +392,14 @@ def _best_first(
     """The answer, feasible ones first, ordered by the first column of the goal's values, then by chance."""
     if not answer:
         return answer
+    goal = state.problem.goal
     answer = [answer[i] for i in counters.chance_order(state.problem.seed, answer)]
     means = np.array(
-        [
-            [np.nan if x is None else x for x in prompts[arm].estimate.values()]
-            for arm in answer
-        ]
+        [list(prompts[arm].estimate.values()) for arm in answer], dtype=np.float64
     )
-    misses, goal = (
-        np.array([prompts[arm].feasible is False for arm in answer]),
-        state.problem.goal,
-    )
-    return [
-        answer[i] for i in np.lexsort((-goal.values(means, goal.offsets)[:, 0], misses))
-    ]
+    merit = goal.values(means, goal.offsets)[:, 0]
+    misses = np.array([prompts[arm].feasible is False for arm in answer])
+    return [answer[i] for i in np.lexsort((-merit, misses))]
 
 
 def _by_segment(
@@ -421,8 +419,3 @@ def _by_segment(
             }
         )
     return found
-
-
-def _by_metric(metrics: Sequence[str], rows: Means) -> list[dict[str, float | None]]:
-    columns = [[None if x != x else x for x in column] for column in rows.T.tolist()]
-    return [dict(zip(metrics, row, strict=True)) for row in zip(*columns, strict=True)]

@@ -18,12 +18,13 @@ from typing import Any, NamedTuple, Self, final
 
 import numpy as np
 
-from asktell._util.terminal import in_percent, safe
+from asktell._util.terminal import in_digits, in_percent, safe
 from asktell.numerics.arrays import Draws, Indices, Mask, Masks, Matrix, Vector
+from asktell.numerics.cached import cached_property
 from asktell.posterior import membership
 from asktell.posterior.statement import Statement
 from asktell.problem.goals import BestFeasible, Goal, ParetoSet
-from asktell.results.entries import quoted
+from asktell.results.entries import capitalized, quoted
 from asktell.state import State
 
 TAKE, EITHER, GO_ON, NONE = "take", "either", "go on", "none"
@@ -59,6 +60,9 @@ _SET_DRAWS, _SET_ARMS = 64, 300
 _MOST_NUMBERS = 1 << 17
 _NOTABLE = 0.03  # the smallest gain of a probability that a sentence mentions
 _NAMED = 3  # prompts by name in a sentence
+_LEAST_SHOWN = (
+    0.1  # of the tolerance: the smallest expected loss of equal prompts in a sentence
+)
 
 
 @dataclass(frozen=True)
@@ -206,27 +210,36 @@ def judge(
     one_example = (
         stated is not None and stated.n_seen < 2 and state.problem.n_examples != 1
     )
-    # Any prompt may be the best
     if stated is None or likely is None or not answer or one_example:
-        out = {*answer, *state.no_rivals()}
-        arms = [
-            *answer,
-            *(arm for arm in range(state.problem.n_arms) if arm not in out),
-        ]
-        open_ = tuple((ids[arm], 1.0 / len(arms)) for arm in arms)
-        if stated is None or not answer:
-            return Verdict(
-                None,
-                NONE,
-                "No prompt has been evaluated successfully yet.",
-                contenders=open_,
-            )
-        best = None if isinstance(state.problem.goal, ParetoSet) else ids[answer[0]]
-        few = "evaluation" if stated.is_guess else "example"
-        said = f"Keep evaluating: one {few} is not enough to estimate a probability."
-        return Verdict(best, GO_ON, said, contenders=open_)
+        return _undecided(state, stated, answer, ids)
     which = _OfSet if isinstance(state.problem.goal, ParetoSet) else _OfBest
     return which(state, stated, likely, np.array(answer), ids, tolerance).verdict()
+
+
+def _undecided(
+    state: State,
+    stated: Statement | None,
+    answer: Sequence[int],
+    ids: Sequence[str | int],
+) -> Verdict:
+    """The verdict without probabilities. Every prompt that can still be selected is equally likely the best."""
+    out = {*answer, *state.no_rivals()}
+    others = [arm for arm in range(state.problem.n_arms) if arm not in out]
+    arms = [*answer, *others]
+    contenders = tuple((ids[arm], 1.0 / len(arms)) for arm in arms)
+    action, best = NONE, None
+    sentence = "No prompt has been evaluated successfully yet."
+    if stated is not None and answer:
+        action = GO_ON
+        if not isinstance(state.problem.goal, ParetoSet):
+            best = ids[answer[0]]
+        few = "evaluation" if stated.is_guess else "example"
+        sentence = (
+            f"Keep evaluating: one {few} is not enough to estimate a probability."
+        )
+    if state.doubts and answer:
+        sentence = f"Do not rely on these scores. {' '.join(state.doubts)}"
+    return Verdict(best, action, sentence, contenders=contenders)
 
 
 class _Judge(ABC):
@@ -239,31 +252,23 @@ class _Judge(ABC):
         ids: Sequence[str | int],
         tolerance: float,
     ) -> None:
-        self.state, self.stated, self.chances, self.answer, self.ids = (
-            state,
-            stated,
-            likely,
-            answer,
-            ids,
-        )
-        self.goal, self.alive, self.first = (
-            state.problem.goal,
-            _alive(state),
-            int(answer[0]),
-        )
-        n = len(self.goal.objectives)
-        self.p_some = float(
-            (membership.feasible(stated.values, n) & self.alive).any(axis=1).mean()
-        )
-        self.p_feasible = self._p_feasible()
+        self.state, self.stated, self.chances = state, stated, likely
+        self.answer, self.ids = answer, ids
+        self.goal, self.alive = state.problem.goal, _alive(state)
+        self.first = int(answer[0])
+        # Without constraints, every prompt that neither failed nor was retired is feasible
+        self.p_some, self.p_feasible = 1.0, None
+        if self.goal.is_constrained:
+            satisfied = membership.feasible(stated.values, len(self.goal.objectives))
+            self.p_some = float((satisfied & self.alive).any(axis=1).mean())
+            self.p_feasible = float(satisfied[:, answer].all(axis=1).mean())
         self.values = self.truths(stated.values)
         self.held = np.zeros(self.values.shape[:2], dtype=bool)
         self.held[:, answer] = True
         losses = self.losses(self.held)
-        self.loss, self.loss_95 = (
-            float(losses.mean()),
-            float(np.quantile(losses, _COVERED)),
-        )
+        self.loss = float(losses.mean())
+        self.loss_95 = float(np.quantile(losses, _COVERED))
+        self.p_hit = self.hits(self.held)
         self.tolerance = tolerance or self.least_loss()
         self.outlook = self._outlook()
 
@@ -283,6 +288,7 @@ class _Judge(ABC):
     def chosen(self, predicted: Draws) -> Masks:
         """(S, K) the prompts that would be selected with these means."""
 
+    @property
     @abstractmethod
     def interest(self) -> Vector:
         """(K,) weights for dividing the next evaluations among the prompts."""
@@ -318,14 +324,6 @@ class _Judge(ABC):
             **own,
         )
 
-    def _p_feasible(self) -> float | None:
-        if not self.goal.is_constrained:
-            return None
-        values = self.stated.values[:, self.answer]
-        return float(
-            membership.feasible(values, len(self.goal.objectives)).all(axis=1).mean()
-        )
-
     @property
     def none_is_feasible(self) -> bool:
         """True if it is unlikely that any prompt satisfies every constraint, after enough examples."""
@@ -346,7 +344,7 @@ class _Judge(ABC):
 
     # The outlook
 
-    @property
+    @cached_property
     def room(self) -> Vector:
         """(K,) remaining evaluations of each prompt, infinite without a fixed set of examples."""
         problem = self.state.problem
@@ -369,9 +367,9 @@ class _Judge(ABC):
             if problem.n_examples is None
             else float(problem.n_examples - self.stated.n_seen)
         )
-        p_last, last, found = self.hits(self.held), self.loss, []
+        p_last, last, found = self.p_hit, self.loss, []
         for n in wanted:
-            first = _allotted(n / _STAGES, self.interest(), room)
+            first = _allotted(n / _STAGES, self.interest, room)
             predicted = self._predicted(
                 first, n - n / _STAGES, min(new_examples, float(first.max()) * _STAGES)
             )
@@ -381,12 +379,10 @@ class _Judge(ABC):
             p_last = None if p_best is None or p_last is None else max(p_best, p_last)
             last = min(loss, last)
             costs = self.state.costs
-            per_arm = _allotted(n, self.interest(), room)
-            price = (
-                float(per_arm @ costs.expected_all(len(per_arm)))
-                if costs.pool.total
-                else None
-            )
+            price = None
+            if costs.pool.total:
+                per_arm = _allotted(n, self.interest, room)
+                price = float(per_arm @ costs.expected_all(len(per_arm)))
             found.append(Outlook(int(n), price, p_last, last))
         return tuple(found)
 
@@ -406,12 +402,9 @@ class _Judge(ABC):
         level = self.values[:, self.alive].mean(axis=1, keepdims=True)
         level = level - level.mean(axis=0)  # (S, 1, q)
         off = self.values - mean - level  # the truth, about the means of now
-        known, variance = (
-            np.zeros_like(off),
-            np.broadcast_to(off.var(axis=0), off.shape),
-        )
+        known, variance = np.zeros_like(off), off.var(axis=0)
         known, variance = _observed(known, variance, off, first, residual, rng)
-        contenders = max(2, _effective(self.interest()))
+        contenders = max(2, _effective(self.interest))
         for stage in range(1, _STAGES):
             n = max(2, round(contenders ** (1.0 - stage / _STAGES)))
             share = self.leaders(mean + known, n) * (rest / (_STAGES - 1))
@@ -438,6 +431,7 @@ class _Judge(ABC):
         most = _MORE[-1] * max(1, len(self.state.history))
         return tuple(each for each in self.outlook if each.evaluations <= most)
 
+    @cached_property
     def worthwhile(self) -> Outlook | None:
         """The first near forecast whose gain is worth the evaluations and visible after rounding."""
         for then in self.near:
@@ -447,11 +441,10 @@ class _Judge(ABC):
             )
             if saves and self.number(then.loss) != self.number(self.loss):
                 return then
-            p_now = self.hits(self.held)
             if (
                 then.p_best is not None
-                and p_now is not None
-                and then.p_best - p_now > _WORTHWHILE
+                and self.p_hit is not None
+                and then.p_best - self.p_hit > _WORTHWHILE
             ):
                 return then
         return None
@@ -463,21 +456,32 @@ class _Judge(ABC):
         return quoted(self.ids[arm])
 
     @property
-    def satisfies(self) -> str:
+    def constraints(self) -> str:
+        """The constraints of the goal, as the object of a verb."""
+        return (
+            "every constraint" if len(self.goal.constraints) > 1 else "the constraint"
+        )
+
+    @property
+    def a_constraint(self) -> str:
+        """One of the constraints, to relax."""
+        return "a constraint" if len(self.goal.constraints) > 1 else "the constraint"
+
+    def satisfies(self, who: str = "It") -> str:
         """The probability that the selected prompts satisfy the constraints, as a sentence after a space."""
         if self.p_feasible is None:
             return ""
-        it = "It satisfies" if len(self.answer) == 1 else "All of them satisfy"
-        every = (
-            "the constraint" if len(self.goal.constraints) == 1 else "every constraint"
+        verb = "All of them satisfy" if len(self.answer) > 1 else f"{who} satisfies"
+        probability = in_percent(self.p_feasible)
+        return (
+            f" {capitalized(verb)} {self.constraints} with {probability} probability."
         )
-        return f" {it} {every} with {in_percent(self.p_feasible)} probability."
 
     def none(self) -> str:
         """The sentence if no prompt is likely to satisfy every constraint."""
         return (
-            f"No prompt is likely to satisfy every constraint ({in_percent(self.p_some)}). Relax a constraint or add "
-            f"prompts. The closest is {self.name(self.first)}."
+            f"No prompt is likely to satisfy {self.constraints} (probability {in_percent(self.p_some)}). Relax "
+            f"{self.a_constraint} or add prompts. The closest prompt is {self.name(self.first)}."
         )
 
     def unlikely(self) -> str:
@@ -489,26 +493,26 @@ class _Judge(ABC):
         )
         likeliest = int(np.where(self.alive, p_feasible, -1.0).argmax())
         what = (
-            f"The likeliest prompt to satisfy every constraint is {self.name(likeliest)}, with "
+            f"The prompt most likely to satisfy {self.constraints} is {self.name(likeliest)}, with "
             f"{in_percent(float(p_feasible[likeliest]))} probability."
         )
         if not self.room.any():
-            return f"{what} More evaluations of these examples are not possible: add examples, or relax a constraint."
-        then = self.worthwhile()
+            return f"{what} Every example has been evaluated. Add examples, or relax {self.a_constraint}."
+        then = self.worthwhile
         return f"Keep evaluating. {what}{'' if then is None else f' {self.gain(then)}'}"
 
     def gain(self, then: Outlook) -> str:
         """The expected gain of more evaluations, as a sentence."""
         price = "" if then.cost is None else f" (cost about {then.cost:.3g})"
-        p_now, gains = self.hits(self.held), []
+        gains = []
         if self.number(then.loss) != self.number(self.loss):
             gains.append(
                 f"lower the expected loss from {self.number(self.loss)} to {self.number(then.loss)}"
             )
         if (
             then.p_best is not None
-            and p_now is not None
-            and then.p_best - p_now >= _NOTABLE
+            and self.p_hit is not None
+            and then.p_best - self.p_hit >= _NOTABLE
         ):
             gains.append(
                 f"raise the probability of selecting the best prompt to {in_percent(then.p_best)}"
@@ -542,25 +546,29 @@ class _OfBest(_Judge):
         return values[:: -(-values.shape[0] * values.shape[1] // _MOST_NUMBERS)]
 
     def losses(self, held: Masks) -> Vector:
-        objective = self.values[:, :, 0]
-        best = self._best(objective)
+        objective, best = self.values[:, :, 0], self.best
         own = np.where(held, objective, -np.inf).max(axis=1)
         return np.asarray(np.where(np.isfinite(best), np.maximum(0.0, best - own), 0.0))
 
-    def _best(self, objective: Matrix) -> Vector:
+    @cached_property
+    def best(self) -> Vector:
         """(S,) the objective of the best feasible prompt, minus infinity if no prompt is feasible."""
         keeps = membership.feasible(self.values) & self.alive
-        return np.asarray(np.where(keeps, objective, -np.inf).max(axis=1))
+        return np.asarray(np.where(keeps, self.values[:, :, 0], -np.inf).max(axis=1))
+
+    @cached_property
+    def shares(self) -> Draws:
+        """(S, K) 1 for the best feasible prompt of each draw, divided among equals."""
+        return _shares(self.values, self.goal, self.alive)
 
     def hits(self, held: Masks) -> float | None:
-        return float(
-            (_shares(self.values, self.goal, self.alive) * held).sum(axis=1).mean()
-        )
+        return float((self.shares * held).sum(axis=1).mean())
 
     def chosen(self, predicted: Draws) -> Masks:
         merits = np.where(self.alive, membership.merit(predicted), -np.inf)
         return np.asarray(merits.argmax(axis=1)[:, None] == np.arange(merits.shape[1]))
 
+    @cached_property
     def interest(self) -> Vector:
         found = np.zeros(len(self.alive))
         arms = np.flatnonzero(self.alive)
@@ -595,10 +603,10 @@ class _OfBest(_Judge):
 
     def number(self, loss: float) -> str:
         objective = self.goal.objectives[0]
-        return f"{loss:.2g} {safe(objective.quantity)}"
+        return f"{in_digits(loss, 2)} {safe(objective.quantity)}"
 
     def verdict(self) -> Verdict:
-        action, likely = self._action(), self._likely()[1]
+        action, likely = self._action(), self._likely[1]
         return self._stated(
             action,
             self._sentence(action),
@@ -609,8 +617,9 @@ class _OfBest(_Judge):
         )
 
     def _contenders(self) -> list[int]:
-        return [self.first, *(arm for arm in self._likely()[0] if arm != self.first)]
+        return [self.first, *(arm for arm in self._likely[0] if arm != self.first)]
 
+    @cached_property
     def _likely(self) -> tuple[list[int], Vector]:
         """The prompts that are most likely the best, or closest to feasible if no prompt is, and all probabilities."""
         p_best = self.chances.p_best
@@ -627,6 +636,7 @@ class _OfBest(_Judge):
         )
         return [int(arm) for arm in order[:enough] if p_best[arm] > 0.0], p_best
 
+    @cached_property
     def _equals(self) -> tuple[list[int], float]:
         """The contenders and the largest expected loss among them, if they are equally good. Otherwise none.
 
@@ -635,7 +645,7 @@ class _OfBest(_Judge):
         within the tolerance and more evaluations are not worthwhile.
         """
         contenders, objective = self._contenders(), self.values[:, :, 0]
-        best = self._best(objective)
+        best = self.best
         some = np.isfinite(best)
         feasible = (
             membership.feasible(self.values)[:, contenders].mean(axis=0) >= _LIKELY
@@ -649,7 +659,7 @@ class _OfBest(_Judge):
         )
         spread = float(np.ptp(objective[:, contenders].mean(axis=0)))
         are_equal = most <= self.tolerance or (
-            spread <= self.tolerance and self.worthwhile() is None
+            spread <= self.tolerance and self.worthwhile is None
         )
         return (contenders, most) if are_equal else ([], 0.0)
 
@@ -658,11 +668,11 @@ class _OfBest(_Judge):
             return NONE
         if self.is_unlikely:
             return GO_ON
-        if self._equals()[0]:
+        if self._equals[0]:
             return EITHER
         if self._is_settled():
             return TAKE
-        return TAKE if self.worthwhile() is None else GO_ON
+        return TAKE if self.worthwhile is None else GO_ON
 
     def _is_settled(self) -> bool:
         needed = (
@@ -683,27 +693,29 @@ class _OfBest(_Judge):
         if self.is_unlikely:
             return self.unlikely()
         if action == EITHER:
-            equals, most = self._equals()
+            equals, most = self._equals
             names = _joined([self.name(arm) for arm in equals])
+            # Losses far below the tolerance are rounded up: 3e-06 helps no reader
+            loss = self.number(max(most, _LEAST_SHOWN * self.tolerance))
             return (
-                f"Take any of {names}: they are equally good so far, with an expected loss of at most "
-                f"{self.number(most)} each.{self.satisfies}"
+                f"Take {names}: they are equally good so far. The expected loss of each is at most {loss}."
+                f"{self.satisfies(self.name(self.first))}"
             )
         if action == TAKE and self._is_settled():
             if self.alive.sum() == 1:
-                return f"{take} {name}: it is the only prompt.{self.satisfies}"
+                return f"{take} {name}: it is the only prompt.{self.satisfies()}"
             near = f"within {self.number(self.tolerance)} of the best, with 95% probability"
-            return f"{take} {name}: it is {best if p_best >= _COVERED else near}.{self.satisfies}"
+            return f"{take} {name}: it is {best if p_best >= _COVERED else near}.{self.satisfies()}"
         loss = f"Its expected loss against the best is {self.number(self.loss)}."
-        then = self.worthwhile()
+        then = self.worthwhile
         if action == GO_ON and then is not None:
             leads = (
                 "leads"
                 if p_best >= self.chances.p_best.max()
                 else "is narrowly ahead in expected quality"
             )
-            return f"Keep evaluating: {name} {leads} and is {best}.{self.satisfies} {self.gain(then)}"
-        return f"{take} {name}: it is {best}. {loss}{self.satisfies} {self.no_use(self._contenders())}"
+            return f"Keep evaluating: {name} {leads} and is {best}.{self.satisfies()} {self.gain(then)}"
+        return f"{take} {name}: it is {best}. {loss}{self.satisfies()} {self.no_use(self._contenders())}"
 
 
 @final
@@ -736,12 +748,13 @@ class _OfSet(_Judge):
     def chosen(self, predicted: Draws, closest: bool = False) -> Masks:
         return _shares(predicted, self.goal, self.alive, closest) > 0.0
 
+    @cached_property
     def interest(self) -> Vector:
         p = self.chances.p_best
         return np.asarray(p * (1.0 - p))
 
     def leaders(self, predicted: Draws, n: int) -> Matrix:
-        interest = np.where(self.room > 0, self.interest(), 0.0)
+        interest = np.where(self.room > 0, self.interest, 0.0)
         share = interest / max(float(interest.sum()), 1e-300)
         return np.broadcast_to(share, predicted.shape[:2])
 
@@ -777,9 +790,7 @@ class _OfSet(_Judge):
         if self.is_unlikely:
             return GO_ON
         return (
-            TAKE
-            if self.loss_95 <= self.tolerance or self.worthwhile() is None
-            else GO_ON
+            TAKE if self.loss_95 <= self.tolerance or self.worthwhile is None else GO_ON
         )
 
     def _sentence(self, action: str, contenders: Sequence[int]) -> str:
@@ -792,7 +803,7 @@ class _OfSet(_Judge):
         about = "about " if share[0].isdigit() else ""  # avoids "about over 99%"
         reach = f"{'Together they reach' if n > 1 else 'It reaches'} {about}{share}"
         reach = f"{reach} of the hypervolume of the true Pareto set."
-        then = self.worthwhile()
+        then = self.worthwhile
         if action == GO_ON and then is not None:
             these = (
                 f"these {n} prompts are selected so far"
@@ -800,7 +811,7 @@ class _OfSet(_Judge):
                 else f"{self.name(self.first)} is selected so far"
             )
             return (
-                f"Keep evaluating: {these}. {reach}{self.satisfies} {self.gain(then)}"
+                f"Keep evaluating: {these}. {reach}{self.satisfies()} {self.gain(then)}"
             )
         these = (
             f"Choose among these {n} trade-offs"
@@ -808,7 +819,7 @@ class _OfSet(_Judge):
             else f"Take {self.name(self.first)}"
         )
         rest = "" if self.loss <= self.tolerance else f" {self.no_use(contenders)}"
-        return f"{these}. {reach}{self.satisfies}{rest}"
+        return f"{these}. {reach}{self.satisfies()}{rest}"
 
 
 def _alive(state: State) -> Mask:
@@ -868,32 +879,27 @@ def _observed(
     A score has the variance of the residual (q,). The update is the normal-normal
     posterior of a mean.
     """
-    n = np.broadcast_to(n, truth.shape[:2])[:, :, None]
-    n = n * _TOLD
+    # (K, 1) or (S, K, 1): numbers that are the same in all draws are computed once
+    n = n[..., None] * _TOLD
     part = np.where(
         np.isinf(n), 1.0, n * variance / np.maximum(n * variance + residual, 1e-300)
     )
     part = np.where((residual > 0) | (n == 0), part, 1.0)
-    squares = np.divide(residual, n, out=np.zeros(truth.shape), where=n > 0)
+    squares = np.divide(residual, n, out=np.zeros(part.shape), where=n > 0)
     error = np.sqrt(squares) * rng.normal(size=truth.shape)
     return known + part * (truth + error - known), (1.0 - part) * variance
 
 
 def _moved(off: Draws, n: float, variance: Vector, rng: np.random.Generator) -> Draws:
     """Posterior means (S, 1, q) of the common level after n more examples, given centered draws `off` of it."""
-    found, _ = _observed(
-        np.zeros_like(off),
-        np.broadcast_to(off.var(axis=0), off.shape),
-        off,
-        np.array([n]),
-        variance,
-        rng,
-    )
+    known, spread = np.zeros_like(off), off.var(axis=0)
+    found, _ = _observed(known, spread, off, np.array([n]), variance, rng)
     return found
 
 
 def _joined(names: Sequence[str]) -> str:
+    """Two or more names to choose from. Of many, only the first have their name."""
     some = list(names[:_NAMED])
     if len(names) > _NAMED:
-        return f"{len(names)} prompts ({', '.join(some)}, ...)"
-    return f"{', '.join(some[:-1])} and {some[-1]}"
+        return f"any of {len(names)} prompts ({', '.join(some)}, ...)"
+    return f"{', '.join(some[:-1])} or {some[-1]}"

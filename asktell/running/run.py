@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from asktell.errors import EvaluatorError, InvalidArgumentError
 from asktell.problem.candidates import Trial
 from asktell.problem.checks import whole
-from asktell.results import Result
+from asktell.results.result import Result
 from asktell.running.board import Board, MaxFailures, OnTell, Until, open_board
 from asktell.running.evaluator import (
     Calling,

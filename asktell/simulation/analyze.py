@@ -16,8 +16,8 @@ from asktell.numerics.cells import nth_asks
 from asktell.problem.candidates import AnyPrompt, Candidates, Prompts
 from asktell.problem.checks import LARGEST, exact, nearest, short, some
 from asktell.problem.goals import Goal
-from asktell.results import Result
 from asktell.results.checks import ORDER
+from asktell.results.result import Result
 from asktell.selector import Selector
 from asktell.state import Decided, Failures, History, Problem, Remarked, State, apply
 
@@ -466,33 +466,26 @@ def _of_long(
         raise InvalidArgumentError(
             f"A long data frame needs a column 'example' without empty values, next to 'prompt'. It has {columns}."
         )
-    of_metric = [
-        f"metric {name}" if f"metric {name}" in columns else name
-        for name in goal.metrics
-    ]
-    for name in of_metric:
-        if name not in columns:
-            raise InvalidArgumentError(
-                f"The data frame has no column for the goal's metric {name!r}{nearest(name, columns)}. It has "
-                f"{columns}."
-            )
-    names, arms = _coded(column(PROMPT))
-    ids, places = _coded(column(example))
-    scores = np.column_stack([_numbers(column(name), name) for name in of_metric])
-    keep = np.ones(len(arms), dtype=bool)
-    named = (
-        _named(prompts, None) if prompts is not None else {name: name for name in names}
+    scores = np.column_stack(
+        [_numbers(column(name), name) for name in _metric_columns(columns, goal)]
     )
+    ids, places = _coded(column(example))
+    labels = _labels(column(SEGMENT), places, ids) if SEGMENT in columns else None
+
+    # `prompts` may choose some of the prompts, in another order. -1: not chosen
+    names, coded = _coded(column(PROMPT))
+    named = {name: name for name in names} if prompts is None else _named(prompts, None)
     known = list(named.ids if isinstance(named, Candidates) else named)
     if missing := [name for name in known if name not in names]:
         raise InvalidArgumentError(
             f"The data frame has no prompt {short(missing[0])}. It has {some(names)}."
         )
-    new = np.full(len(names), -1, dtype=np.int64)
-    new[[names.index(name) for name in known]] = np.arange(len(known))
-    arms = new[arms]
-    keep = arms >= 0
-    failed: list[tuple[int, int, str]] = []
+    place_of = np.full(len(names), -1, dtype=np.int64)
+    place_of[[names.index(name) for name in known]] = np.arange(len(known))
+    arms = place_of[coded]
+
+    # A row with an error is a failed evaluation
+    keep, failed = arms >= 0, list[tuple[int, int, str]]()
     if ERROR in columns:
         errors = column(ERROR)
         has_error = ~_is_empty(errors)
@@ -501,10 +494,24 @@ def _of_long(
             for row in np.flatnonzero(has_error & keep)
         ]
         keep &= ~has_error
-    labels = _labels(column(SEGMENT), places, ids) if SEGMENT in columns else None
     return FinishedTable(
         named, ids, arms[keep], places[keep], scores[keep], failed, labels
     )
+
+
+def _metric_columns(columns: Sequence[str], goal: Goal) -> list[str]:
+    """The columns of the goal's metrics. A metric with the name of another column has the prefix "metric"."""
+    found = []
+    for metric in goal.metrics:
+        prefixed = f"metric {metric}"
+        name = prefixed if prefixed in columns else metric
+        if name not in columns:
+            raise InvalidArgumentError(
+                f"The data frame has no column for the goal's metric {name!r}{nearest(name, columns)}. It has "
+                f"{columns}."
+            )
+        found.append(name)
+    return found
 
 
 def _of_wide(

@@ -12,7 +12,7 @@ from asktell.errors import InvalidArgumentError
 from asktell.numerics import counters
 from asktell.problem.checks import short
 from asktell.problem.goals import Goal
-from asktell.results import Result
+from asktell.results.result import Result
 from asktell.selector import Selector
 
 Array = npt.NDArray[np.float64]

@@ -6,7 +6,8 @@ import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
+from itertools import product
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
@@ -22,7 +23,7 @@ from asktell.errors import (
 from asktell.methods import Method, preset
 from asktell.problem.checks import short, whole
 from asktell.problem.goals import Goal, ParetoSet
-from asktell.results import Result
+from asktell.results.result import Result
 from asktell.selector import Selector
 from asktell.simulation.lines import Line, OnProgress, known_lines
 from asktell.simulation.processes import can_leave, in_processes
@@ -123,76 +124,35 @@ def simulate(
         )
     if isinstance(goal, ParetoSet):
         check_extra("analysis", "pymoo")
+
+    # The problem, with every prompt's true means
     recorded = _checked(scores, goal, segments)
     if baseline is not None:
         baseline = whole("baseline", baseline, 0, len(recorded) - 1)
     goal = goal.with_baseline(baseline)
-    named = _named(methods, goal)
     work = _Work(
         recorded,
         goal,
-        named,
+        _named(methods, goal),
         features,
         segments,
         sampling,
         _repeats(repeats, recorded),
         baseline,
     )
-    if not work.truth.feasible.any():
-        closest = (
-            float(np.nanmax(work.truth.slack))
-            if np.isfinite(work.truth.values).any()
-            else math.nan
-        )
-        raise InvalidArgumentError(
-            f"No prompt satisfies the constraints on all scores, so no method can succeed: {goal}. The closest prompt "
-            f"violates them by {-closest:.3g}. Relax the constraints, or check that the columns have the order "
-            f"{list(goal.metrics)}."
-        )
-    each = [budgets] if isinstance(budgets, int | float) else list(budgets)
-    if not each or not all(
-        math.isfinite(b) and round(b * len(work.scores)) >= 1 for b in each
-    ):
-        raise InvalidArgumentError(
-            f"budgets must be evaluations per prompt, such as (1, 3, 10). Got {short(budgets)}."
-        )
-    count = (
-        range(whole("seeds", seeds, 1))
-        if isinstance(seeds, int)
-        else [whole("seeds", seed, 0) for seed in seeds]
-    )
-    wanted = [
-        _Run(name, float(budget), seed)
-        for name in work.methods
-        for budget in each
-        for seed in count
-    ]
-    has_affinity = hasattr(os, "sched_getaffinity")
-    cores = len(os.sched_getaffinity(0)) if has_affinity else os.cpu_count() or 1
-    jobs = cores if jobs is None else whole("jobs", jobs, 1)
+    _check_feasible(work.truth, goal)
 
-    def run_all(missing: Sequence[_Run]) -> Iterator[Line]:
-        away = {
-            name
-            for name, method in work.methods.items()
-            if jobs > 1 and can_leave(method)
-        }
-        apart = [run for run in missing if run.method in away]
-        if len(apart) > 1:
-            portable = {
-                name: method for name, method in work.methods.items() if name in away
-            }
-            job = replace(work, methods=portable)
-            yield from in_processes(job, apart, jobs)
-            missing = [run for run in missing if run.method not in away]
-        yield from map(work, missing)
-
-    path = None if lines is None else Path(lines)
+    # The runs: every method at every budget with every seed
+    wanted = _wanted(work, budgets, seeds)
+    if jobs is None:
+        # Windows and macOS cannot restrict a process to some of the cores
+        has_affinity = hasattr(os, "sched_getaffinity")
+        jobs = len(os.sched_getaffinity(0)) if has_affinity else os.cpu_count() or 1
     known = known_lines(
-        path,
+        None if lines is None else Path(lines),
         wanted,
-        _key,
-        run_all,
+        lambda line: _Run(line["method"], line["budget"], line["seed"]),
+        partial(_run_all, work, whole("jobs", jobs, 1)),
         lambda line: line.get("data") == work.data,
         on_progress,
     )
@@ -201,6 +161,53 @@ def simulate(
         for run in wanted
     ]
     return Simulation(goal, runs, list(work.methods))
+
+
+def _check_feasible(truth: Truth, goal: Goal) -> None:
+    """Raise an error if no prompt satisfies the constraints, because then every method fails."""
+    if truth.feasible.any():
+        return
+    closest = math.nan
+    if np.isfinite(truth.values).any():
+        closest = float(np.nanmax(truth.slack))
+    raise InvalidArgumentError(
+        f"No prompt satisfies the constraints on all scores, so no method can succeed: {goal}. The closest prompt "
+        f"violates them by {-closest:.3g}. Relax the constraints, or check that the columns have the order "
+        f"{list(goal.metrics)}."
+    )
+
+
+def _wanted(
+    work: "_Work", budgets: float | Sequence[float], seeds: int | Sequence[int]
+) -> list["_Run"]:
+    """The runs of a simulation, in the order of its table."""
+    each = [budgets] if isinstance(budgets, int | float) else list(budgets)
+    k = len(work.scores)
+    if not each or not all(math.isfinite(b) and round(b * k) >= 1 for b in each):
+        raise InvalidArgumentError(
+            f"budgets must be evaluations per prompt, such as (1, 3, 10). Got {short(budgets)}."
+        )
+    numbers = range(whole("seeds", seeds, 1)) if isinstance(seeds, int) else seeds
+    numbers = [whole("seeds", seed, 0) for seed in numbers]
+    return [
+        _Run(name, float(budget), seed)
+        for name, budget, seed in product(work.methods, each, numbers)
+    ]
+
+
+def _run_all(work: "_Work", jobs: int, missing: Sequence["_Run"]) -> Iterator[Line]:
+    """The lines of the runs: of methods that can be pickled in parallel, then of the others in this process."""
+    portable = {
+        name: method
+        for name, method in work.methods.items()
+        if jobs > 1 and can_leave(method)
+    }
+    apart = [run for run in missing if run.method in portable]
+    # Starting processes for a single run takes longer than the run
+    if len(apart) > 1:
+        yield from in_processes(replace(work, methods=portable), apart, jobs)
+        missing = [run for run in missing if run.method not in portable]
+    yield from map(work, missing)
 
 
 class Outcome(NamedTuple):
@@ -270,10 +277,6 @@ class _Run(NamedTuple):
     method: str
     budget: float
     seed: int
-
-
-def _key(line: Line) -> _Run:
-    return _Run(line["method"], line["budget"], line["seed"])
 
 
 @dataclass(frozen=True)

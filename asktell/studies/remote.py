@@ -27,17 +27,13 @@ from asktell.problem.candidates import (
 from asktell.problem.checks import short, some, whole
 from asktell.problem.examples import Examples, check_examples, numbered
 from asktell.problem.goals import Goal, Scores
-from asktell.results import (
-    Check,
-    Comparison,
-    ExampleResult,
-    PromptResult,
-    Result,
-    Verdict,
-)
-from asktell.results.comparison import Place
-from asktell.results.entries import FailureGroup
+from asktell.results.checks import Check
+from asktell.results.comparison import Comparison, Place
+from asktell.results.entries import FailureGroup, PromptResult
 from asktell.results.evaluations import Evaluation, Evaluations
+from asktell.results.examples import ExampleResult
+from asktell.results.result import Result
+from asktell.results.verdict import Verdict
 from asktell.selector import NewPrompts, Selector, part_at, vector_of
 from asktell.studies.base import AbstractStudy
 from asktell.studies.details import encode

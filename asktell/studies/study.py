@@ -22,8 +22,9 @@ from asktell.problem.candidates import AnyPrompt, AnyTrial, Tell, Trial
 from asktell.problem.checks import check_name, needed_cost, short, whole
 from asktell.problem.examples import check_examples
 from asktell.problem.goals import Goal, Scores
-from asktell.results import Comparison, Result
+from asktell.results.comparison import Comparison
 from asktell.results.evaluations import Evaluations
+from asktell.results.result import Result
 from asktell.selector import NewPrompts, Selector, part_at, vector_of
 from asktell.storages import AbstractStorage, Location, opened
 from asktell.studies import export as documents

@@ -30,7 +30,7 @@ from tqdm import tqdm
 import asktell
 from asktell.errors import InvalidStateError
 from asktell.problem.goals import Goal
-from asktell.results import Result
+from asktell.results.result import Result
 from benchmarks.problems import replay, worlds
 from benchmarks.problems.table import Array, Table
 from benchmarks.results import table

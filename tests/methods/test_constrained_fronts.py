@@ -92,8 +92,9 @@ def test_with_exact_means_every_method_returns_the_true_front(
         assert set(selected(selector)) <= set(expected)
         assert result.feasible is False
         assert result.verdict.action == "none"
-        assert "No prompt is likely to satisfy every constraint (under 1%)." in str(
-            result
+        assert (
+            "No prompt is likely to satisfy the constraint (probability under 1%)."
+            in str(result)
         )
 
 

@@ -405,7 +405,7 @@ def test_the_baseline_stays_and_takes_every_example() -> None:
     assert (
         str(result)
         .splitlines()[-1]
-        .startswith("prompt 4 is better than prompt 0: difference +0.")
+        .startswith("Prompt 4 is better than prompt 0: difference +0.")
     )
 
 

@@ -15,7 +15,7 @@ from asktell.reports.data import Extras
 from asktell.reports.heat_map import (
     MOST_CELLS,
     Grid,
-    examples_that_tell,
+    discriminating_examples,
     heat_map,
     spending,
 )
@@ -203,7 +203,7 @@ def test_examples_that_divide_and_examples_that_everybody_fails() -> None:
     rows = {0: [0, 1, 0, 1], 1: [0, 1, 1, 1], 2: [0, 1, 0, 1]}
     cells = {(k, e): float(x) for k, row in rows.items() for e, x in enumerate(row)}
     selector = grid_selector(cells, 3, 4)
-    found = examples_that_tell(Grid(selector.state), selector.result().examples())
+    found = discriminating_examples(Grid(selector.state), selector.result())
     assert found["judged"] == 4
     assert [row["example"] for row in found["rows"] if row["failed"]] == [0]
     assert found["rows"][0]["example"] == 2
@@ -425,6 +425,18 @@ def test_who_looks_better_and_is_no_candidate_is_named() -> None:
     )
 
 
+def test_a_relative_bound_is_named_by_its_reference() -> None:
+    goal = asktell.BestFeasible("s", subject_to={"t": asktell.within(0.1), "u": 0.5})
+    selector = asktell.Selector({"a": "A.", "b": "B."}, goal, 4, examples=2)
+    while trial := selector.ask():
+        selector.tell(trial, [0.5, 0.7, 0.6])
+    _, relative, fixed = document(selector)["goal"]["metrics"]
+    (bound,) = relative["thresholds"]
+    assert (bound["relative"], bound["text"]) == (True, "t >= best - 0.1")
+    assert bound["bound"] == pytest.approx(0.6)
+    assert not fixed["thresholds"][0]["relative"]
+
+
 def test_if_nobody_keeps_the_thresholds_nobody_is_called_the_best() -> None:
     goal = asktell.BestFeasible("s", subject_to={"t": 0.9})
     selector = asktell.Selector({"a": "A.", "b": "B."}, goal, 16, examples=8)
@@ -436,15 +448,18 @@ def test_if_nobody_keeps_the_thresholds_nobody_is_called_the_best() -> None:
         selector.tell(trial, [0.5, 0.1])
     assert (
         document(selector)["words"]["answer"]
-        == "No prompt is likely to satisfy every constraint so far"
+        == "No prompt is likely to satisfy the constraint so far"
     )
     said = play(
         selector, lambda prompt, e: [0.5, 0.1 if prompt == "a" else 0.4 + 0.01 * e]
     )["words"]
-    assert said["answer"] == "No prompt is likely to satisfy every constraint"
+    assert said["answer"] == "No prompt is likely to satisfy the constraint"
     assert "the best" not in said["verdict"]
     assert "baseline" not in said["verdict"], "there is none"
-    assert 'Relax a constraint or add prompts. The closest is "b".' in said["verdict"]
+    assert (
+        'Relax the constraint or add prompts. The closest prompt is "b".'
+        in said["verdict"]
+    )
 
 
 def test_names_that_run_from_right_to_left_are_isolated_in_sentences() -> None:

@@ -136,7 +136,7 @@ def test_scores_that_all_agree_are_no_proof() -> None:
         assert difference.high is not None
         assert difference.high > 0.1
         assert said(difference).startswith(
-            'accuracy: "b" and "mine" are level so far: difference 0, 95% interval '
+            'accuracy: "b" and "mine" are equal so far: difference 0, 95% interval '
         )
     # Nothing tells how far others may lie
     assert compare(ones * 7, ones * 7, population=300).high is None
@@ -287,6 +287,17 @@ def test_the_lead_by_the_model_counts_ties_half_and_follows_the_direction() -> N
     assert lead(draws, means, 0, 1, minimize=True) == (
         pytest.approx(-0.025),
         pytest.approx(2.5 / 4),
+    )
+
+
+def test_a_lead_that_is_only_rounding_is_no_lead() -> None:
+    draws = np.array([[0.5, 0.5 + 1e-15], [0.25 + 1e-14, 0.25]])
+    for scale in (1.0, 1e6, 1e-6):
+        found = lead(scale * draws, scale * draws.mean(axis=0), 0, 1, minimize=False)
+        assert found == (0.0, 0.5)
+    comparison = Comparison(0, 1, 0.95, {"a": compare([], [], *found)}, 12)
+    assert str(comparison) == (
+        "a: Prompt 0 and prompt 1 are equal so far: difference 0, no common examples."
     )
 
 
@@ -448,7 +459,7 @@ SENTENCES = {
     ),
     "level": (
         difference(0.0, -0.03, 0.03, 0.5, 14, "undecided"),
-        '"b" and "mine" are level so far: difference 0, 95% interval -0.03 to +0.03, on 14 of 100 common examples.',
+        '"b" and "mine" are equal so far: difference 0, 95% interval -0.03 to +0.03, on 14 of 100 common examples.',
     ),
     "not ranked": (
         difference(0.02, -0.3, 0.3, 0.5, 1, "undecided"),

@@ -3,6 +3,7 @@
 import io
 import json
 from collections.abc import Iterator
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -194,4 +195,9 @@ def test_a_plane_names_few_prompts_and_those_that_matter_first() -> None:
     axes = result.plot()
     axes.figure.canvas.draw()
     named = [text.get_text() for text in axes.texts]
-    assert named == [str(entry.id) for entry in result.selected[:MOST_LABELS]]
+    first = [str(entry.id) for entry in result.selected[:MOST_LABELS]]
+    assert named == [id_ for id_ in first if id_ in named]
+    assert len(named) >= MOST_LABELS - 2
+    boxes = [text.get_window_extent() for text in axes.texts]
+    for one, other in combinations(boxes, 2):
+        assert not one.overlaps(other)

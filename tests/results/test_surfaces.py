@@ -14,9 +14,9 @@ from pydantic import TypeAdapter
 
 import asktell
 from asktell import reports
-from asktell.results import Result, Verdict
 from asktell.results.entries import shown_estimates
-from asktell.results.verdict import in_percent
+from asktell.results.result import Result
+from asktell.results.verdict import Verdict, in_percent
 from asktell_adapters.server import answers
 from asktell_adapters.tracking.core import View
 

@@ -145,8 +145,7 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         16,
         {"method": Race(tolerance=0.05)},
         "either",
-        "Take any of prompt 1 and prompt 0: they are equally good so far, with an expected loss of at most "
-        "0.052 a each.",
+        "Take prompt 1 or prompt 0: they are equally good so far. The expected loss of each is at most 0.052 a.",
     ),
     "more of these change little": (
         wins(10, 9, 41),
@@ -181,8 +180,7 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         100,
         {},
         "either",
-        "Take any of prompt 1 and prompt 0: they are equally good so far, with an expected loss of at most "
-        "3.3e-06 a each.",
+        "Take prompt 1 or prompt 0: they are equally good so far. The expected loss of each is at most 0.001 a.",
     ),
     "any of many": (
         near(0.0, 5, 0.0),
@@ -190,8 +188,8 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         250,
         {},
         "either",
-        "Take any of 5 prompts (prompt 3, prompt 4, prompt 0, ...): they are equally good so far, with an "
-        "expected loss of at most 4.9e-06 a each.",
+        "Take any of 5 prompts (prompt 3, prompt 4, prompt 0, ...): they are equally good so far. The expected "
+        "loss of each is at most 0.001 a.",
     ),
     "either under a constraint": (
         np.repeat(near(0.0, 2, 0.0), 2, axis=2),
@@ -199,8 +197,8 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         100,
         {},
         "either",
-        "Take any of prompt 1 and prompt 0: they are equally good so far, with an expected loss of at most "
-        "3.3e-06 a each. It satisfies the constraint with over 99% probability.",
+        "Take prompt 1 or prompt 0: they are equally good so far. The expected loss of each is at most 0.000091 "
+        "a. Prompt 1 satisfies the constraint with over 99% probability.",
     ),
     "ahead": (
         shares(),
@@ -249,7 +247,7 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         9,
         {},
         "go on",
-        "Keep evaluating. The likeliest prompt to satisfy every constraint is prompt 0, with 49% probability."
+        "Keep evaluating. The prompt most likely to satisfy the constraint is prompt 0, with 49% probability."
         " 4 more evaluations (cost about 2) are expected to lower the expected loss from 0.015 a to 0.013 a.",
     ),
     "unlikely with gain": (
@@ -258,7 +256,7 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         9,
         {},
         "go on",
-        "Keep evaluating. The likeliest prompt to satisfy every constraint is prompt 1, with 38% probability."
+        "Keep evaluating. The prompt most likely to satisfy the constraint is prompt 1, with 38% probability."
         " 4 more evaluations (cost about 2) are expected to lower the expected loss from 0.04 a to 0.017 a "
         "and raise the probability of selecting the best prompt to 33%.",
     ),
@@ -268,8 +266,8 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         18,
         {},
         "go on",
-        "The likeliest prompt to satisfy every constraint is prompt 2, with 49% probability. More evaluations"
-        " of these examples are not possible: add examples, or relax a constraint.",
+        "The prompt most likely to satisfy the constraint is prompt 2, with 49% probability. Every "
+        "example has been evaluated. Add examples, or relax the constraint.",
     ),
     "none": (
         evenly(0, (4, 40, 2)) * [1.0, 0.3],
@@ -277,8 +275,8 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         80,
         {},
         "none",
-        "No prompt is likely to satisfy every constraint (under 1%). Relax a constraint or add prompts. The "
-        "closest is prompt 2.",
+        "No prompt is likely to satisfy the constraint (probability under 1%). Relax the constraint or add "
+        "prompts. The closest prompt is prompt 2.",
     ),
     "no front": (
         evenly(0, (4, 40, 2)) * [1.0, 0.3],
@@ -286,8 +284,8 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         80,
         {},
         "none",
-        "No prompt is likely to satisfy every constraint (under 1%). Relax a constraint or add prompts. The "
-        "closest is prompt 2.",
+        "No prompt is likely to satisfy the constraint (probability under 1%). Relax the constraint or add "
+        "prompts. The closest prompt is prompt 2.",
     ),
     "front": (
         trade_offs(0.05),
@@ -350,8 +348,8 @@ SENTENCES: dict[str, tuple[Array, Goal, int, dict[str, Any], str, str]] = {
         18,
         {},
         "go on",
-        "The likeliest prompt to satisfy every constraint is prompt 2, with 49% probability. More evaluations"
-        " of these examples are not possible: add examples, or relax a constraint.",
+        "The prompt most likely to satisfy the constraint is prompt 2, with 49% probability. Every "
+        "example has been evaluated. Add examples, or relax the constraint.",
     ),
 }
 
@@ -476,8 +474,8 @@ def test_nothing_feasible_is_nothing_to_take() -> None:
     verdict = played(scores, BestFeasible("a", {"b": 0.9}), 80).result().verdict
     assert (verdict.answer, verdict.action) == (None, "none")
     assert verdict.sentence == (
-        "No prompt is likely to satisfy every constraint (under 1%). Relax a constraint or add prompts. The closest is "
-        "prompt 2."
+        "No prompt is likely to satisfy the constraint (probability under 1%). Relax the constraint or add "
+        "prompts. The closest prompt is prompt 2."
     )
     assert verdict.p_feasible == verdict.p_best == 0.0
     assert verdict.contenders  # who comes closest

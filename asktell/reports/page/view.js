@@ -99,7 +99,10 @@ function signOf(metric) {
 function directionOf(metric) {
   const words = [];
   if (metric.direction) words.push(metric.direction === "min" ? "lower is better" : "higher is better");
-  for (const each of metric.thresholds) words.push(`${each.at_most ? "at most" : "at least"} ${number(each.bound)}`);
+  for (const { relative, text, at_most: most, bound } of metric.thresholds) {
+    const now = `${most ? "at most" : "at least"} ${number(bound)}`;
+    words.push(relative ? `${text} (now ${now})` : now); // a relative bound moves with the estimate of its reference
+  }
   return words.join(", ");
 }
 

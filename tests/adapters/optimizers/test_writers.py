@@ -8,7 +8,7 @@ import pytest
 
 from asktell import BestFeasible
 from asktell.errors import EvaluatorError, InvalidArgumentError
-from asktell.results import PromptResult
+from asktell.results.entries import PromptResult
 from asktell_adapters.evaluators import (
     Completion,
     CompletionError,

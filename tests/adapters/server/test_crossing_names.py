@@ -22,7 +22,7 @@ from asktell import (
     Trial,
 )
 from asktell.problem.candidates import ById
-from asktell.results import PromptResult
+from asktell.results.entries import PromptResult
 from asktell_adapters.optimizers import improve
 from asktell_adapters.optimizers.improving import read
 from tests.command_line import cli
