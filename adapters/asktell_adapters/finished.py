@@ -284,41 +284,45 @@ class Finished:
     def table(
         self, goal: Goal, prompts: Sequence[str] | None = None, common: bool = False
     ) -> FinishedTable:
-        """The evaluations as arrays, in the goal's metrics.
+        """Convert the evaluations to arrays with the scores in the goal's metrics.
 
-        `prompts`: of these candidates only. `common`: on those examples only that all
-        of them were evaluated on.
+        Args:
+            goal: the goal. Each of its metrics must be a metric of the files.
+            prompts: the candidates in the table (default: all).
+            common: keep only the examples on which each of these candidates was
+                evaluated.
+
+        Raises:
+            InvalidArgumentError: the files do not have a metric of the goal, or the
+                candidates have no example in common.
         """
         for metric in goal.metrics:
+            # asktell counts failures itself, so no file needs the failure rate.
             if metric not in self.metrics and metric != "failure_rate":
                 raise InvalidArgumentError(
-                    f"There is no metric {metric!r}{nearest(metric, self.metrics)}; there are {some(self.metrics)}."
+                    f"The files have no metric {metric!r}{nearest(metric, self.metrics)}. "
+                    f"Their metrics are {some(self.metrics)}."
                 )
         names = list(self.made) if prompts is None else list(prompts)
-        examples = self.examples
-        if common:
-            seen = [self.made[name].complete(goal.metrics) for name in names]
-            examples = [name for name in examples if all(name in own for own in seen)]
-            if not examples:
-                raise InvalidArgumentError(
-                    f"{some(names)} have no example in common. Examples are matched by their ids: give both runs the "
-                    "same ones."
-                )
+        examples = self._common(names, goal.metrics) if common else self.examples
         place = {name: i for i, name in enumerate(examples)}
-        lists = {id(made.examples): made.examples for made in self.made.values()}
-        places = {
-            key: np.array([place.get(example, -1) for example in own], dtype=np.int64)
-            for key, own in lists.items()
-        }
+
         arms, at, scores, failed = [], [], [], []
+        # The candidates of a wide table share one list of examples, which can be long.
+        # Look up its places once.
+        places: dict[int, npt.NDArray[np.int64]] = {}
         for arm, name in enumerate(names):
             made = self.made[name]
-            own = places[id(made.examples)]
-            failed += [
-                (arm, int(own[row]), why)
-                for row, why in made.errors.items()
-                if own[row] >= 0
-            ]
+            key = id(made.examples)
+            if key not in places:
+                places[key] = np.array(
+                    [place.get(example, -1) for example in made.examples],
+                    dtype=np.int64,
+                )
+            own = places[key]
+            for row, why in made.errors.items():
+                if own[row] >= 0:
+                    failed.append((arm, int(own[row]), why))
             is_scored = own >= 0
             is_scored[list(made.errors)] = False
             arms.append(np.full(int(is_scored.sum()), arm, dtype=np.int64))
@@ -333,6 +337,17 @@ class Finished:
             failed,
             self._labels(examples),
         )
+
+    def _common(self, names: Sequence[str], metrics: Sequence[str]) -> list[str]:
+        """The examples on which all of these candidates were evaluated."""
+        seen = [self.made[name].complete(metrics) for name in names]
+        examples = [name for name in self.examples if all(name in own for own in seen)]
+        if not examples:
+            raise InvalidArgumentError(
+                f"{some(names)} have no example in common. Examples are matched by "
+                "their ids. Give both runs the same ids."
+            )
+        return examples
 
     def _labels(self, examples: Sequence[str]) -> list[str] | None:
         if not self.segments or any(name not in self.segments for name in examples):
@@ -467,43 +482,50 @@ def _json_lines(path: Path, columns: _Columns) -> _File | None:
 
 
 def _named(files: Sequence[_File]) -> tuple[dict[str, Evaluations], dict[str, str]]:
-    """Every candidate's evaluations by its name; a name that several files have is one of each file's."""
-    own = _names_of([file.path for file in files])
-    times = Counter(
-        each.name for file in files for each in file.candidates if each.name is not None
-    )
-    unnamed = [
-        (file, each) for file in files for each in file.candidates if each.name is None
-    ]
-    # Such as all models, all tasks
-    suggested = [*zip(*(each.names for _, each in unnamed), strict=False)]
-    chosen = (
-        next((names for names in suggested if len(set(names)) == len(names)), None)
-        if len(unnamed) > 1
-        else None
-    )
-    if chosen is None:
-        chosen = tuple(own[file.path] for file, _ in unnamed)
-    names = dict(zip((id(each) for _, each in unnamed), chosen, strict=True))
+    """Name every candidate, and return its evaluations and its text by this name.
+
+    A candidate that has the same name in several files becomes one candidate per file,
+    because two runs of one prompt are what users compare.
+    """
+    of_file = _names_of([file.path for file in files])
+    each_with_file = [(file, each) for file in files for each in file.candidates]
+    times = Counter(each.name for _, each in each_with_file)
+    unnamed = _names_of_unnamed(each_with_file, of_file)
+
     made: dict[str, list[Evaluations]] = {}
     texts: dict[str, str] = {}
-    known = set[str]()
-    for file in files:
-        for each in file.candidates:
+    for file, each in each_with_file:
+        if each.name is None:
+            name = unnamed[id(each)]
+        elif times[each.name] == 1:
             name = each.name
-            if name is None:
-                name = names[id(each)]
-            elif times[name] > 1:
-                name = (
-                    own[file.path]
-                    if len(file.candidates) == 1
-                    else f"{own[file.path]}/{name}"
-                )
-            made.setdefault(name, []).append(each.made)
-            if each.text and each.text not in known:
-                texts[name] = each.text
-                known = set(texts.values())
+        elif len(file.candidates) == 1:
+            name = of_file[file.path]
+        else:
+            name = f"{of_file[file.path]}/{each.name}"
+        made.setdefault(name, []).append(each.made)
+        # A text names one candidate. Later candidates with the same text go without.
+        if each.text and each.text not in texts.values():
+            texts[name] = each.text
     return {name: _joined(parts) for name, parts in made.items()}, texts
+
+
+def _names_of_unnamed(
+    candidates: Sequence[tuple[_File, _Candidate]], of_file: Mapping[Path, str]
+) -> dict[int, str]:
+    """Names for the candidates without a name, by the candidate's id().
+
+    Each candidate suggests the same kinds of names, such as its model and its task. The
+    first kind that tells all candidates apart is used, and otherwise the file names.
+    """
+    unnamed = [(file, each) for file, each in candidates if each.name is None]
+    chosen = tuple(of_file[file.path] for file, _ in unnamed)
+    if len(unnamed) > 1:
+        for names in zip(*(each.names for _, each in unnamed), strict=False):
+            if len(set(names)) == len(names):
+                chosen = names
+                break
+    return {id(each): name for (_, each), name in zip(unnamed, chosen, strict=True)}
 
 
 def _names_of(paths: Sequence[Path]) -> dict[Path, str]:
@@ -524,23 +546,32 @@ def _names_of(paths: Sequence[Path]) -> dict[Path, str]:
 
 
 def _table(path: Path, columns: _Columns) -> _File:
+    """Read a table of scores, long (a row per evaluation) or wide (a row per example).
+
+    Raises:
+        InvalidArgumentError: a named column is missing, no column holds numbers, or
+            candidates are named and examples are not.
+    """
     encoding = columns.encoding if path.suffix.lower() in _OF_TEXT else None
     with _curable():
         table = Table(path, [*_PROMPTS, *_EXAMPLES], encoding=encoding)
-    # Of most tables the same one in each row
-    headers = dict.fromkeys(tuple(row.values) for row in table.rows)
-    names = list(dict.fromkeys(str(name) for header in headers for name in header))
+
+    # Find the columns that have a role. Each of the others is a metric or is left out.
+    names = table.names
     prompt = _column(columns.prompt, _PROMPTS, names, path, "--prompt-column")
     example = _column(columns.example, _EXAMPLES, names, path, "--example-column")
-    rest = [
-        name
-        for name in names
-        if name not in (prompt, example) and name.lower() not in (_SEGMENT, _ERROR)
-    ]
-    left_out = [name for name in rest if name.strip().lower() in _NO_SCORES]
-    numbers = {name: _numbers(table, name) for name in rest if name not in left_out}
-    scores = {name: column for name, column in numbers.items() if column is not None}
-    left_out += [name for name, column in numbers.items() if column is None]
+    segment, error = _named_like(_SEGMENT, names), _named_like(_ERROR, names)
+    scores, left_out = {}, []
+    for name in names:
+        if name in (prompt, example, segment, error):
+            continue
+        is_score = name.strip().lower() not in _NO_SCORES
+        column = _numbers(table, name) if is_score else None
+        if column is None:
+            left_out.append(name)
+        else:
+            scores[name] = column
+
     file = _File(path, "a table", [])
     if left_out:
         file.notes.append(
@@ -548,33 +579,62 @@ def _table(path: Path, columns: _Columns) -> _File:
         )
     if not scores:
         raise InvalidArgumentError(
-            f"{path}: no column holds numbers; there are {some(names)}. Give {FORMATS}."
+            f"{path} has no column of numbers. Its columns are {some(names)}. "
+            f"Give {FORMATS}."
         )
     if prompt is not None and example is None:
         raise InvalidArgumentError(
-            f"{path}: the column {prompt!r} names the candidates, but no column names the examples, by which they are "
-            f"compared. Name it: --example-column COLUMN; there are {some(names)}."
+            f"{path} has the candidates in the column {prompt!r}, but no known column "
+            "for the examples. Candidates are compared on the same examples. Pass "
+            f"--example-column COLUMN. The columns are {some(names)}."
         )
-    ids = [_id(row, example, at) for at, row in enumerate(table.rows, start=1)]
-    made = Evaluations(ids, scores, _errors(table, names))
-    if prompt is not None:
-        file.candidates.extend(_long(table, prompt, made))
-    elif columns.is_alone:
-        file.candidates.extend(_wide(made, columns.score))
-    else:
-        file.candidates.append(_Candidate(None, made))
     if example is None and not columns.is_alone:
         file.notes.append(
             f"{path.name}: no column names the examples, so rows are matched by their position."
         )
-    labels = next((name for name in names if name.lower() == _SEGMENT), None)
-    if labels is not None:
-        file.segments.update(
-            (id_, str(row.values[labels]))
-            for id_, row in zip(ids, table.rows, strict=True)
-            if row.values.get(labels)
-        )
+
+    ids = [_id(row, example, at) for at, row in enumerate(table.rows, start=1)]
+    made = Evaluations(ids, scores, _texts_in(table, error))
+    file.candidates.extend(_candidates(table, prompt, made, columns))
+    for at, label in _texts_in(table, segment).items():
+        file.segments[ids[at]] = label
     return file
+
+
+def _candidates(
+    table: Table, prompt: str | None, made: Evaluations, columns: _Columns
+) -> Iterator[_Candidate]:
+    """Split the evaluations of a table into those of each candidate."""
+    if prompt is not None:
+        # A long table, with the candidate's name in each row
+        by_name: dict[str, list[int]] = {}
+        for at, row in enumerate(table.rows):
+            name = row.values.get(prompt)
+            if name in (None, ""):
+                raise InvalidArgumentError(
+                    f"{table.where(row)}: the column {prompt!r} is empty. Write the "
+                    "candidate's name there."
+                )
+            by_name.setdefault(str(name), []).append(at)
+        for own, rows in by_name.items():
+            yield _Candidate(own, made.among(rows))
+    elif columns.is_alone:
+        # A wide table, with a column of scores per candidate
+        for name, column in made.scores.items():
+            known = np.flatnonzero(~np.isnan(column))
+            all_rows = Evaluations(made.examples, {columns.score: column}, {})
+            is_full = len(known) == len(column)
+            yield _Candidate(
+                name, all_rows if is_full else all_rows.among(known.tolist())
+            )
+    else:
+        # One of several files, each with the scores of one candidate
+        yield _Candidate(None, made)
+
+
+def _named_like(word: str, names: Sequence[str]) -> str | None:
+    """The first column with this name in any case."""
+    return next((name for name in names if name.lower() == word), None)
 
 
 def _column(
@@ -596,44 +656,43 @@ def _id(row: Row, column: str | None, number: int) -> str:
 
 
 def _numbers(table: Table, name: str) -> Vector | None:
-    """The column as numbers, NaN where it is empty; None if most of it is text, or all of it is empty."""
+    """The column as numbers with NaN for empty cells, or None if it is no score.
+
+    A column is no score if it is empty, or if more than half of its cells are texts.
+
+    Raises:
+        InvalidArgumentError: a column of numbers has a text or an infinite number.
+    """
     values = [row.values.get(name) for row in table.rows]
+    texts: list[int] = []
     try:
         column = np.array(values, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):
-        # Some cells are empty, or hold something else: they are read one by one
-        column = None
-    if (
-        column is not None
-        and column.shape == (len(values),)
-        and not np.isinf(column).any()
-    ):
-        return None if np.isnan(column).all() else column
-    found = [_number(value) for value in values]
-    known = [
-        (at, number)
-        for at, number in enumerate(found)
-        if number is None or not math.isnan(number)
-    ]
-    texts = [at for at, number in known if number is None]
-    if not known or len(texts) > (1.0 - _MOSTLY) * len(known):
+        column = np.empty(0)
+    if column.shape != (len(values),):
+        # Some cell is a truth value, a word for "unknown" or no number, which NumPy
+        # does not convert. Read the cells one by one, which is slower.
+        found = [_number(value) for value in values]
+        texts = [at for at, number in enumerate(found) if number is None]
+        column = np.array(
+            [math.nan if number is None else number for number in found],
+            dtype=np.float64,
+        )
+
+    n_known = len(texts) + int(np.count_nonzero(~np.isnan(column)))
+    if n_known == 0 or len(texts) > (1.0 - _MOSTLY) * n_known:
         return None
-    if wrong := texts or [
-        at for at, number in known if number is not None and math.isinf(number)
-    ]:
+    wrong = texts or np.flatnonzero(np.isinf(column)).tolist()
+    if wrong:
         value = values[wrong[0]]
-        is_comma = re.fullmatch(r"-?\d+,\d+", str(value).strip())
-        cure = (
-            "Write decimals with a point."
-            if is_comma
-            else "Write a number there, or nothing where none is known."
-        )
+        cure = "Write a number there, or leave the cell empty if it is unknown."
+        if re.fullmatch(r"-?\d+,\d+", str(value).strip()):
+            cure = "Write decimals with a point."
         raise InvalidArgumentError(
-            f"{table.where(table.rows[wrong[0]])}: {name!r} must hold finite numbers; got {short(value)}. {cure}"
+            f"{table.where(table.rows[wrong[0]])}: the column {name!r} must hold finite "
+            f"numbers, got {short(value)}. {cure}"
         )
-    return np.array(
-        [math.nan if number is None else number for number in found], dtype=np.float64
-    )
+    return column
 
 
 def _number(value: object) -> float | None:
@@ -651,35 +710,12 @@ def _number(value: object) -> float | None:
         return None
 
 
-def _errors(table: Table, names: Sequence[str]) -> dict[int, str]:
-    """Why evaluations failed, by the position of their rows."""
-    error = next((name for name in names if name.lower() == _ERROR), None)
-    if error is None:
+def _texts_in(table: Table, column: str | None) -> dict[int, str]:
+    """The cells of a column that are not empty, as texts, by their row's position."""
+    if column is None:
         return {}
-    reasons = ((at, row.values.get(error)) for at, row in enumerate(table.rows))
-    return {at: str(reason) for at, reason in reasons if reason not in (None, "")}
-
-
-def _long(table: Table, prompt: str, made: Evaluations) -> Iterator[_Candidate]:
-    by_name: dict[str, list[int]] = {}
-    for at, row in enumerate(table.rows):
-        name = row.values.get(prompt)
-        if name in (None, ""):
-            raise InvalidArgumentError(
-                f"{table.where(row)}: {prompt!r} is empty; write the candidate's name there."
-            )
-        by_name.setdefault(str(name), []).append(at)
-    for own, rows in by_name.items():
-        yield _Candidate(own, made.among(rows))
-
-
-def _wide(made: Evaluations, metric: str) -> Iterator[_Candidate]:
-    for name, column in made.scores.items():
-        known = np.flatnonzero(~np.isnan(column))
-        own = Evaluations(made.examples, {metric: column}, {})
-        yield _Candidate(
-            name, own if len(known) == len(column) else own.among(known.tolist())
-        )
+    cells = ((at, row.values.get(column)) for at, row in enumerate(table.rows))
+    return {at: str(cell) for at, cell in cells if cell not in (None, "")}
 
 
 # promptfoo

@@ -65,50 +65,59 @@ class Table:
         suffix = "" if self.path.is_dir() else self.path.suffix.lower()
         kind = _KINDS.get(suffix)
         if kind is None:
-            known = ", ".join(sorted(filter(None, _KINDS)))
+            cure = " Save it as .xlsx." if suffix == ".xls" else ""
             raise InvalidArgumentError(
-                f"{path}: cannot read rows from a {suffix!r} file. Use {known}, or a folder of `datasets`."
-                + (" Save it as .xlsx." if suffix == ".xls" else "")
+                f"asktell cannot read rows from {path}, which is a {suffix!r} file. "
+                f"Use {', '.join(sorted(KINDS))}, or a folder of `datasets`.{cure}"
             )
-        options = {
+        given: dict[str, Any] = {
             "delimiter": delimiter,
             "encoding": encoding,
             "sheet": sheet,
             "split": split,
         }
-        for name, value in options.items():
-            if value is not None and name not in kind.options:
-                others = ", ".join(
-                    end or "folders"
-                    for end, other in _KINDS.items()
-                    if name in other.options
-                )
-                raise InvalidArgumentError(
-                    f"{path}: got {name}={value!r}, but {name} only applies to {others}."
-                )
-        given: dict[str, Any] = {name: options[name] for name in kind.options}
-        if "delimiter" in kind.options:
-            given["delimiter"] = delimiter or ("\t" if suffix == ".tsv" else None)
-            given["wanted"] = wanted
+        _check_options(path, kind, given)
+        options = {name: given[name] for name in kind.options}
+        if "delimiter" in options:
+            if suffix == ".tsv" and not delimiter:
+                options["delimiter"] = "\t"
+            options["wanted"] = wanted
+
         self.place = kind.place
-        found = kind.read(self.path, **given)
-        # Most cells are texts, and a large table has millions of them.
-        self.rows = [
-            Row(
-                n,
-                {
-                    name: value if type(value) is str else _plain_value(value)
-                    for name, value in row.items()
-                },
-            )
-            for n, row in found
-        ]
+        self.rows = []
+        for number, values in kind.read(self.path, **options):
+            # Most cells are texts, which are plain already. A large table has millions
+            # of them, so each saved call counts.
+            plain = {
+                name: value if type(value) is str else _plain_value(value)
+                for name, value in values.items()
+            }
+            self.rows.append(Row(number, plain))
         if not self.rows:
-            raise InvalidArgumentError(f"{path}: the file has no rows.")
+            raise InvalidArgumentError(f"{path} has no rows.")
+
+    @property
+    def names(self) -> list[str]:
+        """The names of all columns, in order. The rows of JSON may have different ones."""
+        # Most tables have the same header in each row, so compare headers first.
+        headers = dict.fromkeys(tuple(row.values) for row in self.rows)
+        return list(dict.fromkeys(str(name) for header in headers for name in header))
 
     def where(self, row: Row) -> str:
         """The place of a row, for messages."""
         return f"{self.path}, {self.place} {row.number}"
+
+
+def _check_options(path: str | Path, kind: "_Kind", given: Mapping[str, Any]) -> None:
+    """Refuse options that do not apply to this kind of table."""
+    for name, value in given.items():
+        if value is None or name in kind.options:
+            continue
+        endings = [end or "folders" for end, of in _KINDS.items() if name in of.options]
+        raise InvalidArgumentError(
+            f"{name}={value!r} does not apply to {path}. It only applies to "
+            f"{', '.join(endings)}."
+        )
 
 
 def check_column(
@@ -319,10 +328,7 @@ def _csv(
     while width and not header[width - 1].strip():
         width -= 1
     header = header[:width]
-    if len(set(header)) < width:
-        raise InvalidArgumentError(
-            f"{path}, line {head}: a column occurs twice in {header}. Rename one of them."
-        )
+    _check_header(header, f"{path}, line {head}")
     for line, cells in rows:
         if len(cells) < width or any(map(str.strip, cells[width:])):
             raise InvalidArgumentError(
@@ -406,22 +412,26 @@ def _excel(path: Path, sheet: str | None) -> Iterator[tuple[int, Mapping[str, An
     if not rows:
         return
     (head, titles), *rest = rows
-    columns = [
-        (i, str(title).strip())
-        for i, title in enumerate(titles)
-        if str(title or "").strip()
-    ]
-    header = [name for _, name in columns]
+    columns = {}
+    for i, title in enumerate(titles):
+        if str(title or "").strip():
+            columns[i] = str(title).strip()
+    _check_header(list(columns.values()), f"{path}, row {head}")
+    for number, row in rest:
+        # Excel leaves out the empty cells at the end of a row.
+        values = dict.fromkeys(columns.values(), "")
+        for i, value in enumerate(row):
+            if i in columns and value is not None:
+                values[columns[i]] = value
+        yield number, values
+
+
+def _check_header(header: Sequence[str], where: str) -> None:
+    """Refuse a header in which a column's name occurs twice."""
     if len(set(header)) < len(header):
         raise InvalidArgumentError(
-            f"{path}, row {head}: a column occurs twice in {header}. Rename one of them."
+            f"{where}: two columns have the same name in {list(header)}. Rename a column."
         )
-    for number, row in rest:
-        values = {}
-        for i, name in columns:
-            value = row[i] if i < len(row) else None
-            values[name] = "" if value is None else value
-        yield number, values
 
 
 def _cells(sheet: Any) -> tuple[list[tuple[int, list[Any]]], set[str]]:

@@ -264,26 +264,23 @@ class _Scoring(Generic[_LLM]):
         factors: dict[str, Any] = {
             name: value for name, value in given.items() if value is not None
         }
-        for name, (kind, words) in _SETTINGS.items():
-            value = factors.get(name)
-            if value is not None and (
-                not isinstance(value, kind) or isinstance(value, bool)
-            ):
-                raise InvalidArgumentError(
-                    f"The factor {name!r} must be {words}, got {short(value)}."
-                )
         takes = self.llm.takes if isinstance(self.llm, Models) else ()
-        client = {
-            name: value
-            for name, value in factors.items()
-            if name in takes and name not in _SETTINGS
-        }
-        others = {
-            name: value
-            for name, value in factors.items()
-            if name not in {*_SETTINGS, *client}
-        }
-        known = self._options(client) if others else ()
+        client: dict[str, Any] = {}
+        others: dict[str, Any] = {}
+        for name, value in factors.items():
+            if name in _SETTINGS:
+                kind, words = _SETTINGS[name]
+                # True and False are integers in Python, but no number of tokens.
+                if not isinstance(value, kind) or isinstance(value, bool):
+                    raise InvalidArgumentError(
+                        f"The factor {name!r} must be {words}, got {short(value)}."
+                    )
+            elif name in takes:
+                client[name] = value
+            else:
+                others[name] = value
+        # Ask the LLM for its options only if needed, because this makes the LLM.
+        options = self._options(client) if others else ()
         framing = replace(
             self.framing,
             system=factors.get("system", self.framing.system),
@@ -302,8 +299,8 @@ class _Scoring(Generic[_LLM]):
             factors.get("temperature", self.temperature),
             factors.get("max_new_tokens", self.max_new_tokens),
             client,
-            {name: value for name, value in others.items() if name in known},
-            {name: value for name, value in others.items() if name not in known},
+            {name: value for name, value in others.items() if name in options},
+            {name: value for name, value in others.items() if name not in options},
         )
 
     def _options(self, client: Mapping[str, Any]) -> frozenset[str]:
