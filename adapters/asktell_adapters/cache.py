@@ -274,7 +274,7 @@ class AnswerCache:
                 raise self._explained(error) from error
             except OSError as error:
                 raise StorageError(
-                    f"The answer cache {str(self.path)!r} cannot be used: {error.strerror}."
+                    f"The answer cache {str(self.path)!r} cannot be used ({error.strerror})."
                 ) from error
 
     def _check(self, connection: sqlite3.Connection) -> None:
@@ -319,7 +319,7 @@ class AnswerCache:
             sqlite3.SQLITE_CORRUPT,
         ):
             return StorageError(
-                f"The answer cache {str(self.path)!r} cannot be used: {error}."
+                f"The answer cache {str(self.path)!r} cannot be used ({error})."
             )
         # A damaged name or number inside SQLite's own tables raises an error of Python,
         # not of SQLite.
@@ -444,8 +444,8 @@ class CachedLLM:
 def _check_identity(llm: Any) -> None:
     if not callable(getattr(llm, "identity", None)):
         raise InvalidArgumentError(
-            f"cache= requires an LLM with a method identity(), but {type(llm).__name__} has none. Give it one that "
-            "returns JSON data: the model, its version, and every setting that changes its answers."
+            f"cache= requires an LLM with a method identity(), but {type(llm).__name__} has none. Add a method "
+            "that returns the model, its version, and every setting that changes its responses, as JSON data."
         )
 
 

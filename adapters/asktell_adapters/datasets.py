@@ -169,7 +169,7 @@ def load_prompts(
         if not isinstance(found, list | dict):
             what = type(found).__name__
             raise InvalidArgumentError(
-                f"{path}: expected a list of prompts or an object id -> prompt, got {what}."
+                f"{path} must have a list of prompts or an object id -> prompt, got {what}."
             )
         prompts = prompts_of(found, f"{path}: ")
     elif kind == ".jsonl":
@@ -181,10 +181,10 @@ def load_prompts(
     else:
         known = ", ".join((".txt", *sorted({*KINDS, ".toml"})))
         raise InvalidArgumentError(
-            f"{path}: prompts come from {known} files, not {path.suffix!r}."
+            f"asktell reads prompts from {known} files, got {str(path)!r}."
         )
     if not prompts:
-        raise InvalidArgumentError(f"{path}: the file has no prompts.")
+        raise InvalidArgumentError(f"{path} has no prompts.")
     return prompts
 
 
@@ -228,7 +228,7 @@ def load_aclsum(
     )
     if wanted == [None]:
         raise InvalidArgumentError(
-            f"split must be one of {[*_SPLITS, 'all']}, got {split!r}."
+            f"split must be in {[*_SPLITS, 'all']}, got {split!r}."
         )
     if not aspects or not set(aspects) <= set(ASPECTS):
         raise InvalidArgumentError(
@@ -236,7 +236,7 @@ def load_aclsum(
         )
     if section not in sections:
         raise InvalidArgumentError(
-            f"section must be one of {list(sections)}, got {section!r}."
+            f"section must be in {list(sections)}, got {section!r}."
         )
     examples = []
     for part in wanted:
@@ -316,7 +316,7 @@ def _toml(path: Path, encoding: str | None) -> dict[str, Any]:
         # TOMLDecodeError, or a number with too many digits
         if isinstance(error, InvalidArgumentError):
             raise
-        raise InvalidArgumentError(f"{path}: not TOML: {error}.") from error
+        raise InvalidArgumentError(f"{path} is not TOML ({error}).") from error
 
 
 def _jsonl_prompts(path: Path, encoding: str | None) -> list[str] | dict[str, str]:
@@ -337,16 +337,16 @@ def _jsonl_prompts(path: Path, encoding: str | None) -> list[str] | dict[str, st
         if id_ is not None:
             if not isinstance(id_, str | int):
                 raise InvalidArgumentError(
-                    f"{where}: the id must be a text, got {id_!r}."
+                    f"{where}: The id must be a text, got {id_!r}."
                 )
             if str(id_) in named:
                 raise InvalidArgumentError(
-                    f"{where}: the id {id_!r} occurs twice. Give each prompt its own id."
+                    f"{where}: The id {id_!r} occurs twice. Give each prompt its own id."
                 )
             named[str(id_)] = texts[-1]
     if named and len(named) < len(texts):
         raise InvalidArgumentError(
-            f"{path}: only {len(named)} of {len(texts)} prompts have an 'id'. Give all of them an id, or none."
+            f"Only {len(named)} of {len(texts)} prompts in {path} have an 'id'. Give all of them an id, or none."
         )
     return named or texts
 
@@ -363,7 +363,7 @@ def _table_prompts(path: Path, encoding: str | None) -> list[str] | dict[str, st
             name = str(as_text(row.values[column]))
             if name in named:
                 raise InvalidArgumentError(
-                    f"{table.where(row)}: the {column} {name!r} occurs twice. Give each prompt its own {column}."
+                    f"{table.where(row)}: The {column} {name!r} occurs twice. Give each prompt its own {column}."
                 )
             named[name] = str(as_text(row.values["prompt"]))
     return named or [str(as_text(row.values["prompt"])) for row in table.rows]

@@ -244,7 +244,7 @@ class Finished:
         ):
             where = ", ".join(str(path) for path in paths)
             raise InvalidArgumentError(
-                f"{where}: no evaluation has a score. Give {FORMATS}."
+                f"No evaluation in {where} has a score. Give {FORMATS}."
             )
         segments = {
             name: label for file in files for name, label in file.segments.items()
@@ -401,7 +401,7 @@ def _read(path: Path, columns: _Columns) -> list[_File]:
         _check_text(path)
     if suffix not in KINDS:
         raise InvalidArgumentError(
-            f"{path}: {suffix or 'a file without an ending'} is not read. Give {FORMATS}."
+            f"asktell cannot read results from {path}. Give {FORMATS}."
         )
     return [_table(path, columns)]
 
@@ -424,7 +424,8 @@ def _check_text(path: Path) -> None:
         (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
     ):
         raise InvalidArgumentError(
-            f"{path}: not a table in text: it holds null bytes. If it is UTF-16, say so: --encoding utf-16-le."
+            f"{path} is not a table in text, because it has null bytes. Pass --encoding "
+            "utf-16-le if it is UTF-16."
         )
 
 
@@ -440,8 +441,8 @@ def _folder(path: Path) -> list[_File]:
     )
     if not logs:
         raise InvalidArgumentError(
-            f"{path}: the folder has neither lm-eval's samples_*.jsonl (run lm-eval with --log_samples) nor Inspect "
-            "logs (.eval, .json). Name a file in it."
+            f"The folder {path} has neither lm-eval's samples_*.jsonl (run lm-eval with --log_samples) nor "
+            "Inspect logs (.eval, .json). Give the path of a file in it."
         )
     return [_inspect(each) for each in logs]
 
@@ -460,8 +461,8 @@ def _json(path: Path, columns: _Columns) -> _File:
             "configs" in found or "lm_eval_version" in found
         ):
             raise InvalidArgumentError(
-                f"{path}: these are lm-eval's averages. A verdict needs the samples: run lm-eval with --log_samples, "
-                "and give the samples_*.jsonl beside this file."
+                f"{path} has lm-eval's averages, but a verdict needs the samples. Run lm-eval with "
+                "--log_samples, and give the samples_*.jsonl next to this file."
             )
     return _table(path, columns)
 
@@ -471,7 +472,7 @@ def _json_lines(path: Path, columns: _Columns) -> _File | None:
     with _curable():
         rows = [row for _, row in jsonl(path, columns.encoding)]
     if not rows:
-        raise InvalidArgumentError(f"{path}: the file has no rows. Give {FORMATS}.")
+        raise InvalidArgumentError(f"{path} has no rows. Give {FORMATS}.")
     if {"doc_id", "doc"} <= set(rows[0]):
         (file,) = _lm_eval([path])
         return file
@@ -643,7 +644,7 @@ def _column(
     if given is not None:
         if given not in names:
             raise InvalidArgumentError(
-                f"{path}: there is no column {given!r} ({flag}){nearest(given, names)}; there are {some(names)}."
+                f"{path} has no column {given!r} ({flag}){nearest(given, names)}. Its columns are {some(names)}."
             )
         return given
     by_name = {name.strip().lower(): name for name in reversed(names)}
@@ -738,7 +739,7 @@ def _promptfoo(path: Path, rows: Sequence[Any]) -> _File:
     for number, row in enumerate(rows, start=1):
         if not _is_of_promptfoo(row):
             raise InvalidArgumentError(
-                f"{path}, result {number}: not a result of promptfoo: {short(row)}. Export the results again."
+                f"{path}, result {number}: {short(row)} is not a result of promptfoo. Export the results again."
             )
         parts = [_provider(row)] * (len(providers) > 1) + [_label(row)] * (
             len(labels) > 1 or len(providers) == 1
@@ -748,7 +749,7 @@ def _promptfoo(path: Path, rows: Sequence[Any]) -> _File:
             scores, test = scores_of(row), _test(row)
         except (TypeError, ValueError, AttributeError) as error:
             raise InvalidArgumentError(
-                f"{path}, result {number}: not a result of promptfoo that can be read ({error}). Export them again."
+                f"{path}, result {number}: The result of promptfoo cannot be read ({error}). Export the results again."
             ) from error
         failed = isinstance(scores, Exception)
         made = Made(
@@ -879,7 +880,7 @@ def _documents(path: Path, task: str) -> list[Made]:
     for line, row in rows:
         if "doc_id" not in row:
             raise InvalidArgumentError(
-                f"{path}, line {line}: not a sample of lm-eval: it has no 'doc_id'. Give the file as lm-eval wrote it."
+                f"{path}, line {line}: The sample of lm-eval has no 'doc_id'. Give the file as lm-eval wrote it."
             )
         # By its content: lm-eval misnumbers documents that were chosen by --samples.
         document = f"{task}{str(row.get('doc_hash') or row['doc_id'])[:12]}"
@@ -903,5 +904,5 @@ def _documents(path: Path, task: str) -> list[Made]:
             (name, float(value)) for name, value in numbers.items()
         )
     if not rows:
-        raise InvalidArgumentError(f"{path}: the file has no samples.")
+        raise InvalidArgumentError(f"{path} has no samples.")
     return [Made(example, scores) for example, scores in found.items()]

@@ -66,7 +66,7 @@ def chat(messages: Sequence[Message], tools: Sequence[Tool] = ()) -> str:
             ensure_ascii=False,
         )
     except (TypeError, ValueError) as error:
-        raise InvalidArgumentError(f"A chat must be JSON data: {error}.") from error
+        raise InvalidArgumentError(f"A chat must be JSON data ({error}).") from error
 
 
 def text_of(prompt: object) -> str:

@@ -129,13 +129,13 @@ class RecordedScores:
                 counts[at] += 1
         if not seen.all() or not seen.size:
             raise InvalidArgumentError(
-                f"{where}: {int((~seen).sum()):,} of {seen.size:,} evaluations are missing. A simulation needs each of "
-                f"the {len(rows)} prompts on each of the {len(columns)} examples; {int(seen.all(axis=0).sum())} of the "
+                f"{where} lacks {int((~seen).sum()):,} of {seen.size:,} evaluations. A simulation needs each of "
+                f"the {len(rows)} prompts on each of the {len(columns)} examples. {int(seen.all(axis=0).sum())} of the "
                 "examples have all prompts."
             )
         if segments and (unknown := [name for name in columns if name not in segments]):
             raise InvalidArgumentError(
-                f"{where}: examples without a segment: {some(unknown)}. Give each example one."
+                f"{where} has no segment for the examples {some(unknown)}. Give each example a segment."
             )
         # 0 / 0 gives NaN where all evaluations failed
         with np.errstate(invalid="ignore"):
@@ -155,11 +155,11 @@ class RecordedScores:
                 arrays = {name: file[name] for name in file.files}
         except (ValueError, AttributeError, zipfile.BadZipFile) as error:
             raise InvalidArgumentError(
-                f"{path}: not a .npz of plain arrays: {error}"
+                f"{path} is not a .npz file of plain arrays ({error})."
             ) from error
         if missing := [name for name in ("scores", "metrics") if name not in arrays]:
             raise InvalidArgumentError(
-                f"{path}: no array {missing[0]!r}. The file has {sorted(arrays)}."
+                f"{path} has no array {missing[0]!r}. Its arrays are {sorted(arrays)}."
             )
         scores, metrics = (
             arrays["scores"],
@@ -171,7 +171,7 @@ class RecordedScores:
             or scores.dtype.kind not in "fiub"
         ):
             raise InvalidArgumentError(
-                f"{path}: got scores of type {scores.dtype} and shape {scores.shape}, expected numbers of shape "
+                f"{path} has scores of type {scores.dtype} and shape {scores.shape}, expected numbers of shape "
                 f"(K, N, {len(metrics)}) or (K, N, {len(metrics)}, R) for the metrics {metrics}."
             )
         _check_metrics(goal.metrics, metrics, str(path))
@@ -192,7 +192,7 @@ def _check_metrics(wanted: Iterable[str], known: list[str], where: str) -> None:
     for name in wanted:
         if name not in known:
             raise InvalidArgumentError(
-                f"{where}: no metric {name!r}{nearest(name, known)}. It has {known}."
+                f"{where} has no metric {name!r}{nearest(name, known)}. Its metrics are {known}."
             )
 
 
@@ -203,6 +203,6 @@ def _number(value: Any, column: str, where: str) -> float | None:
         number = float(value)
     except (TypeError, ValueError):
         raise InvalidArgumentError(
-            f"{where}: got {value!r} in the column {column!r}. Write a number, or nothing if the evaluation failed."
+            f"{where}: The column {column!r} has {value!r}. Write a number, or nothing if the evaluation failed."
         ) from None
     return None if math.isnan(number) else number

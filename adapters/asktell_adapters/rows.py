@@ -138,12 +138,12 @@ def check_column(
         return
     names = list(map(str, row))
     if column in row:
-        raise InvalidArgumentError(f"{where}: {column!r} is empty.")
+        raise InvalidArgumentError(f"{where}: The column {column!r} is empty.")
     shown = ", ".join(map(repr, names[:_SHOWN])) + (
         ", ..." if len(names) > _SHOWN else ""
     )
     raise InvalidArgumentError(
-        f"{where}: no column {column!r}{nearest(column, names)}. The columns are {shown}."
+        f"{where}: The row has no column {column!r}{nearest(column, names)}. The columns are {shown}."
         + (f" {roles}" if roles else "")
     )
 
@@ -199,7 +199,7 @@ def read_text(path: Path, encoding: str | None = None) -> str:
         return data.decode(found).removeprefix("\ufeff")
     except LookupError:
         raise InvalidArgumentError(
-            f"{path}: unknown encoding {encoding!r}. Examples of encodings are 'utf-8' and 'cp1252'."
+            f"Got the unknown encoding {encoding!r} for {path}. Examples of encodings are 'utf-8' and 'cp1252'."
         ) from None
     except UnicodeDecodeError as error:
         line = data[: error.start].count(b"\n") + 1
@@ -214,7 +214,7 @@ def read_text(path: Path, encoding: str | None = None) -> str:
         cure = f"Pass its encoding. In cp1252, which Excel on Windows writes, this place reads {seen!r}."
         what = "UTF-8" if encoding is None else encoding
         raise InvalidArgumentError(
-            f"{path}, line {line}: not {what} ({error.reason}). {cure}"
+            f"{path}, line {line}: The text is not {what} ({error.reason}). {cure}"
         ) from error
 
 
@@ -239,7 +239,7 @@ def from_json(text: str, path: Path, line: int) -> Any:
                 if sum(name == other for other, _ in pairs) > 1
             )
             raise InvalidArgumentError(
-                f"{path}, line {line}: the key {twice!r} occurs twice."
+                f"{path}, line {line}: The key {twice!r} occurs twice."
             )
         return result
 
@@ -248,14 +248,14 @@ def from_json(text: str, path: Path, line: int) -> Any:
     except json.JSONDecodeError as error:
         where = f"line {line + error.lineno - 1}, column {error.colno}"
         raise InvalidArgumentError(
-            f"{path}, {where}: not JSON: {error.msg}."
+            f"{path}, {where}: The text is not JSON ({error.msg})."
         ) from error
     except (ValueError, RecursionError) as error:
         # A number with too many digits, or too many brackets
         if isinstance(error, InvalidArgumentError):
             raise
         raise InvalidArgumentError(
-            f"{path}, line {line}: cannot read this JSON: {error}."
+            f"{path}, line {line}: Python cannot read this JSON ({error})."
         ) from error
 
 
@@ -269,7 +269,7 @@ def jsonl(
             row = from_json(text, path, line)
             if not isinstance(row, dict):
                 raise InvalidArgumentError(
-                    f"{path}, line {line}: a row must be an object, got {type(row).__name__}."
+                    f"{path}, line {line}: A row must be an object, got {type(row).__name__}."
                 )
             yield line, row
 
@@ -289,12 +289,12 @@ def _json(path: Path, encoding: str | None) -> Iterator[tuple[int, Mapping[str, 
             else type(found).__name__
         )
         raise InvalidArgumentError(
-            f"{path}: got {what}, expected a list of objects, or an object with one such list."
+            f"{path} must have a list of objects, or an object with one such list, got {what}."
         )
     for number, row in enumerate(lists[0], start=1):
         if not isinstance(row, dict):
             raise InvalidArgumentError(
-                f"{path}, row {number}: a row must be an object, got {short(row)}."
+                f"{path}, row {number}: A row must be an object, got {short(row)}."
             )
         yield number, row
 
@@ -305,7 +305,7 @@ def _csv(
     text = read_text(path, encoding)
     if delimiter is not None and len(delimiter) != 1:
         raise InvalidArgumentError(
-            f"{path}: delimiter must be one character, got {delimiter!r}."
+            f"The delimiter of {path} must be one character, got {delimiter!r}."
         )
     delimiter = delimiter or _delimiter(text, wanted)
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
@@ -318,7 +318,7 @@ def _csv(
             ]
         except csv.Error as error:
             raise InvalidArgumentError(
-                f"{path}, line {reader.line_num}: not CSV: {error}"
+                f"{path}, line {reader.line_num}: The line is not CSV ({error})."
             ) from error
     if not lines:
         return
@@ -332,7 +332,7 @@ def _csv(
     for line, cells in rows:
         if len(cells) < width or any(map(str.strip, cells[width:])):
             raise InvalidArgumentError(
-                f"{path}, line {line}: got {len(cells)} columns separated by {delimiter!r}, but the header has {width}."
+                f"{path}, line {line}: Got {len(cells)} columns separated by {delimiter!r}, but the header has {width}."
                 + (
                     f" Put a cell that contains {delimiter!r} in double quotes."
                     if len(cells) > width
@@ -387,7 +387,9 @@ def _parquet(path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
     try:
         rows = pyarrow.parquet.read_table(path).to_pylist()
     except (pyarrow.ArrowException, OSError) as error:
-        raise InvalidArgumentError(f"{path}: not Parquet: {error}") from error
+        raise InvalidArgumentError(
+            f"{path} is not a Parquet file ({error})."
+        ) from error
     yield from enumerate(rows, start=1)
 
 
@@ -398,12 +400,12 @@ def _excel(path: Path, sheet: str | None) -> Iterator[tuple[int, Mapping[str, An
     try:
         book = openpyxl.load_workbook(path, read_only=True, data_only=True)
     except Exception as error:  # from zipfile, an XML parser or openpyxl
-        raise InvalidArgumentError(f"{path}: not an Excel file: {error}") from error
+        raise InvalidArgumentError(f"{path} is not an Excel file ({error}).") from error
     with contextlib.closing(book):
         names = [each.title for each in book.worksheets]
         if sheet is not None and sheet not in names:
             raise InvalidArgumentError(
-                f"{path}: no sheet {sheet!r}{nearest(sheet, names)}. The sheets are {names}."
+                f"{path} has no sheet {sheet!r}{nearest(sheet, names)}. The sheets are {names}."
             )
         sheet = sheet or names[0]
         rows, without_value = _cells(book[sheet])
@@ -430,7 +432,7 @@ def _check_header(header: Sequence[str], where: str) -> None:
     """Refuse a header in which a column's name occurs twice."""
     if len(set(header)) < len(header):
         raise InvalidArgumentError(
-            f"{where}: two columns have the same name in {list(header)}. Rename a column."
+            f"{where}: A column occurs twice in {list(header)}. Rename a column."
         )
 
 
@@ -463,7 +465,7 @@ def _check_formulas(path: Path, sheet: str, without_value: set[str]) -> None:
             )
     if lost:
         raise InvalidArgumentError(
-            f"{path}, sheet {sheet!r}: the file has formulas without their values, in {some(lost)}. Open it in Excel "
+            f"{path}, sheet {sheet!r}: The file has formulas without their values, in {some(lost)}. Open it in Excel "
             "or LibreOffice and save it, or replace the formulas by values."
         )
 
@@ -476,7 +478,7 @@ def _saved(path: Path, split: str | None) -> Iterator[tuple[int, Mapping[str, An
         found: Any = datasets.load_from_disk(str(path))
     except (FileNotFoundError, ValueError, OSError) as error:
         raise InvalidArgumentError(
-            f"{path} is a folder that Dataset.save_to_disk did not write: {error}. Pass a file in it."
+            f"{path} is a folder that Dataset.save_to_disk did not write ({error}). Pass a file in it."
         ) from error
     if isinstance(found, Mapping):
         names = list(found)
@@ -486,15 +488,15 @@ def _saved(path: Path, split: str | None) -> Iterator[tuple[int, Mapping[str, An
             what = (
                 "needs a split"
                 if split is None
-                else f"no split {split!r}{nearest(split, names)}"
+                else f"has no split {split!r}{nearest(split, names)}"
             )
             raise InvalidArgumentError(
-                f"{path}: {what}. The splits are {names}. Choose one, for example split = {names[0]!r}."
+                f"{path} {what}. The splits are {names}. Choose one, for example split = {names[0]!r}."
             )
         found = found[split]
     elif split is not None:
         raise InvalidArgumentError(
-            f"{path}: got split={split!r}, but the folder has one dataset without splits."
+            f"Got split={split!r} for {path}, but the folder has one dataset without splits."
         )
     labels = {
         name: feature

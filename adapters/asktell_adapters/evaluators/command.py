@@ -128,7 +128,7 @@ class CommandEvaluator:
         name = self.command[0]
         if not self.folder.is_dir():
             raise InvalidArgumentError(
-                f"There is no folder {str(self.folder)!r} to start {name!r} in."
+                f"The folder {str(self.folder)!r}, in which {name!r} should start, does not exist."
             )
         place = str(self.folder / name) if os.path.dirname(name) else name
         if shutil.which(place) is None:
@@ -136,7 +136,7 @@ class CommandEvaluator:
                 f"in {str(self.folder)!r}" if os.path.dirname(name) else "on the PATH"
             )
             raise InvalidArgumentError(
-                f"There is no program {name!r} {where}, or you may not execute it."
+                f"The program {name!r} does not exist {where}, or you may not execute it."
             )
 
     async def __call__(self, trial: Trial) -> Scores:
@@ -152,7 +152,7 @@ class CommandEvaluator:
             ended = await self._run(self.request(trial))
         except OSError as error:
             raise EvaluatorError(
-                f"the program {self.command[0]!r} could not be started: {error}"
+                f"the program {self.command[0]!r} could not be started ({error})"
             ) from error
         lines = ended.lines()
         found = _metrics(lines[-1]) if lines else None

@@ -223,7 +223,7 @@ class _Scoring(Generic[_LLM]):
             ]
             if without and self.with_cost:
                 raise InvalidArgumentError(
-                    f"The cost is a score, but the price of these models is unknown: {some(without)}. Give each a "
+                    f"The cost is a score, but the price of {some(without)} is unknown. Give each model a "
                     "price, for example OpenAIChat(..., price=Price(0.15, 0.6))."
                 )
 
@@ -245,7 +245,7 @@ class _Scoring(Generic[_LLM]):
             raise InvalidArgumentError(self._unknown(unused[0], candidates[0].client))
         if columns := sorted(added & set(values_of(self.examples[0]))):
             raise InvalidArgumentError(
-                f"{columns[0]!r} is a factor and a column of the data. Rename one of them."
+                f"{columns[0]!r} is both a factor and a column of the data. Rename the factor or the column."
             )
         empty = dict.fromkeys(added, "")
         return [
@@ -594,7 +594,7 @@ def _named(metrics: Mapping[str, Metric] | Sequence[Metric]) -> dict[str, Metric
         ]
         if not all(names) or len(set(names)) < len(names):
             raise InvalidArgumentError(
-                f"Metrics in a sequence need distinct names, got {names}; pass name -> metric."
+                f"Metrics in a sequence need distinct names, got {names}. Pass a mapping from name to metric."
             )
         named = dict(zip(names, metrics, strict=True))
     if not named:

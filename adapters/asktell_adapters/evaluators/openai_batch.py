@@ -225,17 +225,17 @@ def _body(line: dict[str, Any], source: str) -> dict[str, Any] | None:
         if error.get("code") in _NOT_REACHED:
             return None
         raise CompletionError(
-            f"{source} failed: {short(error.get('code'))}: {str(error.get('message'))[:200]}"
+            f"{source} failed with the error {short(error.get('code'))}, {str(error.get('message'))[:200]}"
         )
     response = line.get("response")
     body = response.get("body") if isinstance(response, dict) else None
     if not isinstance(response, dict) or not isinstance(body, dict):
-        raise CompletionError(f"{source} sent a malformed line: {str(line)[:200]}")
+        raise CompletionError(f"{source} sent the malformed line {str(line)[:200]}")
     if response.get("status_code") != 200:
         said = body.get("error")
         message = said.get("message") if isinstance(said, dict) else said
         raise CompletionError(
-            f"{source} failed: status {short(response.get('status_code'))}: {str(message)[:200]}"
+            f"{source} failed with the status {short(response.get('status_code'))}, {str(message)[:200]}"
         )
     return body
 

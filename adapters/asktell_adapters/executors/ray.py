@@ -150,13 +150,13 @@ class Crew(contextlib.AbstractContextManager["Crew"]):
             self._factory = ray.put(factory)
         except TypeError as error:
             raise InvalidArgumentError(
-                f"evaluator_factory cannot be sent to the workers: {error}"
+                f"evaluator_factory cannot be sent to the workers ({error})"
             ) from error
         try:
             self._class = ray.remote(_Actor).options(**options, max_restarts=0)
         except (TypeError, ValueError) as error:
             raise InvalidArgumentError(
-                f"Ray refuses the options of the workers: {error}"
+                f"Ray refuses the options of the workers ({error})"
             ) from error
         self._options = options
         self._workers = [_Place(number) for number in range(size)]
@@ -227,7 +227,7 @@ class Crew(contextlib.AbstractContextManager["Crew"]):
                     worker.actor = self._class.remote()
                 except (TypeError, ValueError) as error:
                     raise InvalidArgumentError(
-                        f"Ray refuses the options of the workers: {error}"
+                        f"Ray refuses the options of the workers ({error})"
                     ) from error
                 worker.stage, worker.awaited = (
                     _Stage.PLACING,
@@ -270,7 +270,7 @@ class Crew(contextlib.AbstractContextManager["Crew"]):
             )
         except Exception as error:
             raise EvaluatorError(
-                f"Ray failed: {error}. The trials were released."
+                f"Ray failed ({error}). The trials were released."
             ) from error
         return [waiting[reference] for reference in ready]
 
@@ -302,8 +302,8 @@ class Crew(contextlib.AbstractContextManager["Crew"]):
         up = any(worker.stage in (_Stage.IDLE, _Stage.BUSY) for worker in self._workers)
         if not up and self._failures >= (self._max_restarts + 1) * self._room:
             raise EvaluatorError(
-                f"No worker could be started: {self._failures} starts in a row failed. The last failed start, of "
-                f"{where}: {error}. The trials were released."
+                f"No worker could be started. {self._failures} starts in a row failed, the last on "
+                f"{where} ({error}). The trials were released."
             ) from error
 
     def _lose(

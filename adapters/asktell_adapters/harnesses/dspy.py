@@ -311,14 +311,15 @@ def _by_predictor(what: str, choice: object, names: tuple[str, ...]) -> dict[str
     if not isinstance(choice, Mapping):
         if len(names) > 1:
             raise InvalidArgumentError(
-                f"The program has the predictors {', '.join(names)}: give {what} as a mapping from predictor names, "
+                f"The program has the predictors {', '.join(names)}. Pass {what} as a mapping from predictor names, "
                 f"got {choice!r:.100}."
             )
         return {names[0]: choice}
     unknown = [str(name) for name in choice if name not in names]
     if unknown:
         raise InvalidArgumentError(
-            f"{what.capitalize()} names {', '.join(unknown)}, but the program's predictors are {', '.join(names)}."
+            f"{what.capitalize()} has the unknown predictors {', '.join(unknown)}. The program's predictors are "
+            f"{', '.join(names)}."
         )
     return dict(choice)
 
@@ -544,7 +545,7 @@ class _Usage(BaseCallback):  # type: ignore[misc]
             if model not in prices:
                 known = ", ".join(prices) or "no LM"
                 raise EvaluatorError(
-                    f"no price for the LM {model!r}: prices= has {known}"
+                    f"no price for the LM {model!r}, because prices= has {known}"
                 )
             counts = _counts(entry)
             if counts is not None:
@@ -818,7 +819,7 @@ class AsktellOptimizer(Teleprompter):  # type: ignore[misc]
         if not result.selected:
             reasons = {entry.reason for entry in result.prompts if entry.reason}
             raise EvaluatorError(
-                f"No candidate could be evaluated: {'; '.join(sorted(reasons)) or 'none was tried'}."
+                f"No candidate could be evaluated ({'; '.join(sorted(reasons)) or 'none was tried'})."
             )
         if result.selected[0].feasible is False:
             _log.warning(

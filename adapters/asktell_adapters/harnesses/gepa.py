@@ -62,7 +62,7 @@ class GEPAEvaluator:
                 or set(candidate) != set(candidates[0])
             ):
                 raise InvalidArgumentError(
-                    f"Candidates must be mappings from the same components to texts. The first one has the components "
+                    f"Candidates must be mappings from the same components to texts. Candidate 0 has the components "
                     f"{list(candidates[0])!r:.100}, but candidate {position} is {candidate!r:.100}."
                 )
         self._by_text = {_text(candidate): dict(candidate) for candidate in candidates}

@@ -357,13 +357,13 @@ def load_task(task: Any) -> Any:
         found = _find(task)
     except Exception as error:
         raise InvalidArgumentError(
-            f"lm-eval cannot create the task {task!r:.100}: {type(error).__name__}: {error}"
+            f"lm-eval cannot create the task {task!r:.100} ({type(error).__name__}: {error})."
         ) from error
     made, *others = list(found.values()) or [None]
     if others or not isinstance(made, api.Task):
         names = sorted(map(str, made if isinstance(made, Mapping) else found))
         raise InvalidArgumentError(
-            f"{task!r} is a group of {len(names)} tasks. Pass one of them: {', '.join(names):.300}."
+            f"{task!r} is a group of {len(names)} tasks. Pass a single task of {', '.join(names):.300}."
         )
     return made
 
@@ -439,20 +439,22 @@ def per_document_metrics(
         for name, function in sorted(together.items())
     )
     if isinstance(wanted, str):
-        raise InvalidArgumentError(f"metrics must be a list of names, got {wanted!r}.")
+        raise InvalidArgumentError(
+            f"metrics must be a list of metric names, got {wanted!r}."
+        )
     for name in wanted or ():
         if name.split(",")[0] in together:
             raise InvalidArgumentError(
-                f"The metric {name!r} is only defined over all documents, not for a single one: {why}. Use one of "
+                f"The metric {name!r} is only defined over all documents, not for each document ({why}). Use "
                 f"{own}, or add a metric with the aggregation 'mean' to the task."
             )
         if name not in own and name not in ("latency", *more):
             raise InvalidArgumentError(
-                f"The task has no metric {name!r}. Its metrics: {[*own, 'latency', *more]}."
+                f"The task has no metric {name!r}. Its metrics are {[*own, 'latency', *more]}."
             )
     if not own:
         raise InvalidArgumentError(
-            f"All metrics of the task are only defined over all documents, not for a single one: {why}. Add a metric "
+            f"All metrics of the task are only defined over all documents, not for each document ({why}). Add a metric "
             "with the aggregation 'mean' to the task."
         )
     return set(together)

@@ -300,7 +300,7 @@ class Judge:
             )
             name = example.id or example.input[:40]
             raise EvaluatorError(
-                f"example {name!r} has no response to compare with: {where} gave {short(other)}"
+                f"example {name!r} has no response to compare with, because {where} gave {short(other)}"
             )
         return text, other
 

@@ -180,7 +180,7 @@ class Preference:
                 each for each in (*answers, *judged) if isinstance(each, Exception)
             ]
             raise EvaluatorError(
-                f"none of the labeled responses of {id_!r} could be judged: {failed[0]}"
+                f"the judge failed on every labeled response of {id_!r} ({failed[0]})"
             )
         return pairs
 

@@ -244,7 +244,7 @@ class Rubric:
         if self.pairwise:
             if not isinstance(given, str) or given not in _VERDICTS:
                 raise ValueError(
-                    f"its verdict on {name!r} is {short(given)}, not one of {list(_VERDICTS)}"
+                    f"its verdict on {name!r} is {short(given)}, but must be in {list(_VERDICTS)}"
                 )
             return _VERDICTS[given]
         low, high = self.scale
@@ -285,7 +285,7 @@ class Rubric:
             self.read(reply)
         except ValueError as error:
             raise InvalidArgumentError(
-                f"The grades of a shot cannot be read: {error}."
+                f"The grades of a shot cannot be read, because {error}."
             ) from None
         references = () if shot.reference is None else (shot.reference,)
         answers = (shot.answer,) if shot.other is None else (shot.answer, shot.other)
@@ -337,5 +337,5 @@ def _object(properties: dict[str, Any]) -> dict[str, Any]:
 def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        raise ValueError(f"it has a key twice: {[name for name, _ in pairs]}")
+        raise ValueError(f"a key occurs twice in {[name for name, _ in pairs]}")
     return found

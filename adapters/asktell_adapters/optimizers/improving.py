@@ -691,8 +691,8 @@ def _written(writer: Writer, brief: Brief) -> list[str]:
             raise
         reason = str(error) if isinstance(error, EvaluatorError) else in_words(error)
         raise EvaluatorError(
-            f"The writer {name} failed to write generation {brief.generation}: {reason}. Nothing is lost. Run the same "
-            "call again to continue."
+            f"The writer {name} failed to write generation {brief.generation} ({reason}). Nothing is lost. Run the "
+            "same call again to continue."
         ) from error
     known = {text.strip() for text in brief.tried}
     found: list[str] = []

@@ -164,7 +164,7 @@ class PromptOptimizer(BasePromptOptimizer):  # type: ignore[misc]
         if best is None:
             reasons = "; ".join(group.reason for group in self.result.failures[:3])
             raise EvaluatorError(
-                f"No evaluation of the {len(texts)} candidates succeeded: {reasons}."
+                f"No evaluation of the {len(texts)} candidates succeeded ({reasons})."
             )
         # Scores by scorer: since 3.10.
         known = {field.name for field in dataclasses.fields(PromptOptimizerOutput)}

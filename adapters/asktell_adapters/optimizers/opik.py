@@ -195,7 +195,7 @@ def _prompts(
         ), prompts
     if len(own) > 1:
         raise InvalidArgumentError(
-            f"There are the prompts {', '.join(own)}, so each candidate must be a mapping from their names."
+            f"Opik optimizes the prompts {', '.join(own)}, so each candidate must be a mapping from their names."
         )
     ((name, prompt),) = own.items()
     if isinstance(candidate, ChatPrompt):

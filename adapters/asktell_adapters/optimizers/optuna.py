@@ -106,7 +106,7 @@ class Reader:
         """Return the arm of a prompt, given its id or text."""
         if prompt not in self._arms:
             raise InvalidArgumentError(
-                f"A trial has {self.prompt!r} = {short(prompt)}, which is neither the id nor the text of one of the "
+                f"A trial has {self.prompt!r} = {short(prompt)}, which is neither the id nor the text of any of the "
                 f"selector's {len(self.ids)} prompts."
             )
         return self._arms[prompt]
@@ -137,7 +137,7 @@ class Reader:
             unknown = [choice for choice in choices if choice not in self._arms]
             raise InvalidArgumentError(
                 f"The choices of the parameter {parameter!r} must be the ids (or the texts) of all the selector's "
-                f"prompts. Unknown choices: {short(unknown)}. Missing prompts: {short(missing)}."
+                f"prompts. The choices {short(unknown)} are unknown, and the prompts {short(missing)} are missing."
             )
         return value[arm]
 
@@ -239,15 +239,15 @@ def value_names(study: Study, goal: Goal) -> tuple[str, ...]:
     if len(names) != len(study.directions):
         raise IncompatibleMethodError(
             f"The study has {len(study.directions)} values, but the goal has only the metrics {list(goal.metrics)}. "
-            "Name the values: study.set_metric_names([...])."
+            "Pass their names to study.set_metric_names([...])."
         )
     directions = dict(zip(names, study.directions, strict=True))
     for objective in goal.objectives:
         direction = directions.get(objective.metric)
         if direction is None:
             raise IncompatibleMethodError(
-                f"The goal's metric {objective.metric!r} is none of the study's values {list(names)}. Name the values: "
-                "study.set_metric_names([...])."
+                f"The goal's metric {objective.metric!r} is none of the study's values {list(names)}. Pass their "
+                "names to study.set_metric_names([...])."
             )
         if (direction == StudyDirection.MINIMIZE) != objective.minimize:
             raise IncompatibleMethodError(

@@ -124,7 +124,7 @@ class LLMWriter:
             self._llm, request, brief.n, _ATTEMPTS * brief.n, brief.tried
         )
         if not found and "none failed" not in refusals:
-            raise EvaluatorError(f"the LLM wrote no usable prompt: {refusals}")
+            raise EvaluatorError(f"the LLM wrote no usable prompt ({refusals})")
         return found
 
     def _of_examples(

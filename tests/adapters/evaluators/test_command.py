@@ -536,8 +536,16 @@ def test_a_program_that_is_gone_by_then_is_a_failure(tmp_path: Path) -> None:
         ([], {}, "a list of words"),
         (["python", 3], {}, "a list of words"),
         (["a\0b"], {}, "NUL"),
-        (["no-such-program"], {}, "There is no program 'no-such-program' on the PATH"),
-        (["./no-such-program"], {}, "There is no program './no-such-program' in"),
+        (
+            ["no-such-program"],
+            {},
+            "The program 'no-such-program' does not exist on the PATH",
+        ),
+        (
+            ["./no-such-program"],
+            {},
+            "The program './no-such-program' does not exist in",
+        ),
         (["true"], {"folder": "no-such-folder"}, "There is no folder 'no-such-folder'"),
         (["true"], {"timeout": 0}, "timeout must be a positive number of seconds"),
         (["true"], {"grace": math.inf}, "grace must be a positive number of seconds"),

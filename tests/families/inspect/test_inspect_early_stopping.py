@@ -260,7 +260,7 @@ def test_what_cannot_be_compared_is_refused(
 ) -> None:
     with pytest.raises(
         InvalidArgumentError,
-        match="a bound in subject_to, a baseline, or several names in among",
+        match="a bound in subject_to, a baseline, or several runs in among",
     ):
         EarlyStopping(BEST)
     with pytest.raises(

@@ -133,12 +133,11 @@ class EarlyStopping:
             )
         if isinstance(among, str):
             raise InvalidArgumentError(
-                f"among must be a list of the names of all runs, got {among!r}."
+                f"among must be a list with the name of each run, got {among!r}."
             )
         if len(among) < 2 and baseline is None and not goal.is_constrained:
             raise InvalidArgumentError(
-                "There is nothing to compare a single task with. Give a bound in subject_to, a baseline, or several "
-                "names in among."
+                "A single task needs a comparison. Give a bound in subject_to, a baseline, or several runs in among."
             )
         self._goal, self._among, self._baseline = goal, tuple(among), baseline
         self._name = name or self._default_name

@@ -251,7 +251,7 @@ class InspectSource(SampleSource):  # type: ignore[misc]
         if self._failed and not self._succeeded:
             last = self._failed[-1]
             raise EvaluatorError(
-                f"All {len(self._failed)} evaluations of this eval failed. The last error: {in_words(last)}"
+                f"All {len(self._failed)} evaluations of this eval failed, the last with {in_words(last)}"
             ) from last
 
     async def _ask(self) -> list[Sample]:

@@ -84,7 +84,7 @@ class InspectTask:
         wrong = sorted(_OURS & set(options))
         if wrong:
             raise InvalidArgumentError(
-                f"InspectTask sets these arguments of inspect_ai.eval itself: omit {wrong}."
+                f"InspectTask sets {wrong} of inspect_ai.eval itself. Omit these arguments."
             )
         if metrics is not None:
             check_metrics(metrics, self.task)
@@ -164,5 +164,5 @@ def _model(model: Any) -> Any:
         return import_extra("inspect_ai.model", "inspect").get_model(model)
     except Exception as error:
         raise EvaluatorError(
-            f"Inspect cannot create the model {model!r}: {error}"
+            f"Inspect cannot create the model {model!r} ({error})"
         ) from error

@@ -281,7 +281,7 @@ class PromptfooEvaluator(AbstractContextManager["PromptfooEvaluator"]):
         """
         if self._rows is None:
             raise InvalidArgumentError(
-                "write_results() needs a file of results: pass PromptfooEvaluator(..., rows='rows.jsonl')."
+                "write_results() needs a file of results. Pass PromptfooEvaluator(..., rows='rows.jsonl')."
             )
         return write_results(Path(path), read_rows(self._rows), self._suite)
 

@@ -73,8 +73,8 @@ def find_promptfoo(node_modules: str | Path | None, folder: Path) -> Path:
         else f"{folder} or above it, nor a command promptfoo"
     )
     raise MissingExtraError(
-        f"There is no promptfoo in {where}. Run: npm install promptfoo (with Node 22.22 or newer, because npm installs "
-        "an old promptfoo for an older Node). Or pass node_modules=FOLDER."
+        f"promptfoo is not in {where}. Run `npm install promptfoo` with Node 22.22 or newer, because npm installs an "
+        "old promptfoo for an older Node. Or pass node_modules=FOLDER."
     )
 
 
