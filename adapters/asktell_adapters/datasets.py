@@ -300,6 +300,11 @@ def prompts_of(
 
 
 def _prompt_of(prompt: object, where: str) -> str:
+    """Convert a prompt of a file to a text.
+
+    Raises:
+        InvalidArgumentError: the prompt is neither a text nor a chat, or is empty.
+    """
     try:
         text = text_of(prompt)
     except InvalidArgumentError as error:
@@ -310,6 +315,7 @@ def _prompt_of(prompt: object, where: str) -> str:
 
 
 def _toml(path: Path, encoding: str | None) -> dict[str, Any]:
+    """Parse a TOML file. A syntax error becomes an error with the file."""
     try:
         return tomllib.loads(read_text(path, encoding))
     except (ValueError, RecursionError) as error:
@@ -320,6 +326,15 @@ def _toml(path: Path, encoding: str | None) -> dict[str, Any]:
 
 
 def _jsonl_prompts(path: Path, encoding: str | None) -> list[str] | dict[str, str]:
+    """Read prompts from a file with one JSON value per line.
+
+    Returns:
+        The texts, or id -> text if the rows have ids.
+
+    Raises:
+        InvalidArgumentError: a row is no prompt, an id occurs twice, or only some rows have
+            an id.
+    """
     texts: list[str] = []
     named: dict[str, str] = {}
     for line, text in enumerate(read_text(path, encoding).split("\n"), start=1):
@@ -352,6 +367,11 @@ def _jsonl_prompts(path: Path, encoding: str | None) -> list[str] | dict[str, st
 
 
 def _table_prompts(path: Path, encoding: str | None) -> list[str] | dict[str, str]:
+    """Read prompts from a table with the column `prompt`, and `id` or `name` for the ids.
+
+    Raises:
+        InvalidArgumentError: a row has no prompt, or an id occurs twice.
+    """
     table = Table(path, ("prompt", "id", "name"), encoding=encoding)
     column = "id" if any("id" in row.values for row in table.rows) else "name"
     named: dict[str, str] = {}

@@ -21,7 +21,7 @@ from asktell_adapters.harnesses.inspect.files import read_log
 from asktell_adapters.harnesses.inspect.samples import KEY, Scoring
 from asktell_adapters.harnesses.promptfoo.evaluator import scores_of
 from asktell_adapters.llms.base import CompletionError
-from asktell_adapters.rows import KINDS, Row, Table, from_json, jsonl, read_text
+from asktell_adapters.rows import KINDS, Table, from_json, jsonl, read_text
 
 FORMATS = (
     "a table of scores (.csv, .tsv, .json, .jsonl, .parquet, .xlsx: the columns prompt, example and one per metric, or "
@@ -31,7 +31,7 @@ FORMATS = (
 SCORE = "score"
 """The metric of a table that has a column per prompt, and so no name for it."""
 
-# Columns that name the prompt, the first one found
+# Columns with the candidate's name. The first that a table has is used.
 _PROMPTS = ("prompt", "candidate", "variant", "model", "agent")
 _EXAMPLES = (
     "example_id",
@@ -69,7 +69,7 @@ _TRUTHS = {
     "passed": 1.0,
     "failed": 0.0,
 }
-# Of the cells of a column that must be numbers for it to be one of scores
+# A column is a score if at least this share of its cells are numbers.
 _MOSTLY = 0.5
 _SAMPLES = re.compile(
     r"samples_(?P<task>.+?)(_(?P<time>\d{4}-\d\d-\d\dT[\d.:-]+))?\.jsonl"
@@ -89,7 +89,7 @@ Vector: TypeAlias = npt.NDArray[np.float64]
 
 
 class Made(NamedTuple):
-    """An evaluation that was made: with scores by metric, or with the error by which it failed."""
+    """An evaluation, with its scores by metric, or with the error that made it fail."""
 
     example: str
     scores: Mapping[str, float]
@@ -97,13 +97,13 @@ class Made(NamedTuple):
 
 
 class Evaluations(NamedTuple):
-    """The evaluations of a candidate as columns, as a large table has a million of them.
+    """The evaluations of a candidate as columns, because a large table has a million of them.
 
     Attributes:
-        examples: (n,) the example of each; a wide table's candidates may share one
-            list.
-        scores: (n,) by metric, NaN where none is known.
-        errors: why evaluations failed, by their position.
+        examples: (n,) the example of each evaluation. The candidates of a wide table share
+            one list.
+        scores: metric -> (n,) scores, NaN if a score is unknown.
+        errors: position of a failed evaluation -> the reason.
     """
 
     examples: Sequence[str]
@@ -112,7 +112,7 @@ class Evaluations(NamedTuple):
 
     @classmethod
     def of(cls, made: Sequence[Made]) -> "Evaluations":
-        """The evaluations one by one, as columns."""
+        """Convert evaluations to columns."""
         metrics = dict.fromkeys(metric for each in made for metric in each.scores)
         scores = {
             metric: np.array(
@@ -126,7 +126,11 @@ class Evaluations(NamedTuple):
         return cls([each.example for each in made], scores, errors)
 
     def among(self, rows: Sequence[int]) -> "Evaluations":
-        """Some of them, in this order."""
+        """Select evaluations.
+
+        Args:
+            rows: positions of the evaluations, in the wanted order.
+        """
         at = np.array(rows, dtype=np.int64)
         errors = {
             i: self.errors[row] for i, row in enumerate(rows) if row in self.errors
@@ -138,19 +142,19 @@ class Evaluations(NamedTuple):
         )
 
     def columns(self, metrics: Sequence[str]) -> Vector:
-        """(n, m) scores in the metrics named, NaN of a metric that there is not."""
+        """(n, m) scores in these metrics. NaN for a metric that the candidate does not have."""
         unknown = np.full(len(self.examples), np.nan)
         return np.column_stack([self.scores.get(metric, unknown) for metric in metrics])
 
     def complete(self, metrics: Sequence[str]) -> set[str]:
-        """The examples on which an evaluation has all of the metrics, or failed."""
+        """The examples with scores in all of these metrics, or with a failure."""
         known = np.atleast_1d(~np.isnan(self.columns(metrics)).any(axis=1))
         known[list(self.errors)] = True
         return {self.examples[row] for row in np.flatnonzero(known).tolist()}
 
 
 def _joined(parts: Sequence[Evaluations]) -> Evaluations:
-    """The evaluations of several files, one after another."""
+    """Join the evaluations of several files, one file's after another's."""
     if len(parts) == 1:
         return parts[0]
     metrics = list(dict.fromkeys(metric for part in parts for metric in part.scores))
@@ -171,7 +175,15 @@ def _joined(parts: Sequence[Evaluations]) -> Evaluations:
 
 @dataclass
 class _Candidate:
-    """What a file has of one candidate; without a `name`, the file's own stands for it, or one of `names`."""
+    """The evaluations of one candidate in one file.
+
+    Attributes:
+        name: the name in the file. None if the file has no names. The name of the file, or
+            one of `names`, then stands for it.
+        made: the evaluations.
+        names: names to choose from, in the order of preference.
+        text: the prompt, if the file has it.
+    """
 
     name: str | None
     made: Evaluations
@@ -181,6 +193,16 @@ class _Candidate:
 
 @dataclass
 class _File:
+    """The content of one file.
+
+    Attributes:
+        path: the file, or the folder that stands for several files.
+        kind: the format, in words.
+        candidates: its candidates.
+        notes: sentences about columns that were left out, and other assumptions.
+        segments: example -> its segment.
+    """
+
     path: Path
     kind: str
     candidates: list[_Candidate]
@@ -193,12 +215,17 @@ class _File:
 class Finished:
     """The evaluations of one or several files.
 
+    ```python
+    finished = Finished.read(["baseline.csv", "candidate.csv"])
+    result = asktell.analyze(finished.table(goal), goal)
+    ```
+
     Attributes:
-        kinds: which formats the files have, in words.
+        kinds: the formats of the files, in words.
         made: name of the candidate -> its evaluations.
-        texts: names -> prompts' texts, as far as files have them.
+        texts: name of the candidate -> the prompt's text, as far as files have it.
         segments: example -> its segment.
-        notes: what was left out or taken for something, a sentence each.
+        notes: sentences about columns that were left out, and other assumptions.
     """
 
     kinds: tuple[str, ...]
@@ -217,20 +244,21 @@ class Finished:
         encoding: str | None = None,
         score: str = SCORE,
     ) -> "Finished":
-        """The evaluations in files; several files are several candidates, unless they name theirs.
+        """Read the evaluations in files.
+
+        A file can have several candidates. A file without names of candidates is one candidate,
+        which gets the name of the file.
 
         Args:
             paths: files, or folders of lm-eval's samples or of Inspect logs.
-            prompt: the column of a table that names the prompt, by default `prompt`,
-                `candidate`, `model` or alike.
-            example: the column that names the example, by default `example`, `id` or
-                alike.
-            encoding: of a table that is text; by default UTF-8.
-            score: the metric of a table that has a column per prompt.
+            prompt: the column of a table with the candidate's name (default: `prompt`,
+                `candidate`, `model` or the like).
+            example: the column with the example's name (default: `example`, `id` or the like).
+            encoding: encoding of a table that is text (default: UTF-8).
+            score: name of the metric of a table that has a column per prompt.
 
         Raises:
-            InvalidArgumentError: a file is none of these formats, is damaged, or has no
-                scores.
+            InvalidArgumentError: a file is none of these formats, is damaged, or has no scores.
         """
         columns = _Columns(prompt, example, encoding, score, is_alone=len(paths) == 1)
         files = [
@@ -260,20 +288,20 @@ class Finished:
 
     @cached_property
     def metrics(self) -> list[str]:
-        """Every metric of which there is a number, costs, tokens and times last."""
+        """The metrics with numbers. Costs, tokens and times come last."""
         found = dict.fromkeys(
             name
             for made in self.made.values()
             for name, column in made.scores.items()
             if np.isfinite(column).any()
         )
-        # What was used comes behind what was achieved
+        # Quality comes before its price.
         return sorted(found, key=less_may_be_better)
 
     @cached_property
     def examples(self) -> list[str]:
-        """Every example of which there is an evaluation."""
-        # Those that are shared once
+        """The examples with evaluations, in the order of the files."""
+        # Look at a shared list of examples only once.
         lists = {id(made.examples): made.examples for made in self.made.values()}
         return list(
             dict.fromkeys(
@@ -350,12 +378,13 @@ class Finished:
         return examples
 
     def _labels(self, examples: Sequence[str]) -> list[str] | None:
+        """The examples' segments. None unless each example has one."""
         if not self.segments or any(name not in self.segments for name in examples):
             return None
         return [self.segments[name] for name in examples]
 
     def remarks(self) -> list[str]:
-        """What there is to say of the files before a verdict: what was left out, and repeats."""
+        """Notes to show with a verdict, about columns left out and repeated evaluations."""
         said = list(self.notes)
         n_cells, again = 0, list[int]()
         for made in self.made.values():
@@ -377,15 +406,30 @@ class Finished:
 
 
 class _Columns(NamedTuple):
+    """How the columns of tables are to be read.
+
+    Attributes:
+        prompt: the column with the candidate's name, or None to find it.
+        example: the column with the example's name, or None to find it.
+        encoding: encoding of a table that is text.
+        score: name of the metric of a wide table.
+        is_alone: whether there is only this file, so that each column of numbers is a
+            candidate. Of several files, each is a candidate and its columns are metrics.
+    """
+
     prompt: str | None
     example: str | None
     encoding: str | None
     score: str
-    # Whether it is the only file, so that columns of numbers may be candidates
     is_alone: bool
 
 
 def _read(path: Path, columns: _Columns) -> list[_File]:
+    """Read a file or a folder of any format.
+
+    The content decides the format of a JSON file, because promptfoo, Inspect and lm-eval
+    all write .json.
+    """
     if path.is_dir():
         return _folder(path)
     if not path.is_file():
@@ -408,7 +452,7 @@ def _read(path: Path, columns: _Columns) -> list[_File]:
 
 @contextmanager
 def _curable() -> Iterator[None]:
-    """What is wrong with a file that cannot be read, and then what to do."""
+    """Add the cure to the error of a file that cannot be read."""
     try:
         yield
     except InvalidArgumentError as error:
@@ -418,7 +462,7 @@ def _curable() -> Iterator[None]:
 
 
 def _check_text(path: Path) -> None:
-    """Refuse a file that is binary, or text in which every second byte is 0, before it is read as a table."""
+    """Refuse a binary file, or UTF-16 without a byte order mark, before it is read as a table."""
     data = path.read_bytes()
     if b"\0" in data and not data.startswith(
         (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
@@ -430,7 +474,7 @@ def _check_text(path: Path) -> None:
 
 
 def _folder(path: Path) -> list[_File]:
-    """lm-eval's samples in a folder and those below it, or else Inspect logs."""
+    """Read lm-eval's samples in a folder and its subfolders, or else Inspect logs."""
     samples = sorted(each for each in path.rglob("samples_*.jsonl") if each.is_file())
     if samples:
         return _lm_eval(samples)
@@ -448,6 +492,11 @@ def _folder(path: Path) -> list[_File]:
 
 
 def _json(path: Path, columns: _Columns) -> _File:
+    """Read promptfoo's results, an Inspect log or a table of scores from a JSON file.
+
+    Raises:
+        InvalidArgumentError: the file has averages only, or is none of these.
+    """
     with _curable():
         found = from_json(read_text(path, columns.encoding), path, 1)
     if isinstance(found, dict):
@@ -468,7 +517,7 @@ def _json(path: Path, columns: _Columns) -> _File:
 
 
 def _json_lines(path: Path, columns: _Columns) -> _File | None:
-    """lm-eval's samples or promptfoo's results; None of a table."""
+    """Read lm-eval's samples or promptfoo's results from a JSONL file. None if the file is a table of scores."""
     with _curable():
         rows = [row for _, row in jsonl(path, columns.encoding)]
     if not rows:
@@ -530,7 +579,7 @@ def _names_of_unnamed(
 
 
 def _names_of(paths: Sequence[Path]) -> dict[Path, str]:
-    """A name for each file, the shortest way to tell them apart."""
+    """Name each file by the shortest part of its path that differs between the files."""
     ways = (
         lambda path: path.stem,
         lambda path: path.parent.name or path.stem,
@@ -594,7 +643,9 @@ def _table(path: Path, columns: _Columns) -> _File:
             f"{path.name}: no column names the examples, so rows are matched by their position."
         )
 
-    ids = [_id(row, example, at) for at, row in enumerate(table.rows, start=1)]
+    # A row without an example's name gets its position as name.
+    named = _texts_in(table, example)
+    ids = [named.get(at, str(at + 1)) for at in range(len(table.rows))]
     made = Evaluations(ids, scores, _texts_in(table, error))
     file.candidates.extend(_candidates(table, prompt, made, columns))
     for at, label in _texts_in(table, segment).items():
@@ -641,6 +692,21 @@ def _named_like(word: str, names: Sequence[str]) -> str | None:
 def _column(
     given: str | None, usual: Sequence[str], names: Sequence[str], path: Path, flag: str
 ) -> str | None:
+    """Find a column.
+
+    Args:
+        given: the name that the user passed, or None.
+        usual: usual names in lower case. The first that the table has is used.
+        names: the table's columns.
+        path: the file, for messages.
+        flag: the option with which the user passes the name, for messages.
+
+    Returns:
+        The column's name, or None if the user passed none and no usual name is there.
+
+    Raises:
+        InvalidArgumentError: the table does not have the column that the user passed.
+    """
     if given is not None:
         if given not in names:
             raise InvalidArgumentError(
@@ -649,11 +715,6 @@ def _column(
         return given
     by_name = {name.strip().lower(): name for name in reversed(names)}
     return next((by_name[name] for name in usual if name in by_name), None)
-
-
-def _id(row: Row, column: str | None, number: int) -> str:
-    value = None if column is None else row.values.get(column)
-    return str(number) if value in (None, "") else str(value)
 
 
 def _numbers(table: Table, name: str) -> Vector | None:
@@ -731,7 +792,11 @@ def _is_of_promptfoo(row: object) -> bool:
 
 
 def _promptfoo(path: Path, rows: Sequence[Any]) -> _File:
-    """A candidate is a prompt with a provider. Tests are matched by their variables: a filter renumbers them."""
+    """Read promptfoo's results.
+
+    A candidate is a prompt with a provider. Tests are matched by their variables, because a
+    filter renumbers them.
+    """
     providers = {_provider(row) for row in rows if isinstance(row, dict)}
     labels = {_label(row) for row in rows if isinstance(row, dict)}
     found: dict[str, list[Made]] = {}
@@ -767,11 +832,13 @@ def _promptfoo(path: Path, rows: Sequence[Any]) -> _File:
 
 
 def _text(row: Mapping[str, Any]) -> str | None:
+    """The prompt's template, or None if the result has no text."""
     raw = row["prompt"].get("template") or row["prompt"].get("raw")
     return raw if isinstance(raw, str) and raw.strip() else None
 
 
 def _label(row: Mapping[str, Any]) -> str:
+    """The label of the prompt of a result, or else its id or number."""
     prompt = row["prompt"] if isinstance(row.get("prompt"), dict) else {}
     return str(
         prompt.get("label") or prompt.get("id") or f"prompt-{row.get('promptIdx', 0)}"
@@ -779,6 +846,7 @@ def _label(row: Mapping[str, Any]) -> str:
 
 
 def _provider(row: Mapping[str, Any]) -> str:
+    """The label or the id of the provider of a result. Empty if it has none."""
     provider = row.get("provider")
     return (
         str(provider.get("label") or provider.get("id"))
@@ -788,6 +856,11 @@ def _provider(row: Mapping[str, Any]) -> str:
 
 
 def _test(row: Mapping[str, Any]) -> str:
+    """The name of a test, made of its variables, its description and its assertions.
+
+    The number of a test is no name, because a filter changes it. A short test with one
+    variable is named by the variable's value, which readers recognize.
+    """
     case = row.get("testCase") or {}
     about = {
         "vars": row.get("vars") or case.get("vars"),
@@ -813,7 +886,11 @@ def _test(row: Mapping[str, Any]) -> str:
 
 
 def _inspect(path: Path) -> _File:
-    """A candidate is what a log is of; of a log that `InspectTask` wrote, each of the prompts in it."""
+    """Read an Inspect log.
+
+    A log is one candidate. A log that `InspectTask` wrote has several prompts, and each is a
+    candidate.
+    """
     log = read_log(path)
     model, scoring = str(log.eval.get("model")), Scoring()
     found: dict[str | None, list[Made]] = {}
@@ -846,7 +923,11 @@ def _inspect(path: Path) -> _File:
 
 
 def _lm_eval(paths: Iterable[Path]) -> list[_File]:
-    """A candidate is a folder of samples, as lm-eval has one per model; of a task that it has twice, each file is."""
+    """Read lm-eval's samples.
+
+    A folder is one candidate, because lm-eval writes a folder per model. If a folder has a
+    task twice, each of its files is a candidate.
+    """
     paths = list(paths)
     parts = {path: _SAMPLES.fullmatch(path.name) for path in paths}
     tasks = {
@@ -872,7 +953,16 @@ def _lm_eval(paths: Iterable[Path]) -> list[_File]:
 
 
 def _documents(path: Path, task: str) -> list[Made]:
-    """Every document with its scores; of several filters, each metric as "metric,filter"."""
+    """Read the documents of a file with their scores.
+
+    Args:
+        path: the file.
+        task: prefix of the documents' names, if there are several tasks.
+
+    Returns:
+        One evaluation per document. If lm-eval applied several filters, a metric is named
+        "metric,filter".
+    """
     rows = list(jsonl(path))
     filters = {str(row.get("filter")) for _, row in rows}
     found: dict[str, dict[str, float]] = {}

@@ -148,6 +148,11 @@ class RecordedScores:
 
     @classmethod
     def _of_arrays(cls, path: Path, goal: Goal) -> Self:
+        """Read a `.npz` file. See `read`.
+
+        Raises:
+            InvalidArgumentError: the file cannot be read, or its arrays do not fit together.
+        """
         if not path.is_file():
             raise InvalidArgumentError(f"There is no file {str(path)!r}.")
         try:
@@ -197,6 +202,7 @@ def _check_metrics(wanted: Iterable[str], known: list[str], where: str) -> None:
 
 
 def _number(value: Any, column: str, where: str) -> float | None:
+    """Convert a cell to a number. None if it is empty or NaN, which marks a failure."""
     if value is None or value == "":
         return None
     try:

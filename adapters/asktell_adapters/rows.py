@@ -41,12 +41,31 @@ class Row(NamedTuple):
 class Table:
     """The rows of a file or folder, in order. Empty rows are left out.
 
-    The ending of the path determines the kind of table. See `load_examples` for the
-    options. The delimiter of a CSV file is detected from the `wanted` columns.
+    The ending of the path determines the kind of table.
+
+    ```python
+    table = Table("results.csv", wanted=["prompt", "example"])
+    table.rows[0].values["prompt"]
+    ```
+
+    Args:
+        path: the file, or a folder that `Dataset.save_to_disk` wrote.
+        wanted: columns that the caller looks for. The delimiter of a CSV file is detected
+            from them.
+        delimiter: delimiter of a CSV or TSV file (default: a tab in TSV, else detected).
+        encoding: encoding of a text file (default: that of its byte order mark, else
+            UTF-8).
+        sheet: sheet of an Excel file (default: the first).
+        split: split of a folder with several splits.
+
+    Attributes:
+        path: the file or folder.
+        rows: the rows.
+        place: what a row's number counts, "line" or "row".
 
     Raises:
-        InvalidArgumentError: the file does not exist, cannot be read, is of an unknown
-            kind or has no rows, or an option does not apply to its kind.
+        InvalidArgumentError: the file does not exist, cannot be read, is of an unknown kind
+            or has no rows, or an option does not apply to its kind.
     """
 
     def __init__(
@@ -302,6 +321,18 @@ def _json(path: Path, encoding: str | None) -> Iterator[tuple[int, Mapping[str, 
 def _csv(
     path: Path, delimiter: str | None, encoding: str | None, wanted: Sequence[str]
 ) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    """Read CSV or TSV. The line of a row is the line on which it ends.
+
+    Args:
+        path: the file.
+        delimiter: one character, or None to detect it.
+        encoding: its encoding, or None to detect it.
+        wanted: columns from which the delimiter is detected.
+
+    Raises:
+        InvalidArgumentError: the file is not CSV, a column occurs twice, or a row has
+            another number of columns than the header.
+    """
     text = read_text(path, encoding)
     if delimiter is not None and len(delimiter) != 1:
         raise InvalidArgumentError(
@@ -323,6 +354,7 @@ def _csv(
     if not lines:
         return
     (head, header), *rows = lines
+    # The header determines the width. Cells beyond it must be empty.
     width = len(header)
     # Spreadsheets write empty columns at the end
     while width and not header[width - 1].strip():
@@ -343,7 +375,12 @@ def _csv(
 
 
 def _delimiter(text: str, wanted: Sequence[str]) -> str:
-    """The delimiter that gives the header most of the wanted columns, and among several most columns in total."""
+    """The delimiter that gives the header most of the wanted columns, and among several most columns in total.
+
+    Args:
+        text: the file.
+        wanted: names of columns.
+    """
 
     def fits(delimiter: str) -> tuple[int, int]:
         try:
@@ -381,6 +418,7 @@ def _fields_of(characters: int) -> Iterator[None]:
 
 
 def _parquet(path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    """Read a Parquet file. Rows count from 1."""
     with needs_extra("tables"):
         import pyarrow
         import pyarrow.parquet
@@ -514,8 +552,16 @@ def _saved(path: Path, split: str | None) -> Iterator[tuple[int, Mapping[str, An
 
 
 class _Kind(NamedTuple):
+    """A kind of table.
+
+    Attributes:
+        read: yields the number and the values of each row.
+        place: what a row's number counts.
+        options: names of the options that apply.
+    """
+
     read: Callable[..., Iterator[tuple[int, Mapping[str, Any]]]]
-    place: str  # what a row's number counts
+    place: str
     options: tuple[str, ...] = ()
 
 

@@ -125,6 +125,11 @@ class CommandEvaluator:
         self._check_program()
 
     def _check_program(self) -> None:
+        """Check that the folder and the program exist.
+
+        Raises:
+            InvalidArgumentError: one does not, or the program may not be executed.
+        """
         name = self.command[0]
         if not self.folder.is_dir():
             raise InvalidArgumentError(
@@ -178,11 +183,16 @@ class CommandEvaluator:
             InvalidArgumentError: the trial's example is out of range.
         """
         row = self.examples[checked_example(trial.example, len(self.examples))]
+        if isinstance(row, Example):
+            reference = {} if row.reference is None else {"reference": row.reference}
+            columns = {row.input_column: row.input, **reference, **row.fields}
+        else:
+            columns = dict(row)
         data = {
             "prompt": trial.prompt,
             "prompt_id": trial.prompt_id,
             "candidate": trial.candidate or {"prompt": trial.prompt},
-            "example": _row_of(row) if isinstance(row, Example) else dict(row),
+            "example": columns,
             "trial": trial.id,
         }
         # json writes plain ASCII. In UTF-8, half a surrogate pair could not be written.
@@ -313,6 +323,7 @@ class _Ended(NamedTuple):
 
 
 async def _read(reading: contextlib.AsyncExitStack, pipe: Any, tail: _Tail) -> None:
+    """Read a pipe into the tail in the event loop, until the end of the stack."""
     transport, _ = await asyncio.get_running_loop().connect_read_pipe(
         lambda: tail, pipe
     )
@@ -371,6 +382,7 @@ def _with_cost(error: _E, lines: Sequence[bytes]) -> _E:
 
 
 def _number(value: object) -> float | None:
+    """A value as a float, or None if it is no number. An integer can be too large for a float."""
     if not isinstance(value, Real):
         return None
     try:
@@ -380,6 +392,7 @@ def _number(value: object) -> float | None:
 
 
 def _instead(ended: _Ended, lines: Sequence[bytes]) -> str:
+    """The end of the message about a last line that is no JSON object."""
     if lines:
         return f"got {one_line(lines[-1].decode('utf-8', 'replace'), _SHOWN)!r}"
     if ended.output.is_cut:
@@ -388,16 +401,12 @@ def _instead(ended: _Ended, lines: Sequence[bytes]) -> str:
 
 
 def _ending(code: int) -> str:
+    """Words for an exit code. A negative code is the number of a signal."""
     if code > 0:
         return f"exit code {code}"
     with contextlib.suppress(ValueError):
         return f"the signal {signal.Signals(-code).name}"
     return f"the signal {-code}"
-
-
-def _row_of(example: Example) -> dict[str, Any]:
-    reference = {} if example.reference is None else {"reference": example.reference}
-    return {example.input_column: example.input, **reference, **example.fields}
 
 
 def _as_json(value: object) -> object:

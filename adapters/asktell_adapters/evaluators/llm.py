@@ -73,8 +73,14 @@ def _plain(asked: Asked | None) -> Any:
 class _Sorted:
     """A candidate, with its factors sorted by what they determine.
 
-    `client` are parameters of the LLM's client, `options` are options of a request, and
-    `fields` are values for names in braces.
+    Attributes:
+        prompt: the text, or an empty text if the candidates have no prompt.
+        framing: how prompt and example become a chat.
+        temperature: sampling temperature.
+        max_new_tokens: the response is cut after so many tokens.
+        client: parameters of the LLM's client, which choose the LLM.
+        options: options of a request, such as `top_p`.
+        fields: values for names in braces.
     """
 
     prompt: str
@@ -105,6 +111,7 @@ class _Scoring(Generic[_LLM]):
         fields: bool | None = None,
         keep_answers: bool = False,
     ) -> None:
+        # A class such as OpenAIChat has the methods of an LLM, too, but it makes LLMs.
         one = not isinstance(llm, type) and (
             hasattr(llm, "complete") or hasattr(llm, "acomplete")
         )
@@ -126,6 +133,8 @@ class _Scoring(Generic[_LLM]):
         self.with_cost = with_cost
         self.temperature = temperature
         self.seed = seed
+        # A candidate can have a temperature of its own. check_prompts() then corrects
+        # this.
         self._is_sampled = temperature > 0
         self._repeats_alike = True
         self.baseline: Asked | None = None
@@ -177,6 +186,8 @@ class _Scoring(Generic[_LLM]):
         if of.fields:
             given = replace(given, fields={**given.fields, **of.fields})
         chat = of.framing.chat(of.prompt, given)
+        # The number of the repeat is part of the key in a cache, so that repeats are
+        # not the same response.
         settings: dict[str, Any] = {
             "repeat": repeat,
             "tools": chat.tools,
@@ -256,9 +267,11 @@ class _Scoring(Generic[_LLM]):
     def _sort(self, asked: Asked) -> _Sorted:
         """Sort a candidate's factors by what they determine. A factor that is None leaves its setting as it is.
 
+        Args:
+            asked: a prompt's text, or a candidate (factor -> value).
+
         Raises:
-            InvalidArgumentError: a factor has the wrong type, or a prompt is needed and
-                missing.
+            InvalidArgumentError: a factor has the wrong type, or a prompt is needed and missing.
         """
         given = {"prompt": asked} if isinstance(asked, str) else asked
         factors: dict[str, Any] = {
@@ -399,6 +412,8 @@ class _Scoring(Generic[_LLM]):
         if judged is None:
             (judged,) = self.judged([(completion, row, repeat, _plain(prompt))])
         details = self._details(completion, judged)
+        # The cost of an evaluation includes its judges. A response from the cache was
+        # paid for before.
         opinions = math.fsum(getattr(value, "cost", 0.0) for value in judged.values())
         spent = opinions + (0.0 if completion.from_cache else completion.cost)
         # None: the score "cost", if there is one, is the money paid.
@@ -442,7 +457,14 @@ class _Scoring(Generic[_LLM]):
         return details
 
     def judged(self, answered: Sequence[Answered]) -> list[Judged]:
-        """The scores of each response by the metrics that score many at once, which have a method `score_all`."""
+        """Score responses by the metrics that score many at once, which have a method `score_all`.
+
+        Args:
+            answered: the responses with their examples.
+
+        Returns:
+            For each response, metric name -> score or exception.
+        """
         found: list[Judged] = [{} for _ in answered]
         for name, metric in self.metrics.items():
             if answered and callable(score_all := getattr(metric, "score_all", None)):
@@ -453,6 +475,13 @@ class _Scoring(Generic[_LLM]):
 
 class LLMEvaluator(_Scoring[LLM]):
     """Scores prompts with a synchronous LLM. Call it for one evaluation, or `evaluate_batch` for many.
+
+    ```python
+    examples = load_examples("questions.csv", input="question", reference="answer")
+    evaluator = LLMEvaluator(HuggingFace("HuggingFaceTB/SmolLM2-135M-Instruct"), examples, [token_f1])
+    selector = asktell.Selector(prompts, goal, budget=500, examples=len(examples))
+    result = asktell.run(selector, evaluator)
+    ```
 
     A candidate's factors are used as follows:
 
@@ -508,7 +537,17 @@ class LLMEvaluator(_Scoring[LLM]):
     def evaluate_batch(
         self, trials: Sequence[Trial], repeats: Sequence[int] = ()
     ) -> list[dict[str, float] | Exception]:
-        """The scores of many trials, in their order. A trial that fails has its exception in its place."""
+        """Score many trials in a single call of the LLM.
+
+        Args:
+            trials: the trials.
+            repeats: number of earlier evaluations of each trial's prompt on its example
+                (default: all 0).
+
+        Returns:
+            The scores of each trial, in order. A trial that fails has its exception in its
+            place.
+        """
         # Requests with the same prompt follow each other, so that a prefix cache can
         # reuse it.
         places = [
@@ -549,7 +588,13 @@ class LLMEvaluator(_Scoring[LLM]):
 
 
 class AsyncLLMEvaluator(_Scoring[AsyncLLM]):
-    """Scores prompts with an LLM that many tasks call at once. It takes the arguments of LLMEvaluator."""
+    """Scores prompts with an LLM that many tasks call at once. It takes the arguments of LLMEvaluator.
+
+    ```python
+    evaluator = AsyncLLMEvaluator(OpenAIChat("gpt-4o-mini"), examples, [token_f1])
+    result = asktell.run(selector, evaluator, concurrency=32)
+    ```
+    """
 
     # Nothing to cancel: a request that was sent is paid for, so its response is awaited
     cancel: Final = None
@@ -585,6 +630,12 @@ class AsyncLLMEvaluator(_Scoring[AsyncLLM]):
 
 
 def _named(metrics: Mapping[str, Metric] | Sequence[Metric]) -> dict[str, Metric]:
+    """Metrics by name.
+
+    Raises:
+        InvalidArgumentError: there are none, a name is missing or occurs twice, or a metric
+            is not callable.
+    """
     if isinstance(metrics, Mapping):
         named = dict(metrics)
     else:

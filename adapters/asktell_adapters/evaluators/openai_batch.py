@@ -108,7 +108,15 @@ class Collected:
 def read_answers(
     files: Iterable[bytes], collected: Collected
 ) -> dict[str, dict[str, Any]]:
-    """Parse the lines of a batch's files: `custom_id` -> line. Duplicates and malformed lines are counted."""
+    """Parse the lines of a batch's files.
+
+    Args:
+        files: the files' contents.
+        collected: counts duplicates and malformed lines.
+
+    Returns:
+        `custom_id` -> the first line with this id.
+    """
     found: dict[str, dict[str, Any]] = {}
     for text in (line for data in files for line in data.splitlines() if line.strip()):
         try:
@@ -127,7 +135,16 @@ def read_answers(
 @final
 @dataclass(frozen=True)
 class Taker:
-    """Records the scores or the failure of a batch's trials, as `asktell.run` would."""
+    """Records the scores or the failure of a batch's trials, as `asktell.run` would.
+
+    Args:
+        study: the study.
+        worker: the name under which the study has the batch's trials.
+        evaluator: scores the responses.
+        llm: the LLM of the batch.
+        paid: share of the LLM's price that the batch costs.
+        collected: counts the outcomes.
+    """
 
     study: AbstractStudy
     worker: str
@@ -142,7 +159,13 @@ class Taker:
         )
 
     def take(self, trial: Trial, line: dict[str, Any], batch: str) -> None:
-        """Record the scores of a response, or its failure. Release the trial if its request was not processed."""
+        """Record the scores of a response, or its failure. Release the trial if its request was not processed.
+
+        Args:
+            trial: the trial.
+            line: its line in the batch's file.
+            batch: id of the batch, for messages.
+        """
         try:
             body = _body(line, f"{self.llm.name}, in {batch},")
             if body is None:
@@ -191,7 +214,14 @@ class Taker:
             self._fail(trial, error, getattr(error, "cost", cost))
 
     def leave(self, trial: Trial, batch: str, status: str) -> None:
-        """Fail or release a trial that is not in the batch's files."""
+        """Fail or release a trial that is not in the batch's files.
+
+        Args:
+            trial: the trial.
+            batch: id of the batch, for messages.
+            status: final status of the batch. Only a completed batch has processed all
+                requests.
+        """
         if status == "completed":
             self._fail(
                 trial,
@@ -206,6 +236,7 @@ class Taker:
             self.collected.released += self.study.worker(self.worker).release(trial)
 
     def _fail(self, trial: Trial, error: Exception, cost: float | None) -> None:
+        """Record the failure of a trial, without keys in its message. Another process may have done so."""
         if isinstance(error, CompletionError):
             error = CompletionError(self.llm.redact(str(error)), cost=error.cost)
         with suppress(UnknownTrialError):
@@ -400,6 +431,7 @@ class OpenAIBatch:
         return sent, lines, []
 
     def _body(self, trial: Trial, repeat: int = 0) -> dict[str, Any]:
+        """The JSON body of the request for a trial."""
         return self._llm.api.body(
             self.evaluator.request(asked_of(trial), trial.example, repeat)
         )
@@ -627,6 +659,10 @@ class OpenAIBatch:
         )
 
     def _explained(self, what: str, error: BaseException) -> BaseException:
+        """Convert an exception of the SDK to an error without keys.
+
+        An exception that ends the program, such as Ctrl-C, is returned as it is.
+        """
         if not isinstance(error, Exception):
             return error
         server = self._llm.base_url or "OpenAI"

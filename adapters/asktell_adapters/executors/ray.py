@@ -162,9 +162,12 @@ class Crew(contextlib.AbstractContextManager["Crew"]):
         self._workers = [_Place(number) for number in range(size)]
         self._max_restarts = max_restarts
         self._timeout = timeout
-        self._failures = 0  # Failed starts in a row, of all workers.
-        self._room = 1  # The highest number of workers that were placed at once.
-        self._alone = time.monotonic()  # The last time at which a worker was placed.
+        # Failed starts in a row, of all workers.
+        self._failures = 0
+        # The highest number of workers that were placed at once.
+        self._room = 1
+        # The last time at which a worker was placed.
+        self._alone = time.monotonic()
 
     def __exit__(self, *exc_info: object) -> None:
         for worker in self._workers:
@@ -180,7 +183,12 @@ class Crew(contextlib.AbstractContextManager["Crew"]):
         return any(worker.stage is _Stage.BUSY for worker in self._workers)
 
     def give(self, worker: _Place, batch: _Batch) -> None:
-        """Let a free worker evaluate a batch."""
+        """Let a free worker evaluate a batch.
+
+        Args:
+            worker: a worker of `idle()`.
+            batch: the trials.
+        """
         worker.stage, worker.batch = _Stage.BUSY, batch
         worker.time = time.monotonic() + (self._timeout or float("inf"))
         worker.awaited = worker.actor.evaluate.remote(batch.trials)
@@ -199,7 +207,13 @@ class Crew(contextlib.AbstractContextManager["Crew"]):
                 answer: Any = self._ray.get(worker.awaited)
             except Exception as error:
                 lives = False
-                answer = EvaluatorError(f"its worker was lost ({_words(error)})")
+                # Ray's message is colored and can be a long traceback, whose last lines
+                # have the error.
+                words = " ".join(re.sub(r"\x1b\[\d*m", "", str(error)).split())
+                if len(words) >= 700:
+                    words = f"{words[:300]} ... {words[-300:]}"
+                kind = type(error).__name__
+                answer = EvaluatorError(f"its worker was lost ({kind}: {words})")
             if worker.stage is not _Stage.BUSY:
                 self._on_start(worker, answer)
             elif isinstance(answer, EvaluatorError):
@@ -290,7 +304,12 @@ class Crew(contextlib.AbstractContextManager["Crew"]):
             worker.failures = self._failures = 0
 
     def _on_failed_start(self, worker: _Place, error: EvaluatorError) -> None:
-        """Schedule the next start of a worker, or give up after too many failed starts."""
+        """Schedule the next start of a worker, or give up after too many failed starts.
+
+        Raises:
+            EvaluatorError: no worker is up, and the workers that the cluster had room for have
+                failed to start more than `max_restarts` times in a row.
+        """
         where = f"worker {worker.number}" + (
             f" on {worker.host}" if worker.host else ""
         )
@@ -326,6 +345,7 @@ class Crew(contextlib.AbstractContextManager["Crew"]):
         return batch
 
     def _kill(self, worker: _Place) -> None:
+        """End the actor of a worker. The worker may start another actor at once."""
         if worker.actor is not None:
             # The actor or Ray may be dead already.
             with contextlib.suppress(Exception):
@@ -337,14 +357,6 @@ class Crew(contextlib.AbstractContextManager["Crew"]):
             "",
             0.0,
         )
-
-
-def _words(error: Exception) -> str:
-    """Return Ray's message without colors. A long message is cut in the middle, because a traceback's error is last."""
-    words = " ".join(re.sub(r"\x1b\[\d*m", "", str(error)).split())
-    return f"{type(error).__name__}: " + (
-        words if len(words) < 700 else f"{words[:300]} ... {words[-300:]}"
-    )
 
 
 def run(
@@ -419,7 +431,14 @@ def run(
 
 
 def _drive(board: Board, crew: Crew, size: int, max_attempts: int) -> None:
-    """Give batches to idle workers and record the outcomes, until there is nothing left to evaluate."""
+    """Give batches to idle workers and record the outcomes, until there is nothing left to evaluate.
+
+    Args:
+        board: asks for trials and records outcomes.
+        crew: the workers.
+        size: trials per batch.
+        max_attempts: a trial fails after it was lost this many times.
+    """
     again: deque[_Batch] = deque()  # Lost batches, which come before new trials.
     while True:
         nothing = False
@@ -451,7 +470,11 @@ def _drive(board: Board, crew: Crew, size: int, max_attempts: int) -> None:
 def _retried(
     board: Board, batch: _Batch, outcome: Lost, size: int, max_attempts: int
 ) -> list[_Batch]:
-    """Split a lost batch into batches to evaluate again. After the last attempt, its trials are recorded as failed."""
+    """Split a lost batch into batches to evaluate again.
+
+    A single bad trial can kill its worker. Smaller batches let the other trials of the
+    batch succeed. After the last attempt, the trials are recorded as failed.
+    """
     lost = batch.lost + 1
     # A worker that survived a single trial would fail on it again.
     if lost == max_attempts or (outcome.worker_lives and len(batch.trials) == 1):

@@ -154,7 +154,10 @@ class AsktellPolicy:
     def should_accept(self, proposal: Any, state: Any) -> bool:
         """Return True if the proposal's gain over its parent is large enough to pay for its validation."""
         gain = _gain(proposal.subsample_scores_before, proposal.subsample_scores_after)
-        earlier = [_gain(*scores) for scores in _minibatches(state)]
+        earlier = [
+            _gain(task["subsample_scores"], task["new_subsample_scores"])
+            for task in _tasks(state.full_program_trace[:-1])
+        ]
         expected = _expected_gains([gain, *earlier], [*earlier, *_validated(state)])
         n_calls = 2 * sum(len(each) for each in (gain, *earlier))
         n_validation = len(state.prog_candidate_val_subscores[-1])
@@ -231,14 +234,6 @@ def _tasks(trace: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
     return (task for task in tasks if "new_subsample_scores" in task)
 
 
-def _minibatches(state: Any) -> Iterator[tuple[Sequence[float], Sequence[float]]]:
-    """Minibatch scores of the parent and of the proposal, for every earlier proposal."""
-    return (
-        (task["subsample_scores"], task["new_subsample_scores"])
-        for task in _tasks(state.full_program_trace[:-1])
-    )
-
-
 def _validated(state: Any) -> Iterator[npt.NDArray[np.float64]]:
     """Gains of each validated program over each parent, on the examples that both ran on."""
     programs = state.prog_candidate_val_subscores
@@ -306,6 +301,7 @@ def _expected_gains(
 
 
 def _gain(before: Sequence[float], after: Sequence[float]) -> npt.NDArray[np.float64]:
+    """The gain of a proposal on each example."""
     return np.asarray(after, np.float64) - np.asarray(before, np.float64)
 
 

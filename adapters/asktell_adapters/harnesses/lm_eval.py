@@ -255,6 +255,7 @@ class LMEvalTask:
     def _scores(
         self, trial: Trial, requests: list[Any], latency: float
     ) -> Mapping[str, float] | Exception:
+        """The scores of one document, by lm-eval's filters and metrics."""
         scores = {"latency": latency}
         if self._count_tokens is not None:
             texts = [
@@ -289,6 +290,7 @@ class LMEvalTask:
         return scores
 
     def _number(self, name: str, value: object) -> float:
+        """A score as a number. NaN if the task's metric is no number and the goal does not need it."""
         try:
             return number(name, value)
         except EvaluatorError:
@@ -299,6 +301,7 @@ class LMEvalTask:
 
 
 def _model(model: Any, model_args: Mapping[str, Any] | str | None) -> Any:
+    """Return an lm-eval LM, given the LM itself or its name."""
     if not isinstance(model, str):
         if not isinstance(model, import_extra("lm_eval.api.model", "lm-eval").LM):
             raise InvalidArgumentError(
@@ -369,6 +372,7 @@ def load_task(task: Any) -> Any:
 
 
 def _find(task: str) -> dict[Any, Any]:
+    """Load a task by its name or from its YAML file."""
     name = task
     if task.endswith((".yaml", ".yml")):
         path = Path(task)
@@ -490,6 +494,7 @@ def literal(text: str) -> str:
 
 @functools.cache
 def _sandbox() -> Any:
+    """The Jinja environment in which prompts are rendered. It refuses attributes of objects that could read files."""
     jinja2, sandbox = (
         import_extra("jinja2", "lm-eval"),
         import_extra("jinja2.sandbox", "lm-eval"),

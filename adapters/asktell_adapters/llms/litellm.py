@@ -110,11 +110,13 @@ class LiteLLM(RemoteChat):
 
     @property
     def is_priced(self) -> bool:
+        """Whether every deployment of the model has a price."""
         return self.api.price is not None or all(
             known_price(name) is not None for name in self._models()
         )
 
     def identity(self) -> dict[str, Any]:
+        """The model, its deployments and the settings that determine responses, for a cache. It has no keys."""
         return {
             "llm": "litellm",
             "model": self.api.model,
@@ -138,6 +140,7 @@ class LiteLLM(RemoteChat):
         return text
 
     def _models(self) -> list[str]:
+        """LiteLLM's names of the model, one per deployment."""
         ours = [
             each
             for each in self.deployments or ()
@@ -148,6 +151,7 @@ class LiteLLM(RemoteChat):
         ]
 
     def _connect(self) -> Any:
+        """Return the router, or LiteLLM itself."""
         litellm = _litellm()
         if self.deployments is None:
             return litellm
@@ -157,6 +161,7 @@ class LiteLLM(RemoteChat):
         return litellm.Router(model_list=copy.deepcopy(self.deployments), **options)
 
     async def _send(self, body: Mapping[str, Any]) -> tuple[object, float | None]:
+        """Send a request without LiteLLM's own retries. The cost comes from LiteLLM's data if no price was passed."""
         settings: dict[str, Any] = {
             "timeout": self.timeout,
             "drop_params": True,
@@ -219,6 +224,11 @@ def _cost(reply: Any) -> float | None:
 
 
 def _deployments(router: Any) -> list[dict[str, Any]]:
+    """The deployments of a router, or of a list.
+
+    Raises:
+        InvalidArgumentError: it is neither, or a deployment lacks its names.
+    """
     found = (
         list(router)
         if isinstance(router, Sequence)
@@ -236,7 +246,7 @@ def _deployments(router: Any) -> list[dict[str, Any]]:
             or not each.get("model_name")
         ):
             raise InvalidArgumentError(
-                "A deployment is {'model_name': ..., 'litellm_params': {'model': 'PROVIDER/NAME', ...}}, got one with "
+                "A deployment is {'model_name': ..., 'litellm_params': {'model': 'PROVIDER/NAME', ...}}, got "
                 f"{sorted(each) if isinstance(each, Mapping) else type(each).__name__}."
             )
     return [dict(each) for each in found]
@@ -260,6 +270,7 @@ def _without_keys(data: Any) -> Any:
 
 
 def _texts_in(data: Any) -> Iterator[tuple[str, str]]:
+    """The texts in nested data, each with its name."""
     if isinstance(data, Mapping):
         yield from (
             (str(name), value) for name, value in data.items() if isinstance(value, str)
@@ -270,5 +281,6 @@ def _texts_in(data: Any) -> Iterator[tuple[str, str]]:
 
 
 def _is_key(name: object, value: object) -> bool:
+    """Whether a value is a key, judged by its name. A place such as "os.environ/NAME" is none."""
     is_place = isinstance(value, str) and value.startswith(_FROM_ENVIRONMENT)
     return bool(isinstance(value, str) and not is_place and _KEY.search(str(name)))

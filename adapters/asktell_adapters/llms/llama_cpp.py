@@ -46,6 +46,11 @@ class LlamaCpp:
     slot that has read most of its beginning. So each slot reads a prompt once for all
     examples. An object can be pickled or forked, and the copy loads the model anew.
 
+    ```python
+    with contextlib.closing(LlamaCpp(smollm2())) as llm:
+        (answer,) = llm.complete([Request.chat("Name a fruit.", max_new_tokens=20)])
+    ```
+
     llama.cpp runs in its own process, which is killed on `close` and ends with this
     process. It listens on a port of this machine's loopback interface, and requires a
     random key that is new each time and never shown.
@@ -110,6 +115,11 @@ class LlamaCpp:
         self._reset()
 
     def complete(self, requests: Sequence[Request], /) -> list[Completion | Exception]:
+        """Send the requests to the server, `n_slots` at a time.
+
+        Returns:
+            One response or exception per request, in order.
+        """
         with self._lock:
             server = self._load()
             answers = [
@@ -124,6 +134,11 @@ class LlamaCpp:
             self._pending.difference_update(answers)
 
     def count_tokens(self, requests: Sequence[Request], /) -> list[int]:
+        """The number of prompt tokens of each request, template included.
+
+        Raises:
+            EvaluatorError: llama.cpp refuses a request.
+        """
         with self._lock:
             server = self._load()
         counts = []
@@ -134,7 +149,7 @@ class LlamaCpp:
             }
             chat = server.post("/apply-template", asked)
             if refusal := _refusal(chat):
-                raise EvaluatorError(f"llama.cpp could not count tokens: {refusal}")
+                raise EvaluatorError(f"llama.cpp could not count tokens ({refusal})")
             text = {
                 "content": chat["prompt"],
                 "add_special": True,
@@ -144,6 +159,7 @@ class LlamaCpp:
         return counts
 
     def identity(self) -> dict[str, Any]:
+        """The file and the settings that determine its responses, for a cache."""
         return {
             "llm": "xllamacpp",
             "version": version("xllamacpp"),
@@ -152,6 +168,7 @@ class LlamaCpp:
         }
 
     def load(self) -> None:
+        """Load the model now, not at the first request."""
         with self._lock:
             self._load()
 
@@ -173,6 +190,7 @@ class LlamaCpp:
         return ThreadPoolExecutor(self.n_slots, thread_name_prefix="llama.cpp")
 
     def _reset(self) -> None:
+        """Start without a server, also in a copy and after a fork."""
         self._server = None
         self._pool = self._new_pool()
         self._pending = set()
@@ -186,6 +204,11 @@ class LlamaCpp:
         self._reset()
 
     def _load(self) -> "_Server":
+        """Return the server, and start it if it is not running.
+
+        Raises:
+            EvaluatorError: the model cannot be loaded.
+        """
         if self._server is not None and not self._server.alive:
             self._server.end()
             self._server = None
@@ -221,6 +244,7 @@ class LlamaCpp:
         }
 
     def _likely(self, error: Exception) -> str:
+        """The likely reason why a file could not be loaded, because llama.cpp gives none."""
         with self._path.open("rb") as file:
             begins = file.read(4)
         if begins != b"GGUF":
@@ -231,6 +255,7 @@ class LlamaCpp:
         )
 
     def _answer(self, server: "_Server", request: Request) -> Completion | Exception:
+        """Complete one request. A failure is returned, not raised, because the other requests of the call continue."""
         start = time.perf_counter()
         try:
             reply = self._chat(
@@ -263,6 +288,7 @@ class LlamaCpp:
     def _chat(
         self, server: "_Server", messages: list[dict[str, Any]], request: Request
     ) -> Any:
+        """Send a chat, and return the server's reply."""
         wanted = (
             {}
             if request.schema is None
@@ -369,6 +395,11 @@ class _Server:
         return self._process.poll() is None
 
     def post(self, path: str, body: Mapping[str, Any]) -> Any:
+        """Send JSON and return the reply's JSON.
+
+        Raises:
+            EvaluatorError: the server failed, or did not respond in time.
+        """
         headers = {
             "Content-Type": "application/json",
             "Authorization": f"Bearer {self._key}",
@@ -441,7 +472,7 @@ class _Server:
             except (OSError, http.client.HTTPException) as error:
                 if time.monotonic() >= deadline or not self.alive:
                     raise EvaluatorError(
-                        f"Its server does not respond: {error}."
+                        f"Its server does not respond ({error})."
                     ) from error
                 time.sleep(0.01)
 
@@ -453,6 +484,7 @@ class _Server:
         body: bytes = b"",
         headers: Mapping[str, str] | None = None,
     ) -> bytes:
+        """Send an HTTP request, and return the body of the response."""
         url = urllib.parse.urlsplit(self.address)
         connection = http.client.HTTPConnection(
             url.hostname or "", url.port, timeout=timeout
@@ -464,6 +496,7 @@ class _Server:
             connection.close()
 
     def _how_it_ended(self) -> str:
+        """Words for the end of the process, for messages. Code -9 often means that memory ran out."""
         code = self._process.returncode
         if not self._finalizer.alive:
             return "was closed"

@@ -39,6 +39,10 @@ class VLLM:
     affect the others. A response that reaches the end of the context is cut, with the
     finish reason "length".
 
+    ```python
+    llm = VLLM("Qwen/Qwen2.5-0.5B-Instruct", engine_options={"max_model_len": 4096})
+    ```
+
     Limit, temperature and seed are taken from each request. Of the model's
     `generation_config`, only the end tokens are used.
 
@@ -88,6 +92,14 @@ class VLLM:
         self._lock = Lock()
 
     def complete(self, requests: Sequence[Request], /) -> list[Completion | Exception]:
+        """Send all requests to the engine.
+
+        Returns:
+            One response or exception per request, in order.
+
+        Raises:
+            EvaluatorError: the engine cannot start, or died.
+        """
         # Sorted by their texts from the first turn on, so that requests with the same
         # beginning follow each other.
         rows = sorted(
@@ -115,6 +127,11 @@ class VLLM:
         return [answers[position] for position in range(len(requests))]
 
     def identity(self) -> dict[str, Any]:
+        """The model and the settings that determine its responses, for a cache.
+
+        Raises:
+            InvalidArgumentError: the engine was passed as an object, which has no name.
+        """
         if not isinstance(self._name, str):
             raise InvalidArgumentError(
                 "A VLLM made from a ready engine has no identity. Pass the model's name."
@@ -129,6 +146,7 @@ class VLLM:
         }
 
     def load(self) -> None:
+        """Start the engine now, not at the first request."""
         with self._lock:
             self._start()
 
@@ -139,6 +157,11 @@ class VLLM:
                 self._engine = None
 
     def _start(self) -> None:
+        """Start the engine, unless it is running, and find its processes.
+
+        Raises:
+            EvaluatorError: the engine cannot start.
+        """
         if self._engine is None:
             vllm = import_extra("vllm", "vllm")
             others = {process.pid for process in _processes()}
@@ -150,10 +173,11 @@ class VLLM:
                 ]
             except Exception as error:  # the engine's processes may raise anything
                 raise EvaluatorError(
-                    f"vLLM could not start with {self._name!r}: {error}"
+                    f"vLLM could not start with {self._name!r} ({error})"
                 ) from error
 
     def _answer(self, rows: list[_Row]) -> dict[int, Completion | Exception]:
+        """Complete requests with the same tools. A refused batch is halved until the refused request is alone."""
         if not rows:
             return {}
         failure: Exception | None = None
@@ -180,6 +204,12 @@ class VLLM:
     def _chat(
         self, rows: list[_Row], system_turn: bool
     ) -> dict[int, Completion | Exception]:
+        """Send a batch to the engine.
+
+        Args:
+            rows: the requests with their positions.
+            system_turn: False to put the system turn into the first user turn.
+        """
         sampling_params = import_extra("vllm", "vllm").SamplingParams
         chats = [list(map(dict, request.messages)) for _, request in rows]
         params = [
@@ -278,6 +308,7 @@ def _died(error: Exception) -> bool:
 
 
 def _completion(output: Any, seconds: float) -> Completion | Exception:
+    """Convert an output of vLLM to a response, or to its failure."""
     try:
         (answer,) = output.outputs
         if answer.finish_reason not in ("stop", "length"):

@@ -64,9 +64,12 @@ def corrected_mean(
 ) -> CorrectedMean:
     """Estimate the mean label that humans would give, however wrong the judge is.
 
-    The labeled responses must be drawn at random from all responses. Then the estimate
-    is right on average, and a worse judge only widens the interval. To compare two
-    prompts, pass the differences of their scores on the same examples.
+    The labeled responses must be drawn at random from all responses. Then the estimate is
+    right on average, and a worse judge only widens the interval. To compare two prompts,
+    pass the differences of their scores on the same examples.
+
+    With the weight w, the estimate is w * mean(others) + mean(labels - w * judged). The
+    second term removes the bias of the first.
 
     Args:
         labels: labels by humans, shape (n,) with n at least 5.
@@ -74,9 +77,9 @@ def corrected_mean(
         others: the judge's scores of the responses without labels, shape (M,) with M at
             least 2.
         confidence: confidence of the interval, between 0 and 1.
-        weight: weight of the judge's scores. 1 is the estimate of the first paper, and
-            0 ignores the judge (default: the weight that makes the estimate most
-            precise, learned from the labels).
+        weight: weight of the judge's scores. 1 is the estimate of the first paper, and 0
+            ignores the judge (default: the weight that makes the estimate most precise,
+            learned from the labels).
 
     Raises:
         InvalidArgumentError: a shape or number is invalid, or there are too few scores.

@@ -34,6 +34,13 @@ _GENERATIONS = 5
 class PromptOptimizer(BasePromptOptimizer):  # type: ignore[misc]
     """Find the best candidate within a budget of evaluated rows. A writer can write more candidates.
 
+    ```python
+    optimizer = PromptOptimizer(["Answer briefly: {{question}}"], budget=500)
+    mlflow.genai.optimize_prompts(
+        predict_fn=predict, train_data=rows, prompt_uris=[uri], optimizer=optimizer, scorers=[Correctness()]
+    )
+    ```
+
     An evaluation is one candidate on one row of the training data. The prompts to
     optimize are a candidate, too, and the baseline of every comparison. The metrics are
     `score`, which is MLflow's aggregate, and each numeric scorer, by its name. If
@@ -282,6 +289,7 @@ def _outcome(record: Any) -> Mapping[str, float] | Exception:
 
 
 def _variables(template: str) -> set[str]:
+    """The names of the variables in a template."""
     return set(_VARIABLE.findall(template))
 
 

@@ -142,6 +142,11 @@ class Reader:
         return value[arm]
 
     def _examples(self, distribution: BaseDistribution) -> Sequence[Any]:
+        """The choices of the example's parameter.
+
+        Raises:
+            InvalidArgumentError: their number is not the number of examples.
+        """
         choices = _choices(self.example, distribution)
         if len(choices) != self.n_examples:
             raise InvalidArgumentError(
@@ -215,6 +220,11 @@ class Reader:
         }
 
     def _cost(self, trial: FrozenTrial) -> float | None:
+        """The cost of a trial, or None if it has none.
+
+        Raises:
+            InvalidArgumentError: the cost is not a finite number of at least 0.
+        """
         if "cost" in self.goal.metrics and not self.with_cost:
             return None
         cost = trial.user_attrs.get("cost")
@@ -284,6 +294,11 @@ def goal_of(study: Study, constraints: Sequence[str] = ()) -> Goal:
 
 
 def _choices(parameter: str, distribution: BaseDistribution) -> Sequence[Any]:
+    """The values of a parameter.
+
+    Raises:
+        InvalidArgumentError: the parameter is continuous.
+    """
     if isinstance(distribution, CategoricalDistribution):
         return distribution.choices
     if isinstance(distribution, IntDistribution):
@@ -326,7 +341,17 @@ class Choice(NamedTuple):
 
 
 class Ledger:
-    """The state of the selection after the trials that were folded in. At first, `state` is the selector's."""
+    """The state of the selection after the trials that were folded in.
+
+    Args:
+        state: the state before all trials.
+        method: the selector's method.
+        reader: reads the trials.
+
+    Attributes:
+        state: the state after the trials.
+        reader: as above.
+    """
 
     def __init__(self, state: State, method: Method, reader: Reader) -> None:
         self.state = state
@@ -470,6 +495,7 @@ class Ledger:
         )
 
     def _cell(self, trial: FrozenTrial) -> Cell:
+        """The arm and the example of a trial."""
         if _counts(trial):  # A running trial may not have its parameters yet.
             mark = trial.system_attrs[MARK]
             return self.reader.arm(mark["prompt"]), mark["example"]
@@ -538,6 +564,11 @@ _log = logging.getLogger("asktell")
 @final
 class AsktellSampler(BaseSampler):
     """An Optuna sampler that selects the prompt of each trial, and its example if the selector has examples.
+
+    ```python
+    study = optuna.create_study(sampler=AsktellSampler(selector))
+    study.optimize(objective, n_trials=500)
+    ```
 
     - One trial is one evaluation. A failed trial is a failed evaluation. A pruned trial
       counts with its last intermediate value, or as failed if it has none.

@@ -59,6 +59,7 @@ class MLflowTracker(Tracker):
         self._owned = False  # Whether the tracker created the run, and has to end it.
 
     def _open(self, selection: Selection) -> Extent:
+        """Find or create the run, and store the selection's identity in it."""
         self._client = self._mlflow.MlflowClient()
         active = self._mlflow.active_run()
         if self.run_id is None and active is not None:
@@ -159,6 +160,7 @@ class MLflowTracker(Tracker):
         yield view.extent
 
     def _finish(self, view: View) -> None:
+        """Write the tables as artifacts. Register the selected prompts if the selection is done."""
         columns, rows = view.prompts()
         self._client.log_text(self.run_id, _csv(columns, rows), "prompts.csv")
         scored = (
@@ -208,6 +210,7 @@ class MLflowTracker(Tracker):
         self._client.set_tag(self.run_id, _REGISTERED, f"{name} {', '.join(versions)}")
 
     def _close(self, error: BaseException | None) -> None:
+        """End the run with a status, unless the user owns the run."""
         if self._owned:
             status = "FINISHED"
             if error is not None:
@@ -222,6 +225,7 @@ def _parts(items: Iterator[_T], size: int) -> Iterator[list[_T]]:
 
 
 def _csv(columns: Iterable[str], rows: Iterable[Iterable[Any]]) -> str:
+    """A table as CSV."""
     text = io.StringIO()
     writer = csv.writer(text)
     writer.writerow(columns)

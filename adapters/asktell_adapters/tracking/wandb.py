@@ -54,6 +54,10 @@ class WandbTracker(Tracker):
         self._progress: Path | None = None  # The file with the extent of the run.
 
     def _open(self, selection: Selection) -> Extent:
+        """Find or start the run. The larger of two extents counts.
+
+        The summary of a run is not available offline. The file next to the runs is.
+        """
         if self.run is None:
             self.run = self._wandb.run
         if self.run is None:
@@ -96,6 +100,7 @@ class WandbTracker(Tracker):
         return self._wandb.init(**options)
 
     def _write(self, view: View, since: Extent) -> Iterator[Extent]:
+        """Log evaluations, decisions and the progress, and store the extent."""
         for number, prompt, example, scores in view.evaluations(since.evaluations):
             row: dict[str, Any] = {
                 f"evaluation/{name}": score for name, score in scores.items()
@@ -114,6 +119,7 @@ class WandbTracker(Tracker):
         yield view.extent
 
     def _finish(self, view: View) -> None:
+        """Log the tables, and save the result as a file."""
         columns, rows = view.prompts()
         eliminated = [
             [d.evaluations, d.round, *map(str, entry)]
@@ -134,6 +140,7 @@ class WandbTracker(Tracker):
         self.run.save(str(path), base_path=self.run.dir, policy="end")
 
     def _close(self, error: BaseException | None) -> None:
+        """Finish the run, unless the user owns it."""
         if self._owned:
             self.run.finish(exit_code=0 if error is None else 1)
             self.run = None

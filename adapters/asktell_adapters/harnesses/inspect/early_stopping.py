@@ -140,7 +140,13 @@ class EarlyStopping:
                 "A single task needs a comparison. Give a bound in subject_to, a baseline, or several runs in among."
             )
         self._goal, self._among, self._baseline = goal, tuple(among), baseline
-        self._name = name or self._default_name
+        # By default, a run has the name of its model, or else of its task.
+        self._name = name or (
+            lambda task: next(
+                (each for each in (task.model, task.task) if each in self._among),
+                str(task.model),
+            )
+        )
         self._race = Race(confidence, tolerance)
         self._study, self._to_float = study, value_to_float
         self._selection: Selector | Study | None = None
@@ -381,12 +387,6 @@ class EarlyStopping:
         found = run if run is not None and run.owner is self else self._only
         assert found is not None
         return found
-
-    def _default_name(self, task: EvalSpec) -> str:
-        return next(
-            (name for name in (task.model, task.task) if name in self._among),
-            str(task.model),
-        )
 
 
 @cache

@@ -290,6 +290,11 @@ class Scoring:
         return means
 
     def _scores(self, sample: Any) -> dict[str, float]:
+        """The scores of one epoch.
+
+        Raises:
+            CompletionError: the epoch failed, or reached a limit.
+        """
         if sample.error is not None:
             raise CompletionError(_why(sample.error))
         if sample.limit is not None and not self.score_limited:

@@ -330,6 +330,11 @@ def _bound(selector: Any) -> Any:
 
 
 def _check_examples(selector: Any, n_samples: int) -> None:
+    """Check that the task has a sample for each example.
+
+    Raises:
+        InvalidArgumentError: the selector has no examples, or more than the task.
+    """
     known = selector if isinstance(selector, Selector) else selector.selector
     n_examples = known.state.problem.n_examples
     if n_examples is None or n_examples > n_samples:
@@ -358,6 +363,7 @@ def _by_prompt(scorer: Scorer) -> Scorer:
 
 
 def _grouped(metrics: Any) -> Any:
+    """Compute metrics for each prompt, also in nested groups of metrics."""
     if isinstance(metrics, Mapping):
         return {key: _grouped(values) for key, values in metrics.items()}
     return [
@@ -367,6 +373,7 @@ def _grouped(metrics: Any) -> Any:
 
 
 def _for_each_prompt(metric: Metric) -> Metric:
+    """Compute a metric for each prompt, with the prompt's id in its name."""
     name = registry_info(metric).name.split("/", 1)[-1]
     if name == "grouped":
         return metric

@@ -162,6 +162,7 @@ class NodeWorker:
             return reply["ok"]
 
     def _start(self) -> subprocess.Popen[str]:
+        """Start the process, and the threads that read its output."""
         self.close()
         quiet = {
             "PROMPTFOO_DISABLE_TELEMETRY": "1",
